@@ -1,0 +1,1 @@
+"""WHERE reward and outcome come from."""

@@ -1,0 +1,1 @@
+"""What is left of the outcomes: diversity, distances, pass@k."""

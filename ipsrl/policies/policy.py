@@ -1,0 +1,71 @@
+"""The one interface of all policies.
+
+A policy is a frozen, hashable dataclass of hyper-parameters; its parameters are a separate pytree that plain `jax.jit`,
+`jax.grad` and optax handle. Flax NNX, where it is used, stays inside this folder.
+"""
+
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.structures import PolicyScores, Prompts, Trajectories
+
+Parameters = Any
+Cache = Any
+
+
+class Policy(Protocol):
+    """What the sampler and the training step ask of a policy."""
+
+    def init(self, key: Array) -> Parameters:
+        """Fresh parameters (float32)."""
+        ...
+
+    def start(self, parameters: Parameters, prompts: Prompts, group_size: int, max_tokens: int) -> Cache:
+        """Reads the prompts, once each, and returns what `step` carries for `[P, group_size]` trajectories."""
+        ...
+
+    def step(
+        self, parameters: Parameters, cache: Cache, observations: Array, position: Array
+    ) -> tuple[Array, Cache]:
+        """Logits `[P, G, V]` (float32, before masks and temperature) of the next action, given the observation.
+
+        Args:
+          observations: `[P, G]` int32, what `Environment.observe` shows before action number `position`.
+          position: `[]` int32, number of actions already taken.
+        """
+        ...
+
+    def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
+        """Log-probabilities and entropies of all sampled tokens at once, differentiable in `parameters`."""
+        ...
+
+
+def distribution(logits: Array, legal_actions: Array | None, temperature: float) -> Array:
+    """Log-probabilities `[..., V]` of the sampling distribution: legal actions only, at the temperature.
+
+    The sampler and every `score` go through this one function, so that behaviour and scored log-probabilities agree.
+    """
+    logits = logits.astype(jnp.float32) / temperature
+    if legal_actions is not None:
+        logits = jnp.where(legal_actions, logits, -jnp.inf)
+    return jax.nn.log_softmax(logits)
+
+
+def score_logits(logits: Array, trajectories: Trajectories, temperature: float) -> PolicyScores:
+    """`PolicyScores` of sampled tokens from the logits `[P, G, T, V]` that precede them.
+
+    Padding positions get log-probability and entropy 0 and no gradient.
+    """
+    mask = trajectories.token_mask
+    # On padding no action may be legal: all -inf would give NaN gradients even behind a mask.
+    legal = trajectories.legal_actions
+    if legal is not None:
+        legal = legal | ~mask[..., None]
+    log_probs = distribution(logits, legal, temperature)
+    chosen = jnp.take_along_axis(log_probs, trajectories.tokens[..., None], axis=-1)[..., 0]
+    finite = jnp.where(jnp.isfinite(log_probs), log_probs, 0.0)
+    entropy = -jnp.sum(jnp.exp(log_probs) * finite, axis=-1)
+    return PolicyScores(log_probs=jnp.where(mask, chosen, 0.0), entropy=jnp.where(mask, entropy, 0.0))

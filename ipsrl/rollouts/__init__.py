@@ -1,0 +1,1 @@
+"""One jitted group sampler for every environment and policy."""

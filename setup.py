@@ -1,0 +1,28 @@
+"""Packaging of ipsrl. Everything else that tools need to know is in pyproject.toml."""
+
+from setuptools import find_packages, setup
+
+setup(
+    name="ipsrl",
+    version="0.1.0",
+    description="What does a reinforcement-learning objective do to the set of outcomes a policy can still produce?",
+    python_requires=">=3.11",
+    packages=find_packages(include=["ipsrl", "ipsrl.*", "experiments"]),
+    install_requires=[
+        "jax>=0.10",
+        "flax>=0.12",
+        "optax>=0.2.6",
+        "orbax-checkpoint>=0.12",
+        "transformers>=5.0",
+        "tensorflow-datasets>=4.9.9",
+        "absl-py>=2.1",
+        "matplotlib>=3.9",
+        "scipy>=1.14",
+        "tqdm>=4.66",
+    ],
+    extras_require={
+        "cuda": ["jax[cuda13]>=0.10"],
+        "tpu": ["jax[tpu]>=0.10"],
+        "dev": ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "ruff==0.17.5"],
+    },
+)
