@@ -24,11 +24,14 @@ class Prompts:
       tokens: `[P, L]` int32, padded on the left, so that the last column always holds a prompt's last token.
         L = 0 where the environment has nothing to say before the first action.
       mask: `[P, L]` bool, True on the real tokens.
+      question_mask: `[P, L]` bool, True on the tokens of the question itself, without the template around it; None where
+        the environment does not tell them apart.
     """
 
     index: Array
     tokens: Array
     mask: Array
+    question_mask: Array | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -91,6 +94,7 @@ class Rollouts:
       prompt_log_probs: `[P, L]` float32, log-probability of each prompt token given those before it, under the
         behaviour policy.
       prompt_mask: `[P, L]` bool, True where `prompt_log_probs` means something (not on padding, not on the first token).
+      question_mask: `[P, L]`, as in `Prompts`.
     """
 
     prompt_index: Array
@@ -104,10 +108,11 @@ class Rollouts:
     reference_log_probs: Array | None = None
     prompt_log_probs: Array | None = None
     prompt_mask: Array | None = None
+    question_mask: Array | None = None
 
     @classmethod
     def of(cls, trajectories: Trajectories, verdict: Verdict, **optional: Array) -> "Rollouts":
-        """Joins what was sampled with what was said of it."""
+        """Joins what was sampled with what was said of it; `optional` are further fields."""
         return cls(
             prompt_index=trajectories.prompts.index,
             tokens=trajectories.tokens,
@@ -117,6 +122,7 @@ class Rollouts:
             outcome_id=verdict.outcome_id,
             truncated=trajectories.truncated,
             log_backward=verdict.log_backward,
+            question_mask=trajectories.prompts.question_mask,
             **optional,
         )
 

@@ -1,0 +1,58 @@
+"""Parts that take a baseline, and perhaps a scale, from rewards: `[P, G]` -> `[P, G]`.
+
+A group whose rewards are all equal says nothing about what is better: where a baseline is taken, it gets exactly zero.
+"""
+
+import dataclasses
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.objectives.objective import RolloutPart, all_equal
+from ipsrl.structures import Rollouts
+
+
+@dataclasses.dataclass(frozen=True)
+class NoBaseline(RolloutPart):
+    """A = r: plain REINFORCE, rule V of the finite-group theory. The update vanishes only where every reward is zero."""
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        return values
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupMean(RolloutPart):
+    """A_g = r_g - mean of the group: Dr. GRPO (arXiv 2503.20783), rule B of the finite-group theory.
+
+    `limit`, when given, caps |A|.
+    """
+
+    limit: float | None = None
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        centred = values - values.mean(axis=-1, keepdims=True)
+        advantages = jnp.where(all_equal(values)[:, None], 0.0, centred)
+        return advantages if self.limit is None else jnp.clip(advantages, -self.limit, self.limit)
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupMeanStd(RolloutPart):
+    """A_g = (r_g - mean) / std of the group: GRPO (arXiv 2402.03300), rule N of the finite-group theory.
+
+    The standard deviation is the population's (divides by G); `unbiased=True` divides by G - 1, as TRL and verl do.
+    No epsilon is added. `limit`, when given, caps |A|.
+    """
+
+    unbiased: bool = False
+    limit: float | None = None
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        degenerate = all_equal(values)[:, None]
+        centred = values - values.mean(axis=-1, keepdims=True)
+        std = values.std(axis=-1, keepdims=True, ddof=1 if self.unbiased else 0)
+        # Rewards that differ by less than float32 resolves around their mean may still give a standard deviation of 0.
+        advantages = jnp.where(degenerate | (std == 0), 0.0, centred / jnp.where(std == 0, 1.0, std))
+        return advantages if self.limit is None else jnp.clip(advantages, -self.limit, self.limit)
