@@ -1,0 +1,158 @@
+"""Measures of answers to prompts whose admissible outcomes are all known (HypoSpace, arXiv 2510.15614).
+
+A prompt with A admissible outcomes is asked N = max(1, floor(multiplier * A)) times, under one of two protocols:
+
+- "independent": N i.i.d. samples of the same prompt; no answer knows of another.
+- "with_history": N queries in a row, each prompt listing the earlier answers (the benchmark's own protocol).
+
+The measures are the same for both, their values are not: independent uniform sampling of admissible outcomes recovers
+only 1 - (1 - 1/A)^N of them on average (`independent_ceiling`), a policy that reads its history can recover all.
+Every report must therefore name its protocol.
+
+An outcome id is the position of a hypothesis in the hypothesis space, of size K; -1 marks an answer that did not parse.
+Ids of K and above are allowed for answers that parsed to something outside the space: they are distinct answers, but
+recover nothing. All of this runs on the host, in NumPy.
+"""
+
+import dataclasses
+from typing import Literal, get_args
+
+import numpy as np
+
+Protocol = Literal["independent", "with_history"]
+
+
+def query_count(admissible_size: np.ndarray, multiplier: float = 1.0) -> np.ndarray:
+    """N = max(1, floor(multiplier * A)), int64, the shape of `admissible_size` (A)."""
+    return np.maximum(1, np.floor(multiplier * np.asarray(admissible_size))).astype(np.int64)
+
+
+def independent_ceiling(admissible_size: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """Expected recovery of N independent samples, uniform over A admissible outcomes: 1 - (1 - 1/A)^N.
+
+    No independent policy does better on average; about 0.632 where N = A is large.
+
+    Raises:
+      ValueError: A < 1 or N < 0.
+    """
+    admissible_size, queries = np.asarray(admissible_size, float), np.asarray(queries)
+    if np.any(admissible_size < 1) or np.any(queries < 0):
+        raise ValueError("independent_ceiling needs at least one admissible outcome and no negative number of queries")
+    return 1.0 - (1.0 - 1.0 / admissible_size) ** queries
+
+
+def parse_rate(outcome_id: np.ndarray) -> float:
+    """Share of the N answers `outcome_id` `[N]` that parsed."""
+    return float(np.mean(_answers(outcome_id) >= 0))
+
+
+def validity(valid: np.ndarray) -> float:
+    """Share of all N answers, parsed or not, that agree with every observation; `valid` is `[N]` bool."""
+    return float(np.mean(_answers(valid)))
+
+
+def uniqueness(outcome_id: np.ndarray) -> float:
+    """Number of distinct parsed answers, valid or not, over all N answers; `outcome_id` is `[N]`."""
+    answers = _answers(outcome_id)
+    return len(np.unique(answers[answers >= 0])) / len(answers)
+
+
+def recovery(outcome_id: np.ndarray, admissible: np.ndarray) -> float:
+    """Number of distinct admissible outcomes among the answers `[N]`, over A, the number of True in `admissible` `[K]`.
+
+    Raises:
+      ValueError: no outcome is admissible, or there is no answer.
+    """
+    admissible = np.asarray(admissible, bool)
+    if not admissible.any():
+        raise ValueError("recovery is undefined for a prompt without an admissible outcome")
+    answers = _answers(outcome_id)
+    answers = answers[(answers >= 0) & (answers < len(admissible))]
+    return len(np.unique(answers[admissible[answers]])) / int(admissible.sum())
+
+
+@dataclasses.dataclass(frozen=True)
+class AnswerMeasures:
+    """The measures of a batch of prompts; all arrays are `[P]`, float64 where nothing else is said.
+
+    Attributes:
+      protocol: how the answers were asked for.
+      admissible_size: A, int64.
+      queries: N, int64.
+      parse_rate, validity, uniqueness, recovery: as the functions of this module.
+      ceiling: `independent_ceiling(admissible_size, queries)`; a bound only for the protocol "independent".
+    """
+
+    protocol: Protocol
+    admissible_size: np.ndarray
+    queries: np.ndarray
+    parse_rate: np.ndarray
+    validity: np.ndarray
+    uniqueness: np.ndarray
+    recovery: np.ndarray
+    ceiling: np.ndarray
+
+    def means(self) -> dict[str, float]:
+        """Mean of every measure over prompts; each prompt weighs the same, whatever its N."""
+        names = ("parse_rate", "validity", "uniqueness", "recovery", "ceiling")
+        return {name: float(getattr(self, name).mean()) for name in names}
+
+    def recovery_by_size(self) -> dict[int, float]:
+        """Mean recovery of the prompts with each A, in ascending order of A.
+
+        A varies from 1 to hundreds between prompts, and one answer to a prompt with A = 1 recovers all or nothing, so
+        that the mean over all prompts can hide what happens where A is large.
+        """
+        return {int(a): float(self.recovery[self.admissible_size == a].mean()) for a in np.unique(self.admissible_size)}
+
+
+def measure_answers(
+    outcome_id: np.ndarray,
+    valid: np.ndarray,
+    admissible: np.ndarray,
+    protocol: Protocol,
+    multiplier: float = 1.0,
+) -> AnswerMeasures:
+    """All measures of a batch of prompts, each over its own first N = max(1, floor(multiplier * A)) answers.
+
+    Args:
+      outcome_id: `[P, M]` int, M at least the largest N; the answers past a prompt's own N are ignored.
+      valid: `[P, M]` bool, whether each answer agrees with every observation.
+      admissible: `[P, K]` bool.
+      protocol: how the answers were asked for.
+      multiplier: queries for each admissible outcome.
+
+    Raises:
+      ValueError: the shapes do not fit, a prompt has no admissible outcome or too few answers, or the protocol is
+        unknown.
+    """
+    outcome_id, valid, admissible = np.asarray(outcome_id), np.asarray(valid, bool), np.asarray(admissible, bool)
+    if protocol not in get_args(Protocol):
+        raise ValueError(f"protocol is {protocol!r}, must be one of {', '.join(get_args(Protocol))}")
+    if outcome_id.ndim != 2 or valid.shape != outcome_id.shape:
+        raise ValueError(f"outcome_id {outcome_id.shape} and valid {valid.shape} must both be [prompt, answer]")
+    if admissible.ndim != 2 or len(admissible) != len(outcome_id):
+        raise ValueError(f"admissible {admissible.shape} must be [prompt, outcome] with {len(outcome_id)} prompts")
+    admissible_size = admissible.sum(axis=1)
+    queries = query_count(admissible_size, multiplier)
+    ceiling = independent_ceiling(admissible_size, queries)
+    if queries.max() > outcome_id.shape[1]:
+        raise ValueError(f"a prompt needs {queries.max()} answers, but outcome_id holds only {outcome_id.shape[1]}")
+    asked = [(outcome_id[p, :n], valid[p, :n]) for p, n in enumerate(queries)]
+    return AnswerMeasures(
+        protocol=protocol,
+        admissible_size=admissible_size,
+        queries=queries,
+        parse_rate=np.array([parse_rate(ids) for ids, _ in asked]),
+        validity=np.array([validity(good) for _, good in asked]),
+        uniqueness=np.array([uniqueness(ids) for ids, _ in asked]),
+        recovery=np.array([recovery(ids, right) for (ids, _), right in zip(asked, admissible, strict=True)]),
+        ceiling=ceiling,
+    )
+
+
+def _answers(answers: np.ndarray) -> np.ndarray:
+    answers = np.asarray(answers)
+    if answers.ndim != 1 or len(answers) == 0:
+        raise ValueError(f"the answers to one prompt must be a non-empty [N] array, not of shape {answers.shape}")
+    return answers

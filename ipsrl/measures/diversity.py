@@ -1,0 +1,81 @@
+"""How many outcomes a policy still produces: from sampled outcome ids, or from exact laws.
+
+Everything here is jittable and treats the last axis; leading axes are batch axes.
+
+Sampled ids `[..., G]` need no table of outcomes: a G x G matrix of equalities gives the counts. Samples with the id -1
+have no outcome and are left out: set the id of whatever should not count (inadmissible answers) to -1 first. Where no
+sample is left, all three measures are 0. From G samples no more than G outcomes can be seen, and the plug-in entropy is
+biased downwards: compare such numbers at equal G only.
+"""
+
+import jax.numpy as jnp
+from jax import Array
+from jax.scipy.special import entr
+
+
+def distinct_outcomes(outcome_id: Array) -> Array:
+    """Number of different outcomes among the samples `[..., G]`, int32 `[...]`."""
+    outcome_id = jnp.asarray(outcome_id)
+    seen_before = jnp.any(jnp.tril(_equal(outcome_id), k=-1), axis=-1)
+    return jnp.sum((outcome_id >= 0) & ~seen_before, axis=-1)
+
+
+def effective_outcomes(outcome_id: Array) -> Array:
+    """exp(H) of the observed frequencies of the samples `[..., G]`, float32 `[...]`, H Shannon's entropy in nats.
+
+    The number of equally frequent outcomes that would have the same entropy; in [1, distinct outcomes].
+    """
+    counts, total = _counts(outcome_id)
+    # sum over outcomes of f log(1/f), f = count / total, written as a mean over samples.
+    log_inverse_share = jnp.where(counts > 0, jnp.log(total / jnp.maximum(counts, 1)), 0.0)
+    entropy = jnp.sum(log_inverse_share, axis=-1) / total[..., 0]
+    return jnp.where(jnp.any(counts > 0, axis=-1), jnp.exp(entropy), 0.0)
+
+
+def largest_outcome_share(outcome_id: Array) -> Array:
+    """Share of the most frequent outcome among the samples `[..., G]`, float32 `[...]`."""
+    counts, total = _counts(outcome_id)
+    return jnp.max(counts, axis=-1) / total[..., 0]
+
+
+def degenerate_group_share(rewards: Array) -> Array:
+    """Share of the groups `[..., P, G]` in which all rewards are equal, float32 `[...]`.
+
+    Equality is tested by comparison, so that no tolerance decides what counts as a tie.
+    """
+    rewards = jnp.asarray(rewards)
+    return jnp.mean(jnp.all(rewards == rewards[..., :1], axis=-1), axis=-1, dtype=jnp.float32)
+
+
+def entropy_of_law(law: Array) -> Array:
+    """Shannon's entropy in nats of exact probabilities `[..., K]`: -sum p log p, with 0 log 0 = 0."""
+    return jnp.sum(entr(jnp.asarray(law)), axis=-1)
+
+
+def effective_outcomes_of_law(law: Array) -> Array:
+    """exp(H) of exact probabilities `[..., K]`, in [1, K]."""
+    return jnp.exp(entropy_of_law(law))
+
+
+def largest_share_of_law(law: Array) -> Array:
+    """Probability of the likeliest outcome, of exact probabilities `[..., K]`."""
+    return jnp.max(jnp.asarray(law), axis=-1)
+
+
+def distinct_outcomes_of_law(law: Array, threshold: float) -> Array:
+    """Number of outcomes with a probability above `threshold`, of exact probabilities `[..., K]`, int32.
+
+    A softmax never reaches zero, so there is no natural threshold; name the one you use.
+    """
+    return jnp.sum(jnp.asarray(law) > threshold, axis=-1)
+
+
+def _equal(outcome_id: Array) -> Array:
+    return outcome_id[..., :, None] == outcome_id[..., None, :]
+
+
+def _counts(outcome_id: Array) -> tuple[Array, Array]:
+    """How often each sample's own outcome occurs `[..., G]`, 0 where it has none; and max(1, samples that have one)."""
+    outcome_id = jnp.asarray(outcome_id)
+    counts = jnp.where(outcome_id >= 0, jnp.sum(_equal(outcome_id), axis=-1), 0)
+    return counts, jnp.maximum(1, jnp.sum(outcome_id >= 0, axis=-1, keepdims=True))

@@ -1,0 +1,62 @@
+"""Means over independent runs, with the uncertainty that so few runs leave."""
+
+import dataclasses
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Interval:
+    """A mean over seeds with its bootstrap interval.
+
+    Attributes:
+      mean, low, high: numbers, or arrays `[...]` (one interval for each point of a curve). `low` and `high` are NaN
+        where there is only one seed.
+      seeds: S, number of runs.
+    """
+
+    mean: float | np.ndarray
+    low: float | np.ndarray
+    high: float | np.ndarray
+    seeds: int
+
+    def __str__(self) -> str:
+        if np.ndim(self.mean):
+            return f"Interval of shape {np.shape(self.mean)} over {self.seeds} seeds"
+        if self.seeds == 1:
+            return f"{self.mean:.2f} (1 seed)"
+        return f"{self.mean:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+def mean_over_seeds(values: np.ndarray, level: float = 0.95, resamples: int = 10_000) -> Interval:
+    """Mean over seeds with its percentile-bootstrap interval, at each point of `values`.
+
+    The percentile method, because the corrections of BCa are undefined when seeds agree and unstable when there are
+    few. Few seeds make it too short: with three, the 95 % interval is the range of the values, and for normal values it
+    covers the true mean in 75 % of cases; with five seeds in 84 %, with twenty in 93 %. The resamples come from a fixed
+    random seed, so that the same values always give the same interval.
+
+    Args:
+      values: `[S, ...]` finite floats, one row for each seed. Rows are resampled whole.
+      level: nominal coverage, in (0, 1).
+      resamples: number of bootstrap resamples.
+
+    Raises:
+      ValueError: there is no seed, a value is not finite, or `level` is not in (0, 1).
+    """
+    values = np.asarray(values, np.float64)
+    if values.ndim == 0 or len(values) == 0 or not np.all(np.isfinite(values)):
+        raise ValueError(f"values must be finite and [seed, ...] with at least one seed; their shape is {values.shape}")
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level is {level}, must lie strictly between 0 and 1")
+    seeds, mean = len(values), values.mean(axis=0)
+    if seeds == 1:
+        low = high = np.full_like(mean, np.nan)
+    else:
+        # A resample is fully described by how often it draws each seed.
+        draws = np.random.default_rng(0).multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples)
+        tails = ((1 - level) / 2, (1 + level) / 2)
+        low, high = np.quantile(np.tensordot(draws / seeds, values, axes=1), tails, axis=0)
+    if values.ndim == 1:
+        mean, low, high = float(mean), float(low), float(high)
+    return Interval(mean=mean, low=low, high=high, seeds=seeds)

@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+
+from ipsrl.measures import answers
+
+
+def test_denominators_are_queries_not_parsed_answers():
+    # 5 answers: one unparsed, one outside the space of 4, hypothesis 0 twice, hypothesis 2 once; 0, 1 are admissible.
+    outcome_id = np.array([-1, 7, 0, 0, 2])
+    valid = np.array([False, True, True, True, False])
+    admissible = np.array([True, True, False, False])
+    assert answers.parse_rate(outcome_id) == 4 / 5
+    assert answers.validity(valid) == 3 / 5
+    assert answers.uniqueness(outcome_id) == 3 / 5
+    assert answers.recovery(outcome_id, admissible) == 1 / 2
+
+
+def test_batch_uses_each_prompts_own_number_of_answers():
+    admissible = np.array([[True, False, False, False], [True, True, True, True]])
+    outcome_id = np.array([[0, 1, 2, 3], [3, 2, 1, 3]])
+    valid = np.array([[True, False, False, False], [True, True, True, True]])
+    measured = answers.measure_answers(outcome_id, valid, admissible, "independent")
+    np.testing.assert_array_equal(measured.queries, [1, 4])
+    np.testing.assert_array_equal(measured.recovery, [1.0, 0.75])
+    np.testing.assert_array_equal(measured.validity, [1.0, 1.0])
+    np.testing.assert_array_equal(measured.uniqueness, [1.0, 0.75])
+    np.testing.assert_allclose(measured.ceiling, [1.0, 1 - 0.75**4])
+    assert measured.recovery_by_size() == {1: 1.0, 4: 0.75}
+    assert measured.means()["recovery"] == 0.875
+    half = answers.measure_answers(outcome_id, valid, admissible, "independent", multiplier=0.5)
+    np.testing.assert_array_equal(half.queries, [1, 2])
+    np.testing.assert_array_equal(half.recovery, [1.0, 0.5])
+
+
+def test_a_valid_but_collapsed_policy_recovers_one_over_a():
+    # The sizes of causal graphs with n = 3, k = 1: 4x6, 5x3, 12x3, whose mean of 1/A is 0.196.
+    sizes = np.repeat([4, 5, 12], [6, 3, 3])
+    admissible = np.arange(12) < sizes[:, None]
+    outcome_id = np.zeros((len(sizes), 12), int)
+    measured = answers.measure_answers(outcome_id, np.ones_like(outcome_id, bool), admissible, "independent")
+    assert measured.means()["recovery"] == pytest.approx(np.mean(1 / sizes))
+    assert measured.means()["recovery"] == pytest.approx(0.196, abs=5e-4)
+
+
+def test_ceiling_is_the_mean_recovery_of_independent_uniform_samples():
+    size = 6
+    drawn = np.random.default_rng(0).integers(size, size=(4000, size))
+    admissible = np.ones((4000, size), bool)
+    measured = answers.measure_answers(drawn, np.ones_like(drawn, bool), admissible, "independent")
+    standard_error = measured.recovery.std() / np.sqrt(4000)
+    assert abs(measured.recovery.mean() - answers.independent_ceiling(size, size)) < 4 * standard_error
+    assert answers.independent_ceiling(10_000, 10_000) == pytest.approx(1 - np.exp(-1), abs=1e-4)
+
+
+def test_bad_input_is_refused():
+    one = np.ones((1, 3), bool)
+    with pytest.raises(ValueError, match="protocol"):
+        answers.measure_answers(np.zeros((1, 3), int), one, one, "sequential")
+    with pytest.raises(ValueError, match="needs 3 answers"):
+        answers.measure_answers(np.zeros((1, 2), int), one[:, :2], one, "independent")
+    with pytest.raises(ValueError, match="admissible"):
+        answers.measure_answers(np.zeros((1, 3), int), one, ~one, "independent")
+    with pytest.raises(ValueError, match="without an admissible"):
+        answers.recovery(np.zeros(3, int), np.zeros(3, bool))
+    with pytest.raises(ValueError, match="non-empty"):
+        answers.parse_rate(np.array([], int))

@@ -1,0 +1,85 @@
+import functools
+import itertools
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ipsrl.measures import distances
+
+
+def laws(outcomes=6):
+    weights = st.lists(st.floats(0, 1), min_size=outcomes, max_size=outcomes).filter(lambda w: sum(w) > 0.1)
+    return weights.map(lambda w: np.array(w) / sum(w))
+
+
+def hypergrid_target(side=8):
+    """Reward 0.1 everywhere, 0.5 more in the corners, 2 more on the modes, for two dimensions."""
+    rewards = np.full((side, side), 0.1)
+    for x, y in itertools.product(range(side), repeat=2):
+        off = [abs(c / (side - 1) - 0.5) for c in (x, y)]
+        rewards[x, y] += 0.5 * all(0.25 < o <= 0.5 for o in off) + 2.0 * all(0.3 < o < 0.4 for o in off)
+    return (rewards / rewards.sum()).ravel(), (rewards > 2).ravel()
+
+
+def test_hypergrid_numbers():
+    target, modes = hypergrid_target()
+    np.testing.assert_array_equal(np.flatnonzero(modes), [9, 14, 49, 54])
+    collapsed = np.eye(64)[9]
+    assert float(distances.total_l1(collapsed, target)) == pytest.approx(1.7679, abs=5e-5)
+    assert float(distances.mean_l1(collapsed, target)) == pytest.approx(0.0276, abs=5e-5)
+    assert float(distances.mean_l1(np.full(64, 1 / 64), target)) == pytest.approx(0.0167, abs=5e-5)
+    assert distances.modes_found(collapsed, modes, threshold=0.0) == 1
+    assert distances.modes_found(target, modes, threshold=target / 2) == 4
+    assert distances.modes_found(np.full(64, 1 / 64), modes, threshold=target / 2) == 0
+
+
+@settings(deadline=None, max_examples=30)
+@given(laws(), laws(), st.permutations(range(6)))
+def test_relations_between_distances(law, target, order):
+    l1, tv = distances.total_l1(law, target), distances.total_variation(law, target)
+    assert float(tv) == pytest.approx(float(l1) / 2)
+    assert float(distances.mean_l1(law, target)) == pytest.approx(float(l1) / 6)
+    js = float(distances.jensen_shannon(law, target))
+    assert -1e-6 <= js <= np.log(2) + 1e-6
+    # Pinsker's inequality ties both KL directions to the total variation.
+    assert float(distances.forward_kl(law, target)) >= 2 * float(tv) ** 2 - 1e-5
+    assert float(distances.reverse_kl(law, target)) >= 2 * float(tv) ** 2 - 1e-5
+    for distance in (distances.total_l1, distances.forward_kl, distances.reverse_kl, distances.jensen_shannon):
+        shuffled = distance(law[list(order)], target[list(order)])
+        np.testing.assert_allclose(distance(law, target), shuffled, rtol=1e-4, atol=1e-6)
+
+
+def test_zeros_are_exact_and_directions_are_named():
+    law, target = np.array([0.5, 0.5, 0.0]), np.array([1.0, 0.0, 0.0])
+    assert float(distances.forward_kl(law, target)) == pytest.approx(np.log(2))
+    assert distances.reverse_kl(law, target) == np.inf
+    assert distances.forward_kl(target, law) == np.inf
+    assert distances.forward_kl(law, law) == 0.0
+    disjoint = np.array([0.0, 0.0, 1.0])
+    assert float(distances.jensen_shannon(disjoint, target)) == pytest.approx(np.log(2))
+    assert distances.total_l1(disjoint, target) == 2.0
+
+
+def test_empirical_law_leaves_out_samples_without_an_outcome():
+    np.testing.assert_allclose(distances.empirical_law(np.array([0, 2, 2, -1, 2, 9]), 4), [0.25, 0, 0.75, 0])
+    np.testing.assert_array_equal(distances.empirical_law(np.array([-1, -1]), 3), np.zeros(3))
+
+
+def test_all_of_it_maps_over_seeds_inside_jit():
+    outcome_id = np.random.default_rng(0).integers(0, 64, size=(3, 4, 5))
+    target, _ = hypergrid_target()
+    mapped = jax.vmap(lambda ids: distances.total_l1(distances.empirical_law(ids, 64), target))
+    one_by_one = [distances.total_l1(distances.empirical_law(ids, 64), target) for ids in outcome_id]
+    np.testing.assert_allclose(jax.jit(mapped)(outcome_id), one_by_one, rtol=1e-6)
+    batched = jax.vmap(functools.partial(distances.empirical_law, num_outcomes=64))(outcome_id)
+    np.testing.assert_allclose(distances.total_l1(batched, target), one_by_one, rtol=1e-6)
+
+
+def test_laws_of_different_sizes_are_refused():
+    with pytest.raises(ValueError, match="same number of outcomes"):
+        distances.total_l1(np.ones(3) / 3, np.ones(4) / 4)
+    with pytest.raises(ValueError, match="same number of outcomes"):
+        distances.jensen_shannon(np.ones(1), np.ones(4) / 4)

@@ -1,0 +1,63 @@
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ipsrl.measures import diversity
+
+ids = st.lists(st.integers(-1, 5), min_size=8, max_size=8)
+
+
+@settings(deadline=None, max_examples=40)
+@given(ids)
+def test_sampled_measures_agree_with_a_table_of_counts(sampled):
+    known = [i for i in sampled if i >= 0]
+    counts = np.unique(known, return_counts=True)[1]
+    share = counts / max(1, len(known))
+    sampled = np.array(sampled)
+    assert diversity.distinct_outcomes(sampled) == len(counts)
+    expected = np.exp(-np.sum(share * np.log(share))) if known else 0.0
+    assert float(diversity.effective_outcomes(sampled)) == pytest.approx(expected, rel=1e-5)
+    assert float(diversity.largest_outcome_share(sampled)) == pytest.approx(max(share, default=0.0), rel=1e-6)
+
+
+@settings(deadline=None, max_examples=20)
+@given(ids, st.randoms(use_true_random=False))
+def test_order_inside_a_group_does_not_matter(sampled, random):
+    shuffled = list(sampled)
+    random.shuffle(shuffled)
+    for measure in (diversity.distinct_outcomes, diversity.effective_outcomes, diversity.largest_outcome_share):
+        np.testing.assert_allclose(measure(np.array(sampled)), measure(np.array(shuffled)), rtol=1e-6)
+
+
+def test_groups_are_measured_one_by_one_inside_jit():
+    sampled = np.array([[3, 3, 3, 3], [0, 1, 2, 9], [-1, -1, -1, -1], [5, 5, -1, 7]])
+    np.testing.assert_array_equal(jax.jit(diversity.distinct_outcomes)(sampled), [1, 4, 0, 2])
+    mixed = np.exp(2 / 3 * np.log(3 / 2) + 1 / 3 * np.log(3))
+    np.testing.assert_allclose(jax.jit(diversity.effective_outcomes)(sampled), [1, 4, 0, mixed], rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(diversity.largest_outcome_share)(sampled), [1, 0.25, 0, 2 / 3], rtol=1e-6)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.floats(0, 1), min_size=5, max_size=5).filter(lambda w: sum(w) > 0.1))
+def test_effective_outcomes_of_a_law_lie_between_one_and_all(weights):
+    law = np.array(weights) / sum(weights)
+    effective = float(diversity.effective_outcomes_of_law(law))
+    assert 1 - 1e-5 <= effective <= 5 + 1e-4
+    # exp(H) is at least the inverse of the largest share (the effective number of order infinity).
+    assert effective >= 1 / float(diversity.largest_share_of_law(law)) - 1e-4
+
+
+def test_exact_laws():
+    laws = np.array([[1.0, 0.0, 0.0, 0.0], [0.25] * 4, [0.5, 0.5, 0.0, 0.0]])
+    np.testing.assert_allclose(diversity.effective_outcomes_of_law(laws), [1, 4, 2], rtol=1e-6)
+    np.testing.assert_allclose(diversity.entropy_of_law(laws), np.log([1, 4, 2]), rtol=1e-6)
+    np.testing.assert_array_equal(diversity.largest_share_of_law(laws), [1, 0.25, 0.5])
+    np.testing.assert_array_equal(diversity.distinct_outcomes_of_law(laws, threshold=0.25), [1, 0, 2])
+
+
+def test_degenerate_groups_are_found_by_comparison():
+    nearly_one = np.nextafter(np.float32(1), np.float32(0))
+    rewards = np.array([[1, 1, 1], [0, 0, 0], [1, 1, nearly_one], [0, 1, 0]], np.float32)
+    assert diversity.degenerate_group_share(rewards) == 0.5
