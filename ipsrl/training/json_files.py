@@ -1,0 +1,64 @@
+"""JSON on disk: plain values, and files that are either the old one or the new one, never half of one."""
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def plain(value: Any) -> Any:
+    """`value` in the terms of JSON.
+
+    Tuples become lists, arrays and NumPy or JAX scalars become numbers and lists of numbers. JSON has no NaN and no
+    infinity: every non-finite number becomes null, which plotting tools read as a gap.
+
+    Raises:
+      ValueError: a value, or the key of a dict, has no counterpart in JSON.
+    """
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, np.generic | np.ndarray | jax.Array):
+        return plain(np.asarray(value).tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise ValueError(f"the keys of a JSON object are strings, not {type(key).__name__} ({key!r})")
+        return {key: plain(item) for key, item in value.items()}
+    raise ValueError(
+        f"{value!r} is a {type(value).__name__}, which JSON cannot hold; numbers, strings, lists and dicts can be written"
+    )
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Writes `text` to `path` so that a reader, or a process killed meanwhile, leaves the old or the new file whole."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes `plain(value)` to `path`, atomically."""
+    replace_file(path, json.dumps(plain(value), indent=2) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """The value in the file `path`.
+
+    Raises:
+      ValueError: the file is not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not valid JSON ({error})") from error

@@ -1,0 +1,84 @@
+"""The numbers of a run, one JSON line for each record."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any, Self
+
+from ipsrl.training.json_files import plain, replace_file
+
+
+class MetricLog:
+    """Appends records to a file of JSON lines, such as `{"step": 7, "reward": 0.25}`.
+
+    Every line is handed to the operating system as soon as it is written, so that killing the process loses none. A
+    non-finite number is written as null, which `read` gives back as NaN.
+
+    Call `truncate_after` before the first `write` of a resumed run.
+    """
+
+    def __init__(self, path: str | Path):
+        self._path = Path(path)
+        self._file = self._path.open("a", encoding="utf-8")
+
+    def write(self, step: int, metrics: dict[str, Any]) -> None:
+        """Appends one record.
+
+        Args:
+          step: number of the training step that the metrics belong to.
+          metrics: name -> number (Python, NumPy or JAX), string or boolean.
+
+        Raises:
+          ValueError: a metric is not a single value.
+        """
+        record = {"step": int(step)}
+        for name, value in metrics.items():
+            if name == "step":
+                raise ValueError("a metric may not be called 'step', which is the name of the record's own number")
+            record[name] = plain(value)
+            if isinstance(record[name], list | dict):
+                raise ValueError(f"metric {name!r} must be a single value, not {value!r}")
+        self._file.write(json.dumps(record) + "\n")
+        self._file.flush()
+
+    def truncate_after(self, step: int) -> None:
+        """Drops the records of steps later than `step`, and a last line that was cut short, atomically.
+
+        A resumed run writes those records again.
+        """
+        self._file.close()
+        kept = [line for line in _whole_lines(self._path) if json.loads(line)["step"] <= step]
+        replace_file(self._path, "".join(line + "\n" for line in kept))
+        self._file = self._path.open("a", encoding="utf-8")
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def read(path: str | Path) -> list[dict[str, Any]]:
+    """The records of a metric log, in the order they were written, null as NaN.
+
+    A last line that was cut short (the process was killed while it wrote) is left out.
+
+    Raises:
+      ValueError: any other line is not JSON.
+    """
+    records = []
+    for number, line in enumerate(_whole_lines(Path(path)), start=1):
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"line {number} of {path} is not valid JSON ({error})") from error
+        records.append({name: math.nan if value is None else value for name, value in record.items()})
+    return records
+
+
+def _whole_lines(path: Path) -> list[str]:
+    """The lines that end in a newline: a record is one write, so that only the last can lack it."""
+    return path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]

@@ -1,0 +1,195 @@
+"""The folder that a run writes: who may write it, and what describes it."""
+
+import dataclasses
+import fcntl
+import importlib.metadata
+import json
+import platform
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Self
+
+import jax
+
+import ipsrl
+from ipsrl.training.json_files import plain, read_json, write_json
+
+
+class RunFolderError(ValueError):
+    """An output folder cannot be used for this run; the message says why and what to do, in one sentence."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFolder:
+    """The output folder of one run, held by one process at a time.
+
+        config.json        what was asked for, resolved: the identity of the run
+        environment.json   a list, one entry for each start: versions, devices, commit
+        metrics.jsonl      written by `MetricLog`
+        checkpoints/       written by `Checkpoints`
+        summary.json       what came out
+
+    Made by `RunFolder.open`; a context manager that gives the folder back. The operating system gives it back when the
+    process is killed.
+
+    Attributes:
+      path: the folder.
+      config: the run's configuration, as it stands in config.json.
+      resumed: True where an earlier process has left metrics or checkpoints that this one continues.
+    """
+
+    path: Path
+    config: dict[str, Any]
+    resumed: bool
+    lock: IO[str] = dataclasses.field(repr=False, compare=False)
+
+    @classmethod
+    def open(cls, path: str | Path, config: dict[str, Any], resume: bool = False) -> Self:
+        """Takes the folder `path` for the run described by `config`.
+
+        A missing or empty folder starts the run. A folder of the same run is continued with `resume`, and taken
+        without it only while it holds neither metrics nor checkpoints. Hidden files do not count.
+
+        Args:
+          path: the output folder.
+          config: everything that determines the run (objective, environment, policy, seed, ...), JSON-able. Tuples
+            compare equal to lists, 1 differs from 1.0.
+          resume: continue the run that the folder holds, if it holds one.
+
+        Raises:
+          RunFolderError: the folder holds another run, the same run without `resume`, files but no run, a damaged
+            config.json, or another process is writing to it. Nothing in it has been changed then.
+        """
+        path, config = Path(path), plain(config)
+        # Once without the lock, so that nothing is written to a folder that is refused; then again with it, because
+        # another process may have started a run in between.
+        _check(path, config, resume)
+        path.mkdir(parents=True, exist_ok=True)
+        lock = (path / ".lock").open("w")
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise RunFolderError(
+                    f"another process is writing to {path}; wait until it ends or choose another --out"
+                ) from error
+            _check(path, config, resume)
+            folder = cls(path=path, config=config, resumed=_has_begun(path), lock=lock)
+            if not (path / "config.json").exists():
+                write_json(path / "config.json", config)
+            _record_start(path / "environment.json")
+        except BaseException:
+            lock.close()
+            raise
+        return folder
+
+    @property
+    def metrics_path(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def checkpoint_directory(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def summary_path(self) -> Path:
+        return self.path / "summary.json"
+
+    @property
+    def finished(self) -> bool:
+        """True where summary.json says that the run is complete."""
+        return self.summary_path.exists() and read_json(self.summary_path).get("complete") is True
+
+    def write_summary(self, summary: dict[str, Any], complete: bool = True) -> None:
+        """Writes summary.json atomically, with `complete` among its entries: False for a run that stopped early."""
+        write_json(self.summary_path, {"complete": complete, **summary})
+
+    def close(self) -> None:
+        """Gives the folder back."""
+        self.lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def _check(path: Path, config: dict[str, Any], resume: bool) -> None:
+    """Raises `RunFolderError` where `RunFolder.open` must refuse."""
+    if path.exists() and not path.is_dir():
+        raise RunFolderError(f"--out {path} is a file; it must be a folder")
+    if not (path / "config.json").exists():
+        files = sorted(file.name for file in path.glob("[!.]*"))
+        if files:
+            raise RunFolderError(
+                f"{path} holds {files[0]!r} but no config.json, so it is not the folder of a run; choose another --out"
+            )
+        return
+    try:
+        there = read_json(path / "config.json")
+    except ValueError as error:
+        raise RunFolderError(
+            f"{error}, so the run in this folder cannot be identified; choose another --out"
+        ) from error
+    differences = list(_differences(there, config))
+    if differences:
+        shown = ", ".join(differences[:3])
+        more = f" and {len(differences) - 3} more" if len(differences) > 3 else ""
+        raise RunFolderError(
+            f"{path} belongs to a run with another config: {shown}{more}; use that config or choose another --out"
+        )
+    if _has_begun(path) and not resume:
+        raise RunFolderError(f"{path} already holds this run; pass --resume to continue it or choose another --out")
+
+
+def _has_begun(path: Path) -> bool:
+    metrics = path / "metrics.jsonl"
+    return (metrics.exists() and metrics.stat().st_size > 0) or any((path / "checkpoints").glob("[!.]*"))
+
+
+def _differences(there: Any, here: Any, key: str = "") -> Iterator[str]:
+    """A phrase for each leaf in which two JSON values differ."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        for name in sorted(there.keys() | here.keys()):
+            where = f"{key}.{name}" if key else name
+            if name not in there or name not in here:
+                phrases = [json.dumps(side[name]) if name in side else "absent" for side in (there, here)]
+                yield f"{where} is {phrases[0]} there and {phrases[1]} here"
+            else:
+                yield from _differences(there[name], here[name], where)
+    elif json.dumps(there) != json.dumps(here):
+        yield f"{key or 'config'} is {json.dumps(there)} there and {json.dumps(here)} here"
+
+
+def _record_start(path: Path) -> None:
+    """Appends what this process runs on to the list in environment.json."""
+    starts = read_json(path) if path.exists() else []
+    devices = jax.devices()
+    start = {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "python": platform.python_version(),
+        **{
+            name: importlib.metadata.version(name)
+            for name in ("ipsrl", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint")
+        },
+        "platform": platform.platform(),
+        "backend": jax.default_backend(),
+        "devices": [device.device_kind for device in devices],
+        "git_commit": _git_commit(),
+    }
+    write_json(path, [*starts, start])
+
+
+def _git_commit() -> str | None:
+    """The commit that ipsrl was imported from, with "-dirty" after uncommitted changes; None outside a checkout."""
+    root = Path(ipsrl.__file__).parents[1]
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
