@@ -1,0 +1,63 @@
+"""The mesh of devices, and which axis of an array lies on which axis of it."""
+
+import math
+from typing import Any
+
+import jax
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+PyTree = Any
+
+DATA = "data"
+
+
+def make_mesh(text: str = "data:-1") -> Mesh:
+    """A mesh over all devices with the axes named in `text`, such as "data:4,model:2".
+
+    A size of -1, which one axis may have, stands for all devices that the other axes leave. The axes are Auto: the
+    compiler inserts the communication.
+
+    Raises:
+      ValueError: the text is malformed, or the sizes do not multiply to the number of devices.
+    """
+    axes: dict[str, int] = {}
+    for part in text.split(","):
+        name, colon, size = (piece.strip() for piece in part.partition(":"))
+        if not (name.isidentifier() and colon and (size == "-1" or (size.isdecimal() and int(size) > 0))):
+            raise ValueError(
+                f"mesh {text!r} must be a list of name:size with positive sizes or -1, like 'data:4,model:2'"
+            )
+        if name in axes:
+            raise ValueError(f"mesh {text!r} names the axis {name!r} twice; every axis has one size")
+        axes[name] = int(size)
+    free = [name for name, size in axes.items() if size == -1]
+    if len(free) > 1:
+        raise ValueError(f"mesh {text!r} has {len(free)} axes of size -1; at most one can take what the others leave")
+    devices = jax.device_count()
+    fixed = math.prod(size for size in axes.values() if size > 0)
+    if devices % fixed or (not free and devices != fixed):
+        raise ValueError(f"the sizes in mesh {text!r} multiply to {fixed}, which does not fit the {devices} devices")
+    shape = tuple(devices // fixed if size == -1 else size for size in axes.values())
+    return jax.make_mesh(shape, tuple(axes), axis_types=(AxisType.Auto,) * len(axes))
+
+
+def shard_prompts(tree: PyTree, mesh: Mesh) -> PyTree:
+    """Places arrays `[P, ...]` with their first axis over the mesh axis "data", and whole where there is none.
+
+    Raises:
+      ValueError: P is not a multiple of the size of the axis.
+    """
+    if DATA not in mesh.axis_names:
+        return replicate(tree, mesh)
+    size = mesh.shape[DATA]
+    for leaf in jax.tree.leaves(tree):
+        if leaf.shape[0] % size:
+            raise ValueError(
+                f"{leaf.shape[0]} prompts cannot be split over the {size} devices of the mesh axis {DATA!r}"
+            )
+    return jax.device_put(tree, NamedSharding(mesh, PartitionSpec(DATA)))
+
+
+def replicate(tree: PyTree, mesh: Mesh) -> PyTree:
+    """Places a whole copy of every array on every device."""
+    return jax.device_put(tree, NamedSharding(mesh, PartitionSpec()))

@@ -1,0 +1,40 @@
+"""Start-up in a fresh process, where JAX has not been used yet."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ipsrl.distributed.start_up import cache_folder, start_up
+
+PROGRAM = """
+import jax
+from ipsrl.distributed.start_up import start_up
+start_up(host_devices=3)
+print(len(jax.devices()))
+jax.jit(lambda x: jax.numpy.linalg.inv(jax.numpy.sin(x @ x)))(jax.numpy.eye(5)).block_until_ready()
+"""
+
+
+def test_devices_and_compiled_programs(tmp_path):
+    environment = {**os.environ, "IPSRL_CACHE": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "3\n"
+    assert done.stderr == ""
+    assert any(file.name.endswith("-cache") for file in (tmp_path / "compilation").iterdir())
+
+
+def test_the_cache_folder(monkeypatch):
+    monkeypatch.setenv("IPSRL_CACHE", "/somewhere")
+    assert cache_folder() == Path("/somewhere")
+    monkeypatch.setenv("IPSRL_CACHE", "")
+    assert cache_folder() == Path.home() / ".cache" / "ipsrl"
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="host_devices must be at least 1, not 0"):
+        start_up(host_devices=0)
