@@ -1,0 +1,172 @@
+"""The states that a run can be resumed from."""
+
+import concurrent.futures
+import shutil
+from pathlib import Path
+from typing import Any, Self
+
+from absl import logging
+from orbax.checkpoint import v1 as ocp
+
+from ipsrl.training import stored_tree
+
+PyTree = Any
+
+
+class Checkpoints:
+    """The latest states of a run, in a folder.
+
+    A state is a pytree of arrays (no typed PRNG keys) and comes back bit for bit. Orbax writes to a temporary folder
+    and renames it, so that a process killed at any moment leaves the earlier checkpoints as they were.
+
+    Args:
+      directory: where the checkpoints lie, one folder for each step; made when missing.
+      every: `save` writes at the multiples of this number of steps.
+      keep: how many of the latest checkpoints stay. Two by default: where the last is damaged, one is left.
+    """
+
+    def __init__(self, directory: str | Path, every: int, keep: int = 2):
+        if every < 1 or keep < 1:
+            raise ValueError(f"checkpoints need every >= 1 and keep >= 1, not every={every} and keep={keep}")
+        self._directory = Path(directory).absolute()
+        self._every = every
+        self._keep = keep
+        self._checkpointer: ocp.training.Checkpointer | None = None
+        self._sealer = concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
+        self._saving: concurrent.futures.Future[None] | None = None
+
+    def save(self, step: int, state: PyTree, force: bool = False) -> bool:
+        """Writes `state` in the background, if `step` is due or `force` is set.
+
+        The state has been copied when this returns, so that its buffers may be donated. A step that is there already
+        is not written again.
+
+        Returns:
+          Whether a checkpoint is being written.
+
+        Raises:
+          Exception: whatever went wrong in the background since the last call.
+        """
+        step = int(step)
+        if self._checkpointer is None:
+            self._checkpointer = self._open()
+        if not (force or self._checkpointer.should_save(step)):
+            return False
+        self.wait()
+        if any(checkpoint.step == step for checkpoint in self._checkpointer.checkpoints):
+            return False
+        response = self._checkpointer.save_async(step, stored_tree.storable(state), force=True)
+
+        def seal_when_written() -> None:
+            response.result()
+            stored_tree.seal(self._directory / str(step))
+
+        self._saving = self._sealer.submit(seal_when_written)
+        return True
+
+    def restore(self, like: PyTree) -> tuple[int, PyTree] | None:
+        """The latest checkpoint that can be read, as `(step, state)`, or None where there is none at all.
+
+        A checkpoint that is damaged or cut short is reported by a warning and moved out of the way (to
+        `unreadable-<step>`), and the one before it is used.
+
+        Args:
+          like: a tree of arrays or `jax.ShapeDtypeStruct` with the structure, shapes, dtypes and (optionally)
+            shardings of the state.
+
+        Raises:
+          ValueError: the checkpoint is of another structure, or none of several can be read. Nothing is moved then.
+        """
+        self.wait()
+        unreadable: dict[int, str] = {}
+        for step in self._steps():
+            try:
+                state = self._load(step, like)
+            except _UnreadableError as error:
+                unreadable[step] = str(error)
+                continue
+            self._set_aside(unreadable, used=step)
+            return step, state
+        if unreadable:
+            reasons = "; ".join(f"step {step}: {reason}" for step, reason in unreadable.items())
+            raise ValueError(f"none of the checkpoints in {self._directory} can be read ({reasons})")
+        return None
+
+    def wait(self) -> None:
+        """Returns when nothing is being written any more."""
+        if self._saving is not None:
+            saving, self._saving = self._saving, None
+            saving.result()
+
+    def close(self) -> None:
+        """Waits, and releases the background threads."""
+        try:
+            self.wait()
+        finally:
+            self._sealer.shutdown()
+            if self._checkpointer is not None:
+                self._checkpointer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _open(self) -> ocp.training.Checkpointer:
+        """The Orbax object that saves: not needed to restore, and loud where a checkpoint is damaged."""
+        return ocp.training.Checkpointer(
+            self._directory,
+            save_decision_policy=ocp.training.save_decision_policies.FixedIntervalPolicy(self._every),
+            preservation_policy=ocp.training.preservation_policies.LatestN(self._keep),
+            # What a killed process had begun to write is of no use.
+            cleanup_tmp_directories=True,
+        )
+
+    def _steps(self) -> list[int]:
+        """The steps that have been saved, latest first."""
+        return sorted((int(path.name) for path in self._directory.glob("*") if path.name.isdecimal()), reverse=True)
+
+    def _load(self, step: int, like: PyTree) -> PyTree:
+        directory = self._directory / str(step)
+        damage = stored_tree.damage(directory)
+        if damage:
+            raise _UnreadableError(damage)
+        wanted = stored_tree.target(like)
+        # Orbax raises many types for an unreadable checkpoint; whichever it is, the one before may do.
+        try:
+            stored = dict(ocp.metadata(directory).metadata)
+        except Exception as error:
+            raise _UnreadableError(_first_line(error)) from error
+        difference = stored_tree.first_difference(stored, wanted)
+        if difference:
+            raise ValueError(f"the checkpoint {directory} is not one of this run's state: {difference}")
+        try:
+            restored = ocp.load(directory, wanted)
+        except Exception as error:
+            raise _UnreadableError(_first_line(error)) from error
+        return stored_tree.rebuild(like, restored)
+
+    def _set_aside(self, unreadable: dict[int, str], used: int) -> None:
+        """Moves damaged checkpoints away, because their steps will be reached and saved again."""
+        for step, reason in unreadable.items():
+            aside = self._directory / f"unreadable-{step}"
+            shutil.rmtree(aside, ignore_errors=True)
+            (self._directory / str(step)).rename(aside)
+            logging.warning(
+                "The checkpoint of step %d cannot be read (%s); it was moved to %s, and step %d is used instead.",
+                step,
+                reason,
+                aside,
+                used,
+            )
+        if unreadable and self._checkpointer is not None:
+            self._checkpointer.reload()
+
+
+class _UnreadableError(Exception):
+    """A checkpoint is damaged; the message says how."""
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}"
