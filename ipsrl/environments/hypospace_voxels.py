@@ -1,0 +1,210 @@
+"""HypoSpace, voxels: which structures of blocks, with gravity, have a given view from above?
+
+Chen et al., arXiv 2510.15614.
+"""
+
+import dataclasses
+import functools
+import itertools
+import math
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from ipsrl.environments.text import LARGEST_SPACE, TextTask, check_choice, listed_history
+
+NEXT_LAYER = ";"
+_HEADER = re.compile(r"\W*layer\s*([0-9]{1,3})\b[^:\n]{0,40}:(.*)", re.IGNORECASE)
+
+# Layers from the ground up, each as grid * grid digits in row-major order, without empty layers on top.
+Stack = tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class HypospaceVoxels(TextTask):
+    """Hypotheses are stacks of layers in which every block rests on the ground or on a block.
+
+    A prompt is a top view with 1 .. `blocks` occupied cells (exactly `blocks` where `fixed`); each occupied cell is the
+    top of a column of height 1 .. `max_height`, so that k cells have max_height^k admissible structures.
+
+    Compact answers hold the digits of each layer, row by row, from the ground up, with ";" between layers; compact
+    prompts hold the digits of the top view. Empty layers on top change nothing: a random surface form adds some, up to
+    `max_height` layers in all. In text: "Structure:", then "Layer 1:" and its rows of digits, and so on.
+
+    As in the benchmark, an answer is valid where it has the top view and every block is supported: the height limit is
+    not tested. A valid structure that is too tall is outside the hypothesis space; so are structures that float or that
+    have another number of columns. With the compact vocabulary taller structures do not fit into `max_tokens`.
+
+    Attributes:
+      grid: cells along each side, 2 to 6.
+      max_height: the most layers, 1 to 9.
+      blocks: occupied cells of a top view, at most.
+      fixed: whether all top views have exactly `blocks` occupied cells.
+
+    Raises:
+      ValueError: a field is out of range, or there are more than 100,000 structures.
+    """
+
+    grid: int = 3
+    max_height: int = 3
+    blocks: int = 3
+    fixed: bool = False
+
+    # The title "Structure:" may be missing: an answer begins where its ground layer does.
+    answer_marker = re.compile(r"\blayer\s*1\b[^:\n]{0,40}:", re.IGNORECASE)
+
+    def __post_init__(self) -> None:
+        check_choice("grid", self.grid, range(2, 7))
+        check_choice("max_height", self.max_height, range(1, 10))
+        check_choice("blocks", self.blocks, range(1, self.grid**2 + 1))
+        check_choice("fixed", self.fixed, (False, True))
+        structures = sum(math.comb(self.grid**2, k) * self.max_height**k for k in self._block_counts)
+        if structures > LARGEST_SPACE:
+            raise ValueError(
+                f"top views of {self.blocks} blocks on a grid of side {self.grid} give {structures} structures, more "
+                f"than the {LARGEST_SPACE} that are enumerated: choose fewer blocks, a smaller grid or height"
+            )
+
+    @property
+    def _block_counts(self) -> Sequence[int]:
+        return (self.blocks,) if self.fixed else range(1, self.blocks + 1)
+
+    @property
+    def longest_answer(self) -> int:
+        return self.max_height * (self.grid**2 + 1) - 1
+
+    @functools.cached_property
+    def symbols(self) -> tuple[str, ...]:
+        return ("0", "1", NEXT_LAYER)
+
+    @functools.cached_property
+    def top_views(self) -> tuple[str, ...]:
+        """One for each prompt: grid * grid digits in row-major order."""
+        cells = range(self.grid**2)
+        return tuple(
+            "".join("01"[cell in occupied] for cell in cells)
+            for count in self._block_counts
+            for occupied in itertools.combinations(cells, count)
+        )
+
+    @functools.cached_property
+    def _structures(self) -> tuple[tuple[int, Stack], ...]:
+        """Every structure with the number of its prompt, in id order."""
+        structures = []
+        for prompt, view in enumerate(self.top_views):
+            occupied = [cell for cell, digit in enumerate(view) if digit == "1"]
+            for heights in itertools.product(range(1, self.max_height + 1), repeat=len(occupied)):
+                stack = []
+                for layer in range(max(heights)):
+                    digits = ["0"] * len(view)
+                    for cell, height in zip(occupied, heights, strict=True):
+                        digits[cell] = "01"[height > layer]
+                    stack.append("".join(digits))
+                structures.append((prompt, tuple(stack)))
+        return tuple(structures)
+
+    @functools.cached_property
+    def hypotheses(self) -> tuple[str, ...]:
+        return tuple(NEXT_LAYER.join(stack) for _, stack in self._structures)
+
+    @functools.cached_property
+    def _id_of(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.hypotheses)}
+
+    @functools.cached_property
+    def admissible(self) -> np.ndarray:
+        prompt_of = np.array([prompt for prompt, _ in self._structures])
+        return prompt_of == np.arange(len(self.top_views))[:, None]
+
+    def observation_symbols(self, prompt: int) -> list[str]:
+        return list(self.top_views[prompt])
+
+    def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
+        stack = self._structures[hypothesis][1]
+        empty = 0 if rng is None else int(rng.integers(self.max_height - len(stack) + 1))
+        return list(NEXT_LAYER.join([*stack, *["0" * self.grid**2] * empty]))
+
+    def read_symbols(self, symbols: Sequence[str]) -> Stack | None:
+        layers = "".join(symbols).split(NEXT_LAYER)
+        return _settled(layers) if all(len(layer) == self.grid**2 for layer in layers) else None
+
+    def read_text(self, text: str) -> Stack | None:
+        """Rows of digits under "Layer 1:" and the headers that follow in order; commas, bars and brackets may divide.
+
+        Short rows and missing rows are filled with zeros. The first other line, or a header out of order, ends it.
+        """
+        layers: list[list[str]] = [[]]
+        for line in text.splitlines():
+            header = _HEADER.match(line)
+            if header:
+                if int(header[1]) != len(layers) + 1:
+                    break
+                layers.append([])
+                line = header[2]
+            row = re.sub(r"[\s,;|()\[\]*`]", "", line)
+            if not set(row) <= {"0", "1"}:
+                break
+            if row:
+                layers[-1].append(row.ljust(self.grid, "0"))
+        if not layers[0] or any(len(layer) > self.grid or len(row) > self.grid for layer in layers for row in layer):
+            return None
+        return _settled(["".join(layer).ljust(self.grid**2, "0") for layer in layers])
+
+    def outcome(self, answer: Stack) -> int:
+        name = NEXT_LAYER.join(answer)
+        return self._id_of[name] if name in self._id_of else self.outside(name)
+
+    def explains(self, prompt: int, answer: Stack) -> bool:
+        supported = all(
+            below >= block
+            for lower, upper in itertools.pairwise(answer)
+            for below, block in zip(lower, upper, strict=True)
+        )
+        # Where all blocks are supported the ground layer is the view from above.
+        return supported and answer[:1] == (self.top_views[prompt],)
+
+    def answer_text(self, hypothesis: int) -> str:
+        self._check("hypothesis", hypothesis, self.num_hypotheses)
+        lines = ["Structure:"]
+        for number, layer in enumerate(self._structures[hypothesis][1], 1):
+            lines += [f"Layer {number}:", self._rows(layer)]
+        return "\n".join(lines)
+
+    def _rows(self, layer: str) -> str:
+        return "\n".join(" ".join(layer[start : start + self.grid]) for start in range(0, len(layer), self.grid))
+
+    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
+        self._check("prompt", prompt, self.num_prompts)
+        return f"""\
+Unit blocks are stacked on a floor of {self.grid} x {self.grid} cells, at most {self.max_height} blocks high. Seen \
+from straight above, a cell shows 1 where its column holds at least one block and 0 where it is empty:
+
+{self._rows(self.top_views[prompt])}
+{listed_history(history)}
+Describe one structure with exactly this view from above. Among those possible, look for one that was not given before.
+
+Conditions:
+- Layer 1 lies on the floor and holds at least one block; layers are counted upwards from it.
+- A block in a higher layer needs a block directly underneath it.
+- Leave out layers without blocks, and use no more than {self.max_height} layers.
+
+Write "Structure:", then for each layer its number and {self.grid} rows of {self.grid} digits divided by blanks, 1 for \
+a block. On a 3 x 3 floor, a column of two blocks in one corner and a single block in the middle would read:
+
+Structure:
+Layer 1:
+1 0 0
+0 1 0
+0 0 0
+Layer 2:
+1 0 0
+0 0 0
+0 0 0"""
+
+
+def _settled(layers: list[str]) -> Stack:
+    """The layers without empty ones on top."""
+    while layers and "1" not in layers[-1]:
+        layers = layers[:-1]
+    return tuple(layers)

@@ -1,0 +1,297 @@
+"""Environments whose actions are the tokens of a compact language, with the same task in plain text beside it.
+
+A task shows observations and asks for one hypothesis that explains them. Many surface forms spell the same hypothesis:
+`outcome_id` names the hypothesis, never the form. Small policies speak the compact vocabulary; language models read
+`prompt_text` and answer in text that `parse_text` understands. Both ways end in the same outcome ids and rewards.
+"""
+
+import abc
+import dataclasses
+import functools
+import re
+import zlib
+from collections.abc import Hashable, Sequence
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl.environments.environment import OutcomeSpace
+from ipsrl.structures import Prompts, Trajectories, Verdict
+
+PADDING, BEGIN, STOP, ANSWER, EARLIER = range(5)
+MARKS = ("<pad>", "<bos>", "<stop>", "<answer>", "<earlier>")
+NO_OUTCOME = -1
+SLACK = 2
+# Spaces that would need gigabytes, or minutes, are refused before they are built.
+LARGEST_SPACE = 100_000
+
+Answer = Hashable  # what a task reads from tokens or text before it asks which hypothesis that is
+
+
+@dataclasses.dataclass(frozen=True)
+class TextTask(abc.ABC):
+    """A task with a finite hypothesis space, of K hypotheses, and several observation sets: the prompts.
+
+    An answer ends with the stop token. Outcome ids are 0 .. K - 1 for the hypotheses, K and above for well-formed
+    answers outside the hypothesis space (a stable hash of their content), and -1 for everything that does not parse or
+    that breaks a rule of the answer format. The reward is 1 where the answer is valid for its prompt, else 0.
+
+    The compact prompt is `<bos>, observations, <answer>`, padded on the left; earlier answers of the benchmark's
+    sequential protocol stand before `<answer>`, each after an `<earlier>` mark. A policy sees the token before each
+    action, the first time `<answer>`. Every token is legal everywhere.
+    """
+
+    optional_fields: ClassVar[frozenset[str]] = frozenset()
+    verifies_on_host: ClassVar[bool] = True
+    stop_token: ClassVar[int] = STOP
+    # What stands right before an answer in text.
+    answer_marker: ClassVar[re.Pattern[str]]
+
+    # What a task defines.
+
+    @property
+    @abc.abstractmethod
+    def symbols(self) -> tuple[str, ...]:
+        """The task's own tokens; the first of them has the index `len(MARKS)`."""
+
+    @property
+    @abc.abstractmethod
+    def hypotheses(self) -> tuple[str, ...]:
+        """The K canonical names, in the order of their ids."""
+
+    @property
+    @abc.abstractmethod
+    def admissible(self) -> np.ndarray:
+        """`[num_prompts, K]` bool, True where a hypothesis agrees with every observation of a prompt."""
+
+    @property
+    @abc.abstractmethod
+    def longest_answer(self) -> int:
+        """Tokens in the longest surface form that `render` gives, without the stop token."""
+
+    @abc.abstractmethod
+    def observation_symbols(self, prompt: int) -> list[str]:
+        """The observations of a prompt in compact symbols."""
+
+    @abc.abstractmethod
+    def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
+        """The symbols of an answer: the canonical ones without `rng`, else those of a random equivalent form."""
+
+    @abc.abstractmethod
+    def read_symbols(self, symbols: Sequence[str]) -> Answer | None:
+        """What the symbols of an answer say, or None where they say nothing."""
+
+    @abc.abstractmethod
+    def read_text(self, text: str) -> Answer | None:
+        """What the text after an `answer_marker` says (more may follow the answer), or None where it says nothing."""
+
+    @abc.abstractmethod
+    def outcome(self, answer: Answer) -> int:
+        """Outcome id of what was read; -1 where it breaks a rule of the answer format."""
+
+    @abc.abstractmethod
+    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
+        """The prompt for a language model; `history` holds earlier answers as text."""
+
+    @abc.abstractmethod
+    def answer_text(self, hypothesis: int) -> str:
+        """The canonical answer in the benchmark's text format."""
+
+    def explains(self, prompt: int, answer: Any) -> bool:
+        """Whether an answer from outside the hypothesis space is nevertheless valid for the prompt."""
+        del prompt, answer
+        return False
+
+    # What all tasks share.
+
+    @functools.cached_property
+    def vocabulary(self) -> tuple[str, ...]:
+        """All tokens, in the order of their indices: padding, `<bos>`, the stop token, two marks, the symbols."""
+        return MARKS + self.symbols
+
+    @functools.cached_property
+    def _token_of(self) -> dict[str, int]:
+        return {symbol: token for token, symbol in enumerate(self.vocabulary)}
+
+    @property
+    def num_hypotheses(self) -> int:
+        """K."""
+        return len(self.hypotheses)
+
+    @property
+    def num_prompts(self) -> int:
+        return len(self.admissible)
+
+    @property
+    def vocabulary_size(self) -> int:
+        return len(self.vocabulary)
+
+    @property
+    def num_observations(self) -> int:
+        return len(self.vocabulary)
+
+    @property
+    def max_tokens(self) -> int:
+        """The longest surface form, the stop token, and two more: a wrong turn may still end by itself."""
+        return self.longest_answer + 1 + SLACK
+
+    @property
+    def prompt_length(self) -> int:
+        return self.prompt_table.shape[1]
+
+    @functools.cached_property
+    def prompt_table(self) -> np.ndarray:
+        """`[num_prompts, prompt_length]` int32, the prompts without history, padded on the left."""
+        return _left_padded([self.prompt_tokens(prompt) for prompt in range(self.num_prompts)], None)
+
+    def prompts(self, index: Array) -> Prompts:
+        index = jnp.asarray(index, jnp.int32)
+        tokens = jnp.asarray(self.prompt_table)[index]
+        return Prompts(index=index, tokens=tokens, mask=tokens != PADDING)
+
+    def prompts_with_history(
+        self, index: Sequence[int] | np.ndarray, histories: Sequence[Sequence[Sequence[int]]], width: int | None = None
+    ) -> Prompts:
+        """The prompts `index` `[P]`, each with its own earlier answers, padded on the left to `width` columns.
+
+        Args:
+          index: `[P]`, which prompts.
+          histories: for each prompt its earlier answers, each a list of tokens.
+          width: columns of the result; by default as many as the longest of these prompts needs.
+
+        Raises:
+          ValueError: a prompt has more than `width` tokens, or the number of histories is not the number of prompts.
+        """
+        index = np.asarray(index, np.int32)
+        if len(histories) != len(index):
+            raise ValueError(f"{len(index)} prompts need as many histories, got {len(histories)}")
+        rows = [self.prompt_tokens(int(prompt), history) for prompt, history in zip(index, histories, strict=True)]
+        tokens = _left_padded(rows, width)
+        return Prompts(index=jnp.asarray(index), tokens=jnp.asarray(tokens), mask=jnp.asarray(tokens != PADDING))
+
+    def prompt_tokens(self, prompt: int, history: Sequence[Sequence[int]] = ()) -> list[int]:
+        """The compact prompt, not padded, with the answers of `history` (what follows a stop token is left out)."""
+        self._check("prompt", prompt, self.num_prompts)
+        tokens = [BEGIN, *(self._token_of[symbol] for symbol in self.observation_symbols(prompt))]
+        for answer in history:
+            answer = [int(token) for token in answer]
+            tokens += [EARLIER, *(answer[: answer.index(STOP)] if STOP in answer else answer)]
+        return [*tokens, ANSWER]
+
+    def reset(self, prompt_index: Array) -> tuple[Array, Array]:
+        del prompt_index  # the prompt is shown by `prompts`
+        return jnp.int32(ANSWER), jnp.bool_(False)
+
+    def observe(self, state: tuple[Array, Array]) -> Array:
+        return state[0]
+
+    def legal(self, state: tuple[Array, Array]) -> None:
+        del state
+
+    def step(self, state: tuple[Array, Array], token: Array) -> tuple[Array, Array]:
+        token = jnp.asarray(token, jnp.int32)
+        return token, state[1] | (token == STOP)
+
+    def finished(self, state: tuple[Array, Array]) -> Array:
+        return state[1]
+
+    def render(self, hypothesis: int, rng: np.random.Generator | None = None) -> list[int]:
+        """Answer tokens of a hypothesis with the stop token; canonical without `rng`, else a random surface form."""
+        self._check("hypothesis", hypothesis, self.num_hypotheses)
+        return [*(self._token_of[symbol] for symbol in self.spell(hypothesis, rng)), STOP]
+
+    def parse(self, tokens: Sequence[int] | np.ndarray) -> int:
+        """Outcome id of answer tokens up to the first stop token; -1 where none was produced."""
+        return _judged(self, np.asarray(tokens, np.int32).tobytes())[0]
+
+    def parse_text(self, text: str) -> int:
+        """Outcome id of a language model's answer, which may stand in the midst of other text.
+
+        The last well-formed answer counts, even where it breaks a rule and therefore has no outcome.
+        """
+        return self._judge(self._last_answer(text))[0]
+
+    def verify(self, trajectories: Trajectories) -> Verdict:
+        """`rewards` and `outcome_id` `[P, G]`, NumPy; only the tokens under the mask count."""
+        tokens, mask = np.asarray(trajectories.tokens, np.int32), np.asarray(trajectories.token_mask)
+        judged = [
+            [_judged(self, answer[real].tobytes()) for answer, real in zip(group, group_mask, strict=True)]
+            for group, group_mask in zip(tokens, mask, strict=True)
+        ]
+        return self._verdict(trajectories.prompts.index, judged)
+
+    def verify_texts(self, prompt_index: Sequence[int] | np.ndarray, texts: Sequence[Sequence[str]]) -> Verdict:
+        """The verdict on the texts `[P][G]` that a language model wrote for the prompts `prompt_index` `[P]`."""
+        if len(texts) != len(prompt_index):
+            raise ValueError(f"{len(prompt_index)} prompts need as many groups of texts, got {len(texts)}")
+        return self._verdict(
+            prompt_index, [[self._judge(self._last_answer(text)) for text in group] for group in texts]
+        )
+
+    def outcome_space(self, prompt: int) -> OutcomeSpace:
+        self._check("prompt", prompt, self.num_prompts)
+        return OutcomeSpace(names=self.hypotheses, rewards=self.admissible[prompt].astype(np.float32))
+
+    def outside(self, content: str) -> int:
+        """A stable outcome id, within int32, of a well-formed answer that is none of the K hypotheses."""
+        return self.num_hypotheses + zlib.crc32(content.encode()) % (2**31 - self.num_hypotheses)
+
+    def _judge(self, answer: Answer | None) -> tuple[int, Answer | None]:
+        return (NO_OUTCOME if answer is None else self.outcome(answer)), answer
+
+    def _last_answer(self, text: str) -> Answer | None:
+        parts = self.answer_marker.split(text)[1:]
+        return next((answer for part in reversed(parts) if (answer := self.read_text(part)) is not None), None)
+
+    def _verdict(self, prompt_index: Any, judged: list[list[tuple[int, Answer | None]]]) -> Verdict:
+        index = np.asarray(prompt_index)
+        outcome_id = np.array([[outcome for outcome, _ in group] for group in judged], np.int32)
+        known = (outcome_id >= 0) & (outcome_id < self.num_hypotheses)
+        valid = known & self.admissible[index[:, None], np.where(known, outcome_id, 0)]
+        for row, column in np.argwhere(outcome_id >= self.num_hypotheses):
+            valid[row, column] = self.explains(int(index[row]), judged[row][column][1])
+        return Verdict(rewards=valid.astype(np.float32), outcome_id=outcome_id)
+
+    def _check(self, what: str, number: int, count: int) -> None:
+        if not 0 <= number < count:
+            raise ValueError(f"{what} {number} does not exist: this task has {count}, numbered from 0")
+
+
+# Policies repeat themselves: most answers of a batch have been judged before.
+@functools.lru_cache(maxsize=1 << 16)
+def _judged(task: TextTask, tokens: bytes) -> tuple[int, Answer | None]:
+    answer = np.frombuffer(tokens, np.int32).tolist()
+    if STOP not in answer:
+        return NO_OUTCOME, None
+    answer = answer[: answer.index(STOP)]
+    if any(not len(MARKS) <= token < task.vocabulary_size for token in answer):
+        return NO_OUTCOME, None
+    return task._judge(task.read_symbols([task.vocabulary[token] for token in answer]))
+
+
+def _left_padded(rows: list[list[int]], width: int | None) -> np.ndarray:
+    longest = max(len(row) for row in rows)
+    width = longest if width is None else width
+    if longest > width:
+        raise ValueError(f"the longest of these prompts has {longest} tokens, more than the {width} columns asked for")
+    return np.array([[PADDING] * (width - len(row)) + row for row in rows], np.int32)
+
+
+def listed_history(history: Sequence[str]) -> str:
+    """The part of a text prompt that shows earlier answers, or nothing where there are none."""
+    if not history:
+        return ""
+    earlier = "\n".join(answer.strip() for answer in history)
+    return f"\nYou have already given these answers:\n{earlier}\nYour next answer has to differ from each of them.\n"
+
+
+def check_choice(what: str, value: Any, choices: Sequence[Any] | range) -> None:
+    """Raises ValueError unless `value` is one of `choices`."""
+    if isinstance(choices, range):
+        # 3.0 and True are in a range of integers as well.
+        if type(value) is not int or value not in choices:
+            raise ValueError(f"{what} must be an integer from {choices[0]} to {choices[-1]}, got {value!r}")
+    elif value not in choices:
+        raise ValueError(f"{what} must be one of {', '.join(map(str, choices))}, got {value!r}")

@@ -1,0 +1,178 @@
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from ipsrl.environments.hypospace_boolean import (
+    HypospaceBoolean,
+    depth_of,
+    evaluate,
+    infix,
+    mechanistic_key,
+    read_infix,
+)
+
+# operators, depth: expressions, functions, observation sets, mean size of the admissible set
+SPACES = {
+    ("basic", 1): (4, 4, 35, 1.714),
+    ("basic", 2): (10, 4, 35, 4.286),
+    ("extended", 1): (6, 6, 56, 1.607),
+    ("extended", 2): (34, 14, 78, 6.538),
+    ("full", 1): (7, 7, 59, 1.780),
+    ("full", 2): (65, 16, 80, 12.188),
+}
+# operators, depth -> for k = 1 .. 4, size of the admissible set: how many observation sets have it
+SIZES = {
+    ("basic", 1): [{2: 4, 4: 2}, {1: 4, 2: 8, 4: 1}, {1: 8, 2: 4}, {1: 4}],
+    ("basic", 2): [{5: 4, 10: 2}, {2: 2, 3: 2, 5: 8, 10: 1}, {2: 4, 3: 4, 5: 4}, {2: 2, 3: 2}],
+    ("extended", 1): [{2: 2, 3: 4, 4: 2}, {1: 10, 2: 11, 4: 1}, {1: 16, 2: 4}, {1: 6}],
+    ("extended", 2): [
+        {14: 2, 17: 4, 20: 2},
+        {5: 4, 6: 1, 8: 8, 9: 6, 12: 5},
+        {2: 8, 3: 8, 6: 16},
+        {1: 2, 2: 8, 4: 4},
+    ],
+    ("full", 1): [{3: 4, 4: 4}, {1: 5, 2: 15, 3: 1, 4: 1}, {1: 16, 2: 6}, {1: 7}],
+}
+MEAN_INVERSE = {
+    "basic": [0.167, 0.259, 0.344, 0.417, 0.2905],
+    "extended": [0.060, 0.127, 0.292, 0.500, 0.255],
+    "full": [0.032, 0.067, 0.149, 0.361, 0.155],
+}
+
+
+@pytest.mark.parametrize(("operators", "depth"), SPACES)
+def test_spaces(operators, depth):
+    task = HypospaceBoolean(operators, depth)
+    expressions, functions, prompts, mean = SPACES[operators, depth]
+    assert len(set(task.hypotheses)) == task.num_hypotheses == expressions
+    assert len(np.unique(task.truth_tables, axis=0)) == functions
+    assert task.num_prompts == len(set(task.observation_sets)) == prompts
+    assert task.admissible.sum(1).mean() == pytest.approx(mean, abs=6e-4)
+
+
+@pytest.mark.parametrize(("operators", "depth"), SIZES)
+def test_sizes_of_admissible_sets(operators, depth):
+    for k, expected in enumerate(SIZES[operators, depth], 1):
+        assert Counter(HypospaceBoolean(operators, depth, k).admissible.sum(1).tolist()) == expected
+
+
+def test_sizes_of_admissible_sets_with_all_operators():
+    sizes = [HypospaceBoolean("full", 2, k).admissible.sum(1) for k in (1, 2, 3, 4)]
+    assert [(size.min(), size.max()) for size in sizes[:3]] == [(25, 40), (11, 26), (3, 18)]
+    assert Counter(sizes[3].tolist()) == {1: 2, 2: 1, 3: 6, 5: 6, 13: 1}
+
+
+@pytest.mark.parametrize("operators", MEAN_INVERSE)
+def test_recovery_of_a_collapsed_policy(operators):
+    for k, expected in zip((1, 2, 3, 4, None), MEAN_INVERSE[operators], strict=True):
+        sizes = HypospaceBoolean(operators, 2, k).admissible.sum(1)
+        assert (1 / sizes).mean() == pytest.approx(expected, abs=6e-4)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        ("x AND y", "y AND x", True),
+        ("x AND x", "x", True),
+        ("x OR (y OR x)", "x OR y", True),
+        ("(x OR NOT y) OR (y OR x)", "y OR (NOT y OR x)", True),
+        ("NOT (x OR y)", "NOR(y, x)", True),
+        ("NOR(x, x)", "NOT x", True),
+        ("NOT (x AND y)", "NOT x OR NOT y", False),
+        ("NOT NOT x", "x", False),
+        ("x AND (x OR y)", "x", False),
+        ("x AND NOT x", "y AND NOT y", False),
+        ("x AND (x OR y)", "x OR (x AND y)", False),
+    ],
+)
+def test_which_changes_keep_the_mechanism(one, other, equal):
+    assert (mechanistic_key(read_infix(one)) == mechanistic_key(read_infix(other))) is equal
+
+
+def test_keys_have_the_truth_table_of_their_trees():
+    task = HypospaceBoolean("full", 2)
+    rng = np.random.default_rng(0)
+    for hypothesis, key in enumerate(task.keys):
+        tree = task.read_symbols([task.vocabulary[token] for token in task.render(hypothesis, rng)[:-1]])
+        assert depth_of(tree) <= 2
+        assert [evaluate(tree, x, y) for x in (0, 1) for y in (0, 1)] == task.truth_tables[hypothesis].tolist()
+        assert mechanistic_key(tree) == key
+        assert read_infix(infix(tree)) == tree
+
+
+def test_random_forms_are_uniform_over_trees():
+    task = HypospaceBoolean("basic", 1)
+    rng = np.random.default_rng(0)
+    drawn = Counter(tuple(task.spell(task.hypotheses.index("x"), rng)) for _ in range(3000))
+    # x itself, x AND x, x OR x.
+    assert set(drawn) == {("x",), ("AND", "x", "x"), ("OR", "x", "x")}
+    assert all(abs(count - 1000) < 5 * np.sqrt(3000 * 2 / 9) for count in drawn.values())
+    deep = HypospaceBoolean("basic", 2)
+    forms = {tuple(deep.spell(deep.hypotheses.index("x"), rng)) for _ in range(300)}
+    # OP a b with a and b from the three trees above, for two operators, and x.
+    assert len(forms) == 1 + 2 * 9
+
+
+def test_a_prompt_by_hand():
+    task = HypospaceBoolean("basic", 1, 2)
+    prompt = task.observation_sets.index(((0, 0), (3, 1)))
+    words = [task.vocabulary[token] for token in task.prompt_tokens(prompt)]
+    assert words == ["<bos>", "(x=0,y=0)->0", "(x=1,y=1)->1", "<answer>"]
+    assert "(x=0, y=0) -> 0\n(x=1, y=1) -> 1" in task.prompt_text(prompt)
+    assert task.admissible[prompt].all()
+    prompt = task.observation_sets.index(((0, 0), (1, 1)))
+    assert [task.hypotheses[i] for i in np.flatnonzero(task.admissible[prompt])] == ["y", "x OR y"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Expression: x AND y AND x", "x AND y"),
+        ("So my answer is\n**Expression:** `y or x`.\nIt agrees with all of them.", "x OR y"),
+        ("Expression: OR(x, AND(X, Y))", "(x AND y) OR x"),
+        ("Expression: x\nExpression: y\nThe expression: is simple.", "y"),
+        ("Expression: x OR x AND y", "(x AND y) OR x"),
+        ("Expression: NOT x", None),  # not in the basic set
+        ("Expression: x OR (x AND (x OR y))", None),  # too deep
+        ("Expression: x AND z", None),
+        ("Expression: x OR 1", None),
+        ("Expression: x\nExpression: x AND TRUE", None),  # well-formed, against a rule, and the last
+        ("Expression: x AND", None),
+        ("Expression: (x", None),
+        ("Expression: x y", None),
+        ("Expression: AND(x)", None),
+        ("Expression: " + "(" * 5000 + "x", None),
+        ("Expression: " + "NOT " * 100 + "x", None),
+    ],
+)
+def test_text(text, name):
+    task = HypospaceBoolean("basic", 2)
+    outcome = task.parse_text(text)
+    assert (None if outcome == -1 else task.hypotheses[outcome]) == name
+
+
+def test_compact_answers_that_break_a_rule():
+    task = HypospaceBoolean("full", 2)
+    token_of = {name: token for token, name in enumerate(task.vocabulary)}
+
+    def parse(answer):
+        return task.parse([*(token_of[word] for word in answer.split()), task.stop_token])
+
+    assert task.hypotheses[parse("AND NOT x y")] == "NOT x AND y"
+    assert parse("NOT NOT x") >= 0
+    for answer in ("NOT NOT NOT x", "AND x", "x y", "", "NOT", "AND x y y", "(x=0,y=0)->0"):
+        assert parse(answer) == -1
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"operators": "none"}, "operators must be one of basic, extended, full, got 'none'"),
+        ({"depth": 4}, "depth must be an integer from 1 to 3, got 4"),
+        ({"observations": 5}, "observations must be an integer from 1 to 4, got 5"),
+    ],
+)
+def test_bad_arguments(fields, message):
+    with pytest.raises(ValueError, match=message):
+        HypospaceBoolean(**fields)

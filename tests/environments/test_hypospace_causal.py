@@ -1,0 +1,143 @@
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from ipsrl.environments.hypospace_causal import HypospaceCausal, acyclic_graphs, count_acyclic_graphs
+
+# nodes, k -> size of the admissible set: how many observation sets have it
+SIZES = {
+    (3, 1): {4: 6, 5: 3, 12: 3},
+    (3, 2): {1: 9, 2: 6, 3: 6, 4: 9},
+    (3, 3): {1: 13, 2: 6},
+    (4, 1): {40: 12, 48: 12, 79: 4, 200: 4},
+    (4, 2): {1: 12, 3: 24, 5: 12, 8: 36, 9: 6, 12: 24, 16: 24, 20: 12, 24: 24, 35: 12, 48: 18},
+    (4, 3): {1: 76, 2: 84, 3: 48, 4: 12, 5: 12, 8: 76, 9: 12, 12: 48, 16: 24},
+    (4, 4): {1: 87, 2: 84, 4: 24, 8: 24},
+}
+# The recovery of a policy that always gives one and the same valid answer.
+MEAN_INVERSE = {(3, 1): 0.196, (3, 2): 0.542, (3, 3): 0.842, (4, 1): 0.019, (4, 2): 0.164, (4, 3): 0.397, (4, 4): 0.630}
+
+
+@pytest.mark.parametrize(("nodes", "k"), SIZES)
+def test_sizes_of_admissible_sets(nodes, k):
+    sizes = HypospaceCausal(nodes, perturbations=k).admissible.sum(1)
+    assert Counter(sizes.tolist()) == SIZES[nodes, k]
+    assert (1 / sizes).mean() == pytest.approx(MEAN_INVERSE[nodes, k], abs=6e-4)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "graphs", "patterns", "prompts", "mean", "largest", "inverse"),
+    [(3, 25, 19, 61, 2.869, 12, 0.567), (4, 543, 219, 847, 9.616, 200, 0.387)],
+)
+def test_complete_collections(nodes, graphs, patterns, prompts, mean, largest, inverse):
+    task = HypospaceCausal(nodes)
+    sizes = task.admissible.sum(1)
+    assert len(set(task.hypotheses)) == task.num_hypotheses == graphs
+    assert len(np.unique(task.graphs[1], axis=0)) == patterns
+    assert task.num_prompts == len(set(task.observation_sets)) == prompts
+    assert sizes.mean() == pytest.approx(mean, abs=6e-4)
+    assert sizes.max() == largest
+    assert (1 / sizes).mean() == pytest.approx(inverse, abs=6e-4)
+
+
+def test_numbers_of_acyclic_graphs():
+    assert [count_acyclic_graphs(nodes, 15) for nodes in range(1, 7)] == [1, 3, 25, 543, 29281, 3781503]
+    for limit in range(1, 7):
+        edges, reach = acyclic_graphs(4, limit)
+        assert len(edges) == count_acyclic_graphs(4, limit)
+        assert edges.sum(1).max() == limit
+        assert not reach[:, range(4), range(4)].any()
+
+
+def test_descendants_agree_with_powers_of_the_adjacency_matrix():
+    edges, reach = acyclic_graphs(4, 6)
+    adjacency = np.zeros((len(edges), 4, 4), int)
+    adjacency[:, ~np.eye(4, dtype=bool)] = edges
+    paths = adjacency + adjacency @ adjacency + adjacency @ adjacency @ adjacency
+    np.testing.assert_array_equal(reach, paths > 0)
+
+
+def test_names_and_a_hand_worked_prompt():
+    task = HypospaceCausal(3, perturbations=1)
+    assert task.hypotheses[:3] == ("No edges", "A->B", "A->C")
+    # Perturbing A changes B alone: A->B, and C is not a descendant of A or B.
+    prompt = task.observation_sets.index(((0, 0b010),))
+    explained = {task.hypotheses[i] for i in np.flatnonzero(task.admissible[prompt])}
+    assert explained == {"A->B", "A->B, C->A", "A->B, C->B", "A->B, C->A, C->B"}
+    words = [task.vocabulary[token] for token in task.prompt_tokens(prompt)]
+    assert words == ["<bos>", "Perturb(A)", "B:1", "<answer>"]
+    assert "Perturb(A) -> A:0 B:1 C:0" in task.prompt_text(prompt)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "A->B, B->A",  # a cycle
+        "A->B, B->C, C->A",
+        "A->A",
+        "A->Z",
+        "A->B, B->C, A->C",  # three edges, two allowed
+    ],
+)
+def test_answers_that_break_a_rule(answer):
+    task = HypospaceCausal(3, max_edges=2)
+    assert task.parse_text(f"Graph: {answer}") == -1
+    # It is the last well-formed answer all the same.
+    assert task.parse_text(f"Graph: A->B\nGraph: {answer}") == -1
+    token_of = {name: token for token, name in enumerate(task.vocabulary)}
+    edges = answer.split(", ")
+    if set(edges) <= set(token_of):
+        assert task.parse([*(token_of[edge] for edge in edges), task.stop_token]) == -1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Graph: B->C, A->B",
+        "I think it is this.\n**Graph:** `A->B, B -> C.`\nBecause A comes first.",
+        "Graph: A → B; B => C",
+        "graph: a-->b, b->c, a->b",
+        "Graph: C->A\nNo, rather\nGraph:\nA->B, B->C\n\nIn this graph: everything fits.",
+    ],
+)
+def test_lenient_text(text):
+    task = HypospaceCausal(3)
+    assert task.hypotheses[task.parse_text(text)] == "A->B, B->C"
+
+
+def test_the_empty_graph_needs_its_token():
+    task = HypospaceCausal(3)
+    token_of = {name: token for token, name in enumerate(task.vocabulary)}
+    none, edge, stop = token_of["No edges"], token_of["A->B"], task.stop_token
+    assert task.parse([none, stop]) == task.parse_text("Graph: no edges.") == 0
+    assert task.parse([stop]) == task.parse([none, edge, stop]) == task.parse_text("Graph:") == -1
+    assert task.parse([edge, edge, stop]) == task.parse([edge, stop]) == task.hypotheses.index("A->B")
+
+
+def test_many_nodes_draw_observation_sets():
+    task = HypospaceCausal(5, max_edges=4, seed=1)
+    sizes = Counter(len(observations) for observations in task.observation_sets)
+    assert set(sizes) == {1, 2, 3, 4, 5}
+    assert max(sizes.values()) == 100
+    assert len(set(task.observation_sets)) == task.num_prompts
+    assert task.admissible.any(1).all()
+    assert task.observation_sets == HypospaceCausal(5, max_edges=4, seed=1).observation_sets
+    assert task.observation_sets != HypospaceCausal(5, max_edges=4, seed=2).observation_sets
+    assert (HypospaceCausal(5).edge_limit, count_acyclic_graphs(5, 10)) == (10, 29281)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"nodes": 1}, "nodes must be an integer from 2 to 8, got 1"),
+        ({"nodes": 3.0}, r"nodes must be an integer from 2 to 8, got 3\.0"),
+        ({"max_edges": 4}, "max_edges must be an integer from 1 to 3, got 4"),
+        ({"perturbations": 0}, "perturbations must be an integer from 1 to 3, got 0"),
+        ({"seed": -1}, "seed must be an integer"),
+        ({"nodes": 6}, "give 3125913 graphs, more than the 100000 that are enumerated: choose a smaller max_edges"),
+    ],
+)
+def test_bad_arguments(fields, message):
+    with pytest.raises(ValueError, match=message):
+        HypospaceCausal(**fields)

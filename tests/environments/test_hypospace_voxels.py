@@ -1,0 +1,134 @@
+import numpy as np
+import pytest
+
+from ipsrl.environments.hypospace_voxels import HypospaceVoxels
+
+CORNER, EMPTY, MIDDLE = "100000000", "000000000", "000010000"
+
+
+def layered(*layers):
+    """The answer in text, one row of digits a line."""
+    rows = [f"Layer {i}:\n" + "\n".join(layer[j : j + 3] for j in (0, 3, 6)) for i, layer in enumerate(layers, 1)]
+    return "\n".join(["Structure:", *rows])
+
+
+@pytest.mark.parametrize(
+    ("blocks", "fixed", "sizes"),
+    [(1, True, {3: 9}), (2, True, {9: 36}), (3, True, {27: 84}), (3, False, {3: 9, 9: 36, 27: 84})],
+)
+def test_sizes_of_admissible_sets(blocks, fixed, sizes):
+    task = HypospaceVoxels(blocks=blocks, fixed=fixed)
+    found = task.admissible.sum(1)
+    assert dict(zip(*(values.tolist() for values in np.unique(found, return_counts=True)), strict=True)) == sizes
+    assert task.num_hypotheses == len(set(task.hypotheses)) == found.sum()
+    expected = sum(count / size for size, count in sizes.items()) / sum(sizes.values())
+    assert (1 / found).mean() == pytest.approx(expected)
+
+
+def test_default_collection():
+    task = HypospaceVoxels()
+    assert (task.num_prompts, task.num_hypotheses) == (129, 2619)
+    assert task.admissible.sum(1).mean() == pytest.approx(20.3, abs=0.01)
+
+
+def test_every_hypothesis_passes_the_validator_for_its_own_prompt_alone():
+    task = HypospaceVoxels(grid=2, max_height=2, blocks=2)
+    for hypothesis, name in enumerate(task.hypotheses):
+        stack = tuple(name.split(";"))
+        assert [task.explains(prompt, stack) for prompt in range(task.num_prompts)] == list(
+            task.admissible[:, hypothesis]
+        )
+
+
+def test_a_prompt_by_hand():
+    task = HypospaceVoxels(blocks=1)
+    prompt = task.top_views.index(CORNER)
+    assert [task.vocabulary[token] for token in task.prompt_tokens(prompt)] == ["<bos>", *CORNER, "<answer>"]
+    assert [task.hypotheses[i] for i in np.flatnonzero(task.admissible[prompt])] == [
+        CORNER,
+        f"{CORNER};{CORNER}",
+        f"{CORNER};{CORNER};{CORNER}",
+    ]
+    assert "\n1 0 0\n0 0 0\n0 0 0\n" in task.prompt_text(prompt).split("Describe")[0]
+    assert task.answer_text(1) == "Structure:\nLayer 1:\n1 0 0\n0 0 0\n0 0 0\nLayer 2:\n1 0 0\n0 0 0\n0 0 0"
+
+
+@pytest.mark.parametrize(
+    ("layers", "reward"),
+    [
+        ((CORNER, CORNER), 1),
+        ((CORNER, CORNER, CORNER, CORNER), 1),  # too tall: valid, but none of the hypotheses
+        ((CORNER, EMPTY, CORNER), 0),  # floats
+        ((EMPTY, CORNER), 0),
+        ((CORNER, MIDDLE), 0),
+        ((MIDDLE,), 0),  # another view
+        ((EMPTY,), 0),
+        (("110000000",), 0),  # two columns where the space has one
+    ],
+)
+def test_validator(layers, reward):
+    task = HypospaceVoxels(blocks=1)
+    prompt = task.top_views.index(CORNER)
+    verdict = task.verify_texts([prompt], [[layered(*layers)]])
+    assert verdict.rewards[0, 0] == reward
+    name = ";".join(layers)
+    outcome = verdict.outcome_id[0, 0]
+    assert (outcome == task.hypotheses.index(name)) if name in task.hypotheses else outcome >= task.num_hypotheses
+    token_of = {name: token for token, name in enumerate(task.vocabulary)}
+    assert task.parse([*(token_of[digit] for digit in name), task.stop_token]) == outcome
+
+
+def test_outcomes_outside_the_space_are_stable_and_distinct():
+    task = HypospaceVoxels(blocks=1)
+    tall, floating = (task.parse_text(layered(*layers)) for layers in ((CORNER,) * 4, (CORNER, EMPTY, CORNER)))
+    # K + crc32 of the name with K = 27: no process may see another number.
+    assert tall == 27 + 1647013212
+    assert tall != floating
+    assert task.parse_text(layered(*[CORNER] * 4, EMPTY)) == tall
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        layered(CORNER, CORNER, EMPTY),
+        "Structure:\nLayer 1:\n[[1, 0, 0],\n [0, 0, 0],\n [0, 0, 0]]\nLayer 2:\n|1|0|0|\n|0|0|0|\n|0|0|0|",
+        "Layer 1 (ground):\n1\n\nLayer 2:\n1 0\nThat is all.",
+        "First idea:\n" + layered(MIDDLE) + "\nBetter:\n```\n" + layered(CORNER, CORNER) + "\n```\nDone.",
+        layered(CORNER, CORNER) + "\nLayer 4:\n1 1 1",  # out of order: the answer ends before
+        layered(CORNER, CORNER) + "\nAs you see, layer 1: everything rests on it.",
+    ],
+)
+def test_lenient_text(text):
+    task = HypospaceVoxels(blocks=1)
+    assert task.hypotheses[task.parse_text(text)] == f"{CORNER};{CORNER}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "Structure:", "Layer 1:", "Layer 2:\n1 0 0", "Layer 1:\n1 0 0 0", "Layer 1:\n0\n0\n0\n1", "Layer 1:\n2"],
+)
+def test_text_without_a_structure(text):
+    assert HypospaceVoxels(blocks=1).parse_text(text) == -1
+
+
+def test_random_forms_add_empty_layers_only():
+    task = HypospaceVoxels(blocks=1)
+    rng = np.random.default_rng(0)
+    lengths = {len(task.render(0, rng)) for _ in range(50)}
+    assert lengths == {10, 20, 30}
+    assert {len(task.render(2, rng)) for _ in range(20)} == {30}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"grid": 1}, "grid must be an integer from 2 to 6, got 1"),
+        ({"max_height": 0}, "max_height must be an integer from 1 to 9, got 0"),
+        ({"blocks": 10}, "blocks must be an integer from 1 to 9, got 10"),
+        ({"fixed": "yes"}, "fixed must be one of False, True, got 'yes'"),
+        ({"grid": 6, "blocks": 4}, "more than the 100000 that are enumerated"),
+    ],
+)
+def test_bad_arguments(fields, message):
+    with pytest.raises(ValueError, match=message):
+        HypospaceVoxels(**fields)

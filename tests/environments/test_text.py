@@ -1,0 +1,195 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ipsrl.environments.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.hypospace_causal import HypospaceCausal
+from ipsrl.environments.hypospace_voxels import HypospaceVoxels
+from ipsrl.environments.text import ANSWER, BEGIN, EARLIER, PADDING, STOP
+from ipsrl.structures import Trajectories
+
+TASKS = [
+    HypospaceCausal(3),
+    HypospaceCausal(4, perturbations=2),
+    HypospaceBoolean("extended", 1),
+    HypospaceBoolean("full", 2),
+    HypospaceBoolean("basic", 3),
+    HypospaceVoxels(),
+]
+every_task = pytest.mark.parametrize("task", TASKS, ids=str)
+PIECES = "Graph:|Expression:|Structure:|Layer 1:|Layer 2:|\n| |A->B|,|No edges|(|)|x|y|AND|NOT |NOR(|1 0 0\n|0|[|**"
+some_task = st.sampled_from(TASKS)
+
+
+def batch(task, prompts, answers):
+    """Trajectories of token lists `answers[P][G]`; what lies behind the mask is stop tokens, to be ignored."""
+    tokens = np.full((len(answers), len(answers[0]), task.max_tokens), STOP, np.int32)
+    mask = np.zeros(tokens.shape, bool)
+    for p, group in enumerate(answers):
+        for g, answer in enumerate(group):
+            tokens[p, g, : len(answer)] = answer
+            mask[p, g, : len(answer)] = True
+    zeros = np.zeros(tokens.shape, np.float32)
+    return Trajectories(task.prompts(jnp.array(prompts)), tokens, tokens, mask, None, zeros, ~mask.any(-1))
+
+
+@settings(deadline=None, max_examples=200)
+@given(some_task, st.data(), st.integers(0, 2**32 - 1))
+def test_every_form_of_a_hypothesis_is_read_back(task, data, seed):
+    hypothesis = data.draw(st.integers(0, task.num_hypotheses - 1))
+    canonical, random = task.render(hypothesis), task.render(hypothesis, np.random.default_rng(seed))
+    assert task.parse(canonical) == task.parse(random) == hypothesis
+    assert len(canonical) <= task.longest_answer + 1
+    assert len(random) <= task.longest_answer + 1
+    text = task.answer_text(hypothesis)
+    assert task.parse_text(text) == hypothesis
+    assert task.parse_text(f"Let me think. A -> B?\n{text}\nI am sure of it: yes.") == hypothesis
+
+
+@settings(deadline=None, max_examples=200)
+@given(some_task, st.data())
+def test_garbage_tokens_have_some_outcome(task, data):
+    token = st.one_of(st.integers(0, task.vocabulary_size - 1), st.integers(-(2**31), 2**31 - 1))
+    tokens = data.draw(st.lists(token, max_size=40))
+    outcome = task.parse(tokens)
+    assert -1 <= outcome < 2**31
+    if STOP not in tokens:
+        assert outcome == -1
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    some_task,
+    st.lists(st.one_of(st.text(max_size=8), st.sampled_from(PIECES.split("|"))), max_size=25).map("".join),
+)
+def test_garbage_text_has_some_outcome(task, text):
+    assert -1 <= task.parse_text(text) < 2**31
+
+
+@pytest.mark.parametrize("piece", ["graph:", "graph ", "expression: (", "layer 1 ", "layer 1:", "A->", "-", "("])
+def test_long_text_ends_soon(piece):
+    for task in (TASKS[0], TASKS[2], TASKS[5]):
+        for start in ("Graph: ", "Expression: ", "Layer 1:\n"):
+            assert task.parse_text(start + piece * 10_000) == -1
+
+
+@every_task
+def test_shapes_of_prompts(task):
+    prompts = jax.jit(task.prompts)(jnp.array([0, task.num_prompts - 1]))
+    assert prompts.tokens.shape == prompts.mask.shape == (2, task.prompt_length)
+    tokens, mask = np.asarray(prompts.tokens), np.asarray(prompts.mask)
+    assert tokens.dtype == np.int32
+    for row, row_mask, prompt in zip(tokens, mask, (0, task.num_prompts - 1), strict=True):
+        assert row[row_mask].tolist() == task.prompt_tokens(prompt)
+        assert (row[~row_mask] == PADDING).all()
+        assert row_mask[-1]
+        assert (row[row_mask][0], row[-1]) == (BEGIN, ANSWER)
+    table = task.prompt_table
+    assert table.shape == (task.num_prompts, task.prompt_length)
+    assert (table.min(), table.max() < task.vocabulary_size) in ((0, True), (1, True))
+    assert len(np.unique(table, axis=0)) == task.num_prompts
+    assert len(set(task.vocabulary)) == task.vocabulary_size == task.num_observations
+
+
+@every_task
+def test_history_stands_before_the_answer_mark(task):
+    first, second = task.render(0), task.render(1)[:-1]
+    plain = task.prompt_tokens(1)
+    expected = [*plain[:-1], EARLIER, *first[:-1], EARLIER, *second, ANSWER]
+    assert task.prompt_tokens(1, [first, second]) == expected
+    width = len(expected) + 3
+    prompts = task.prompts_with_history([1, 0], [[first, second], []], width)
+    assert prompts.tokens.shape == (2, width)
+    assert prompts.tokens[0].tolist() == [PADDING] * 3 + expected
+    assert prompts.tokens[1][prompts.mask[1]].tolist() == task.prompt_tokens(0)
+    assert task.prompts_with_history([1, 0], [[first, second], []]).tokens.shape == (2, len(expected))
+    with pytest.raises(ValueError, match=f"has {len(expected)} tokens, more than the {len(expected) - 1} columns"):
+        task.prompts_with_history([1], [[first, second]], len(expected) - 1)
+    with pytest.raises(ValueError, match="2 prompts need as many histories, got 1"):
+        task.prompts_with_history([1, 0], [[]])
+
+
+@every_task
+def test_one_trajectory(task):
+    @jax.jit
+    def walk(prompt, tokens):
+        state = task.reset(prompt)
+        seen = [(task.observe(state), task.finished(state))]
+        for token in tokens:
+            state = task.step(state, token)
+            seen.append((task.observe(state), task.finished(state)))
+        return seen
+
+    seen = jax.vmap(walk, (0, None))(jnp.arange(2), jnp.array([5, STOP, 6]))
+    assert [observation.tolist() for observation, _ in seen] == [[ANSWER] * 2, [5] * 2, [STOP] * 2, [6] * 2]
+    assert [finished.tolist() for _, finished in seen] == [[False] * 2, [False] * 2, [True] * 2, [True] * 2]
+    assert task.legal(task.reset(jnp.int32(0))) is None
+    assert task.max_tokens == task.longest_answer + 3
+
+
+@every_task
+def test_verdict(task):
+    rng = np.random.default_rng(0)
+    prompts = np.flatnonzero(~task.admissible.all(1))[[0, -1]]
+    hypotheses = rng.integers(task.num_hypotheses, size=(2, 6))
+    for row, prompt in enumerate(prompts):
+        hypotheses[row, 0] = np.flatnonzero(task.admissible[prompt])[0]
+        hypotheses[row, 1] = np.flatnonzero(~task.admissible[prompt])[0]
+    answers = [[task.render(hypothesis, rng) for hypothesis in group] for group in hypotheses.tolist()]
+    # Never stopped; stopped at once; a mark that is not an answer.
+    answers = [[*group, [5], [STOP], [ANSWER, STOP]] for group in answers]
+    verdict = task.verify(batch(task, prompts, answers))
+    np.testing.assert_array_equal(verdict.outcome_id, np.pad(hypotheses, ((0, 0), (0, 3)), constant_values=-1))
+    expected = np.take_along_axis(task.admissible[prompts], hypotheses, 1)
+    np.testing.assert_array_equal(verdict.rewards, np.pad(expected, ((0, 0), (0, 3))))
+    assert (verdict.rewards.dtype, verdict.outcome_id.dtype) == (np.float32, np.int32)
+    assert verdict.rewards[:, 0].tolist() == [1, 1]
+    assert verdict.rewards[:, 1].tolist() == [0, 0]
+
+    texts = [[*(task.answer_text(i) for i in group), "no idea", "", "?"] for group in hypotheses.tolist()]
+    spoken = task.verify_texts(prompts, texts)
+    np.testing.assert_array_equal(spoken.outcome_id, verdict.outcome_id)
+    np.testing.assert_array_equal(spoken.rewards, verdict.rewards)
+    with pytest.raises(ValueError, match="2 prompts need as many groups of texts, got 1"):
+        task.verify_texts(prompts, texts[:1])
+
+
+@every_task
+def test_outcome_space(task):
+    space = task.outcome_space(1)
+    assert space.names == task.hypotheses
+    assert space.rewards.dtype == np.float32
+    np.testing.assert_array_equal(space.rewards, task.admissible[1])
+    assert space.target.sum() == pytest.approx(1)
+
+
+@every_task
+def test_text_prompts_show_the_history(task):
+    answer = task.answer_text(0)
+    assert answer not in task.prompt_text(1).split("Answer")[0].split("Write")[0]
+    assert answer in task.prompt_text(1, [answer])
+    assert len({task.prompt_text(prompt) for prompt in range(min(20, task.num_prompts))}) == min(20, task.num_prompts)
+
+
+@every_task
+def test_numbers_out_of_range(task):
+    for call, what, count in (
+        (task.prompt_tokens, "prompt", task.num_prompts),
+        (task.prompt_text, "prompt", task.num_prompts),
+        (task.outcome_space, "prompt", task.num_prompts),
+        (task.render, "hypothesis", task.num_hypotheses),
+        (task.answer_text, "hypothesis", task.num_hypotheses),
+    ):
+        for number in (-1, count):
+            with pytest.raises(ValueError, match=f"{what} {number} does not exist: this task has {count}"):
+                call(number)
+
+
+def test_tasks_are_static_arguments():
+    assert hash(HypospaceCausal(3)) == hash(HypospaceCausal(3))
+    assert HypospaceCausal(3) == HypospaceCausal(3) != HypospaceCausal(4)
+    length = jax.jit(lambda task: jnp.zeros(task.prompt_length), static_argnums=0)(HypospaceBoolean())
+    assert length.shape == (HypospaceBoolean().prompt_length,)
