@@ -24,8 +24,8 @@ class Prompts:
       tokens: `[P, L]` int32, padded on the left, so that the last column always holds a prompt's last token.
         L = 0 where the environment has nothing to say before the first action.
       mask: `[P, L]` bool, True on the real tokens.
-      question_mask: `[P, L]` bool, True on the tokens of the question itself, without the template around it; None where
-        the environment does not tell them apart.
+      question_mask: `[P, L]` bool, True on the tokens of the question itself, without the template around it; None
+        where the environment does not tell them apart.
     """
 
     index: Array
@@ -41,7 +41,7 @@ class Trajectories:
 
     Attributes:
       prompts: the prompts that the groups answer.
-      observations: `[P, G, T]` int32, what the policy saw before each action: the index of a state, or the token before.
+      observations: `[P, G, T]` int32, what the policy saw before each action: a state's index, or the token before.
       tokens: `[P, G, T]` int32, the actions; 0 after the end.
       token_mask: `[P, G, T]` bool, True on every action taken, the stop token included.
       legal_actions: `[P, G, T, V]` bool, or None where every action is always legal.
@@ -93,7 +93,7 @@ class Rollouts:
       reference_log_probs: `[P, G, T]` float32, log-probabilities of the tokens under the frozen reference policy.
       prompt_log_probs: `[P, L]` float32, log-probability of each prompt token given those before it, under the
         behaviour policy.
-      prompt_mask: `[P, L]` bool, True where `prompt_log_probs` means something (not on padding, not on the first token).
+      prompt_mask: `[P, L]` bool, True where `prompt_log_probs` has a meaning: not on padding or the first token.
       question_mask: `[P, L]`, as in `Prompts`.
     """
 

@@ -15,7 +15,7 @@ from ipsrl.structures import Rollouts
 
 @dataclasses.dataclass(frozen=True)
 class NoBaseline(RolloutPart):
-    """A = r: plain REINFORCE, rule V of the finite-group theory. The update vanishes only where every reward is zero."""
+    """A = r: plain REINFORCE, rule V of the finite-group theory. Only groups without any reward get zero."""
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         return values

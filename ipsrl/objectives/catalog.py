@@ -24,8 +24,8 @@ Estimator = Literal["k2", "k3"]
 def reinforce(aggregation: AggregationName = "sequence_sum", entropy: float = 0.0) -> Objective:
     """Expected return, no baseline: r grad log pi (REINFORCE; rule V with alpha = 0).
 
-    J = E[r]. On a bandit the logits flow as dz_i/dt = p_i (r_i - mean return): the likelier of two equally good outcomes
-    gains as long as anything worse keeps mass (arXiv 2601.21669, Theorem 3.1).
+    J = E[r]. On a bandit the logits flow as dz_i/dt = p_i (r_i - mean return): the likelier of two equally good
+    outcomes gains as long as anything worse keeps mass (arXiv 2601.21669, Theorem 3.1).
     """
     return Objective(
         advantages=NoBaseline(),
@@ -78,11 +78,11 @@ def ips_reinforce(
     probability: Literal["counts", "exact"] = "counts",
     aggregation: AggregationName = "sequence_sum",
 ) -> Objective:
-    """Inverse probability scaling without a baseline: (r / p^alpha) grad log pi (arXiv 2601.21669, Theorem 4.1; rule V).
+    """IPS without a baseline: (r / p^alpha) grad log pi (arXiv 2601.21669, Theorem 4.1; rule V).
 
-    The ideal flow dz_i/dt = r_i - p_i sum(r) (alpha = 1) ends at p proportional to r^(1/alpha). `probability` says what p is:
-    `counts`, the outcome's frequency in the group, not below `floor`; `exact`, the policy's own trajectory probability over
-    the environment's backward probability, divided by its running mean.
+    The ideal flow (dz_i/dt = r_i - p_i sum(r) at alpha = 1) ends at p proportional to r^(1/alpha). `probability` says
+    what p is: `counts`, the outcome's frequency in the group, not below `floor`; `exact`, the policy's own trajectory
+    probability over the environment's backward probability, divided by its running mean.
     """
     return Objective(
         reward_shaping=(_inverse(alpha, floor, probability),),
@@ -106,8 +106,8 @@ def ips_grpo(
 ) -> Objective:
     """IPS-GRPO (arXiv 2601.21669, Algorithm 1): rewards over the outcome's probability, then GRPO as it stands.
 
-    r~ = r / max(phat, floor)^alpha, A = (r~ - group mean) / group std. The paper's headline is floor 0.2 at group size 16; a
-    floor up to 1/G does nothing. `probability="exact"`: see `ips_reinforce`; advantages are then capped at 10.
+    r~ = r / max(phat, floor)^alpha, A = (r~ - group mean) / group std. The paper's headline is floor 0.2 at group
+    size 16; a floor up to 1/G does nothing. `probability="exact"`: see `ips_reinforce`; |A| is then capped at 10.
     """
     return Objective(
         reward_shaping=(_inverse(alpha, floor, probability),),
@@ -154,8 +154,8 @@ def progrpo(
 ) -> Objective:
     """ProGRPO (arXiv 2602.05281): GRPO with ARM, advantages shifted by alpha (prompt confidence - answer confidence).
 
-    Clip-higher 0.2 / 0.28 and token mean. `standardise=False` takes the group mean only. The arguments up to `prompt_part`
-    are the open choices of `AnswerConfidence`; `reference="correct"` needs no prompt log-probabilities.
+    Clip-higher 0.2 / 0.28 and token mean. `standardise=False` takes the group mean only. The arguments up to
+    `prompt_part` are the open choices of `AnswerConfidence`; `reference="correct"` needs no prompt log-probabilities.
     """
     return Objective(
         advantages=GroupMeanStd() if standardise else GroupMean(),
@@ -213,7 +213,7 @@ def _inverse(alpha: float, floor: float, probability: str) -> RolloutPart:
         return InverseFrequency(alpha, floor)
     if floor != 0.0:
         raise ValueError(
-            f"floor={floor} bounds a frequency; with probability=exact the caps act instead: leave floor out"
+            f"floor={floor} bounds a frequency; probability=exact has caps of its own: leave floor out"
         )
     return InverseProbability(alpha)
 

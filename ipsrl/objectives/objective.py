@@ -190,5 +190,5 @@ def _check_shapes(rollouts: Rollouts, **tokenwise: Array) -> None:
         shape = expected.get(name, (prompts, group, length))
         if array is not None and array.shape != shape:
             raise ValueError(
-                f"{name} has shape {array.shape}, expected {shape} to match tokens {rollouts.tokens.shape}"
+                f"{name} has shape {array.shape}, expected {shape} as tokens is {rollouts.tokens.shape}"
             )

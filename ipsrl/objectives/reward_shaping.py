@@ -25,7 +25,7 @@ class InverseFrequency(RolloutPart):
 
         r~_g = r_g / max(phat(o_g), floor)^alpha,    phat = frequency of the outcome in the group
 
-    `alpha = 1` is the paper's rule; the ideal flow ends at p proportional to r^(1/alpha). The floor acts only above 1/G.
+    `alpha = 1` is the paper's rule; the ideal flow ends at p proportional to r^(1/alpha). A floor up to 1/G is inert.
     Where every outcome of a group is unique, all weights are equal and the rule is lost: see `InverseProbability`.
     """
 
@@ -49,8 +49,8 @@ class InverseProbability(RolloutPart):
 
     P is the behaviour policy, q the environment's backward policy (`Rollouts.log_backward`): at alpha = 1,
     sum over the trajectories into x of P w = r(x), so that many paths to an outcome do not earn it more mass, and
-    E[w] = Z = sum_x r(x) under every policy (marginal IPS, methods note on arXiv 2601.21669). Since Z does not move, m, the
-    running mean of w for the prompt, only takes the scale out.
+    E[w] = Z = sum_x r(x) under every policy. Since Z does not move, m, the running mean of w for the prompt, only takes
+    the scale out.
 
     Our reading of the sources: m is kept in log space with `decay`; the first batch sets it; |log w - log m| is capped
     at `log_ratio_cap`. Rewards of zero give exactly zero; rewards must not be negative. A group without any reward

@@ -1,0 +1,91 @@
+"""What all experiments share: flags made from a settings dataclass, presets, and the grid of objectives and seeds."""
+
+import dataclasses
+import re
+import sys
+import typing
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from absl import app, flags, logging
+
+from ipsrl.distributed.start_up import start_up
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """Where results go.
+
+    Attributes:
+      path: the folder of the whole experiment; each training run has a folder of its own in it.
+      resume: continue what is there.
+    """
+
+    path: Path
+    resume: bool
+
+
+def launch(experiment: str, presets: Mapping[str, Any], run: Callable[[Any, Output], None]) -> None:
+    """Runs an experiment from the command line.
+
+    Each field of the presets' settings dataclass becomes a flag that overrides the preset. A `ValueError` (bad input) or
+    an `ArithmeticError` (a non-finite loss) ends the program with its message in one line and exit status 1;
+    `--verbosity=1` shows where it came from.
+
+    Args:
+      experiment: name, for the default output folder.
+      presets: name -> settings.
+      run: what to do with the resolved settings.
+    """
+    settings_class = type(next(iter(presets.values())))
+    hints = typing.get_type_hints(settings_class)
+    define = {int: flags.DEFINE_integer, float: flags.DEFINE_float, str: flags.DEFINE_string, bool: flags.DEFINE_bool}
+    overrides = {
+        field.name: define[hints[field.name]](field.name, None, f"overrides the preset ({_defaults(presets, field.name)})")
+        for field in dataclasses.fields(settings_class)
+    }
+    preset = flags.DEFINE_string("preset", "demo", f"size of the experiment: {', '.join(presets)}")
+    out = flags.DEFINE_string("out", None, f"folder for all results; runs/{experiment}-<preset> by default")
+    resume = flags.DEFINE_bool("resume", False, "continue the runs that --out holds")
+    devices = flags.DEFINE_integer("host_devices", None, "CPU devices to shard prompts over; one by default")
+
+    def main(arguments: list[str]) -> None:
+        try:
+            if len(arguments) > 1:
+                raise ValueError(f"unexpected argument {arguments[1]!r}: options are written --name=value")
+            if preset.value not in presets:
+                raise ValueError(f"unknown preset {preset.value!r}; known: {', '.join(presets)}")
+            given = {name: flag.value for name, flag in overrides.items() if flag.value is not None}
+            settings = dataclasses.replace(presets[preset.value], **given)
+            start_up(host_devices=devices.value)
+            run(settings, Output(Path(out.value or f"runs/{experiment}-{preset.value}"), resume.value))
+        except (ValueError, ArithmeticError) as error:
+            logging.debug("the error came from here", exc_info=True)
+            sys.exit(f"error: {error}")
+
+    app.run(main)
+
+
+def read_seeds(text: str) -> tuple[int, ...]:
+    """`"0,1,2"` or `"0:3"` -> (0, 1, 2)."""
+    try:
+        if ":" in text:
+            first, end = map(int, text.split(":"))
+            seeds = tuple(range(first, end))
+        else:
+            seeds = tuple(int(seed) for seed in text.split(","))
+    except ValueError:
+        seeds = ()
+    if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
+        raise ValueError(f"cannot read seeds {text!r}: write different whole numbers as 0,1,2 or a range as 0:3")
+    return seeds
+
+
+def folder_name(specification: str) -> str:
+    """A file name for an objective or an environment: `ips_grpo(floor=0.2)` -> `ips_grpo-floor=0.2`."""
+    return re.sub(r"[^\w.=+]+", "-", specification).strip("-")
+
+
+def _defaults(presets: Mapping[str, Any], name: str) -> str:
+    return ", ".join(f"{preset}: {getattr(settings, name)!r}" for preset, settings in presets.items())

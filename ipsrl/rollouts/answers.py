@@ -1,0 +1,55 @@
+"""Answers to every prompt of a text task, for evaluation, under the two protocols of `ipsrl.measures.answers`."""
+
+import jax
+import numpy as np
+from jax import Array
+
+from ipsrl.environments.text import TextTask
+from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.structures import Prompts, Trajectories, Verdict
+
+
+def independent_answers(
+    environment: TextTask,
+    policy: Policy,
+    parameters: Parameters,
+    key: Array,
+    answers_per_prompt: int,
+    temperature: float = 1.0,
+) -> Verdict:
+    """`answers_per_prompt` i.i.d. answers to every prompt of the task: a verdict `[num_prompts, answers_per_prompt]`."""
+    prompts = environment.prompts(np.arange(environment.num_prompts))
+    return environment.verify(_sample(environment, policy, parameters, prompts, key, answers_per_prompt, temperature))
+
+
+def answers_with_history(
+    environment: TextTask,
+    policy: Policy,
+    parameters: Parameters,
+    key: Array,
+    answers_per_prompt: int,
+    temperature: float = 1.0,
+) -> Verdict:
+    """Answers one after the other, each to a prompt that lists the earlier ones that parsed.
+
+    The prompt of every query is padded to the length of the longest possible last one, so that one program serves all.
+    Shapes as in `independent_answers`.
+    """
+    index = np.arange(environment.num_prompts)
+    histories = [[] for _ in index]
+    longest = environment.prompt_length + (answers_per_prompt - 1) * (environment.max_tokens + 1)
+    rewards = np.zeros((len(index), answers_per_prompt), np.float32)
+    outcome_id = np.zeros((len(index), answers_per_prompt), np.int32)
+    for query in range(answers_per_prompt):
+        prompts = environment.prompts_with_history(index, histories, longest)
+        sampled = _sample(environment, policy, parameters, prompts, jax.random.fold_in(key, query), 1, temperature)
+        verdict = environment.verify(sampled)
+        rewards[:, query], outcome_id[:, query] = verdict.rewards[:, 0], verdict.outcome_id[:, 0]
+        for prompt in np.flatnonzero(verdict.outcome_id[:, 0] >= 0):
+            histories[prompt].append(sampled.tokens[prompt, 0][sampled.token_mask[prompt, 0]].tolist())
+    return Verdict(rewards=rewards, outcome_id=outcome_id)
+
+
+def _sample(environment, policy, parameters, prompts: Prompts, key, group_size, temperature) -> Trajectories:
+    return jax.device_get(sample_groups(environment, policy, parameters, prompts, key, group_size, temperature))

@@ -1,0 +1,88 @@
+"""Group sampling: one compiled loop for every environment and policy."""
+
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.environments.environment import Environment
+from ipsrl.policies.policy import Parameters, Policy, distribution
+from ipsrl.structures import Prompts, Trajectories
+
+
+@functools.partial(jax.jit, static_argnames=("environment", "policy", "group_size", "temperature"))
+def sample_groups(
+    environment: Environment,
+    policy: Policy,
+    parameters: Parameters,
+    prompts: Prompts,
+    key: Array,
+    group_size: int,
+    temperature: float = 1.0,
+) -> Trajectories:
+    """Samples `group_size` trajectories for each prompt, to their own end or to the environment's horizon.
+
+    Prompts are read once each, whatever the group size. The loop ends as soon as every trajectory has.
+
+    Args:
+      environment, policy: static; see their protocols.
+      parameters: of the policy.
+      prompts: P prompts.
+      key: the same key gives the same trajectories, also when the prompts are sharded over devices.
+      group_size: G.
+      temperature: of the sampling distribution, in which the behaviour log-probabilities are taken.
+    """
+    horizon, groups = environment.max_tokens, (prompts.index.shape[0], group_size)
+    reset = jax.vmap(environment.reset)(prompts.index)
+    states = jax.tree.map(lambda leaf: jnp.repeat(leaf[:, None], group_size, axis=1), reset)
+    has_legal = jax.eval_shape(_per_trajectory(environment.legal), states) is not None
+
+    written = {
+        "observations": jnp.zeros((*groups, horizon), jnp.int32),
+        "tokens": jnp.zeros((*groups, horizon), jnp.int32),
+        "token_mask": jnp.zeros((*groups, horizon), bool),
+        "behaviour_log_probs": jnp.zeros((*groups, horizon), jnp.float32),
+    }
+    if has_legal:
+        written["legal_actions"] = jnp.zeros((*groups, horizon, environment.vocabulary_size), bool)
+
+    def act(carry):
+        position, states, finished, cache, written = carry
+        observations = _per_trajectory(environment.observe)(states)
+        logits, cache = policy.step(parameters, cache, observations, position)
+        now = {"observations": observations, "token_mask": ~finished}
+        legal = None
+        if has_legal:
+            now["legal_actions"] = _per_trajectory(environment.legal)(states)
+            # A finished trajectory may have no legal action left: it draws any, and throws it away.
+            legal = now["legal_actions"] | finished[..., None]
+        log_probs = distribution(logits, legal, temperature)
+        drawn = jax.random.categorical(jax.random.fold_in(key, position), log_probs)
+        chosen = jnp.take_along_axis(log_probs, drawn[..., None], axis=-1)[..., 0]
+        now["tokens"] = jnp.where(finished, 0, drawn)
+        now["behaviour_log_probs"] = jnp.where(finished, 0.0, chosen)
+
+        after = _per_trajectory(environment.step)(states, now["tokens"])
+        states = jax.tree.map(
+            lambda old, new: jnp.where(finished.reshape(groups + (1,) * (old.ndim - 2)), old, new), states, after
+        )
+        finished = finished | _per_trajectory(environment.finished)(states)
+        written = {name: written[name].at[:, :, position].set(value) for name, value in now.items()}
+        return position + 1, states, finished, cache, written
+
+    def unfinished(carry):
+        position, _, finished, _, _ = carry
+        return (position < horizon) & ~finished.all()
+
+    cache = policy.start(parameters, prompts, group_size, horizon)
+    start = (jnp.int32(0), states, _per_trajectory(environment.finished)(states), cache, written)
+    _, _, finished, _, written = jax.lax.while_loop(unfinished, act, start)
+    written.setdefault("legal_actions", None)
+    return Trajectories(prompts=prompts, truncated=~finished, **written)
+
+
+def _per_trajectory(function: Callable) -> Callable:
+    """Maps a function of one trajectory over `[P, G]`."""
+    return jax.vmap(jax.vmap(function))

@@ -1,0 +1,142 @@
+"""The training loop: one for every environment, policy and objective."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+
+from ipsrl.distributed.mesh import replicate, shard_prompts
+from ipsrl.environments.environment import Environment
+from ipsrl.objectives.objective import Objective
+from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.training.checkpoints import Checkpoints
+from ipsrl.training.metric_log import MetricLog
+from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.progress_line import ProgressLine
+from ipsrl.training.randomness import stream
+from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.step import Batching, TrainState, choose_prompts, collect, compiled_update
+
+Evaluate = Callable[[int, Parameters], dict[str, float]]
+
+
+class NonFiniteLossError(FloatingPointError):
+    """Training left the real numbers; the message names the step and the last good checkpoint."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainSettings:
+    """How long, on how much, how fast.
+
+    Attributes:
+      steps: batches of rollouts.
+      prompts_per_step, group_size: P and G of a batch.
+      temperature: of sampling and scoring.
+      optimizer, learning_rate, max_gradient_norm: see `make_optimizer`.
+      batching: how a batch becomes optimiser steps.
+      evaluate_every: steps between evaluations; step 0 and the last step are always evaluated.
+      checkpoint_every: steps between checkpoints; the last step is always kept.
+    """
+
+    steps: int
+    prompts_per_step: int
+    group_size: int
+    temperature: float = 1.0
+    optimizer: str = "adam"
+    learning_rate: float = 3e-4
+    max_gradient_norm: float | None = 1.0
+    batching: Batching = Batching()
+    evaluate_every: int = 25
+    checkpoint_every: int = 100
+
+
+def train(
+    environment: Environment,
+    policy: Policy,
+    objective: Objective,
+    settings: TrainSettings,
+    seed: int,
+    folder: RunFolder,
+    mesh: Mesh,
+    initial_parameters: Parameters | None = None,
+    evaluate: Evaluate | None = None,
+) -> TrainState:
+    """Trains a policy, or continues where the folder's last good checkpoint stands; both end bitwise the same.
+
+    Every random draw is a function of (seed, step). The metrics of step s, which start with step 1, describe the batch
+    that led to the s-th state; evaluations describe the state itself.
+
+    Args:
+      environment, policy, objective, settings, seed: what to train, and how.
+      folder: receives metrics.jsonl and checkpoints.
+      mesh: prompts are sharded over its axis `data`, parameters are replicated.
+      initial_parameters: where to start; fresh ones by default. They are also the reference policy of a KL penalty.
+      evaluate: (step, parameters) -> further metrics.
+
+    Raises:
+      ValueError: the objective cannot be computed here, or the prompts cannot be split as asked.
+      NonFiniteLossError: the loss or the gradient of a step was NaN or infinite. Checkpoints before it stay.
+    """
+    objective.check(available_fields(environment, policy), settings.group_size)
+    settings.batching.check(settings.prompts_per_step)
+    optimizer = make_optimizer(settings.optimizer, settings.learning_rate, settings.max_gradient_norm)
+
+    if initial_parameters is None:
+        initial_parameters = policy.init(stream(seed, 0, "parameters"))
+    reference = replicate(initial_parameters, mesh) if "reference_log_probs" in objective.needs else None
+    # The first update donates its state: a copy keeps the caller's parameters, and the reference, alive.
+    parameters = replicate(jax.tree.map(jnp.copy, initial_parameters), mesh)
+    state = replicate(TrainState.create(parameters, objective, optimizer, environment), mesh)
+
+    with (
+        Checkpoints(folder.checkpoint_directory, settings.checkpoint_every) as checkpoints,
+        MetricLog(folder.metrics_path) as log,
+        ProgressLine(settings.steps, settings.prompts_per_step * settings.group_size) as progress,
+    ):
+        restored = checkpoints.restore(state)
+        if restored is not None:
+            _, state = restored
+        first = int(state.step)
+        log.truncate_after(first if restored is not None else -1)
+        progress.start(first)
+        if restored is None and evaluate is not None:
+            log.write(0, evaluate(0, state.parameters))
+
+        for step in range(first, settings.steps):
+            prompts = shard_prompts(choose_prompts(environment, seed, step, settings.prompts_per_step), mesh)
+            trajectories, verdict = collect(
+                environment, policy, state.parameters, prompts, seed, step, settings.group_size, settings.temperature
+            )
+            state, metrics = compiled_update(
+                state,
+                trajectories,
+                shard_prompts(verdict, mesh),
+                reference,
+                policy=policy,
+                objective=objective,
+                optimizer=optimizer,
+                batching=settings.batching,
+                temperature=settings.temperature,
+            )
+            metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
+            if not (math.isfinite(metrics["loss"]) and math.isfinite(metrics["gradient_norm"])):
+                raise NonFiniteLossError(
+                    f"step {step + 1}: loss {metrics['loss']}, gradient norm {metrics['gradient_norm']}; "
+                    f"the last good checkpoint is of step {checkpoints.latest_step}"
+                )
+            done = step + 1
+            last = done == settings.steps
+            if evaluate is not None and (done % settings.evaluate_every == 0 or last):
+                metrics |= evaluate(done, state.parameters)
+            log.write(done, metrics)
+            checkpoints.save(done, state, force=last)
+            progress.update(metrics)
+    return state
+
+
+def available_fields(environment: Environment, policy: Policy) -> frozenset[str]:
+    """The optional fields of `Rollouts` that this environment and this policy can give an objective."""
+    return environment.optional_fields | policy.optional_fields | {"reference_log_probs"}

@@ -1,0 +1,26 @@
+"""The optimiser of a run."""
+
+import functools
+
+import optax
+
+
+@functools.cache
+def make_optimizer(
+    name: str = "adam", learning_rate: float = 3e-4, max_gradient_norm: float | None = 1.0
+) -> optax.GradientTransformation:
+    """Adam or plain gradient descent, after clipping the gradient's global norm.
+
+    The same arguments give the same object, so that functions compiled for it are shared by all runs of a process.
+
+    Args:
+      name: `adam` (betas 0.9, 0.999), or `sgd`, whose step is learning_rate times the gradient: the forward Euler
+        method for the flows in `ipsrl.dynamics`.
+      learning_rate: constant.
+      max_gradient_norm: None for no clipping.
+    """
+    rules = {"adam": optax.adam, "sgd": optax.sgd}
+    if name not in rules:
+        raise ValueError(f"unknown optimizer {name!r}; known: {', '.join(rules)}")
+    rule = rules[name](learning_rate)
+    return rule if max_gradient_norm is None else optax.chain(optax.clip_by_global_norm(max_gradient_norm), rule)

@@ -1,0 +1,12 @@
+"""Every random draw of a run is a function of (seed, step, stream), so that a resumed run draws what it would have."""
+
+import zlib
+
+import jax
+from jax import Array
+
+
+def stream(seed: int | Array, step: int | Array, name: str) -> Array:
+    """The key of the stream `name` at a step; streams of different names are independent."""
+    key = jax.random.fold_in(jax.random.key(seed), step)
+    return jax.random.fold_in(key, zlib.crc32(name.encode()) & 0x7FFFFFFF)

@@ -1,0 +1,213 @@
+"""One training step: sample groups, let the environment judge them, update the policy."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from ipsrl.environments.environment import Environment
+from ipsrl.measures import diversity
+from ipsrl.objectives.objective import Objective
+from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.structures import Prompts, Rollouts, Trajectories, Verdict, masked_sum
+from ipsrl.training.randomness import stream
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class TrainState:
+    """All that a run carries from step to step, and all that a checkpoint holds.
+
+    Attributes:
+      step: `[]` int32, batches of rollouts used so far.
+      parameters: of the policy.
+      optimizer_state: of optax.
+      objective_state: what the objective's parts carry, see `Objective.init`.
+    """
+
+    step: Array
+    parameters: Parameters
+    optimizer_state: Any
+    objective_state: Any
+
+    @classmethod
+    def create(
+        cls,
+        parameters: Parameters,
+        objective: Objective,
+        optimizer: optax.GradientTransformation,
+        environment: Environment,
+    ) -> "TrainState":
+        """The state before the first step."""
+        return cls(
+            step=jnp.int32(0),
+            parameters=parameters,
+            optimizer_state=optimizer.init(parameters),
+            objective_state=objective.init(environment.num_prompts),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Batching:
+    """How a batch of rollouts becomes optimiser steps.
+
+    Attributes:
+      epochs: passes over each batch of rollouts.
+      mini_batches: optimiser steps in a pass; each takes its share of the prompts, whole groups always.
+      micro_batches: pieces of a mini-batch whose gradients are summed before the optimiser moves, to save memory.
+        Sums and counts are exact, so the number of pieces changes nothing but rounding.
+    """
+
+    epochs: int = 1
+    mini_batches: int = 1
+    micro_batches: int = 1
+
+    def check(self, prompts_per_step: int) -> None:
+        """Raises ValueError where the prompts cannot be split evenly."""
+        pieces = self.mini_batches * self.micro_batches
+        if min(self.epochs, self.mini_batches, self.micro_batches) < 1 or prompts_per_step % pieces:
+            raise ValueError(
+                f"{prompts_per_step} prompts cannot be split into {self.mini_batches} mini-batches of "
+                f"{self.micro_batches} micro-batches: choose numbers that divide the prompts per step"
+            )
+
+
+@functools.partial(jax.jit, static_argnames=("environment", "prompts_per_step"))
+def choose_prompts(environment: Environment, seed: Array, step: Array, prompts_per_step: int) -> Prompts:
+    """The prompts of a step, drawn without replacement; every prompt comes equally often where there are too few."""
+    repeats = -(-prompts_per_step // environment.num_prompts)
+    shuffled = jax.random.permutation(stream(seed, step, "prompts"), environment.num_prompts)
+    return environment.prompts(jnp.tile(shuffled, repeats)[:prompts_per_step])
+
+
+def collect(
+    environment: Environment,
+    policy: Policy,
+    parameters: Parameters,
+    prompts: Prompts,
+    seed: Array,
+    step: Array,
+    group_size: int,
+    temperature: float,
+) -> tuple[Trajectories, Verdict]:
+    """Samples the groups of a step and has them judged, on the device or on the host as the environment says."""
+    key = stream(seed, step, "sampling")
+    trajectories = sample_groups(environment, policy, parameters, prompts, key, group_size, temperature)
+    judged = jax.device_get(trajectories) if environment.verifies_on_host else trajectories
+    return trajectories, environment.verify(judged)
+
+
+def update(
+    state: TrainState,
+    trajectories: Trajectories,
+    verdict: Verdict,
+    reference: Parameters | None,
+    *,
+    policy: Policy,
+    objective: Objective,
+    optimizer: optax.GradientTransformation,
+    batching: Batching,
+    temperature: float,
+) -> tuple[TrainState, dict[str, Array]]:
+    """Moves the policy by all optimiser steps of one batch of rollouts.
+
+    Args:
+      state: before; its parameters are those that sampled the trajectories.
+      reference: parameters of the frozen reference policy, None where the objective needs none.
+      policy, objective, optimizer, batching, temperature: static under jit, see `compiled_update`.
+
+    Returns:
+      the state after, and metrics as scalars.
+    """
+    optional = _optional_fields(state.parameters, trajectories, reference, policy, objective, temperature)
+    rollouts = Rollouts.of(trajectories, verdict, **optional)
+    advantages, objective_state, metrics = objective.weigh(rollouts, state.objective_state)
+
+    def loss(parameters, batch):
+        trajectories, rollouts, advantages = batch
+        scores = policy.score(parameters, trajectories, temperature)
+        output = objective.loss(scores, rollouts, advantages)
+        mask = rollouts.token_mask
+        difference = jnp.where(mask, jnp.abs(scores.log_probs - rollouts.behaviour_log_probs), 0.0).max()
+        entropy = {"token_entropy": (masked_sum(scores.entropy, mask), mask.sum(dtype=jnp.float32))}
+        return output.loss_sum, ((output.loss_sum, output.count), output.metrics | entropy, difference)
+
+    def optimizer_step(carry, mini_batch):
+        parameters, optimizer_state = carry
+
+        def accumulate(totals, micro_batch):
+            gradient, (loss_and_count, metrics, difference) = jax.grad(loss, has_aux=True)(parameters, micro_batch)
+            return jax.tree.map(jnp.add, totals, (gradient, loss_and_count, metrics)), difference
+
+        pieces = _split(mini_batch, batching.micro_batches)
+        shapes = jax.eval_shape(jax.grad(loss, has_aux=True), parameters, jax.tree.map(lambda leaf: leaf[0], pieces))
+        zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), (shapes[0], *shapes[1][:2]))
+        (gradient, (loss_sum, count), metrics), differences = jax.lax.scan(accumulate, zeros, pieces)
+
+        gradient = jax.tree.map(lambda leaf: leaf / count, gradient)
+        metrics = metrics | {"loss": (loss_sum, count), "gradient_norm": (optax.global_norm(gradient), jnp.float32(1))}
+        updates, optimizer_state = optimizer.update(gradient, optimizer_state, parameters)
+        return (optax.apply_updates(parameters, updates), optimizer_state), (metrics, differences.max())
+
+    def epoch(carry, _):
+        return jax.lax.scan(optimizer_step, carry, mini_batches)
+
+    mini_batches = _split((trajectories, rollouts, advantages), batching.mini_batches)
+    carry = (state.parameters, state.optimizer_state)
+    carry, (step_metrics, differences) = jax.lax.scan(epoch, carry, length=batching.epochs)
+
+    metrics = metrics | group_metrics(rollouts) | jax.tree.map(jnp.sum, step_metrics)
+    scalars = {name: total / jnp.maximum(count, 1.0) for name, (total, count) in metrics.items()}
+    # Before the first optimiser step both are the same policy: any difference is the sampler's or the scorer's fault.
+    scalars["sampler_scorer_difference"] = differences[0, 0]
+    return TrainState(state.step + 1, *carry, objective_state), scalars
+
+
+compiled_update = jax.jit(
+    update,
+    static_argnames=("policy", "objective", "optimizer", "batching", "temperature"),
+    donate_argnames="state",
+)
+
+
+def group_metrics(rollouts: Rollouts) -> dict[str, tuple[Array, Array]]:
+    """What a batch of groups looks like, as `(sum, count)` pairs over samples or over groups."""
+    samples = jnp.float32(rollouts.rewards.size)
+    groups = jnp.float32(rollouts.rewards.shape[0])
+    ids = rollouts.outcome_id
+    return {
+        "reward": (rollouts.rewards.sum(), samples),
+        "unparsed": ((ids < 0).sum(dtype=jnp.float32), samples),
+        "truncated": (rollouts.truncated.sum(dtype=jnp.float32), samples),
+        "length": (rollouts.token_mask.sum(dtype=jnp.float32), samples),
+        "distinct_outcomes": (diversity.distinct_outcomes(ids).sum(dtype=jnp.float32), groups),
+        "effective_outcomes": (diversity.effective_outcomes(ids).sum(), groups),
+        "largest_outcome_share": (diversity.largest_outcome_share(ids).sum(), groups),
+    }
+
+
+def _optional_fields(parameters, trajectories, reference, policy, objective, temperature) -> dict[str, Array]:
+    fields = {}
+    if "prompt_log_probs" in objective.needs:
+        log_probs, mask = policy.prompt_log_probs(parameters, trajectories.prompts, temperature)
+        fields |= {"prompt_log_probs": log_probs, "prompt_mask": mask}
+    if "reference_log_probs" in objective.needs:
+        fields["reference_log_probs"] = policy.score(reference, trajectories, temperature).log_probs
+    return fields
+
+
+def _split(tree, pieces: int):
+    """Leaves `[P, ...]` -> `[pieces, P / pieces, ...]`.
+
+    Prompts are dealt like cards, so that each device of a mesh that shards the prompt axis has its share of every piece.
+    """
+
+    def deal(leaf):
+        return jnp.moveaxis(leaf.reshape(leaf.shape[0] // pieces, pieces, *leaf.shape[1:]), 1, 0)
+
+    return jax.tree.map(deal, tree)

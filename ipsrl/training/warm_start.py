@@ -1,0 +1,139 @@
+"""Supervised start for text tasks: a prior that is competent and biased, as a pretrained language model is.
+
+Reinforcement learning from nothing has nothing to collapse from. The prior imitates a base model: part of its training
+answers are right for their prompt, and it likes some hypotheses far more than others.
+"""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+from ipsrl.environments.text import TextTask
+from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.structures import Prompts, Trajectories
+from ipsrl.training.parameter_cache import cached
+from ipsrl.training.randomness import stream
+
+
+@dataclasses.dataclass(frozen=True)
+class WarmStart:
+    """The prior and how it is learned.
+
+    Attributes:
+      admissible_share: share of the training answers that are admissible for their prompt; the rest is drawn uniformly
+        from the whole hypothesis space, in the right format. 0 is an uninformed prior that knows the format only.
+      zipf_exponent: s. Among the admissible answers a hypothesis is drawn with a weight proportional to rank^-s; ranks are
+        a fixed random order of all hypotheses, the same for every prompt.
+      steps, prompts_per_step, answers_per_prompt, learning_rate: Adam on the mean negative log-likelihood of tokens,
+        with a cosine decay to zero.
+      renderings: surface forms of each hypothesis that occur in training, the canonical one and random ones.
+      seed: of the order of hypotheses, the renderings, the parameters and the batches.
+    """
+
+    admissible_share: float = 0.6
+    zipf_exponent: float = 1.0
+    steps: int = 600
+    prompts_per_step: int = 32
+    answers_per_prompt: int = 16
+    learning_rate: float = 3e-3
+    renderings: int = 8
+    seed: int = 0
+
+    def __post_init__(self):
+        if not 0.0 <= self.admissible_share <= 1.0:
+            raise ValueError(f"admissible_share is {self.admissible_share}, it must lie between 0 and 1")
+
+
+def prior_parameters(environment: TextTask, policy: Policy, settings: WarmStart) -> Parameters:
+    """Parameters of the prior, learned once and then read from the cache on disk (`IPSRL_CACHE`)."""
+    key = {
+        "environment": repr(environment),
+        "policy": repr(policy),
+        "warm_start": dataclasses.asdict(settings),
+        "jax": jax.__version__,
+    }
+    abstract = jax.eval_shape(policy.init, jax.random.key(0))
+    return cached(key, lambda: learn_prior(environment, policy, settings), abstract)
+
+
+def learn_prior(environment: TextTask, policy: Policy, settings: WarmStart) -> Parameters:
+    """Trains the prior, as one compiled program."""
+    rng = np.random.default_rng(settings.seed)
+    weights = answer_weights(environment, settings, rng)
+    answers, lengths = rendered_answers(environment, settings.renderings, rng)
+    return _fit(environment, policy, settings, jnp.asarray(weights), jnp.asarray(answers), jnp.asarray(lengths))
+
+
+def answer_weights(environment: TextTask, settings: WarmStart, rng: np.random.Generator) -> np.ndarray:
+    """`[num_prompts, K]` float32, probability of each hypothesis as a training answer to each prompt."""
+    admissible = environment.admissible
+    rank = 1 + rng.permutation(admissible.shape[1])
+    zipf = admissible * rank.astype(np.float64) ** -settings.zipf_exponent
+    zipf /= zipf.sum(axis=1, keepdims=True)
+    share = settings.admissible_share
+    return (share * zipf + (1 - share) / admissible.shape[1]).astype(np.float32)
+
+
+def rendered_answers(environment: TextTask, renderings: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """`[K, R, T]` int32 token rows of the hypotheses' surface forms, padded with 0, and `[K, R]` int32 lengths."""
+    count = len(environment.hypotheses)
+    tokens = np.zeros((count, renderings, environment.max_tokens), np.int32)
+    lengths = np.zeros((count, renderings), np.int32)
+    for hypothesis in range(count):
+        for form in range(renderings):
+            row = environment.render(hypothesis, rng if form else None)
+            tokens[hypothesis, form, : len(row)] = row
+            lengths[hypothesis, form] = len(row)
+    return tokens, lengths
+
+
+def as_trajectories(prompts: Prompts, tokens: Array, lengths: Array) -> Trajectories:
+    """Given answers `[P, G, T]` as if they had been sampled, so that a policy can score them."""
+    first = jnp.broadcast_to(prompts.tokens[:, None, -1:], (*tokens.shape[:2], 1))
+    mask = jnp.arange(tokens.shape[-1]) < lengths[..., None]
+    return Trajectories(
+        prompts=prompts,
+        observations=jnp.concatenate([first, tokens[..., :-1]], axis=-1),
+        tokens=tokens,
+        token_mask=mask,
+        legal_actions=None,
+        behaviour_log_probs=jnp.zeros(tokens.shape, jnp.float32),
+        truncated=jnp.zeros(tokens.shape[:2], bool),
+    )
+
+
+@functools.partial(jax.jit, static_argnames=("environment", "policy", "settings"))
+def _fit(environment, policy, settings, weights, answers, lengths):
+    optimizer = optax.chain(
+        optax.clip_by_global_norm(1.0),
+        optax.adam(optax.cosine_decay_schedule(settings.learning_rate, settings.steps)),
+    )
+
+    def batch(step):
+        key = stream(settings.seed, step, "warm start")
+        prompt_key, answer_key, form_key = jax.random.split(key, 3)
+        index = jax.random.randint(prompt_key, settings.prompts_per_step, 0, environment.num_prompts)
+        shape = (settings.prompts_per_step, settings.answers_per_prompt)
+        hypothesis = jax.random.categorical(answer_key, jnp.log(weights[index])[:, None], shape=shape)
+        form = jax.random.randint(form_key, shape, 0, settings.renderings)
+        return as_trajectories(environment.prompts(index), answers[hypothesis, form], lengths[hypothesis, form])
+
+    def loss(parameters, trajectories):
+        scores = policy.score(parameters, trajectories, temperature=1.0)
+        return -scores.log_probs.sum() / trajectories.token_mask.sum()
+
+    def descend(carry, step):
+        parameters, optimizer_state = carry
+        gradient = jax.grad(loss)(parameters, batch(step))
+        updates, optimizer_state = optimizer.update(gradient, optimizer_state, parameters)
+        return (optax.apply_updates(parameters, updates), optimizer_state), None
+
+    parameters = policy.init(stream(settings.seed, 0, "parameters"))
+    carry = (parameters, optimizer.init(parameters))
+    (parameters, _), _ = jax.lax.scan(descend, carry, jnp.arange(settings.steps))
+    return parameters
