@@ -1,0 +1,74 @@
+"""One action, one outcome: the smallest place where an objective can lose an outcome."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl.environments.state_graph import StateGraph
+
+
+@dataclasses.dataclass(frozen=True)
+class Bandit(StateGraph):
+    """K arms; pulling one is the whole trajectory. Every prompt is one state, and its arms are the outcomes.
+
+    Attributes:
+      rewards: the K rewards of the arms, or one such tuple for each prompt. Any finite numbers.
+
+    Raises:
+      ValueError: `rewards` is empty, ragged, or not finite.
+    """
+
+    rewards: tuple[float, ...] | tuple[tuple[float, ...], ...] = (1.0, 1.0)
+
+    def __post_init__(self):
+        try:
+            hash(self.rewards)
+            table = np.atleast_2d(np.asarray(self.rewards, np.float32))
+        except (TypeError, ValueError):
+            table = np.zeros(0)
+        if table.ndim != 2 or table.size == 0 or not np.isfinite(table).all() or not isinstance(self.rewards, tuple):
+            raise ValueError(
+                "rewards must be a tuple of finite numbers, one for each arm, or a tuple of such tuples of one length, "
+                f"one for each prompt; not {self.rewards!r}."
+            )
+
+    @property
+    def num_prompts(self) -> int:
+        return len(self.reward_table())
+
+    @property
+    def num_observations(self) -> int:
+        return self.num_prompts
+
+    @property
+    def num_outcomes(self) -> int:
+        return self.reward_table().shape[1]
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.num_outcomes
+
+    @property
+    def max_tokens(self) -> int:
+        return 1
+
+    def first_state(self, prompt_index: Array) -> Array:
+        return prompt_index
+
+    def legal_moves(self, state: Array) -> Array:
+        return jnp.ones((*jnp.shape(state), self.vocabulary_size), bool)
+
+    def move(self, state: Array, token: Array) -> Array:
+        return jnp.zeros_like(state) + self.num_observations + token
+
+    def num_parents(self, state: Array) -> Array:
+        """1 for every arm: a prompt's walks reach it in one way."""
+        return jnp.where(state < self.num_observations, 0, 1)
+
+    def outcome_names(self) -> tuple[str, ...]:
+        return tuple(f"arm {arm}" for arm in range(self.num_outcomes))
+
+    def reward_table(self) -> np.ndarray:
+        return np.atleast_2d(np.asarray(self.rewards, np.float32))

@@ -1,0 +1,119 @@
+"""The hypergrid of arXiv 2106.04399, as arXiv 2601.21669, section 5.1 uses it."""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl.environments.state_graph import StateGraph
+
+
+@dataclasses.dataclass(frozen=True)
+class Hypergrid(StateGraph):
+    """Walks from the origin of {0 .. side - 1}^dimensions: raise one coordinate by 1, or stop; the outcome is the cell.
+
+    R(x) = R0 + R1 * prod_d 1[1/4 < |x_d / (side - 1) - 1/2| <= 1/2] + R2 * prod_d 1[3/10 < |same| < 4/10]
+
+    At side 8 the cells of the highest reward are {1, 6}^dimensions. The first coordinate is the most significant digit
+    of a cell's number, so that an array over cells reshapes to `(side,) * dimensions`. State c < side^dimensions is
+    the cell c, and state side^dimensions + c is "stopped at c". Actions 0 .. dimensions - 1 raise that coordinate, the
+    last action stops.
+
+    Attributes:
+      dimensions: number of coordinates, at least 1.
+      side: number of values of a coordinate, at least 2.
+      base_reward: R0, non-negative.
+      edge_reward: R1, non-negative.
+      peak_reward: R2, non-negative.
+
+    Raises:
+      ValueError: a field is out of its range, or there are more states than int32 can number.
+    """
+
+    dimensions: int = 2
+    side: int = 8
+    base_reward: float = 0.1
+    edge_reward: float = 0.5
+    peak_reward: float = 2.0
+
+    def __post_init__(self):
+        if self.dimensions < 1:
+            raise ValueError(f"dimensions must be at least 1, not {self.dimensions}.")
+        if self.side < 2:
+            raise ValueError(f"side must be at least 2, not {self.side}.")
+        if 2 * self.side**self.dimensions > np.iinfo(np.int32).max:
+            raise ValueError(
+                f"side**dimensions must be below 2**30, so that states fit into int32; {self.side}**{self.dimensions} "
+                "does not."
+            )
+        for name in ("base_reward", "edge_reward", "peak_reward"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"{name} must be finite and non-negative, not {value}.")
+
+    @property
+    def num_observations(self) -> int:
+        return self.side**self.dimensions
+
+    @property
+    def num_outcomes(self) -> int:
+        return self.side**self.dimensions
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.dimensions + 1
+
+    @property
+    def max_tokens(self) -> int:
+        return self.dimensions * (self.side - 1) + 1
+
+    @property
+    def num_features(self) -> int:
+        """F, length of `features`."""
+        return self.dimensions * self.side
+
+    @property
+    def _place_values(self) -> np.ndarray:
+        return self.side ** np.arange(self.dimensions - 1, -1, -1, dtype=np.int32)
+
+    def coordinates(self, cell: Array) -> Array:
+        """`[..., dimensions]`, the coordinates of cells `[...]`."""
+        return cell[..., None] // self._place_values % self.side
+
+    def features(self, cell: Array) -> Array:
+        """`[..., dimensions * side]` float32, the coordinates of cells `[...]`, each one-hot."""
+        one_hot = jax.nn.one_hot(self.coordinates(cell), self.side, dtype=jnp.float32)
+        return one_hot.reshape(*jnp.shape(cell), self.num_features)
+
+    def legal_moves(self, state: Array) -> Array:
+        can_raise = self.coordinates(state) < self.side - 1
+        return jnp.concatenate([can_raise, jnp.ones_like(can_raise[..., :1])], axis=-1)
+
+    def move(self, state: Array, token: Array) -> Array:
+        # To stop is to add side^dimensions, the place value of "stopped".
+        return state + jnp.asarray([*self._place_values, self.num_observations], jnp.int32)[token]
+
+    def num_parents(self, state: Array) -> Array:
+        return jnp.where(self.finished(state), 1, (self.coordinates(state) > 0).sum(-1))
+
+    def modes(self) -> np.ndarray:
+        """`[K]` bool, True on the cells of the highest reward."""
+        rewards = self.reward_table()[0]
+        return rewards == rewards.max()
+
+    def outcome_names(self) -> tuple[str, ...]:
+        cells = self.coordinates(np.arange(self.num_outcomes)).tolist()
+        return tuple(f"({', '.join(map(str, cell))})" for cell in cells)
+
+    def reward_table(self) -> np.ndarray:
+        # |x / (side - 1) - 1/2| = distance / (2 * (side - 1)). The bounds are compared in integers, because a cell may
+        # lie exactly on one: in floats |0.8 - 0.5| > 0.3.
+        longest = self.side - 1
+        distance = np.abs(2 * self.coordinates(np.arange(self.num_outcomes)) - longest)
+        edge = np.all(2 * distance > longest, axis=-1)
+        peak = np.all((5 * distance > 3 * longest) & (5 * distance < 4 * longest), axis=-1)
+        rewards = self.base_reward + self.edge_reward * edge + self.peak_reward * peak
+        return rewards.astype(np.float32)[None]

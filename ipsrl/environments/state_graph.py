@@ -1,0 +1,158 @@
+"""Environments whose states can be enumerated, so that the law of every policy is known exactly.
+
+A trajectory is a walk on a finite acyclic graph. Its states are numbered: an action follows in the states 0 .. S - 1,
+and the walk ends in the states S .. S + K - 1, which are the K outcomes. So one integer is the whole state.
+"""
+
+import abc
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl.environments.environment import OutcomeSpace, no_prompts
+from ipsrl.structures import Prompts, Trajectories, Verdict, masked_sum
+
+
+@dataclasses.dataclass(frozen=True)
+class StateGraph(abc.ABC):
+    """Base class: a graph becomes an `Environment`, with an exact law of outcomes for every policy.
+
+    A subclass describes the graph by the abstract members below. `legal_moves`, `move` and `num_parents` are jittable
+    and take arrays of states of any shape. Every walk must end by itself within `max_tokens` moves.
+    """
+
+    num_prompts: ClassVar[int] = 1
+    prompt_length: ClassVar[int] = 0
+    optional_fields: ClassVar[frozenset[str]] = frozenset({"log_backward"})
+    verifies_on_host: ClassVar[bool] = False
+
+    @property
+    @abc.abstractmethod
+    def num_observations(self) -> int:
+        """S, number of states in which an action follows."""
+
+    @property
+    @abc.abstractmethod
+    def num_outcomes(self) -> int:
+        """K, number of states in which a walk ends."""
+
+    @property
+    @abc.abstractmethod
+    def vocabulary_size(self) -> int:
+        """V, number of actions."""
+
+    @property
+    @abc.abstractmethod
+    def max_tokens(self) -> int:
+        """T, the most moves in one walk."""
+
+    @abc.abstractmethod
+    def legal_moves(self, state: Array) -> Array:
+        """`[..., V]` bool, the actions that may be taken in the states `[...]`."""
+
+    @abc.abstractmethod
+    def move(self, state: Array, token: Array) -> Array:
+        """The states that follow after legal actions; anything after illegal ones."""
+
+    @abc.abstractmethod
+    def num_parents(self, state: Array) -> Array:
+        """Number of moves that lead into each state."""
+
+    @abc.abstractmethod
+    def outcome_names(self) -> tuple[str, ...]:
+        """K readable names."""
+
+    @abc.abstractmethod
+    def reward_table(self) -> np.ndarray:
+        """`[num_prompts, K]` float32 rewards."""
+
+    def first_state(self, prompt_index: Array) -> Array:
+        """The state in which the walks of a prompt begin: 0, unless a subclass has several prompts."""
+        return jnp.zeros_like(prompt_index)
+
+    def prompts(self, index: Array) -> Prompts:
+        return no_prompts(index)
+
+    def reset(self, prompt_index: Array) -> Array:
+        return self.first_state(jnp.asarray(prompt_index, jnp.int32))
+
+    def observe(self, state: Array) -> Array:
+        """The state itself; 0 once finished, so that observations stay in range."""
+        return jnp.where(self.finished(state), 0, state)
+
+    def legal(self, state: Array) -> Array:
+        """`legal_moves`, but everything once finished: a distribution over nothing would be NaN on padding."""
+        return self.legal_moves(state) | self.finished(state)[..., None]
+
+    def step(self, state: Array, token: Array) -> Array:
+        return jnp.where(self.finished(state), state, self.move(state, token))
+
+    def finished(self, state: Array) -> Array:
+        return state >= self.num_observations
+
+    def verify(self, trajectories: Trajectories) -> Verdict:
+        """Rewards, outcomes and the uniform backward policy of walks made of legal actions.
+
+        log_backward = sum over the moves of -log(number of parents of the state reached) (arXiv 2106.04399): walk back
+        from the outcome and choose each parent with equal probability. A walk that was cut off before its end has
+        outcome -1 and reward 0, and its `log_backward` covers the moves that it made.
+        """
+        reached = self.move(trajectories.observations, trajectories.tokens)
+        log_backward = -masked_sum(jnp.log(self.num_parents(reached)), trajectories.token_mask, axis=-1)
+        last_action = jnp.maximum(trajectories.token_mask.sum(-1, keepdims=True) - 1, 0)
+        last_state = jnp.take_along_axis(reached, last_action, axis=-1)[..., 0]
+        ended = self.finished(last_state)
+        outcome = jnp.where(ended, last_state - self.num_observations, -1)
+        rewards = jnp.asarray(self.reward_table())[trajectories.prompts.index[:, None], outcome]
+        return Verdict(
+            rewards=jnp.where(ended, rewards, 0.0),
+            outcome_id=outcome.astype(jnp.int32),
+            log_backward=log_backward.astype(jnp.float32),
+        )
+
+    def outcome_space(self, prompt: int) -> OutcomeSpace:
+        """Every outcome of a prompt with its reward.
+
+        Raises:
+          ValueError: there is no such prompt.
+        """
+        if not 0 <= prompt < self.num_prompts:
+            raise ValueError(f"prompt must be in 0 .. {self.num_prompts - 1}, not {prompt}.")
+        return OutcomeSpace(names=self.outcome_names(), rewards=self.reward_table()[prompt])
+
+    def terminal_distribution(self, log_probs_table: Array, prompt: int | Array = 0) -> Array:
+        """`[K]`, the exact probability of each outcome under a policy that sees only the state.
+
+        All mass starts in the first state of the prompt and is moved `max_tokens` times along every edge at once.
+        Differentiable, and mapped over policies by `jax.vmap`. Costs max_tokens * S * V additions.
+
+        Args:
+          log_probs_table: `[S, V]`, log-probability of each action in each state, -inf where it is illegal.
+          prompt: which prompt the walks belong to.
+
+        Raises:
+          ValueError: the table has another shape.
+        """
+        num_states, num_outcomes = self.num_observations, self.num_outcomes
+        if log_probs_table.shape != (num_states, self.vocabulary_size):
+            raise ValueError(
+                f"log_probs_table must have shape [states, actions] = {(num_states, self.vocabulary_size)}, "
+                f"not {log_probs_table.shape}."
+            )
+        probabilities = jnp.exp(log_probs_table)
+        targets = self.move(jnp.arange(num_states)[:, None], jnp.arange(self.vocabulary_size)).ravel()
+
+        def advance(masses, _):
+            acting, ended = masses
+            flow = (acting[:, None] * probabilities).ravel()
+            arrived = jax.ops.segment_sum(flow, targets, num_states + num_outcomes)
+            return (arrived[:num_states], ended + arrived[num_states:]), None
+
+        start = jax.nn.one_hot(self.first_state(jnp.asarray(prompt)), num_states, dtype=probabilities.dtype)
+        nothing_ended = jnp.zeros(num_outcomes, probabilities.dtype)
+        (_, ended), _ = jax.lax.scan(advance, (start, nothing_ended), length=self.max_tokens)
+        return ended

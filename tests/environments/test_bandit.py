@@ -1,0 +1,32 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl.environments.bandit import Bandit
+
+
+def test_one_prompt_is_one_state_and_every_arm_one_outcome():
+    bandit = Bandit((4.0, 1.0, -2.0))
+    assert (bandit.num_prompts, bandit.num_observations, bandit.max_tokens) == (1, 1, 1)
+    assert bandit.vocabulary_size == bandit.num_outcomes == 3
+    np.testing.assert_array_equal(bandit.outcome_space(0).rewards, [4.0, 1.0, -2.0])
+    state = bandit.step(bandit.reset(jnp.asarray(0)), jnp.asarray(2))
+    assert bandit.finished(state)
+
+
+def test_every_prompt_has_its_own_state_and_rewards():
+    bandit = Bandit(((1.0, 0.0), (0.25, 0.5)))
+    assert (bandit.num_prompts, bandit.num_observations, bandit.num_outcomes) == (2, 2, 2)
+    np.testing.assert_array_equal(bandit.observe(bandit.reset(jnp.arange(2))), [0, 1])
+    np.testing.assert_array_equal(bandit.outcome_space(1).rewards, [0.25, 0.5])
+    table = jnp.log(jnp.array([[0.75, 0.25], [0.5, 0.5]]))
+    np.testing.assert_allclose(bandit.terminal_distribution(table, 0), [0.75, 0.25], rtol=1e-6)
+    np.testing.assert_allclose(bandit.terminal_distribution(table, 1), [0.5, 0.5], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "rewards", [(), [1.0, 2.0], ([1.0], [2.0]), (1.0, float("nan")), ((1.0,), (1.0, 2.0)), 1.0, ("a",)]
+)
+def test_bad_rewards_are_refused(rewards):
+    with pytest.raises(ValueError, match="rewards must be a tuple of finite numbers"):
+        Bandit(rewards)

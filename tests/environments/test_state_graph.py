@@ -1,0 +1,248 @@
+"""What every enumerable environment promises, checked by brute force over all of its trajectories."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.hypergrid import Hypergrid
+from ipsrl.environments.tree import Tree
+from ipsrl.policies.policy import distribution
+from ipsrl.structures import Prompts, Trajectories
+
+ENVIRONMENTS = [
+    Bandit((0.3, -1.0, 2.0)),
+    Bandit(((1.0, 0.0), (0.25, 0.5), (3.0, 4.0))),
+    Tree(),
+    Tree(depth=4, longest_step=2, rewards=(1.0, 0.0, 2.0, 0.5, 0.25)),
+    Hypergrid(dimensions=1, side=3),
+    Hypergrid(dimensions=2, side=3),
+    Hypergrid(dimensions=3, side=2),
+]
+every_environment = pytest.mark.parametrize("environment", ENVIRONMENTS, ids=repr)
+
+
+@functools.cache
+def tables(environment):
+    """Legal moves and next states `[S + K, V]`, and ends `[S + K]`, from the functions that the sampler maps."""
+    states = jnp.arange(environment.num_observations + environment.num_outcomes)
+    tokens = jnp.arange(environment.vocabulary_size)
+    step = jax.vmap(jax.vmap(environment.step, (None, 0)), (0, None))
+    legal, following, ends = jax.jit(
+        lambda: (jax.vmap(environment.legal)(states), step(states, tokens), jax.vmap(environment.finished)(states))
+    )()
+    return np.asarray(legal), np.asarray(following), np.asarray(ends)
+
+
+@functools.cache
+def all_walks(environment, prompt=0):
+    """Every walk of a prompt: [(states, tokens)], the last state included."""
+    legal, following, ends = tables(environment)
+    walks, open_walks = [], [([int(environment.reset(jnp.asarray(prompt)))], [])]
+    while open_walks:
+        states, tokens = open_walks.pop()
+        if ends[states[-1]]:
+            walks.append((states, tokens))
+            continue
+        for token in np.flatnonzero(legal[states[-1]]).tolist():
+            open_walks.append(([*states, int(following[states[-1], token])], [*tokens, token]))
+    return walks
+
+
+@functools.cache
+def verdict_of_all_walks(environment, prompt=0):
+    return jax.jit(environment.verify)(as_trajectories(environment, all_walks(environment, prompt), prompt))
+
+
+def as_trajectories(environment, walks, prompt=0):
+    """All walks of a prompt as one group, padded with zeros."""
+    shape = (1, len(walks), environment.max_tokens)
+    observations, tokens, mask = np.zeros(shape, np.int32), np.zeros(shape, np.int32), np.zeros(shape, bool)
+    for number, (walk_states, walk_tokens) in enumerate(walks):
+        length = len(walk_tokens)
+        observations[0, number, :length] = walk_states[:-1]
+        tokens[0, number, :length] = walk_tokens
+        mask[0, number, :length] = True
+    return Trajectories(
+        prompts=environment.prompts(jnp.array([prompt])),
+        observations=jnp.asarray(observations),
+        tokens=jnp.asarray(tokens),
+        token_mask=jnp.asarray(mask),
+        legal_actions=None,
+        behaviour_log_probs=jnp.zeros(shape),
+        truncated=jnp.zeros(shape[:2], bool),
+    )
+
+
+def random_table(environment, seed):
+    states = jnp.arange(environment.num_observations)
+    logits = 2 * jax.random.normal(jax.random.key(seed), (len(states), environment.vocabulary_size))
+    return distribution(logits, environment.legal_moves(states), 1.0)
+
+
+def walk_log_probs(table, walks):
+    table = np.asarray(table, np.float64)
+    return np.array([table[states[:-1], tokens].sum() for states, tokens in walks])
+
+
+@every_environment
+def test_verify_gives_the_outcome_where_the_walk_ended_and_its_reward(environment):
+    for prompt in range(environment.num_prompts):
+        walks = all_walks(environment, prompt)
+        verdict = verdict_of_all_walks(environment, prompt)
+        outcomes = np.array([states[-1] for states, _ in walks]) - environment.num_observations
+        np.testing.assert_array_equal(verdict.outcome_id[0], outcomes)
+        np.testing.assert_array_equal(verdict.rewards[0], environment.outcome_space(prompt).rewards[outcomes])
+        assert set(outcomes) == set(range(environment.num_outcomes))
+        assert verdict.rewards.dtype == jnp.float32
+        assert verdict.outcome_id.dtype == jnp.int32
+        assert verdict.log_backward.dtype == jnp.float32
+
+
+@every_environment
+def test_backward_policy_sums_to_one_over_the_walks_of_each_outcome(environment):
+    verdict = verdict_of_all_walks(environment)
+    sums = np.bincount(verdict.outcome_id[0], np.exp(verdict.log_backward[0]))
+    np.testing.assert_allclose(sums, 1.0, rtol=1e-5)
+
+
+@every_environment
+def test_num_parents_counts_the_moves_into_each_state(environment):
+    edges = set()
+    for states, tokens in all_walks(environment):
+        edges.update(zip(states[:-1], tokens, states[1:], strict=True))
+    reached = [following for _, _, following in edges]
+    counts = np.bincount(reached, minlength=environment.num_observations + environment.num_outcomes)
+    np.testing.assert_array_equal(environment.num_parents(jnp.arange(len(counts))), counts)
+
+
+@every_environment
+def test_no_walk_is_longer_than_max_tokens_and_one_is_as_long(environment):
+    assert max(len(tokens) for _, tokens in all_walks(environment)) == environment.max_tokens
+
+
+@every_environment
+@pytest.mark.parametrize("seed", [0, 1])
+def test_terminal_distribution_is_the_sum_over_all_walks(environment, seed):
+    table = random_table(environment, seed)
+    for prompt in range(environment.num_prompts):
+        walks = all_walks(environment, prompt)
+        outcomes = [states[-1] - environment.num_observations for states, _ in walks]
+        exact = np.bincount(outcomes, np.exp(walk_log_probs(table, walks)))
+        law = jax.jit(environment.terminal_distribution)(table, prompt)
+        np.testing.assert_allclose(law, exact, rtol=1e-5)
+        np.testing.assert_allclose(law.sum(), 1.0, rtol=1e-5)
+
+
+@every_environment
+def test_corrected_inverse_probabilities_return_the_reward_of_each_outcome(environment):
+    """w = R(x) q(walk | x) / P_F(walk): E[w 1[outcome = x]] = R(x) for every policy, and so E[w] = Z."""
+    verdict = verdict_of_all_walks(environment)
+    log_forward = walk_log_probs(random_table(environment, 2), all_walks(environment))
+    weights = np.asarray(verdict.rewards[0]) * np.exp(np.asarray(verdict.log_backward[0]) - log_forward)
+    sums = np.bincount(verdict.outcome_id[0], np.exp(log_forward) * weights)
+    np.testing.assert_allclose(sums, environment.outcome_space(0).rewards, rtol=1e-5)
+
+
+@every_environment
+def test_gradient_of_terminal_distribution_is_finite_and_right(environment):
+    states = jnp.arange(environment.num_observations)
+    legal = environment.legal_moves(states)
+    values = jnp.arange(1.0, environment.num_outcomes + 1)
+
+    def expected_value(logits):
+        return environment.terminal_distribution(distribution(logits, legal, 1.0)) @ values
+
+    key, direction_key = jax.random.split(jax.random.key(3))
+    logits = jax.random.normal(key, legal.shape)
+    direction = jax.random.normal(direction_key, legal.shape)
+    expected_value = jax.jit(expected_value)
+    gradient = jax.grad(expected_value)(logits)
+    assert jnp.isfinite(gradient).all()
+    assert (gradient[~legal] == 0).all()
+    numeric = (expected_value(logits + 1e-2 * direction) - expected_value(logits - 1e-2 * direction)) / 2e-2
+    np.testing.assert_allclose(jnp.vdot(gradient, direction), numeric, rtol=2e-2, atol=2e-3)
+
+
+@every_environment
+def test_terminal_distribution_maps_over_policies(environment):
+    policies = jnp.stack([random_table(environment, seed) for seed in range(3)])
+    mapped = jax.jit(jax.vmap(environment.terminal_distribution))(policies)
+    alone = jax.jit(environment.terminal_distribution)
+    for policy, law in zip(policies, mapped, strict=True):
+        np.testing.assert_allclose(law, alone(policy), rtol=1e-5)
+
+
+@every_environment
+def test_moves_treat_arrays_of_states_one_by_one(environment):
+    states = jnp.arange(environment.num_observations)
+    tokens = jnp.arange(environment.vocabulary_size)
+    legal, following, _ = (table[: len(states)] for table in tables(environment))
+    np.testing.assert_array_equal(environment.legal_moves(states), legal)
+    np.testing.assert_array_equal(np.asarray(environment.move(states[:, None], tokens))[legal], following[legal])
+
+
+@every_environment
+def test_finished_walks_stay_and_show_an_observation_in_range(environment):
+    ends = environment.num_observations + jnp.arange(environment.num_outcomes)
+    assert environment.finished(ends).all()
+    np.testing.assert_array_equal(environment.step(ends, jnp.zeros_like(ends)), ends)
+    assert (environment.observe(ends) < environment.num_observations).all()
+    assert environment.legal(ends).all()
+
+
+@pytest.mark.parametrize("environment", [env for env in ENVIRONMENTS if env.max_tokens > 1], ids=repr)
+def test_a_walk_that_was_cut_off_has_no_outcome(environment):
+    states, tokens = max(all_walks(environment), key=lambda walk: len(walk[1]))
+    verdict = environment.verify(as_trajectories(environment, [(states[:-1], tokens[:-1])]))
+    assert verdict.outcome_id.tolist() == [[-1]]
+    assert verdict.rewards.tolist() == [[0.0]]
+    assert jnp.isfinite(verdict.log_backward).all()
+
+
+@every_environment
+def test_environment_is_hashable_and_names_its_outcomes(environment):
+    assert hash(environment) == hash(type(environment)(**vars(environment)))
+    assert environment.optional_fields == {"log_backward"}
+    assert not environment.verifies_on_host
+    prompts = environment.prompts(jnp.arange(environment.num_prompts))
+    assert isinstance(prompts, Prompts)
+    assert prompts.tokens.shape == (environment.num_prompts, environment.prompt_length) == prompts.mask.shape
+    space = environment.outcome_space(0)
+    assert len(set(space.names)) == len(space.names) == environment.num_outcomes == len(space.rewards)
+    assert space.rewards.dtype == np.float32
+
+
+@settings(max_examples=20, deadline=None)
+@given(dimensions=st.integers(1, 3), side=st.integers(2, 6), data=st.data())
+def test_random_walks_on_hypergrids_end_within_max_tokens(dimensions, side, data):
+    assert_a_random_walk_ends(Hypergrid(dimensions, side), data)
+
+
+@settings(max_examples=20, deadline=None)
+@given(depth=st.integers(1, 6), data=st.data())
+def test_random_walks_on_trees_end_within_max_tokens(depth, data):
+    longest_step = data.draw(st.integers(1, depth))
+    assert_a_random_walk_ends(Tree(depth, longest_step, rewards=(1.0,) * (depth + 1)), data)
+
+
+def assert_a_random_walk_ends(environment, data):
+    legal, following, ends = tables(environment)
+    state = int(environment.reset(jnp.asarray(0)))
+    for _ in range(environment.max_tokens):
+        if ends[state]:
+            break
+        state = int(following[state, data.draw(st.sampled_from(np.flatnonzero(legal[state]).tolist()))])
+    assert ends[state]
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match=r"prompt must be in 0 .. 0, not 1\."):
+        Tree().outcome_space(1)
+    with pytest.raises(ValueError, match=r"must have shape \[states, actions\] = \(6, 6\), not \(6, 5\)\."):
+        Tree().terminal_distribution(jnp.zeros((6, 5)))
