@@ -1,0 +1,60 @@
+"""A table of logits: a policy without generalisation, whose training is the theory's logit dynamics."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl.policies.policy import Cache, Parameters, score_logits
+from ipsrl.structures import PolicyScores, Prompts, Trajectories
+
+
+@dataclasses.dataclass(frozen=True)
+class Tabular:
+    """One row of logits for each observation. Parameters: `{"logits": [S, V]}`.
+
+    Attributes:
+      num_observations: S.
+      vocabulary_size: V.
+      initial_logits: where training starts: S tuples of V numbers, or V numbers for every observation; zeros (uniform
+        over legal actions) when None.
+
+    Raises:
+      ValueError: `initial_logits` has another shape or is not finite.
+    """
+
+    num_observations: int
+    vocabulary_size: int
+    initial_logits: tuple[float, ...] | tuple[tuple[float, ...], ...] | None = None
+
+    def __post_init__(self):
+        if self.initial_logits is None:
+            return
+        rows, columns = self.num_observations, self.vocabulary_size
+        try:
+            hash(self.initial_logits)
+            logits = np.asarray(self.initial_logits, np.float32)
+        except (TypeError, ValueError):
+            logits = np.zeros(0)
+        if logits.shape not in ((columns,), (rows, columns)) or not np.isfinite(logits).all():
+            raise ValueError(
+                f"initial_logits must be {columns} finite numbers, one for each action, or {rows} tuples of "
+                f"{columns}, one for each observation; not {self.initial_logits!r}."
+            )
+
+    def init(self, key: Array) -> Parameters:
+        """The initial logits; `key` is not used."""
+        initial = 0.0 if self.initial_logits is None else self.initial_logits
+        logits = jnp.asarray(initial, jnp.float32)
+        return {"logits": jnp.broadcast_to(logits, (self.num_observations, self.vocabulary_size))}
+
+    def start(self, parameters: Parameters, prompts: Prompts, group_size: int, max_tokens: int) -> Cache:
+        """Nothing is carried: the observation tells everything."""
+        return ()
+
+    def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
+        return parameters["logits"][observations], cache
+
+    def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
+        return score_logits(parameters["logits"][trajectories.observations], trajectories, temperature)

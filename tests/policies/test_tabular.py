@@ -1,0 +1,24 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl.policies.tabular import Tabular
+
+
+def test_starts_uniform_or_anywhere():
+    key = jax.random.key(0)
+    assert Tabular(3, 2).init(key)["logits"].tolist() == [[0.0, 0.0]] * 3
+    assert Tabular(3, 2, initial_logits=(1.0, -1.0)).init(key)["logits"].tolist() == [[1.0, -1.0]] * 3
+    rows = ((1.0, 2.0), (3.0, 4.0), (5.0, 6.0))
+    parameters = Tabular(3, 2, initial_logits=rows).init(key)
+    np.testing.assert_array_equal(parameters["logits"], rows)
+    assert parameters["logits"].dtype == jnp.float32
+
+
+@pytest.mark.parametrize(
+    "logits", [(1.0,), ((1.0, 2.0),), (1.0, float("inf")), ((1.0, 2.0), (3.0,), (4.0, 5.0)), [1.0, 2.0]]
+)
+def test_bad_initial_logits_are_refused(logits):
+    with pytest.raises(ValueError, match="must be 2 finite numbers, one for each action, or 3 tuples of 2"):
+        Tabular(3, 2, initial_logits=logits)
