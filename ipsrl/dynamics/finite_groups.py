@@ -110,9 +110,7 @@ def _outcomes(
     if law.ndim != 1 or law.shape != rewards.shape:
         raise ValueError(f"law {law.shape} and rewards {rewards.shape} must both be [outcome]")
     if np.any(law < 0) or not np.isclose(law.sum(), 1.0, rtol=0.0, atol=1e-6):
-        raise ValueError(
-            f"law must be non-negative and sum to 1, but its least entry is {law.min():.6g}, its sum {law.sum():.6g}"
-        )
+        raise ValueError(f"law must be non-negative and sum to 1, but it is {law}")
     if group_size < smallest_group:
         raise ValueError(f"group_size is {group_size}, this rule needs at least {smallest_group}")
     return law, rewards

@@ -49,14 +49,16 @@ def mean_over_seeds(values: np.ndarray, level: float = 0.95, resamples: int = 10
         raise ValueError(f"values must be finite and [seed, ...] with at least one seed; their shape is {values.shape}")
     if not 0.0 < level < 1.0:
         raise ValueError(f"level is {level}, must lie strictly between 0 and 1")
-    seeds, mean = len(values), values.mean(axis=0)
+    # Everything is averaged as deviations from one seed, so that seeds that agree give exactly their common value.
+    seeds, deviations = len(values), values - values[0]
+    mean = values[0] + deviations.mean(axis=0)
     if seeds == 1:
         low = high = np.full_like(mean, np.nan)
     else:
         # A resample is fully described by how often it draws each seed.
         draws = np.random.default_rng(0).multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples)
         tails = ((1 - level) / 2, (1 + level) / 2)
-        low, high = np.quantile(np.tensordot(draws / seeds, values, axes=1), tails, axis=0)
+        low, high = values[0] + np.quantile(np.tensordot(draws / seeds, deviations, axes=1), tails, axis=0)
     if values.ndim == 1:
         mean, low, high = float(mean), float(low), float(high)
     return Interval(mean=mean, low=low, high=high, seeds=seeds)

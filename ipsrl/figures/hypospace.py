@@ -1,0 +1,91 @@
+"""HypoSpace: how many outcomes are left during training, and what is recovered at its end."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from ipsrl.figures import style
+from ipsrl.measures.seeds import mean_over_seeds
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskResult:
+    """The runs of all objectives on one task, one row for each seed.
+
+    Attributes:
+      task: its name.
+      updates: `[U]`, the updates at which the outcomes were counted.
+      effective_outcomes: objective -> `[S, U]`, exp(entropy) of the outcomes in a group, mean over prompts.
+      recovery, validity: objective -> `[S]`, at the end. They may hold more rows than `effective_outcomes` (the prior).
+      ceiling: mean over prompts of the recovery that uniform independent samples reach.
+    """
+
+    task: str
+    updates: np.ndarray
+    effective_outcomes: Mapping[str, np.ndarray]
+    recovery: Mapping[str, np.ndarray]
+    validity: Mapping[str, np.ndarray]
+    ceiling: float
+
+
+def draw(results: Sequence[TaskResult]) -> Figure:
+    """One column for each task: above, effective outcomes over training; below, recovery and validity at the end.
+
+    Bands and bars are 95 % bootstrap intervals over seeds (none where there is one seed); filled markers are recovery,
+    hollow ones validity; the dashed line is the ceiling of independent samples.
+    """
+    trained = [name for result in results for name in result.effective_outcomes]
+    styles = style.line_styles([*trained, *(name for result in results for name in result.recovery)])
+    with style.looks():
+        figure = Figure(figsize=(1.7 + 3.1 * len(results), 3.2 + 0.9 + 0.34 * len(styles)))
+        grid = figure.subplots(2, len(results), squeeze=False, height_ratios=(3, 0.6 + 0.34 * len(styles)))
+        for column, result in enumerate(results):
+            _draw_training(grid[0, column], result, styles)
+            _draw_end(grid[1, column], result, styles)
+        grid[0, 0].set_ylabel("effective outcomes exp(H)\nin a group")
+        for axes in grid[1, 1:]:
+            axes.set_yticklabels([])
+        entries = [Line2D([], [], label=name, **(styles[name] | {"marker": ""})) for name in dict.fromkeys(trained)]
+        grey = {"color": "0.35", "marker": "o", "linestyle": "none"}
+        entries += [
+            Line2D([], [], label="recovery", **grey),
+            Line2D([], [], label="validity", markerfacecolor="white", **grey),
+            Line2D([], [], label="ceiling of independent samples", color="0.35", linestyle="--", linewidth=1.2),
+        ]
+        figure.legend(handles=entries, loc="outside lower center", ncols=2 * len(results))
+    return figure
+
+
+def _draw_training(axes, result, styles):
+    for name, values in result.effective_outcomes.items():
+        look = styles[name] | {"marker": ""}
+        interval = mean_over_seeds(values)
+        axes.fill_between(result.updates, interval.low, interval.high, color=look["color"], alpha=0.2, linewidth=0)
+        axes.plot(result.updates, interval.mean, **look)
+    axes.set_title(result.task)
+    axes.set_xlabel("update")
+    axes.set_ylim(bottom=0)
+    axes.margins(x=0.01)
+    axes.grid(True)
+
+
+def _draw_end(axes, result, styles):
+    for row, (name, look) in enumerate(styles.items()):
+        for values, offset, filled in ((result.recovery, -0.14, True), (result.validity, 0.14, False)):
+            if name not in values:
+                continue
+            interval = mean_over_seeds(values[name])
+            reach = None if interval.seeds == 1 else [[interval.mean - interval.low], [interval.high - interval.mean]]
+            axes.errorbar(
+                [interval.mean], [row + offset], xerr=reach, fmt=look["marker"], color=look["color"], capsize=2.5,
+                markerfacecolor=look["color"] if filled else "white", elinewidth=1.4,
+            )  # fmt: skip
+    axes.axvline(result.ceiling, color="0.35", linestyle="--", linewidth=1.2, zorder=0)
+    axes.set_yticks(range(len(styles)), list(styles))
+    axes.set_ylim(len(styles) - 0.5, -0.5)
+    axes.set_xlim(0, 1.03)
+    axes.set_xlabel("share")
+    axes.grid(True, axis="x")

@@ -1,0 +1,69 @@
+"""One look for all figures: readable in grey, for colour-blind eyes and in print.
+
+Figures are plain `matplotlib.figure.Figure` objects: no pyplot, no global state, no display. A drawing function builds
+its figure inside `with looks():`, returns it, and `save` writes it.
+"""
+
+import contextlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import matplotlib
+from matplotlib.figure import Figure
+
+_LOOKS = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5.5,
+    "figure.constrained_layout.use": True,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "pdf.fonttype": 42,  # text stays text in the PDF
+}
+
+# Okabe and Ito's colours, ordered so that neighbours differ in lightness; yellow is left out, it vanishes on white.
+_COLOURS = ("#000000", "#E69F00", "#0072B2", "#56B4E9", "#D55E00", "#009E73", "#CC79A7")
+_LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 1)))
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+
+def looks() -> contextlib.AbstractContextManager[None]:
+    """The settings under which a figure must be built and saved."""
+    return matplotlib.rc_context(_LOOKS)
+
+
+def line_styles(names: Iterable[str]) -> dict[str, dict]:
+    """Colour, line style and marker for each name, in order of first appearance, as keyword arguments of `Axes.plot`.
+
+    Raises:
+      ValueError: there are more names than distinguishable styles.
+    """
+    names = list(dict.fromkeys(names))
+    if len(names) > len(_COLOURS):
+        raise ValueError(f"a figure can tell at most {len(_COLOURS)} lines apart, not {len(names)}: draw fewer at once")
+    styles = zip(_COLOURS, _LINES, _MARKERS, strict=True)
+    return {n: {"color": c, "linestyle": line, "marker": m} for n, (c, line, m) in zip(names, styles, strict=False)}
+
+
+def save(figure: Figure, path: str | Path) -> tuple[Path, Path]:
+    """Writes `path`.png (200 dots per inch) and `path`.pdf and returns both paths; `path` has no suffix.
+
+    The files hold no dates or version numbers: drawing the same data again gives the same bytes.
+    """
+    png, pdf = Path(f"{path}.png"), Path(f"{path}.pdf")
+    png.parent.mkdir(parents=True, exist_ok=True)
+    with looks():
+        figure.savefig(png, dpi=200, metadata={"Software": None})
+        figure.savefig(pdf, metadata={"Creator": None, "Producer": None, "CreationDate": None})
+    return png, pdf

@@ -1,0 +1,73 @@
+"""Every figure is drawn once on small data, saved, and looked at: not blank, and it says what it should."""
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+from matplotlib.text import Text
+
+from ipsrl.figures import group_size_and_floor, hypergrid_laws, hypospace, style, two_outcomes
+
+
+def seen(figure, folder):
+    """All visible text of a figure that was saved and is not blank."""
+    png, pdf = style.save(figure, folder / "figure")
+    assert imread(png)[..., :3].std() > 0.05
+    assert pdf.stat().st_size > 1000
+    return "\n".join(text.get_text() for text in figure.findobj(Text) if text.get_visible())
+
+
+def test_two_outcomes(tmp_path):
+    times = np.linspace(0, 5, 20)
+    comparisons = [
+        two_outcomes.Comparison("reinforce", times, times, times + 0.02, np.full(20, 0.01) * (times > 0)),
+        two_outcomes.Comparison("ips_reinforce", times, 0 * times, 0 * times, np.full(20, 0.01)),
+    ]
+    figure = two_outcomes.draw(comparisons, rewards=(4.0, 1.0))
+    text = seen(figure, tmp_path)
+    assert "ips_reinforce" in text
+    assert "rewards 4 and 1" in text
+    # The first point has no standard error; all others deviate by two of them.
+    below = figure.axes[1]
+    deviations = [line.get_ydata() for line in below.lines if len(line.get_xdata()) == 19]
+    np.testing.assert_allclose(deviations, [np.full(19, 2.0)])
+
+
+def test_hypergrid_laws(tmp_path):
+    target = np.full((4, 4), 1 / 16)
+    modes = np.eye(4, dtype=bool)
+    collapsed = np.zeros((4, 4))
+    collapsed[0, 3] = 1.0
+    text = seen(hypergrid_laws.draw({"grpo": collapsed, "ips_grpo": target}, target, modes), tmp_path)
+    assert "L1 = 1.875, per cell 0.1172" in text
+    assert "L1 = 0.000, per cell 0.0000" in text
+    with pytest.raises(ValueError, match="one \\[side, side\\] shape"):
+        hypergrid_laws.draw({"grpo": collapsed.ravel()}, target, modes)
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_hypospace(tmp_path, seeds):
+    curve = np.linspace(5, 1, 6) + np.arange(seeds)[:, None]
+    result = hypospace.TaskResult(
+        task="Boolean",
+        updates=np.arange(6),
+        effective_outcomes={"grpo": curve, "ips_grpo": curve + 1},
+        recovery={"grpo": np.full(seeds, 0.2), "ips_grpo": np.full(seeds, 0.5), "prior": np.full(seeds, 0.3)},
+        validity={"grpo": np.full(seeds, 0.9), "ips_grpo": np.full(seeds, 0.9)},
+        ceiling=0.65,
+    )
+    figure = hypospace.draw([result, result])
+    text = seen(figure, tmp_path)
+    for word in ("Boolean", "prior", "recovery", "validity", "ceiling of independent samples"):
+        assert word in text
+    assert len(figure.axes) == 4
+
+
+def test_group_size_and_floor(tmp_path):
+    recovery = np.arange(12).reshape(2, 2, 3) / 12
+    figure = group_size_and_floor.draw([4, 16], [0.1, 0.25], recovery)
+    text = seen(figure, tmp_path)
+    assert "0.08\n0.00 to 0.17" in text
+    # At G = 4 neither floor can act, at G = 16 both do; each outline is a patch of the table.
+    assert len(figure.axes[0].patches) == 2
+    with pytest.raises(ValueError, match="must be \\[2, 1, seed\\]"):
+        group_size_and_floor.draw([4, 16], [0.1], recovery)

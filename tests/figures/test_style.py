@@ -1,0 +1,32 @@
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+
+from ipsrl.figures import style
+
+
+def test_save_writes_the_same_bytes_again(tmp_path):
+    def draw():
+        with style.looks():
+            figure = Figure(figsize=(2, 1.5))
+            figure.subplots().plot([0, 1, 4], **style.line_styles(["one"])["one"])
+        return figure
+
+    first = style.save(draw(), tmp_path / "new folder" / "first")
+    second = style.save(draw(), tmp_path / "second")
+    assert [path.suffix for path in first] == [".png", ".pdf"]
+    for a, b in zip(first, second, strict=True):
+        assert a.read_bytes() == b.read_bytes()
+    assert imread(first[0])[..., :3].std() > 0.02
+
+
+def test_names_keep_their_styles_and_differ_in_more_than_colour():
+    looks = style.line_styles(["grpo", "ips_grpo", "grpo", "progrpo"])
+    assert list(looks) == ["grpo", "ips_grpo", "progrpo"]
+    for part in ("color", "linestyle", "marker"):
+        assert len({str(look[part]) for look in looks.values()}) == 3
+    lightness = [np.mean([int(look["color"][i : i + 2], 16) for i in (1, 3, 5)]) for look in looks.values()]
+    assert min(abs(np.subtract.outer(lightness, lightness)[np.triu_indices(3, 1)])) > 20
+    with pytest.raises(ValueError, match="at most 7"):
+        style.line_styles("abcdefgh")
