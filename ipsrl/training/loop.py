@@ -91,49 +91,46 @@ def train(
     parameters = replicate(jax.tree.map(jnp.copy, initial_parameters), mesh)
     state = replicate(TrainState.create(parameters, objective, optimizer, environment), mesh)
 
-    with (
-        Checkpoints(folder.checkpoint_directory, settings.checkpoint_every) as checkpoints,
-        MetricLog(folder.metrics_path) as log,
-        ProgressLine(settings.steps, settings.prompts_per_step * settings.group_size) as progress,
-    ):
-        restored = checkpoints.restore(state)
-        if restored is not None:
-            _, state = restored
-        first = int(state.step)
-        log.truncate_after(first if restored is not None else -1)
-        progress.start(first)
-        if restored is None and evaluate is not None:
+    with Checkpoints(folder.checkpoint_directory, settings.checkpoint_every) as checkpoints:
+        last_good, state = checkpoints.restore(state) or (0, state)
+        log = MetricLog(folder.metrics_path)
+        # Records after the checkpoint are written again; without one, the first evaluation is as well.
+        log.truncate_after(last_good or -1)
+        if last_good == 0 and evaluate is not None:
             log.write(0, evaluate(0, state.parameters))
 
-        for step in range(first, settings.steps):
-            prompts = shard_prompts(choose_prompts(environment, seed, step, settings.prompts_per_step), mesh)
-            trajectories, verdict = collect(
-                environment, policy, state.parameters, prompts, seed, step, settings.group_size, settings.temperature
-            )
-            state, metrics = compiled_update(
-                state,
-                trajectories,
-                shard_prompts(verdict, mesh),
-                reference,
-                policy=policy,
-                objective=objective,
-                optimizer=optimizer,
-                batching=settings.batching,
-                temperature=settings.temperature,
-            )
-            metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
-            if not (math.isfinite(metrics["loss"]) and math.isfinite(metrics["gradient_norm"])):
-                raise NonFiniteLossError(
-                    f"step {step + 1}: loss {metrics['loss']}, gradient norm {metrics['gradient_norm']}; "
-                    f"the last good checkpoint is of step {checkpoints.latest_step}"
+        trajectories_per_step = settings.prompts_per_step * settings.group_size
+        with log, ProgressLine(settings.steps, last_good, trajectories_per_step) as progress:
+            for step in range(last_good, settings.steps):
+                prompts = shard_prompts(choose_prompts(environment, seed, step, settings.prompts_per_step), mesh)
+                trajectories, verdict = collect(
+                    environment, policy, state.parameters, prompts, seed, step, settings.group_size, settings.temperature
                 )
-            done = step + 1
-            last = done == settings.steps
-            if evaluate is not None and (done % settings.evaluate_every == 0 or last):
-                metrics |= evaluate(done, state.parameters)
-            log.write(done, metrics)
-            checkpoints.save(done, state, force=last)
-            progress.update(metrics)
+                state, metrics = compiled_update(
+                    state,
+                    trajectories,
+                    shard_prompts(verdict, mesh),
+                    reference,
+                    policy=policy,
+                    objective=objective,
+                    optimizer=optimizer,
+                    batching=settings.batching,
+                    temperature=settings.temperature,
+                )
+                metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
+                if not (math.isfinite(metrics["loss"]) and math.isfinite(metrics["gradient_norm"])):
+                    raise NonFiniteLossError(
+                        f"step {step + 1} has loss {metrics['loss']} and gradient norm {metrics['gradient_norm']}; "
+                        f"the last good checkpoint is that of step {last_good} in {folder.checkpoint_directory}"
+                    )
+
+                done, last = step + 1, step + 1 == settings.steps
+                if evaluate is not None and (done % settings.evaluate_every == 0 or last):
+                    metrics |= evaluate(done, state.parameters)
+                log.write(done, metrics)
+                if checkpoints.save(done, state, force=last):
+                    last_good = done
+                progress.advance(**{name: metrics[name] for name in ("reward", "distinct_outcomes", "token_entropy")})
     return state
 
 

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# The main job: installs into .venv where needed, then trains GRPO, IPS-GRPO and ProGRPO on HypoSpace and shows what is
+# left of the outcomes. Further arguments go to the experiment: scripts/demo.sh --preset=smoke --out=/tmp/smoke
+set -euo pipefail
+source "$(dirname "$0")/environment.sh"
+prepare ""
+exec "$VENV/bin/python" -m experiments.hypospace --preset=demo --resume "$@"

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# The tests: installs into .venv where needed, then runs pytest. --slow runs the slow ones too; further arguments go to
+# pytest: scripts/test.sh -k hypergrid
+set -euo pipefail
+source "$(dirname "$0")/environment.sh"
+prepare "dev"
+arguments=()
+for argument in "$@"; do
+    if [ "$argument" = --slow ]; then arguments+=(-m ""); else arguments+=("$argument"); fi
+done
+exec "$VENV/bin/python" -m pytest "${arguments[@]}"

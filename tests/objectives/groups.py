@@ -1,0 +1,67 @@
+"""Groups for tests: random rollouts, and a bandit whose groups can all be enumerated."""
+
+import itertools
+
+import jax.numpy as jnp
+import numpy as np
+
+from ipsrl.structures import PolicyScores, Rollouts
+
+
+def random_rollouts(seed=0, prompts=3, group=4, length=5, binary=True):
+    """Rollouts with every optional field, and scores of a policy that has moved a little since."""
+    rng = np.random.default_rng(seed)
+    shape = (prompts, group, length)
+    lengths = rng.integers(1, length + 1, size=(prompts, group))
+    mask = np.arange(length) < lengths[..., None]
+    behaviour = np.where(mask, np.log(rng.uniform(0.05, 0.95, shape)), 0.0)
+    rewards = rng.integers(0, 2, (prompts, group)) if binary else rng.uniform(0.1, 2.0, (prompts, group))
+    prompt_mask = np.arange(6) >= rng.integers(1, 4, size=(prompts, 1))
+
+    def array(values, dtype=jnp.float32):
+        return jnp.asarray(values, dtype)
+
+    rollouts = Rollouts(
+        prompt_index=jnp.arange(prompts),
+        tokens=array(np.where(mask, rng.integers(0, 7, shape), 0), jnp.int32),
+        token_mask=array(mask, bool),
+        behaviour_log_probs=array(behaviour),
+        rewards=array(rewards),
+        outcome_id=array(np.where(rng.random((prompts, group)) < 0.1, -1, rng.integers(0, 3, (prompts, group))), jnp.int32),
+        truncated=jnp.zeros((prompts, group), bool),
+        log_backward=array(np.log(rng.uniform(0.1, 1.0, (prompts, group)))),
+        reference_log_probs=array(np.where(mask, behaviour + rng.normal(0, 0.3, shape), 0.0)),
+        prompt_log_probs=array(np.log(rng.uniform(0.1, 0.9, (prompts, 6)))),
+        prompt_mask=array(prompt_mask, bool),
+        question_mask=array(prompt_mask & (np.arange(6) < 5), bool),
+    )
+    scores = PolicyScores(
+        log_probs=array(np.where(mask, behaviour + rng.normal(0, 0.3, shape), 0.0)),
+        entropy=array(np.where(mask, rng.uniform(0.1, 2.0, shape), 0.0)),
+    )
+    return rollouts, scores
+
+
+def all_groups(outcomes, group):
+    """`[outcomes ** group, group]`, every ordered group of outcomes."""
+    return np.array(list(itertools.product(range(outcomes), repeat=group)))
+
+
+def bandit_rollouts(groups, rewards, log_law):
+    """One-token rollouts of a bandit, one prompt for each row of `groups`."""
+    ids = jnp.asarray(groups, jnp.int32)
+    shape = ids.shape
+    return Rollouts(
+        prompt_index=jnp.arange(shape[0]),
+        tokens=ids[..., None],
+        token_mask=jnp.ones((*shape, 1), bool),
+        behaviour_log_probs=log_law[ids][..., None],
+        rewards=jnp.asarray(rewards, jnp.float32)[ids],
+        outcome_id=ids,
+        truncated=jnp.zeros(shape, bool),
+        log_backward=jnp.zeros(shape),
+        reference_log_probs=jnp.full((*shape, 1), -jnp.log(len(rewards))),
+        prompt_log_probs=jnp.log(jnp.full((shape[0], 2), 0.35)),
+        prompt_mask=jnp.ones((shape[0], 2), bool),
+        question_mask=jnp.ones((shape[0], 2), bool),
+    )

@@ -1,0 +1,59 @@
+"""Objectives and environments by text."""
+
+import pytest
+
+from ipsrl import specifications
+from ipsrl.environments import catalog as environment_catalog
+from ipsrl.objectives import describe, make, names
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_objective_has_defaults_a_description_and_a_hash(name):
+    assert make(name) == make(f" {name} ( ) ")
+    assert hash(make(name)) == hash(make(name))
+    assert describe(name).startswith(f"{name}(")
+    assert "arXiv" in describe(name)
+
+
+def test_arguments_reach_the_parts():
+    objective = make("ips_grpo(alpha=0.5, floor=0.2, aggregation=token_mean)")
+    (shaping,) = objective.reward_shaping
+    assert (shaping.alpha, shaping.floor) == (0.5, 0.2)
+    assert objective.aggregation == make("progrpo").aggregation
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gppo", "unknown objective 'gppo'; known: dr_grpo, grpo"),
+        ("grpo(epsilon=0.1)", "no argument 'epsilon'; known: clip_low, clip_high"),
+        ("ips_grpo(probability=counted)", "one of counts, exact"),
+        ("ips_grpo(alpha=high)", "alpha=high is not a number"),
+        ("ips_grpo(alpha=1=2)", "cannot read"),
+        ("grpo(0.2)", "cannot read"),
+        ("grpo(clip_low=__import__('os'))", "no number, word"),
+        ("grpo, dr_grpo", "expected one objective, got 2"),
+        ("ips_grpo(floor=2.0)", "between 0 and 1"),
+        ("ips_grpo(probability=exact, floor=0.1)", "leave floor out"),
+        ("progrpo(low_fraction=0)", "above 0"),
+        ("grpo(clip_low=1.5)", "clip range"),
+    ],
+)
+def test_bad_text_is_refused_in_one_sentence(text, message):
+    with pytest.raises(ValueError, match=message.replace("(", r"\(").replace("[", r"\[")) as error:
+        make(text)
+    assert "\n" not in str(error.value)
+
+
+def test_lists_are_split_at_the_outer_commas_only():
+    text = "grpo, ips_grpo(alpha=0.5, floor=0.2),bandit(rewards=(1.0, 0.5))"
+    split = specifications.split(text)
+    assert split == ("grpo", "ips_grpo(alpha=0.5, floor=0.2)", "bandit(rewards=(1.0, 0.5))")
+    assert specifications.split(",".join(split)) == split
+
+
+def test_every_environment_can_be_made_by_name():
+    for name in environment_catalog.names():
+        assert environment_catalog.make(name).num_prompts >= 1
+    with pytest.raises(ValueError, match="unknown environment 'maze'; known: bandit"):
+        environment_catalog.make("maze")
