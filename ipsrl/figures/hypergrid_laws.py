@@ -26,7 +26,8 @@ def draw(laws: Mapping[str, np.ndarray], target: np.ndarray, modes: np.ndarray) 
     Raises:
       ValueError: the arrays are not all of one `[side, side]` shape.
     """
-    panels = {"target": target, **laws}
+    panels = {name: np.asarray(law) for name, law in {"target": target, **laws}.items()}
+    target = panels["target"]
     shapes = {np.shape(panel) for panel in (*panels.values(), modes)}
     if len(shapes) != 1 or np.ndim(target) != 2:
         raise ValueError(f"all laws and modes must have one [side, side] shape, not {sorted(shapes)}")

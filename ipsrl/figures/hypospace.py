@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -59,7 +60,7 @@ def draw(results: Sequence[TaskResult]) -> Figure:
     return figure
 
 
-def _draw_training(axes, result, styles):
+def _draw_training(axes: Axes, result: TaskResult, styles: dict[str, dict]) -> None:
     for name, values in result.effective_outcomes.items():
         look = styles[name] | {"marker": ""}
         interval = mean_over_seeds(values)
@@ -72,7 +73,7 @@ def _draw_training(axes, result, styles):
     axes.grid(True)
 
 
-def _draw_end(axes, result, styles):
+def _draw_end(axes: Axes, result: TaskResult, styles: dict[str, dict]) -> None:
     for row, (name, look) in enumerate(styles.items()):
         for values, offset, filled in ((result.recovery, -0.14, True), (result.validity, 0.14, False)):
             if name not in values:

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -65,7 +66,7 @@ def draw(comparisons: Sequence[Comparison], rewards: tuple[float, float]) -> Fig
     return figure
 
 
-def _draw_one(above, below, comparison, look):
+def _draw_one(above: Axes, below: Axes, comparison: Comparison, look: dict) -> None:
     line = {"color": look["color"], "linestyle": look["linestyle"]}
     every = max(1, len(comparison.times) // 15)
     points = {"color": look["color"], "marker": look["marker"], "linestyle": "none", "markevery": every}
