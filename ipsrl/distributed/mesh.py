@@ -53,7 +53,7 @@ def shard_prompts(tree: PyTree, mesh: Mesh) -> PyTree:
     for leaf in jax.tree.leaves(tree):
         if leaf.shape[0] % size:
             raise ValueError(
-                f"{leaf.shape[0]} prompts cannot be split over the {size} devices of the mesh axis {DATA!r}"
+                f"{leaf.shape[0]} prompts cannot be split evenly over the {size} devices of mesh axis {DATA!r}"
             )
     return jax.device_put(tree, NamedSharding(mesh, PartitionSpec(DATA)))
 

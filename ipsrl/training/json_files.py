@@ -33,7 +33,7 @@ def plain(value: Any) -> Any:
                 raise ValueError(f"the keys of a JSON object are strings, not {type(key).__name__} ({key!r})")
         return {key: plain(item) for key, item in value.items()}
     raise ValueError(
-        f"{value!r} is a {type(value).__name__}, which JSON cannot hold; numbers, strings, lists and dicts can be written"
+        f"{value!r} is a {type(value).__name__}, which JSON cannot hold; write numbers, strings, lists or dicts instead"
     )
 
 

@@ -23,8 +23,8 @@ def cached(key: dict[str, Any], make: Callable[[], PyTree], like: PyTree) -> PyT
     """The tree that `make` returns, from the cache folder where an earlier call with the same key left it.
 
     An entry that is damaged, or is not a tree like `like`, is reported by a warning and made again. Processes that make
-    the same entry at the same time do not harm each other: each writes a folder of its own and renames it, and one of them
-    stays.
+    the same entry at the same time do not harm each other: each writes a folder of its own, and renames it when it is
+    whole.
 
     Args:
       key: everything that the tree depends on, JSON-able; the order of its entries does not matter.

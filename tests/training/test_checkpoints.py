@@ -1,0 +1,235 @@
+"""States come back bit for bit, or a sentence says why not."""
+
+import dataclasses
+import shutil
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from absl import logging
+
+from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
+from ipsrl.training.checkpoints import Checkpoints
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class State:
+    step: jax.Array
+    parameters: dict
+    optimizer: tuple
+
+
+class Carried(NamedTuple):
+    coefficient: jax.Array
+    nothing: tuple
+
+
+def make_state(step=7, rows=5):
+    parameters = {
+        "kernel": jax.random.normal(jax.random.key(step), (rows, 4)),
+        "half": jax.random.normal(jax.random.key(step), (33,), jnp.bfloat16),
+        "layers": [{"bias": jnp.full(3, 1e-45)}, {}],
+        "special": jnp.array([jnp.nan, -0.0, jnp.inf]),
+        "no_rows": jnp.zeros((0, 4)),
+    }
+    optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-3)).init(parameters)
+    carried = Carried(coefficient=jnp.float32(0.3), nothing=())
+    return State(step=jnp.int32(step), parameters=parameters, optimizer=(optimizer, carried, None, jnp.array([True])))
+
+
+def assert_same_bits(actual, expected):
+    assert jax.tree.structure(actual) == jax.tree.structure(expected)
+    for one, other in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
+        assert (one.shape, one.dtype) == (other.shape, other.dtype)
+        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+
+
+@pytest.fixture
+def warnings_logged(monkeypatch):
+    lines = []
+    monkeypatch.setattr(logging, "warning", lambda text, *values: lines.append(text % values))
+    return lines
+
+
+def save_all(directory, steps):
+    with Checkpoints(directory, every=1, keep=len(steps)) as checkpoints:
+        for step in steps:
+            assert checkpoints.save(step, make_state(step))
+
+
+@pytest.mark.parametrize("like", ["state", "shapes"])
+def test_the_round_trip_is_exact(tmp_path, like):
+    state = make_state()
+    save_all(tmp_path, [7])
+    like = state if like == "state" else jax.eval_shape(lambda: state)
+    with Checkpoints(tmp_path, every=1) as checkpoints:
+        step, restored = checkpoints.restore(like)
+    assert step == 7
+    assert_same_bits(restored, state)
+    assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(restored))
+
+
+def test_an_empty_folder_gives_nothing(tmp_path):
+    with Checkpoints(tmp_path / "new", every=5) as checkpoints:
+        assert checkpoints.restore(make_state()) is None
+
+
+def test_which_steps_are_kept(tmp_path):
+    with Checkpoints(tmp_path, every=5, keep=2) as checkpoints:
+        written = [step for step in range(1, 18) if checkpoints.save(step, make_state(step))]
+        assert written == [5, 10, 15]
+        assert checkpoints.save(17, make_state(17), force=True)
+        assert not checkpoints.save(17, make_state(17), force=True)
+        assert checkpoints.restore(make_state())[0] == 17
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["15", "17"]
+
+
+def test_buffers_may_be_donated_while_a_save_is_under_way(tmp_path):
+    step = jax.jit(lambda values: values + 1, donate_argnums=0)
+    with Checkpoints(tmp_path, every=1, keep=5) as checkpoints:
+        for number in range(5):
+            values = jnp.full((500, 500), float(number))
+            values.block_until_ready()
+            checkpoints.save(number, {"values": values})
+            for _ in range(3):
+                values = step(values)
+            _, restored = checkpoints.restore({"values": values})
+            np.testing.assert_array_equal(restored["values"], number)
+
+
+def test_shardings_are_restored_on_another_mesh(tmp_path):
+    values = np.arange(16, dtype=np.float32)
+    eight = make_mesh("data:8")
+    with Checkpoints(tmp_path, every=1) as checkpoints:
+        checkpoints.save(1, {"sharded": shard_prompts(values, eight), "whole": replicate(values, eight)})
+        four = make_mesh("data:4,model:2")
+        like = {"sharded": shard_prompts(values, four), "whole": replicate(values, four)}
+        _, restored = checkpoints.restore(like)
+    for name in like:
+        assert restored[name].sharding == like[name].sharding
+        np.testing.assert_array_equal(restored[name], values)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip_one_bit(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) * 7 // 10] ^= 16
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("harm", [cut, flip_one_bit, lambda path: path.unlink()], ids=["cut", "flipped", "missing"])
+def test_harm_to_any_file_makes_the_checkpoint_before_be_used(tmp_path, harm, warnings_logged):
+    whole = tmp_path / "whole"
+    save_all(whole, [10, 20])
+    files = [path.relative_to(whole) for path in (whole / "20").rglob("*") if path.is_file()]
+    assert len(files) > 8
+    for number, file in enumerate(files):
+        directory = tmp_path / str(number)
+        shutil.copytree(whole, directory)
+        harm(directory / file)
+        if not (directory / "20" / "seal.json").exists():
+            continue  # The next test is about these.
+        with Checkpoints(directory, every=10) as checkpoints:
+            step, state = checkpoints.restore(make_state())
+            assert step == 10
+            assert_same_bits(state, make_state(10))
+            (line,) = warnings_logged
+            warnings_logged.clear()
+            assert line.startswith("The checkpoint of step 20 cannot be read (")
+            assert line.endswith("and step 10 is used instead.")
+            # The run goes on, and reaches the step of the damaged checkpoint again.
+            assert checkpoints.save(20, make_state(20))
+            assert checkpoints.restore(make_state())[0] == 20
+        assert (directory / "unreadable-20").exists()
+
+
+def test_a_checkpoint_that_was_never_sealed_is_used_if_it_can_be_read(tmp_path, warnings_logged):
+    save_all(tmp_path, [10, 20])
+    (tmp_path / "20" / "seal.json").unlink()
+    with Checkpoints(tmp_path, every=10) as checkpoints:
+        assert checkpoints.restore(make_state())[0] == 20
+    shutil.rmtree(tmp_path / "20" / "state")
+    with Checkpoints(tmp_path, every=10) as checkpoints:
+        assert checkpoints.restore(make_state())[0] == 10
+    assert len(warnings_logged) == 1
+
+
+def test_where_all_are_damaged_nothing_is_touched(tmp_path, warnings_logged):
+    save_all(tmp_path, [10, 20])
+    for step in ("10", "20"):
+        cut(tmp_path / step / "state" / "manifest.ocdbt")
+    with (
+        Checkpoints(tmp_path, every=10) as checkpoints,
+        pytest.raises(ValueError, match=r"none of the checkpoints in .* can be read \(step 20: .*; step 10: "),
+    ):
+        checkpoints.restore(make_state())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["10", "20"]
+    assert warnings_logged == []
+
+
+@pytest.mark.parametrize(
+    ("like", "message"),
+    [
+        (make_state(rows=6), r"leaf 'parameters/kernel' is float32\[5, 4\] in it where float32\[6, 4\] is expected"),
+        ({"step": jnp.int32(0), "more": jnp.int32(0)}, "leaf 'more' is not in it"),
+        ({"step": jnp.int32(0)}, "it has a leaf 'optimizer/.*' that is not expected"),
+        (
+            dataclasses.replace(make_state(), step=jnp.float32(0)),
+            r"leaf 'step' is int32\[\] in it where float32\[\] is expected",
+        ),
+    ],
+)
+def test_a_state_of_another_kind_is_refused(tmp_path, like, message):
+    save_all(tmp_path, [10])
+    with Checkpoints(tmp_path, every=10) as checkpoints, pytest.raises(ValueError, match=message):
+        checkpoints.restore(like)
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="every >= 1 and keep >= 1, not every=0 and keep=2"):
+        Checkpoints("never made", every=0)
+
+
+SAVE_FOR_EVER = """
+import sys, jax.numpy as jnp
+from ipsrl.training.checkpoints import Checkpoints
+checkpoints = Checkpoints(sys.argv[1], every=1)
+like = {"values": jnp.zeros((300, 300)), "step": jnp.int32(0)}
+found = checkpoints.restore(like)
+step = found[0] if found else 0
+while True:
+    step += 1
+    checkpoints.save(step, {"values": jnp.full((300, 300), float(step)), "step": jnp.int32(step)})
+    print(step, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_moment_leaves_a_whole_checkpoint(tmp_path, warnings_logged):
+    like = {"values": jnp.zeros((300, 300)), "step": jnp.int32(0)}
+    delays = np.random.default_rng(0).uniform(0, 0.3, size=8)
+    reached = 0
+    for delay in delays:
+        child = subprocess.Popen([sys.executable, "-c", SAVE_FOR_EVER, tmp_path], stdout=subprocess.PIPE, text=True)
+        # Two lines: when the second save begins, the first is complete.
+        lines = [child.stdout.readline(), child.stdout.readline()]
+        time.sleep(delay)
+        child.kill()
+        lines += child.communicate()[0].split()
+        with Checkpoints(tmp_path, every=1) as checkpoints:
+            step, state = checkpoints.restore(like)
+        assert step >= int(lines[-1]) - 1 > reached - 1
+        assert step == state["step"]
+        np.testing.assert_array_equal(state["values"], step)
+        reached = step
+    assert warnings_logged == []
