@@ -57,10 +57,10 @@ class Bandit(StateGraph):
     def first_state(self, prompt_index: Array) -> Array:
         return prompt_index
 
-    def legal_moves(self, state: Array) -> Array:
+    def legal(self, state: Array) -> Array:
         return jnp.ones((*jnp.shape(state), self.vocabulary_size), bool)
 
-    def move(self, state: Array, token: Array) -> Array:
+    def step(self, state: Array, token: Array) -> Array:
         return jnp.zeros_like(state) + self.num_observations + token
 
     def num_parents(self, state: Array) -> Array:

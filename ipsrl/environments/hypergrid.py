@@ -88,11 +88,11 @@ class Hypergrid(StateGraph):
         one_hot = jax.nn.one_hot(self.coordinates(cell), self.side, dtype=jnp.float32)
         return one_hot.reshape(*jnp.shape(cell), self.num_features)
 
-    def legal_moves(self, state: Array) -> Array:
+    def legal(self, state: Array) -> Array:
         can_raise = self.coordinates(state) < self.side - 1
         return jnp.concatenate([can_raise, jnp.ones_like(can_raise[..., :1])], axis=-1)
 
-    def move(self, state: Array, token: Array) -> Array:
+    def step(self, state: Array, token: Array) -> Array:
         # To stop is to add side^dimensions, the place value of "stopped".
         return state + jnp.asarray([*self._place_values, self.num_observations], jnp.int32)[token]
 

@@ -21,8 +21,8 @@ from ipsrl.structures import Prompts, Trajectories, Verdict, masked_sum
 class StateGraph(abc.ABC):
     """Base class: a graph becomes an `Environment`, with an exact law of outcomes for every policy.
 
-    A subclass describes the graph by the abstract members below. `legal_moves`, `move` and `num_parents` are jittable
-    and take arrays of states of any shape. Every walk must end by itself within `max_tokens` moves.
+    A subclass describes the graph by the abstract members below. `legal`, `step` and `num_parents` are jittable and
+    take arrays of states of any shape. Every walk must end by itself within `max_tokens` moves.
     """
 
     num_prompts: ClassVar[int] = 1
@@ -51,12 +51,12 @@ class StateGraph(abc.ABC):
         """T, the most moves in one walk."""
 
     @abc.abstractmethod
-    def legal_moves(self, state: Array) -> Array:
-        """`[..., V]` bool, the actions that may be taken in the states `[...]`."""
+    def legal(self, state: Array) -> Array:
+        """`[..., V]` bool, the actions that may be taken in the states `[...]`; anything where the walk has ended."""
 
     @abc.abstractmethod
-    def move(self, state: Array, token: Array) -> Array:
-        """The states that follow after legal actions; anything after illegal ones."""
+    def step(self, state: Array, token: Array) -> Array:
+        """The states that follow after legal actions; anything after illegal ones, or where the walk has ended."""
 
     @abc.abstractmethod
     def num_parents(self, state: Array) -> Array:
@@ -84,13 +84,6 @@ class StateGraph(abc.ABC):
         """The state itself; 0 once finished, so that observations stay in range."""
         return jnp.where(self.finished(state), 0, state)
 
-    def legal(self, state: Array) -> Array:
-        """`legal_moves`, but everything once finished: a distribution over nothing would be NaN on padding."""
-        return self.legal_moves(state) | self.finished(state)[..., None]
-
-    def step(self, state: Array, token: Array) -> Array:
-        return jnp.where(self.finished(state), state, self.move(state, token))
-
     def finished(self, state: Array) -> Array:
         return state >= self.num_observations
 
@@ -101,7 +94,7 @@ class StateGraph(abc.ABC):
         from the outcome and choose each parent with equal probability. A walk that was cut off before its end has
         outcome -1 and reward 0, and its `log_backward` covers the moves that it made.
         """
-        reached = self.move(trajectories.observations, trajectories.tokens)
+        reached = self.step(trajectories.observations, trajectories.tokens)
         log_backward = -masked_sum(jnp.log(self.num_parents(reached)), trajectories.token_mask, axis=-1)
         last_action = jnp.maximum(trajectories.token_mask.sum(-1, keepdims=True) - 1, 0)
         last_state = jnp.take_along_axis(reached, last_action, axis=-1)[..., 0]
@@ -144,7 +137,7 @@ class StateGraph(abc.ABC):
                 f"not {log_probs_table.shape}."
             )
         probabilities = jnp.exp(log_probs_table)
-        targets = self.move(jnp.arange(num_states)[:, None], jnp.arange(self.vocabulary_size)).ravel()
+        targets = self.step(jnp.arange(num_states)[:, None], jnp.arange(self.vocabulary_size)).ravel()
 
         def advance(masses, _):
             acting, ended = masses

@@ -65,12 +65,12 @@ class Tree(StateGraph):
         """`[S + K, 2]` int32, (x, y) of every state: by x + y, then by x."""
         return np.array([(x, total - x) for total in range(self.depth + 1) for x in range(total + 1)], np.int32)
 
-    def legal_moves(self, state: Array) -> Array:
+    def legal(self, state: Array) -> Array:
         steps = np.tile(np.arange(1, self.longest_step + 1), 2)
         left = self.depth - jnp.asarray(self.positions().sum(-1))[state]
         return steps <= left[..., None]
 
-    def move(self, state: Array, token: Array) -> Array:
+    def step(self, state: Array, token: Array) -> Array:
         x, y = jnp.moveaxis(jnp.asarray(self.positions())[state], -1, 0)
         step = token % self.longest_step + 1
         goes_right = token < self.longest_step

@@ -17,4 +17,4 @@ def log_probs_table(policy: Policy, parameters: Parameters, environment: StateGr
     prompts = environment.prompts(jnp.zeros(1, jnp.int32))
     cache = policy.start(parameters, prompts, group_size=len(states), max_tokens=1)
     logits, _ = policy.step(parameters, cache, states[None], jnp.asarray(0))
-    return distribution(logits[0], environment.legal_moves(states), temperature=1.0)
+    return distribution(logits[0], environment.legal(states), temperature=1.0)

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable
+from typing import ClassVar
 
 import jax.numpy as jnp
 from flax import nnx
@@ -29,6 +30,8 @@ class MLP:
     Raises:
       ValueError: a width is not positive.
     """
+
+    optional_fields: ClassVar[frozenset[str]] = frozenset()
 
     features: Callable[[Array], Array]
     num_features: int

@@ -1,6 +1,7 @@
 """A table of logits: a policy without generalisation, whose training is the theory's logit dynamics."""
 
 import dataclasses
+from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,6 +24,8 @@ class Tabular:
     Raises:
       ValueError: `initial_logits` has another shape or is not finite.
     """
+
+    optional_fields: ClassVar[frozenset[str]] = frozenset()
 
     num_observations: int
     vocabulary_size: int

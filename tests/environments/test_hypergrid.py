@@ -90,7 +90,7 @@ def test_law_of_four_dimensions_sums_to_one():
     grid = Hypergrid(dimensions=4, side=8)
     states = jnp.arange(grid.num_observations)
     logits = jax.random.normal(jax.random.key(0), (len(states), grid.vocabulary_size))
-    law = jax.jit(grid.terminal_distribution)(distribution(logits, grid.legal_moves(states), 1.0))
+    law = jax.jit(grid.terminal_distribution)(distribution(logits, grid.legal(states), 1.0))
     assert law.shape == (4096,)
     np.testing.assert_allclose(law.sum(), 1.0, rtol=1e-5)
 

@@ -1,7 +1,5 @@
 """Tabular and MLP policies on whole environments: scores, steps and tables say the same."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,9 +10,8 @@ from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.enumerate import log_probs_table
 from ipsrl.policies.mlp import MLP
-from ipsrl.policies.policy import distribution
 from ipsrl.policies.tabular import Tabular
-from ipsrl.structures import Trajectories
+from ipsrl.rollouts.sampler import sample_groups
 
 GRID = Hypergrid(dimensions=2, side=3)
 TREE = Tree()
@@ -36,27 +33,10 @@ def random_parameters(policy):
     return structure.unflatten([leaf + 0.5 * wobble for leaf, wobble in zip(leaves, noise, strict=True)])
 
 
-@functools.partial(jax.jit, static_argnums=(0, 2, 3))
-def sample(policy, parameters, environment, group_size, temperature):
-    """One group of walks, sampled in the plainest way."""
+def sample(policy, parameters, environment, group_size, temperature=1.0):
+    """One group of the first prompt."""
     prompts = environment.prompts(jnp.array([0]))
-    cache = policy.start(parameters, prompts, group_size, environment.max_tokens)
-    states = jax.vmap(environment.reset)(jnp.zeros(group_size, jnp.int32))
-    columns = []
-    for position in range(environment.max_tokens):
-        active = ~environment.finished(states)
-        observations, legal = environment.observe(states), environment.legal(states)
-        logits, cache = policy.step(parameters, cache, observations[None], jnp.asarray(position))
-        log_probs = distribution(logits[0], legal, temperature)
-        drawn = jax.random.categorical(jax.random.key(position), log_probs)
-        tokens = jnp.where(active, drawn, 0)
-        chosen = jnp.where(active, jnp.take_along_axis(log_probs, tokens[:, None], 1)[:, 0], 0.0)
-        columns.append((observations, tokens, active, legal & active[:, None], chosen))
-        states = environment.step(states, tokens)
-    observations, tokens, mask, legal, log_probs = (
-        jnp.stack(column, axis=1)[None] for column in zip(*columns, strict=True)
-    )
-    return Trajectories(prompts, observations, tokens, mask, legal, log_probs, ~environment.finished(states)[None])
+    return sample_groups(environment, policy, parameters, prompts, jax.random.key(2), group_size, temperature)
 
 
 @every_case
@@ -78,10 +58,10 @@ def test_table_holds_the_scores_of_every_state(policy, environment):
     parameters = random_parameters(policy)
     table = log_probs_table(policy, parameters, environment)
     assert table.shape == (environment.num_observations, environment.vocabulary_size)
-    legal = environment.legal_moves(jnp.arange(environment.num_observations))
+    legal = environment.legal(jnp.arange(environment.num_observations))
     np.testing.assert_array_equal(jnp.isfinite(table), legal)
     np.testing.assert_allclose(jnp.exp(table).sum(-1), 1.0, rtol=1e-5)
-    trajectories = sample(policy, parameters, environment, 16, 1.0)
+    trajectories = sample(policy, parameters, environment, 16)
     looked_up = table[trajectories.observations, trajectories.tokens]
     np.testing.assert_allclose(
         jnp.where(trajectories.token_mask, looked_up, 0.0), trajectories.behaviour_log_probs, rtol=1e-5, atol=1e-6
@@ -92,7 +72,7 @@ def test_table_holds_the_scores_of_every_state(policy, environment):
 def test_sampled_outcomes_follow_the_exact_law(policy, environment):
     parameters = random_parameters(policy)
     group_size = 4000
-    outcomes = environment.verify(sample(policy, parameters, environment, group_size, 1.0)).outcome_id[0]
+    outcomes = environment.verify(sample(policy, parameters, environment, group_size)).outcome_id[0]
     frequencies = np.bincount(outcomes, minlength=environment.num_outcomes) / group_size
     law = environment.terminal_distribution(log_probs_table(policy, parameters, environment))
     standard_error = np.sqrt(law * (1 - law) / group_size)
