@@ -1,0 +1,376 @@
+"""The shared-prompt transformer against a plain one that runs every sequence by itself, without any padding."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from ipsrl.policies.attention import KeyValues, attend
+from ipsrl.policies.transformer import Transformer
+from ipsrl.structures import Prompts, Trajectories
+
+V, G, T = 11, 3, 5
+TEMPERATURE = 0.7
+SMALL = Transformer(vocabulary_size=V, hidden_size=16, num_heads=4, num_key_value_heads=2, intermediate_size=24)
+VARIANTS = {
+    "grouped queries": SMALL,
+    "one key-value head, wide heads, untied": dataclasses.replace(
+        SMALL, num_key_value_heads=1, head_dim=6, tie_embeddings=False, rope_theta=100.0
+    ),
+    "a key-value head for each query head": dataclasses.replace(SMALL, num_key_value_heads=4, num_layers=1),
+}
+
+
+def make_prompts(lengths=(1, 4, 6), extra_padding=0, seed=0) -> Prompts:
+    generator = np.random.default_rng(seed)
+    width = max(lengths) + extra_padding
+    tokens, mask = np.zeros((len(lengths), width), np.int32), np.zeros((len(lengths), width), bool)
+    for row, length in enumerate(lengths):
+        tokens[row, width - length :] = generator.integers(0, V, length)
+        mask[row, width - length :] = True
+    return Prompts(index=jnp.arange(len(lengths)), tokens=jnp.asarray(tokens), mask=jnp.asarray(mask))
+
+
+def make_trajectories(prompts: Prompts, seed=1) -> Trajectories:
+    generator = np.random.default_rng(seed)
+    num_prompts = prompts.tokens.shape[0]
+    mask = np.arange(T) < generator.integers(1, T + 1, (num_prompts, G, 1))
+    tokens = np.where(mask, generator.integers(0, V, (num_prompts, G, T)), 0).astype(np.int32)
+    last = np.broadcast_to(np.asarray(prompts.tokens)[:, None, -1:], (num_prompts, G, 1))
+    return Trajectories(
+        prompts=prompts,
+        observations=jnp.asarray(np.concatenate([last, tokens[:, :, :-1]], axis=-1)),
+        tokens=jnp.asarray(tokens),
+        token_mask=jnp.asarray(mask),
+        legal_actions=None,
+        behaviour_log_probs=jnp.zeros((num_prompts, G, T)),
+        truncated=jnp.zeros((num_prompts, G), bool),
+    )
+
+
+def reference_log_probs(policy: Transformer, parameters, tokens) -> np.ndarray:
+    """`[N, V]` log-probabilities after each of the N tokens of one sequence, head by head, in NumPy."""
+    parameters = jax.tree.map(np.asarray, parameters)
+    width = policy.head_dim or policy.hidden_size // policy.num_heads
+    length = len(tokens)
+    # The two halves of a vector are its real and imaginary part, which a position turns.
+    turns = np.exp(1j * np.outer(np.arange(length), policy.rope_theta ** (-2 * np.arange(width // 2) / width)))
+
+    def norm(x, layer):
+        return x / np.sqrt(np.mean(x * x, -1, keepdims=True) + policy.rms_norm_epsilon) * layer["scale"]
+
+    def turn(x):
+        turned = (x[:, : width // 2] + 1j * x[:, width // 2 :]) * turns.astype(np.complex64)
+        return np.concatenate([turned.real, turned.imag], -1)
+
+    def softmax(x):
+        weights = np.exp(x - x.max(-1, keepdims=True))
+        return weights / weights.sum(-1, keepdims=True)
+
+    embedding = parameters["embed_tokens"]["embedding"]
+    x = embedding[np.asarray(tokens)]
+    for number in range(policy.num_layers):
+        layer = parameters["layers"][number]
+        kernel = {name: part["kernel"] for name, part in (layer["self_attn"] | layer["mlp"]).items()}
+        y = norm(x, layer["input_layernorm"])
+        heads = []
+        for head in range(policy.num_heads):
+            key_value_head = head // (policy.num_heads // policy.num_key_value_heads)
+            own = slice(head * width, (head + 1) * width)
+            shared = slice(key_value_head * width, (key_value_head + 1) * width)
+            query, key = turn(y @ kernel["q_proj"][:, own]), turn(y @ kernel["k_proj"][:, shared])
+            logits = np.where(np.tri(length, dtype=bool), query @ key.T / np.float32(np.sqrt(width)), -np.inf)
+            heads.append(softmax(logits) @ (y @ kernel["v_proj"][:, shared]))
+        x = x + np.concatenate(heads, -1) @ kernel["o_proj"]
+        y = norm(x, layer["post_attention_layernorm"])
+        gate = y @ kernel["gate_proj"]
+        x = x + (gate / (1 + np.exp(-gate)) * (y @ kernel["up_proj"])) @ kernel["down_proj"]
+    head = embedding.T if policy.tie_embeddings else parameters["lm_head"]["kernel"]
+    return np.log(softmax(norm(x, parameters["norm"]) @ head / TEMPERATURE))
+
+
+def perturbed(policy: Transformer, seed=2):
+    """Parameters whose norms are not all ones, so that no scale can be forgotten."""
+    parameters = policy.init(jax.random.key(seed))
+    leaves, structure = jax.tree.flatten(parameters)
+    keys = jax.random.split(jax.random.key(seed + 1), len(leaves))
+    noisy = [leaf + 0.3 * jax.random.normal(key, leaf.shape) for leaf, key in zip(leaves, keys, strict=True)]
+    return jax.tree.unflatten(structure, noisy)
+
+
+def scored(policy, parameters, trajectories):
+    return jax.jit(policy.score)(parameters, trajectories, TEMPERATURE)
+
+
+def step_through(policy, parameters, trajectories):
+    """`[P, G, T, V]` log-probabilities from `start` and T times `step`."""
+    cache = jax.jit(policy.start, static_argnums=(2, 3))(parameters, trajectories.prompts, G, T)
+    step = jax.jit(policy.step)
+    logits = []
+    for position in range(T):
+        new, cache = step(parameters, cache, trajectories.observations[:, :, position], position)
+        logits.append(new)
+    return jax.nn.log_softmax(jnp.stack(logits, axis=2) / TEMPERATURE)
+
+
+@pytest.mark.parametrize("policy", VARIANTS.values(), ids=VARIANTS)
+def test_score_and_step_equal_the_plain_transformer(policy):
+    parameters = perturbed(policy)
+    trajectories = make_trajectories(make_prompts())
+    scores = scored(policy, parameters, trajectories)
+    stepped = step_through(policy, parameters, trajectories)
+    mask = np.asarray(trajectories.token_mask)
+    np.testing.assert_array_equal(np.asarray(scores.log_probs)[~mask], 0.0)
+    for prompt in range(mask.shape[0]):
+        real = np.asarray(trajectories.prompts.tokens)[prompt][np.asarray(trajectories.prompts.mask)[prompt]]
+        for member in range(G):
+            count = mask[prompt, member].sum()
+            answer = np.asarray(trajectories.tokens)[prompt, member, :count]
+            law = reference_log_probs(policy, parameters, [*real, *answer[:-1]])[-count:]
+            expected = law[np.arange(count), answer]
+            np.testing.assert_allclose(scores.log_probs[prompt, member, :count], expected, atol=2e-5)
+            np.testing.assert_allclose(scores.entropy[prompt, member, :count], -(np.exp(law) * law).sum(-1), atol=2e-5)
+            np.testing.assert_allclose(stepped[prompt, member, :count], law, atol=2e-5)
+
+
+@pytest.mark.parametrize("policy", VARIANTS.values(), ids=VARIANTS)
+def test_step_equals_score(policy):
+    parameters = policy.init(jax.random.key(0))
+    trajectories = make_trajectories(make_prompts())
+    law = step_through(policy, parameters, trajectories)
+    chosen = jnp.take_along_axis(law, trajectories.tokens[..., None], axis=-1)[..., 0]
+    expected = jnp.where(trajectories.token_mask, chosen, 0.0)
+    np.testing.assert_allclose(scored(policy, parameters, trajectories).log_probs, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("policy", VARIANTS.values(), ids=VARIANTS)
+def test_prompt_log_probs_equal_the_plain_transformer(policy):
+    parameters = perturbed(policy)
+    prompts = make_prompts()
+    log_probs, mask = jax.jit(policy.prompt_log_probs)(parameters, prompts, TEMPERATURE)
+    assert log_probs.shape == mask.shape == prompts.tokens.shape
+    for row, length in enumerate(prompts.mask.sum(axis=1).tolist()):
+        real = np.asarray(prompts.tokens)[row, -length:]
+        law = reference_log_probs(policy, parameters, real)
+        expected = np.zeros(prompts.tokens.shape[1])
+        expected[len(expected) - length + 1 :] = law[np.arange(length - 1), real[1:]]
+        np.testing.assert_allclose(log_probs[row], expected, atol=2e-5)
+        np.testing.assert_array_equal(mask[row], np.arange(len(expected)) > len(expected) - length)
+
+
+def test_left_padding_changes_neither_scores_nor_gradients():
+    parameters = perturbed(SMALL)
+
+    def loss(parameters, extra_padding):
+        prompts = make_prompts(extra_padding=extra_padding)
+        scores = SMALL.score(parameters, make_trajectories(prompts), TEMPERATURE)
+        weights = jnp.sin(jnp.arange(scores.log_probs.size)).reshape(scores.log_probs.shape)
+        return jnp.sum(weights * scores.log_probs) + scores.entropy.sum(), scores
+
+    evaluate = jax.jit(jax.value_and_grad(loss, has_aux=True), static_argnums=1)
+    (_, scores), gradient = evaluate(parameters, 0)
+    (_, padded_scores), padded_gradient = evaluate(parameters, 7)
+    np.testing.assert_allclose(padded_scores.log_probs, scores.log_probs, atol=1e-5)
+    np.testing.assert_allclose(padded_scores.entropy, scores.entropy, atol=1e-5)
+    assert all(jnp.abs(leaf).max() > 0 for leaf in jax.tree.leaves(gradient))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), padded_gradient, gradient)
+
+
+def test_padding_tokens_have_no_influence():
+    parameters = perturbed(SMALL)
+    trajectories = make_trajectories(make_prompts())
+    prompts = trajectories.prompts
+    other = dataclasses.replace(prompts, tokens=jnp.where(prompts.mask, prompts.tokens, V - 1))
+    after_stop = jnp.concatenate(
+        [jnp.zeros_like(trajectories.token_mask[..., :1]), ~trajectories.token_mask[..., :-1]], axis=-1
+    )
+    changed = dataclasses.replace(
+        trajectories, prompts=other, observations=jnp.where(after_stop, V - 1, trajectories.observations)
+    )
+    np.testing.assert_array_equal(
+        scored(SMALL, parameters, changed).log_probs, scored(SMALL, parameters, trajectories).log_probs
+    )
+
+
+def test_gradient_of_masked_positions_is_zero():
+    parameters = perturbed(SMALL)
+    trajectories = make_trajectories(make_prompts())
+    none = dataclasses.replace(trajectories, token_mask=jnp.zeros_like(trajectories.token_mask))
+    gradient = jax.jit(jax.grad(lambda w: SMALL.score(w, none, TEMPERATURE).log_probs.sum()))(parameters)
+    assert all((leaf == 0).all() for leaf in jax.tree.leaves(gradient))
+
+
+def test_gradient_equals_finite_differences():
+    parameters = perturbed(SMALL)
+    trajectories = make_trajectories(make_prompts())
+    loss = jax.jit(lambda w: SMALL.score(w, trajectories, TEMPERATURE).log_probs.mean())
+    gradient = jax.grad(loss)(parameters)
+    keys = jax.random.split(jax.random.key(5), 3)
+    for key in keys:
+        direction = jax.tree.map(lambda leaf, key=key: jax.random.normal(key, leaf.shape), parameters)
+        slope = sum(jnp.vdot(a, b) for a, b in zip(*map(jax.tree.leaves, (gradient, direction)), strict=True))
+        ahead, behind = (
+            loss(jax.tree.map(lambda leaf, d, e=e: leaf + e * d, parameters, direction)) for e in (1e-3, -1e-3)
+        )
+        np.testing.assert_allclose(slope, (ahead - behind) / 2e-3, rtol=0.02, atol=2e-3)
+
+
+def test_prompts_of_one_token_or_none():
+    parameters = perturbed(SMALL)
+    single = make_prompts(lengths=(1, 1))
+    trajectories = make_trajectories(single)
+    scores = scored(SMALL, parameters, trajectories)
+    padded = make_trajectories(make_prompts(lengths=(1, 1), extra_padding=3))  # all that is read ahead is masked
+    np.testing.assert_allclose(scores.log_probs, scored(SMALL, parameters, padded).log_probs, atol=1e-5)
+    nothing = dataclasses.replace(single, tokens=single.tokens[:, :0], mask=single.mask[:, :0])
+    without = dataclasses.replace(trajectories, prompts=nothing)
+    np.testing.assert_allclose(scores.log_probs, scored(SMALL, parameters, without).log_probs, atol=1e-5)
+    for prompts in (single, nothing):
+        log_probs, mask = SMALL.prompt_log_probs(parameters, prompts, TEMPERATURE)
+        assert log_probs.shape == mask.shape == prompts.tokens.shape
+        assert not mask.any()
+        assert not log_probs.any()
+
+
+def test_a_query_that_sees_nothing_gets_no_nan():
+    ones = KeyValues(jnp.ones((1, 1, 2, 4)), jnp.ones((1, 1, 2, 4)))
+    own = KeyValues(ones.keys[:, :, None], ones.values[:, :, None])
+    attended = attend(jnp.ones((1, 1, 1, 2, 4)), ones, jnp.zeros((1, 2), bool), own, jnp.zeros((1, 1, 2), bool))
+    np.testing.assert_allclose(attended, 1.0)
+
+
+def test_bfloat16_is_close_to_float32_and_keeps_float32_parameters():
+    half = dataclasses.replace(SMALL, dtype="bfloat16")
+    parameters = half.init(jax.random.key(0))
+    assert {leaf.dtype for leaf in jax.tree.leaves(parameters)} == {jnp.dtype("float32")}
+    trajectories = make_trajectories(make_prompts())
+    rough, exact = (scored(policy, parameters, trajectories).log_probs for policy in (half, SMALL))
+    assert rough.dtype == jnp.float32
+    np.testing.assert_allclose(rough, exact, atol=0.1)
+    assert jnp.abs(rough - exact).max() > 1e-6  # it is another arithmetic
+    cache = half.start(parameters, trajectories.prompts, G, T)
+    assert {leaf.dtype for leaf in jax.tree.leaves((cache.prompt, cache.completion))} == {jnp.dtype("bfloat16")}
+    stepped = step_through(half, parameters, trajectories)
+    chosen = jnp.take_along_axis(stepped, trajectories.tokens[..., None], axis=-1)[..., 0]
+    np.testing.assert_allclose(jnp.where(trajectories.token_mask, chosen, 0.0), rough, atol=0.05)
+
+
+@pytest.mark.parametrize("policy", [*VARIANTS.values(), Transformer(V)], ids=[*VARIANTS, "defaults"])
+def test_number_of_parameters(policy):
+    width = policy.head_dim or policy.hidden_size // policy.num_heads
+    attention = 2 * policy.hidden_size * width * (policy.num_heads + policy.num_key_value_heads)
+    mlp = 3 * policy.hidden_size * (policy.intermediate_size or 192)
+    layers = policy.num_layers * (attention + mlp + 2 * policy.hidden_size)
+    embeddings = V * policy.hidden_size * (1 if policy.tie_embeddings else 2)
+    parameters = policy.init(jax.random.key(0))
+    assert sum(leaf.size for leaf in jax.tree.leaves(parameters)) == embeddings + layers + policy.hidden_size
+    assert ("lm_head" in parameters) == (not policy.tie_embeddings)
+
+
+def test_init_depends_on_the_key_only_and_can_be_compiled():
+    first, second, other = (SMALL.init(jax.random.key(seed)) for seed in (0, 0, 1))
+    jax.tree.map(np.testing.assert_array_equal, first, second)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), first, jax.jit(SMALL.init)(jax.random.key(0))
+    )
+    assert (first["embed_tokens"]["embedding"] != other["embed_tokens"]["embedding"]).all()
+    assert (first["layers"][0]["mlp"]["up_proj"]["kernel"] != first["layers"][0]["mlp"]["gate_proj"]["kernel"]).all()
+
+
+def test_a_training_step_compiles_once_and_lowers_the_loss():
+    traces = []
+    optimizer = optax.adam(1e-2)
+
+    @jax.jit
+    def train(parameters, state, trajectories):
+        traces.append(1)
+        loss, gradient = jax.value_and_grad(lambda w: -SMALL.score(w, trajectories, 1.0).log_probs.sum())(parameters)
+        updates, state = optimizer.update(gradient, state)
+        return optax.apply_updates(parameters, updates), state, loss
+
+    parameters = SMALL.init(jax.random.key(0))
+    state = optimizer.init(parameters)
+    trajectories = make_trajectories(make_prompts(lengths=(4, 5, 6)))
+    losses = []
+    for _ in range(60):
+        parameters, state, loss = train(parameters, state, trajectories)
+        losses.append(float(loss))
+    assert len(traces) == 1
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def shapes_in(jaxpr) -> set[tuple[int, ...]]:
+    found = set()
+    for equation in jaxpr.eqns:
+        found |= {variable.aval.shape for variable in equation.outvars}
+        for inner in jax.tree.leaves(equation.params, is_leaf=lambda leaf: hasattr(leaf, "eqns")):
+            inner = getattr(inner, "jaxpr", inner)
+            if hasattr(inner, "eqns"):
+                found |= shapes_in(inner)
+    return found
+
+
+def test_keys_of_the_prompt_are_never_repeated_for_the_group():
+    # Sizes that occur nowhere else: 13 columns read ahead, groups of 3, heads 10 wide.
+    policy = dataclasses.replace(SMALL, head_dim=10)
+    trajectories = make_trajectories(make_prompts(lengths=(2, 14)))
+    loss = lambda w: policy.score(w, trajectories, 1.0).log_probs.sum()  # noqa: E731
+    shapes = shapes_in(jax.make_jaxpr(jax.grad(loss))(policy.init(jax.random.key(0))).jaxpr)
+    assert (2, 2, 13, 10) in shapes  # the keys of the prompts
+    assert (2, 2, G, 2, T, 13) in shapes  # what the groups make of them
+    assert not [shape for shape in shapes if G in shape and 13 in shape and 10 in shape]
+    assert not [shape for shape in shapes if G in shape and (13 in shape or 14 in shape) and len(shape) == 3]
+
+
+def test_step_runs_in_a_while_loop_mapped_over_parameters():
+    prompts = make_prompts()
+    seeds = jax.random.split(jax.random.key(0), 2)
+
+    def greedy(parameters):
+        observations = jnp.broadcast_to(prompts.tokens[:, -1:], (3, G))
+
+        def body(carry):
+            position, cache, observations, tokens = carry
+            logits, cache = SMALL.step(parameters, cache, observations, position)
+            observations = logits.argmax(-1).astype(jnp.int32)
+            return position + 1, cache, observations, tokens.at[:, :, position].set(observations)
+
+        start = (0, SMALL.start(parameters, prompts, G, T), observations, jnp.zeros((3, G, T), jnp.int32))
+        return jax.lax.while_loop(lambda carry: carry[0] < T, body, start)[3]
+
+    tokens = jax.jit(jax.vmap(greedy))(jax.vmap(SMALL.init)(seeds))
+    for seed, answers in zip(seeds, tokens, strict=True):
+        parameters = SMALL.init(seed)
+        for row in range(3):
+            sequence = np.asarray(prompts.tokens)[row][np.asarray(prompts.mask)[row]].tolist()
+            for _ in range(T):
+                sequence.append(int(reference_log_probs(SMALL, parameters, sequence)[-1].argmax()))
+            for member in range(G):
+                assert answers[row, member].tolist() == sequence[-T:]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"hidden_size": 18}, "hidden_size 18 must be a multiple of num_heads 4"),
+        ({"num_key_value_heads": 3}, "num_key_value_heads 3 must divide num_heads 4"),
+        ({"num_layers": 0}, "num_layers is 0, but must be positive"),
+        ({"rope_theta": -1.0}, "rope_theta is -1.0, but must be positive"),
+        ({"intermediate_size": 0}, "intermediate_size is 0, but must be positive"),
+        ({"head_dim": 5}, "5 wide"),
+        ({"dtype": "float16"}, "dtype is 'float16'"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(SMALL, **arguments)
+
+
+def test_observations_of_another_number_of_prompts():
+    trajectories = make_trajectories(make_prompts())
+    wrong = dataclasses.replace(trajectories, observations=trajectories.observations[:2])
+    with pytest.raises(ValueError, match=r"observations \(2, 3, 5\) must be \[P, G, T\] for the 3 prompts"):
+        SMALL.score(SMALL.init(jax.random.key(0)), wrong, 1.0)
