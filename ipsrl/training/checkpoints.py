@@ -81,8 +81,8 @@ class Checkpoints:
         unreadable: dict[int, str] = {}
         for step in self._steps():
             try:
-                state = self._load(step, like)
-            except _UnreadableError as error:
+                state = stored_tree.load(self._directory / str(step), like)
+            except stored_tree.DamagedTreeError as error:
                 unreadable[step] = str(error)
                 continue
             self._set_aside(unreadable, used=step)
@@ -127,26 +127,6 @@ class Checkpoints:
         """The steps that have been saved, latest first."""
         return sorted((int(path.name) for path in self._directory.glob("*") if path.name.isdecimal()), reverse=True)
 
-    def _load(self, step: int, like: PyTree) -> PyTree:
-        directory = self._directory / str(step)
-        damage = stored_tree.damage(directory)
-        if damage:
-            raise _UnreadableError(damage)
-        wanted = stored_tree.target(like)
-        # Orbax raises many types for an unreadable checkpoint; whichever it is, the one before may do.
-        try:
-            stored = dict(ocp.metadata(directory).metadata)
-        except Exception as error:
-            raise _UnreadableError(_first_line(error)) from error
-        difference = stored_tree.first_difference(stored, wanted)
-        if difference:
-            raise ValueError(f"the checkpoint {directory} is not one of this run's state: {difference}")
-        try:
-            restored = ocp.load(directory, wanted)
-        except Exception as error:
-            raise _UnreadableError(_first_line(error)) from error
-        return stored_tree.rebuild(like, restored)
-
     def _set_aside(self, unreadable: dict[int, str], used: int) -> None:
         """Moves damaged checkpoints away, because their steps will be reached and saved again."""
         for step, reason in unreadable.items():
@@ -162,11 +142,3 @@ class Checkpoints:
             )
         if unreadable and self._checkpointer is not None:
             self._checkpointer.reload()
-
-
-class _UnreadableError(Exception):
-    """A checkpoint is damaged; the message says how."""
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}"

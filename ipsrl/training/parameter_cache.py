@@ -37,15 +37,13 @@ def cached(key: dict[str, Any], make: Callable[[], PyTree], like: PyTree) -> PyT
     """
     digest = hashlib.sha256(json.dumps(plain(key), sort_keys=True).encode()).hexdigest()
     entry = cache_folder() / "parameters" / digest[:32]
-    wanted = stored_tree.target(like)
     if entry.exists():
         try:
-            return stored_tree.rebuild(like, _load(entry, wanted))
-        # Orbax raises many types for an unreadable entry; whichever it is, the tree can be made again.
-        except Exception as error:
+            return stored_tree.load(entry, like)
+        except (stored_tree.DamagedTreeError, ValueError) as error:
             logging.warning("The cached parameters in %s cannot be used and are made again: %s", entry, error)
     tree = make()
-    difference = stored_tree.first_difference(stored_tree.storable(tree), wanted)
+    difference = stored_tree.first_difference(stored_tree.storable(tree), stored_tree.storable(like))
     if difference:
         raise ValueError(f"the tree made for the parameter cache is not as announced: {difference}")
     try:
@@ -55,21 +53,11 @@ def cached(key: dict[str, Any], make: Callable[[], PyTree], like: PyTree) -> PyT
     return tree
 
 
-def _load(entry: Path, wanted: dict[str, Any]) -> dict[str, Any]:
-    damage = stored_tree.damage(entry)
-    if damage:
-        raise ValueError(damage)
-    difference = stored_tree.first_difference(dict(ocp.metadata(entry / "tree").metadata), wanted)
-    if difference:
-        raise ValueError(difference)
-    return ocp.load(entry / "tree", wanted)
-
-
 def _store(entry: Path, key: dict[str, Any], tree: PyTree) -> None:
     entry.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{entry.name}.", dir=entry.parent))
     try:
-        ocp.save(temporary / "new" / "tree", stored_tree.storable(tree))
+        ocp.save(temporary / "new", stored_tree.storable(tree))
         write_json(temporary / "new" / "key.json", key)
         stored_tree.seal(temporary / "new")
         if entry.exists():

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from orbax.checkpoint import v1 as ocp
 
 from ipsrl.training.json_files import read_json, write_json
 
@@ -35,21 +36,48 @@ def storable(tree: PyTree) -> dict[str, Any]:
     return {name: leaf for name, leaf in named_leaves(tree).items() if leaf.size}
 
 
-def target(tree: PyTree) -> dict[str, jax.ShapeDtypeStruct]:
-    """What to restore for `tree`, whose leaves are arrays or `jax.ShapeDtypeStruct`; the first device by default."""
-    device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    return {
-        name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=getattr(leaf, "sharding", None) or device)
-        for name, leaf in storable(tree).items()
+def load(directory: Path, like: PyTree) -> PyTree:
+    """The tree whose `storable` leaves Orbax has saved in `directory`.
+
+    Args:
+      directory: an Orbax checkpoint, sealed or not.
+      like: a tree of arrays or `jax.ShapeDtypeStruct` with the structure, shapes, dtypes and (optionally) shardings of
+        the result. A leaf without a sharding goes to the first device.
+
+    Raises:
+      DamagedTreeError: the files cannot be read, or are not what they were.
+      ValueError: they hold another tree.
+    """
+    harm = damage(directory)
+    if harm:
+        raise DamagedTreeError(harm)
+    first_device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    wanted = {
+        name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=getattr(leaf, "sharding", None) or first_device)
+        for name, leaf in storable(like).items()
     }
-
-
-def rebuild(tree: PyTree, restored: dict[str, jax.Array]) -> PyTree:
-    """`tree` with its leaves replaced by the restored ones."""
+    # Orbax raises many types where it cannot read a file.
+    try:
+        stored = ocp.metadata(directory).metadata
+    except Exception as error:
+        raise DamagedTreeError(_first_line(error)) from error
+    if stored is None:
+        raise DamagedTreeError("Orbax cannot tell what is in it")
+    difference = first_difference(stored, wanted)
+    if difference:
+        raise ValueError(f"{directory} does not hold the state that is expected here: {difference}")
+    try:
+        restored = ocp.load(directory, wanted)
+    except Exception as error:
+        raise DamagedTreeError(_first_line(error)) from error
     leaves = [
-        restored[name] if leaf.size else jnp.zeros(leaf.shape, leaf.dtype) for name, leaf in named_leaves(tree).items()
+        restored[name] if leaf.size else jnp.zeros(leaf.shape, leaf.dtype) for name, leaf in named_leaves(like).items()
     ]
-    return jax.tree.unflatten(jax.tree.structure(tree), leaves)
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+class DamagedTreeError(Exception):
+    """A stored tree cannot be read; the message is a phrase that says why."""
 
 
 def first_difference(stored: dict[str, Any], wanted: dict[str, Any]) -> str | None:
@@ -93,3 +121,7 @@ def _checksums(directory: Path) -> Iterator[tuple[str, str]]:
         if path.is_file() and path.name != SEAL:
             with path.open("rb") as file:
                 yield str(path.relative_to(directory)), hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}"
