@@ -10,6 +10,7 @@ sequence of observations starts at the position of that last token.
 
 import dataclasses
 import functools
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -77,6 +78,8 @@ class Transformer:
     rms_norm_epsilon: float = 1e-6
     tie_embeddings: bool = True
     dtype: str = "float32"
+
+    optional_fields: ClassVar[frozenset[str]] = frozenset({"prompt_log_probs"})
 
     def __post_init__(self):
         for field in dataclasses.fields(self):

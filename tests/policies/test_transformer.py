@@ -10,7 +10,7 @@ import pytest
 
 from ipsrl.policies.attention import KeyValues, attend
 from ipsrl.policies.transformer import Transformer
-from ipsrl.structures import Prompts, Trajectories
+from ipsrl.structures import Prompts, Rollouts, Trajectories
 
 V, G, T = 11, 3, 5
 TEMPERATURE = 0.7
@@ -164,15 +164,14 @@ def test_prompt_log_probs_equal_the_plain_transformer(policy):
 def test_left_padding_changes_neither_scores_nor_gradients():
     parameters = perturbed(SMALL)
 
-    def loss(parameters, extra_padding):
-        prompts = make_prompts(extra_padding=extra_padding)
-        scores = SMALL.score(parameters, make_trajectories(prompts), TEMPERATURE)
+    def loss(parameters, trajectories):
+        scores = SMALL.score(parameters, trajectories, TEMPERATURE)
         weights = jnp.sin(jnp.arange(scores.log_probs.size)).reshape(scores.log_probs.shape)
         return jnp.sum(weights * scores.log_probs) + scores.entropy.sum(), scores
 
-    evaluate = jax.jit(jax.value_and_grad(loss, has_aux=True), static_argnums=1)
-    (_, scores), gradient = evaluate(parameters, 0)
-    (_, padded_scores), padded_gradient = evaluate(parameters, 7)
+    evaluate = jax.jit(jax.value_and_grad(loss, has_aux=True))
+    (_, scores), gradient = evaluate(parameters, make_trajectories(make_prompts()))
+    (_, padded_scores), padded_gradient = evaluate(parameters, make_trajectories(make_prompts(extra_padding=7)))
     np.testing.assert_allclose(padded_scores.log_probs, scores.log_probs, atol=1e-5)
     np.testing.assert_allclose(padded_scores.entropy, scores.entropy, atol=1e-5)
     assert all(jnp.abs(leaf).max() > 0 for leaf in jax.tree.leaves(gradient))
@@ -229,10 +228,17 @@ def test_prompts_of_one_token_or_none():
     without = dataclasses.replace(trajectories, prompts=nothing)
     np.testing.assert_allclose(scores.log_probs, scored(SMALL, parameters, without).log_probs, atol=1e-5)
     for prompts in (single, nothing):
-        log_probs, mask = SMALL.prompt_log_probs(parameters, prompts, TEMPERATURE)
+        log_probs, mask = jax.jit(SMALL.prompt_log_probs)(parameters, prompts, TEMPERATURE)
         assert log_probs.shape == mask.shape == prompts.tokens.shape
         assert not mask.any()
         assert not log_probs.any()
+
+
+def test_the_optional_field_it_gives_is_a_field_of_rollouts_and_a_method():
+    fields = {field.name for field in dataclasses.fields(Rollouts)}
+    for name in Transformer.optional_fields:
+        assert name in fields
+        assert callable(getattr(Transformer, name))
 
 
 def test_a_query_that_sees_nothing_gets_no_nan():
@@ -251,7 +257,7 @@ def test_bfloat16_is_close_to_float32_and_keeps_float32_parameters():
     assert rough.dtype == jnp.float32
     np.testing.assert_allclose(rough, exact, atol=0.1)
     assert jnp.abs(rough - exact).max() > 1e-6  # it is another arithmetic
-    cache = half.start(parameters, trajectories.prompts, G, T)
+    cache = jax.eval_shape(lambda: half.start(parameters, trajectories.prompts, G, T))
     assert {leaf.dtype for leaf in jax.tree.leaves((cache.prompt, cache.completion))} == {jnp.dtype("bfloat16")}
     stepped = step_through(half, parameters, trajectories)
     chosen = jnp.take_along_axis(stepped, trajectories.tokens[..., None], axis=-1)[..., 0]
