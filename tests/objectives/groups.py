@@ -16,6 +16,7 @@ def random_rollouts(seed=0, prompts=3, group=4, length=5, binary=True):
     mask = np.arange(length) < lengths[..., None]
     behaviour = np.where(mask, np.log(rng.uniform(0.05, 0.95, shape)), 0.0)
     rewards = rng.integers(0, 2, (prompts, group)) if binary else rng.uniform(0.1, 2.0, (prompts, group))
+    outcomes = np.where(rng.random((prompts, group)) < 0.1, -1, rng.integers(0, 3, (prompts, group)))
     prompt_mask = np.arange(6) >= rng.integers(1, 4, size=(prompts, 1))
 
     def array(values, dtype=jnp.float32):
@@ -27,7 +28,7 @@ def random_rollouts(seed=0, prompts=3, group=4, length=5, binary=True):
         token_mask=array(mask, bool),
         behaviour_log_probs=array(behaviour),
         rewards=array(rewards),
-        outcome_id=array(np.where(rng.random((prompts, group)) < 0.1, -1, rng.integers(0, 3, (prompts, group))), jnp.int32),
+        outcome_id=array(outcomes, jnp.int32),
         truncated=jnp.zeros((prompts, group), bool),
         log_backward=array(np.log(rng.uniform(0.1, 1.0, (prompts, group)))),
         reference_log_probs=array(np.where(mask, behaviour + rng.normal(0, 0.3, shape), 0.0)),

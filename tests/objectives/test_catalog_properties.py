@@ -1,0 +1,326 @@
+"""What every objective promises, generated from the catalog: a new row is covered by its name.
+
+Only `PROMISES` must be extended: a row that is missing there fails until it declares itself.
+"""
+
+import dataclasses
+import functools
+import inspect
+import types
+import typing
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from groups import random_rollouts
+
+from ipsrl.objectives import Objective, make, names
+from ipsrl.objectives.aggregation import SequenceSum
+from ipsrl.objectives.catalog import CATALOG
+
+
+class Promise(typing.NamedTuple):
+    """What the mathematics of an objective says of its advantages.
+
+    Attributes:
+      shift: rewards + constant leave them as they are.
+      degree: rewards * c, c > 0, multiply them by c ** degree.
+      silent: the widest class of groups where they are all exactly zero, see `SILENCE`.
+    """
+
+    shift: bool
+    degree: int
+    silent: str
+
+
+SILENCE = ("no reward", "one outcome", "equal rewards")
+"""Each contains the one before: all rewards zero; equal rewards and one outcome; equal rewards."""
+
+PROMISES = {
+    "reinforce": Promise(False, 1, "no reward"),
+    "grpo": Promise(True, 0, "equal rewards"),
+    "grpo(kl=0.04, entropy=0.01, unbiased_std=True)": Promise(True, 0, "equal rewards"),
+    "grpo(kl=0.04, kl_estimator=k2)": Promise(True, 0, "equal rewards"),
+    "dr_grpo": Promise(True, 1, "equal rewards"),
+    "ips_reinforce": Promise(False, 1, "no reward"),
+    # The running mean takes the scale of the rewards out, whatever comes after it.
+    "ips_reinforce(probability=exact)": Promise(False, 0, "no reward"),
+    "ips_grpo": Promise(False, 0, "one outcome"),
+    "ips_grpo(alpha=0.5, floor=0.4)": Promise(False, 0, "one outcome"),
+    "ips_grpo(probability=exact)": Promise(False, 0, "no reward"),
+    "ips_dr_grpo": Promise(False, 1, "one outcome"),
+    "ips_dr_grpo(probability=exact)": Promise(False, 0, "no reward"),
+    # A shift turns wrong answers into correct ones; the gate and the set of correct answers notice.
+    "progrpo": Promise(False, 0, "no reward"),
+    "progrpo(reference=correct)": Promise(False, 0, "no reward"),
+    "progrpo(gate=mixed)": Promise(True, 0, "equal rewards"),
+}
+
+EVERY = [*names(), *(text for text in PROMISES if text not in names())]
+every_objective = pytest.mark.parametrize("text", EVERY)
+
+PROMPTS, GROUP, LENGTH = 4, 7, 5  # float32's mean of seven times 0.1 is not 0.1
+GROUP_FIELDS = ("tokens", "token_mask", "behaviour_log_probs", "rewards", "outcome_id", "truncated")
+GROUP_FIELDS += ("log_backward", "reference_log_probs")
+TOKEN_FIELDS = ("tokens", "token_mask", "behaviour_log_probs", "reference_log_probs")
+
+
+@pytest.fixture(scope="module")
+def batch():
+    """Groups without reward, with reward for all, and two mixed ones; rewards are 0, 0.5 or 1."""
+    rollouts, scores = random_rollouts(0, PROMPTS, GROUP, LENGTH)
+    rewards = rollouts.rewards.at[0].set(0.0).at[1].set(1.0).at[2:, 0].set(0.5)
+    return dataclasses.replace(rollouts, rewards=rewards), scores
+
+
+def evaluate(objective, scores, rollouts):
+    """Advantages, the output of a batch on its own, and the gradient of the loss by the scores."""
+    advantages, _, _ = objective.weigh(rollouts, objective.init(PROMPTS))
+
+    def loss(scores):
+        output = objective(scores, rollouts)
+        return output.loss_sum, output
+
+    gradient, output = jax.grad(loss, has_aux=True)(scores)
+    return advantages, output, gradient
+
+
+compiled = jax.jit(evaluate, static_argnames="objective")
+
+
+def assert_close(actual, expected, rtol=2e-5):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=rtol, atol=2e-6), actual, expected)
+
+
+def replace_fields(change, structure, fields):
+    return dataclasses.replace(structure, **{name: change(getattr(structure, name)) for name in fields})
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_row_of_the_catalog_declares_its_promise(name):
+    assert name in PROMISES, f"add {name!r} to PROMISES, as its paper's formula says"
+
+
+@every_objective
+def test_jit_changes_nothing(text, batch):
+    rollouts, scores = batch
+    assert_close(compiled(make(text), scores, rollouts), evaluate(make(text), scores, rollouts))
+
+
+@every_objective
+@pytest.mark.parametrize("axis", [0, 1], ids=["prompts", "group"])
+def test_order_does_not_matter(text, axis, batch):
+    rollouts, scores = batch
+    order = np.random.default_rng(1).permutation((PROMPTS, GROUP)[axis])
+
+    def reorder(values):
+        return jnp.take(values, order, axis)
+
+    reordered = jax.tree.map(reorder, rollouts) if axis == 0 else replace_fields(reorder, rollouts, GROUP_FIELDS)
+    advantages, output, gradient = compiled(make(text), scores, rollouts)
+    assert_close(
+        compiled(make(text), jax.tree.map(reorder, scores), reordered),
+        (reorder(advantages), output, jax.tree.map(reorder, gradient)),
+    )
+
+
+@every_objective
+def test_shift_and_scale_of_rewards_act_exactly_as_promised(text, batch):
+    rollouts, scores = batch
+
+    def advantages(rewards):
+        return compiled(make(text), scores, dataclasses.replace(rollouts, rewards=rewards))[0]
+
+    plain = advantages(rollouts.rewards)
+    shifted, scaled = advantages(rollouts.rewards + 0.75), advantages(rollouts.rewards * 3.0)
+    assert np.allclose(shifted, plain, rtol=1e-4, atol=1e-5) == PROMISES[text].shift
+    assert_close(scaled, plain * 3.0 ** PROMISES[text].degree)
+    assert np.abs(plain).max() > 0.1
+
+
+@every_objective
+def test_groups_that_say_nothing_get_exactly_zero(text, batch):
+    rollouts, scores = batch
+    equal = jnp.full_like(rollouts.rewards, 0.1)
+    assert (equal.mean(axis=-1) != equal[:, 0]).all()  # so that subtracting the mean alone would not do
+    groups = {
+        "no reward": dataclasses.replace(rollouts, rewards=jnp.zeros_like(equal)),
+        "one outcome": dataclasses.replace(rollouts, rewards=equal, outcome_id=jnp.ones_like(rollouts.outcome_id)),
+        "equal rewards": dataclasses.replace(rollouts, rewards=equal),
+    }
+    for kind, silent in groups.items():
+        advantages, _, _ = compiled(make(text), scores, silent)
+        promised = SILENCE.index(kind) <= SILENCE.index(PROMISES[text].silent)
+        assert (np.abs(advantages).max() == 0.0) == promised, kind
+
+
+@every_objective
+def test_advantages_are_constants(text, batch):
+    """No gradient reaches the rollouts but the one that a loss with given advantages sends there by itself."""
+    rollouts, scores = batch
+    objective = make(text)
+    is_real = [jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in jax.tree.leaves(rollouts)]
+
+    def gradient(function):
+        leaves, structure = jax.tree.flatten(rollouts)
+
+        def of_reals(reals):
+            reals = iter(reals)
+            merged = [next(reals) if real else leaf for real, leaf in zip(is_real, leaves, strict=True)]
+            return function(jax.tree.unflatten(structure, merged))
+
+        return jax.jit(jax.grad(of_reals))([leaf for real, leaf in zip(is_real, leaves, strict=True) if real])
+
+    def weighed(rollouts):
+        return objective.weigh(rollouts, objective.init(PROMPTS))[0]
+
+    assert all((leaf == 0).all() for leaf in gradient(lambda rollouts: (weighed(rollouts) ** 2).sum()))
+    fixed = weighed(rollouts)
+    assert_close(
+        gradient(lambda rollouts: objective(scores, rollouts).loss_sum),
+        gradient(lambda rollouts: objective.loss(scores, rollouts, fixed).loss_sum),
+    )
+
+
+@every_objective
+def test_padding_changes_nothing(text, batch):
+    rollouts, scores = batch
+    rng = np.random.default_rng(2)
+
+    def pad(values, columns=((0, 3),)):
+        widths = ((0, 0),) * (values.ndim - 1) + columns
+        if values.dtype == bool:
+            return jnp.pad(values, widths)
+        garbage = jnp.asarray(rng.uniform(-60, 60, np.pad(values, widths).shape), values.dtype)
+        return jnp.where(np.pad(np.ones(values.shape, bool), widths), jnp.pad(values, widths), garbage)
+
+    padded = replace_fields(pad, rollouts, TOKEN_FIELDS)
+    padded = replace_fields(
+        lambda values: pad(values, ((2, 0),)), padded, ("prompt_log_probs", "prompt_mask", "question_mask")
+    )
+    advantages, output, gradient = compiled(make(text), scores, rollouts)
+    wide_advantages, wide_output, wide_gradient = compiled(make(text), jax.tree.map(pad, scores), padded)
+
+    # A constant length is the one thing that the width of the arrays may legitimately mean.
+    constant_length = make(text).aggregation == SequenceSum(length=None)
+    factor = LENGTH / (LENGTH + 3) if constant_length else 1.0
+    assert_close(wide_advantages[..., :LENGTH], advantages)
+    assert_close(wide_output, dataclasses.replace(output, loss_sum=output.loss_sum * factor))
+    for wide, narrow in zip(jax.tree.leaves(wide_gradient), jax.tree.leaves(gradient), strict=True):
+        assert_close(wide, np.pad(narrow * factor, ((0, 0), (0, 0), (0, 3))))
+        assert not wide[~padded.token_mask].any()
+
+
+@every_objective
+def test_pieces_of_a_batch_sum_to_the_whole(text, batch):
+    rollouts, scores = batch
+    objective = make(text)
+    advantages, _, _ = objective.weigh(rollouts, objective.init(PROMPTS))
+    parts = [
+        objective.loss(*jax.tree.map(lambda leaf, piece=piece: leaf[piece], (scores, rollouts, advantages)))
+        for piece in (slice(0, 1), slice(1, PROMPTS))
+    ]
+    assert_close(jax.tree.map(jnp.add, *parts), objective.loss(scores, rollouts, advantages))
+
+
+@every_objective
+@pytest.mark.parametrize("log_ratio", [100.0, -100.0])
+def test_stale_tokens_leave_gradients_finite(text, log_ratio, batch):
+    rollouts, scores = batch
+    stale = dataclasses.replace(scores, log_probs=rollouts.behaviour_log_probs + log_ratio)
+    advantages, output, gradient = compiled(make(text), stale, rollouts)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((advantages, output, gradient)))
+
+
+# Every option is worth having: changing it changes something.
+
+
+def alternatives(value, hint):
+    """Lists of other values of a hyper-parameter: one of each list must make a difference."""
+    if typing.get_origin(hint) is typing.Literal:
+        return [[option] for option in typing.get_args(hint) if option != value]
+    if isinstance(hint, types.UnionType):
+        found = [lists for option in typing.get_args(hint) for lists in alternatives(value, option)]
+        return [[other for others in found for other in others]]
+    known = {bool: [not value], int: [2, 3], float: [0.05, 0.5, 0.9, 1.7], types.NoneType: [None]}
+    return [[other for other in known[hint] if other != value]]
+
+
+@functools.cache
+def consequences(objective):
+    """Advantages, loss and count of the second of two batches, one array."""
+    state = objective.init(PROMPTS)
+    for seed in (3, 4):
+        rollouts, scores = random_rollouts(seed, PROMPTS, GROUP, LENGTH)
+        rollouts = dataclasses.replace(rollouts, rewards=rollouts.rewards.at[0].set(0.0).at[1].set(seed - 2.0))
+        advantages, state, _ = objective.weigh(rollouts, state)
+    output = objective.loss(scores, rollouts, advantages)
+    return np.append(np.where(rollouts.token_mask, advantages, 0.0), [output.loss_sum, output.count])
+
+
+def differ(objective, other):
+    return not np.allclose(consequences(objective), consequences(other), rtol=1e-4, atol=1e-6)
+
+
+def valid(build, **arguments):
+    try:
+        return build(**arguments)
+    except ValueError:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [(name, argument) for name in names() for argument in inspect.signature(CATALOG[name]).parameters],
+)
+def test_every_argument_of_the_catalog_changes_something(name, argument):
+    """On its own, or next to one other argument that is not at its default."""
+    build = CATALOG[name]
+    hints = typing.get_type_hints(build)
+    defaults = {key: parameter.default for key, parameter in inspect.signature(build).parameters.items()}
+    contexts = [{}] + [
+        {key: other}
+        for key in defaults
+        if key != argument
+        for others in alternatives(defaults[key], hints[key])
+        for other in others
+    ]
+
+    def matters(context, other):
+        before, after = valid(build, **context), valid(build, **context | {argument: other})
+        return before is not None and after is not None and differ(before, after)
+
+    for others in alternatives(defaults[argument], hints[argument]):
+        assert any(matters(context, other) for context in contexts for other in others), others
+
+
+def parts(objective):
+    for field in dataclasses.fields(Objective):
+        value = getattr(objective, field.name)
+        yield from value if isinstance(value, tuple) else (value,)
+
+
+def with_part(objective, part, new):
+    def swap(value):
+        return tuple(map(swap, value)) if isinstance(value, tuple) else (new if value == part else value)
+
+    return Objective(**{field.name: swap(getattr(objective, field.name)) for field in dataclasses.fields(Objective)})
+
+
+PART_FIELDS = {
+    (type(part), field.name): None for text in EVERY for part in parts(make(text)) for field in dataclasses.fields(part)
+}
+
+
+@pytest.mark.parametrize(("kind", "field"), PART_FIELDS, ids=lambda value: getattr(value, "__name__", value))
+def test_every_field_of_every_part_changes_something(kind, field):
+    carriers = [(make(text), part) for text in EVERY for part in parts(make(text)) if type(part) is kind]
+    hint = typing.get_type_hints(kind)[field]
+
+    def matters(objective, part, other):
+        new = valid(functools.partial(dataclasses.replace, part), **{field: other})
+        return new is not None and differ(objective, with_part(objective, part, new))
+
+    for others in alternatives(getattr(carriers[0][1], field), hint):
+        assert any(matters(*carrier, other) for carrier in carriers for other in others), others
