@@ -147,7 +147,7 @@ class Objective:
           rollouts: the sampled tokens, `[P, G, T]`; any subset of the prompts that `weigh` saw.
           advantages: `[P, G, T]`, the same subset.
         """
-        _check_shapes(rollouts, log_probs=scores.log_probs, advantages=advantages)
+        _check_shapes(rollouts, log_probs=scores.log_probs, entropy=scores.entropy, advantages=advantages)
         values, metrics = self.surrogate(scores, rollouts, advantages)
         for penalty in self.penalties:
             cost, penalty_metrics = penalty(scores, rollouts)
@@ -166,29 +166,36 @@ class Objective:
 
 
 def all_equal(rewards: Array) -> Array:
-    """`[P]` bool, True for groups whose rewards `[P, G]` are all the same number.
+    """`[P]` bool, True for groups whose rewards `[P, G]` are all the same number, up to a few roundings of float32.
 
-    Found by comparison, not from a small standard deviation: the mean of equal float32 numbers may differ from them in
-    the last bit, and dividing that by itself gives advantages of order one.
+    Found by comparison, not from a small standard deviation: the mean of equal numbers may differ from them in the last
+    bit, and dividing that by itself gives advantages of order one. So does dividing the gap between two scaled rewards
+    that tie but for rounding, such as 0.9 / 0.6 and 0.6 / 0.4.
     """
-    return (rewards == rewards[:, :1]).all(axis=-1)
+    rounding = 8 * jnp.finfo(rewards.dtype).eps * jnp.abs(rewards).max(axis=-1)
+    return rewards.max(axis=-1) - rewards.min(axis=-1) <= rounding
 
 
 def _check_shapes(rollouts: Rollouts, **tokenwise: Array) -> None:
+    if rollouts.tokens.ndim != 3:
+        raise ValueError(f"tokens has shape {rollouts.tokens.shape}, expected [prompt, group, token]")
     prompts, group, length = rollouts.tokens.shape
     expected = {
         "prompt_index": (prompts,),
         "rewards": (prompts, group),
         "outcome_id": (prompts, group),
+        "truncated": (prompts, group),
         "log_backward": (prompts, group),
         "token_mask": (prompts, group, length),
         "behaviour_log_probs": (prompts, group, length),
         "reference_log_probs": (prompts, group, length),
     }
+    if rollouts.prompt_log_probs is not None:
+        expected |= dict.fromkeys(
+            ("prompt_log_probs", "prompt_mask", "question_mask"), (prompts, rollouts.prompt_log_probs.shape[-1])
+        )
     given = {name: getattr(rollouts, name) for name in expected} | tokenwise
     for name, array in given.items():
         shape = expected.get(name, (prompts, group, length))
         if array is not None and array.shape != shape:
-            raise ValueError(
-                f"{name} has shape {array.shape}, expected {shape} as tokens is {rollouts.tokens.shape}"
-            )
+            raise ValueError(f"{name} has shape {array.shape}, expected {shape} as tokens is {rollouts.tokens.shape}")

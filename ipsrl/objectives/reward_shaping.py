@@ -53,8 +53,8 @@ class InverseProbability(RolloutPart):
     the scale out.
 
     Our reading of the sources: m is kept in log space with `decay`; the first batch sets it; |log w - log m| is capped
-    at `log_ratio_cap`. Rewards of zero give exactly zero; rewards must not be negative. A group without any reward
-    leaves m as it was.
+    at `log_ratio_cap`. Rewards of zero give exactly zero; rewards must not be negative. A batch in which
+    a prompt earned nothing leaves its m as it was.
     """
 
     alpha: float = 1.0
@@ -70,7 +70,11 @@ class InverseProbability(RolloutPart):
         log_probability = masked_sum(rollouts.behaviour_log_probs, rollouts.token_mask, axis=-1)
         log_weight = jnp.log(values) + self.alpha * (rollouts.log_backward - log_probability)
 
-        batch_mean = jax.nn.logsumexp(log_weight, axis=-1) - jnp.log(values.shape[-1])
+        # Groups of the same prompt share its mean, so that all of them leave the same state behind.
+        same_prompt = rollouts.prompt_index[:, None] == rollouts.prompt_index
+        group_mean = jax.nn.logsumexp(log_weight, axis=-1) - jnp.log(values.shape[-1])
+        batch_mean = jax.nn.logsumexp(jnp.where(same_prompt, group_mean, -jnp.inf), axis=-1)
+        batch_mean -= jnp.log(same_prompt.sum(axis=-1))
         before = state[rollouts.prompt_index]
         blended = jnp.logaddexp(before + jnp.log(self.decay), batch_mean + jnp.log1p(-self.decay))
         log_mean = jnp.where(jnp.isneginf(before), batch_mean, jnp.where(jnp.isneginf(batch_mean), before, blended))
