@@ -51,6 +51,9 @@ def launch(experiment: str, presets: Mapping[str, Any], run: Callable[[Any, Outp
     devices = flags.DEFINE_integer("host_devices", None, "CPU devices to shard prompts over; one by default")
 
     def main(arguments: list[str]) -> None:
+        # absl would show what every library logs for information.
+        if not flags.FLAGS["verbosity"].present:
+            logging.set_verbosity(logging.WARNING)
         try:
             if len(arguments) > 1:
                 raise ValueError(f"unexpected argument {arguments[1]!r}: options are written --name=value")
@@ -80,6 +83,17 @@ def read_seeds(text: str) -> tuple[int, ...]:
     if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
         raise ValueError(f"cannot read seeds {text!r}: write different whole numbers as 0,1,2 or a range as 0:3")
     return seeds
+
+
+def read_numbers(text: str, count: int | None = None) -> tuple[float, ...]:
+    """`"2.0,1.0"` -> (2.0, 1.0); `count` says how many there must be."""
+    try:
+        numbers = tuple(float(number) for number in text.split(","))
+    except ValueError:
+        numbers = ()
+    if not numbers or (count is not None and len(numbers) != count):
+        raise ValueError(f"cannot read {text!r}: write {count or 'some'} numbers between commas")
+    return numbers
 
 
 def folder_name(specification: str) -> str:

@@ -19,7 +19,9 @@ class TaskResult:
     Attributes:
       task: its name.
       updates: `[U]`, the updates at which the outcomes were counted.
-      effective_outcomes: objective -> `[S, U]`, exp(entropy) of the outcomes in a group, mean over prompts.
+      effective_outcomes: objective -> `[S, U]`, exp(entropy) of the valid outcomes among the answers to a prompt, mean
+        over prompts.
+      answers: number of answers to each prompt in which outcomes were counted.
       recovery, validity: objective -> `[S]`, at the end. They may hold more rows than `effective_outcomes` (the prior).
       ceiling: mean over prompts of the recovery that uniform independent samples reach.
     """
@@ -27,6 +29,7 @@ class TaskResult:
     task: str
     updates: np.ndarray
     effective_outcomes: Mapping[str, np.ndarray]
+    answers: int
     recovery: Mapping[str, np.ndarray]
     validity: Mapping[str, np.ndarray]
     ceiling: float
@@ -46,7 +49,7 @@ def draw(results: Sequence[TaskResult]) -> Figure:
         for column, result in enumerate(results):
             _draw_training(grid[0, column], result, styles)
             _draw_end(grid[1, column], result, styles)
-        grid[0, 0].set_ylabel("effective outcomes exp(H)\nin a group")
+        grid[0, 0].set_ylabel(f"effective valid outcomes exp(H)\nin {results[0].answers} answers to a prompt")
         for axes in grid[1, 1:]:
             axes.set_yticklabels([])
         entries = [Line2D([], [], label=name, **(styles[name] | {"marker": ""})) for name in dict.fromkeys(trained)]

@@ -176,18 +176,21 @@ compiled_update = jax.jit(
 
 
 def group_metrics(rollouts: Rollouts) -> dict[str, tuple[Array, Array]]:
-    """What a batch of groups looks like, as `(sum, count)` pairs over samples or over groups."""
+    """What a batch of groups looks like, as `(sum, count)` pairs over samples or over groups.
+
+    Outcomes count where they were rewarded: a policy that makes many different mistakes is not diverse.
+    """
     samples = jnp.float32(rollouts.rewards.size)
     groups = jnp.float32(rollouts.rewards.shape[0])
-    ids = rollouts.outcome_id
+    rewarded = jnp.where(rollouts.rewards > 0, rollouts.outcome_id, -1)
     return {
         "reward": (rollouts.rewards.sum(), samples),
-        "unparsed": ((ids < 0).sum(dtype=jnp.float32), samples),
+        "unparsed": ((rollouts.outcome_id < 0).sum(dtype=jnp.float32), samples),
         "truncated": (rollouts.truncated.sum(dtype=jnp.float32), samples),
         "length": (rollouts.token_mask.sum(dtype=jnp.float32), samples),
-        "distinct_outcomes": (diversity.distinct_outcomes(ids).sum(dtype=jnp.float32), groups),
-        "effective_outcomes": (diversity.effective_outcomes(ids).sum(), groups),
-        "largest_outcome_share": (diversity.largest_outcome_share(ids).sum(), groups),
+        "distinct_outcomes": (diversity.distinct_outcomes(rewarded).sum(dtype=jnp.float32), groups),
+        "effective_outcomes": (diversity.effective_outcomes(rewarded).sum(), groups),
+        "largest_outcome_share": (diversity.largest_outcome_share(rewarded).sum(), groups),
     }
 
 

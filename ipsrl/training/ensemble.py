@@ -1,0 +1,90 @@
+"""Thousands of runs as one compiled program, for environments whose verdict is arithmetic.
+
+The loop for statistics: no logs, no checkpoints, nothing on the host. `ipsrl.training.loop` is the loop for everything
+else; a run of both with the same seed is the same run.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from ipsrl.environments.environment import Environment
+from ipsrl.objectives.objective import Objective
+from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.training.randomness import stream
+from ipsrl.training.step import Batching, TrainState, choose_prompts, collect, update
+
+
+@functools.partial(
+    jax.jit,
+    static_argnames=(
+        "environment", "policy", "objective", "optimizer", "steps", "prompts_per_step", "group_size", "record",
+        "record_every", "batching", "temperature",
+    ),
+)  # fmt: skip
+def train_ensemble(
+    environment: Environment,
+    policy: Policy,
+    objective: Objective,
+    optimizer: optax.GradientTransformation,
+    seeds: Array,
+    steps: int,
+    prompts_per_step: int,
+    group_size: int,
+    record: Callable[[Parameters], Any],
+    record_every: int = 1,
+    batching: Batching = Batching(),
+    temperature: float = 1.0,
+) -> Any:
+    """Trains one policy for each seed, all at once.
+
+    Args:
+      environment: its `verify` must be jittable.
+      policy, objective, optimizer, prompts_per_step, group_size, batching, temperature: as in the training loop.
+      seeds: `[S]` int32.
+      steps: batches of rollouts, a multiple of `record_every`.
+      record: what to keep of the parameters, a pytree of arrays.
+      record_every: steps between records.
+
+    Returns:
+      what `record` returned before the first step and after every `record_every` steps, with two leading axes
+      `[S, steps / record_every + 1]`.
+
+    Raises:
+      ValueError: the environment verifies on the host, the steps are no multiple of `record_every`, or the objective
+        cannot be computed here.
+    """
+    if environment.verifies_on_host:
+        raise ValueError("this environment verifies on the host, so its runs cannot be one program: use the loop")
+    if steps % record_every:
+        raise ValueError(f"steps is {steps}, it must be a multiple of record_every, {record_every}")
+    objective.check(environment.optional_fields | policy.optional_fields, group_size)
+    batching.check(prompts_per_step)
+
+    def one_run(seed):
+        def one_step(state, _):
+            prompts = choose_prompts(environment, seed, state.step, prompts_per_step)
+            sampled = collect(
+                environment, policy, state.parameters, prompts, seed, state.step, group_size, temperature
+            )
+            state, _ = update(
+                state, *sampled, None, policy=policy, objective=objective, optimizer=optimizer, batching=batching,
+                temperature=temperature,
+            )  # fmt: skip
+            return state, None
+
+        def one_interval(state, _):
+            state, _ = jax.lax.scan(one_step, state, length=record_every)
+            return state, record(state.parameters)
+
+        parameters = policy.init(stream(seed, 0, "parameters"))
+        state = TrainState.create(parameters, objective, optimizer, environment)
+        _, later = jax.lax.scan(one_interval, state, length=steps // record_every)
+        return jax.tree.map(lambda start, rest: jnp.concatenate([start[None], rest]), record(parameters), later)
+
+    return jax.vmap(one_run)(seeds)
