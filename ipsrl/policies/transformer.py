@@ -322,8 +322,8 @@ class Attention(nnx.Module):
 class RMSNorm(nnx.Module):
     """scale * x / sqrt(mean(x^2) + epsilon), with the mean in float32.
 
-    Written out because it saves fewer arrays for the backward pass than `nnx.RMSNorm`, which made the gradient of a
-    small model a tenth slower.
+    Written out because `nnx.RMSNorm` multiplies the scale into the inverse root first, an array as large as the input,
+    which makes the gradient of a small model some 6 % slower on CPU.
     """
 
     def __init__(self, policy: Transformer):
