@@ -23,7 +23,7 @@ class Run:
     Attributes:
       objective: its specification.
       seed: its seed.
-      records: what metrics.jsonl holds; records of step 0 and of evaluated steps have the evaluation's entries as well.
+      records: what metrics.jsonl holds.
       parameters: the final ones.
     """
 
@@ -38,9 +38,20 @@ class Run:
         steps, values = zip(*points, strict=True)
         return list(steps), list(values)
 
-    def final(self, metric: str) -> float:
+    def first(self, metric: str) -> float:
+        """The first recorded value of a metric; of an evaluation it is that of the start."""
+        return self.curve(metric)[1][0]
+
+    def last(self, metric: str) -> float:
         """The last recorded value of a metric."""
         return self.curve(metric)[1][-1]
+
+
+def group_by_objective(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Objective -> its runs, one for each seed, in the order in which they ran."""
+    return {
+        name: [run for run in runs if run.objective == name] for name in dict.fromkeys(run.objective for run in runs)
+    }
 
 
 def train_grid(

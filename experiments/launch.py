@@ -42,7 +42,9 @@ def launch(experiment: str, presets: Mapping[str, Any], run: Callable[[Any, Outp
     hints = typing.get_type_hints(settings_class)
     define = {int: flags.DEFINE_integer, float: flags.DEFINE_float, str: flags.DEFINE_string, bool: flags.DEFINE_bool}
     overrides = {
-        field.name: define[hints[field.name]](field.name, None, f"overrides the preset ({_defaults(presets, field.name)})")
+        field.name: define[hints[field.name]](
+            field.name, None, f"overrides the preset ({_defaults(presets, field.name)})"
+        )
         for field in dataclasses.fields(settings_class)
     }
     preset = flags.DEFINE_string("preset", "demo", f"size of the experiment: {', '.join(presets)}")

@@ -21,9 +21,7 @@ def split(text: str) -> tuple[str, ...]:
     try:
         node = ast.parse(text.strip(), mode="eval").body
     except SyntaxError:
-        raise ValueError(
-            f"cannot read {text!r}: write name or name(argument=value, ...) between commas"
-        ) from None
+        raise ValueError(f"cannot read {text!r}: write name or name(argument=value, ...) between commas") from None
     items = node.elts if isinstance(node, ast.Tuple) else [node]
     return tuple(normal_form(*_parse(item)) for item in items)
 

@@ -43,7 +43,7 @@ class TextTask(abc.ABC):
     action, the first time `<answer>`. Every token is legal everywhere.
     """
 
-    optional_fields: ClassVar[frozenset[str]] = frozenset()
+    optional_fields: ClassVar[frozenset[str]] = frozenset({"question_mask"})
     verifies_on_host: ClassVar[bool] = True
     stop_token: ClassVar[int] = STOP
     # What stands right before an answer in text.
@@ -149,7 +149,7 @@ class TextTask(abc.ABC):
     def prompts(self, index: Array) -> Prompts:
         index = jnp.asarray(index, jnp.int32)
         tokens = jnp.asarray(self.prompt_table)[index]
-        return Prompts(index=index, tokens=tokens, mask=tokens != PADDING)
+        return _as_prompts(index, tokens)
 
     def prompts_with_history(
         self, index: Sequence[int] | np.ndarray, histories: Sequence[Sequence[Sequence[int]]], width: int | None = None
@@ -169,7 +169,7 @@ class TextTask(abc.ABC):
             raise ValueError(f"{len(index)} prompts need as many histories, got {len(histories)}")
         rows = [self.prompt_tokens(int(prompt), history) for prompt, history in zip(index, histories, strict=True)]
         tokens = _left_padded(rows, width)
-        return Prompts(index=jnp.asarray(index), tokens=jnp.asarray(tokens), mask=jnp.asarray(tokens != PADDING))
+        return _as_prompts(jnp.asarray(index), jnp.asarray(tokens))
 
     def prompt_tokens(self, prompt: int, history: Sequence[Sequence[int]] = ()) -> list[int]:
         """The compact prompt, not padded, with the answers of `history` (what follows a stop token is left out)."""
@@ -269,6 +269,10 @@ def _judged(task: TextTask, tokens: bytes) -> tuple[int, Answer | None]:
     if any(not len(MARKS) <= token < task.vocabulary_size for token in answer):
         return NO_OUTCOME, None
     return task._judge(task.read_symbols([task.vocabulary[token] for token in answer]))
+
+
+def _as_prompts(index: Array, tokens: Array) -> Prompts:
+    return Prompts(index=index, tokens=tokens, mask=tokens != PADDING, question_mask=tokens >= len(MARKS))
 
 
 def _left_padded(rows: list[list[int]], width: int | None) -> np.ndarray:

@@ -127,7 +127,7 @@ def ips_dr_grpo(
     entropy: float = 0.0,
     aggregation: AggregationName = "constant_length",
 ) -> Objective:
-    """Inverse probability scaling with the group's mean as baseline and no std: Dr. GRPO on r / p^alpha (rule B).
+    """IPS with the group's mean as baseline and no std: Dr. GRPO on r / p^alpha (after arXiv 2601.21669; rule B).
 
     At alpha = 1 its mean field with group size G is that of rule V with G - 1: the baseline costs one sample.
     """
@@ -212,9 +212,7 @@ def _inverse(alpha: float, floor: float, probability: str) -> RolloutPart:
     if probability == "counts":
         return InverseFrequency(alpha, floor)
     if floor != 0.0:
-        raise ValueError(
-            f"floor={floor} bounds a frequency; probability=exact has caps of its own: leave floor out"
-        )
+        raise ValueError(f"floor={floor} bounds a frequency; probability=exact has caps of its own: leave floor out")
     return InverseProbability(alpha)
 
 

@@ -32,7 +32,8 @@ class AnswerConfidence(RolloutPart):
         A~_g = A_g + alpha (c(q) - c(o_g))      in groups that the gate lets through, A_g elsewhere
 
     c(o_g) is the geometric mean probability of the `low_fraction` least likely tokens of the answer; c(q) is a
-    reference level. Both use the behaviour policy's log-probabilities and are constants for the gradient. |A~ - A| <= alpha.
+    reference level. Both use the behaviour policy's log-probabilities and are constants for the gradient.
+    |A~ - A| <= alpha.
 
     The paper's full text was not at hand; what the sources leave open is an argument (our reading: the defaults).
 

@@ -4,7 +4,7 @@ A policy is a frozen, hashable dataclass of hyper-parameters; its parameters are
 `jax.grad` and optax handle. Flax NNX, where it is used, stays inside this folder.
 """
 
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,14 @@ Cache = Any
 
 
 class Policy(Protocol):
-    """What the sampler and the training step ask of a policy."""
+    """What the sampler and the training step ask of a policy.
+
+    Attributes:
+      optional_fields: the optional fields of `Rollouts` that this policy can give (`prompt_log_probs`, by a method of
+        that name).
+    """
+
+    optional_fields: ClassVar[frozenset[str]]
 
     def init(self, key: Array) -> Parameters:
         """Fresh parameters (float32)."""
@@ -27,9 +34,7 @@ class Policy(Protocol):
         """Reads the prompts, once each, and returns what `step` carries for `[P, group_size]` trajectories."""
         ...
 
-    def step(
-        self, parameters: Parameters, cache: Cache, observations: Array, position: Array
-    ) -> tuple[Array, Cache]:
+    def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
         """Logits `[P, G, V]` (float32, before masks and temperature) of the next action, given the observation.
 
         Args:

@@ -69,9 +69,7 @@ def train_ensemble(
     def one_run(seed):
         def one_step(state, _):
             prompts = choose_prompts(environment, seed, state.step, prompts_per_step)
-            sampled = collect(
-                environment, policy, state.parameters, prompts, seed, state.step, group_size, temperature
-            )
+            sampled = collect(environment, policy, state.parameters, prompts, seed, state.step, group_size, temperature)
             state, _ = update(
                 state, *sampled, None, policy=policy, objective=objective, optimizer=optimizer, batching=batching,
                 temperature=temperature,

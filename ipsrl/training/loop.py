@@ -74,7 +74,7 @@ def train(
       folder: receives metrics.jsonl and checkpoints.
       mesh: prompts are sharded over its axis `data`, parameters are replicated.
       initial_parameters: where to start; fresh ones by default. They are also the reference policy of a KL penalty.
-      evaluate: (step, parameters) -> further metrics.
+      evaluate: (step, parameters) -> further metrics, logged as `evaluation/name`.
 
     Raises:
       ValueError: the objective cannot be computed here, or the prompts cannot be split as asked.
@@ -97,14 +97,21 @@ def train(
         # Records after the checkpoint are written again; without one, the first evaluation is as well.
         log.truncate_after(last_good or -1)
         if last_good == 0 and evaluate is not None:
-            log.write(0, evaluate(0, state.parameters))
+            log.write(0, _evaluation(evaluate, 0, state))
 
         trajectories_per_step = settings.prompts_per_step * settings.group_size
         with log, ProgressLine(settings.steps, last_good, trajectories_per_step) as progress:
             for step in range(last_good, settings.steps):
                 prompts = shard_prompts(choose_prompts(environment, seed, step, settings.prompts_per_step), mesh)
                 trajectories, verdict = collect(
-                    environment, policy, state.parameters, prompts, seed, step, settings.group_size, settings.temperature
+                    environment,
+                    policy,
+                    state.parameters,
+                    prompts,
+                    seed,
+                    step,
+                    settings.group_size,
+                    settings.temperature,
                 )
                 state, metrics = compiled_update(
                     state,
@@ -126,12 +133,16 @@ def train(
 
                 done, last = step + 1, step + 1 == settings.steps
                 if evaluate is not None and (done % settings.evaluate_every == 0 or last):
-                    metrics |= evaluate(done, state.parameters)
+                    metrics |= _evaluation(evaluate, done, state)
                 log.write(done, metrics)
                 if checkpoints.save(done, state, force=last):
                     last_good = done
                 progress.advance(**{name: metrics[name] for name in ("reward", "distinct_outcomes", "token_entropy")})
     return state
+
+
+def _evaluation(evaluate: Evaluate, step: int, state: TrainState) -> dict[str, float]:
+    return {f"evaluation/{name}": value for name, value in evaluate(step, state.parameters).items()}
 
 
 def available_fields(environment: Environment, policy: Policy) -> frozenset[str]:

@@ -90,7 +90,7 @@ compiled = jax.jit(evaluate, static_argnames="objective")
 
 
 def assert_close(actual, expected, rtol=2e-5):
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=rtol, atol=2e-6), actual, expected)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-5), actual, expected)
 
 
 def replace_fields(change, structure, fields):
@@ -170,7 +170,7 @@ def test_advantages_are_constants(text, batch):
             merged = [next(reals) if real else leaf for real, leaf in zip(is_real, leaves, strict=True)]
             return function(jax.tree.unflatten(structure, merged))
 
-        return jax.jit(jax.grad(of_reals))([leaf for real, leaf in zip(is_real, leaves, strict=True) if real])
+        return jax.grad(of_reals)([leaf for real, leaf in zip(is_real, leaves, strict=True) if real])
 
     def weighed(rollouts):
         return objective.weigh(rollouts, objective.init(PROMPTS))[0]
@@ -200,7 +200,7 @@ def test_padding_changes_nothing(text, batch):
         lambda values: pad(values, ((2, 0),)), padded, ("prompt_log_probs", "prompt_mask", "question_mask")
     )
     advantages, output, gradient = compiled(make(text), scores, rollouts)
-    wide_advantages, wide_output, wide_gradient = compiled(make(text), jax.tree.map(pad, scores), padded)
+    wide_advantages, wide_output, wide_gradient = evaluate(make(text), jax.tree.map(pad, scores), padded)
 
     # A constant length is the one thing that the width of the arrays may legitimately mean.
     constant_length = make(text).aggregation == SequenceSum(length=None)
@@ -219,7 +219,7 @@ def test_pieces_of_a_batch_sum_to_the_whole(text, batch):
     advantages, _, _ = objective.weigh(rollouts, objective.init(PROMPTS))
     parts = [
         objective.loss(*jax.tree.map(lambda leaf, piece=piece: leaf[piece], (scores, rollouts, advantages)))
-        for piece in (slice(0, 1), slice(1, PROMPTS))
+        for piece in (slice(0, PROMPTS // 2), slice(PROMPTS // 2, PROMPTS))
     ]
     assert_close(jax.tree.map(jnp.add, *parts), objective.loss(scores, rollouts, advantages))
 

@@ -1,0 +1,242 @@
+"""HypoSpace: how many of the hypotheses that explain the observations does a trained policy still produce?
+
+Claim     Trained by expected return (GRPO), a policy keeps few of many equally good hypotheses; inverse probability scaling
+          (IPS-GRPO) keeps most of them at the same validity; answer re-weighting (ProGRPO) lies between.
+Paper     Table 2 of arXiv 2601.21669 on the benchmark of arXiv 2510.15614: recovery of GRPO 9.50 / 16.02 / 31.61 % and of
+          IPS-GRPO 60.74 / 43.91 / 90.00 % on Boolean, causal and voxel tasks, with Gemma-3 4B. Here: a transformer of 100,000
+          parameters that starts from a prior which is competent and biased (`ipsrl.training.warm_start`).
+Command   python -m experiments.hypospace
+Time      DEMO_TIME
+Expected  EXPECTED
+Smoke     python -m experiments.hypospace --preset=smoke
+Figure    OUT/hypospace.png and .pdf, drawn by the same command; --resume draws them again from what is there.
+
+Recovery is the share of a prompt's A admissible hypotheses among N = A answers to it, mean over all prompts. `independent`
+answers know nothing of each other, so that even uniform sampling recovers only 1 - (1 - 1/A)^A (`ceiling`);
+`with_history` shows each query the earlier answers, as the benchmark does, for policies that can read them.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+
+from experiments.grid import Run, group_by_objective, train_grid
+from experiments.launch import Output, folder_name, launch, read_seeds
+from ipsrl import specifications
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.environments import catalog as environments
+from ipsrl.environments.text import TextTask
+from ipsrl.figures import hypospace as figure
+from ipsrl.figures import style
+from ipsrl.measures import answers, diversity
+from ipsrl.measures.pass_at_k import mean_pass_at_k
+from ipsrl.measures.seeds import Interval, mean_over_seeds
+from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.policies.transformer import Transformer
+from ipsrl.rollouts.answers import answers_with_history, independent_answers
+from ipsrl.training.loop import TrainSettings
+from ipsrl.training.randomness import stream
+from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.step import Batching
+from ipsrl.training.warm_start import WarmStart, prior_parameters
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Flags of the experiment. `answers` is the number of answers to each prompt at an evaluation."""
+
+    tasks: str = "hypospace_boolean(operators=full, depth=2)"
+    objectives: str = "grpo,ips_grpo(floor=0.2),progrpo"
+    seeds: str = "0:3"
+    steps: int = 300
+    prompts_per_step: int = 40
+    group_size: int = 16
+    mini_batches: int = 1
+    epochs: int = 1
+    learning_rate: float = 3e-4
+    hidden_size: int = 64
+    num_layers: int = 2
+    prior_share: float = 0.6
+    prior_steps: int = 600
+    prior_seed: int = 0
+    protocol: str = "independent"
+    answers: int = 64
+    evaluate_every: int = 25
+    checkpoint_every: int = 100
+    mesh: str = "data:-1"
+
+
+PRESETS = {
+    "smoke": Settings(
+        tasks="hypospace_boolean(operators=basic, depth=2)",
+        seeds="0:2",
+        steps=4,
+        prompts_per_step=8,
+        group_size=8,
+        hidden_size=16,
+        num_layers=1,
+        prior_steps=20,
+        answers=16,
+        evaluate_every=2,
+        checkpoint_every=2,
+    ),
+    "demo": Settings(),
+    "paper": Settings(
+        tasks="hypospace_boolean(operators=full, depth=2),hypospace_causal(nodes=4, perturbations=2),"
+        "hypospace_voxels(blocks=2, fixed=True)",
+        seeds="0:5",
+        steps=600,
+    ),
+}
+
+PASS_AT = (1, 4, 16)
+
+
+def run(settings: Settings, output: Output) -> None:
+    mesh = make_mesh(settings.mesh)
+    objectives = specifications.split(settings.objectives)
+    seeds = read_seeds(settings.seeds)
+    tasks = {task: environments.make(task) for task in specifications.split(settings.tasks)}
+    for task, environment in tasks.items():
+        if not isinstance(environment, TextTask):
+            raise ValueError(f"{task} is no text task: take hypospace_boolean, hypospace_causal or hypospace_voxels")
+    if settings.protocol not in ("independent", "with_history"):
+        raise ValueError(f"unknown protocol {settings.protocol!r}; known: independent, with_history")
+    training = TrainSettings(
+        steps=settings.steps,
+        prompts_per_step=settings.prompts_per_step,
+        group_size=settings.group_size,
+        learning_rate=settings.learning_rate,
+        batching=Batching(epochs=settings.epochs, mini_batches=settings.mini_batches),
+        evaluate_every=settings.evaluate_every,
+        checkpoint_every=settings.checkpoint_every,
+    )
+    warm_start = WarmStart(admissible_share=settings.prior_share, steps=settings.prior_steps, seed=settings.prior_seed)
+    with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
+        results, summary = [], {}
+        for task, environment in tasks.items():
+            policy = Transformer(
+                environment.vocabulary_size, hidden_size=settings.hidden_size, num_layers=settings.num_layers
+            )
+            runs = list(
+                train_grid(
+                    Output(output.path / folder_name(task), output.resume),
+                    environment,
+                    policy,
+                    objectives,
+                    seeds,
+                    training,
+                    mesh,
+                    initial_parameters=prior_parameters(environment, policy, warm_start),
+                    evaluate=functools.partial(evaluate, environment, policy, settings),
+                    identity={"warm_start": dataclasses.asdict(warm_start), "protocol": settings.protocol},
+                )
+            )
+            results.append(task_result(task, runs, settings.answers))
+            summary[task] = summarise(runs)
+        png, _ = style.save(figure.draw(results), folder.path / "hypospace")
+        folder.write_summary({"protocol": settings.protocol, "tasks": summary, "figure": str(png)})
+    print(table(summary, settings))
+    print(f"figure: {png}")
+
+
+def evaluate(
+    environment: TextTask, policy: Policy, settings: Settings, step: int, parameters: Parameters
+) -> dict[str, float]:
+    """Measures of the answers to every prompt, each the mean over prompts."""
+    queries = int(answers.query_count(environment.admissible.sum(axis=1)).max())
+    asked = max(settings.answers, queries)
+    sample = independent_answers if settings.protocol == "independent" else answers_with_history
+    # The same draws at each evaluation, whatever the seed: differences come from the policies.
+    verdict = sample(environment, policy, parameters, stream(0, 0, "evaluation"), asked)
+    valid = verdict.rewards > 0
+    measured = answers.measure_answers(verdict.outcome_id, valid, environment.admissible, settings.protocol)
+    outcomes = np.where(valid, verdict.outcome_id, -1)[:, : settings.answers]
+    correct = valid[:, : settings.answers].sum(axis=1)
+    pass_at = mean_pass_at_k(correct, settings.answers, [k for k in PASS_AT if k <= settings.answers])
+    return {
+        **measured.means(),
+        "effective_outcomes": float(diversity.effective_outcomes(outcomes).mean()),
+        "largest_outcome_share": float(diversity.largest_outcome_share(outcomes).mean()),
+        **{f"pass_at_{k}": value for k, value in pass_at.items()},
+    }
+
+
+def task_result(task: str, runs: Sequence[Run], answers_per_prompt: int) -> figure.TaskResult:
+    """What the figure draws of the runs on one task."""
+    by_objective = group_by_objective(runs)
+
+    def ends(metric: str) -> dict[str, np.ndarray]:
+        prior = {"prior": np.array([runs[0].first(metric)])}
+        return prior | {name: np.array([run.last(metric) for run in same]) for name, same in by_objective.items()}
+
+    return figure.TaskResult(
+        task=task,
+        updates=np.array(runs[0].curve("evaluation/recovery")[0]),
+        effective_outcomes={
+            name: np.array([run.curve("evaluation/effective_outcomes")[1] for run in same])
+            for name, same in by_objective.items()
+        },
+        answers=answers_per_prompt,
+        recovery=ends("evaluation/recovery"),
+        validity=ends("evaluation/validity"),
+        ceiling=runs[0].first("evaluation/ceiling"),
+    )
+
+
+def summarise(runs: Sequence[Run]) -> dict:
+    """Means over seeds with 95 % intervals at the end of training; the prior; the ceiling; whether the claim holds."""
+    measures = sorted(name for name in runs[-1].records[0] if name.startswith("evaluation/"))
+    rows = {
+        objective: {
+            measure.removeprefix("evaluation/"): dataclasses.asdict(
+                mean_over_seeds(np.array([run.last(measure) for run in same]))
+            )
+            for measure in measures
+        }
+        for objective, same in group_by_objective(runs).items()
+    }
+    plain = [name for name in rows if name.startswith("grpo")]
+    scaled = [name for name in rows if name.startswith("ips_grpo")]
+    return {
+        "objectives": rows,
+        "prior": {measure.removeprefix("evaluation/"): runs[0].first(measure) for measure in measures},
+        "checks": {
+            f"{b} recovers more than {a}, intervals apart, both at validity 0.9": (
+                rows[b]["recovery"]["low"] > rows[a]["recovery"]["high"]
+                and min(rows[a]["validity"]["mean"], rows[b]["validity"]["mean"]) >= 0.9
+            )
+            for a in plain
+            for b in scaled
+        },
+    }
+
+
+def table(summary: dict, settings: Settings) -> str:
+    """The results as text: one block for each task, one row for each objective."""
+    columns = ("recovery", "validity", "uniqueness", "effective_outcomes", "pass_at_1", "pass_at_16")
+    lines = []
+    for task, result in summary.items():
+        shown = [column for column in columns if column in result["prior"]]
+        rows = {
+            "prior": [f"{result['prior'][column]:.2f}" for column in shown],
+            **{
+                objective: [str(Interval(**measured[column])) for column in shown]
+                for objective, measured in result["objectives"].items()
+            },
+            "ceiling of independent answers": [f"{result['prior']['ceiling']:.2f}"],
+        }
+        lines += [
+            f"{task}, protocol {settings.protocol}, mean over seeds {settings.seeds} [95 % bootstrap interval]",
+            "  ".join(["".ljust(32), *(column.replace("_", " ").ljust(20) for column in shown)]).rstrip(),
+            *("  ".join([name.ljust(32), *(cell.ljust(20) for cell in row)]).rstrip() for name, row in rows.items()),
+            *(f"{'holds' if held else 'DOES NOT HOLD'}: {claim}" for claim, held in result["checks"].items()),
+            "",
+        ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    launch("hypospace", PRESETS, run)
