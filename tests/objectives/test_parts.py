@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import bandit_rollouts, random_rollouts
+from groups import random_rollouts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,10 +17,9 @@ from ipsrl.objectives.aggregation import SequenceMean, SequenceSum, TokenMean
 from ipsrl.objectives.objective import all_equal
 from ipsrl.objectives.penalties import EntropyBonus, KullbackLeibler
 from ipsrl.objectives.reward_shaping import InverseFrequency, InverseProbability, outcome_frequency
-from ipsrl.objectives.reweighting import AnswerConfidence, low_probability_confidence
+from ipsrl.objectives.reweighting import low_probability_confidence
 from ipsrl.objectives.surrogates import ClippedRatio, PolicyGradient
-from ipsrl.policies.tabular import Tabular
-from ipsrl.structures import PolicyScores, Prompts, Rollouts, Trajectories
+from ipsrl.structures import PolicyScores, Rollouts, Trajectories
 
 
 def assert_close(actual, expected):
@@ -116,27 +115,303 @@ def test_a_floor_up_to_one_sample_is_inert():
 # Inverse probability
 
 
-def every_walk(environment, parameters, policy):
-    """Rollouts of one prompt whose group is every walk of the tree, each once."""
-    walks = [((), ())]
-    while any(not environment.finished(state_of(environment, walk)) for walk in walks):
-        walks = [longer for walk in walks for longer in continued(environment, walk)]
-    length = environment.max_tokens
-    mask = np.array([[token < len(walk[0]) for token in range(length)] for walk in walks])[None]
+def walks(tree, state=0):
+    """Every walk from a state to its end, as pairs of state and move."""
+    if tree.finished(state):
+        yield ()
+        return
+    for move in np.flatnonzero(tree.legal(state)).tolist():
+        for rest in walks(tree, int(tree.step(state, move))):
+            yield ((state, move), *rest)
 
-    def padded(part):
-        return jnp.array([[*walk[part], *[0] * (length - len(walk[part]))] for walk in walks], jnp.int32)[None]
 
-    tokens, observations = padded(0), padded(1)
+def every_walk(tree):
+    """Rollouts of one group that holds every walk of the tree once, under a random policy."""
+    legal = tree.legal(np.arange(tree.num_observations))
+    logits = np.random.default_rng(0).normal(size=legal.shape)
+    table = jax.nn.log_softmax(jnp.where(legal, logits, -jnp.inf))
+    steps = list(walks(tree))
+    mask = np.array([[len(walk) > step for step in range(tree.max_tokens)] for walk in steps])[None]
+    padded = np.array([[*walk, *[(0, 0)] * (tree.max_tokens - len(walk))] for walk in steps])[None]
+    states, moves = jnp.asarray(padded[..., 0]), jnp.asarray(padded[..., 1])
     trajectories = Trajectories(
-        prompts=environment.prompts(jnp.zeros(1, jnp.int32)),
-        observations=observations,
-        tokens=tokens,
+        prompts=tree.prompts(jnp.zeros(1, jnp.int32)),
+        observations=states,
+        tokens=moves,
         token_mask=jnp.asarray(mask),
-        legal_actions=environment.legal(observations),
-        behaviour_log_probs=jnp.zeros(tokens.shape),
-        truncated=jnp.zeros(tokens.shape[:2], bool),
+        legal_actions=None,
+        behaviour_log_probs=jnp.where(mask, table[states, moves], 0.0),
+        truncated=jnp.zeros(mask.shape[:2], bool),
     )
-    log_probs = policy.score(parameters, trajectories, 1.0).log_probs
-    trajectories = dataclasses.replace(trajectories, behaviour_log_probs=log_probs)
-    return Rollouts.of(trajectories, environment.verify(trajectories))
+    return Rollouts.of(trajectories, tree.verify(trajectories))
+
+
+def test_inverse_probability_gives_each_outcome_its_reward_however_many_paths_lead_there():
+    """sum over the walks into x of P w = r(x); without the backward policy, the number of walks times r(x)."""
+    tree = Tree()
+    rollouts = every_walk(tree)
+    probability = np.exp(rollouts.behaviour_log_probs.sum(axis=-1))[0]
+    assert len(probability) == 18
+    assert_close(probability.sum(), 1.0)
+
+    def earned(rollouts):
+        part = InverseProbability()
+        shaped, log_mean = part.carry(rollouts.rewards, rollouts, part.init(1))
+        return np.bincount(rollouts.outcome_id[0], probability * np.exp(log_mean) * shaped[0])
+
+    rewards = np.array([1.0, 0.8, 0.2, 0.05])
+    assert_close(earned(rollouts), rewards)
+    uncorrected = dataclasses.replace(rollouts, log_backward=jnp.zeros_like(rollouts.log_backward))
+    assert_close(earned(uncorrected), rewards * [4, 5, 5, 4])
+
+
+def coin(*rewards, **fields):
+    """Groups of one-token answers of probability 1/2, so that w = 2 r."""
+    shape = np.shape(rewards)
+    return rollouts_of(np.full((*shape, 1), np.log(0.5)), rewards=rewards, log_backward=np.zeros(shape), **fields)
+
+
+def test_running_mean_of_inverse_probability():
+    part = InverseProbability(decay=0.9)
+
+    def step(rollouts, state):
+        return part.carry(rollouts.rewards, rollouts, state)
+
+    shaped, state = step(coin([1.0, 3.0]), part.init(1))  # w = 2, 6: the first batch sets the mean, 4
+    assert_close(shaped, [[0.5, 1.5]])
+    assert_close(np.exp(state), [4.0])
+    shaped, state = step(coin([0.0, 1.0]), state)  # w = 0, 2: 0.9 * 4 + 0.1 * 1
+    assert shaped[0, 0] == 0.0
+    assert_close(shaped, [[0.0, 2 / 3.7]])
+    assert_close(np.exp(state), [3.7])
+    shaped, unmoved = step(coin([0.0, 0.0]), state)
+    assert not shaped.any()
+    assert (unmoved == state).all()
+    shaped, fresh = step(coin([0.0, 0.0]), part.init(1))
+    assert not shaped.any()
+    assert (fresh == part.init(1)).all()
+
+
+def test_each_prompt_has_its_own_mean_and_its_groups_share_it():
+    part = InverseProbability()
+    rollouts = coin([1.0, 3.0], [1.0, 1.0], [0.5, 0.0])
+    shaped, state = part.carry(
+        rollouts.rewards, dataclasses.replace(rollouts, prompt_index=jnp.array([2, 0, 2])), part.init(3)
+    )
+    mean = (2 + 6 + 1 + 0) / 4
+    assert_close(shaped, [[2 / mean, 6 / mean], [1.0, 1.0], [1 / mean, 0.0]])
+    assert_close(np.exp(state), [2.0, 0.0, mean])
+
+
+def test_caps_of_inverse_probability():
+    capped, _ = InverseProbability(log_ratio_cap=0.2).carry(jnp.array([[1.0, 3.0]]), coin([1.0, 3.0]), jnp.zeros(1))
+    assert_close(capped, [[np.exp(0.2), np.exp(0.2)]])
+    part = InverseProbability()
+    unlikely = rollouts_of([[[-64.0], [0.0]]], log_backward=np.zeros((1, 2)))
+    shaped, state = part.carry(unlikely.rewards, unlikely, part.init(1))
+    assert_close(shaped, [[2.0, np.exp(-20.0)]])
+    assert_close(state, [64.0 - np.log(2.0)])
+    with pytest.raises(TypeError, match="InverseProbability carries state: call carry"):
+        part(unlikely.rewards, unlikely)
+
+
+def test_a_batch_on_its_own_may_number_its_prompts_as_it_likes():
+    rollouts, scores = random_rollouts()
+    objective = make("ips_grpo(probability=exact)")
+    elsewhere = dataclasses.replace(rollouts, prompt_index=jnp.array([1000, 7, 7]))
+    assert objective(scores, elsewhere).loss_sum == objective(scores, rollouts).loss_sum
+
+
+# ARM
+
+
+ANSWERS = np.log(
+    [
+        [
+            [0.9, 0.95, 0.2, 0.99, 0.98, 0.97, 0.5, 0.99, 0.9, 0.99],
+            [0.99, 0.99, 0.99, 0.99, 0.6, 0.99, 0.99, 0.99, 0.99, 0.99],
+            [0.3, 0.9, 0.1, 0.8, 0.9, 0.9, 0.95, 0.99, 0.97, 0.9],
+        ]
+    ]
+)
+CONFIDENCE = np.array([0.316228, 0.770714, 0.173205])
+STANDARDISED = np.array([0.707107, 0.707107, -1.414214])
+
+
+def test_confidence_of_the_least_likely_tokens():
+    everything = np.ones(ANSWERS.shape, bool)
+    assert_close(low_probability_confidence(ANSWERS, everything, 0.2), CONFIDENCE[None])
+    assert_close(low_probability_confidence(ANSWERS, everything, 1.0), np.exp(ANSWERS.mean(axis=-1)))
+    assert_close(low_probability_confidence(ANSWERS, ~everything, 0.2), np.ones((1, 3)))
+
+
+@settings(deadline=None, max_examples=25)
+@given(length=st.integers(1, 20), tenths=st.integers(1, 10), seed=st.integers(0, 1000))
+def test_confidence_rounds_the_number_of_tokens_up(length, tenths, seed):
+    """In whole numbers: ceil(tenths * length / 10)."""
+    log_probs = np.random.default_rng(seed).uniform(-3, 0, 20).astype(np.float32)
+    expected = np.exp(np.sort(log_probs[:length])[: -(-tenths * length // 10)].mean())
+    assert_close(low_probability_confidence(jnp.array(log_probs), np.arange(20) < length, tenths / 10), expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "rewards", "expected"),
+    [
+        ("progrpo", [1, 1, 0], [0.717238, 0.580893, -1.361175]),
+        ("progrpo(reference=correct, shifted=correct)", [1, 1, 0], [0.775280, 0.638934, -1.414214]),
+        ("progrpo(shifted=correct)", [1, 1, 0], [0.717238, 0.580893, -1.414214]),
+        ("progrpo(alpha=0.0)", [1, 1, 0], STANDARDISED),
+        ("progrpo(standardise=False)", [1, 1, 0], np.array([1, 1, -2]) / 3 + 0.3 * (0.35 - CONFIDENCE)),
+        ("progrpo(prompt_part=lowest)", [1, 1, 0], STANDARDISED + 0.3 * (0.245 - CONFIDENCE)),
+        ("progrpo(prompt_part=question)", [1, 1, 0], STANDARDISED + 0.3 * (0.5 - CONFIDENCE)),
+        ("progrpo", [1, 1, 1], [0.010132, -0.126214, 0.053038]),
+        ("progrpo(gate=mixed)", [1, 1, 1], [0, 0, 0]),
+        ("progrpo", [0, 0, 0], [0, 0, 0]),
+        ("progrpo(reference=correct)", [0, 0, 0], [0, 0, 0]),
+    ],
+)
+def test_answer_confidence(text, rewards, expected):
+    rollouts = rollouts_of(
+        ANSWERS,
+        rewards=np.array([rewards], np.float32),
+        prompt_log_probs=np.log([[1e-9, 0.5, 0.245]]).astype(np.float32),
+        prompt_mask=[[False, True, True]],
+        question_mask=[[False, True, False]],
+    )
+    objective = make(text)
+    advantages, _, _ = objective.weigh(rollouts, objective.init(1))
+    assert_close(advantages, np.broadcast_to(np.reshape(expected, (1, 3, 1)), (1, 3, 10)))
+
+
+def test_counts_carry_no_signal_where_every_outcome_is_unique():
+    rollouts, _ = random_rollouts()
+    unique = dataclasses.replace(rollouts, outcome_id=jnp.arange(12).reshape(3, 4))
+    advantages = [make(text).weigh(unique, make(text).init(3))[0] for text in ("grpo", "ips_grpo")]
+    assert_close(*advantages)
+
+
+# Surrogates and penalties
+
+
+def value_and_gradient(part, log_probs, *inputs, **fields):
+    """Values of the tokens of one answer, their derivatives by their own log-probability, and metrics."""
+    log_probs, *inputs = (jnp.asarray(values, jnp.float32).reshape(1, 1, -1) for values in (log_probs, *inputs))
+    rollouts = rollouts_of(jnp.zeros_like(log_probs), **fields)
+
+    def total(log_probs):
+        values, metrics = part(PolicyScores(log_probs, jnp.zeros_like(log_probs)), rollouts, *inputs)
+        return values.sum(), (values[0, 0], metrics)
+
+    gradient, (values, metrics) = jax.grad(total, has_aux=True)(log_probs)
+    return values, gradient[0, 0], metrics
+
+
+def test_clipped_ratio():
+    ratios = [0.5, 1, 2, 6] * 2
+    advantages = [1.0] * 4 + [-1.0] * 4
+    values, gradient, metrics = value_and_gradient(ClippedRatio(0.2, 0.28), np.log(ratios), advantages)
+    assert_close(values, [0.5, 1, 1.28, 1.28, -0.8, -1, -2, -6])
+    assert_close(gradient, [0.5, 1, 0, 0, 0, -1, -2, -6])
+    assert_close(metrics["clip_fraction"], (3, 8))
+    assert_close(metrics["importance_ratio"], (19, 8))
+
+
+def test_policy_gradient():
+    values, gradient, _ = value_and_gradient(PolicyGradient(), [-0.5, -2.0], [3.0, -1.0])
+    assert_close(values, [-1.5, 2.0])
+    assert_close(gradient, [3.0, -1.0])
+
+
+@pytest.mark.parametrize(
+    ("estimator", "values", "gradient"),
+    [
+        ("k2", [0.125, 0.125, 2.0, 0.0], [0.5, -0.5, -2.0, 0.0]),
+        ("k3", [0.106531, 0.148721, 4.389056, 0.0], [0.393469, -0.648721, -6.389056, 0.0]),
+    ],
+)
+def test_divergence_from_the_reference(estimator, values, gradient):
+    difference = np.array([0.5, -0.5, -2.0, 0.0])
+    part = KullbackLeibler(0.04, estimator)
+    reference = np.full((1, 1, 4), -1.0, np.float32)
+    actual = value_and_gradient(part, difference - 1.0, reference_log_probs=reference)
+    assert_close(actual[0], 0.04 * np.array(values))
+    assert_close(actual[1], 0.04 * np.array(gradient))
+    assert_close(actual[2]["reference_kl"], (sum(values), 4))
+
+
+def test_entropy_bonus_lowers_the_loss_and_reaches_the_gradient():
+    rollouts, scores = random_rollouts()
+    objective = make("grpo(entropy=0.01, aggregation=token_mean)")
+    mask = rollouts.token_mask
+    gradient = jax.grad(lambda scores: objective(scores, rollouts).loss_sum)(scores)
+    assert_close(gradient.entropy, np.where(mask, -0.01, 0.0))
+    bonus = objective(scores, rollouts).loss_sum - make("grpo(aggregation=token_mean)")(scores, rollouts).loss_sum
+    assert_close(bonus, -0.01 * scores.entropy.sum())
+    assert_close(EntropyBonus(2.0)(scores, rollouts)[0], -2.0 * scores.entropy)
+
+
+# Aggregation
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        (TokenMean(), (10, 4)),
+        (SequenceMean(), (2 + 4, 2)),
+        (SequenceSum(), (10, 2)),
+        (SequenceSum(length=5), (2, 2)),
+        (SequenceSum(length=None), (10 / 3, 2)),
+    ],
+)
+def test_aggregation(part, expected):
+    """Answers of three, one and no tokens; what lies outside the mask is not even a number."""
+    values = jnp.array([[[1.0, 2, 3], [4, np.nan, np.nan], [np.nan, np.nan, np.nan]]])
+    assert_close(part(values, ~jnp.isnan(values)), expected)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("text", "available", "group_size", "message"),
+    [
+        ("grpo", (), 1, "group_size is 1, it must be at least 2"),
+        ("ips_reinforce", (), 1, "group_size is 1, it must be at least 2"),
+        ("ips_grpo(probability=exact)", (), 8, "needs log_backward, .*; they give no optional field$"),
+        ("progrpo", ("log_backward",), 8, "needs prompt_log_probs, .*; they give log_backward$"),
+        ("progrpo(prompt_part=question)", (), 8, "needs prompt_log_probs, question_mask, "),
+        ("grpo(kl=0.04)", (), 8, "needs reference_log_probs, "),
+    ],
+)
+def test_impossible_runs_are_refused_in_one_sentence(text, available, group_size, message):
+    with pytest.raises(ValueError, match=message) as error:
+        make(text).check(frozenset(available), group_size)
+    assert "\n" not in str(error.value)
+    assert ". " not in str(error.value)
+
+
+def test_possible_runs_are_not_refused():
+    make("reinforce").check(frozenset(), 1)
+    make("grpo").check(frozenset(), 2)
+    make("progrpo(reference=correct)").check(frozenset(), 2)
+    make("ips_reinforce(probability=exact)").check(frozenset({"log_backward"}), 1)
+
+
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Rollouts) if field.name != "tokens"])
+def test_a_field_of_another_shape_is_named(name):
+    rollouts, _ = random_rollouts()
+    wrong = dataclasses.replace(rollouts, **{name: getattr(rollouts, name)[1:]})
+    with pytest.raises(ValueError, match=f"^{name} has shape .2,.*, expected .3,") as error:
+        make("grpo").weigh(wrong, make("grpo").init(3))
+    assert "\n" not in str(error.value)
+
+
+def test_scores_and_advantages_of_another_shape_are_named():
+    rollouts, scores = random_rollouts()
+    right = {"log_probs": scores.log_probs, "entropy": scores.entropy, "advantages": scores.entropy}
+    for name in right:
+        given = right | {name: right[name][..., :-1]}
+        with pytest.raises(ValueError, match=f"^{name} has shape .3, 4, 4., expected .3, 4, 5. as tokens is "):
+            make("grpo").loss(PolicyScores(given["log_probs"], given["entropy"]), rollouts, given["advantages"])
+    with pytest.raises(ValueError, match=r"^tokens has shape .3, 4., expected .prompt, group, token.$"):
+        make("grpo").weigh(dataclasses.replace(rollouts, tokens=rollouts.tokens[..., 0]), make("grpo").init(3))
