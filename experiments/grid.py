@@ -49,9 +49,10 @@ class Run:
 
 def group_by_objective(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Objective -> its runs, one for each seed, in the order in which they ran."""
-    return {
-        name: [run for run in runs if run.objective == name] for name in dict.fromkeys(run.objective for run in runs)
-    }
+    grouped = {}
+    for run in runs:
+        grouped.setdefault(run.objective, []).append(run)
+    return grouped
 
 
 def train_grid(

@@ -1,19 +1,19 @@
 """HypoSpace: how many of the hypotheses that explain the observations does a trained policy still produce?
 
-Claim     Trained by expected return (GRPO), a policy keeps few of many equally good hypotheses; inverse probability scaling
-          (IPS-GRPO) keeps most of them at the same validity; answer re-weighting (ProGRPO) lies between.
-Paper     Table 2 of arXiv 2601.21669 on the benchmark of arXiv 2510.15614: recovery of GRPO 9.50 / 16.02 / 31.61 % and of
-          IPS-GRPO 60.74 / 43.91 / 90.00 % on Boolean, causal and voxel tasks, with Gemma-3 4B. Here: a transformer of 100,000
-          parameters that starts from a prior which is competent and biased (`ipsrl.training.warm_start`).
+Claim     Trained by expected return (GRPO), a policy keeps few of many equally good hypotheses; inverse probability
+          scaling (IPS-GRPO) keeps most of them at the same validity; answer re-weighting (ProGRPO) lies between.
+Paper     Table 2 of arXiv 2601.21669 on the benchmark of arXiv 2510.15614: recovery of GRPO 9.50 / 16.02 / 31.61 % and
+          of IPS-GRPO 60.74 / 43.91 / 90.00 % on Boolean, causal and voxel tasks, with Gemma-3 4B. Here: a transformer of
+          100,000 parameters that starts from a prior which is competent and biased (`ipsrl.training.warm_start`).
 Command   python -m experiments.hypospace
 Time      DEMO_TIME
 Expected  EXPECTED
 Smoke     python -m experiments.hypospace --preset=smoke
 Figure    OUT/hypospace.png and .pdf, drawn by the same command; --resume draws them again from what is there.
 
-Recovery is the share of a prompt's A admissible hypotheses among N = A answers to it, mean over all prompts. `independent`
-answers know nothing of each other, so that even uniform sampling recovers only 1 - (1 - 1/A)^A (`ceiling`);
-`with_history` shows each query the earlier answers, as the benchmark does, for policies that can read them.
+Recovery is the share of a prompt's A admissible hypotheses among N = A answers to it, mean over all prompts.
+`independent` answers know nothing of each other, so that even uniform sampling recovers only 1 - (1 - 1/A)^A (the
+ceiling); `with_history` shows each query the earlier answers, as the benchmark does, to policies that can read them.
 """
 
 import dataclasses

@@ -29,8 +29,8 @@ class Output:
 def launch(experiment: str, presets: Mapping[str, Any], run: Callable[[Any, Output], None]) -> None:
     """Runs an experiment from the command line.
 
-    Each field of the presets' settings dataclass becomes a flag that overrides the preset. A `ValueError` (bad input) or
-    an `ArithmeticError` (a non-finite loss) ends the program with its message in one line and exit status 1;
+    Each field of the presets' settings dataclass becomes a flag that overrides the preset. A `ValueError` (bad input)
+    or an `ArithmeticError` (a non-finite loss) ends the program with its message in one line and exit status 1;
     `--verbosity=1` shows where it came from.
 
     Args:

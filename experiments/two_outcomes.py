@@ -1,11 +1,12 @@
 """Two outcomes, two objectives: expected return runs to one side, inverse probability scaling comes to rest.
 
-Claim     With rewards r_1 > r_2, expected return drives ln(p_1/p_2) without bound, along u + sinh u = (r_1 - r_2) t + c;
-          inverse probability scaling settles at p proportional to r, ln(p_1/p_2) = ln(r_1/r_2). Sampled training follows both.
+Claim     With rewards r_1 > r_2, expected return drives u = ln(p_1/p_2) without bound, along u + sinh u =
+          (r_1 - r_2) t + c; inverse probability scaling settles at p proportional to r, u = ln(r_1/r_2).
+          Sampled training follows both.
 Paper     Theorems 3.1 and 4.1, Corollary 4.2 of arXiv 2601.21669.
 Command   python -m experiments.two_outcomes
 Time      demo under one minute on two CPU cores; smoke under 20 seconds; paper 5 minutes.
-Expected  the mean log-ratio over seeds within 3 of its standard errors of the closed form, at no fewer than 95 % of the recorded times.
+Expected  the closed form within 3 standard errors of the mean over seeds, at no fewer than 95 % of the recorded times.
 Smoke     python -m experiments.two_outcomes --preset=smoke
 Figure    OUT/two_outcomes.png and .pdf, drawn by the same command.
 """

@@ -1,1 +1,1 @@
-"""A wind tunnel for reinforcement-learning objectives: what does an objective do to the outcomes a policy can produce?"""
+"""A wind tunnel for reinforcement-learning objectives: what does an objective do to what a policy can produce?"""

@@ -1,0 +1,189 @@
+"""Hypergrid: does the learned law of final cells equal the reward-proportional one?
+
+Claim     GRPO ends on one of the 2^n equally good modes; inverse probability scaling learns p proportional to reward:
+          with counts as far as a group can count, with the policy's exact probability all the way.
+Paper     Table 1 of arXiv 2601.21669, mean absolute error per cell: n = 2: GRPO 0.028, FlowRL 0.028, IPS-GRPO 0.003;
+          n = 4: 5.2e-4, 5.2e-4, 3.7e-4. Side and constants are read from follow-up work (our reading: side 8,
+          R0 = 0.1, R1 = 0.5, R2 = 2); at n = 4 the paper's GRPO number exceeds the largest error that reading allows.
+Command   python -m experiments.hypergrid
+Time      DEMO
+Expected  EXPECTED
+Smoke     python -m experiments.hypergrid --preset=smoke
+Figure    OUT/hypergrid_laws.png and .pdf (n = 2), drawn by the same command; --resume draws them again.
+
+All distances are exact: the law of a policy is found by propagating probability over all states.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from experiments.grid import Run, group_by_objective, train_grid
+from experiments.launch import Output, launch, read_numbers, read_seeds
+from ipsrl import specifications
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.environments.hypergrid import Hypergrid
+from ipsrl.figures import hypergrid_laws, style
+from ipsrl.measures import distances, diversity
+from ipsrl.measures.seeds import mean_over_seeds
+from ipsrl.policies.enumerate import log_probs_table
+from ipsrl.policies.mlp import MLP
+from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.training.loop import TrainSettings
+from ipsrl.training.run_folder import RunFolder
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Flags of the experiment. `dimensions` may list several, as in 2,4."""
+
+    dimensions: str = "2"
+    side: int = 8
+    base_reward: float = 0.1
+    edge_reward: float = 0.5
+    peak_reward: float = 2.0
+    objectives: str = "grpo,ips_grpo,ips_grpo(probability=exact)"
+    seeds: str = "0:3"
+    steps: int = 1000
+    group_size: int = 256
+    learning_rate: float = 1e-3
+    hidden_size: int = 64
+    evaluate_every: int = 50
+    checkpoint_every: int = 250
+
+
+PRESETS = {
+    "smoke": Settings(seeds="0:2", steps=6, group_size=32, hidden_size=16, evaluate_every=3, checkpoint_every=3),
+    "demo": Settings(),
+    "paper": Settings(dimensions="2,4", seeds="0:5", steps=4000, hidden_size=256),
+}
+
+
+def run(settings: Settings, output: Output) -> None:
+    objectives = specifications.split(settings.objectives)
+    seeds = read_seeds(settings.seeds)
+    training = TrainSettings(
+        steps=settings.steps,
+        prompts_per_step=1,
+        group_size=settings.group_size,
+        learning_rate=settings.learning_rate,
+        evaluate_every=settings.evaluate_every,
+        checkpoint_every=settings.checkpoint_every,
+    )
+    with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
+        summary, figures = {}, []
+        for dimensions in map(int, read_numbers(settings.dimensions)):
+            environment = Hypergrid(
+                dimensions, settings.side, settings.base_reward, settings.edge_reward, settings.peak_reward
+            )
+            policy = MLP(
+                environment.features, environment.num_features, environment.vocabulary_size, (settings.hidden_size,) * 2
+            )
+            runs = list(
+                train_grid(
+                    Output(output.path / f"dimensions_{dimensions}", output.resume),
+                    environment,
+                    policy,
+                    objectives,
+                    seeds,
+                    training,
+                    make_mesh(),
+                    evaluate=functools.partial(evaluate, environment, policy),
+                )
+            )
+            summary[f"n = {dimensions}"] = summarise(environment, runs)
+            if dimensions == 2:
+                first_seed = {name: same[0] for name, same in group_by_objective(runs).items()}
+                shape = (settings.side, settings.side)
+                drawing = hypergrid_laws.draw(
+                    {
+                        name: exact_law(environment, policy, run.parameters).reshape(shape)
+                        for name, run in first_seed.items()
+                    },
+                    environment.outcome_space(0).target.reshape(shape),
+                    environment.modes().reshape(shape),
+                )
+                figures.append(str(style.save(drawing, folder.path / "hypergrid_laws")[0]))
+        folder.write_summary({"results": summary, "figures": figures})
+    for name, result in summary.items():
+        print(table(f"{name}, mean over {len(seeds)} seeds", result))
+    for path in figures:
+        print(f"figure: {path}")
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def exact_law(environment: Hypergrid, policy: Policy, parameters: Parameters) -> jax.Array:
+    """The probability of every final cell."""
+    return environment.terminal_distribution(log_probs_table(policy, parameters, environment))
+
+
+def evaluate(environment: Hypergrid, policy: Policy, step: int, parameters: Parameters) -> dict[str, float]:
+    """Distances of the policy's law to the reward-proportional one, and how much of the grid it covers."""
+    law = exact_law(environment, policy, parameters)
+    target = environment.outcome_space(0).target
+    measured = {
+        "l1_total": distances.total_l1(law, target),
+        "l1_per_cell": distances.mean_l1(law, target),
+        "total_variation": distances.total_variation(law, target),
+        "forward_kl": distances.forward_kl(law, target),
+        "reverse_kl": distances.reverse_kl(law, target),
+        "jensen_shannon": distances.jensen_shannon(law, target),
+        # A mode is found where it has half of the probability that it should have.
+        "modes_found": distances.modes_found(law, environment.modes(), target / 2),
+        # A cell is visited where 10,000 trajectories are expected to end in it once.
+        "cells_visited": diversity.distinct_outcomes_of_law(law, 1e-4),
+        "effective_cells": diversity.effective_outcomes_of_law(law),
+        "largest_cell": diversity.largest_share_of_law(law),
+    }
+    return {name: float(value) for name, value in measured.items()}
+
+
+def summarise(environment: Hypergrid, runs: Sequence[Run]) -> dict:
+    """Means over seeds with 95 % intervals at the end of training, and whether the claim holds (side 8, n = 2)."""
+    measures = [name for name in runs[0].records[0] if name.startswith("evaluation/")]
+    rows = {
+        objective: {
+            name.removeprefix("evaluation/"): dataclasses.asdict(
+                mean_over_seeds(np.array([run.last(name) for run in same]))
+            )
+            for name in measures
+        }
+        for objective, same in group_by_objective(runs).items()
+    }
+    expected = {
+        "grpo": ("ends on one mode: L1 above 1.7", lambda row: row["l1_total"]["low"] > 1.7),
+        "ips_grpo": (
+            "visits every cell, finds every mode, L1 below 0.30",
+            lambda row: (
+                row["l1_total"]["high"] < 0.30
+                and row["cells_visited"]["low"] == environment.num_outcomes
+                and row["modes_found"]["low"] == environment.modes().sum()
+            ),
+        ),
+        "ips_grpo(probability=exact)": ("L1 below 0.10", lambda row: row["l1_total"]["high"] < 0.10),
+    }
+    checks = {}
+    if (environment.dimensions, environment.side) == (2, 8):
+        checks = {f"{name} {claim}": bool(test(rows[name])) for name, (claim, test) in expected.items() if name in rows}
+    return {"objectives": rows, "checks": checks}
+
+
+def table(title: str, result: dict) -> str:
+    """The results as text, one row for each objective."""
+    columns = ("l1_total", "l1_per_cell", "jensen_shannon", "modes_found", "cells_visited", "effective_cells")
+    lines = [
+        title,
+        "  ".join(["".ljust(30), *(column.replace("_", " ").ljust(15) for column in columns)]).rstrip(),
+    ]
+    for objective, row in result["objectives"].items():
+        cells = (f"{row[column]['mean']:.3g}".ljust(15) for column in columns)
+        lines.append("  ".join([objective.ljust(30), *cells]).rstrip())
+    lines += [f"{'holds' if held else 'DOES NOT HOLD'}: {claim}" for claim, held in result["checks"].items()]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    launch("hypergrid", PRESETS, run)
