@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from groups import random_rollouts
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ipsrl.environments.tree import Tree
@@ -246,12 +246,13 @@ def test_confidence_of_the_least_likely_tokens():
 
 
 @settings(deadline=None, max_examples=25)
-@given(length=st.integers(1, 20), tenths=st.integers(1, 10), seed=st.integers(0, 1000))
-def test_confidence_rounds_the_number_of_tokens_up(length, tenths, seed):
-    """In whole numbers: ceil(tenths * length / 10)."""
-    log_probs = np.random.default_rng(seed).uniform(-3, 0, 20).astype(np.float32)
-    expected = np.exp(np.sort(log_probs[:length])[: -(-tenths * length // 10)].mean())
-    assert_close(low_probability_confidence(jnp.array(log_probs), np.arange(20) < length, tenths / 10), expected)
+@given(length=st.integers(1, 200), percent=st.integers(1, 100), seed=st.integers(0, 1000))
+@example(length=50, percent=30, seed=0)  # in float32, 0.3 * 50 is more than 15
+def test_confidence_rounds_the_number_of_tokens_up(length, percent, seed):
+    log_probs = np.random.default_rng(seed).uniform(-3, 0, 200).astype(np.float32)
+    count = -(-percent * length // 100)
+    expected = np.exp(np.sort(log_probs[:length])[:count].mean())
+    assert_close(low_probability_confidence(jnp.array(log_probs), np.arange(200) < length, percent / 100), expected)
 
 
 @pytest.mark.parametrize(
