@@ -215,6 +215,23 @@ def test_caps_of_inverse_probability():
         part(unlikely.rewards, unlikely)
 
 
+@pytest.mark.parametrize(
+    ("text", "largest"),
+    [
+        ("ips_grpo(probability=exact)", 10.0),
+        ("ips_dr_grpo(probability=exact)", 10.0),
+        ("ips_grpo", 199**0.5),
+        ("ips_dr_grpo", 199.0),
+    ],
+)
+def test_exact_probabilities_come_with_a_cap_on_advantages(text, largest):
+    """One success among 200: (w - mean) / mean = 199 and (w - mean) / std = sqrt(199) without a cap."""
+    success = np.arange(200) == 0
+    rollouts = coin(np.float32(success), outcome_id=np.int32(success)[None])
+    advantages, _, _ = make(text).weigh(rollouts, make(text).init(1))
+    assert_close(advantages[0, 0], [largest])
+
+
 def test_a_batch_on_its_own_may_number_its_prompts_as_it_likes():
     rollouts, scores = random_rollouts()
     objective = make("ips_grpo(probability=exact)")
@@ -239,7 +256,7 @@ STANDARDISED = np.array([0.707107, 0.707107, -1.414214])
 
 
 def test_confidence_of_the_least_likely_tokens():
-    everything = np.ones(ANSWERS.shape, bool)
+    everything = jnp.ones(ANSWERS.shape, bool)
     assert_close(low_probability_confidence(ANSWERS, everything, 0.2), CONFIDENCE[None])
     assert_close(low_probability_confidence(ANSWERS, everything, 1.0), np.exp(ANSWERS.mean(axis=-1)))
     assert_close(low_probability_confidence(ANSWERS, ~everything, 0.2), np.ones((1, 3)))
@@ -252,7 +269,7 @@ def test_confidence_rounds_the_number_of_tokens_up(length, percent, seed):
     log_probs = np.random.default_rng(seed).uniform(-3, 0, 200).astype(np.float32)
     count = -(-percent * length // 100)
     expected = np.exp(np.sort(log_probs[:length])[:count].mean())
-    assert_close(low_probability_confidence(jnp.array(log_probs), np.arange(200) < length, percent / 100), expected)
+    assert_close(low_probability_confidence(jnp.array(log_probs), jnp.arange(200) < length, percent / 100), expected)
 
 
 @pytest.mark.parametrize(
