@@ -41,6 +41,13 @@ def make_mesh(text: str = "data:-1") -> Mesh:
     return jax.make_mesh(shape, tuple(axes), axis_types=(AxisType.Auto,) * len(axes))
 
 
+def check_prompts_divide(prompts: int, mesh: Mesh) -> None:
+    """Raises ValueError where a number of prompts is not a multiple of the size of the mesh axis "data"."""
+    size = mesh.shape.get(DATA, 1)
+    if prompts % size:
+        raise ValueError(f"{prompts} prompts cannot be split evenly over the {size} devices of mesh axis {DATA!r}")
+
+
 def shard_prompts(tree: PyTree, mesh: Mesh) -> PyTree:
     """Places arrays `[P, ...]` with their first axis over the mesh axis "data", and whole where there is none.
 
@@ -49,15 +56,28 @@ def shard_prompts(tree: PyTree, mesh: Mesh) -> PyTree:
     """
     if DATA not in mesh.axis_names:
         return replicate(tree, mesh)
-    size = mesh.shape[DATA]
     for leaf in jax.tree.leaves(tree):
-        if leaf.shape[0] % size:
-            raise ValueError(
-                f"{leaf.shape[0]} prompts cannot be split evenly over the {size} devices of mesh axis {DATA!r}"
-            )
+        check_prompts_divide(leaf.shape[0], mesh)
     return jax.device_put(tree, NamedSharding(mesh, PartitionSpec(DATA)))
 
 
 def replicate(tree: PyTree, mesh: Mesh) -> PyTree:
     """Places a whole copy of every array on every device."""
     return jax.device_put(tree, NamedSharding(mesh, PartitionSpec()))
+
+
+def keep_prompts_sharded(tree: PyTree) -> PyTree:
+    """Inside jit: tells the compiler that arrays `[P, ...]` lie over the axis "data" of the mesh that is set.
+
+    Arrays that a program makes itself, such as the zeros that a sampler writes to, would else be whole on every device,
+    and so would all that follows from them. Without a mesh (`jax.set_mesh`), without that axis, or where P is not a
+    multiple of its size, the compiler decides.
+    """
+    size = jax.sharding.get_abstract_mesh().shape.get(DATA)
+
+    def keep(leaf):
+        if size is None or leaf.shape[0] % size:
+            return leaf
+        return jax.lax.with_sharding_constraint(leaf, PartitionSpec(DATA))
+
+    return jax.tree.map(keep, tree)

@@ -18,7 +18,7 @@ def independent_answers(
     answers_per_prompt: int,
     temperature: float = 1.0,
 ) -> Verdict:
-    """`answers_per_prompt` i.i.d. answers to every prompt of the task: a verdict `[num_prompts, answers_per_prompt]`."""
+    """I.i.d. answers to every prompt of the task: a verdict `[num_prompts, answers_per_prompt]`."""
     prompts = environment.prompts(np.arange(environment.num_prompts))
     return environment.verify(_sample(environment, policy, parameters, prompts, key, answers_per_prompt, temperature))
 

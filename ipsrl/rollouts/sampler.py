@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.distributed.mesh import keep_prompts_sharded
 from ipsrl.environments.environment import Environment
 from ipsrl.policies.policy import Parameters, Policy, distribution
 from ipsrl.structures import Prompts, Trajectories
@@ -77,6 +78,7 @@ def sample_groups(
         return (position < horizon) & ~finished.all()
 
     cache = policy.start(parameters, prompts, group_size, horizon)
+    states, written = keep_prompts_sharded((states, written))
     start = (jnp.int32(0), states, _per_trajectory(environment.finished)(states), cache, written)
     _, _, finished, _, written = jax.lax.while_loop(unfinished, act, start)
     written.setdefault("legal_actions", None)

@@ -1,0 +1,85 @@
+"""The two protocols of asking: answers that know nothing of each other, and answers that see the earlier ones."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl.environments.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.text import ANSWER, EARLIER, PADDING, STOP
+from ipsrl.policies.tabular import Tabular
+from ipsrl.rollouts import answers
+from ipsrl.rollouts.answers import answers_with_history, independent_answers
+
+TASK = HypospaceBoolean("basic", depth=1, observations=2)
+POLICY = Tabular(TASK.num_observations, TASK.vocabulary_size)
+X, Y, AND = (TASK.vocabulary.index(symbol) for symbol in ("x", "y", "AND"))
+ANSWERS = 4
+
+
+def parameters_that_often_answer():
+    """`x`, `y` or `AND`, which alone does not parse; then the end."""
+    logits = jnp.full((TASK.num_observations, TASK.vocabulary_size), -1e9)
+    return {"logits": logits.at[ANSWER, jnp.array([X, Y, AND])].set(0.0).at[jnp.array([X, Y, AND]), STOP].set(0.0)}
+
+
+@pytest.fixture
+def batches(monkeypatch):
+    """Every batch of trajectories that the protocol asked for."""
+    batches = []
+    sample = answers.sample_groups
+
+    def spy(*arguments):
+        batches.append(sample(*arguments))
+        return batches[-1]
+
+    monkeypatch.setattr(answers, "sample_groups", spy)
+    return batches
+
+
+def test_independent_answers_all_see_the_plain_prompt(batches):
+    verdict = independent_answers(TASK, POLICY, parameters_that_often_answer(), jax.random.key(0), ANSWERS)
+    assert verdict.rewards.shape == verdict.outcome_id.shape == (TASK.num_prompts, ANSWERS)
+    (batch,) = batches
+    np.testing.assert_array_equal(batch.prompts.tokens, TASK.prompt_table)
+    assert EARLIER not in TASK.prompt_table
+    expected = TASK.verify(jax.device_get(batch))
+    np.testing.assert_array_equal(verdict.outcome_id, expected.outcome_id)
+    np.testing.assert_array_equal(verdict.rewards, expected.rewards)
+    # Both readable answers and the unreadable one occur, and answers to a prompt differ.
+    assert set(np.unique(verdict.outcome_id)) == {-1, TASK.parse([X, STOP]), TASK.parse([Y, STOP])}
+    assert (verdict.outcome_id != verdict.outcome_id[:, :1]).any()
+
+
+def test_with_history_each_query_lists_the_earlier_answers_that_parsed(batches):
+    verdict = answers_with_history(TASK, POLICY, parameters_that_often_answer(), jax.random.key(0), ANSWERS)
+    assert verdict.rewards.shape == verdict.outcome_id.shape == (TASK.num_prompts, ANSWERS)
+    assert len(batches) == ANSWERS
+    assert len({batch.prompts.tokens.shape for batch in batches}) == 1
+
+    histories = [[] for _ in range(TASK.num_prompts)]
+    for query, batch in enumerate(batches):
+        assert batch.tokens.shape == (TASK.num_prompts, 1, TASK.max_tokens)
+        for prompt, history in enumerate(histories):
+            shown = [token for token in np.asarray(batch.prompts.tokens[prompt]).tolist() if token != PADDING]
+            earlier = [token for answer in history for token in (EARLIER, answer)]
+            assert shown == [*TASK.prompt_tokens(prompt)[:-1], *earlier, ANSWER]
+            answer = int(batch.tokens[prompt, 0, 0])
+            assert verdict.outcome_id[prompt, query] == TASK.parse([answer, STOP])
+            if answer != AND:
+                history.append(answer)
+    lengths = [len(history) for history in histories]
+    assert min(lengths) < max(lengths) == ANSWERS
+
+
+@pytest.mark.parametrize("protocol", [independent_answers, answers_with_history])
+def test_the_key_and_the_temperature_decide(protocol):
+    parameters = parameters_that_often_answer()
+    parameters["logits"] = parameters["logits"].at[ANSWER, X].set(1.0)
+
+    def ask(key, temperature=1.0):
+        return protocol(TASK, POLICY, parameters, jax.random.key(key), ANSWERS, temperature).outcome_id
+
+    np.testing.assert_array_equal(ask(0), ask(0))
+    assert (ask(0) != ask(1)).any()
+    assert (ask(0, temperature=1e-3) == TASK.parse([X, STOP])).all()

@@ -1,0 +1,247 @@
+"""What is sampled follows the policy's law, stays legal, ends where it should, and does not depend on the devices."""
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
+from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.environment import Environment
+from ipsrl.environments.hypergrid import Hypergrid
+from ipsrl.environments.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.text import ANSWER, STOP
+from ipsrl.environments.tree import Tree
+from ipsrl.policies.enumerate import log_probs_table
+from ipsrl.policies.policy import Policy
+from ipsrl.policies.tabular import Tabular
+from ipsrl.policies.transformer import Transformer
+from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.structures import Trajectories
+
+TEMPERATURE = 0.7
+GROUP_SIZE = 6
+TEXT = HypospaceBoolean("basic", depth=1)
+TRANSFORMER = Transformer(TEXT.vocabulary_size, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=1)
+BANDIT = Bandit(((1.0, 0.0, 0.5), (0.0, 1.0, 2.0)))
+
+
+def tabular(environment):
+    return Tabular(environment.num_observations, environment.vocabulary_size)
+
+
+def random_logits(environment, scale=1.0):
+    shape = (environment.num_observations, environment.vocabulary_size)
+    return {"logits": scale * jax.random.normal(jax.random.key(5), shape)}
+
+
+def transformer_parameters():
+    """Random ones, sharpened: fresh parameters are nearly uniform."""
+    return jax.tree.map(lambda leaf: 3 * leaf, TRANSFORMER.init(jax.random.key(5)))
+
+
+class Case(NamedTuple):
+    environment: Environment
+    policy: Policy
+    parameters: dict
+    trajectories: Trajectories
+
+
+@pytest.fixture(scope="module", params=["bandit", "tree", "hypergrid", "text"])
+def case(request) -> Case:
+    environment = {"bandit": BANDIT, "tree": Tree(), "hypergrid": Hypergrid(2, side=4), "text": TEXT}[request.param]
+    is_text = request.param == "text"
+    policy = TRANSFORMER if is_text else tabular(environment)
+    parameters = transformer_parameters() if is_text else random_logits(environment)
+    prompts = environment.prompts(jnp.array([0, 20, 34, 20]) % environment.num_prompts)
+    trajectories = sample_groups(
+        environment, policy, parameters, prompts, jax.random.key(1), GROUP_SIZE, temperature=TEMPERATURE
+    )
+    return Case(environment, policy, parameters, trajectories)
+
+
+def test_the_scorer_agrees_with_the_sampler(case):
+    score = jax.jit(case.policy.score, static_argnums=2)
+    scored = score(case.parameters, case.trajectories, TEMPERATURE).log_probs
+    np.testing.assert_allclose(scored, case.trajectories.behaviour_log_probs, atol=1e-5)
+    other = score(case.parameters, case.trajectories, 1.0).log_probs
+    assert np.abs(other - scored).max() > 0.01
+
+
+def test_a_trajectory_is_a_walk_of_legal_actions_up_to_its_end(case):
+    """Every trajectory is walked again, one action at a time."""
+    environment, sampled = case.environment, jax.device_get(case.trajectories)
+    shape = (4, GROUP_SIZE, environment.max_tokens)
+    assert {sampled.tokens.shape, sampled.token_mask.shape, sampled.behaviour_log_probs.shape} == {shape}
+    for p, prompt in enumerate(sampled.prompts.index):
+        for g in range(GROUP_SIZE):
+            state = environment.reset(jnp.int32(prompt))
+            for t in range(environment.max_tokens):
+                finished = bool(environment.finished(state))
+                assert sampled.token_mask[p, g, t] == (not finished)
+                token, log_prob = sampled.tokens[p, g, t], sampled.behaviour_log_probs[p, g, t]
+                if finished:
+                    assert token == 0
+                    assert log_prob == 0.0
+                    continue
+                assert log_prob < 0.0
+                assert sampled.observations[p, g, t] == environment.observe(state)
+                legal = environment.legal(state)
+                if legal is not None:
+                    assert legal[token]
+                    np.testing.assert_array_equal(sampled.legal_actions[p, g, t], legal)
+                state = environment.step(state, token)
+            assert sampled.truncated[p, g] == (not environment.finished(state))
+
+
+def test_what_is_recorded_has_the_documented_types(case):
+    sampled = case.trajectories
+    assert sampled.observations.dtype == sampled.tokens.dtype == jnp.int32
+    assert sampled.token_mask.dtype == sampled.truncated.dtype == jnp.bool
+    assert sampled.behaviour_log_probs.dtype == jnp.float32
+    assert (sampled.legal_actions is None) == (case.environment is TEXT)
+
+
+def test_groups_of_the_same_prompt_differ(case):
+    first, second = case.trajectories.tokens[1], case.trajectories.tokens[3]
+    assert case.trajectories.prompts.index[1] == case.trajectories.prompts.index[3]
+    assert (first != second).any()
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_behaviour_is_the_softmax_of_the_logits_over_the_temperature(temperature):
+    environment = Hypergrid(2, side=3)
+    parameters, prompts = random_logits(environment), environment.prompts(jnp.zeros(1, int))
+    sampled = jax.device_get(
+        sample_groups(environment, tabular(environment), parameters, prompts, jax.random.key(0), 50, temperature)
+    )
+    weights = np.exp(np.asarray(parameters["logits"], np.float64)[sampled.observations] / temperature)
+    weights = np.where(sampled.legal_actions, weights, 0.0)
+    chosen = np.take_along_axis(weights, sampled.tokens[..., None], axis=-1)[..., 0]
+    mask = sampled.token_mask
+    expected = np.log(chosen[mask] / weights.sum(axis=-1)[mask])
+    np.testing.assert_allclose(sampled.behaviour_log_probs[mask], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("environment", "temperature"), [(Bandit((1.0,) * 5), 1.0), (Bandit((1.0,) * 5), 2.0), (Tree(), 1.0)], ids=str
+)
+def test_outcomes_are_as_frequent_as_the_exact_law_says(environment, temperature):
+    policy, parameters, samples = tabular(environment), random_logits(environment), 20_000
+    prompts = environment.prompts(jnp.zeros(4, int))
+    sampled = sample_groups(environment, policy, parameters, prompts, jax.random.key(2), samples // 4, temperature)
+    counts = np.bincount(np.asarray(environment.verify(sampled).outcome_id).ravel(), minlength=environment.num_outcomes)
+    tempered = jax.tree.map(lambda logits: logits / temperature, parameters)
+    law = environment.terminal_distribution(log_probs_table(policy, tempered, environment))
+    law = np.asarray(law, np.float64)
+    assert law.max() / law.min() > 1.5
+    deviation = (counts - samples * law) / np.sqrt(samples * law * (1 - law))
+    assert np.abs(deviation).max() < 4.5
+    assert counts.sum() == samples
+
+
+def test_an_answer_that_never_stops_is_truncated_and_one_that_ends_at_the_horizon_is_not():
+    never = {"logits": jnp.zeros((TEXT.vocabulary_size,) * 2).at[:, STOP].set(-1e9)}
+    sampled = sample_groups(TEXT, tabular(TEXT), never, TEXT.prompts(np.arange(3)), jax.random.key(0), 4)
+    assert sampled.truncated.all()
+    assert sampled.token_mask.all()
+    assert (TEXT.verify(jax.device_get(sampled)).outcome_id == -1).all()
+
+    lattice = Tree(depth=3, longest_step=1)
+    sampled = sample_groups(
+        lattice, tabular(lattice), random_logits(lattice), lattice.prompts(jnp.zeros(2, int)), jax.random.key(0), 4
+    )
+    assert sampled.token_mask.all()
+    assert not sampled.truncated.any()
+
+
+@dataclasses.dataclass(frozen=True)
+class LongHorizon(Tree):
+    """The same tree, with more room than any walk needs."""
+
+    @property
+    def max_tokens(self) -> int:
+        return self.depth + 5
+
+
+@dataclasses.dataclass(frozen=True)
+class CountingSteps(Tabular):
+    """Notes every position at which it was really asked for an action."""
+
+    positions: tuple = dataclasses.field(default_factory=lambda: Positions())
+
+    def step(self, parameters, cache, observations, position):
+        jax.debug.callback(self.positions.append, position)
+        return super().step(parameters, cache, observations, position)
+
+
+class Positions(list):
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+def test_the_loop_ends_with_the_longest_trajectory_and_leaves_nothing_behind():
+    parameters = random_logits(Tree())
+    policy = CountingSteps(Tree().num_observations, Tree().vocabulary_size)
+    prompts = Tree().prompts(jnp.zeros(2, int))
+    short, long = (
+        sample_groups(environment, policy, parameters, prompts, jax.random.key(3), 8)
+        for environment in (Tree(), LongHorizon())
+    )
+    jax.effects_barrier()
+    assert policy.positions == [0, 1, 2, 0, 1, 2]
+    for name in ("observations", "tokens", "token_mask", "behaviour_log_probs", "legal_actions"):
+        one, other = np.asarray(getattr(short, name)), np.asarray(getattr(long, name))
+        np.testing.assert_array_equal(one, other[:, :, :3])
+        assert not other[:, :, 3:].any()
+    assert not long.truncated.any()
+
+
+def test_a_policy_that_stops_at_once_is_asked_once():
+    policy = CountingSteps(TEXT.num_observations, TEXT.vocabulary_size)
+    parameters = {"logits": jnp.zeros((TEXT.vocabulary_size,) * 2).at[ANSWER, STOP].set(1e9)}
+    sampled = sample_groups(TEXT, policy, parameters, TEXT.prompts(np.arange(2)), jax.random.key(3), 4)
+    jax.effects_barrier()
+    assert policy.positions == [0]
+    expected = np.zeros(sampled.tokens.shape, int)
+    expected[:, :, 0] = STOP
+    np.testing.assert_array_equal(sampled.tokens, expected)
+    np.testing.assert_array_equal(sampled.token_mask, expected > 0)
+    assert not sampled.behaviour_log_probs.any()
+    assert not sampled.truncated.any()
+
+
+@pytest.mark.parametrize("name", ["text", "hypergrid"])
+def test_the_key_decides_everything_and_the_devices_nothing(name):
+    environment = {"text": TEXT, "hypergrid": Hypergrid(2, side=4)}[name]
+    policy = TRANSFORMER if name == "text" else tabular(environment)
+    parameters = transformer_parameters() if name == "text" else random_logits(environment)
+    prompts = environment.prompts(jnp.arange(16) % environment.num_prompts)
+
+    def sample(key, prompts=prompts, parameters=parameters):
+        return sample_groups(environment, policy, parameters, prompts, jax.random.key(key), 4)
+
+    one, again, other = sample(0), sample(0), sample(1)
+    jax.tree.map(np.testing.assert_array_equal, one, again)
+    assert (one.tokens != other.tokens).any()
+
+    mesh = make_mesh("data:8")
+    with jax.set_mesh(mesh):
+        sharded = sample(0, shard_prompts(prompts, mesh), replicate(parameters, mesh))
+    np.testing.assert_array_equal(sharded.tokens, one.tokens)
+    np.testing.assert_array_equal(sharded.token_mask, one.token_mask)
+    np.testing.assert_allclose(sharded.behaviour_log_probs, one.behaviour_log_probs, atol=1e-6)
+    # Each device samples the groups of its own prompts only.
+    assert {shard.data.shape for shard in sharded.tokens.addressable_shards} == {(2, 4, environment.max_tokens)}
+
+
+def test_prompts_that_do_not_divide_are_sampled_on_a_mesh_as_well():
+    prompts, mesh = BANDIT.prompts(jnp.arange(2)), make_mesh("data:8")
+    sample = functools.partial(sample_groups, BANDIT, tabular(BANDIT), random_logits(BANDIT))
+    with jax.set_mesh(mesh):
+        on_mesh = sample(prompts, jax.random.key(0), 4)
+    np.testing.assert_array_equal(on_mesh.tokens, sample(prompts, jax.random.key(0), 4).tokens)
