@@ -17,7 +17,7 @@ from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.training.randomness import stream
-from ipsrl.training.step import Batching, TrainState, choose_prompts, collect, update
+from ipsrl.training.step import WHOLE_BATCH, Batching, TrainState, choose_prompts, collect, update
 
 
 @functools.partial(
@@ -38,7 +38,7 @@ def train_ensemble(
     group_size: int,
     record: Callable[[Parameters], Any],
     record_every: int = 1,
-    batching: Batching = Batching(),
+    batching: Batching = WHOLE_BATCH,
     temperature: float = 1.0,
 ) -> Any:
     """Trains one policy for each seed, all at once.

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from ipsrl.distributed.mesh import replicate, shard_prompts
+from ipsrl.distributed.mesh import check_prompts_divide, replicate, shard_prompts
 from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
@@ -18,9 +18,12 @@ from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.progress_line import ProgressLine
 from ipsrl.training.randomness import stream
 from ipsrl.training.run_folder import RunFolder
-from ipsrl.training.step import Batching, TrainState, choose_prompts, collect, compiled_update
+from ipsrl.training.step import WHOLE_BATCH, Batching, TrainState, choose_prompts, collect, compiled_update
 
 Evaluate = Callable[[int, Parameters], dict[str, float]]
+
+# A reward that is not finite can leave the loss finite for a while, and so can parameters.
+MUST_BE_FINITE = ("reward", "loss", "gradient_norm", "parameter_norm")
 
 
 class NonFiniteLossError(FloatingPointError):
@@ -48,7 +51,7 @@ class TrainSettings:
     optimizer: str = "adam"
     learning_rate: float = 3e-4
     max_gradient_norm: float | None = 1.0
-    batching: Batching = Batching()
+    batching: Batching = WHOLE_BATCH
     evaluate_every: int = 25
     checkpoint_every: int = 100
 
@@ -78,10 +81,12 @@ def train(
 
     Raises:
       ValueError: the objective cannot be computed here, or the prompts cannot be split as asked.
-      NonFiniteLossError: the loss or the gradient of a step was NaN or infinite. Checkpoints before it stay.
+      NonFiniteLossError: the reward, the loss, the gradient or the parameters of a step were NaN or infinite. Nothing
+        of that step is written; earlier checkpoints stay.
     """
     objective.check(available_fields(environment, policy), settings.group_size)
     settings.batching.check(settings.prompts_per_step)
+    check_prompts_divide(settings.prompts_per_step, mesh)
     optimizer = make_optimizer(settings.optimizer, settings.learning_rate, settings.max_gradient_norm)
 
     if initial_parameters is None:
@@ -91,7 +96,7 @@ def train(
     parameters = replicate(jax.tree.map(jnp.copy, initial_parameters), mesh)
     state = replicate(TrainState.create(parameters, objective, optimizer, environment), mesh)
 
-    with Checkpoints(folder.checkpoint_directory, settings.checkpoint_every) as checkpoints:
+    with jax.set_mesh(mesh), Checkpoints(folder.checkpoint_directory, settings.checkpoint_every) as checkpoints:
         last_good, state = checkpoints.restore(state) or (0, state)
         log = MetricLog(folder.metrics_path)
         # Records after the checkpoint are written again; without one, the first evaluation is as well.
@@ -125,11 +130,10 @@ def train(
                     temperature=settings.temperature,
                 )
                 metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
-                if not (math.isfinite(metrics["loss"]) and math.isfinite(metrics["gradient_norm"])):
-                    raise NonFiniteLossError(
-                        f"step {step + 1} has loss {metrics['loss']} and gradient norm {metrics['gradient_norm']}; "
-                        f"the last good checkpoint is that of step {last_good} in {folder.checkpoint_directory}"
-                    )
+                broken = [f"{name} {metrics[name]}" for name in MUST_BE_FINITE if not math.isfinite(metrics[name])]
+                if broken:
+                    kept = f"step {last_good} in {folder.checkpoint_directory}" if last_good else "none"
+                    raise NonFiniteLossError(f"step {step + 1} has {', '.join(broken)}; last good checkpoint: {kept}")
 
                 done, last = step + 1, step + 1 == settings.steps
                 if evaluate is not None and (done % settings.evaluate_every == 0 or last):

@@ -77,6 +77,9 @@ class Batching:
             )
 
 
+WHOLE_BATCH = Batching()
+
+
 @functools.partial(jax.jit, static_argnames=("environment", "prompts_per_step"))
 def choose_prompts(environment: Environment, seed: Array, step: Array, prompts_per_step: int) -> Prompts:
     """The prompts of a step, drawn without replacement; every prompt comes equally often where there are too few."""
@@ -98,8 +101,14 @@ def collect(
     """Samples the groups of a step and has them judged, on the device or on the host as the environment says."""
     key = stream(seed, step, "sampling")
     trajectories = sample_groups(environment, policy, parameters, prompts, key, group_size, temperature)
-    judged = jax.device_get(trajectories) if environment.verifies_on_host else trajectories
-    return trajectories, environment.verify(judged)
+    if environment.verifies_on_host:
+        return trajectories, environment.verify(jax.device_get(trajectories))
+    return trajectories, _verify_on_device(environment, trajectories)
+
+
+@functools.partial(jax.jit, static_argnames="environment")
+def _verify_on_device(environment: Environment, trajectories: Trajectories) -> Verdict:
+    return environment.verify(trajectories)
 
 
 def update(
@@ -150,7 +159,7 @@ def update(
         (gradient, (loss_sum, count), metrics), differences = jax.lax.scan(accumulate, zeros, pieces)
 
         gradient = jax.tree.map(lambda leaf: leaf / count, gradient)
-        metrics = metrics | {"loss": (loss_sum, count), "gradient_norm": (optax.global_norm(gradient), jnp.float32(1))}
+        metrics = metrics | {"loss": (loss_sum, count), "gradient_norm": (optax.tree.norm(gradient), jnp.float32(1))}
         updates, optimizer_state = optimizer.update(gradient, optimizer_state, parameters)
         return (optax.apply_updates(parameters, updates), optimizer_state), (metrics, differences.max())
 
@@ -165,7 +174,9 @@ def update(
     scalars = {name: total / jnp.maximum(count, 1.0) for name, (total, count) in metrics.items()}
     # Before the first optimiser step both are the same policy: any difference is the sampler's or the scorer's fault.
     scalars["sampler_scorer_difference"] = differences[0, 0]
-    return TrainState(state.step + 1, *carry, objective_state), scalars
+    parameters, optimizer_state = carry
+    scalars["parameter_norm"] = optax.tree.norm(parameters)
+    return TrainState(state.step + 1, parameters, optimizer_state, objective_state), scalars
 
 
 compiled_update = jax.jit(
@@ -207,7 +218,7 @@ def _optional_fields(parameters, trajectories, reference, policy, objective, tem
 def _split(tree, pieces: int):
     """Leaves `[P, ...]` -> `[pieces, P / pieces, ...]`.
 
-    Prompts are dealt like cards, so that each device of a mesh that shards the prompt axis has its share of every piece.
+    Prompts are dealt like cards, so that each device of a mesh that shards the prompts has its share of every piece.
     """
 
     def deal(leaf):
