@@ -1,6 +1,7 @@
 """Trains every objective with every seed, each in a folder of its own."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from ipsrl import objectives as objective_catalog
 from ipsrl.environments.environment import Environment
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.training import metric_log
-from ipsrl.training.loop import Evaluate, TrainSettings, available_fields, train
+from ipsrl.training.loop import Evaluate, TrainSettings, check_run, train
 from ipsrl.training.run_folder import RunFolder
 
 
@@ -55,36 +56,54 @@ def group_by_objective(runs: Sequence[Run]) -> dict[str, list[Run]]:
     return grouped
 
 
-def train_grid(
-    output: Output,
-    environment: Environment,
-    policy: Policy,
-    objectives: Sequence[str],
-    seeds: Sequence[int],
-    settings: TrainSettings,
-    mesh: Mesh,
-    initial_parameters: Parameters | None = None,
-    evaluate: Evaluate | None = None,
-    identity: dict[str, Any] | None = None,
-) -> Iterator[Run]:
-    """Yields the finished runs, objective by objective. All objectives are checked before the first run starts.
+@dataclasses.dataclass(frozen=True)
+class TrainingGrid:
+    """Every objective with every seed on one environment; making it checks all of them before anything is written.
 
-    Args:
-      identity: what else determines a run, for its config.json (a warm start, say).
+    Attributes:
+      environment, policy, settings, mesh: as in `ipsrl.training.loop.train`.
+      objectives: specifications.
+      seeds: one run for each.
+
+    Raises:
+      ValueError: an objective is unknown, or one of the runs would be impossible.
     """
-    built = {text: objective_catalog.make(text) for text in objectives}
-    for text, objective in built.items():
-        try:
-            objective.check(available_fields(environment, policy), settings.group_size)
-        except ValueError as error:
-            raise ValueError(f"{text}: {error}") from error
-    for text, objective in built.items():
-        for seed in seeds:
+
+    environment: Environment
+    policy: Policy
+    objectives: Sequence[str]
+    seeds: Sequence[int]
+    settings: TrainSettings
+    mesh: Mesh
+
+    def __post_init__(self):
+        for text in self.objectives:
+            objective = objective_catalog.make(text)
+            try:
+                check_run(self.environment, self.policy, objective, self.settings, self.mesh)
+            except ValueError as error:
+                raise ValueError(f"{text}: {error}") from error
+
+    def train(
+        self,
+        output: Output,
+        initial_parameters: Parameters | None = None,
+        evaluate: Evaluate | None = None,
+        identity: dict[str, Any] | None = None,
+    ) -> Iterator[Run]:
+        """Yields the finished runs, objective by objective, each with a folder of its own in `output`.
+
+        Args:
+          output: where to, and whether to continue what is there.
+          initial_parameters, evaluate: as in `ipsrl.training.loop.train`.
+          identity: what else determines a run (a warm start, say), for its config.json.
+        """
+        for text, seed in itertools.product(self.objectives, self.seeds):
             config = {
-                "environment": repr(environment),
-                "policy": repr(policy),
+                "environment": repr(self.environment),
+                "policy": repr(self.policy),
                 "objective": text,
-                "training": dataclasses.asdict(settings),
+                "training": dataclasses.asdict(self.settings),
                 "seed": seed,
                 **(identity or {}),
             }
@@ -92,7 +111,15 @@ def train_grid(
             logging.info("training %s, seed %d, in %s", text, seed, path)
             with RunFolder.open(path, config, output.resume) as folder:
                 state = train(
-                    environment, policy, objective, settings, seed, folder, mesh, initial_parameters, evaluate
+                    self.environment,
+                    self.policy,
+                    objective_catalog.make(text),
+                    self.settings,
+                    seed,
+                    folder,
+                    self.mesh,
+                    initial_parameters,
+                    evaluate,
                 )
                 records = metric_log.read(folder.metrics_path)
                 folder.write_summary(records[-1])

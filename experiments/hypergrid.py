@@ -20,8 +20,9 @@ from collections.abc import Sequence
 
 import jax
 import numpy as np
+from matplotlib.figure import Figure
 
-from experiments.grid import Run, group_by_objective, train_grid
+from experiments.grid import Run, TrainingGrid, group_by_objective
 from experiments.launch import Output, launch, read_numbers, read_seeds
 from ipsrl import specifications
 from ipsrl.distributed.mesh import make_mesh
@@ -63,55 +64,62 @@ PRESETS = {
 
 
 def run(settings: Settings, output: Output) -> None:
-    objectives = specifications.split(settings.objectives)
-    seeds = read_seeds(settings.seeds)
-    training = TrainSettings(
-        steps=settings.steps,
-        prompts_per_step=1,
-        group_size=settings.group_size,
-        learning_rate=settings.learning_rate,
-        evaluate_every=settings.evaluate_every,
-        checkpoint_every=settings.checkpoint_every,
-    )
+    grids = {
+        int(dimensions): training_grid(int(dimensions), settings) for dimensions in read_numbers(settings.dimensions)
+    }
     with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
         summary, figures = {}, []
-        for dimensions in map(int, read_numbers(settings.dimensions)):
-            environment = Hypergrid(
-                dimensions, settings.side, settings.base_reward, settings.edge_reward, settings.peak_reward
-            )
-            policy = MLP(
-                environment.features, environment.num_features, environment.vocabulary_size, (settings.hidden_size,) * 2
-            )
+        for dimensions, grid in grids.items():
             runs = list(
-                train_grid(
+                grid.train(
                     Output(output.path / f"dimensions_{dimensions}", output.resume),
-                    environment,
-                    policy,
-                    objectives,
-                    seeds,
-                    training,
-                    make_mesh(),
-                    evaluate=functools.partial(evaluate, environment, policy),
+                    evaluate=functools.partial(evaluate, grid.environment, grid.policy),
                 )
             )
-            summary[f"n = {dimensions}"] = summarise(environment, runs)
+            summary[f"n = {dimensions}"] = summarise(grid.environment, runs)
             if dimensions == 2:
-                first_seed = {name: same[0] for name, same in group_by_objective(runs).items()}
-                shape = (settings.side, settings.side)
-                drawing = hypergrid_laws.draw(
-                    {
-                        name: exact_law(environment, policy, run.parameters).reshape(shape)
-                        for name, run in first_seed.items()
-                    },
-                    environment.outcome_space(0).target.reshape(shape),
-                    environment.modes().reshape(shape),
-                )
-                figures.append(str(style.save(drawing, folder.path / "hypergrid_laws")[0]))
+                figures.append(str(style.save(draw(grid, runs), folder.path / "hypergrid_laws")[0]))
         folder.write_summary({"results": summary, "figures": figures})
     for name, result in summary.items():
-        print(table(f"{name}, mean over {len(seeds)} seeds", result))
+        print(table(f"{name}, mean over {len(read_seeds(settings.seeds))} seeds", result))
     for path in figures:
         print(f"figure: {path}")
+
+
+def training_grid(dimensions: int, settings: Settings) -> TrainingGrid:
+    """The runs on a grid of some dimension."""
+    environment = Hypergrid(dimensions, settings.side, settings.base_reward, settings.edge_reward, settings.peak_reward)
+    hidden = (settings.hidden_size, settings.hidden_size)
+    return TrainingGrid(
+        environment,
+        MLP(environment.features, environment.num_features, environment.vocabulary_size, hidden),
+        specifications.split(settings.objectives),
+        read_seeds(settings.seeds),
+        TrainSettings(
+            steps=settings.steps,
+            prompts_per_step=1,
+            group_size=settings.group_size,
+            learning_rate=settings.learning_rate,
+            evaluate_every=settings.evaluate_every,
+            checkpoint_every=settings.checkpoint_every,
+        ),
+        # One prompt cannot be sharded.
+        make_mesh("replica:-1"),
+    )
+
+
+def draw(grid: TrainingGrid, runs: Sequence[Run]) -> Figure:
+    """The laws that the first seed of each objective has learned, beside the target."""
+    shape = (grid.environment.side, grid.environment.side)
+    first_seed = {name: same[0] for name, same in group_by_objective(runs).items()}
+    return hypergrid_laws.draw(
+        {
+            name: np.asarray(exact_law(grid.environment, grid.policy, run.parameters)).reshape(shape)
+            for name, run in first_seed.items()
+        },
+        grid.environment.outcome_space(0).target.reshape(shape),
+        grid.environment.modes().reshape(shape),
+    )
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

@@ -3,7 +3,7 @@
 Claim     Trained by expected return (GRPO), a policy keeps few of many equally good hypotheses; inverse probability
           scaling (IPS-GRPO) keeps most of them at the same validity; answer re-weighting (ProGRPO) lies between.
 Paper     Table 2 of arXiv 2601.21669 on the benchmark of arXiv 2510.15614: recovery of GRPO 9.50 / 16.02 / 31.61 % and
-          of IPS-GRPO 60.74 / 43.91 / 90.00 % on Boolean, causal and voxel tasks, with Gemma-3 4B. Here: a transformer of
+          of IPS-GRPO 60.74 / 43.91 / 90.00 % on Boolean, causal and voxel tasks, by Gemma-3 4B. Here: a transformer of
           100,000 parameters that starts from a prior which is competent and biased (`ipsrl.training.warm_start`).
 Command   python -m experiments.hypospace
 Time      DEMO_TIME
@@ -18,11 +18,12 @@ ceiling); `with_history` shows each query the earlier answers, as the benchmark 
 
 import dataclasses
 import functools
+import typing
 from collections.abc import Sequence
 
 import numpy as np
 
-from experiments.grid import Run, group_by_objective, train_grid
+from experiments.grid import Run, TrainingGrid, group_by_objective
 from experiments.launch import Output, folder_name, launch, read_seeds
 from ipsrl import specifications
 from ipsrl.distributed.mesh import make_mesh
@@ -55,6 +56,7 @@ class Settings:
     group_size: int = 16
     mini_batches: int = 1
     epochs: int = 1
+    micro_batches: int = 5
     learning_rate: float = 3e-4
     hidden_size: int = 64
     num_layers: int = 2
@@ -75,6 +77,7 @@ PRESETS = {
         steps=4,
         prompts_per_step=8,
         group_size=8,
+        micro_batches=2,
         hidden_size=16,
         num_layers=1,
         prior_steps=20,
@@ -95,42 +98,20 @@ PASS_AT = (1, 4, 16)
 
 
 def run(settings: Settings, output: Output) -> None:
-    mesh = make_mesh(settings.mesh)
-    objectives = specifications.split(settings.objectives)
-    seeds = read_seeds(settings.seeds)
-    tasks = {task: environments.make(task) for task in specifications.split(settings.tasks)}
-    for task, environment in tasks.items():
-        if not isinstance(environment, TextTask):
-            raise ValueError(f"{task} is no text task: take hypospace_boolean, hypospace_causal or hypospace_voxels")
-    if settings.protocol not in ("independent", "with_history"):
-        raise ValueError(f"unknown protocol {settings.protocol!r}; known: independent, with_history")
-    training = TrainSettings(
-        steps=settings.steps,
-        prompts_per_step=settings.prompts_per_step,
-        group_size=settings.group_size,
-        learning_rate=settings.learning_rate,
-        batching=Batching(epochs=settings.epochs, mini_batches=settings.mini_batches),
-        evaluate_every=settings.evaluate_every,
-        checkpoint_every=settings.checkpoint_every,
-    )
+    if settings.protocol not in typing.get_args(answers.Protocol):
+        raise ValueError(
+            f"unknown protocol {settings.protocol!r}; known: {', '.join(typing.get_args(answers.Protocol))}"
+        )
+    grids = {task: training_grid(task, settings) for task in specifications.split(settings.tasks)}
     warm_start = WarmStart(admissible_share=settings.prior_share, steps=settings.prior_steps, seed=settings.prior_seed)
     with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
         results, summary = [], {}
-        for task, environment in tasks.items():
-            policy = Transformer(
-                environment.vocabulary_size, hidden_size=settings.hidden_size, num_layers=settings.num_layers
-            )
+        for task, grid in grids.items():
             runs = list(
-                train_grid(
+                grid.train(
                     Output(output.path / folder_name(task), output.resume),
-                    environment,
-                    policy,
-                    objectives,
-                    seeds,
-                    training,
-                    mesh,
-                    initial_parameters=prior_parameters(environment, policy, warm_start),
-                    evaluate=functools.partial(evaluate, environment, policy, settings),
+                    prior_parameters(grid.environment, grid.policy, warm_start),
+                    functools.partial(evaluate, grid.environment, grid.policy, settings.answers, settings.protocol),
                     identity={"warm_start": dataclasses.asdict(warm_start), "protocol": settings.protocol},
                 )
             )
@@ -142,20 +123,46 @@ def run(settings: Settings, output: Output) -> None:
     print(f"figure: {png}")
 
 
+def training_grid(task: str, settings: Settings) -> TrainingGrid:
+    """The runs on one task."""
+    environment = environments.make(task)
+    if not isinstance(environment, TextTask):
+        raise ValueError(f"{task} is no text task: take hypospace_boolean, hypospace_causal or hypospace_voxels")
+    return TrainingGrid(
+        environment,
+        Transformer(environment.vocabulary_size, hidden_size=settings.hidden_size, num_layers=settings.num_layers),
+        specifications.split(settings.objectives),
+        read_seeds(settings.seeds),
+        TrainSettings(
+            steps=settings.steps,
+            prompts_per_step=settings.prompts_per_step,
+            group_size=settings.group_size,
+            learning_rate=settings.learning_rate,
+            batching=Batching(settings.epochs, settings.mini_batches, settings.micro_batches),
+            evaluate_every=settings.evaluate_every,
+            checkpoint_every=settings.checkpoint_every,
+        ),
+        make_mesh(settings.mesh),
+    )
+
+
 def evaluate(
-    environment: TextTask, policy: Policy, settings: Settings, step: int, parameters: Parameters
+    environment: TextTask, policy: Policy, kept: int, protocol: answers.Protocol, step: int, parameters: Parameters
 ) -> dict[str, float]:
-    """Measures of the answers to every prompt, each the mean over prompts."""
+    """Measures of the answers to every prompt, each the mean over prompts.
+
+    Recovery, validity and uniqueness look at each prompt's first A answers, all others at its first `kept`.
+    """
     queries = int(answers.query_count(environment.admissible.sum(axis=1)).max())
-    asked = max(settings.answers, queries)
-    sample = independent_answers if settings.protocol == "independent" else answers_with_history
+    asked = max(kept, queries)
+    sample = independent_answers if protocol == "independent" else answers_with_history
     # The same draws at each evaluation, whatever the seed: differences come from the policies.
     verdict = sample(environment, policy, parameters, stream(0, 0, "evaluation"), asked)
     valid = verdict.rewards > 0
-    measured = answers.measure_answers(verdict.outcome_id, valid, environment.admissible, settings.protocol)
-    outcomes = np.where(valid, verdict.outcome_id, -1)[:, : settings.answers]
-    correct = valid[:, : settings.answers].sum(axis=1)
-    pass_at = mean_pass_at_k(correct, settings.answers, [k for k in PASS_AT if k <= settings.answers])
+    measured = answers.measure_answers(verdict.outcome_id, valid, environment.admissible, protocol)
+    outcomes = np.where(valid, verdict.outcome_id, -1)[:, :kept]
+    correct = valid[:, :kept].sum(axis=1)
+    pass_at = mean_pass_at_k(correct, kept, [k for k in PASS_AT if k <= kept])
     return {
         **measured.means(),
         "effective_outcomes": float(diversity.effective_outcomes(outcomes).mean()),

@@ -84,9 +84,7 @@ def train(
       NonFiniteLossError: the reward, the loss, the gradient or the parameters of a step were NaN or infinite. Nothing
         of that step is written; earlier checkpoints stay.
     """
-    objective.check(available_fields(environment, policy), settings.group_size)
-    settings.batching.check(settings.prompts_per_step)
-    check_prompts_divide(settings.prompts_per_step, mesh)
+    check_run(environment, policy, objective, settings, mesh)
     optimizer = make_optimizer(settings.optimizer, settings.learning_rate, settings.max_gradient_norm)
 
     if initial_parameters is None:
@@ -149,6 +147,16 @@ def _evaluation(evaluate: Evaluate, step: int, state: TrainState) -> dict[str, f
     return {f"evaluation/{name}": value for name, value in evaluate(step, state.parameters).items()}
 
 
-def available_fields(environment: Environment, policy: Policy) -> frozenset[str]:
-    """The optional fields of `Rollouts` that this environment and this policy can give an objective."""
-    return environment.optional_fields | policy.optional_fields | {"reference_log_probs"}
+def check_run(
+    environment: Environment, policy: Policy, objective: Objective, settings: TrainSettings, mesh: Mesh
+) -> None:
+    """Refuses what `train` could not do, before anything is computed or written.
+
+    Raises:
+      ValueError: the objective needs what the environment and the policy do not give, or the prompts cannot be split
+        as asked.
+    """
+    available = environment.optional_fields | policy.optional_fields | {"reference_log_probs"}
+    objective.check(available, settings.group_size)
+    settings.batching.check(settings.prompts_per_step)
+    check_prompts_divide(settings.prompts_per_step, mesh)

@@ -1,0 +1,149 @@
+"""Group size and probability floor of IPS-GRPO: when does the floor act, and what does it cost?
+
+Claim     The floor acts only above 1/G, so that cells of one row with floor <= 1/G are the same run; larger groups see
+          more outcomes and recover more.
+Paper     Table 4 of arXiv 2601.21669 (causal task, recovery in %, one number a cell): between 17.63 (G = 4) and 43.91
+          (G = 16, floor 0.2), not monotone in G; equal entries exactly where the floor is at most 1/G.
+Command   python -m experiments.group_size_and_floor
+Time      DEMO
+Expected  EXPECTED
+Smoke     python -m experiments.group_size_and_floor --preset=smoke
+Figure    OUT/group_size_and_floor.png and .pdf, drawn by the same command; --resume draws them again.
+
+Every cell samples the same number of answers in each update: `answers_per_step` / G prompts.
+"""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from experiments import hypospace
+from experiments.grid import TrainingGrid
+from experiments.launch import Output, launch, read_numbers, read_seeds
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.environments import catalog as environments
+from ipsrl.environments.environment import Environment
+from ipsrl.figures import group_size_and_floor as figure
+from ipsrl.figures import style
+from ipsrl.measures.seeds import mean_over_seeds
+from ipsrl.policies.policy import Policy
+from ipsrl.policies.transformer import Transformer
+from ipsrl.training.loop import TrainSettings
+from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.warm_start import WarmStart, prior_parameters
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Flags of the experiment; the rest is as in `experiments.hypospace`."""
+
+    task: str = "hypospace_causal(nodes=4, perturbations=2)"
+    group_sizes: str = "4,8,16,32,64"
+    floors: str = "0.01,0.1,0.2"
+    seeds: str = "0:1"
+    steps: int = 150
+    answers_per_step: int = 640
+    learning_rate: float = 3e-4
+    hidden_size: int = 64
+    num_layers: int = 2
+    prior_share: float = 0.6
+    prior_steps: int = 600
+    answers: int = 64
+
+
+PRESETS = {
+    "smoke": Settings(
+        task="hypospace_causal(nodes=3, perturbations=1)",
+        group_sizes="4,8",
+        floors="0.1,0.2",
+        steps=2,
+        answers_per_step=32,
+        hidden_size=16,
+        num_layers=1,
+        prior_steps=20,
+        answers=16,
+    ),
+    "demo": Settings(),
+    "paper": Settings(seeds="0:5", steps=300),
+}
+
+
+def run(settings: Settings, output: Output) -> None:
+    group_sizes = tuple(map(int, read_numbers(settings.group_sizes)))
+    floors, seeds = read_numbers(settings.floors), read_seeds(settings.seeds)
+    environment = environments.make(settings.task)
+    policy = Transformer(environment.vocabulary_size, hidden_size=settings.hidden_size, num_layers=settings.num_layers)
+    grids = [training_grid(environment, policy, size, floors, seeds, settings) for size in group_sizes]
+    warm_start = WarmStart(admissible_share=settings.prior_share, steps=settings.prior_steps)
+
+    with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
+        prior = prior_parameters(environment, policy, warm_start)
+        recovery = np.zeros((len(group_sizes), len(floors), len(seeds)))
+        for row, (size, grid) in enumerate(zip(group_sizes, grids, strict=True)):
+            runs = grid.train(
+                Output(output.path / f"group_size_{size}", output.resume),
+                prior,
+                functools.partial(hypospace.evaluate, environment, policy, settings.answers, "independent"),
+                identity={"warm_start": dataclasses.asdict(warm_start)},
+            )
+            recovery[row].flat = [finished.last("evaluation/recovery") for finished in runs]
+        agree = inert_floors_agree(group_sizes, floors, recovery)
+        png, _ = style.save(figure.draw(group_sizes, floors, recovery), folder.path / "group_size_and_floor")
+        folder.write_summary(
+            {
+                "group_sizes": group_sizes,
+                "floors": floors,
+                "recovery": recovery.tolist(),
+                "floors_up_to_1_over_G_agree": agree,
+                "figure": str(png),
+            }
+        )
+    print("recovery".ljust(10) + "".join(f"floor {floor:g}".ljust(22) for floor in floors))
+    for size, cells in zip(group_sizes, recovery, strict=True):
+        print(f"G = {size}".ljust(10) + "".join(str(mean_over_seeds(cell)).ljust(22) for cell in cells))
+    print(f"{'holds' if agree else 'DOES NOT HOLD'}: floors up to 1/G give the same run")
+    print(f"figure: {png}")
+
+
+def training_grid(
+    environment: Environment,
+    policy: Policy,
+    group_size: int,
+    floors: Sequence[float],
+    seeds: Sequence[int],
+    settings: Settings,
+) -> TrainingGrid:
+    """The runs of one row of the table: all floors and seeds at one group size."""
+    if settings.answers_per_step % group_size:
+        raise ValueError(f"answers_per_step is {settings.answers_per_step}, no multiple of the group size {group_size}")
+    return TrainingGrid(
+        environment,
+        policy,
+        [f"ips_grpo(floor={floor})" for floor in floors],
+        seeds,
+        TrainSettings(
+            steps=settings.steps,
+            prompts_per_step=settings.answers_per_step // group_size,
+            group_size=group_size,
+            learning_rate=settings.learning_rate,
+            evaluate_every=settings.steps,
+            checkpoint_every=settings.steps,
+        ),
+        make_mesh(),
+    )
+
+
+def inert_floors_agree(group_sizes: tuple[int, ...], floors: tuple[float, ...], recovery: np.ndarray) -> bool:
+    """Whether all cells of a row with floor <= 1/G hold exactly the same numbers."""
+    rows = [
+        [recovery[row, column] for column, floor in enumerate(floors) if floor <= 1 / size]
+        for row, size in enumerate(group_sizes)
+    ]
+    return all(np.array_equal(first, second) for cells in rows for first, second in itertools.pairwise(cells))
+
+
+if __name__ == "__main__":
+    launch("group_size_and_floor", PRESETS, run)

@@ -1,0 +1,74 @@
+"""The published commands, as a user types them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FIGURES = {
+    "two_outcomes": "two_outcomes",
+    "hypergrid": "hypergrid_laws",
+    "hypospace": "hypospace",
+    "group_size_and_floor": "group_size_and_floor",
+}
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", FIGURES)
+def test_smoke_command_writes_everything_and_continues_when_asked(experiment, tmp_path):
+    out = tmp_path / "out"
+    first = run(f"experiments.{experiment}", "--preset=smoke", f"--out={out}")
+    assert first.returncode == 0, first.stderr
+    assert first.stderr == ""
+    assert json.loads((out / "summary.json").read_text())["complete"]
+    assert json.loads((out / "config.json").read_text())
+    assert list(out.rglob("metrics.jsonl"))
+    for suffix in ("png", "pdf"):
+        assert (out / f"{FIGURES[experiment]}.{suffix}").stat().st_size > 5000
+    assert f"figure: {out}" in first.stdout
+
+    again = run(f"experiments.{experiment}", "--preset=smoke", f"--out={out}", "--resume")
+    assert again.returncode == 0, again.stderr
+    assert again.stdout == first.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", FIGURES)
+def test_help_shows_the_notebook_page_and_every_flag(experiment):
+    shown = run(f"experiments.{experiment}", "--help").stdout
+    for word in ("Claim", "Paper", "Command", "Time", "Expected", "Smoke", "Figure", "--preset", "--out", "--resume"):
+        assert word in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--objectives=gppo"], "unknown objective 'gppo'; known: "),
+        (["--objectives=grpo(epsilon=1)"], "has no argument 'epsilon'"),
+        (["--tasks=maze"], "unknown environment 'maze'; known: bandit"),
+        (["--tasks=bandit"], "is no text task"),
+        (["--preset=huge"], "unknown preset 'huge'; known: smoke, demo, paper"),
+        (["--preset=smoke", "--group_size=1"], "group_size is 1, it must be at least 2"),
+        (["--preset=smoke", "--objectives=ips_grpo(probability=exact)"], "needs log_backward"),
+        (["--preset=smoke", "--seeds=0,0"], "cannot read seeds"),
+        (["--preset=smoke", "--mesh=data:3"], "does not fit the 1 devices"),
+        (["smoke"], "unexpected argument 'smoke'"),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, list) else "",
+)
+@pytest.mark.slow
+def test_bad_input_ends_in_one_sentence_and_writes_no_run(arguments, message, tmp_path):
+    finished = run("experiments.hypospace", *arguments, f"--out={tmp_path / 'out'}")
+    assert finished.returncode != 0
+    assert message in finished.stderr
+    assert finished.stderr.startswith("error: ")
+    assert finished.stderr.count("\n") == 1
+    assert not list(tmp_path.rglob("metrics.jsonl"))
