@@ -1,0 +1,299 @@
+"""One training step: its gradient, its pieces, its devices and its metrics."""
+
+import dataclasses
+import math
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from first_token import FIRST_TOKEN, TRANSFORMER
+
+from ipsrl import objectives
+from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
+from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.hypergrid import Hypergrid
+from ipsrl.environments.tree import Tree
+from ipsrl.policies.tabular import Tabular
+from ipsrl.structures import Rollouts
+from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.step import (
+    WHOLE_BATCH,
+    Batching,
+    TrainState,
+    choose_prompts,
+    collect,
+    compiled_update,
+    group_metrics,
+)
+
+TREE = Tree()
+TABULAR = Tabular(TREE.num_observations, TREE.vocabulary_size)
+SGD = make_optimizer("sgd", learning_rate=0.5, max_gradient_norm=None)
+PROMPTS, GROUP_SIZE = 8, 6
+
+
+def random_parameters(policy=TABULAR, scale=1.0):
+    return jax.tree.map(
+        lambda leaf: leaf + scale * jax.random.normal(jax.random.key(1), leaf.shape), policy.init(jax.random.key(0))
+    )
+
+
+def sample(environment=TREE, policy=TABULAR, parameters=None, prompts=PROMPTS, temperature=1.0):
+    parameters = random_parameters(policy) if parameters is None else parameters
+    prompts = choose_prompts(environment, 0, 0, prompts)
+    return collect(environment, policy, parameters, prompts, 0, 0, GROUP_SIZE, temperature)
+
+
+def step(objective, sampled, parameters=None, reference=None, batching=WHOLE_BATCH, environment=TREE, **static):
+    """One compiled update, from parameters that are left as they were."""
+    static = {"policy": TABULAR, "optimizer": SGD, "temperature": 1.0, "batching": batching} | static
+    parameters = random_parameters(static["policy"]) if parameters is None else parameters
+    parameters = jax.tree.map(jnp.copy, parameters)
+    state = TrainState.create(parameters, objective, static["optimizer"], environment)
+    return compiled_update(state, *sampled, reference, objective=objective, **static)
+
+
+def assert_close(one, other, tolerance=1e-6):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=tolerance, rtol=tolerance), one, other)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_the_expected_return_update_is_the_one_derived_by_hand(temperature):
+    """logits += learning rate * mean over samples of r (one-hot(a) - p) / temperature."""
+    bandit = Bandit((2.0, 1.0, 0.0))
+    policy = Tabular(1, 3, initial_logits=(0.3, -0.2, 0.5))
+    logits = policy.init(jax.random.key(0))["logits"][0]
+    sampled = sample(bandit, policy, {"logits": logits[None]}, temperature=temperature)
+    objective = objectives.make("reinforce")
+    state, metrics = step(objective, sampled, {"logits": logits[None]}, policy=policy, temperature=temperature)
+
+    law = np.asarray(jax.nn.softmax(logits / temperature), np.float64)
+    arms = np.asarray(sampled[0].tokens).ravel()
+    gradient = np.mean([bandit.rewards[arm] * (np.eye(3)[arm] - law) for arm in arms], axis=0) / temperature
+    np.testing.assert_allclose(state.parameters["logits"][0], logits + 0.5 * gradient, atol=1e-6)
+    np.testing.assert_allclose(metrics["gradient_norm"], np.linalg.norm(gradient), rtol=1e-5)
+    np.testing.assert_allclose(metrics["token_entropy"], -np.sum(law * np.log(law)), rtol=1e-5)
+    np.testing.assert_allclose(metrics["parameter_norm"], np.linalg.norm(state.parameters["logits"]), rtol=1e-6)
+    assert state.step == 1
+
+
+@pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean"])
+def test_micro_batches_change_nothing(aggregation):
+    """With token means the pieces have different counts, so that a mean of means would show."""
+    objective = objectives.make(f"grpo(aggregation={aggregation})")
+    sampled = sample()
+    assert len(set(np.asarray(sampled[0].token_mask).sum(axis=(1, 2)))) > 1
+    whole = step(objective, sampled)
+    assert np.abs(whole[0].parameters["logits"] - random_parameters()["logits"]).max() > 1e-3
+    for pieces in (2, 8):
+        assert_close(step(objective, sampled, batching=Batching(micro_batches=pieces)), whole)
+
+
+@pytest.mark.parametrize("batching", [Batching(epochs=2), Batching(2, 2), Batching(1, 4, 2)], ids=str)
+def test_optimiser_steps_follow_each_other(batching):
+    """One call equals separate updates on the prompts of each mini-batch, all from the first policy's samples."""
+    objective, sampled = objectives.make("grpo"), sample()
+    parameters = random_parameters()
+    for _ in range(batching.epochs):
+        for first in range(batching.mini_batches):
+            share = jax.tree.map(lambda leaf, first=first: leaf[first :: batching.mini_batches], sampled)
+            parameters = step(objective, share, parameters)[0].parameters
+    moved, _ = step(objective, sampled, batching=batching)
+    assert_close(moved.parameters, parameters)
+    once, _ = step(objective, sampled)
+    assert np.abs(moved.parameters["logits"] - once.parameters["logits"]).max() > 1e-3
+
+
+def test_ratios_leave_one_only_after_the_first_optimiser_step():
+    objective, sampled = objectives.make("grpo"), sample()
+    _, once = step(objective, sampled)
+    assert once["clip_fraction"] == 0.0
+    assert once["importance_ratio"] == pytest.approx(1.0, abs=1e-6)
+    fast = make_optimizer("sgd", learning_rate=5.0, max_gradient_norm=None)
+    _, often = step(objective, sampled, batching=Batching(epochs=4), optimizer=fast)
+    assert often["clip_fraction"] > 0.05
+    assert abs(often["importance_ratio"] - 1.0) > 1e-3
+
+
+@pytest.mark.parametrize("batching", [WHOLE_BATCH, Batching(2, 2, 2)], ids=str)
+def test_a_disagreement_of_sampler_and_scorer_is_measured(batching):
+    objective, (trajectories, verdict) = objectives.make("grpo"), sample()
+    _, metrics = step(objective, (trajectories, verdict), batching=batching)
+    assert metrics["sampler_scorer_difference"] < 1e-5
+    # Prompt 4 is in the first mini-batch, in its first or second micro-batch; what lies behind the mask does not count.
+    behaviour = trajectories.behaviour_log_probs.at[4, 1, 0].add(-0.25)
+    behaviour = jnp.where(trajectories.token_mask, behaviour, 7.0)
+    wrong = dataclasses.replace(trajectories, behaviour_log_probs=behaviour)
+    _, metrics = step(objective, (wrong, verdict), batching=batching)
+    assert metrics["sampler_scorer_difference"] == pytest.approx(0.25, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "policy"),
+    [
+        ("grpo(kl=0.1)", FIRST_TOKEN, TRANSFORMER),
+        ("ips_grpo", FIRST_TOKEN, TRANSFORMER),
+        ("progrpo", FIRST_TOKEN, TRANSFORMER),
+        ("ips_grpo(probability=exact)", Hypergrid(2, side=4), Tabular(16, 3)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_one_device_equals_eight(text, environment, policy):
+    objective = objectives.make(text)
+    parameters = random_parameters(policy, scale=0.1)
+
+    # Small steps: large ones multiply what rounding has left.
+    optimizer = make_optimizer("sgd", learning_rate=0.05, max_gradient_norm=None)
+
+    def one_step(mesh=None):
+        def whole(tree):
+            return tree if mesh is None else replicate(tree, mesh)
+
+        def split(tree):
+            return tree if mesh is None else shard_prompts(tree, mesh)
+
+        state = whole(TrainState.create(jax.tree.map(jnp.copy, parameters), objective, optimizer, environment))
+        reference = whole(parameters)
+        prompts = split(choose_prompts(environment, 3, 0, 16))
+        trajectories, verdict = collect(environment, policy, state.parameters, prompts, 3, 0, GROUP_SIZE, 1.0)
+        state, metrics = compiled_update(
+            state, trajectories, split(verdict), reference, policy=policy, objective=objective, optimizer=optimizer,
+            batching=Batching(mini_batches=2), temperature=1.0,
+        )  # fmt: skip
+        return trajectories, state, metrics
+
+    trajectories, state, metrics = one_step()
+    mesh = make_mesh("data:8")
+    with jax.set_mesh(mesh):
+        sharded_trajectories, sharded_state, sharded_metrics = one_step(mesh)
+    assert {shard.data.shape[0] for shard in sharded_trajectories.tokens.addressable_shards} == {2}
+    np.testing.assert_array_equal(sharded_trajectories.tokens, trajectories.tokens)
+    assert_close(sharded_state.parameters, state.parameters)
+    assert_close(sharded_state.objective_state, state.objective_state)
+    assert_close(sharded_metrics, metrics)
+    assert max(jax.tree.leaves(jax.tree.map(lambda a, b: jnp.abs(a - b).max(), state.parameters, parameters))) > 1e-3
+
+
+def collectives(compiled) -> list[tuple[str, tuple[int, ...]]]:
+    """(operation, shape of a result) of every communication between devices in a compiled program."""
+    names = "all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter|collective-broadcast"
+    found = []
+    for result, operation in re.findall(rf"= (.*?) ({names})(?:-start)?\(", compiled.as_text()):
+        for shape in re.findall(r"\[([\d,]*)\]", result):
+            found.append((operation, tuple(int(size) for size in shape.split(",") if size)))
+    return found
+
+
+@pytest.mark.parametrize("text", [*objectives.names(), "ips_grpo(probability=exact)"])
+def test_the_statistics_of_groups_need_no_communication(text):
+    objective, mesh, prompts = objectives.make(text), make_mesh("data:8"), 16
+    trajectories, verdict = sample(FIRST_TOKEN, TRANSFORMER, prompts=prompts)
+    rollouts = Rollouts.of(
+        trajectories,
+        dataclasses.replace(verdict, log_backward=jnp.zeros((prompts, GROUP_SIZE))),
+        prompt_log_probs=jnp.zeros(trajectories.prompts.tokens.shape),
+        prompt_mask=trajectories.prompts.mask,
+    )
+    state = replicate(objective.init(FIRST_TOKEN.num_prompts), mesh)
+    program = jax.jit(objective.weigh).lower(shard_prompts(rollouts, mesh), state).compile()
+    moved = collectives(program)
+    # The share of degenerate groups is a sum over all groups.
+    assert ("all-reduce", ()) in moved
+    if "exact" in text:
+        # The running mean of a prompt is shared by all devices, which costs some numbers for each group.
+        assert all(GROUP_SIZE not in shape and math.prod(shape) <= prompts for _, shape in moved)
+    else:
+        assert set(moved) == {("all-reduce", ())}
+
+
+def test_the_divergence_is_taken_to_the_reference():
+    objective, sampled = objectives.make("grpo(kl=0.5)"), sample()
+    parameters = random_parameters()
+    reference = jax.tree.map(lambda leaf: leaf + 0.4 * jax.random.normal(jax.random.key(9), leaf.shape), parameters)
+    same, same_metrics = step(objective, sampled, reference=parameters)
+    away, away_metrics = step(objective, sampled, reference=reference)
+    without, without_metrics = step(objectives.make("grpo"), sampled)
+    assert same_metrics["reference_kl"] == pytest.approx(0.0, abs=1e-6)
+    assert_close(same.parameters, without.parameters, 1e-5)
+
+    mask = np.asarray(sampled[0].token_mask)
+    difference = np.asarray(
+        TABULAR.score(parameters, sampled[0], 1.0).log_probs - TABULAR.score(reference, sampled[0], 1.0).log_probs
+    )
+    divergence = np.where(mask, np.exp(-difference) + difference - 1, 0.0)
+    assert away_metrics["reference_kl"] == pytest.approx(divergence.sum() / mask.sum(), rel=1e-4)
+    cost = 0.5 * (divergence.sum(axis=-1) / mask.sum(axis=-1)).mean()
+    assert away_metrics["loss"] - without_metrics["loss"] == pytest.approx(cost, rel=1e-4)
+    assert np.abs(away.parameters["logits"] - without.parameters["logits"]).max() > 1e-3
+
+
+def test_metrics_of_groups_by_hand():
+    shape = (2, 4, 3)
+    lengths = np.array([[1, 2, 3, 3], [1, 1, 1, 2]])
+    rollouts = Rollouts(
+        prompt_index=jnp.arange(2),
+        tokens=jnp.zeros(shape, jnp.int32),
+        token_mask=jnp.asarray(np.arange(3) < lengths[..., None]),
+        behaviour_log_probs=jnp.zeros(shape),
+        rewards=jnp.array([[1.0, 1.0, 0.0, 2.0], [0.0, 0.0, 0.0, 0.0]]),
+        # Mistakes (5, and everything in the second group) are not outcomes that were kept.
+        outcome_id=jnp.array([[3, 3, 5, 4], [1, 2, -1, -1]]),
+        truncated=jnp.array([[False] * 4, [True, False, False, False]]),
+    )
+    measured = {name: float(total / count) for name, (total, count) in group_metrics(rollouts).items()}
+    assert measured == pytest.approx(
+        {
+            "reward": 4 / 8,
+            "unparsed": 2 / 8,
+            "truncated": 1 / 8,
+            "length": 14 / 8,
+            "distinct_outcomes": (2 + 0) / 2,
+            "effective_outcomes": (3 / 2 ** (2 / 3) + 0) / 2,
+            "largest_outcome_share": (2 / 3 + 0) / 2,
+        }
+    )
+
+
+@pytest.mark.parametrize("batching", [Batching(mini_batches=3), Batching(1, 4, 4), Batching(epochs=0), Batching(1, 0)])
+def test_prompts_that_cannot_be_split_are_refused(batching):
+    with pytest.raises(ValueError, match=r"^8 prompts cannot be split into .*: choose numbers that divide"):
+        batching.check(8)
+    Batching(mini_batches=2, micro_batches=4).check(8)
+
+
+def test_many_steps_are_one_program_which_takes_over_the_state():
+    environment, policy = Hypergrid(2, side=3), Tabular(9, 3)
+    objective = objectives.make("ips_grpo(probability=exact)")
+    optimizer = make_optimizer("adam", learning_rate=0.01)
+    # As the loop does: what is placed on a mesh keeps one type from the first step on.
+    mesh = make_mesh("data:8")
+    state = replicate(TrainState.create(policy.init(jax.random.key(0)), objective, optimizer, environment), mesh)
+    programs = compiled_update._cache_size()
+    for number in range(3):
+        sampled = collect(
+            environment, policy, state.parameters, choose_prompts(environment, 0, number, 2), 0, number, 4, 1.0
+        )
+        before = state
+        state, _ = compiled_update(
+            state, *sampled, None, policy=policy, objective=objective, optimizer=optimizer, batching=WHOLE_BATCH,
+            temperature=1.0,
+        )  # fmt: skip
+        assert all(leaf.is_deleted() for leaf in jax.tree.leaves(before))
+    assert compiled_update._cache_size() == programs + 1
+    assert state.step == 3
+
+
+def test_prompts_are_drawn_without_replacement_and_equally_often():
+    bandit = Bandit(((0.0, 1.0),) * 5)
+
+    def chosen(step, count, seed=0):
+        return np.asarray(choose_prompts(bandit, seed, step, count).index).tolist()
+
+    assert sorted(chosen(0, 5)) == [0, 1, 2, 3, 4]
+    assert len(set(chosen(1, 3))) == 3
+    assert sorted(chosen(0, 10)) == sorted([0, 1, 2, 3, 4] * 2)
+    assert len({tuple(chosen(number, 5)) for number in range(6)}) > 3
+    assert chosen(2, 5) == chosen(2, 5)
+    assert any(chosen(number, 5) != chosen(number, 5, seed=1) for number in range(3))
