@@ -50,7 +50,7 @@ class Settings:
     hidden_size: int = 64
     num_layers: int = 2
     prior_share: float = 0.6
-    prior_steps: int = 600
+    prior_steps: int = 1000
     answers: int = 64
 
 

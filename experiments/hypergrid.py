@@ -64,9 +64,8 @@ PRESETS = {
 
 
 def run(settings: Settings, output: Output) -> None:
-    grids = {
-        int(dimensions): training_grid(int(dimensions), settings) for dimensions in read_numbers(settings.dimensions)
-    }
+    dimensions_asked = map(int, read_numbers(settings.dimensions))
+    grids = {dimensions: training_grid(dimensions, settings) for dimensions in dimensions_asked}
     with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
         summary, figures = {}, []
         for dimensions, grid in grids.items():

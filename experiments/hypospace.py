@@ -61,7 +61,7 @@ class Settings:
     hidden_size: int = 64
     num_layers: int = 2
     prior_share: float = 0.6
-    prior_steps: int = 600
+    prior_steps: int = 1000
     prior_seed: int = 0
     protocol: str = "independent"
     answers: int = 64
@@ -99,9 +99,8 @@ PASS_AT = (1, 4, 16)
 
 def run(settings: Settings, output: Output) -> None:
     if settings.protocol not in typing.get_args(answers.Protocol):
-        raise ValueError(
-            f"unknown protocol {settings.protocol!r}; known: {', '.join(typing.get_args(answers.Protocol))}"
-        )
+        known = ", ".join(typing.get_args(answers.Protocol))
+        raise ValueError(f"unknown protocol {settings.protocol!r}; known: {known}")
     grids = {task: training_grid(task, settings) for task in specifications.split(settings.tasks)}
     warm_start = WarmStart(admissible_share=settings.prior_share, steps=settings.prior_steps, seed=settings.prior_seed)
     with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:

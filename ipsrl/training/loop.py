@@ -103,7 +103,7 @@ def train(
             log.write(0, _evaluation(evaluate, 0, state))
 
         trajectories_per_step = settings.prompts_per_step * settings.group_size
-        with log, ProgressLine(settings.steps, last_good, trajectories_per_step) as progress:
+        with log, ProgressLine(settings.steps, last_good, trajectories_per_step, str(folder.path)) as progress:
             for step in range(last_good, settings.steps):
                 prompts = shard_prompts(choose_prompts(environment, seed, step, settings.prompts_per_step), mesh)
                 trajectories, verdict = collect(

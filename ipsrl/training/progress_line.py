@@ -12,9 +12,10 @@ class ProgressLine:
       total: steps of the whole run.
       done: steps done before this process started, for a resumed run; they do not count in the rates.
       trajectories_per_step: how many trajectories are sampled in each step.
+      label: what is running.
     """
 
-    def __init__(self, total: int, done: int = 0, trajectories_per_step: int = 0):
+    def __init__(self, total: int, done: int = 0, trajectories_per_step: int = 0, label: str = ""):
         self._trajectories_per_step = trajectories_per_step
         # disable=None is tqdm's "not on a terminal".
         self._bar = tqdm(
@@ -23,7 +24,8 @@ class ProgressLine:
             disable=None,
             dynamic_ncols=True,
             unit="step",
-            bar_format="{percentage:3.0f}% {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]",
+            desc=label,
+            bar_format="{desc}{percentage:3.0f}% {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]",
         )
 
     def advance(self, **metrics: Any) -> None:

@@ -37,8 +37,8 @@ class WarmStart:
 
     admissible_share: float = 0.6
     zipf_exponent: float = 1.0
-    steps: int = 600
-    prompts_per_step: int = 32
+    steps: int = 1000
+    prompts_per_step: int = 8
     answers_per_prompt: int = 16
     learning_rate: float = 3e-3
     renderings: int = 8

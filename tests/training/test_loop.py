@@ -1,0 +1,316 @@
+"""The loop learns, logs what it did, and ends at the same bits however often it was interrupted."""
+
+import dataclasses
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from absl import logging
+from first_token import FIRST_TOKEN, TRANSFORMER
+from jax.sharding import AxisType, Mesh
+from orbax.checkpoint import v1 as ocp
+
+from ipsrl import objectives
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.environment import Environment
+from ipsrl.environments.hypergrid import Hypergrid
+from ipsrl.policies.policy import Policy
+from ipsrl.policies.tabular import Tabular
+from ipsrl.training import metric_log
+from ipsrl.training.loop import NonFiniteLossError, TrainSettings, train
+from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.step import Batching, TrainState, compiled_update
+
+SETTINGS = TrainSettings(
+    steps=7,
+    prompts_per_step=8,
+    group_size=4,
+    learning_rate=0.01,
+    batching=Batching(mini_batches=2),
+    evaluate_every=3,
+    checkpoint_every=2,
+)
+
+
+def one_device() -> Mesh:
+    return jax.make_mesh((1,), ("data",), axis_types=(AxisType.Auto,), devices=jax.devices()[:1])
+
+
+class Case(NamedTuple):
+    environment: Environment
+    policy: Policy
+    objective: str
+    mesh: Mesh
+    settings: TrainSettings = SETTINGS
+
+
+CASES = {
+    # Carries a running mean in the objective's state.
+    "hypergrid": Case(Hypergrid(2, side=4), Tabular(16, 3), "ips_grpo(probability=exact)", one_device()),
+    # Judged on the host, with a reference policy, on eight devices.
+    "text": Case(FIRST_TOKEN, TRANSFORMER, "ips_grpo(kl=0.1)", make_mesh("data:8")),
+}
+
+
+def sum_of_squares(step: int, parameters) -> dict[str, float]:
+    """An evaluation that any change of the parameters changes."""
+    return {"squares": float(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(parameters)))}
+
+
+def run(path: Path, case: Case, evaluate=sum_of_squares, resume=False, initial_parameters=None, seed=5) -> TrainState:
+    with RunFolder.open(path, {"objective": case.objective, "seed": seed}, resume) as folder:
+        return train(
+            case.environment,
+            case.policy,
+            objectives.make(case.objective),
+            case.settings,
+            seed,
+            folder,
+            case.mesh,
+            initial_parameters,
+            evaluate,
+        )
+
+
+def bits(tree) -> list[bytes]:
+    return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(tree)]
+
+
+def metrics(path: Path) -> bytes:
+    return (path / "metrics.jsonl").read_bytes()
+
+
+def checkpoint_steps(path: Path) -> list[str]:
+    return sorted(entry.name for entry in (path / "checkpoints").glob("*"))
+
+
+class Undisturbed(NamedTuple):
+    case: Case
+    path: Path
+    state: TrainState
+
+
+@pytest.fixture(scope="module", params=list(CASES))
+def undisturbed(request, tmp_path_factory) -> Undisturbed:
+    case, path = CASES[request.param], tmp_path_factory.mktemp(request.param) / "run"
+    return Undisturbed(case, path, run(path, case))
+
+
+def test_every_step_leaves_one_record_with_evaluations_where_they_are_due(undisturbed):
+    records = metric_log.read(undisturbed.path / "metrics.jsonl")
+    assert [record["step"] for record in records] == list(range(8))
+    assert [record["step"] for record in records if "evaluation/squares" in record] == [0, 3, 6, 7]
+    assert set(records[0]) == {"step", "evaluation/squares"}
+    for record in records[1:]:
+        assert {"reward", "loss", "gradient_norm", "degenerate_groups", "distinct_outcomes"} <= set(record)
+        assert all(math.isfinite(value) for value in record.values())
+        assert record["sampler_scorer_difference"] < 1e-5
+    assert records[-1]["evaluation/squares"] == sum_of_squares(7, undisturbed.state.parameters)["squares"]
+    assert records[0]["evaluation/squares"] != records[-1]["evaluation/squares"]
+    assert checkpoint_steps(undisturbed.path) == ["6", "7"]
+    assert undisturbed.state.step == 7
+
+
+class Interrupt:
+    """Evaluates, until a step at which the user presses control-C."""
+
+    def __init__(self, step: int):
+        self.step = step
+
+    def __call__(self, step, parameters):
+        if step == self.step:
+            raise KeyboardInterrupt
+        return sum_of_squares(step, parameters)
+
+
+def interrupted(path: Path, case: Case, step: int) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(path, case, Interrupt(step))
+
+
+@pytest.mark.parametrize(("stops", "kept"), [([0], []), ([3], ["2"]), ([3, 6], ["2", "4"])], ids=str)
+def test_an_interrupted_run_ends_at_the_same_bits(undisturbed, tmp_path, stops, kept):
+    case = undisturbed.case
+    programs = compiled_update._cache_size()
+    interrupted(tmp_path, case, stops[0])
+    for stop in stops[1:]:
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, case, Interrupt(stop), resume=True)
+    assert checkpoint_steps(tmp_path) == kept
+    state = run(tmp_path, case, resume=True)
+    assert bits(state) == bits(undisturbed.state)
+    assert metrics(tmp_path) == metrics(undisturbed.path)
+    # A restored state has the type of a fresh one: nothing is compiled again.
+    assert compiled_update._cache_size() == programs
+
+
+def test_a_damaged_checkpoint_costs_steps_but_no_bits(undisturbed, tmp_path, monkeypatch):
+    lines = []
+    monkeypatch.setattr(logging, "warning", lambda text, *values: lines.append(text % values))
+    interrupted(tmp_path, undisturbed.case, 6)
+    data = max((tmp_path / "checkpoints" / "4").rglob("*"), key=lambda path: path.stat().st_size * path.is_file())
+    data.write_bytes(data.read_bytes()[: data.stat().st_size // 2])
+    state = run(tmp_path, undisturbed.case, resume=True)
+    assert bits(state) == bits(undisturbed.state)
+    assert metrics(tmp_path) == metrics(undisturbed.path)
+    (line,) = lines
+    assert "step 4 cannot be read" in line
+    assert "step 2 is used instead" in line
+
+
+def test_a_finished_run_is_left_as_it_is(undisturbed):
+    before = metrics(undisturbed.path)
+    state = run(undisturbed.path, undisturbed.case, lambda *_: pytest.fail("evaluated again"), resume=True)
+    assert bits(state) == bits(undisturbed.state)
+    assert metrics(undisturbed.path) == before
+
+
+def test_another_seed_is_another_run(undisturbed, tmp_path):
+    assert bits(run(tmp_path, undisturbed.case, seed=6).parameters) != bits(undisturbed.state.parameters)
+
+
+def test_training_starts_from_the_given_parameters_and_leaves_them_alone(tmp_path):
+    case = CASES["hypergrid"]
+    start = {"logits": jax.random.normal(jax.random.key(0), (16, 3))}
+    copy = np.array(start["logits"])
+    state = run(tmp_path, case, initial_parameters=start)
+    np.testing.assert_array_equal(start["logits"], copy)
+    assert metric_log.read(tmp_path / "metrics.jsonl")[0]["evaluation/squares"] == sum_of_squares(0, start)["squares"]
+    assert np.abs(state.parameters["logits"] - copy).max() > 1e-3
+
+
+BANDIT = Case(
+    Bandit((0.0, 0.0, 1.0)),
+    Tabular(1, 3),
+    "grpo",
+    one_device(),
+    TrainSettings(steps=40, prompts_per_step=1, group_size=16, learning_rate=0.1, checkpoint_every=100),
+)
+
+
+def test_grpo_finds_the_only_good_arm(tmp_path):
+    state = run(tmp_path, BANDIT, evaluate=None)
+    assert jax.nn.softmax(state.parameters["logits"][0])[2] > 0.95
+    rewards = [record["reward"] for record in metric_log.read(tmp_path / "metrics.jsonl")]
+    assert len(rewards) == 40
+    assert np.mean(rewards[-5:]) > 0.9 > 0.6 > np.mean(rewards[:5])
+
+
+@dataclasses.dataclass(frozen=True)
+class Breaking(Bandit):
+    """Gives rewards that are no numbers once it has judged `good` batches."""
+
+    verifies_on_host: ClassVar[bool] = True
+    good: int = 10**9
+    bad: float = math.nan
+    judged: list = dataclasses.field(default_factory=list, compare=False)
+
+    def verify(self, trajectories):
+        self.judged.append(None)
+        verdict = super().verify(trajectories)
+        broken = len(self.judged) > self.good
+        return dataclasses.replace(verdict, rewards=verdict.rewards + (self.bad if broken else 0.0))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("objective", ["grpo", "ips_grpo(probability=exact)"])
+def test_what_is_not_finite_stops_the_run_and_is_never_kept(tmp_path, bad, objective):
+    settings = dataclasses.replace(BANDIT.settings, steps=8, checkpoint_every=1)
+    case = BANDIT._replace(environment=Breaking((0.0, 0.5, 1.0)), objective=objective, settings=settings)
+    whole = run(tmp_path / "whole", case)
+
+    path = tmp_path / "broken"
+    broken = case._replace(environment=Breaking((0.0, 0.5, 1.0), good=5, bad=bad))
+    with pytest.raises(NonFiniteLossError, match=rf"^step 6 has reward {bad}.*; last good checkpoint: step 5 in /.*"):
+        run(path, broken)
+    assert checkpoint_steps(path) == ["4", "5"]
+    for step in ("4", "5"):
+        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(ocp.load(path / "checkpoints" / step)))
+    assert [record["step"] for record in metric_log.read(path / "metrics.jsonl")] == list(range(6))
+
+    # With the cause removed, the run goes on as if nothing had been.
+    assert bits(run(path, case, resume=True)) == bits(whole)
+    assert metrics(path) == metrics(tmp_path / "whole")
+
+
+def test_parameters_that_leave_the_real_numbers_are_never_kept(tmp_path):
+    """The loss of the only step is fine: it is the step itself that is too large."""
+    settings = dataclasses.replace(BANDIT.settings, steps=1, optimizer="sgd", learning_rate=1e38)
+    with pytest.raises(NonFiniteLossError, match=r"^step 1 has parameter_norm inf; last good checkpoint: none$"):
+        run(tmp_path, BANDIT._replace(settings=settings))
+    assert checkpoint_steps(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (BANDIT._replace(objective="progrpo"), "needs prompt_log_probs, which this environment and policy do not give"),
+        (
+            BANDIT._replace(settings=dataclasses.replace(BANDIT.settings, group_size=1)),
+            "group_size is 1, it must be at least 2",
+        ),
+        (
+            BANDIT._replace(mesh=make_mesh("data:8")),
+            "^1 prompts cannot be split evenly over the 8 devices of mesh axis 'data'$",
+        ),
+        (
+            BANDIT._replace(settings=dataclasses.replace(BANDIT.settings, batching=Batching(mini_batches=2))),
+            "1 prompts cannot be split into 2 mini-batches",
+        ),
+        (BANDIT._replace(settings=dataclasses.replace(BANDIT.settings, optimizer="adagrad")), "known: adam, sgd"),
+    ],
+)
+def test_an_impossible_run_is_refused_before_anything_happens(tmp_path, case, message):
+    with pytest.raises(ValueError, match=message):
+        run(tmp_path, case, lambda *_: pytest.fail("evaluated"))
+    assert not (tmp_path / "metrics.jsonl").exists()
+    assert not (tmp_path / "checkpoints").exists()
+
+
+@pytest.mark.slow
+def test_a_killed_process_ends_at_the_same_bits(tmp_path):
+    """SIGKILL in the midst of training, twice, against a run that nobody touched."""
+    steps, folder = 1500, Path("dimensions_2", "ips_grpo-probability=exact", "seed_0")
+
+    def start(out, *more):
+        command = [
+            sys.executable, "-m", "experiments.hypergrid", "--preset=smoke", "--seeds=0:1", f"--steps={steps}",
+            "--objectives=ips_grpo(probability=exact)", "--checkpoint_every=100", "--evaluate_every=50",
+            f"--out={out}", *more,
+        ]  # fmt: skip
+        return subprocess.Popen(command, cwd=Path(__file__).parents[2], env=os.environ, stdout=subprocess.DEVNULL)
+
+    assert start(tmp_path / "whole").wait(timeout=120) == 0
+
+    killed, reached = tmp_path / "killed", []
+    for more in ([], ["--resume"]):
+        process = start(killed, *more)
+        target = (reached[-1] if reached else 0) + 100
+        deadline = time.monotonic() + 120
+        while not (killed / folder / "checkpoints" / str(target)).exists():
+            assert process.poll() is None, "the run ended before it could be killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        reached.append(max(int(name) for name in checkpoint_steps(killed / folder) if name.isdecimal()))
+    assert reached[0] < reached[1] < steps
+    assert start(killed, "--resume").wait(timeout=120) == 0
+
+    assert metrics(killed / folder) == metrics(tmp_path / "whole" / folder)
+    last = [ocp.load(path / folder / "checkpoints" / str(steps)) for path in (killed, tmp_path / "whole")]
+    assert bits(last[0]) == bits(last[1])
+    assert len(bits(last[0])) > 5
+    starts = json.loads((killed / folder / "environment.json").read_text())
+    assert len(starts) == 3
