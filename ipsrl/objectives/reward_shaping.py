@@ -64,7 +64,7 @@ class InverseProbability(RolloutPart):
 
     def init(self, num_prompts: int) -> Array:
         """Log of the running mean for each prompt, `[num_prompts]`; -inf before the prompt was met."""
-        return jnp.full(num_prompts, -jnp.inf)
+        return jnp.full(num_prompts, -jnp.inf, jnp.float32)
 
     def carry(self, values: Array, rollouts: Rollouts, state: Array) -> tuple[Array, Array]:
         log_probability = masked_sum(rollouts.behaviour_log_probs, rollouts.token_mask, axis=-1)

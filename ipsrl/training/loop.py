@@ -94,16 +94,19 @@ def train(
     parameters = replicate(jax.tree.map(jnp.copy, initial_parameters), mesh)
     state = replicate(TrainState.create(parameters, objective, optimizer, environment), mesh)
 
-    with jax.set_mesh(mesh), Checkpoints(folder.checkpoint_directory, settings.checkpoint_every) as checkpoints:
+    with (
+        jax.set_mesh(mesh),
+        Checkpoints(folder.checkpoint_directory, settings.checkpoint_every) as checkpoints,
+        MetricLog(folder.metrics_path) as log,
+    ):
         last_good, state = checkpoints.restore(state) or (0, state)
-        log = MetricLog(folder.metrics_path)
         # Records after the checkpoint are written again; without one, the first evaluation is as well.
         log.truncate_after(last_good or -1)
         if last_good == 0 and evaluate is not None:
             log.write(0, _evaluation(evaluate, 0, state))
 
         trajectories_per_step = settings.prompts_per_step * settings.group_size
-        with log, ProgressLine(settings.steps, last_good, trajectories_per_step, str(folder.path)) as progress:
+        with ProgressLine(settings.steps, last_good, trajectories_per_step, str(folder.path)) as progress:
             for step in range(last_good, settings.steps):
                 prompts = shard_prompts(choose_prompts(environment, seed, step, settings.prompts_per_step), mesh)
                 trajectories, verdict = collect(

@@ -25,7 +25,8 @@ class ProgressLine:
             dynamic_ncols=True,
             unit="step",
             desc=label,
-            bar_format="{desc}{percentage:3.0f}% {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]",
+            bar_format="{desc}{percentage:3.0f}% {n_fmt}/{total_fmt} "
+            "[{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]",
         )
 
     def advance(self, **metrics: Any) -> None:
