@@ -20,6 +20,9 @@ from ipsrl.training.randomness import stream
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.step import WHOLE_BATCH, Batching, TrainState, choose_prompts, collect, compiled_update
 
+# What the names of an evaluation's metrics begin with in the log.
+EVALUATION = "evaluation/"
+
 Evaluate = Callable[[int, Parameters], dict[str, float]]
 
 # A reward that is not finite can leave the loss finite for a while, and so can parameters.
@@ -147,7 +150,7 @@ def train(
 
 
 def _evaluation(evaluate: Evaluate, step: int, state: TrainState) -> dict[str, float]:
-    return {f"evaluation/{name}": value for name, value in evaluate(step, state.parameters).items()}
+    return {f"{EVALUATION}{name}": value for name, value in evaluate(step, state.parameters).items()}
 
 
 def check_run(
