@@ -5,15 +5,17 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from absl import logging
 from jax.sharding import Mesh
 
 from experiments.launch import Output, folder_name
 from ipsrl import objectives as objective_catalog
 from ipsrl.environments.environment import Environment
+from ipsrl.measures.seeds import Interval, mean_over_seeds
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.training import metric_log
-from ipsrl.training.loop import Evaluate, TrainSettings, check_run, train
+from ipsrl.training.loop import EVALUATION, Evaluate, TrainSettings, check_run, train
 from ipsrl.training.run_folder import RunFolder
 
 
@@ -54,6 +56,25 @@ def group_by_objective(runs: Sequence[Run]) -> dict[str, list[Run]]:
     for run in runs:
         grouped.setdefault(run.objective, []).append(run)
     return grouped
+
+
+def final_intervals(runs: Sequence[Run]) -> dict[str, dict[str, Interval]]:
+    """Objective -> measure of the evaluation -> its mean over seeds at the end of training, with a 95 % interval.
+
+    A measure that is infinite for some seed has an infinite mean and no interval.
+    """
+    measures = [name for name in runs[-1].records[-1] if name.startswith(EVALUATION)]
+    intervals = {}
+    for objective, same in group_by_objective(runs).items():
+        intervals[objective] = {}
+        for measure in measures:
+            values = np.array([run.last(measure) for run in same])
+            intervals[objective][measure.removeprefix(EVALUATION)] = (
+                mean_over_seeds(values)
+                if np.isfinite(values).all()
+                else Interval(float(values.mean()), np.nan, np.nan, len(values))
+            )
+    return intervals
 
 
 @dataclasses.dataclass(frozen=True)

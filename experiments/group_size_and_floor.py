@@ -10,28 +10,24 @@ Expected  EXPECTED
 Smoke     python -m experiments.group_size_and_floor --preset=smoke
 Figure    OUT/group_size_and_floor.png and .pdf, drawn by the same command; --resume draws them again.
 
-Every cell samples the same number of answers in each update: `answers_per_step` / G prompts.
+Every cell samples the same number of answers in each update: `answers_per_step` / G prompts, in up to `micro_batches`
+pieces.
 """
 
 import dataclasses
 import functools
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from experiments import hypospace
-from experiments.grid import TrainingGrid
 from experiments.launch import Output, launch, read_numbers, read_seeds
-from ipsrl.distributed.mesh import make_mesh
-from ipsrl.environments import catalog as environments
-from ipsrl.environments.environment import Environment
 from ipsrl.figures import group_size_and_floor as figure
 from ipsrl.figures import style
 from ipsrl.measures.seeds import mean_over_seeds
-from ipsrl.policies.policy import Policy
-from ipsrl.policies.transformer import Transformer
-from ipsrl.training.loop import TrainSettings
+from ipsrl.training.loop import EVALUATION
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.warm_start import WarmStart, prior_parameters
 
@@ -46,6 +42,7 @@ class Settings:
     seeds: str = "0:1"
     steps: int = 150
     answers_per_step: int = 640
+    micro_batches: int = 5
     learning_rate: float = 3e-4
     hidden_size: int = 64
     num_layers: int = 2
@@ -74,9 +71,8 @@ PRESETS = {
 def run(settings: Settings, output: Output) -> None:
     group_sizes = tuple(map(int, read_numbers(settings.group_sizes)))
     floors, seeds = read_numbers(settings.floors), read_seeds(settings.seeds)
-    environment = environments.make(settings.task)
-    policy = Transformer(environment.vocabulary_size, hidden_size=settings.hidden_size, num_layers=settings.num_layers)
-    grids = [training_grid(environment, policy, size, floors, seeds, settings) for size in group_sizes]
+    grids = [hypospace.training_grid(settings.task, row_settings(settings, size, floors)) for size in group_sizes]
+    environment, policy = grids[0].environment, grids[0].policy
     warm_start = WarmStart(admissible_share=settings.prior_share, steps=settings.prior_steps)
 
     with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
@@ -89,7 +85,7 @@ def run(settings: Settings, output: Output) -> None:
                 functools.partial(hypospace.evaluate, environment, policy, settings.answers, "independent"),
                 identity={"warm_start": dataclasses.asdict(warm_start)},
             )
-            recovery[row].flat = [finished.last("evaluation/recovery") for finished in runs]
+            recovery[row].flat = [finished.last(EVALUATION + "recovery") for finished in runs]
         agree = inert_floors_agree(group_sizes, floors, recovery)
         png, _ = style.save(figure.draw(group_sizes, floors, recovery), folder.path / "group_size_and_floor")
         folder.write_summary(
@@ -108,31 +104,23 @@ def run(settings: Settings, output: Output) -> None:
     print(f"figure: {png}")
 
 
-def training_grid(
-    environment: Environment,
-    policy: Policy,
-    group_size: int,
-    floors: Sequence[float],
-    seeds: Sequence[int],
-    settings: Settings,
-) -> TrainingGrid:
-    """The runs of one row of the table: all floors and seeds at one group size."""
+def row_settings(settings: Settings, group_size: int, floors: Sequence[float]) -> hypospace.Settings:
+    """One row of the table, all floors and seeds at one group size, as runs of `experiments.hypospace`."""
     if settings.answers_per_step % group_size:
         raise ValueError(f"answers_per_step is {settings.answers_per_step}, no multiple of the group size {group_size}")
-    return TrainingGrid(
-        environment,
-        policy,
-        [f"ips_grpo(floor={floor})" for floor in floors],
-        seeds,
-        TrainSettings(
-            steps=settings.steps,
-            prompts_per_step=settings.answers_per_step // group_size,
-            group_size=group_size,
-            learning_rate=settings.learning_rate,
-            evaluate_every=settings.steps,
-            checkpoint_every=settings.steps,
-        ),
-        make_mesh(),
+    prompts = settings.answers_per_step // group_size
+    return hypospace.Settings(
+        objectives=",".join(f"ips_grpo(floor={floor})" for floor in floors),
+        seeds=settings.seeds,
+        steps=settings.steps,
+        prompts_per_step=prompts,
+        group_size=group_size,
+        micro_batches=math.gcd(prompts, settings.micro_batches),
+        learning_rate=settings.learning_rate,
+        hidden_size=settings.hidden_size,
+        num_layers=settings.num_layers,
+        evaluate_every=settings.steps,
+        checkpoint_every=settings.steps,
     )
 
 

@@ -22,14 +22,13 @@ import jax
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.grid import Run, TrainingGrid, group_by_objective
+from experiments.grid import Run, TrainingGrid, final_intervals, group_by_objective
 from experiments.launch import Output, launch, read_numbers, read_seeds
 from ipsrl import specifications
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.figures import hypergrid_laws, style
 from ipsrl.measures import distances, diversity
-from ipsrl.measures.seeds import mean_over_seeds
 from ipsrl.policies.enumerate import log_probs_table
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.policy import Parameters, Policy
@@ -150,27 +149,18 @@ def evaluate(environment: Hypergrid, policy: Policy, step: int, parameters: Para
 
 def summarise(environment: Hypergrid, runs: Sequence[Run]) -> dict:
     """Means over seeds with 95 % intervals at the end of training, and whether the claim holds (side 8, n = 2)."""
-    measures = [name for name in runs[0].records[0] if name.startswith("evaluation/")]
-    rows = {
-        objective: {
-            name.removeprefix("evaluation/"): dataclasses.asdict(
-                mean_over_seeds(np.array([run.last(name) for run in same]))
-            )
-            for name in measures
-        }
-        for objective, same in group_by_objective(runs).items()
-    }
+    rows = final_intervals(runs)
     expected = {
-        "grpo": ("ends on one mode: L1 above 1.7", lambda row: row["l1_total"]["low"] > 1.7),
+        "grpo": ("ends on one mode: L1 above 1.7", lambda row: row["l1_total"].low > 1.7),
         "ips_grpo": (
             "visits every cell, finds every mode, L1 below 0.30",
             lambda row: (
-                row["l1_total"]["high"] < 0.30
-                and row["cells_visited"]["low"] == environment.num_outcomes
-                and row["modes_found"]["low"] == environment.modes().sum()
+                row["l1_total"].high < 0.30
+                and row["cells_visited"].low == environment.num_outcomes
+                and row["modes_found"].low == environment.modes().sum()
             ),
         ),
-        "ips_grpo(probability=exact)": ("L1 below 0.10", lambda row: row["l1_total"]["high"] < 0.10),
+        "ips_grpo(probability=exact)": ("L1 below 0.10", lambda row: row["l1_total"].high < 0.10),
     }
     checks = {}
     if (environment.dimensions, environment.side) == (2, 8):
@@ -186,7 +176,7 @@ def table(title: str, result: dict) -> str:
         "  ".join(["".ljust(30), *(column.replace("_", " ").ljust(15) for column in columns)]).rstrip(),
     ]
     for objective, row in result["objectives"].items():
-        cells = (f"{row[column]['mean']:.3g}".ljust(15) for column in columns)
+        cells = (f"{row[column].mean:.3g}".ljust(15) for column in columns)
         lines.append("  ".join([objective.ljust(30), *cells]).rstrip())
     lines += [f"{'holds' if held else 'DOES NOT HOLD'}: {claim}" for claim, held in result["checks"].items()]
     return "\n".join(lines) + "\n"

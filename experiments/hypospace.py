@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from experiments.grid import Run, TrainingGrid, group_by_objective
+from experiments.grid import Run, TrainingGrid, final_intervals, group_by_objective
 from experiments.launch import Output, folder_name, launch, read_seeds
 from ipsrl import specifications
 from ipsrl.distributed.mesh import make_mesh
@@ -33,11 +33,10 @@ from ipsrl.figures import hypospace as figure
 from ipsrl.figures import style
 from ipsrl.measures import answers, diversity
 from ipsrl.measures.pass_at_k import mean_pass_at_k
-from ipsrl.measures.seeds import Interval, mean_over_seeds
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.answers import answers_with_history, independent_answers
-from ipsrl.training.loop import TrainSettings
+from ipsrl.training.loop import EVALUATION, TrainSettings
 from ipsrl.training.randomness import stream
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.step import Batching
@@ -180,39 +179,30 @@ def task_result(task: str, runs: Sequence[Run], answers_per_prompt: int) -> figu
 
     return figure.TaskResult(
         task=task,
-        updates=np.array(runs[0].curve("evaluation/recovery")[0]),
+        updates=np.array(runs[0].curve(EVALUATION + "recovery")[0]),
         effective_outcomes={
-            name: np.array([run.curve("evaluation/effective_outcomes")[1] for run in same])
+            name: np.array([run.curve(EVALUATION + "effective_outcomes")[1] for run in same])
             for name, same in by_objective.items()
         },
         answers=answers_per_prompt,
-        recovery=ends("evaluation/recovery"),
-        validity=ends("evaluation/validity"),
-        ceiling=runs[0].first("evaluation/ceiling"),
+        recovery=ends(EVALUATION + "recovery"),
+        validity=ends(EVALUATION + "validity"),
+        ceiling=runs[0].first(EVALUATION + "ceiling"),
     )
 
 
 def summarise(runs: Sequence[Run]) -> dict:
     """Means over seeds with 95 % intervals at the end of training; the prior; the ceiling; whether the claim holds."""
-    measures = sorted(name for name in runs[-1].records[0] if name.startswith("evaluation/"))
-    rows = {
-        objective: {
-            measure.removeprefix("evaluation/"): dataclasses.asdict(
-                mean_over_seeds(np.array([run.last(measure) for run in same]))
-            )
-            for measure in measures
-        }
-        for objective, same in group_by_objective(runs).items()
-    }
+    rows = final_intervals(runs)
     plain = [name for name in rows if name.startswith("grpo")]
     scaled = [name for name in rows if name.startswith("ips_grpo")]
     return {
         "objectives": rows,
-        "prior": {measure.removeprefix("evaluation/"): runs[0].first(measure) for measure in measures},
+        "prior": {measure: runs[0].first(EVALUATION + measure) for measure in next(iter(rows.values()))},
         "checks": {
             f"{b} recovers more than {a}, intervals apart, both at validity 0.9": (
-                rows[b]["recovery"]["low"] > rows[a]["recovery"]["high"]
-                and min(rows[a]["validity"]["mean"], rows[b]["validity"]["mean"]) >= 0.9
+                rows[b]["recovery"].low > rows[a]["recovery"].high
+                and min(rows[a]["validity"].mean, rows[b]["validity"].mean) >= 0.9
             )
             for a in plain
             for b in scaled
@@ -229,7 +219,7 @@ def table(summary: dict, settings: Settings) -> str:
         rows = {
             "prior": [f"{result['prior'][column]:.2f}" for column in shown],
             **{
-                objective: [str(Interval(**measured[column])) for column in shown]
+                objective: [str(measured[column]) for column in shown]
                 for objective, measured in result["objectives"].items()
             },
             "ceiling of independent answers": [f"{result['prior']['ceiling']:.2f}"],

@@ -1,5 +1,6 @@
 """JSON on disk: plain values, and files that are either the old one or the new one, never half of one."""
 
+import dataclasses
 import json
 import math
 import os
@@ -13,8 +14,8 @@ import numpy as np
 def plain(value: Any) -> Any:
     """`value` in the terms of JSON.
 
-    Tuples become lists, arrays and NumPy or JAX scalars become numbers and lists of numbers. JSON has no NaN and no
-    infinity: every non-finite number becomes null, which plotting tools read as a gap.
+    Tuples become lists, dataclasses dicts, arrays and NumPy or JAX scalars numbers and lists of numbers. JSON has no
+    NaN and no infinity: every non-finite number becomes null, which plotting tools read as a gap.
 
     Raises:
       ValueError: a value, or the key of a dict, has no counterpart in JSON.
@@ -27,6 +28,8 @@ def plain(value: Any) -> Any:
         return plain(np.asarray(value).tolist())
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return plain(dataclasses.asdict(value))
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
