@@ -1,0 +1,108 @@
+"""Many seeds in one program are the same runs as one after the other."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from first_token import FIRST_TOKEN, TRANSFORMER
+from jax.sharding import AxisType
+
+from ipsrl import objectives
+from ipsrl.environments.hypergrid import Hypergrid
+from ipsrl.environments.tree import Tree
+from ipsrl.policies.tabular import Tabular
+from ipsrl.training.ensemble import train_ensemble
+from ipsrl.training.loop import TrainSettings, train
+from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.step import Batching
+
+GRID, TABULAR = Hypergrid(2, side=4), Tabular(16, 3)
+OPTIMIZER = make_optimizer("adam", learning_rate=0.02)
+STEPS, PROMPTS, GROUP_SIZE = 6, 2, 8
+
+
+def logits(parameters):
+    return parameters["logits"]
+
+
+def ensemble(text, seeds, environment=GRID, policy=TABULAR, steps=STEPS, record_every=2, **more):
+    return np.asarray(
+        train_ensemble(
+            environment,
+            policy,
+            objectives.make(text),
+            OPTIMIZER,
+            jnp.asarray(seeds),
+            steps,
+            PROMPTS,
+            GROUP_SIZE,
+            logits,
+            record_every,
+            **more,
+        )
+    )
+
+
+@pytest.mark.parametrize("text", ["ips_grpo", "ips_grpo(probability=exact)"])
+def test_a_seed_of_the_ensemble_is_the_loop_with_that_seed(text, tmp_path):
+    batching = Batching(epochs=2)
+    recorded = ensemble(text, [3, 11], batching=batching, temperature=0.8)
+    assert recorded.shape == (2, STEPS // 2 + 1, 16, 3)
+
+    settings = TrainSettings(
+        STEPS, PROMPTS, GROUP_SIZE, temperature=0.8, learning_rate=0.02, batching=batching, evaluate_every=2
+    )
+    mesh = jax.make_mesh((1,), ("data",), axis_types=(AxisType.Auto,), devices=jax.devices()[:1])
+    for number, seed in enumerate([3, 11]):
+        seen = {}
+
+        def evaluate(step, parameters, seen=seen):
+            seen[step] = np.array(parameters["logits"])
+            return {}
+
+        with RunFolder.open(tmp_path / str(seed), {"seed": seed}) as folder:
+            train(GRID, TABULAR, objectives.make(text), settings, seed, folder, mesh, evaluate=evaluate)
+        assert list(seen) == [0, 2, 4, 6]
+        np.testing.assert_allclose(recorded[number], np.stack(list(seen.values())), atol=1e-6)
+        assert np.abs(np.diff(recorded[number], axis=0)).max(axis=(1, 2)).min() > 1e-3
+
+
+def test_many_seeds_are_each_alone():
+    together = ensemble("grpo", [0, 1, 2, 40])
+    assert together.shape == (4, 4, 16, 3)
+    for number, seed in enumerate([0, 1, 2, 40]):
+        np.testing.assert_allclose(ensemble("grpo", [seed])[0], together[number], atol=1e-6)
+    assert len({run.tobytes() for run in together}) == 4
+
+
+def test_records_can_be_any_tree_and_as_rare_as_the_steps():
+    tree = Tree()
+    policy = Tabular(tree.num_observations, tree.vocabulary_size)
+
+    def record(parameters):
+        return {"largest": parameters["logits"].max(), "logits": parameters["logits"]}
+
+    recorded = train_ensemble(
+        tree, policy, objectives.make("grpo"), OPTIMIZER, jnp.arange(3), 4, 1, GROUP_SIZE, record, record_every=4
+    )
+    assert recorded["largest"].shape == (3, 2)
+    assert recorded["logits"].shape == (3, 2, tree.num_observations, tree.vocabulary_size)
+    np.testing.assert_array_equal(recorded["largest"], recorded["logits"].max(axis=(2, 3)))
+    np.testing.assert_array_equal(recorded["largest"][:, 0], 0.0)
+    assert (recorded["largest"][:, 1] > 0.0).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"environment": FIRST_TOKEN, "policy": TRANSFORMER}, "verifies on the host"),
+        ({"steps": 5}, "steps is 5, it must be a multiple of record_every, 2"),
+        ({"text": "progrpo"}, "needs prompt_log_probs"),
+        ({"text": "grpo(kl=0.04)"}, "needs reference_log_probs"),
+        ({"batching": Batching(mini_batches=4)}, "2 prompts cannot be split into 4 mini-batches"),
+    ],
+)
+def test_what_cannot_be_one_program_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ensemble(**{"text": "grpo", "seeds": [0]} | arguments)
