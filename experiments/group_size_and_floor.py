@@ -24,6 +24,7 @@ import numpy as np
 
 from experiments import hypospace
 from experiments.launch import Output, launch, read_numbers, read_seeds
+from ipsrl import specifications
 from ipsrl.figures import group_size_and_floor as figure
 from ipsrl.figures import style
 from ipsrl.measures.seeds import mean_over_seeds
@@ -34,9 +35,11 @@ from ipsrl.training.warm_start import WarmStart, prior_parameters
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Flags of the experiment; the rest is as in `experiments.hypospace`."""
+    """Flags of the experiment: `objectives` is the one objective that gets a floor; the rest is as in
+    `experiments.hypospace`."""
 
     task: str = "hypospace_causal(nodes=4, perturbations=2)"
+    objectives: str = "ips_grpo"
     group_sizes: str = "4,8,16,32,64"
     floors: str = "0.01,0.1,0.2"
     seeds: str = "0:1"
@@ -69,20 +72,19 @@ PRESETS = {
 
 
 def run(settings: Settings, output: Output) -> None:
-    group_sizes = tuple(map(int, read_numbers(settings.group_sizes)))
+    group_sizes = read_numbers(settings.group_sizes, int)
     floors, seeds = read_numbers(settings.floors), read_seeds(settings.seeds)
     grids = [hypospace.training_grid(settings.task, row_settings(settings, size, floors)) for size in group_sizes]
-    environment, policy = grids[0].environment, grids[0].policy
     warm_start = WarmStart(admissible_share=settings.prior_share, steps=settings.prior_steps)
 
     with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
-        prior = prior_parameters(environment, policy, warm_start)
+        prior = prior_parameters(grids[0].environment, grids[0].policy, warm_start)
         recovery = np.zeros((len(group_sizes), len(floors), len(seeds)))
         for row, (size, grid) in enumerate(zip(group_sizes, grids, strict=True)):
             runs = grid.train(
                 Output(output.path / f"group_size_{size}", output.resume),
                 prior,
-                functools.partial(hypospace.evaluate, environment, policy, settings.answers, "independent"),
+                functools.partial(hypospace.evaluate, grid, settings.answers, "independent"),
                 identity={"warm_start": dataclasses.asdict(warm_start)},
             )
             recovery[row].flat = [finished.last(EVALUATION + "recovery") for finished in runs]
@@ -110,7 +112,7 @@ def row_settings(settings: Settings, group_size: int, floors: Sequence[float]) -
         raise ValueError(f"answers_per_step is {settings.answers_per_step}, no multiple of the group size {group_size}")
     prompts = settings.answers_per_step // group_size
     return hypospace.Settings(
-        objectives=",".join(f"ips_grpo(floor={floor})" for floor in floors),
+        objectives=",".join(specifications.with_argument(settings.objectives, "floor", floor) for floor in floors),
         seeds=settings.seeds,
         steps=settings.steps,
         prompts_per_step=prompts,

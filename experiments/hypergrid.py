@@ -63,8 +63,7 @@ PRESETS = {
 
 
 def run(settings: Settings, output: Output) -> None:
-    dimensions_asked = map(int, read_numbers(settings.dimensions))
-    grids = {dimensions: training_grid(dimensions, settings) for dimensions in dimensions_asked}
+    grids = {count: training_grid(count, settings) for count in read_numbers(settings.dimensions, int)}
     with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
         summary, figures = {}, []
         for dimensions, grid in grids.items():

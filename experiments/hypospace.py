@@ -33,7 +33,7 @@ from ipsrl.figures import hypospace as figure
 from ipsrl.figures import style
 from ipsrl.measures import answers, diversity
 from ipsrl.measures.pass_at_k import mean_pass_at_k
-from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.answers import answers_with_history, independent_answers
 from ipsrl.training.loop import EVALUATION, TrainSettings
@@ -55,6 +55,7 @@ class Settings:
     group_size: int = 16
     mini_batches: int = 1
     epochs: int = 1
+    temperature: float = 1.0
     micro_batches: int = 5
     learning_rate: float = 3e-4
     hidden_size: int = 64
@@ -109,7 +110,7 @@ def run(settings: Settings, output: Output) -> None:
                 grid.train(
                     Output(output.path / folder_name(task), output.resume),
                     prior_parameters(grid.environment, grid.policy, warm_start),
-                    functools.partial(evaluate, grid.environment, grid.policy, settings.answers, settings.protocol),
+                    functools.partial(evaluate, grid, settings.answers, settings.protocol),
                     identity={"warm_start": dataclasses.asdict(warm_start), "protocol": settings.protocol},
                 )
             )
@@ -135,6 +136,7 @@ def training_grid(task: str, settings: Settings) -> TrainingGrid:
             steps=settings.steps,
             prompts_per_step=settings.prompts_per_step,
             group_size=settings.group_size,
+            temperature=settings.temperature,
             learning_rate=settings.learning_rate,
             batching=Batching(settings.epochs, settings.mini_batches, settings.micro_batches),
             evaluate_every=settings.evaluate_every,
@@ -145,17 +147,19 @@ def training_grid(task: str, settings: Settings) -> TrainingGrid:
 
 
 def evaluate(
-    environment: TextTask, policy: Policy, kept: int, protocol: answers.Protocol, step: int, parameters: Parameters
+    grid: TrainingGrid, kept: int, protocol: answers.Protocol, step: int, parameters: Parameters
 ) -> dict[str, float]:
     """Measures of the answers to every prompt, each the mean over prompts.
 
     Recovery, validity and uniqueness look at each prompt's first A answers, all others at its first `kept`.
     """
+    environment = grid.environment
     queries = int(answers.query_count(environment.admissible.sum(axis=1)).max())
     asked = max(kept, queries)
     sample = independent_answers if protocol == "independent" else answers_with_history
     # The same draws at each evaluation, whatever the seed: differences come from the policies.
-    verdict = sample(environment, policy, parameters, stream(0, 0, "evaluation"), asked)
+    key = stream(0, 0, "evaluation")
+    verdict = sample(environment, grid.policy, parameters, key, asked, grid.settings.temperature)
     valid = verdict.rewards > 0
     measured = answers.measure_answers(verdict.outcome_id, valid, environment.admissible, protocol)
     outcomes = np.where(valid, verdict.outcome_id, -1)[:, :kept]

@@ -29,9 +29,9 @@ class Output:
 def launch(experiment: str, presets: Mapping[str, Any], run: Callable[[Any, Output], None]) -> None:
     """Runs an experiment from the command line.
 
-    Each field of the presets' settings dataclass becomes a flag that overrides the preset. A `ValueError` (bad input)
-    or an `ArithmeticError` (a non-finite loss) ends the program with its message in one line and exit status 1;
-    `--verbosity=1` shows where it came from.
+    Each field of the presets' settings dataclass becomes a flag that overrides the preset. A `ValueError` (bad input),
+    an `ArithmeticError` (a non-finite loss) or an `OSError` (a disk that refuses) ends the program with its message in
+    one line and exit status 1; `--verbosity=1` shows where it came from.
 
     Args:
       experiment: name, for the default output folder.
@@ -65,7 +65,7 @@ def launch(experiment: str, presets: Mapping[str, Any], run: Callable[[Any, Outp
             settings = dataclasses.replace(presets[preset.value], **given)
             start_up(host_devices=devices.value)
             run(settings, Output(Path(out.value or f"runs/{experiment}-{preset.value}"), resume.value))
-        except (ValueError, ArithmeticError) as error:
+        except (ValueError, ArithmeticError, OSError) as error:
             logging.debug("the error came from here", exc_info=True)
             sys.exit(f"error: {error}")
 
@@ -87,14 +87,15 @@ def read_seeds(text: str) -> tuple[int, ...]:
     return seeds
 
 
-def read_numbers(text: str, count: int | None = None) -> tuple[float, ...]:
-    """`"2.0,1.0"` -> (2.0, 1.0); `count` says how many there must be."""
+def read_numbers(text: str, kind: type = float, count: int | None = None) -> tuple:
+    """`"2.0,1.0"` -> (2.0, 1.0); `kind` is float or int, `count` says how many there must be."""
     try:
-        numbers = tuple(float(number) for number in text.split(","))
+        numbers = tuple(kind(number) for number in text.split(","))
     except ValueError:
         numbers = ()
     if not numbers or (count is not None and len(numbers) != count):
-        raise ValueError(f"cannot read {text!r}: write {count or 'some'} numbers between commas")
+        what = "whole numbers" if kind is int else "numbers"
+        raise ValueError(f"cannot read {text!r}: write {f'{count} ' if count else ''}{what} between commas")
     return numbers
 
 

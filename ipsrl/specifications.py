@@ -32,6 +32,16 @@ def normal_form(name: str, arguments: Mapping[str, Any]) -> str:
     return f"{name}({inside})" if inside else name
 
 
+def with_argument(text: str, name: str, value: Any) -> str:
+    """One specification with an argument set: `("ips_grpo", "floor", 0.2)` -> `ips_grpo(floor=0.2)`.
+
+    Raises:
+      ValueError: the text is not one specification.
+    """
+    callee, arguments = _only(text, "specification")
+    return normal_form(callee, arguments | {name: value})
+
+
 def build(text: str, catalog: Mapping[str, Callable[..., Any]], kind: str) -> Any:
     """Calls the function of `catalog` that `text` names, with the arguments that `text` gives.
 
@@ -43,10 +53,7 @@ def build(text: str, catalog: Mapping[str, Callable[..., Any]], kind: str) -> An
     Raises:
       ValueError: unknown name, unknown argument, or a value of the wrong type; the message lists what is known.
     """
-    items = split(text)
-    if len(items) != 1:
-        raise ValueError(f"expected one {kind}, got {len(items)} in {text!r}")
-    name, arguments = _parse(ast.parse(items[0], mode="eval").body)
+    name, arguments = _only(text, kind)
     if name not in catalog:
         raise ValueError(f"unknown {kind} {name!r}; known: {', '.join(sorted(catalog))}")
     function = catalog[name]
@@ -61,6 +68,13 @@ def build(text: str, catalog: Mapping[str, Callable[..., Any]], kind: str) -> An
     if missing:
         raise ValueError(f"{kind} {name!r} needs a value for {', '.join(missing)}")
     return function(**arguments)
+
+
+def _only(text: str, kind: str) -> tuple[str, dict[str, Any]]:
+    items = split(text)
+    if len(items) != 1:
+        raise ValueError(f"expected one {kind}, got {len(items)} in {text!r}")
+    return _parse(ast.parse(items[0], mode="eval").body)
 
 
 def _parse(node: ast.expr) -> tuple[str, dict[str, Any]]:

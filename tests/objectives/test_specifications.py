@@ -52,6 +52,13 @@ def test_lists_are_split_at_the_outer_commas_only():
     assert specifications.split(",".join(split)) == split
 
 
+def test_an_argument_can_be_added_or_replaced():
+    assert specifications.with_argument("ips_grpo", "floor", 0.2) == "ips_grpo(floor=0.2)"
+    assert specifications.with_argument("ips_grpo(floor=0.1,alpha=2)", "floor", 0.2) == "ips_grpo(floor=0.2, alpha=2)"
+    with pytest.raises(ValueError, match="expected one specification, got 2"):
+        specifications.with_argument("grpo,ips_grpo", "floor", 0.2)
+
+
 def test_every_environment_can_be_made_by_name():
     for name in environment_catalog.names():
         assert environment_catalog.make(name).num_prompts >= 1
