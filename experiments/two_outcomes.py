@@ -52,7 +52,7 @@ PRESETS = {
 
 # The flow that each objective follows as steps become small: alpha of `flows.flow_velocity`, and whether its clock runs
 # slower by the sum of the rewards, because exact scaling divides by its running mean. Scaling by counts is not here: as
-# long as both outcomes are in every group, its update is r - R p whatever the counts are, with no noise to compare with.
+# long as both outcomes are in every group, its update is r - R p whatever the counts are: no noise to compare with.
 FLOWS = {"reinforce": (0.0, False), "ips_reinforce(probability=exact)": (1.0, True)}
 
 

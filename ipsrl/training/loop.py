@@ -45,6 +45,9 @@ class TrainSettings:
       batching: how a batch becomes optimiser steps.
       evaluate_every: steps between evaluations; step 0 and the last step are always evaluated.
       checkpoint_every: steps between checkpoints; the last step is always kept.
+
+    Raises:
+      ValueError: a number is not positive.
     """
 
     steps: int
@@ -57,6 +60,12 @@ class TrainSettings:
     batching: Batching = WHOLE_BATCH
     evaluate_every: int = 25
     checkpoint_every: int = 100
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, int | float) and not value > 0:
+                raise ValueError(f"{field.name} is {value}, it must be positive")
 
 
 def train(

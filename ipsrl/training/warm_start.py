@@ -33,6 +33,9 @@ class WarmStart:
         with a cosine decay to zero.
       renderings: surface forms of each hypothesis that occur in training, the canonical one and random ones.
       seed: of the order of hypotheses, the renderings, the parameters and the batches.
+
+    Raises:
+      ValueError: a number is out of its range.
     """
 
     admissible_share: float = 0.6
@@ -47,6 +50,9 @@ class WarmStart:
     def __post_init__(self):
         if not 0.0 <= self.admissible_share <= 1.0:
             raise ValueError(f"admissible_share is {self.admissible_share}, it must lie between 0 and 1")
+        for name in ("steps", "prompts_per_step", "answers_per_prompt", "learning_rate", "renderings"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} of the warm start is {getattr(self, name)}, it must be positive")
 
 
 def prior_parameters(environment: TextTask, policy: Policy, settings: WarmStart) -> Parameters:

@@ -139,3 +139,9 @@ def test_a_prior_is_learned_once(prior, monkeypatch):
 def test_a_share_is_between_none_and_all(share):
     with pytest.raises(ValueError, match=f"admissible_share is {share}, it must lie between 0 and 1"):
         WarmStart(admissible_share=share)
+
+
+@pytest.mark.parametrize("name", ["steps", "prompts_per_step", "answers_per_prompt", "learning_rate", "renderings"])
+def test_sizes_are_positive(name):
+    with pytest.raises(ValueError, match=f"^{name} of the warm start is 0, it must be positive$"):
+        WarmStart(**{name: 0})
