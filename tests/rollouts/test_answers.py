@@ -70,6 +70,7 @@ def test_with_history_each_query_lists_the_earlier_answers_that_parsed(batches):
                 history.append(answer)
     lengths = [len(history) for history in histories]
     assert min(lengths) < max(lengths) == ANSWERS
+    assert (verdict.outcome_id != verdict.outcome_id[:, :1]).any()
 
 
 @pytest.mark.parametrize("protocol", [independent_answers, answers_with_history])

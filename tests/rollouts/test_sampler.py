@@ -88,7 +88,7 @@ def test_a_trajectory_is_a_walk_of_legal_actions_up_to_its_end(case):
                     assert token == 0
                     assert log_prob == 0.0
                     continue
-                assert log_prob < 0.0
+                assert log_prob <= 0.0
                 assert sampled.observations[p, g, t] == environment.observe(state)
                 legal = environment.legal(state)
                 if legal is not None:
@@ -199,6 +199,22 @@ def test_the_loop_ends_with_the_longest_trajectory_and_leaves_nothing_behind():
         np.testing.assert_array_equal(one, other[:, :, :3])
         assert not other[:, :, 3:].any()
     assert not long.truncated.any()
+
+
+@dataclasses.dataclass(frozen=True)
+class WildAfterTheEnd(Tree):
+    """Makes use of the freedom to answer anything where a walk has ended."""
+
+    def step(self, state, token):
+        return jnp.where(self.finished(state), -1000, super().step(state, token))
+
+
+def test_finished_trajectories_stay_where_they_are():
+    wild, prompts = WildAfterTheEnd(), Tree().prompts(jnp.zeros(2, int))
+    sampled = sample_groups(wild, tabular(wild), random_logits(wild), prompts, jax.random.key(3), 8)
+    assert sampled.token_mask.any(axis=(0, 1)).all()
+    assert not sampled.token_mask.all()
+    assert ((sampled.observations >= 0) & (sampled.observations < wild.num_observations)).all()
 
 
 def test_a_policy_that_stops_at_once_is_asked_once():
