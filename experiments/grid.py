@@ -2,11 +2,11 @@
 
 import dataclasses
 import itertools
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from absl import logging
 from jax.sharding import Mesh
 
 from experiments.launch import Output, folder_name
@@ -98,8 +98,12 @@ class TrainingGrid:
     mesh: Mesh
 
     def __post_init__(self):
+        built = {}
         for text in self.objectives:
             objective = objective_catalog.make(text)
+            if objective in built:
+                raise ValueError(f"{text} and {built[objective]} are the same objective: name each once")
+            built[objective] = text
             try:
                 check_run(self.environment, self.policy, objective, self.settings, self.mesh)
             except ValueError as error:
@@ -129,7 +133,6 @@ class TrainingGrid:
                 **(identity or {}),
             }
             path = output.path / folder_name(text) / f"seed_{seed}"
-            logging.info("training %s, seed %d, in %s", text, seed, path)
             with RunFolder.open(path, config, output.resume) as folder:
                 state = train(
                     self.environment,
@@ -144,4 +147,6 @@ class TrainingGrid:
                 )
                 records = metric_log.read(folder.metrics_path)
                 folder.write_summary(records[-1])
+            reward = records[-1]["reward"]
+            print(f"trained {text}, seed {seed}: reward {reward:.3g}, {path}", file=sys.stderr, flush=True)
             yield Run(text, seed, records, state.parameters)

@@ -1,7 +1,6 @@
 """Group size and probability floor of IPS-GRPO: when does the floor act, and what does it cost?
 
-Claim     The floor acts only above 1/G, so that cells of one row with floor <= 1/G are the same run; larger groups see
-          more outcomes and recover more.
+Claim     The floor acts only above 1/G, so that cells of one row with floor <= 1/G are the same run.
 Paper     Table 4 of arXiv 2601.21669 (causal task, recovery in %, one number a cell): between 17.63 (G = 4) and 43.91
           (G = 16, floor 0.2), not monotone in G; equal entries exactly where the floor is at most 1/G.
 Command   python -m experiments.group_size_and_floor
@@ -23,7 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from experiments import hypospace
-from experiments.launch import Output, launch, read_numbers, read_seeds
+from experiments.launch import Output, launch, read_numbers, read_seeds, require_positive
 from ipsrl import specifications
 from ipsrl.figures import group_size_and_floor as figure
 from ipsrl.figures import style
@@ -52,6 +51,12 @@ class Settings:
     prior_share: float = 0.6
     prior_steps: int = 1000
     answers: int = 64
+
+    def __post_init__(self):
+        require_positive(self, "answers", "micro_batches")
+        sizes = read_numbers(self.group_sizes, int)
+        if min(sizes) < 1 or len(set(sizes)) != len(sizes):
+            raise ValueError(f"--group_sizes={self.group_sizes} must be different positive numbers")
 
 
 PRESETS = {
@@ -89,21 +94,20 @@ def run(settings: Settings, output: Output) -> None:
             )
             recovery[row].flat = [finished.last(EVALUATION + "recovery") for finished in runs]
         agree = inert_floors_agree(group_sizes, floors, recovery)
-        png, _ = style.save(figure.draw(group_sizes, floors, recovery), folder.path / "group_size_and_floor")
         folder.write_summary(
             {
                 "group_sizes": group_sizes,
                 "floors": floors,
                 "recovery": recovery.tolist(),
                 "floors_up_to_1_over_G_agree": agree,
-                "figure": str(png),
             }
         )
-    print("recovery".ljust(10) + "".join(f"floor {floor:g}".ljust(22) for floor in floors))
-    for size, cells in zip(group_sizes, recovery, strict=True):
-        print(f"G = {size}".ljust(10) + "".join(str(mean_over_seeds(cell)).ljust(22) for cell in cells))
-    print(f"{'holds' if agree else 'DOES NOT HOLD'}: floors up to 1/G give the same run")
-    print(f"figure: {png}")
+        print("recovery".ljust(10) + "".join(f"floor {floor:g}".ljust(22) for floor in floors).rstrip())
+        for size, cells in zip(group_sizes, recovery, strict=True):
+            print((f"G = {size}".ljust(10) + "".join(str(mean_over_seeds(cell)).ljust(22) for cell in cells)).rstrip())
+        print(f"{'holds' if agree else 'DOES NOT HOLD'}: floors up to 1/G give the same run")
+        png, _ = style.save(figure.draw(group_sizes, floors, recovery), folder.path / "group_size_and_floor")
+        print(f"figure: {png}")
 
 
 def row_settings(settings: Settings, group_size: int, floors: Sequence[float]) -> hypospace.Settings:

@@ -23,7 +23,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.grid import Run, TrainingGrid, final_intervals, group_by_objective
-from experiments.launch import Output, launch, read_numbers, read_seeds
+from experiments.launch import Output, launch, read_numbers, read_seeds, require_positive
 from ipsrl import specifications
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.hypergrid import Hypergrid
@@ -53,19 +53,34 @@ class Settings:
     hidden_size: int = 64
     evaluate_every: int = 50
     checkpoint_every: int = 250
+    check_claims: bool = True
+
+    def __post_init__(self):
+        require_positive(self, "hidden_size")
 
 
 PRESETS = {
-    "smoke": Settings(seeds="0:2", steps=6, group_size=32, hidden_size=16, evaluate_every=3, checkpoint_every=3),
+    "smoke": Settings(
+        seeds="0:2",
+        steps=6,
+        group_size=32,
+        hidden_size=16,
+        evaluate_every=3,
+        checkpoint_every=3,
+        check_claims=False,
+    ),
     "demo": Settings(),
     "paper": Settings(dimensions="2,4", seeds="0:5", steps=4000, hidden_size=256),
 }
 
 
+LARGEST_GRID = 1_000_000
+
+
 def run(settings: Settings, output: Output) -> None:
     grids = {count: training_grid(count, settings) for count in read_numbers(settings.dimensions, int)}
     with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
-        summary, figures = {}, []
+        results, two_dimensional = {}, None
         for dimensions, grid in grids.items():
             runs = list(
                 grid.train(
@@ -73,19 +88,24 @@ def run(settings: Settings, output: Output) -> None:
                     evaluate=functools.partial(evaluate, grid.environment, grid.policy),
                 )
             )
-            summary[f"n = {dimensions}"] = summarise(grid.environment, runs)
+            name = f"n = {dimensions}"
+            results[name] = summarise(grid.environment, runs, settings.check_claims)
+            print(table(f"{name}, mean over {len(grid.seeds)} seeds", results[name]))
             if dimensions == 2:
-                figures.append(str(style.save(draw(grid, runs), folder.path / "hypergrid_laws")[0]))
-        folder.write_summary({"results": summary, "figures": figures})
-    for name, result in summary.items():
-        print(table(f"{name}, mean over {len(read_seeds(settings.seeds))} seeds", result))
-    for path in figures:
-        print(f"figure: {path}")
+                two_dimensional = runs
+        folder.write_summary({"results": results})
+        if two_dimensional:
+            png, _ = style.save(draw(grids[2], two_dimensional), folder.path / "hypergrid_laws")
+            print(f"figure: {png}")
 
 
 def training_grid(dimensions: int, settings: Settings) -> TrainingGrid:
     """The runs on a grid of some dimension."""
     environment = Hypergrid(dimensions, settings.side, settings.base_reward, settings.edge_reward, settings.peak_reward)
+    if environment.num_outcomes > LARGEST_GRID:
+        raise ValueError(
+            f"{settings.side}^{dimensions} cells are too many for exact laws: take {LARGEST_GRID:,} at most"
+        )
     hidden = (settings.hidden_size, settings.hidden_size)
     return TrainingGrid(
         environment,
@@ -114,7 +134,7 @@ def draw(grid: TrainingGrid, runs: Sequence[Run]) -> Figure:
             name: np.asarray(exact_law(grid.environment, grid.policy, run.parameters)).reshape(shape)
             for name, run in first_seed.items()
         },
-        grid.environment.outcome_space(0).target.reshape(shape),
+        target_law(grid.environment).reshape(shape),
         grid.environment.modes().reshape(shape),
     )
 
@@ -125,10 +145,16 @@ def exact_law(environment: Hypergrid, policy: Policy, parameters: Parameters) ->
     return environment.terminal_distribution(log_probs_table(policy, parameters, environment))
 
 
+@functools.cache
+def target_law(environment: Hypergrid) -> np.ndarray:
+    """The reward-proportional law of final cells."""
+    return environment.outcome_space(0).target
+
+
 def evaluate(environment: Hypergrid, policy: Policy, step: int, parameters: Parameters) -> dict[str, float]:
     """Distances of the policy's law to the reward-proportional one, and how much of the grid it covers."""
     law = exact_law(environment, policy, parameters)
-    target = environment.outcome_space(0).target
+    target = target_law(environment)
     measured = {
         "l1_total": distances.total_l1(law, target),
         "l1_per_cell": distances.mean_l1(law, target),
@@ -146,8 +172,8 @@ def evaluate(environment: Hypergrid, policy: Policy, step: int, parameters: Para
     return {name: float(value) for name, value in measured.items()}
 
 
-def summarise(environment: Hypergrid, runs: Sequence[Run]) -> dict:
-    """Means over seeds with 95 % intervals at the end of training, and whether the claim holds (side 8, n = 2)."""
+def summarise(environment: Hypergrid, runs: Sequence[Run], check_claims: bool) -> dict:
+    """Means over seeds with 95 % intervals at the end of training, and whether the claims on side 8, n = 2 hold."""
     rows = final_intervals(runs)
     expected = {
         "grpo": ("ends on one mode: L1 above 1.7", lambda row: row["l1_total"].low > 1.7),
@@ -162,7 +188,7 @@ def summarise(environment: Hypergrid, runs: Sequence[Run]) -> dict:
         "ips_grpo(probability=exact)": ("L1 below 0.10", lambda row: row["l1_total"].high < 0.10),
     }
     checks = {}
-    if (environment.dimensions, environment.side) == (2, 8):
+    if check_claims and (environment.dimensions, environment.side) == (2, 8):
         checks = {f"{name} {claim}": bool(test(rows[name])) for name, (claim, test) in expected.items() if name in rows}
     return {"objectives": rows, "checks": checks}
 

@@ -1,4 +1,4 @@
-"""What all experiments share: flags made from a settings dataclass, presets, and the grid of objectives and seeds."""
+"""What all experiments share on the command line: flags made from a settings dataclass, presets, and bad input."""
 
 import dataclasses
 import re
@@ -11,6 +11,7 @@ from typing import Any
 from absl import app, flags, logging
 
 from ipsrl.distributed.start_up import start_up
+from ipsrl.training.loop import NonFiniteLossError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +31,7 @@ def launch(experiment: str, presets: Mapping[str, Any], run: Callable[[Any, Outp
     """Runs an experiment from the command line.
 
     Each field of the presets' settings dataclass becomes a flag that overrides the preset. A `ValueError` (bad input),
-    an `ArithmeticError` (a non-finite loss) or an `OSError` (a disk that refuses) ends the program with its message in
+    a `NonFiniteLossError` or an `OSError` (a disk that refuses) ends the program with its message in
     one line and exit status 1; `--verbosity=1` shows where it came from.
 
     Args:
@@ -65,7 +66,7 @@ def launch(experiment: str, presets: Mapping[str, Any], run: Callable[[Any, Outp
             settings = dataclasses.replace(presets[preset.value], **given)
             start_up(host_devices=devices.value)
             run(settings, Output(Path(out.value or f"runs/{experiment}-{preset.value}"), resume.value))
-        except (ValueError, ArithmeticError, OSError) as error:
+        except (ValueError, NonFiniteLossError, OSError) as error:
             logging.debug("the error came from here", exc_info=True)
             sys.exit(f"error: {error}")
 
@@ -82,8 +83,8 @@ def read_seeds(text: str) -> tuple[int, ...]:
             seeds = tuple(int(seed) for seed in text.split(","))
     except ValueError:
         seeds = ()
-    if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
-        raise ValueError(f"cannot read seeds {text!r}: write different whole numbers as 0,1,2 or a range as 0:3")
+    if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) >= 2**31:
+        raise ValueError(f"cannot read seeds {text!r}: write different numbers below 2^31 as 0,1,2 or a range as 0:3")
     return seeds
 
 
@@ -97,6 +98,13 @@ def read_numbers(text: str, kind: type = float, count: int | None = None) -> tup
         what = "whole numbers" if kind is int else "numbers"
         raise ValueError(f"cannot read {text!r}: write {f'{count} ' if count else ''}{what} between commas")
     return numbers
+
+
+def require_positive(settings: Any, *names: str) -> None:
+    """Raises ValueError where one of these settings is not above zero."""
+    for name in names:
+        if not getattr(settings, name) > 0:
+            raise ValueError(f"--{name} is {getattr(settings, name)}, it must be positive")
 
 
 def folder_name(specification: str) -> str:

@@ -53,6 +53,10 @@ class Hypergrid(StateGraph):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"{name} must be finite and non-negative, not {value}.")
+        if self.base_reward + self.edge_reward + self.peak_reward == 0:
+            raise ValueError(
+                "one of base_reward, edge_reward and peak_reward must be above 0: no cell would be rewarded."
+            )
 
     @property
     def num_observations(self) -> int:

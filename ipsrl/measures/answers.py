@@ -97,13 +97,14 @@ class AnswerMeasures:
         names = ("parse_rate", "validity", "uniqueness", "recovery", "ceiling")
         return {name: float(getattr(self, name).mean()) for name in names}
 
-    def recovery_by_size(self) -> dict[int, float]:
-        """Mean recovery of the prompts with each A, in ascending order of A.
+    def recovery_between(self, low: int, high: int) -> float | None:
+        """Mean recovery of the prompts with low <= A <= high, None where there is none.
 
         A varies from 1 to hundreds between prompts, and one answer to a prompt with A = 1 recovers all or nothing, so
         that the mean over all prompts can hide what happens where A is large.
         """
-        return {int(a): float(self.recovery[self.admissible_size == a].mean()) for a in np.unique(self.admissible_size)}
+        asked = (self.admissible_size >= low) & (self.admissible_size <= high)
+        return float(self.recovery[asked].mean()) if asked.any() else None
 
 
 def measure_answers(

@@ -174,4 +174,4 @@ def check_run(
     available = environment.optional_fields | policy.optional_fields | {"reference_log_probs"}
     objective.check(available, settings.group_size)
     settings.batching.check(settings.prompts_per_step)
-    check_prompts_divide(settings.prompts_per_step, mesh)
+    check_prompts_divide(settings.prompts_per_step // settings.batching.pieces, mesh)

@@ -67,10 +67,19 @@ class Batching:
     mini_batches: int = 1
     micro_batches: int = 1
 
+    def __post_init__(self):
+        for name, value in dataclasses.asdict(self).items():
+            if value < 1:
+                raise ValueError(f"{name} is {value}, it must be at least 1")
+
+    @property
+    def pieces(self) -> int:
+        """Parts into which a batch of rollouts is split."""
+        return self.mini_batches * self.micro_batches
+
     def check(self, prompts_per_step: int) -> None:
         """Raises ValueError where the prompts cannot be split evenly."""
-        pieces = self.mini_batches * self.micro_batches
-        if min(self.epochs, self.mini_batches, self.micro_batches) < 1 or prompts_per_step % pieces:
+        if prompts_per_step % self.pieces:
             raise ValueError(
                 f"{prompts_per_step} prompts cannot be split into {self.mini_batches} mini-batches of "
                 f"{self.micro_batches} micro-batches: choose numbers that divide the prompts per step"
@@ -82,7 +91,7 @@ WHOLE_BATCH = Batching()
 
 @functools.partial(jax.jit, static_argnames=("environment", "prompts_per_step"))
 def choose_prompts(environment: Environment, seed: Array, step: Array, prompts_per_step: int) -> Prompts:
-    """The prompts of a step, drawn without replacement; every prompt comes equally often where there are too few."""
+    """The prompts of a step, drawn without replacement; where there are too few, each comes about equally often."""
     repeats = -(-prompts_per_step // environment.num_prompts)
     shuffled = jax.random.permutation(stream(seed, step, "prompts"), environment.num_prompts)
     return environment.prompts(jnp.tile(shuffled, repeats)[:prompts_per_step])
@@ -133,7 +142,7 @@ def update(
     Returns:
       the state after, and metrics as scalars.
     """
-    optional = _optional_fields(state.parameters, trajectories, reference, policy, objective, temperature)
+    optional = _optional_fields(state.parameters, trajectories, reference, policy, objective, batching, temperature)
     rollouts = Rollouts.of(trajectories, verdict, **optional)
     advantages, objective_state, metrics = objective.weigh(rollouts, state.objective_state)
 
@@ -205,14 +214,19 @@ def group_metrics(rollouts: Rollouts) -> dict[str, tuple[Array, Array]]:
     }
 
 
-def _optional_fields(parameters, trajectories, reference, policy, objective, temperature) -> dict[str, Array]:
-    fields = {}
-    if "prompt_log_probs" in objective.needs:
-        log_probs, mask = policy.prompt_log_probs(parameters, trajectories.prompts, temperature)
-        fields |= {"prompt_log_probs": log_probs, "prompt_mask": mask}
-    if "reference_log_probs" in objective.needs:
-        fields["reference_log_probs"] = policy.score(reference, trajectories, temperature).log_probs
-    return fields
+def _optional_fields(parameters, trajectories, reference, policy, objective, batching, temperature) -> dict[str, Array]:
+    """The fields of `Rollouts` that take a pass of the policy, one micro-batch at a time."""
+
+    def fields(piece):
+        found = {}
+        if "prompt_log_probs" in objective.needs:
+            log_probs, mask = policy.prompt_log_probs(parameters, piece.prompts, temperature)
+            found |= {"prompt_log_probs": log_probs, "prompt_mask": mask}
+        if "reference_log_probs" in objective.needs:
+            found["reference_log_probs"] = policy.score(reference, piece, temperature).log_probs
+        return found
+
+    return _join(jax.lax.map(fields, _split(trajectories, batching.pieces)))
 
 
 def _split(tree, pieces: int):
@@ -225,3 +239,10 @@ def _split(tree, pieces: int):
         return jnp.moveaxis(leaf.reshape(leaf.shape[0] // pieces, pieces, *leaf.shape[1:]), 1, 0)
 
     return jax.tree.map(deal, tree)
+
+
+def _join(tree):
+    """Undoes `_split`."""
+    return jax.tree.map(
+        lambda leaf: jnp.moveaxis(leaf, 0, 1).reshape(leaf.shape[0] * leaf.shape[1], *leaf.shape[2:]), tree
+    )

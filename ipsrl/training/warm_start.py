@@ -6,6 +6,8 @@ answers are right for their prompt, and it likes some hypotheses far more than o
 
 import dataclasses
 import functools
+import hashlib
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +15,7 @@ import numpy as np
 import optax
 from jax import Array
 
+import ipsrl
 from ipsrl.environments.text import TextTask
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.structures import Prompts, Trajectories
@@ -29,8 +32,8 @@ class WarmStart:
         from the whole hypothesis space, in the right format. 0 is an uninformed prior that knows the format only.
       zipf_exponent: s. Among the admissible answers a hypothesis is drawn with a weight proportional to rank^-s; ranks
         are a fixed random order of all hypotheses, the same for every prompt.
-      steps, prompts_per_step, answers_per_prompt, learning_rate: Adam on the mean negative log-likelihood of tokens,
-        with a cosine decay to zero.
+      steps, prompts_per_step, answers_per_prompt, learning_rate: Adam on the mean negative log-likelihood of the tokens
+        of answers and prompts, with a cosine decay to zero.
       renderings: surface forms of each hypothesis that occur in training, the canonical one and random ones.
       seed: of the order of hypotheses, the renderings, the parameters and the batches.
 
@@ -56,12 +59,19 @@ class WarmStart:
 
 
 def prior_parameters(environment: TextTask, policy: Policy, settings: WarmStart) -> Parameters:
-    """Parameters of the prior, learned once and then read from the cache on disk (`IPSRL_CACHE`)."""
+    """Parameters of the prior, learned once and then read from the cache on disk (`IPSRL_CACHE`).
+
+    An edit of the code that they depend on makes them anew.
+    """
+    package = Path(ipsrl.__file__).parent
+    sources = [*package.glob("environments/*.py"), *package.glob("policies/*.py"), Path(__file__)]
     key = {
         "environment": repr(environment),
         "policy": repr(policy),
         "warm_start": dataclasses.asdict(settings),
+        "code": hashlib.sha256(b"".join(source.read_bytes() for source in sorted(sources))).hexdigest(),
         "jax": jax.__version__,
+        "backend": jax.default_backend(),
     }
     abstract = jax.eval_shape(policy.init, jax.random.key(0))
     return cached(key, lambda: learn_prior(environment, policy, settings), abstract)
@@ -79,10 +89,10 @@ def answer_weights(environment: TextTask, settings: WarmStart, rng: np.random.Ge
     """`[num_prompts, K]` float32, probability of each hypothesis as a training answer to each prompt."""
     admissible = environment.admissible
     rank = 1 + rng.permutation(admissible.shape[1])
-    zipf = admissible * rank.astype(np.float64) ** -settings.zipf_exponent
-    zipf /= zipf.sum(axis=1, keepdims=True)
-    share = settings.admissible_share
-    return (share * zipf + (1 - share) / admissible.shape[1]).astype(np.float32)
+    weights = admissible * (rank**-settings.zipf_exponent).astype(np.float32)
+    weights *= settings.admissible_share / weights.sum(axis=1, keepdims=True)
+    weights += (1 - settings.admissible_share) / admissible.shape[1]
+    return weights
 
 
 def rendered_answers(environment: TextTask, renderings: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -131,7 +141,12 @@ def _fit(environment, policy, settings, weights, answers, lengths):
 
     def loss(parameters, trajectories):
         scores = policy.score(parameters, trajectories, temperature=1.0)
-        return -scores.log_probs.sum() / trajectories.token_mask.sum()
+        total, count = scores.log_probs.sum(), trajectories.token_mask.sum()
+        # A base model has read questions as well as answers: its confidence in a prompt means something.
+        if "prompt_log_probs" in policy.optional_fields:
+            log_probs, mask = policy.prompt_log_probs(parameters, trajectories.prompts, temperature=1.0)
+            total, count = total + log_probs.sum(), count + mask.sum()
+        return -total / count
 
     def descend(carry, step):
         parameters, optimizer_state = carry

@@ -25,7 +25,9 @@ def test_batch_uses_each_prompts_own_number_of_answers():
     np.testing.assert_array_equal(measured.validity, [1.0, 1.0])
     np.testing.assert_array_equal(measured.uniqueness, [1.0, 0.75])
     np.testing.assert_allclose(measured.ceiling, [1.0, 1 - 0.75**4])
-    assert measured.recovery_by_size() == {1: 1.0, 4: 0.75}
+    assert measured.recovery_between(1, 3) == 1.0
+    assert measured.recovery_between(4, 4) == 0.75
+    assert measured.recovery_between(5, 9) is None
     assert measured.means()["recovery"] == 0.875
     half = answers.measure_answers(outcome_id, valid, admissible, "independent", multiplier=0.5)
     np.testing.assert_array_equal(half.queries, [1, 2])

@@ -48,6 +48,7 @@ def rollouts_of(behaviour, mask=None, **fields):
     ("part", "first", "second"),
     [
         (NoBaseline(), [1, 0, 0, 1], [1, 1, 1, 0]),
+        (NoBaseline(limit=0.4), [0.4, 0, 0, 0.4], [0.4, 0.4, 0.4, 0]),
         (GroupMean(), [0.5, -0.5, -0.5, 0.5], [0.25, 0.25, 0.25, -0.75]),
         (GroupMean(limit=0.4), [0.4, -0.4, -0.4, 0.4], [0.25, 0.25, 0.25, -0.4]),
         (GroupMeanStd(), [1, -1, -1, 1], [0.57735, 0.57735, 0.57735, -1.73205]),
@@ -218,6 +219,8 @@ def test_caps_of_inverse_probability():
 @pytest.mark.parametrize(
     ("text", "largest"),
     [
+        ("ips_reinforce(probability=exact)", 10.0),
+        ("ips_reinforce(probability=exact, advantage_cap=1000.0)", 200.0),
         ("ips_grpo(probability=exact)", 10.0),
         ("ips_dr_grpo(probability=exact)", 10.0),
         ("ips_grpo", 199**0.5),
@@ -225,7 +228,7 @@ def test_caps_of_inverse_probability():
     ],
 )
 def test_exact_probabilities_come_with_a_cap_on_advantages(text, largest):
-    """One success among 200: (w - mean) / mean = 199 and (w - mean) / std = sqrt(199) without a cap."""
+    """One success among 200: w / mean = 200, (w - mean) / mean = 199 and (w - mean) / std = sqrt(199) without a cap."""
     success = np.arange(200) == 0
     rollouts = coin(np.float32(success), outcome_id=np.int32(success)[None])
     advantages, _, _ = make(text).weigh(rollouts, make(text).init(1))

@@ -1,5 +1,7 @@
 """Objectives and environments by text."""
 
+import re
+
 import pytest
 
 from ipsrl import specifications
@@ -20,6 +22,10 @@ def test_arguments_reach_the_parts():
     (shaping,) = objective.reward_shaping
     assert (shaping.alpha, shaping.floor) == (0.5, 0.2)
     assert objective.aggregation == make("progrpo").aggregation
+    for name in ("ips_reinforce", "ips_grpo", "ips_dr_grpo"):
+        objective = make(f"{name}(probability=exact, decay=0.9, log_ratio_cap=3.0, advantage_cap=2.0)")
+        (shaping,) = objective.reward_shaping
+        assert (shaping.decay, shaping.log_ratio_cap, objective.advantages.limit) == (0.9, 3.0, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -32,15 +38,32 @@ def test_arguments_reach_the_parts():
         ("ips_grpo(alpha=1=2)", "cannot read"),
         ("grpo(0.2)", "cannot read"),
         ("grpo(clip_low=__import__('os'))", "no number, word"),
+        ("grpo(**more)", "cannot read 'grpo(**more)'"),
+        ("grpo(clip_low=0.1, clip_low=0.3)", "gives an argument twice"),
+        ("grpo(clip_low={[]: 1})", "no number, word"),
+        ("()", "'()' is an empty list"),
         ("grpo, dr_grpo", "expected one objective, got 2"),
         ("ips_grpo(floor=2.0)", "between 0 and 1"),
         ("ips_grpo(probability=exact, floor=0.1)", "leave floor out"),
         ("progrpo(low_fraction=0)", "above 0"),
+        ("progrpo(alpha=-0.1)", "alpha is -0.1, it must be finite and not negative"),
         ("grpo(clip_low=1.5)", "clip range"),
+        ("grpo(clip_low=0.0)", "low must lie in (0, 1]"),
+        ("grpo(clip_high=0.0)", "high above 0"),
+        ("grpo(kl=-0.04)", "the KL penalty is -0.04, it must be positive and finite"),
+        ("grpo(entropy=1e999)", "the entropy bonus is inf, it must be finite"),
+        ("ips_grpo(alpha=-1.0)", "alpha is -1.0, it must be finite and not negative"),
+        ("ips_grpo(alpha=1e999, probability=exact)", "alpha is inf, it must be finite and not negative"),
+        ("ips_grpo(probability=exact, decay=1.0)", "decay is 1.0, it must be at least 0 and below 1"),
+        ("ips_grpo(probability=exact, log_ratio_cap=0)", "log_ratio_cap is 0, it must be positive"),
+        ("ips_grpo(probability=exact, advantage_cap=-10)", "the cap on advantages is -10, it must be positive"),
+        ("ips_grpo(decay=0.9)", "belong to probability=exact: leave them out"),
+        ("ips_dr_grpo(log_ratio_cap=2.0)", "belong to probability=exact: leave them out"),
+        ("ips_reinforce(advantage_cap=1.0)", "belong to probability=exact: leave them out"),
     ],
 )
 def test_bad_text_is_refused_in_one_sentence(text, message):
-    with pytest.raises(ValueError, match=message.replace("(", r"\(").replace("[", r"\[")) as error:
+    with pytest.raises(ValueError, match=re.escape(message)) as error:
         make(text)
     assert "\n" not in str(error.value)
 

@@ -256,11 +256,13 @@ def test_metrics_of_groups_by_hand():
     )
 
 
-@pytest.mark.parametrize("batching", [Batching(mini_batches=3), Batching(1, 4, 4), Batching(epochs=0), Batching(1, 0)])
+@pytest.mark.parametrize("batching", [Batching(mini_batches=3), Batching(1, 4, 4)])
 def test_prompts_that_cannot_be_split_are_refused(batching):
     with pytest.raises(ValueError, match=r"^8 prompts cannot be split into .*: choose numbers that divide"):
         batching.check(8)
     Batching(mini_batches=2, micro_batches=4).check(8)
+    with pytest.raises(ValueError, match="micro_batches is 0, it must be at least 1"):
+        Batching(micro_batches=0)
 
 
 def test_many_steps_are_one_program_which_takes_over_the_state():
