@@ -14,39 +14,48 @@ from ipsrl.structures import Rollouts
 
 
 @dataclasses.dataclass(frozen=True)
-class NoBaseline(RolloutPart):
-    """A = r: plain REINFORCE, rule V of the finite-group theory. Only groups without any reward get zero."""
-
-    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        return values
-
-
-@dataclasses.dataclass(frozen=True)
-class GroupMean(RolloutPart):
-    """A_g = r_g - mean of the group: Dr. GRPO (arXiv 2503.20783), rule B of the finite-group theory.
-
-    `limit`, when given, caps |A|.
-    """
+class CappedPart(RolloutPart):
+    """Base of the parts below: `limit`, when given, caps |A|."""
 
     limit: float | None = None
-    smallest_group: ClassVar[int] = 2
 
-    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        centred = values - values.mean(axis=-1, keepdims=True)
-        advantages = jnp.where(all_equal(values)[:, None], 0.0, centred)
+    def __post_init__(self):
+        if self.limit is not None and not self.limit > 0:
+            raise ValueError(f"the cap on advantages is {self.limit}, it must be positive")
+
+    def capped(self, advantages: Array) -> Array:
+        """The advantages, cut at -limit and at limit."""
         return advantages if self.limit is None else jnp.clip(advantages, -self.limit, self.limit)
 
 
 @dataclasses.dataclass(frozen=True)
-class GroupMeanStd(RolloutPart):
+class NoBaseline(CappedPart):
+    """A = r: plain REINFORCE, rule V of the finite-group theory. Only groups without any reward get zero."""
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        return self.capped(values)
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupMean(CappedPart):
+    """A_g = r_g - mean of the group: Dr. GRPO (arXiv 2503.20783), rule B of the finite-group theory."""
+
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        centred = values - values.mean(axis=-1, keepdims=True)
+        return self.capped(jnp.where(all_equal(values)[:, None], 0.0, centred))
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupMeanStd(CappedPart):
     """A_g = (r_g - mean) / std of the group: GRPO (arXiv 2402.03300), rule N of the finite-group theory.
 
     The standard deviation is the population's (divides by G); `unbiased=True` divides by G - 1, as TRL and verl do.
-    No epsilon is added. `limit`, when given, caps |A|.
+    No epsilon is added.
     """
 
     unbiased: bool = False
-    limit: float | None = None
     smallest_group: ClassVar[int] = 2
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
@@ -54,5 +63,4 @@ class GroupMeanStd(RolloutPart):
         centred = values - values.mean(axis=-1, keepdims=True)
         std = values.std(axis=-1, keepdims=True, ddof=1 if self.unbiased else 0)
         # Rewards that differ by less than float32 resolves around their mean may still give a standard deviation of 0.
-        advantages = jnp.where(degenerate | (std == 0), 0.0, centred / jnp.where(std == 0, 1.0, std))
-        return advantages if self.limit is None else jnp.clip(advantages, -self.limit, self.limit)
+        return self.capped(jnp.where(degenerate | (std == 0), 0.0, centred / jnp.where(std == 0, 1.0, std)))

@@ -19,6 +19,12 @@ from ipsrl.objectives.surrogates import ClippedRatio, PolicyGradient
 
 AggregationName = Literal["sequence_mean", "token_mean", "sequence_sum", "constant_length"]
 Estimator = Literal["k2", "k3"]
+Probability = Literal["counts", "exact"]
+
+# Defaults of what only `probability="exact"` uses (our reading of the sources).
+DECAY = 0.99
+LOG_RATIO_CAP = 20.0
+ADVANTAGE_CAP = 10.0
 
 
 def reinforce(aggregation: AggregationName = "sequence_sum", entropy: float = 0.0) -> Objective:
@@ -75,18 +81,25 @@ def dr_grpo(
 def ips_reinforce(
     alpha: float = 1.0,
     floor: float = 0.0,
-    probability: Literal["counts", "exact"] = "counts",
+    probability: Probability = "counts",
+    decay: float = DECAY,
+    log_ratio_cap: float = LOG_RATIO_CAP,
+    advantage_cap: float = ADVANTAGE_CAP,
     aggregation: AggregationName = "sequence_sum",
 ) -> Objective:
     """IPS without a baseline: (r / p^alpha) grad log pi (arXiv 2601.21669, Theorem 4.1; rule V).
 
     The ideal flow (dz_i/dt = r_i - p_i sum(r) at alpha = 1) ends at p proportional to r^(1/alpha). `probability` says
     what p is: `counts`, the outcome's frequency in the group, not below `floor`; `exact`, the policy's own trajectory
-    probability over the environment's backward probability, divided by its running mean.
+    probability over the environment's backward probability.
+
+    `exact` alone uses `decay`, of the running mean that the scaled rewards are divided by, `log_ratio_cap`, on the
+    logarithm of that quotient, and `advantage_cap`, on |A| (our reading).
     """
+    shaping, limit = _inverse(alpha, floor, probability, decay, log_ratio_cap, advantage_cap)
     return Objective(
-        reward_shaping=(_inverse(alpha, floor, probability),),
-        advantages=NoBaseline(),
+        reward_shaping=(shaping,),
+        advantages=NoBaseline(limit=limit),
         surrogate=PolicyGradient(),
         aggregation=_aggregation(aggregation),
     )
@@ -95,7 +108,10 @@ def ips_reinforce(
 def ips_grpo(
     alpha: float = 1.0,
     floor: float = 0.0,
-    probability: Literal["counts", "exact"] = "counts",
+    probability: Probability = "counts",
+    decay: float = DECAY,
+    log_ratio_cap: float = LOG_RATIO_CAP,
+    advantage_cap: float = ADVANTAGE_CAP,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     kl: float = 0.0,
@@ -107,11 +123,13 @@ def ips_grpo(
     """IPS-GRPO (arXiv 2601.21669, Algorithm 1): rewards over the outcome's probability, then GRPO as it stands.
 
     r~ = r / max(phat, floor)^alpha, A = (r~ - group mean) / group std. The paper's headline is floor 0.2 at group
-    size 16; a floor up to 1/G does nothing. `probability="exact"`: see `ips_reinforce`; |A| is then capped at 10.
+    size 16; a floor up to 1/G does nothing. `probability="exact"` and what belongs to it: see `ips_reinforce`;
+    the std takes any common scale out, so that `decay` acts only where `log_ratio_cap` does.
     """
+    shaping, limit = _inverse(alpha, floor, probability, decay, log_ratio_cap, advantage_cap)
     return Objective(
-        reward_shaping=(_inverse(alpha, floor, probability),),
-        advantages=GroupMeanStd(unbiased=unbiased_std, limit=_limit(probability)),
+        reward_shaping=(shaping,),
+        advantages=GroupMeanStd(unbiased=unbiased_std, limit=limit),
         surrogate=ClippedRatio(clip_low, clip_high),
         aggregation=_aggregation(aggregation),
         penalties=_divergence(kl, kl_estimator) + _entropy(entropy),
@@ -121,7 +139,10 @@ def ips_grpo(
 def ips_dr_grpo(
     alpha: float = 1.0,
     floor: float = 0.0,
-    probability: Literal["counts", "exact"] = "counts",
+    probability: Probability = "counts",
+    decay: float = DECAY,
+    log_ratio_cap: float = LOG_RATIO_CAP,
+    advantage_cap: float = ADVANTAGE_CAP,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     entropy: float = 0.0,
@@ -130,10 +151,12 @@ def ips_dr_grpo(
     """IPS with the group's mean as baseline and no std: Dr. GRPO on r / p^alpha (after arXiv 2601.21669; rule B).
 
     At alpha = 1 its mean field with group size G is that of rule V with G - 1: the baseline costs one sample.
+    `probability="exact"` and what belongs to it: see `ips_reinforce`.
     """
+    shaping, limit = _inverse(alpha, floor, probability, decay, log_ratio_cap, advantage_cap)
     return Objective(
-        reward_shaping=(_inverse(alpha, floor, probability),),
-        advantages=GroupMean(limit=_limit(probability)),
+        reward_shaping=(shaping,),
+        advantages=GroupMean(limit=limit),
         surrogate=ClippedRatio(clip_low, clip_high),
         aggregation=_aggregation(aggregation),
         penalties=_entropy(entropy),
@@ -208,16 +231,22 @@ def _aggregation(name: AggregationName) -> Aggregation:
     }[name]
 
 
-def _inverse(alpha: float, floor: float, probability: str) -> RolloutPart:
+def _inverse(
+    alpha: float,
+    floor: float,
+    probability: Probability,
+    decay: float,
+    log_ratio_cap: float,
+    advantage_cap: float,
+) -> tuple[RolloutPart, float | None]:
+    """The part that scales rewards, and the cap on |A| that goes with it."""
     if probability == "counts":
-        return InverseFrequency(alpha, floor)
+        if (decay, log_ratio_cap, advantage_cap) != (DECAY, LOG_RATIO_CAP, ADVANTAGE_CAP):
+            raise ValueError("decay, log_ratio_cap and advantage_cap belong to probability=exact: leave them out")
+        return InverseFrequency(alpha, floor), None
     if floor != 0.0:
         raise ValueError(f"floor={floor} bounds a frequency; probability=exact has caps of its own: leave floor out")
-    return InverseProbability(alpha)
-
-
-def _limit(probability: str) -> float | None:
-    return 10.0 if probability == "exact" else None
+    return InverseProbability(alpha, decay, log_ratio_cap), advantage_cap
 
 
 def _divergence(coefficient: float, estimator: Estimator) -> tuple:

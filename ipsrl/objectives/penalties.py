@@ -1,6 +1,7 @@
 """Parts that add a cost to the loss: `[P, G, T]` values to minimise, coefficient included."""
 
 import dataclasses
+import math
 from typing import ClassVar, Literal
 
 import jax.numpy as jnp
@@ -24,6 +25,10 @@ class KullbackLeibler:
     estimator: Literal["k2", "k3"] = "k3"
     needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
 
+    def __post_init__(self):
+        if not 0.0 < self.coefficient < math.inf:
+            raise ValueError(f"the coefficient of the KL penalty is {self.coefficient}, it must be positive and finite")
+
     def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
         mask = rollouts.token_mask
         difference = jnp.where(mask, scores.log_probs - rollouts.reference_log_probs, 0.0)
@@ -36,10 +41,14 @@ class KullbackLeibler:
 
 @dataclasses.dataclass(frozen=True)
 class EntropyBonus:
-    """-coefficient * H of the next-token distribution, in nats, with gradient."""
+    """-coefficient * H of the next-token distribution, in nats, with gradient. Below 0 it is a penalty on entropy."""
 
     coefficient: float
     needs: ClassVar[frozenset[str]] = frozenset()
+
+    def __post_init__(self):
+        if not math.isfinite(self.coefficient):
+            raise ValueError(f"the coefficient of the entropy bonus is {self.coefficient}, it must be finite")
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
         return -self.coefficient * scores.entropy, {}

@@ -1,6 +1,7 @@
 """Parts that change rewards before a baseline is taken: `[P, G]` -> `[P, G]`."""
 
 import dataclasses
+import math
 from typing import ClassVar
 
 import jax
@@ -34,6 +35,7 @@ class InverseFrequency(RolloutPart):
     smallest_group: ClassVar[int] = 2
 
     def __post_init__(self):
+        _check_alpha(self.alpha)
         if not 0.0 <= self.floor <= 1.0:
             raise ValueError(f"floor is {self.floor}, it must be a probability between 0 and 1")
 
@@ -49,8 +51,8 @@ class InverseProbability(RolloutPart):
 
     P is the behaviour policy, q the environment's backward policy (`Rollouts.log_backward`): at alpha = 1,
     sum over the trajectories into x of P w = r(x), so that many paths to an outcome do not earn it more mass, and
-    E[w] = Z = sum_x r(x) under every policy. Since Z does not move, m, the running mean of w for the prompt, only takes
-    the scale out.
+    E[w] = Z = sum_x r(x) under every policy. Since Z does not move then, m, the running mean of w for the prompt, only
+    takes the scale out. At every other alpha E[w] moves with the policy, and m follows it with the delay of its decay.
 
     Our reading of the sources: m is kept in log space with `decay`; the first batch sets it; |log w - log m| is capped
     at `log_ratio_cap`. Rewards of zero give exactly zero; rewards must not be negative. A batch in which
@@ -61,6 +63,13 @@ class InverseProbability(RolloutPart):
     decay: float = 0.99
     log_ratio_cap: float = 20.0
     needs: ClassVar[frozenset[str]] = frozenset({"log_backward"})
+
+    def __post_init__(self):
+        _check_alpha(self.alpha)
+        if not 0.0 <= self.decay < 1.0:
+            raise ValueError(f"decay is {self.decay}, it must be at least 0 and below 1")
+        if not self.log_ratio_cap > 0.0:
+            raise ValueError(f"log_ratio_cap is {self.log_ratio_cap}, it must be positive")
 
     def init(self, num_prompts: int) -> Array:
         """Log of the running mean for each prompt, `[num_prompts]`; -inf before the prompt was met."""
@@ -83,3 +92,8 @@ class InverseProbability(RolloutPart):
         ratio = jnp.clip(log_weight - scale, -self.log_ratio_cap, self.log_ratio_cap)
         shaped = jnp.where(values > 0, jnp.exp(ratio), 0.0)
         return shaped, state.at[rollouts.prompt_index].set(log_mean)
+
+
+def _check_alpha(alpha: float) -> None:
+    if not 0.0 <= alpha < math.inf:
+        raise ValueError(f"alpha is {alpha}, it must be finite and not negative")

@@ -1,6 +1,7 @@
 """Parts that change the advantages of single responses or tokens: `[P, G, T]` -> `[P, G, T]`."""
 
 import dataclasses
+import math
 from typing import Literal
 
 import jax.numpy as jnp
@@ -57,6 +58,8 @@ class AnswerConfidence(RolloutPart):
     prompt_part: Literal["all", "lowest", "question"] = "all"
 
     def __post_init__(self):
+        if not 0.0 <= self.alpha < math.inf:
+            raise ValueError(f"alpha is {self.alpha}, it must be finite and not negative")
         if not 0.0 < self.low_fraction <= 1.0:
             raise ValueError(f"low_fraction is {self.low_fraction}, it must lie above 0 and not above 1")
 

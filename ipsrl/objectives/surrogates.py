@@ -34,15 +34,16 @@ class ClippedRatio:
     """min( rho A, clip(rho, 1 - low, 1 + high) A ), rho the importance ratio (PPO, arXiv 1707.06347).
 
     low = high = 0.2 is PPO's and GRPO's; low 0.2 with high 0.28 is clip-higher (DAPO, arXiv 2503.14476). At rho = 1 its
-    gradient is that of `PolicyGradient`. `clip_fraction` is the share of tokens whose gradient the clip removes.
+    gradient is that of `PolicyGradient`; at a limit of 0, which is refused, the clip would take a part of it.
+    `clip_fraction` is the share of tokens whose gradient the clip removes.
     """
 
     low: float = 0.2
     high: float = 0.2
 
     def __post_init__(self):
-        if not (0.0 <= self.low <= 1.0 and self.high >= 0.0):
-            raise ValueError(f"clip range is 1 - {self.low} to 1 + {self.high}: low must lie in [0, 1], high be >= 0")
+        if not (0.0 < self.low <= 1.0 and self.high > 0.0):
+            raise ValueError(f"clip range is 1 - {self.low} to 1 + {self.high}: low must lie in (0, 1], high above 0")
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         ratio = importance_ratio(scores, rollouts)

@@ -6,6 +6,7 @@ Only `PROMISES` must be extended: a row that is missing there fails until it dec
 import dataclasses
 import functools
 import inspect
+import itertools
 import types
 import typing
 
@@ -275,17 +276,18 @@ def valid(build, **arguments):
     [(name, argument) for name in names() for argument in inspect.signature(CATALOG[name]).parameters],
 )
 def test_every_argument_of_the_catalog_changes_something(name, argument):
-    """On its own, or next to one other argument that is not at its default."""
+    """On its own, or next to one or two other arguments that are not at their defaults."""
     build = CATALOG[name]
     hints = typing.get_type_hints(build)
     defaults = {key: parameter.default for key, parameter in inspect.signature(build).parameters.items()}
-    contexts = [{}] + [
-        {key: other}
+    elsewhere = [
+        (key, other)
         for key in defaults
         if key != argument
         for others in alternatives(defaults[key], hints[key])
         for other in others
     ]
+    contexts = [dict(changes) for count in range(3) for changes in itertools.combinations(elsewhere, count)]
 
     def matters(context, other):
         before, after = valid(build, **context), valid(build, **context | {argument: other})

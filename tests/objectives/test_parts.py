@@ -17,7 +17,7 @@ from ipsrl.objectives.aggregation import SequenceMean, SequenceSum, TokenMean
 from ipsrl.objectives.objective import all_equal
 from ipsrl.objectives.penalties import EntropyBonus, KullbackLeibler
 from ipsrl.objectives.reward_shaping import InverseFrequency, InverseProbability, outcome_frequency
-from ipsrl.objectives.reweighting import low_probability_confidence
+from ipsrl.objectives.reweighting import AnswerConfidence, low_probability_confidence
 from ipsrl.objectives.surrogates import ClippedRatio, PolicyGradient
 from ipsrl.structures import PolicyScores, Rollouts, Trajectories
 
@@ -409,6 +409,15 @@ def test_impossible_runs_are_refused_in_one_sentence(text, available, group_size
         make(text).check(frozenset(available), group_size)
     assert "\n" not in str(error.value)
     assert ". " not in str(error.value)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+@pytest.mark.parametrize(
+    "kind", [InverseFrequency, InverseProbability, AnswerConfidence, KullbackLeibler, EntropyBonus]
+)
+def test_a_weight_that_is_no_finite_number_is_refused(kind, number):
+    with pytest.raises(ValueError, match=f"is {number}, it must be (positive and )?finite"):
+        kind(number)
 
 
 def test_possible_runs_are_not_refused():
