@@ -16,13 +16,15 @@ def split(text: str) -> tuple[str, ...]:
     """Splits `"grpo, ips_grpo(floor=0.2)"` into its specifications, each in normal form.
 
     Raises:
-      ValueError: the text is no list of `name` or `name(argument=value, ...)`.
+      ValueError: the text is no list of `name` or `name(argument=value, ...)`, or an empty one.
     """
     try:
         node = ast.parse(text.strip(), mode="eval").body
     except SyntaxError:
         raise ValueError(f"cannot read {text!r}: write name or name(argument=value, ...) between commas") from None
     items = node.elts if isinstance(node, ast.Tuple) else [node]
+    if not items:
+        raise ValueError(f"{text!r} is an empty list: write at least one name")
     return tuple(normal_form(*_parse(item)) for item in items)
 
 
@@ -80,8 +82,17 @@ def _only(text: str, kind: str) -> tuple[str, dict[str, Any]]:
 def _parse(node: ast.expr) -> tuple[str, dict[str, Any]]:
     if isinstance(node, ast.Name):
         return node.id, {}
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.args:
-        return node.func.id, {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
+    # The name of a keyword is None where a mapping is unpacked, as in name(**more).
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and not node.args
+        and all(keyword.arg for keyword in node.keywords)
+    ):
+        arguments = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
+        if len(arguments) < len(node.keywords):
+            raise ValueError(f"{ast.unparse(node)!r} gives an argument twice: give each one once")
+        return node.func.id, arguments
     raise ValueError(f"cannot read {ast.unparse(node)!r}: write name or name(argument=value, ...)")
 
 
@@ -92,7 +103,7 @@ def _value(node: ast.expr) -> Any:
         return tuple(_value(item) for item in node.elts)
     try:
         return ast.literal_eval(node)
-    except ValueError:
+    except (ValueError, TypeError):
         raise ValueError(f"{ast.unparse(node)!r} is no number, word, True, False, None or tuple of these") from None
 
 
