@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.policies.enumerate import log_probs_table
+from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.training.step import choose_prompts, collect
 
@@ -27,7 +27,11 @@ def execute(word):
 
 
 def test_catalog_example():
-    assert execute("objective = objectives.make")["objective"].reward_shaping
+    assert execute("objectives.describe(")["objective"].reward_shaping
+
+
+def test_training_example():
+    assert len(execute("state = train(")["records"]) == 50
 
 
 def test_objective_example(monkeypatch):
