@@ -29,9 +29,9 @@ from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.figures import hypergrid_laws, style
 from ipsrl.measures import distances, diversity
-from ipsrl.policies.enumerate import log_probs_table
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.policies.state_table import log_probs_table
 from ipsrl.training.loop import TrainSettings
 from ipsrl.training.run_folder import RunFolder
 

@@ -16,8 +16,8 @@ from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.text import ANSWER, STOP
 from ipsrl.environments.tree import Tree
-from ipsrl.policies.enumerate import log_probs_table
 from ipsrl.policies.policy import Policy
+from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups

@@ -8,8 +8,8 @@ import pytest
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.environments.tree import Tree
-from ipsrl.policies.enumerate import log_probs_table
 from ipsrl.policies.mlp import MLP
+from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sampler import sample_groups
 
