@@ -38,15 +38,6 @@ def largest_outcome_share(outcome_id: Array) -> Array:
     return jnp.max(counts, axis=-1) / total[..., 0]
 
 
-def degenerate_group_share(rewards: Array) -> Array:
-    """Share of the groups `[..., P, G]` in which all rewards are equal, float32 `[...]`.
-
-    Equality is tested by comparison, so that no tolerance decides what counts as a tie.
-    """
-    rewards = jnp.asarray(rewards)
-    return jnp.mean(jnp.all(rewards == rewards[..., :1], axis=-1), axis=-1, dtype=jnp.float32)
-
-
 def entropy_of_law(law: Array) -> Array:
     """Shannon's entropy in nats of exact probabilities `[..., K]`: -sum p log p, with 0 log 0 = 0."""
     return jnp.sum(entr(jnp.asarray(law)), axis=-1)

@@ -37,12 +37,10 @@ class RunFolder:
     Attributes:
       path: the folder.
       config: the run's configuration, as it stands in config.json.
-      resumed: True where an earlier process has left metrics or checkpoints that this one continues.
     """
 
     path: Path
     config: dict[str, Any]
-    resumed: bool
     lock: IO[str] = dataclasses.field(repr=False, compare=False)
 
     @classmethod
@@ -76,7 +74,7 @@ class RunFolder:
                     f"another process is writing to {path}; wait until it ends or choose another --out"
                 ) from error
             _check(path, config, resume)
-            folder = cls(path=path, config=config, resumed=_has_begun(path), lock=lock)
+            folder = cls(path=path, config=config, lock=lock)
             if not (path / "config.json").exists():
                 write_json(path / "config.json", config)
             _record_start(path / "environment.json")
@@ -97,14 +95,9 @@ class RunFolder:
     def summary_path(self) -> Path:
         return self.path / "summary.json"
 
-    @property
-    def finished(self) -> bool:
-        """True where summary.json says that the run is complete."""
-        return self.summary_path.exists() and read_json(self.summary_path).get("complete") is True
-
-    def write_summary(self, summary: dict[str, Any], complete: bool = True) -> None:
-        """Writes summary.json atomically, with `complete` among its entries: False for a run that stopped early."""
-        write_json(self.summary_path, {"complete": complete, **summary})
+    def write_summary(self, summary: dict[str, Any]) -> None:
+        """Writes summary.json atomically, with `complete: true` among its entries: it is written when all is done."""
+        write_json(self.summary_path, {"complete": True, **summary})
 
     def close(self) -> None:
         """Gives the folder back."""

@@ -55,9 +55,3 @@ def test_exact_laws():
     np.testing.assert_allclose(diversity.entropy_of_law(laws), np.log([1, 4, 2]), rtol=1e-6)
     np.testing.assert_array_equal(diversity.largest_share_of_law(laws), [1, 0.25, 0.5])
     np.testing.assert_array_equal(diversity.distinct_outcomes_of_law(laws, threshold=0.25), [1, 0, 2])
-
-
-def test_degenerate_groups_are_found_by_comparison():
-    nearly_one = np.nextafter(np.float32(1), np.float32(0))
-    rewards = np.array([[1, 1, 1], [0, 0, 0], [1, 1, nearly_one], [0, 1, 0]], np.float32)
-    assert diversity.degenerate_group_share(rewards) == 0.5
