@@ -38,23 +38,20 @@ class Checkpoints:
     def save(self, step: int, state: PyTree, force: bool = False) -> bool:
         """Writes `state` in the background, if `step` is due or `force` is set.
 
-        The state has been copied when this returns, so that its buffers may be donated. A step that is there already
-        is not written again.
+        The state has been copied when this returns, so that its buffers may be donated.
 
         Returns:
           Whether a checkpoint is being written.
 
         Raises:
+          FileExistsError: there is a checkpoint of this step.
           Exception: whatever went wrong in the background since the last call.
         """
-        step = int(step)
-        if self._checkpointer is None:
-            self._checkpointer = self._open()
-        if not (force or self._checkpointer.should_save(step)):
+        if not (force or step % self._every == 0):
             return False
         self.wait()
-        if any(checkpoint.step == step for checkpoint in self._checkpointer.checkpoints):
-            return False
+        if self._checkpointer is None:
+            self._checkpointer = self._open()
         response = self._checkpointer.save_async(step, stored_tree.storable(state), force=True)
 
         def seal_when_written() -> None:
@@ -117,7 +114,6 @@ class Checkpoints:
         """The Orbax object that saves: not needed to restore, and loud where a checkpoint is damaged."""
         return ocp.training.Checkpointer(
             self._directory,
-            save_decision_policy=ocp.training.save_decision_policies.FixedIntervalPolicy(self._every),
             preservation_policy=ocp.training.preservation_policies.LatestN(self._keep),
             # What a killed process had begun to write is of no use.
             cleanup_tmp_directories=True,

@@ -86,7 +86,8 @@ def test_which_steps_are_kept(tmp_path):
         written = [step for step in range(1, 18) if checkpoints.save(step, make_state(step))]
         assert written == [5, 10, 15]
         assert checkpoints.save(17, make_state(17), force=True)
-        assert not checkpoints.save(17, make_state(17), force=True)
+        with pytest.raises(FileExistsError, match="Step 17 already exists"):
+            checkpoints.save(17, make_state(17), force=True)
         assert checkpoints.restore(make_state())[0] == 17
     assert sorted(path.name for path in tmp_path.iterdir()) == ["15", "17"]
 
@@ -151,6 +152,18 @@ def test_harm_to_any_file_makes_the_checkpoint_before_be_used(tmp_path, harm, wa
             assert checkpoints.save(20, make_state(20))
             assert checkpoints.restore(make_state())[0] == 20
         assert (directory / "unreadable-20").exists()
+
+
+def test_a_checkpoint_harmed_after_it_was_saved_is_saved_again(tmp_path, warnings_logged):
+    with Checkpoints(tmp_path, every=10) as checkpoints:
+        for step in (10, 20):
+            checkpoints.save(step, make_state(step))
+        checkpoints.wait()
+        cut(tmp_path / "20" / "state" / "manifest.ocdbt")
+        assert checkpoints.restore(make_state())[0] == 10
+        assert checkpoints.save(20, make_state(20))
+        assert checkpoints.restore(make_state())[0] == 20
+    assert len(warnings_logged) == 1
 
 
 def test_a_checkpoint_that_was_never_sealed_is_used_if_it_can_be_read(tmp_path, warnings_logged):
