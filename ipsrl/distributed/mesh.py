@@ -45,7 +45,10 @@ def check_prompts_divide(prompts: int, mesh: Mesh) -> None:
     """Raises ValueError where a number of prompts is not a multiple of the size of the mesh axis "data"."""
     size = mesh.shape.get(DATA, 1)
     if prompts % size:
-        raise ValueError(f"{prompts} prompts cannot be split evenly over the {size} devices of mesh axis {DATA!r}")
+        raise ValueError(
+            f"{prompts} prompts cannot be split evenly over the {size} devices of mesh axis {DATA!r}: "
+            f"choose --prompts_per_step as a multiple of {size}, or another --mesh"
+        )
 
 
 def shard_prompts(tree: PyTree, mesh: Mesh) -> PyTree:
