@@ -33,9 +33,21 @@ _LOOKS = {
 }
 
 # Okabe and Ito's colours, ordered so that neighbours differ in lightness; yellow is left out, it vanishes on white.
-_COLOURS = ("#000000", "#E69F00", "#0072B2", "#56B4E9", "#D55E00", "#009E73", "#CC79A7")
-_LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 1)))
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+# Where a colour comes again, its line and its marker are others.
+_STYLES = (
+    ("#000000", "-", "o"),
+    ("#E69F00", "--", "s"),
+    ("#0072B2", "-.", "^"),
+    ("#56B4E9", ":", "D"),
+    ("#D55E00", (0, (5, 1)), "v"),
+    ("#009E73", (0, (3, 1, 1, 1, 1, 1)), "P"),
+    ("#CC79A7", (0, (1, 1)), "X"),
+    ("#000000", "--", "*"),
+    ("#E69F00", "-", "<"),
+    ("#0072B2", ":", "p"),
+    ("#56B4E9", "-", ">"),
+    ("#D55E00", "-.", "h"),
+)
 
 
 def looks() -> contextlib.AbstractContextManager[None]:
@@ -50,10 +62,9 @@ def line_styles(names: Iterable[str]) -> dict[str, dict]:
       ValueError: there are more names than distinguishable styles.
     """
     names = list(dict.fromkeys(names))
-    if len(names) > len(_COLOURS):
-        raise ValueError(f"a figure can tell at most {len(_COLOURS)} lines apart, not {len(names)}: draw fewer at once")
-    styles = zip(_COLOURS, _LINES, _MARKERS, strict=True)
-    return {n: {"color": c, "linestyle": line, "marker": m} for n, (c, line, m) in zip(names, styles, strict=False)}
+    if len(names) > len(_STYLES):
+        raise ValueError(f"a figure can tell at most {len(_STYLES)} lines apart, not {len(names)}: draw fewer at once")
+    return {n: {"color": c, "linestyle": line, "marker": m} for n, (c, line, m) in zip(names, _STYLES, strict=False)}
 
 
 def save(figure: Figure, path: str | Path) -> tuple[Path, Path]:

@@ -28,5 +28,15 @@ def test_names_keep_their_styles_and_differ_in_more_than_colour():
         assert len({str(look[part]) for look in looks.values()}) == 3
     lightness = [np.mean([int(look["color"][i : i + 2], 16) for i in (1, 3, 5)]) for look in looks.values()]
     assert min(abs(np.subtract.outer(lightness, lightness)[np.triu_indices(3, 1)])) > 20
-    with pytest.raises(ValueError, match="at most 7"):
-        style.line_styles("abcdefgh")
+
+
+def test_any_two_lines_differ_in_marker_and_in_colour_or_dashes():
+    looks = style.line_styles("abcdefghijkl").values()
+    assert len({look["marker"] for look in looks}) == 12
+    assert len({(look["color"], str(look["linestyle"])) for look in looks}) == 12
+    with style.looks():
+        axes = Figure().subplots()
+        for look in looks:
+            axes.plot([0, 1], **look)
+    with pytest.raises(ValueError, match="at most 12 lines apart, not 13: draw fewer at once"):
+        style.line_styles("abcdefghijklm")
