@@ -23,6 +23,6 @@ setup(
     extras_require={
         "cuda": ["jax[cuda13]>=0.10"],
         "tpu": ["jax[tpu]>=0.10"],
-        "dev": ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "ruff==0.17.5"],
+        "dev": ["pytest>=8", "hypothesis>=6.100", "ruff==0.17.5"],
     },
 )

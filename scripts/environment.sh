@@ -21,7 +21,8 @@ prepare() {
     echo "Installing ipsrl and what it needs (once)" >&2
     local target="."
     [ -n "$extras" ] && target=".[$extras]"
-    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check uv 2>/dev/null
+    # uv is faster, and not needed.
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check uv 2>/dev/null || true
     if [ -x "$VENV/bin/uv" ]; then
         "$VENV/bin/uv" pip install --quiet --python "$VENV/bin/python" --editable "$target" || return 1
     else

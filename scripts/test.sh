@@ -8,4 +8,5 @@ arguments=()
 for argument in "$@"; do
     if [ "$argument" = --slow ]; then arguments+=(-m ""); else arguments+=("$argument"); fi
 done
-exec "$VENV/bin/python" -m pytest "${arguments[@]}"
+# Before bash 4.4 an empty array counts as an unset variable.
+exec "$VENV/bin/python" -m pytest ${arguments[@]+"${arguments[@]}"}
