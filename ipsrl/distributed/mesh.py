@@ -47,7 +47,7 @@ def check_prompts_divide(prompts: int, mesh: Mesh) -> None:
     if prompts % size:
         raise ValueError(
             f"{prompts} prompts cannot be split evenly over the {size} devices of mesh axis {DATA!r}: "
-            f"choose --prompts_per_step as a multiple of {size}, or another --mesh"
+            f"choose --prompts_per_step so that every piece of a batch is a multiple of {size}, or another --mesh"
         )
 
 
