@@ -263,7 +263,7 @@ def test_parameters_that_leave_the_real_numbers_are_never_kept(tmp_path):
         ),
         (
             BANDIT._replace(mesh=make_mesh("data:8")),
-            "^1 prompts cannot be split evenly over the 8 devices of mesh axis 'data'$",
+            "^1 prompts cannot be split evenly over the 8 devices of mesh axis 'data': choose ",
         ),
         (
             BANDIT._replace(settings=dataclasses.replace(BANDIT.settings, batching=Batching(mini_batches=2))),
