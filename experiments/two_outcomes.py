@@ -56,7 +56,7 @@ class Settings:
 PRESETS = {
     "smoke": Settings(steps=400, record_every=20),
     "demo": Settings(),
-    "paper": Settings(seeds="0:256", steps=10000, record_every=200, learning_rate=0.005),
+    "paper": Settings(seeds="0:128", steps=20000, record_every=400, learning_rate=0.002),
 }
 
 # The flow that each objective follows as steps become small: alpha of `flows.flow_velocity`, and whether its clock runs

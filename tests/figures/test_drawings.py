@@ -51,13 +51,14 @@ def test_hypospace(tmp_path, seeds):
         task="Boolean",
         updates=np.arange(6),
         effective_outcomes={"grpo": curve, "ips_grpo": curve + 1},
+        answers=64,
         recovery={"grpo": np.full(seeds, 0.2), "ips_grpo": np.full(seeds, 0.5), "prior": np.full(seeds, 0.3)},
         validity={"grpo": np.full(seeds, 0.9), "ips_grpo": np.full(seeds, 0.9)},
         ceiling=0.65,
     )
     figure = hypospace.draw([result, result])
     text = seen(figure, tmp_path)
-    for word in ("Boolean", "prior", "recovery", "validity", "ceiling of independent samples"):
+    for word in ("Boolean", "in 64 answers to a prompt", "prior", "recovery", "validity", "ceiling of independent samples"):
         assert word in text
     assert len(figure.axes) == 4
 
