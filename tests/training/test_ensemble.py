@@ -8,6 +8,7 @@ from first_token import FIRST_TOKEN, TRANSFORMER
 from jax.sharding import AxisType
 
 from ipsrl import objectives
+from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
@@ -17,7 +18,9 @@ from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.step import Batching
 
-GRID, TABULAR = Hypergrid(2, side=4), Tabular(16, 3)
+GRID, ON_GRID = Hypergrid(2, side=4), Tabular(16, 3)
+# More prompts than a step takes, so that it matters which ones are chosen.
+BANDIT, ON_BANDIT = Bandit(((1.0, 0.5, 0.0), (0.0, 1.0, 1.0), (0.2, 0.0, 1.0), (1.0, 0.0, 0.0))), Tabular(4, 3)
 OPTIMIZER = make_optimizer("adam", learning_rate=0.02)
 STEPS, PROMPTS, GROUP_SIZE = 6, 2, 8
 
@@ -26,7 +29,7 @@ def logits(parameters):
     return parameters["logits"]
 
 
-def ensemble(text, seeds, environment=GRID, policy=TABULAR, steps=STEPS, record_every=2, **more):
+def ensemble(text, seeds, environment=BANDIT, policy=ON_BANDIT, steps=STEPS, record_every=2, **more):
     return np.asarray(
         train_ensemble(
             environment,
@@ -44,11 +47,15 @@ def ensemble(text, seeds, environment=GRID, policy=TABULAR, steps=STEPS, record_
     )
 
 
-@pytest.mark.parametrize("text", ["ips_grpo", "ips_grpo(probability=exact)"])
-def test_a_seed_of_the_ensemble_is_the_loop_with_that_seed(text, tmp_path):
+@pytest.mark.parametrize(
+    ("text", "environment", "policy"),
+    [("ips_grpo", BANDIT, ON_BANDIT), ("ips_grpo(probability=exact)", GRID, ON_GRID)],
+    ids=["bandit", "grid"],
+)
+def test_a_seed_of_the_ensemble_is_the_loop_with_that_seed(text, environment, policy, tmp_path):
     batching = Batching(epochs=2)
-    recorded = ensemble(text, [3, 11], batching=batching, temperature=0.8)
-    assert recorded.shape == (2, STEPS // 2 + 1, 16, 3)
+    recorded = ensemble(text, [3, 11], environment, policy, batching=batching, temperature=0.8)
+    assert recorded.shape == (2, STEPS // 2 + 1, environment.num_observations, 3)
 
     settings = TrainSettings(
         STEPS, PROMPTS, GROUP_SIZE, temperature=0.8, learning_rate=0.02, batching=batching, evaluate_every=2
@@ -62,7 +69,7 @@ def test_a_seed_of_the_ensemble_is_the_loop_with_that_seed(text, tmp_path):
             return {}
 
         with RunFolder.open(tmp_path / str(seed), {"seed": seed}) as folder:
-            train(GRID, TABULAR, objectives.make(text), settings, seed, folder, mesh, evaluate=evaluate)
+            train(environment, policy, objectives.make(text), settings, seed, folder, mesh, evaluate=evaluate)
         assert list(seen) == [0, 2, 4, 6]
         np.testing.assert_allclose(recorded[number], np.stack(list(seen.values())), atol=1e-6)
         assert np.abs(np.diff(recorded[number], axis=0)).max(axis=(1, 2)).min() > 1e-3

@@ -27,14 +27,14 @@ from ipsrl.environments.environment import Environment
 from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.policies.policy import Policy
 from ipsrl.policies.tabular import Tabular
-from ipsrl.training import metric_log, stored_tree
+from ipsrl.training import loop, metric_log, stored_tree
 from ipsrl.training.loop import NonFiniteLossError, TrainSettings, train
 from ipsrl.training.run_folder import RunFolder
-from ipsrl.training.step import Batching, TrainState, compiled_update
+from ipsrl.training.step import Batching, TrainState, collect, compiled_update
 
 SETTINGS = TrainSettings(
     steps=7,
-    prompts_per_step=8,
+    prompts_per_step=16,
     group_size=4,
     learning_rate=0.01,
     batching=Batching(mini_batches=2),
@@ -176,6 +176,22 @@ def test_a_finished_run_is_left_as_it_is(undisturbed):
     assert metrics(undisturbed.path) == before
 
 
+def test_the_devices_of_a_mesh_share_the_prompts(tmp_path, monkeypatch):
+    sampled = []
+
+    def spy(*arguments):
+        sampled.append(collect(*arguments))
+        return sampled[-1]
+
+    monkeypatch.setattr(loop, "collect", spy)
+    alone = CASES["hypergrid"]
+    shared = alone._replace(mesh=make_mesh("data:8"))
+    parameters = [run(tmp_path / str(case is alone), case).parameters["logits"] for case in (alone, shared)]
+    np.testing.assert_allclose(*parameters, atol=1e-5)
+    placed = [{shard.data.shape[0] for shard in trajectories.tokens.addressable_shards} for trajectories, _ in sampled]
+    assert placed == [{16}] * 7 + [{2}] * 7
+
+
 def test_another_seed_is_another_run(undisturbed, tmp_path):
     assert bits(run(tmp_path, undisturbed.case, seed=6).parameters) != bits(undisturbed.state.parameters)
 
@@ -264,6 +280,10 @@ def test_parameters_that_leave_the_real_numbers_are_never_kept(tmp_path):
         (
             BANDIT._replace(mesh=make_mesh("data:8")),
             "^1 prompts cannot be split evenly over the 8 devices of mesh axis 'data': choose ",
+        ),
+        (
+            CASES["text"]._replace(settings=dataclasses.replace(SETTINGS, batching=Batching(micro_batches=8))),
+            "^2 prompts cannot be split evenly over the 8 devices",
         ),
         (
             BANDIT._replace(settings=dataclasses.replace(BANDIT.settings, batching=Batching(mini_batches=2))),
