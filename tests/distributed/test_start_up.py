@@ -9,12 +9,18 @@ import pytest
 
 from ipsrl.distributed.start_up import cache_folder, start_up
 
+# Long enough to compile that it is worth keeping on any machine.
 PROGRAM = """
 import jax
 from ipsrl.distributed.start_up import start_up
 start_up(host_devices=3)
 print(len(jax.devices()))
-jax.jit(lambda x: jax.numpy.linalg.inv(jax.numpy.sin(x @ x)))(jax.numpy.eye(5)).block_until_ready()
+@jax.jit
+def program(x):
+    for _ in range(40):
+        x = jax.numpy.linalg.inv(jax.numpy.sin(x @ x))
+    return x
+program(jax.numpy.eye(5)).block_until_ready()
 """
 
 
