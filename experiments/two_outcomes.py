@@ -5,7 +5,7 @@ Claim     With rewards r_1 > r_2, expected return drives u = ln(p_1/p_2) without
           Sampled training follows both.
 Paper     Theorems 3.1 and 4.1, Corollary 4.2 of arXiv 2601.21669.
 Command   python -m experiments.two_outcomes
-Time      demo under one minute on two CPU cores; smoke under 20 seconds; paper 5 minutes.
+Time      demo and smoke under half a minute on two CPU cores, paper about one.
 Expected  the closed form within 3 standard errors of the mean over seeds, at every recorded time.
 Smoke     python -m experiments.two_outcomes --preset=smoke
 Figure    OUT/two_outcomes.png and .pdf, drawn by the same command; --resume computes all of it again.
