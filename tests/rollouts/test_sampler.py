@@ -40,8 +40,8 @@ def random_logits(environment, scale=1.0):
 
 
 def transformer_parameters():
-    """Random ones, sharpened: fresh parameters are nearly uniform."""
-    return jax.tree.map(lambda leaf: 3 * leaf, TRANSFORMER.init(jax.random.key(5)))
+    """Random ones, sharpened: fresh parameters are nearly uniform. Logits stay below 10, whose rounding is 1e-6."""
+    return jax.tree.map(lambda leaf: 2 * leaf, TRANSFORMER.init(jax.random.key(5)))
 
 
 class Case(NamedTuple):
@@ -250,7 +250,8 @@ def test_the_key_decides_everything_and_the_devices_nothing(name):
         sharded = sample(0, shard_prompts(prompts, mesh), replicate(parameters, mesh))
     np.testing.assert_array_equal(sharded.tokens, one.tokens)
     np.testing.assert_array_equal(sharded.token_mask, one.token_mask)
-    np.testing.assert_allclose(sharded.behaviour_log_probs, one.behaviour_log_probs, atol=1e-6)
+    # Each device multiplies smaller matrices, which sums in another order: a few roundings of a logit.
+    np.testing.assert_allclose(sharded.behaviour_log_probs, one.behaviour_log_probs, atol=1e-5)
     # Each device samples the groups of its own prompts only.
     assert {shard.data.shape for shard in sharded.tokens.addressable_shards} == {(2, 4, environment.max_tokens)}
 
