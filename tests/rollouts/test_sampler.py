@@ -40,7 +40,7 @@ def random_logits(environment, scale=1.0):
 
 
 def transformer_parameters():
-    """Random ones, sharpened: fresh parameters are nearly uniform. Logits stay below 10, whose rounding is 1e-6."""
+    """Random ones, sharpened: fresh parameters are nearly uniform. Logits stay below 15, whose rounding is 1e-6."""
     return jax.tree.map(lambda leaf: 2 * leaf, TRANSFORMER.init(jax.random.key(5)))
 
 
