@@ -66,3 +66,22 @@ def bandit_rollouts(groups, rewards, log_law):
         prompt_mask=jnp.ones((shape[0], 2), bool),
         question_mask=jnp.ones((shape[0], 2), bool),
     )
+
+
+def assert_close(actual, expected):
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=2e-6)
+
+
+def rollouts_of(behaviour, mask=None, **fields):
+    """Rollouts with the given log-probabilities `[P, G, T]`; rewards are 1 and outcomes 0 unless given."""
+    behaviour = jnp.asarray(behaviour, jnp.float32)
+    group_shape = behaviour.shape[:2]
+    defaults = {"rewards": jnp.ones(group_shape), "outcome_id": jnp.zeros(group_shape, jnp.int32)}
+    return Rollouts(
+        prompt_index=jnp.arange(group_shape[0]),
+        tokens=jnp.zeros(behaviour.shape, jnp.int32),
+        token_mask=jnp.ones(behaviour.shape, bool) if mask is None else jnp.asarray(mask, bool),
+        behaviour_log_probs=behaviour,
+        truncated=jnp.zeros(group_shape, bool),
+        **defaults | {name: jnp.asarray(values) for name, values in fields.items()},
+    )

@@ -1,0 +1,140 @@
+"""Scaling by the policy's own trajectory probability: its promise on a tree, its running mean, its caps."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from groups import assert_close, random_rollouts, rollouts_of
+
+from ipsrl.environments.tree import Tree
+from ipsrl.objectives import make
+from ipsrl.objectives.reward_shaping import InverseProbability
+from ipsrl.structures import Rollouts, Trajectories
+
+
+def walks(tree, state=0):
+    """Every walk from a state to its end, as pairs of state and move."""
+    if tree.finished(state):
+        yield ()
+        return
+    for move in np.flatnonzero(tree.legal(state)).tolist():
+        for rest in walks(tree, int(tree.step(state, move))):
+            yield ((state, move), *rest)
+
+
+def every_walk(tree):
+    """Rollouts of one group that holds every walk of the tree once, under a random policy."""
+    legal = tree.legal(np.arange(tree.num_observations))
+    logits = np.random.default_rng(0).normal(size=legal.shape)
+    table = jax.nn.log_softmax(jnp.where(legal, logits, -jnp.inf))
+    steps = list(walks(tree))
+    mask = np.array([[len(walk) > step for step in range(tree.max_tokens)] for walk in steps])[None]
+    padded = np.array([[*walk, *[(0, 0)] * (tree.max_tokens - len(walk))] for walk in steps])[None]
+    states, moves = jnp.asarray(padded[..., 0]), jnp.asarray(padded[..., 1])
+    trajectories = Trajectories(
+        prompts=tree.prompts(jnp.zeros(1, jnp.int32)),
+        observations=states,
+        tokens=moves,
+        token_mask=jnp.asarray(mask),
+        legal_actions=None,
+        behaviour_log_probs=jnp.where(mask, table[states, moves], 0.0),
+        truncated=jnp.zeros(mask.shape[:2], bool),
+    )
+    return Rollouts.of(trajectories, tree.verify(trajectories))
+
+
+def test_inverse_probability_gives_each_outcome_its_reward_however_many_paths_lead_there():
+    """sum over the walks into x of P w = r(x); without the backward policy, the number of walks times r(x)."""
+    tree = Tree()
+    rollouts = every_walk(tree)
+    probability = np.exp(rollouts.behaviour_log_probs.sum(axis=-1))[0]
+    assert len(probability) == 18
+    assert_close(probability.sum(), 1.0)
+
+    def earned(rollouts):
+        part = InverseProbability()
+        shaped, log_mean = part.carry(rollouts.rewards, rollouts, part.init(1))
+        return np.bincount(rollouts.outcome_id[0], probability * np.exp(log_mean) * shaped[0])
+
+    rewards = np.array([1.0, 0.8, 0.2, 0.05])
+    assert_close(earned(rollouts), rewards)
+    uncorrected = dataclasses.replace(rollouts, log_backward=jnp.zeros_like(rollouts.log_backward))
+    assert_close(earned(uncorrected), rewards * [4, 5, 5, 4])
+
+
+def coin(*rewards, **fields):
+    """Groups of one-token answers of probability 1/2, so that w = 2 r."""
+    shape = np.shape(rewards)
+    return rollouts_of(np.full((*shape, 1), np.log(0.5)), rewards=rewards, log_backward=np.zeros(shape), **fields)
+
+
+def test_running_mean_of_inverse_probability():
+    part = InverseProbability(decay=0.9)
+
+    def step(rollouts, state):
+        return part.carry(rollouts.rewards, rollouts, state)
+
+    shaped, state = step(coin([1.0, 3.0]), part.init(1))  # w = 2, 6: the first batch sets the mean, 4
+    assert_close(shaped, [[0.5, 1.5]])
+    assert_close(np.exp(state), [4.0])
+    shaped, state = step(coin([0.0, 1.0]), state)  # w = 0, 2: 0.9 * 4 + 0.1 * 1
+    assert shaped[0, 0] == 0.0
+    assert_close(shaped, [[0.0, 2 / 3.7]])
+    assert_close(np.exp(state), [3.7])
+    shaped, unmoved = step(coin([0.0, 0.0]), state)
+    assert not shaped.any()
+    assert (unmoved == state).all()
+    shaped, fresh = step(coin([0.0, 0.0]), part.init(1))
+    assert not shaped.any()
+    assert (fresh == part.init(1)).all()
+
+
+def test_each_prompt_has_its_own_mean_and_its_groups_share_it():
+    part = InverseProbability()
+    rollouts = coin([1.0, 3.0], [1.0, 1.0], [0.5, 0.0])
+    shaped, state = part.carry(
+        rollouts.rewards, dataclasses.replace(rollouts, prompt_index=jnp.array([2, 0, 2])), part.init(3)
+    )
+    mean = (2 + 6 + 1 + 0) / 4
+    assert_close(shaped, [[2 / mean, 6 / mean], [1.0, 1.0], [1 / mean, 0.0]])
+    assert_close(np.exp(state), [2.0, 0.0, mean])
+
+
+def test_caps_of_inverse_probability():
+    capped, _ = InverseProbability(log_ratio_cap=0.2).carry(jnp.array([[1.0, 3.0]]), coin([1.0, 3.0]), jnp.zeros(1))
+    assert_close(capped, [[np.exp(0.2), np.exp(0.2)]])
+    part = InverseProbability()
+    unlikely = rollouts_of([[[-64.0], [0.0]]], log_backward=np.zeros((1, 2)))
+    shaped, state = part.carry(unlikely.rewards, unlikely, part.init(1))
+    assert_close(shaped, [[2.0, np.exp(-20.0)]])
+    assert_close(state, [64.0 - np.log(2.0)])
+    with pytest.raises(TypeError, match="InverseProbability carries state: call carry"):
+        part(unlikely.rewards, unlikely)
+
+
+@pytest.mark.parametrize(
+    ("text", "largest"),
+    [
+        ("ips_reinforce(probability=exact)", 10.0),
+        ("ips_reinforce(probability=exact, advantage_cap=1000.0)", 200.0),
+        ("ips_grpo(probability=exact)", 10.0),
+        ("ips_dr_grpo(probability=exact)", 10.0),
+        ("ips_grpo", 199**0.5),
+        ("ips_dr_grpo", 199.0),
+    ],
+)
+def test_exact_probabilities_come_with_a_cap_on_advantages(text, largest):
+    """One success among 200: w / mean = 200, (w - mean) / mean = 199 and (w - mean) / std = sqrt(199) without a cap."""
+    success = np.arange(200) == 0
+    rollouts = coin(np.float32(success), outcome_id=np.int32(success)[None])
+    advantages, _, _ = make(text).weigh(rollouts, make(text).init(1))
+    assert_close(advantages[0, 0], [largest])
+
+
+def test_a_batch_on_its_own_may_number_its_prompts_as_it_likes():
+    rollouts, scores = random_rollouts()
+    objective = make("ips_grpo(probability=exact)")
+    elsewhere = dataclasses.replace(rollouts, prompt_index=jnp.array([1000, 7, 7]))
+    assert objective(scores, elsewhere).loss_sum == objective(scores, rollouts).loss_sum
