@@ -52,6 +52,9 @@ def launch(experiment: str, presets: Mapping[str, Any], run: Callable[[Any, Outp
     out = flags.DEFINE_string("out", None, f"folder for all results; runs/{experiment}-<preset> by default")
     resume = flags.DEFINE_bool("resume", False, "continue the runs that --out holds")
     devices = flags.DEFINE_integer("host_devices", None, "CPU devices to shard prompts over; one by default")
+    # --help shows the flags of the main module, which these belong to in all but the place of their definition.
+    for flag in (*overrides.values(), preset, out, resume, devices):
+        flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[flag.name])
 
     def main(arguments: list[str]) -> None:
         # absl would show what every library logs for information.
