@@ -235,7 +235,8 @@ def test_a_policy_that_stops_at_once_is_asked_once():
 def test_the_key_decides_everything_and_the_devices_nothing(name):
     environment = {"text": TEXT, "hypergrid": Hypergrid(2, side=4)}[name]
     policy = TRANSFORMER if name == "text" else tabular(environment)
-    parameters = transformer_parameters() if name == "text" else random_logits(environment)
+    # Fresh parameters have logits of order one, whose rounding stays far below the tolerance.
+    parameters = policy.init(jax.random.key(5)) if name == "text" else random_logits(environment)
     prompts = environment.prompts(jnp.arange(16) % environment.num_prompts)
 
     def sample(key, prompts=prompts, parameters=parameters):
@@ -250,8 +251,7 @@ def test_the_key_decides_everything_and_the_devices_nothing(name):
         sharded = sample(0, shard_prompts(prompts, mesh), replicate(parameters, mesh))
     np.testing.assert_array_equal(sharded.tokens, one.tokens)
     np.testing.assert_array_equal(sharded.token_mask, one.token_mask)
-    # Each device multiplies smaller matrices, which sums in another order: a few roundings of a logit.
-    np.testing.assert_allclose(sharded.behaviour_log_probs, one.behaviour_log_probs, atol=1e-5)
+    np.testing.assert_allclose(sharded.behaviour_log_probs, one.behaviour_log_probs, atol=1e-6)
     # Each device samples the groups of its own prompts only.
     assert {shard.data.shape for shard in sharded.tokens.addressable_shards} == {(2, 4, environment.max_tokens)}
 
