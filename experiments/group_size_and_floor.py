@@ -4,7 +4,7 @@ Claim     The floor acts only above 1/G, so that cells of one row with floor <= 
 Paper     Table 4 of arXiv 2601.21669 (causal task, recovery in %, one number a cell): between 17.63 (G = 4) and 43.91
           (G = 16, floor 0.2), not monotone in G; equal entries exactly where the floor is at most 1/G.
 Command   python -m experiments.group_size_and_floor
-Time      demo 6 to 10 minutes on two CPU cores, smoke under one, paper about two hours.
+Time      demo ten minutes on two busy CPU cores, smoke under one; paper, not run, an estimated two hours.
 Expected  recovery +- 0.05 (one seed): 0.48 at G = 4, 0.54 at G = 32 with floor 0.01, 0.46 at G = 64 with floor 0.2: a
           floor that acts costs recovery here. All cells with floor <= 1/G of a row exactly equal.
 Smoke     python -m experiments.group_size_and_floor --preset=smoke

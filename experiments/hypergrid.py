@@ -6,7 +6,7 @@ Paper     Table 1 of arXiv 2601.21669, mean absolute error per cell: n = 2: GRPO
           n = 4: 5.2e-4, 5.2e-4, 3.7e-4. Side and constants are read from follow-up work (our reading: side 8,
           R0 = 0.1, R1 = 0.5, R2 = 2); at n = 4 the paper's GRPO number exceeds the largest error that reading allows.
 Command   python -m experiments.hypergrid
-Time      demo two to three minutes on two CPU cores, smoke under one; paper hours, most of them for n = 4.
+Time      demo two to three minutes on two CPU cores, smoke under one; paper, not run, hours.
 Expected  n = 2, total L1 1.77 +- 0.01 (GRPO on one mode), 0.23 +- 0.05 (counts), under 0.02 (exact); per cell 0.0276,
           0.0036 and at most 0.0003. n = 4 (--dimensions=4 --steps=600 --seeds=0:2 --hidden_size=128, two minutes): per
           cell 4.9e-4, 3.3e-4 +- 0.3e-4, 2.1e-5 +- 1e-5.
