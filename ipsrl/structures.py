@@ -14,6 +14,23 @@ import jax.numpy as jnp
 from jax import Array
 
 
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """What the state and the learned parameters of an objective may be indexed by.
+
+    Attributes:
+      num_prompts: prompts are numbered below it.
+      num_outcomes: so are the `outcome_id` of every prompt; None where outcomes are not numbered.
+      num_states: so are `observations` and `next_states`; None where observations do not tell the state.
+      vocabulary_size: so are tokens.
+    """
+
+    num_prompts: int
+    num_outcomes: int | None = None
+    num_states: int | None = None
+    vocabulary_size: int | None = None
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Prompts:
@@ -47,7 +64,11 @@ class Trajectories:
       legal_actions: `[P, G, T, V]` bool, or None where every action is always legal.
       behaviour_log_probs: `[P, G, T]` float32, log-probability of each action under the untruncated sampling
         distribution (legal actions only, at the sampling temperature); 0 after the end.
+      behaviour_entropy: `[P, G, T]` float32, entropy in nats of that distribution; 0 after the end.
       truncated: `[P, G]` bool, True where the horizon ended the trajectory before it stopped by itself.
+      top_tokens: `[P, G, T, K]` int32, the K likeliest actions of that distribution, likeliest first; None where
+        nobody asked for them.
+      top_log_probs: `[P, G, T, K]` float32, their log-probabilities (-inf where fewer than K are legal).
     """
 
     prompts: Prompts
@@ -56,7 +77,10 @@ class Trajectories:
     token_mask: Array
     legal_actions: Array | None
     behaviour_log_probs: Array
+    behaviour_entropy: Array
     truncated: Array
+    top_tokens: Array | None = None
+    top_log_probs: Array | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -69,11 +93,19 @@ class Verdict:
       outcome_id: `[P, G]` int32; equal ids within a prompt mean the same outcome, -1 means no valid outcome.
       log_backward: `[P, G]` float32, log q(trajectory | outcome) of the environment's backward policy, or None where
         the environment has none. q sums to one over the trajectories that end in an outcome.
+      step_log_backward: `[P, G, T]` float32, the same for each action: log q(state before | state after); their sum is
+        `log_backward`.
+      next_states: `[P, G, T]` int32, number of the state that each action led to; states in which an action follows
+        are numbered as in `Trajectories.observations`.
+      planning_mask: `[P, G, T]` bool, True on actions that choose between ways to go on, rather than carry one out.
     """
 
     rewards: Array
     outcome_id: Array
     log_backward: Array | None = None
+    step_log_backward: Array | None = None
+    next_states: Array | None = None
+    planning_mask: Array | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -86,45 +118,70 @@ class Rollouts:
 
     Attributes:
       prompt_index: `[P]` int32, which prompt of the environment each group answers.
-      tokens, token_mask, behaviour_log_probs: `[P, G, T]`, as in `Trajectories`.
+      observations, tokens, token_mask, behaviour_log_probs, behaviour_entropy: `[P, G, T]`, as in `Trajectories`.
       rewards, outcome_id: `[P, G]`, as in `Verdict`.
       truncated: `[P, G]` bool, as in `Trajectories`.
+      top_tokens, top_log_probs: `[P, G, T, K]`, as in `Trajectories`.
       log_backward: `[P, G]`, as in `Verdict`.
+      step_log_backward, next_states, planning_mask: `[P, G, T]`, as in `Verdict`.
+      off_policy: `[P, G]` bool, True for answers that the behaviour policy did not draw from this prompt: a
+        refinement, an expert's, a stored one. Their `behaviour_log_probs` are its log-probabilities all the same.
       reference_log_probs: `[P, G, T]` float32, log-probabilities of the tokens under the frozen reference policy.
       prompt_log_probs: `[P, L]` float32, log-probability of each prompt token given those before it, under the
         behaviour policy.
       prompt_mask: `[P, L]` bool, True where `prompt_log_probs` has a meaning: not on padding or the first token.
       question_mask: `[P, L]`, as in `Prompts`.
+      keys: `[P]` PRNG keys, one for each group, for objectives that draw.
     """
 
     prompt_index: Array
+    observations: Array
     tokens: Array
     token_mask: Array
     behaviour_log_probs: Array
+    behaviour_entropy: Array
     rewards: Array
     outcome_id: Array
     truncated: Array
+    top_tokens: Array | None = None
+    top_log_probs: Array | None = None
     log_backward: Array | None = None
+    step_log_backward: Array | None = None
+    next_states: Array | None = None
+    planning_mask: Array | None = None
+    off_policy: Array | None = None
     reference_log_probs: Array | None = None
     prompt_log_probs: Array | None = None
     prompt_mask: Array | None = None
     question_mask: Array | None = None
+    keys: Array | None = None
 
     @classmethod
     def of(cls, trajectories: Trajectories, verdict: Verdict, **optional: Array) -> "Rollouts":
         """Joins what was sampled with what was said of it; `optional` are further fields."""
-        return cls(
-            prompt_index=trajectories.prompts.index,
-            tokens=trajectories.tokens,
-            token_mask=trajectories.token_mask,
-            behaviour_log_probs=trajectories.behaviour_log_probs,
-            rewards=verdict.rewards,
-            outcome_id=verdict.outcome_id,
-            truncated=trajectories.truncated,
-            log_backward=verdict.log_backward,
-            question_mask=trajectories.prompts.question_mask,
-            **optional,
-        )
+        known = {field.name for field in dataclasses.fields(cls)}
+        said = {
+            field.name: getattr(source, field.name)
+            for source in (trajectories, verdict)
+            for field in dataclasses.fields(source)
+            if field.name in known
+        }
+        prompts = {"prompt_index": trajectories.prompts.index, "question_mask": trajectories.prompts.question_mask}
+        return cls(**prompts, **said, **optional)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """What an objective makes of a batch of rollouts, before it looks at the policy being trained. No gradient.
+
+    Attributes:
+      advantages: `[P, G, T]` float32, the weight of every sampled token.
+      coefficients: for each penalty of the objective its coefficient, `[P, G, T]` or 1 in the place of G or T.
+    """
+
+    advantages: Array
+    coefficients: tuple[Array, ...]
 
 
 @jax.tree_util.register_dataclass
@@ -135,10 +192,12 @@ class PolicyScores:
     Attributes:
       log_probs: `[P, G, T]` float32, log-probability of each sampled token, at the sampling temperature.
       entropy: `[P, G, T]` float32, entropy in nats of the distribution each token was drawn from.
+      top_log_probs: `[P, G, T, K]` float32, log-probabilities of `Trajectories.top_tokens`; None where there are none.
     """
 
     log_probs: Array
     entropy: Array
+    top_log_probs: Array | None = None
 
 
 @jax.tree_util.register_dataclass

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from ipsrl.structures import Prompts, Trajectories, Verdict
+from ipsrl.structures import Prompts, Sizes, Trajectories, Verdict
 
 State = Any  # a pytree of arrays without batch axes; the sampler adds them by vmap
 
@@ -49,6 +49,7 @@ class Environment(Protocol):
       num_observations: number of different observations (states, or V for text).
       max_tokens: T, the most actions in one trajectory.
       optional_fields: the optional fields of `Rollouts` that this environment can give (`log_backward`, ...).
+      sizes: what the state of an objective may be indexed by.
       verifies_on_host: True where `verify` parses text in Python; False where it can be called inside jit.
     """
 
@@ -58,6 +59,7 @@ class Environment(Protocol):
     num_observations: int
     max_tokens: int
     optional_fields: ClassVar[frozenset[str]]
+    sizes: Sizes
     verifies_on_host: ClassVar[bool]
 
     def prompts(self, index: Array) -> Prompts:

@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.environments.environment import OutcomeSpace, no_prompts
-from ipsrl.structures import Prompts, Trajectories, Verdict, masked_sum
+from ipsrl.structures import Prompts, Sizes, Trajectories, Verdict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +27,9 @@ class StateGraph(abc.ABC):
 
     num_prompts: ClassVar[int] = 1
     prompt_length: ClassVar[int] = 0
-    optional_fields: ClassVar[frozenset[str]] = frozenset({"log_backward"})
+    optional_fields: ClassVar[frozenset[str]] = frozenset(
+        {"log_backward", "step_log_backward", "next_states", "planning_mask"}
+    )
     verifies_on_host: ClassVar[bool] = False
 
     @property
@@ -70,6 +72,15 @@ class StateGraph(abc.ABC):
     def reward_table(self) -> np.ndarray:
         """`[num_prompts, K]` float32 rewards."""
 
+    @property
+    def sizes(self) -> Sizes:
+        return Sizes(
+            num_prompts=self.num_prompts,
+            num_outcomes=self.num_outcomes,
+            num_states=self.num_observations + self.num_outcomes,
+            vocabulary_size=self.vocabulary_size,
+        )
+
     def first_state(self, prompt_index: Array) -> Array:
         """The state in which the walks of a prompt begin: 0, unless a subclass has several prompts."""
         return jnp.zeros_like(prompt_index)
@@ -92,10 +103,12 @@ class StateGraph(abc.ABC):
 
         log_backward = sum over the moves of -log(number of parents of the state reached) (arXiv 2106.04399): walk back
         from the outcome and choose each parent with equal probability. A walk that was cut off before its end has
-        outcome -1 and reward 0, and its `log_backward` covers the moves that it made.
+        outcome -1 and reward 0, and its `log_backward` covers the moves that it made. Planning are the moves from
+        states where more than one action is legal.
         """
+        mask = trajectories.token_mask
         reached = self.step(trajectories.observations, trajectories.tokens)
-        log_backward = -masked_sum(jnp.log(self.num_parents(reached)), trajectories.token_mask, axis=-1)
+        step_log_backward = jnp.where(mask, -jnp.log(self.num_parents(reached)), 0.0).astype(jnp.float32)
         last_action = jnp.maximum(trajectories.token_mask.sum(-1, keepdims=True) - 1, 0)
         last_state = jnp.take_along_axis(reached, last_action, axis=-1)[..., 0]
         ended = self.finished(last_state)
@@ -104,7 +117,10 @@ class StateGraph(abc.ABC):
         return Verdict(
             rewards=jnp.where(ended, rewards, 0.0),
             outcome_id=outcome.astype(jnp.int32),
-            log_backward=log_backward.astype(jnp.float32),
+            log_backward=step_log_backward.sum(axis=-1),
+            step_log_backward=step_log_backward,
+            next_states=jnp.where(mask, reached, 0).astype(jnp.int32),
+            planning_mask=mask & (self.legal(trajectories.observations).sum(axis=-1) > 1),
         )
 
     def outcome_space(self, prompt: int) -> OutcomeSpace:

@@ -18,7 +18,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.environments.environment import OutcomeSpace
-from ipsrl.structures import Prompts, Trajectories, Verdict
+from ipsrl.structures import Prompts, Sizes, Trajectories, Verdict
 
 PADDING, BEGIN, STOP, ANSWER, EARLIER = range(5)
 MARKS = ("<pad>", "<bos>", "<stop>", "<answer>", "<earlier>")
@@ -136,6 +136,11 @@ class TextTask(abc.ABC):
     def max_tokens(self) -> int:
         """The longest surface form, the stop token, and two more: a wrong turn may still end by itself."""
         return self.longest_answer + 1 + SLACK
+
+    @property
+    def sizes(self) -> Sizes:
+        """Outcomes are not numbered below a bound: answers from outside the hypothesis space have ids as well."""
+        return Sizes(num_prompts=self.num_prompts, vocabulary_size=self.vocabulary_size)
 
     @property
     def prompt_length(self) -> int:

@@ -1,4 +1,4 @@
-"""Parts that add a cost to the loss: `[P, G, T]` values to minimise, coefficient included."""
+"""Parts that add a cost to the loss: `[P, G, T]` costs to minimise, which the objective multiplies by a coefficient."""
 
 import dataclasses
 import math
@@ -7,12 +7,12 @@ from typing import ClassVar, Literal
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.objectives.objective import Metrics
+from ipsrl.objectives.objective import Metrics, Penalty
 from ipsrl.structures import PolicyScores, Rollouts
 
 
 @dataclasses.dataclass(frozen=True)
-class KullbackLeibler:
+class KullbackLeibler(Penalty):
     """coefficient * KL(policy || reference), estimated at the sampled tokens; d = log pi - log pi_ref.
 
         k2 = d^2 / 2                 its on-policy gradient is that of KL(policy || reference)
@@ -36,19 +36,18 @@ class KullbackLeibler:
             divergence = difference**2 / 2
         else:
             divergence = jnp.exp(jnp.clip(-difference, -20.0, 20.0)) + difference - 1.0
-        return self.coefficient * divergence, {"reference_kl": (divergence.sum(), mask.sum(dtype=jnp.float32))}
+        return divergence, {"reference_kl": (divergence.sum(), mask.sum(dtype=jnp.float32))}
 
 
 @dataclasses.dataclass(frozen=True)
-class EntropyBonus:
+class EntropyBonus(Penalty):
     """-coefficient * H of the next-token distribution, in nats, with gradient. Below 0 it is a penalty on entropy."""
 
     coefficient: float
-    needs: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self):
         if not math.isfinite(self.coefficient):
             raise ValueError(f"the coefficient of the entropy bonus is {self.coefficient}, it must be finite")
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
-        return -self.coefficient * scores.entropy, {}
+        return -scores.entropy, {}

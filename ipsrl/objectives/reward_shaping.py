@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.objectives.objective import RolloutPart
-from ipsrl.structures import Rollouts, masked_sum
+from ipsrl.structures import Rollouts, Sizes, masked_sum
 
 
 def outcome_frequency(outcome_id: Array) -> Array:
@@ -71,9 +71,9 @@ class InverseProbability(RolloutPart):
         if not self.log_ratio_cap > 0.0:
             raise ValueError(f"log_ratio_cap is {self.log_ratio_cap}, it must be positive")
 
-    def init(self, num_prompts: int) -> Array:
+    def init(self, sizes: Sizes) -> Array:
         """Log of the running mean for each prompt, `[num_prompts]`; -inf before the prompt was met."""
-        return jnp.full(num_prompts, -jnp.inf, jnp.float32)
+        return jnp.full(sizes.num_prompts, -jnp.inf, jnp.float32)
 
     def carry(self, values: Array, rollouts: Rollouts, state: Array) -> tuple[Array, Array]:
         log_probability = masked_sum(rollouts.behaviour_log_probs, rollouts.token_mask, axis=-1)

@@ -5,7 +5,7 @@ import dataclasses
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.objectives.objective import Metrics
+from ipsrl.objectives.objective import Metrics, Surrogate
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
 LOG_RATIO_LIMIT = 20.0
@@ -19,7 +19,7 @@ def importance_ratio(scores: PolicyScores, rollouts: Rollouts) -> Array:
 
 
 @dataclasses.dataclass(frozen=True)
-class PolicyGradient:
+class PolicyGradient(Surrogate):
     """A log pi: the score-function (REINFORCE) gradient, without importance ratio.
 
     Exact on-policy; with several optimiser steps on one batch it follows stale samples uncorrected.
@@ -30,7 +30,7 @@ class PolicyGradient:
 
 
 @dataclasses.dataclass(frozen=True)
-class ClippedRatio:
+class ClippedRatio(Surrogate):
     """min( rho A, clip(rho, 1 - low, 1 + high) A ), rho the importance ratio (PPO, arXiv 1707.06347).
 
     low = high = 0.2 is PPO's and GRPO's; low 0.2 with high 0.28 is clip-higher (DAPO, arXiv 2503.14476). At rho = 1 its

@@ -59,6 +59,12 @@ def distribution(logits: Array, legal_actions: Array | None, temperature: float)
     return jax.nn.log_softmax(logits)
 
 
+def entropy(log_probs: Array) -> Array:
+    """Entropy `[...]` in nats of distributions `[..., V]` given by log-probabilities, -inf among them."""
+    finite = jnp.where(jnp.isfinite(log_probs), log_probs, 0.0)
+    return -jnp.sum(jnp.exp(log_probs) * finite, axis=-1)
+
+
 def score_logits(logits: Array, trajectories: Trajectories, temperature: float) -> PolicyScores:
     """`PolicyScores` of sampled tokens from the logits `[P, G, T, V]` that precede them.
 
@@ -71,6 +77,12 @@ def score_logits(logits: Array, trajectories: Trajectories, temperature: float) 
         legal = legal | ~mask[..., None]
     log_probs = distribution(logits, legal, temperature)
     chosen = jnp.take_along_axis(log_probs, trajectories.tokens[..., None], axis=-1)[..., 0]
-    finite = jnp.where(jnp.isfinite(log_probs), log_probs, 0.0)
-    entropy = -jnp.sum(jnp.exp(log_probs) * finite, axis=-1)
-    return PolicyScores(log_probs=jnp.where(mask, chosen, 0.0), entropy=jnp.where(mask, entropy, 0.0))
+    top_log_probs = None
+    if trajectories.top_tokens is not None:
+        top_log_probs = jnp.take_along_axis(log_probs, trajectories.top_tokens, axis=-1)
+        top_log_probs = jnp.where(mask[..., None], top_log_probs, 0.0)
+    return PolicyScores(
+        log_probs=jnp.where(mask, chosen, 0.0),
+        entropy=jnp.where(mask, entropy(log_probs), 0.0),
+        top_log_probs=top_log_probs,
+    )

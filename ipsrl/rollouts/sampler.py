@@ -9,11 +9,11 @@ from jax import Array
 
 from ipsrl.distributed.mesh import keep_prompts_sharded
 from ipsrl.environments.environment import Environment
-from ipsrl.policies.policy import Parameters, Policy, distribution
+from ipsrl.policies.policy import Parameters, Policy, distribution, entropy
 from ipsrl.structures import Prompts, Trajectories
 
 
-@functools.partial(jax.jit, static_argnames=("environment", "policy", "group_size", "temperature"))
+@functools.partial(jax.jit, static_argnames=("environment", "policy", "group_size", "temperature", "top_tokens"))
 def sample_groups(
     environment: Environment,
     policy: Policy,
@@ -22,6 +22,7 @@ def sample_groups(
     key: Array,
     group_size: int,
     temperature: float = 1.0,
+    top_tokens: int = 0,
 ) -> Trajectories:
     """Samples `group_size` trajectories for each prompt, to their own end or to the environment's horizon.
 
@@ -34,8 +35,10 @@ def sample_groups(
       key: the same key gives the same trajectories, also when the prompts are sharded over devices.
       group_size: G.
       temperature: of the sampling distribution, in which the behaviour log-probabilities are taken.
+      top_tokens: how many of the likeliest actions to keep at each step, at most as many as there are.
     """
     horizon, groups = environment.max_tokens, (prompts.index.shape[0], group_size)
+    top_tokens = min(top_tokens, environment.vocabulary_size)
     reset = jax.vmap(environment.reset)(prompts.index)
     states = jax.tree.map(lambda leaf: jnp.repeat(leaf[:, None], group_size, axis=1), reset)
     has_legal = jax.eval_shape(_per_trajectory(environment.legal), states) is not None
@@ -45,9 +48,13 @@ def sample_groups(
         "tokens": jnp.zeros((*groups, horizon), jnp.int32),
         "token_mask": jnp.zeros((*groups, horizon), bool),
         "behaviour_log_probs": jnp.zeros((*groups, horizon), jnp.float32),
+        "behaviour_entropy": jnp.zeros((*groups, horizon), jnp.float32),
     }
     if has_legal:
         written["legal_actions"] = jnp.zeros((*groups, horizon, environment.vocabulary_size), bool)
+    if top_tokens:
+        written["top_tokens"] = jnp.zeros((*groups, horizon, top_tokens), jnp.int32)
+        written["top_log_probs"] = jnp.zeros((*groups, horizon, top_tokens), jnp.float32)
 
     def act(carry):
         position, states, finished, cache, written = carry
@@ -64,6 +71,10 @@ def sample_groups(
         chosen = jnp.take_along_axis(log_probs, drawn[..., None], axis=-1)[..., 0]
         now["tokens"] = jnp.where(finished, 0, drawn)
         now["behaviour_log_probs"] = jnp.where(finished, 0.0, chosen)
+        now["behaviour_entropy"] = jnp.where(finished, 0.0, entropy(log_probs))
+        if top_tokens:
+            likeliest = jax.lax.top_k(log_probs, top_tokens)
+            now["top_log_probs"], now["top_tokens"] = (jnp.where(finished[..., None], 0, top) for top in likeliest)
 
         after = _per_trajectory(environment.step)(states, now["tokens"])
         states = jax.tree.map(

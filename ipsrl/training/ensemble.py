@@ -17,7 +17,7 @@ from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.training.randomness import stream
-from ipsrl.training.step import WHOLE_BATCH, Batching, TrainState, choose_prompts, collect, update
+from ipsrl.training.step import WHOLE_BATCH, Batching, TrainState, check_objective, choose_prompts, collect, update
 
 
 @functools.partial(
@@ -41,7 +41,7 @@ def train_ensemble(
     batching: Batching = WHOLE_BATCH,
     temperature: float = 1.0,
 ) -> Any:
-    """Trains one policy for each seed, all at once.
+    """Trains one policy for each seed, all at once; the policy it starts from is the reference of a KL penalty.
 
     Args:
       environment: its `verify` must be jittable.
@@ -63,16 +63,19 @@ def train_ensemble(
         raise ValueError("this environment verifies on the host, so its runs cannot be one program: use the loop")
     if steps % record_every:
         raise ValueError(f"steps is {steps}, it must be a multiple of record_every, {record_every}")
-    objective.check(environment.optional_fields | policy.optional_fields, group_size)
+    check_objective(objective, environment, policy, group_size)
     batching.check(prompts_per_step)
 
     def one_run(seed):
         def one_step(state, _):
             prompts = choose_prompts(environment, seed, state.step, prompts_per_step)
-            sampled = collect(environment, policy, state.parameters, prompts, seed, state.step, group_size, temperature)
+            sampled = collect(
+                environment, policy, state.parameters, prompts, seed, state.step, group_size, temperature,
+                objective.top_tokens,
+            )  # fmt: skip
             state, _ = update(
-                state, *sampled, None, policy=policy, objective=objective, optimizer=optimizer, batching=batching,
-                temperature=temperature,
+                state, *sampled, parameters, stream(seed, state.step, "objective"), policy=policy, objective=objective,
+                optimizer=optimizer, batching=batching, temperature=temperature,
             )  # fmt: skip
             return state, None
 

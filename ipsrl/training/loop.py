@@ -18,7 +18,15 @@ from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.progress_line import ProgressLine
 from ipsrl.training.randomness import stream
 from ipsrl.training.run_folder import RunFolder
-from ipsrl.training.step import WHOLE_BATCH, Batching, TrainState, choose_prompts, collect, compiled_update
+from ipsrl.training.step import (
+    WHOLE_BATCH,
+    Batching,
+    TrainState,
+    check_objective,
+    choose_prompts,
+    collect,
+    compiled_update,
+)
 
 # What the names of an evaluation's metrics begin with in the log.
 EVALUATION = "evaluation/"
@@ -130,12 +138,14 @@ def train(
                     step,
                     settings.group_size,
                     settings.temperature,
+                    objective.top_tokens,
                 )
                 state, metrics = compiled_update(
                     state,
                     trajectories,
                     shard_prompts(verdict, mesh),
                     reference,
+                    stream(seed, step, "objective"),
                     policy=policy,
                     objective=objective,
                     optimizer=optimizer,
@@ -171,7 +181,6 @@ def check_run(
       ValueError: the objective needs what the environment and the policy do not give, or the prompts cannot be split
         as asked.
     """
-    available = environment.optional_fields | policy.optional_fields | {"reference_log_probs"}
-    objective.check(available, settings.group_size)
+    check_objective(objective, environment, policy, settings.group_size)
     settings.batching.check(settings.prompts_per_step)
     check_prompts_divide(settings.prompts_per_step // settings.batching.pieces, mesh)

@@ -28,12 +28,16 @@ class TrainState:
       parameters: of the policy.
       optimizer_state: of optax.
       objective_state: what the objective's parts carry, see `Objective.init`.
+      objective_parameters: what the objective itself learns, see `Objective.init_parameters`.
+      objective_optimizer_state: of the Adam that moves them.
     """
 
     step: Array
     parameters: Parameters
     optimizer_state: Any
     objective_state: Any
+    objective_parameters: Any
+    objective_optimizer_state: Any
 
     @classmethod
     def create(
@@ -44,11 +48,14 @@ class TrainState:
         environment: Environment,
     ) -> "TrainState":
         """The state before the first step."""
+        objective_parameters = objective.init_parameters(environment.sizes)
         return cls(
             step=jnp.int32(0),
             parameters=parameters,
             optimizer_state=optimizer.init(parameters),
-            objective_state=objective.init(environment.num_prompts),
+            objective_state=objective.init(environment.sizes),
+            objective_parameters=objective_parameters,
+            objective_optimizer_state=_objective_optimizer(objective).init(objective_parameters),
         )
 
 
@@ -89,6 +96,12 @@ class Batching:
 WHOLE_BATCH = Batching()
 
 
+def check_objective(objective: Objective, environment: Environment, policy: Policy, group_size: int) -> None:
+    """Raises ValueError where the objective needs what environment, policy and training step do not give."""
+    from_step = {"reference_log_probs", "top_log_probs", "keys"}
+    objective.check(environment.optional_fields | policy.optional_fields | from_step, group_size, environment.sizes)
+
+
 @functools.partial(jax.jit, static_argnames=("environment", "prompts_per_step"))
 def choose_prompts(environment: Environment, seed: Array, step: Array, prompts_per_step: int) -> Prompts:
     """The prompts of a step, drawn without replacement; where there are too few, each comes about equally often."""
@@ -106,10 +119,11 @@ def collect(
     step: Array,
     group_size: int,
     temperature: float,
+    top_tokens: int = 0,
 ) -> tuple[Trajectories, Verdict]:
     """Samples the groups of a step and has them judged, on the device or on the host as the environment says."""
     key = stream(seed, step, "sampling")
-    trajectories = sample_groups(environment, policy, parameters, prompts, key, group_size, temperature)
+    trajectories = sample_groups(environment, policy, parameters, prompts, key, group_size, temperature, top_tokens)
     if environment.verifies_on_host:
         return trajectories, environment.verify(jax.device_get(trajectories))
     return trajectories, _verify_on_device(environment, trajectories)
@@ -125,6 +139,7 @@ def update(
     trajectories: Trajectories,
     verdict: Verdict,
     reference: Parameters | None,
+    key: Array,
     *,
     policy: Policy,
     objective: Objective,
@@ -137,55 +152,78 @@ def update(
     Args:
       state: before; its parameters are those that sampled the trajectories.
       reference: parameters of the frozen reference policy, None where the objective needs none.
+      key: for objectives that draw.
       policy, objective, optimizer, batching, temperature: static under jit, see `compiled_update`.
 
     Returns:
       the state after, and metrics as scalars.
     """
     optional = _optional_fields(state.parameters, trajectories, reference, policy, objective, batching, temperature)
+    if "keys" in objective.needs:
+        optional["keys"] = jax.random.split(key, verdict.rewards.shape[0])
     rollouts = Rollouts.of(trajectories, verdict, **optional)
-    advantages, objective_state, metrics = objective.weigh(rollouts, state.objective_state)
+    weights, objective_state, metrics = objective.weigh(rollouts, state.objective_state)
+    objective_optimizer = _objective_optimizer(objective)
 
-    def loss(parameters, batch):
-        trajectories, rollouts, advantages = batch
+    def statistics(parameters, batch):
+        trajectories, rollouts, weights = batch
+        return objective.statistics(policy.score(parameters, trajectories, temperature), rollouts, weights), ()
+
+    def loss(both_parameters, batch, statistics):
+        parameters, objective_parameters = both_parameters
+        trajectories, rollouts, weights = batch
         scores = policy.score(parameters, trajectories, temperature)
-        output = objective.loss(scores, rollouts, advantages)
+        output = objective.loss(scores, rollouts, weights, objective_parameters, statistics)
         mask = rollouts.token_mask
         difference = jnp.where(mask, jnp.abs(scores.log_probs - rollouts.behaviour_log_probs), 0.0).max()
         entropy = {"token_entropy": (masked_sum(scores.entropy, mask), mask.sum(dtype=jnp.float32))}
         return output.loss_sum, ((output.loss_sum, output.count), output.metrics | entropy, difference)
 
-    def optimizer_step(carry, mini_batch):
-        parameters, optimizer_state = carry
+    def optimizer_step(carry, mini_batch, stage):
+        parameters, optimizer_state, objective_parameters, objective_optimizer_state = carry
+        trajectories, rollouts, weights = mini_batch
+        pieces = _split((trajectories, rollouts, objective.at_stage(weights, rollouts, stage)), batching.micro_batches)
+        sums = None  # of the only piece: the loss takes them itself, and scores it once
+        if batching.micro_batches > 1:
+            sums, _ = _summed(functools.partial(statistics, parameters), pieces)
 
-        def accumulate(totals, micro_batch):
-            gradient, (loss_and_count, metrics, difference) = jax.grad(loss, has_aux=True)(parameters, micro_batch)
-            return jax.tree.map(jnp.add, totals, (gradient, loss_and_count, metrics)), difference
+        def gradient_and_sums(piece):
+            both = (parameters, objective_parameters)
+            gradients, (loss_and_count, metrics, difference) = jax.grad(loss, has_aux=True)(both, piece, sums)
+            return (gradients, loss_and_count, metrics), difference
 
-        pieces = _split(mini_batch, batching.micro_batches)
-        shapes = jax.eval_shape(jax.grad(loss, has_aux=True), parameters, jax.tree.map(lambda leaf: leaf[0], pieces))
-        zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), (shapes[0], *shapes[1][:2]))
-        (gradient, (loss_sum, count), metrics), differences = jax.lax.scan(accumulate, zeros, pieces)
-
-        gradient = jax.tree.map(lambda leaf: leaf / count, gradient)
+        (gradients, (loss_sum, count), metrics), differences = _summed(gradient_and_sums, pieces)
+        gradient, objective_gradient = jax.tree.map(lambda leaf: leaf / count, gradients)
         metrics = metrics | {"loss": (loss_sum, count), "gradient_norm": (optax.tree.norm(gradient), jnp.float32(1))}
         updates, optimizer_state = optimizer.update(gradient, optimizer_state, parameters)
-        return (optax.apply_updates(parameters, updates), optimizer_state), (metrics, differences.max())
+        objective_updates, objective_optimizer_state = objective_optimizer.update(
+            objective_gradient, objective_optimizer_state
+        )
+        parameters = optax.apply_updates(parameters, updates)
+        objective_parameters = optax.apply_updates(objective_parameters, objective_updates)
+        carry = (parameters, optimizer_state, objective_parameters, objective_optimizer_state)
+        return carry, (metrics, differences.max())
+
+    def mini_batch_steps(carry, mini_batch):
+        stages = jnp.arange(objective.num_stages)
+        return jax.lax.scan(lambda carry, stage: optimizer_step(carry, mini_batch, stage), carry, stages)
 
     def epoch(carry, _):
-        return jax.lax.scan(optimizer_step, carry, mini_batches)
+        return jax.lax.scan(mini_batch_steps, carry, mini_batches)
 
-    mini_batches = _split((trajectories, rollouts, advantages), batching.mini_batches)
-    carry = (state.parameters, state.optimizer_state)
+    mini_batches = _split((trajectories, rollouts, weights), batching.mini_batches)
+    carry = (
+        state.parameters, state.optimizer_state, state.objective_parameters, state.objective_optimizer_state,
+    )  # fmt: skip
     carry, (step_metrics, differences) = jax.lax.scan(epoch, carry, length=batching.epochs)
 
     metrics = metrics | group_metrics(rollouts) | jax.tree.map(jnp.sum, step_metrics)
     scalars = {name: total / jnp.maximum(count, 1.0) for name, (total, count) in metrics.items()}
     # Before the first optimiser step both are the same policy: any difference is the sampler's or the scorer's fault.
-    scalars["sampler_scorer_difference"] = differences[0, 0]
-    parameters, optimizer_state = carry
+    scalars["sampler_scorer_difference"] = differences[0, 0, 0]
+    parameters, optimizer_state, *learned = carry
     scalars["parameter_norm"] = optax.tree.norm(parameters)
-    return TrainState(state.step + 1, parameters, optimizer_state, objective_state), scalars
+    return TrainState(state.step + 1, parameters, optimizer_state, objective_state, *learned), scalars
 
 
 compiled_update = jax.jit(
@@ -227,6 +265,23 @@ def _optional_fields(parameters, trajectories, reference, policy, objective, bat
         return found
 
     return _join(jax.lax.map(fields, _split(trajectories, batching.pieces)))
+
+
+def _objective_optimizer(objective: Objective) -> optax.GradientTransformation:
+    return optax.adam(objective.surrogate.learning_rate)
+
+
+def _summed(function, pieces):
+    """Over the pieces of a batch, leaves `[pieces, ...]`, of a function that returns two trees: the sum of the first,
+    and the second, stacked.
+    """
+
+    def accumulate(totals, piece):
+        added, stacked = function(piece)
+        return jax.tree.map(jnp.add, totals, added), stacked
+
+    shapes, _ = jax.eval_shape(function, jax.tree.map(lambda leaf: leaf[0], pieces))
+    return jax.lax.scan(accumulate, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes), pieces)
 
 
 def _split(tree, pieces: int):

@@ -119,6 +119,7 @@ def as_trajectories(prompts: Prompts, tokens: Array, lengths: Array) -> Trajecto
         token_mask=mask,
         legal_actions=None,
         behaviour_log_probs=jnp.zeros(tokens.shape, jnp.float32),
+        behaviour_entropy=jnp.zeros(tokens.shape, jnp.float32),
         truncated=jnp.zeros(tokens.shape[:2], bool),
     )
 

@@ -74,6 +74,7 @@ def as_trajectories(environment, walks, prompt=0):
         token_mask=jnp.asarray(mask),
         legal_actions=None,
         behaviour_log_probs=jnp.zeros(shape),
+        behaviour_entropy=jnp.zeros(shape),
         truncated=jnp.zeros(shape[:2], bool),
     )
 
@@ -205,7 +206,7 @@ def test_a_walk_that_was_cut_off_has_no_outcome(environment):
 @every_environment
 def test_environment_is_hashable_and_names_its_outcomes(environment):
     assert hash(environment) == hash(type(environment)(**vars(environment)))
-    assert environment.optional_fields == {"log_backward"}
+    assert environment.optional_fields == {"log_backward", "step_log_backward", "next_states", "planning_mask"}
     assert not environment.verifies_on_host
     prompts = environment.prompts(jnp.arange(environment.num_prompts))
     assert isinstance(prompts, Prompts)

@@ -33,7 +33,7 @@ def batch(task, prompts, answers):
             tokens[p, g, : len(answer)] = answer
             mask[p, g, : len(answer)] = True
     zeros = np.zeros(tokens.shape, np.float32)
-    return Trajectories(task.prompts(jnp.array(prompts)), tokens, tokens, mask, None, zeros, ~mask.any(-1))
+    return Trajectories(task.prompts(jnp.array(prompts)), tokens, tokens, mask, None, zeros, zeros, ~mask.any(-1))
 
 
 @settings(deadline=None, max_examples=200)

@@ -24,6 +24,7 @@ def walk(environment, *tokens):
         token_mask=(jnp.arange(environment.max_tokens) < len(tokens)).reshape(shape),
         legal_actions=None,
         behaviour_log_probs=jnp.zeros(shape),
+        behaviour_entropy=jnp.zeros(shape),
         truncated=jnp.zeros((1, 1), bool),
     )
 

@@ -2,10 +2,18 @@
 
 import itertools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ipsrl.structures import PolicyScores, Rollouts
+from ipsrl.structures import PolicyScores, Rollouts, Sizes
+
+VOCABULARY, OUTCOMES, STATES = 7, 3, 9
+
+
+def sizes(prompts):
+    """Of the environment that `random_rollouts` could come from."""
+    return Sizes(prompts, OUTCOMES, STATES, VOCABULARY)
 
 
 def random_rollouts(seed=0, prompts=3, group=4, length=5, binary=True):
@@ -17,6 +25,9 @@ def random_rollouts(seed=0, prompts=3, group=4, length=5, binary=True):
     behaviour = np.where(mask, np.log(rng.uniform(0.05, 0.95, shape)), 0.0)
     rewards = rng.integers(0, 2, (prompts, group)) if binary else rng.uniform(0.1, 2.0, (prompts, group))
     outcomes = np.where(rng.random((prompts, group)) < 0.1, -1, rng.integers(0, 3, (prompts, group)))
+    likeliest = np.sort(rng.dirichlet(np.ones(VOCABULARY), shape), axis=-1)[..., :-4:-1]
+    states = np.where(mask[..., None], rng.integers(0, STATES, (*shape, 2)), 0)
+    step_log_backward = np.where(mask, np.log(rng.uniform(0.3, 1.0, shape)), 0.0)
     prompt_mask = np.arange(6) >= rng.integers(1, 4, size=(prompts, 1))
 
     def array(values, dtype=jnp.float32):
@@ -24,21 +35,31 @@ def random_rollouts(seed=0, prompts=3, group=4, length=5, binary=True):
 
     rollouts = Rollouts(
         prompt_index=jnp.arange(prompts),
-        tokens=array(np.where(mask, rng.integers(0, 7, shape), 0), jnp.int32),
+        observations=array(states[..., 0], jnp.int32),
+        tokens=array(np.where(mask, rng.integers(0, VOCABULARY, shape), 0), jnp.int32),
         token_mask=array(mask, bool),
         behaviour_log_probs=array(behaviour),
+        behaviour_entropy=array(np.where(mask, rng.uniform(0.1, 1.9, shape), 0.0)),
         rewards=array(rewards),
         outcome_id=array(outcomes, jnp.int32),
         truncated=jnp.zeros((prompts, group), bool),
-        log_backward=array(np.log(rng.uniform(0.1, 1.0, (prompts, group)))),
+        top_tokens=array(np.argsort(rng.random((*shape, VOCABULARY)))[..., :3], jnp.int32),
+        top_log_probs=array(np.log(likeliest)),
+        log_backward=array(step_log_backward.sum(axis=-1)),
+        step_log_backward=array(step_log_backward),
+        next_states=array(states[..., 1], jnp.int32),
+        planning_mask=array(mask & (rng.random(shape) < 0.5), bool),
+        off_policy=array(rng.random((prompts, group)) < 0.2, bool),
         reference_log_probs=array(np.where(mask, behaviour + rng.normal(0, 0.3, shape), 0.0)),
         prompt_log_probs=array(np.log(rng.uniform(0.1, 0.9, (prompts, 6)))),
         prompt_mask=array(prompt_mask, bool),
         question_mask=array(prompt_mask & (np.arange(6) < 5), bool),
+        keys=jax.random.split(jax.random.key(seed), prompts),
     )
     scores = PolicyScores(
         log_probs=array(np.where(mask, behaviour + rng.normal(0, 0.3, shape), 0.0)),
         entropy=array(np.where(mask, rng.uniform(0.1, 2.0, shape), 0.0)),
+        top_log_probs=array(np.log(likeliest) + rng.normal(0, 0.2, likeliest.shape)),
     )
     return rollouts, scores
 
@@ -51,20 +72,31 @@ def all_groups(outcomes, group):
 def bandit_rollouts(groups, rewards, log_law):
     """One-token rollouts of a bandit, one prompt for each row of `groups`."""
     ids = jnp.asarray(groups, jnp.int32)
-    shape = ids.shape
+    shape, outcomes = ids.shape, len(rewards)
+    likeliest = jnp.argsort(-log_law)
+    entropy = -(jnp.exp(log_law) * log_law).sum()
     return Rollouts(
         prompt_index=jnp.arange(shape[0]),
+        observations=jnp.zeros((*shape, 1), jnp.int32),
         tokens=ids[..., None],
         token_mask=jnp.ones((*shape, 1), bool),
         behaviour_log_probs=log_law[ids][..., None],
+        behaviour_entropy=jnp.full((*shape, 1), entropy),
         rewards=jnp.asarray(rewards, jnp.float32)[ids],
         outcome_id=ids,
         truncated=jnp.zeros(shape, bool),
+        top_tokens=jnp.broadcast_to(likeliest, (*shape, 1, outcomes)),
+        top_log_probs=jnp.broadcast_to(log_law[likeliest], (*shape, 1, outcomes)),
         log_backward=jnp.zeros(shape),
-        reference_log_probs=jnp.full((*shape, 1), -jnp.log(len(rewards))),
+        step_log_backward=jnp.zeros((*shape, 1)),
+        next_states=1 + ids[..., None],
+        planning_mask=jnp.ones((*shape, 1), bool),
+        off_policy=jnp.zeros(shape, bool),
+        reference_log_probs=jnp.full((*shape, 1), -jnp.log(outcomes)),
         prompt_log_probs=jnp.log(jnp.full((shape[0], 2), 0.35)),
         prompt_mask=jnp.ones((shape[0], 2), bool),
         question_mask=jnp.ones((shape[0], 2), bool),
+        keys=jax.random.split(jax.random.key(0), shape[0]),
     )
 
 
@@ -76,12 +108,17 @@ def rollouts_of(behaviour, mask=None, **fields):
     """Rollouts with the given log-probabilities `[P, G, T]`; rewards are 1 and outcomes 0 unless given."""
     behaviour = jnp.asarray(behaviour, jnp.float32)
     group_shape = behaviour.shape[:2]
-    defaults = {"rewards": jnp.ones(group_shape), "outcome_id": jnp.zeros(group_shape, jnp.int32)}
+    defaults = {
+        "behaviour_entropy": jnp.zeros(behaviour.shape),
+        "rewards": jnp.ones(group_shape),
+        "outcome_id": jnp.zeros(group_shape, jnp.int32),
+        "truncated": jnp.zeros(group_shape, bool),
+    }
     return Rollouts(
         prompt_index=jnp.arange(group_shape[0]),
+        observations=jnp.zeros(behaviour.shape, jnp.int32),
         tokens=jnp.zeros(behaviour.shape, jnp.int32),
         token_mask=jnp.ones(behaviour.shape, bool) if mask is None else jnp.asarray(mask, bool),
         behaviour_log_probs=behaviour,
-        truncated=jnp.zeros(group_shape, bool),
         **defaults | {name: jnp.asarray(values) for name, values in fields.items()},
     )

@@ -11,7 +11,7 @@ from groups import assert_close, random_rollouts, rollouts_of
 from ipsrl.environments.tree import Tree
 from ipsrl.objectives import make
 from ipsrl.objectives.reward_shaping import InverseProbability
-from ipsrl.structures import Rollouts, Trajectories
+from ipsrl.structures import Rollouts, Sizes, Trajectories
 
 
 def walks(tree, state=0):
@@ -40,6 +40,7 @@ def every_walk(tree):
         token_mask=jnp.asarray(mask),
         legal_actions=None,
         behaviour_log_probs=jnp.where(mask, table[states, moves], 0.0),
+        behaviour_entropy=jnp.zeros(mask.shape),
         truncated=jnp.zeros(mask.shape[:2], bool),
     )
     return Rollouts.of(trajectories, tree.verify(trajectories))
@@ -55,7 +56,7 @@ def test_inverse_probability_gives_each_outcome_its_reward_however_many_paths_le
 
     def earned(rollouts):
         part = InverseProbability()
-        shaped, log_mean = part.carry(rollouts.rewards, rollouts, part.init(1))
+        shaped, log_mean = part.carry(rollouts.rewards, rollouts, part.init(Sizes(1)))
         return np.bincount(rollouts.outcome_id[0], probability * np.exp(log_mean) * shaped[0])
 
     rewards = np.array([1.0, 0.8, 0.2, 0.05])
@@ -76,7 +77,7 @@ def test_running_mean_of_inverse_probability():
     def step(rollouts, state):
         return part.carry(rollouts.rewards, rollouts, state)
 
-    shaped, state = step(coin([1.0, 3.0]), part.init(1))  # w = 2, 6: the first batch sets the mean, 4
+    shaped, state = step(coin([1.0, 3.0]), part.init(Sizes(1)))  # w = 2, 6: the first batch sets the mean, 4
     assert_close(shaped, [[0.5, 1.5]])
     assert_close(np.exp(state), [4.0])
     shaped, state = step(coin([0.0, 1.0]), state)  # w = 0, 2: 0.9 * 4 + 0.1 * 1
@@ -86,16 +87,16 @@ def test_running_mean_of_inverse_probability():
     shaped, unmoved = step(coin([0.0, 0.0]), state)
     assert not shaped.any()
     assert (unmoved == state).all()
-    shaped, fresh = step(coin([0.0, 0.0]), part.init(1))
+    shaped, fresh = step(coin([0.0, 0.0]), part.init(Sizes(1)))
     assert not shaped.any()
-    assert (fresh == part.init(1)).all()
+    assert (fresh == part.init(Sizes(1))).all()
 
 
 def test_each_prompt_has_its_own_mean_and_its_groups_share_it():
     part = InverseProbability()
     rollouts = coin([1.0, 3.0], [1.0, 1.0], [0.5, 0.0])
     shaped, state = part.carry(
-        rollouts.rewards, dataclasses.replace(rollouts, prompt_index=jnp.array([2, 0, 2])), part.init(3)
+        rollouts.rewards, dataclasses.replace(rollouts, prompt_index=jnp.array([2, 0, 2])), part.init(Sizes(3))
     )
     mean = (2 + 6 + 1 + 0) / 4
     assert_close(shaped, [[2 / mean, 6 / mean], [1.0, 1.0], [1 / mean, 0.0]])
@@ -107,7 +108,7 @@ def test_caps_of_inverse_probability():
     assert_close(capped, [[np.exp(0.2), np.exp(0.2)]])
     part = InverseProbability()
     unlikely = rollouts_of([[[-64.0], [0.0]]], log_backward=np.zeros((1, 2)))
-    shaped, state = part.carry(unlikely.rewards, unlikely, part.init(1))
+    shaped, state = part.carry(unlikely.rewards, unlikely, part.init(Sizes(1)))
     assert_close(shaped, [[2.0, np.exp(-20.0)]])
     assert_close(state, [64.0 - np.log(2.0)])
     with pytest.raises(TypeError, match="InverseProbability carries state: call carry"):
@@ -129,8 +130,8 @@ def test_exact_probabilities_come_with_a_cap_on_advantages(text, largest):
     """One success among 200: w / mean = 200, (w - mean) / mean = 199 and (w - mean) / std = sqrt(199) without a cap."""
     success = np.arange(200) == 0
     rollouts = coin(np.float32(success), outcome_id=np.int32(success)[None])
-    advantages, _, _ = make(text).weigh(rollouts, make(text).init(1))
-    assert_close(advantages[0, 0], [largest])
+    weights, _, _ = make(text).weigh(rollouts, make(text).init(Sizes(1)))
+    assert_close(weights.advantages[0, 0], [largest])
 
 
 def test_a_batch_on_its_own_may_number_its_prompts_as_it_likes():

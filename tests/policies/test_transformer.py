@@ -47,6 +47,7 @@ def make_trajectories(prompts: Prompts, seed=1) -> Trajectories:
         token_mask=jnp.asarray(mask),
         legal_actions=None,
         behaviour_log_probs=jnp.zeros((num_prompts, G, T)),
+        behaviour_entropy=jnp.zeros((num_prompts, G, T)),
         truncated=jnp.zeros((num_prompts, G), bool),
     )
 

@@ -53,7 +53,7 @@ def step(objective, sampled, parameters=None, reference=None, batching=WHOLE_BAT
     parameters = random_parameters(static["policy"]) if parameters is None else parameters
     parameters = jax.tree.map(jnp.copy, parameters)
     state = TrainState.create(parameters, objective, static["optimizer"], environment)
-    return compiled_update(state, *sampled, reference, objective=objective, **static)
+    return compiled_update(state, *sampled, reference, jax.random.key(0), objective=objective, **static)
 
 
 def assert_close(one, other, tolerance=1e-6):
@@ -159,8 +159,8 @@ def test_one_device_equals_eight(text, environment, policy):
         prompts = split(choose_prompts(environment, 3, 0, 16))
         trajectories, verdict = collect(environment, policy, state.parameters, prompts, 3, 0, GROUP_SIZE, 1.0)
         state, metrics = compiled_update(
-            state, trajectories, split(verdict), reference, policy=policy, objective=objective, optimizer=optimizer,
-            batching=Batching(mini_batches=2), temperature=1.0,
+            state, trajectories, split(verdict), reference, jax.random.key(0), policy=policy, objective=objective,
+            optimizer=optimizer, batching=Batching(mini_batches=2), temperature=1.0,
         )  # fmt: skip
         return trajectories, state, metrics
 
@@ -196,7 +196,7 @@ def test_the_statistics_of_groups_need_no_communication(text):
         prompt_log_probs=jnp.zeros(trajectories.prompts.tokens.shape),
         prompt_mask=trajectories.prompts.mask,
     )
-    state = replicate(objective.init(FIRST_TOKEN.num_prompts), mesh)
+    state = replicate(objective.init(FIRST_TOKEN.sizes), mesh)
     program = jax.jit(objective.weigh).lower(shard_prompts(rollouts, mesh), state).compile()
     moved = collectives(program)
     # The share of degenerate groups is a sum over all groups.
@@ -234,9 +234,11 @@ def test_metrics_of_groups_by_hand():
     lengths = np.array([[1, 2, 3, 3], [1, 1, 1, 2]])
     rollouts = Rollouts(
         prompt_index=jnp.arange(2),
+        observations=jnp.zeros(shape, jnp.int32),
         tokens=jnp.zeros(shape, jnp.int32),
         token_mask=jnp.asarray(np.arange(3) < lengths[..., None]),
         behaviour_log_probs=jnp.zeros(shape),
+        behaviour_entropy=jnp.zeros(shape),
         rewards=jnp.array([[1.0, 1.0, 0.0, 2.0], [0.0, 0.0, 0.0, 0.0]]),
         # Mistakes (5, and everything in the second group) are not outcomes that were kept.
         outcome_id=jnp.array([[3, 3, 5, 4], [1, 2, -1, -1]]),
@@ -279,8 +281,8 @@ def test_many_steps_are_one_program_which_takes_over_the_state():
         )
         before = state
         state, _ = compiled_update(
-            state, *sampled, None, policy=policy, objective=objective, optimizer=optimizer, batching=WHOLE_BATCH,
-            temperature=1.0,
+            state, *sampled, None, jax.random.key(0), policy=policy, objective=objective, optimizer=optimizer,
+            batching=WHOLE_BATCH, temperature=1.0,
         )  # fmt: skip
         assert all(leaf.is_deleted() for leaf in jax.tree.leaves(before))
     assert compiled_update._cache_size() == programs + 1

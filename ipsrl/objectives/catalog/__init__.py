@@ -1,0 +1,45 @@
+"""Every published objective as a composition: one function each, which reads like the paper's own summary.
+
+`make("ips_grpo(alpha=0.5, floor=0.2)")` builds one from text, `names()` lists them, `describe(name)` explains one.
+A new objective is a new function in a module of this folder and a new row in `CATALOG`.
+"""
+
+import inspect
+from collections.abc import Callable
+
+from ipsrl import specifications
+from ipsrl.objectives.catalog import expected_return, inverse_probability, tokens
+from ipsrl.objectives.objective import Objective
+
+CATALOG: dict[str, Callable[..., Objective]] = {
+    "reinforce": expected_return.reinforce,
+    "grpo": expected_return.grpo,
+    "dr_grpo": expected_return.dr_grpo,
+    "ips_reinforce": inverse_probability.ips_reinforce,
+    "ips_grpo": inverse_probability.ips_grpo,
+    "ips_dr_grpo": inverse_probability.ips_dr_grpo,
+    "progrpo": tokens.progrpo,
+}
+
+
+def make(text: str) -> Objective:
+    """The objective that a text such as `"ips_grpo(alpha=0.5, floor=0.2)"` names.
+
+    Raises:
+      ValueError: unknown name or argument (the message lists the known ones), or a value of the wrong type.
+    """
+    return specifications.build(text, CATALOG, "objective")
+
+
+def names() -> tuple[str, ...]:
+    """Names of all objectives, in the catalog's order."""
+    return tuple(CATALOG)
+
+
+def describe(name: str) -> str:
+    """Arguments with defaults, formula and paper of one objective."""
+    if name not in CATALOG:
+        raise ValueError(f"unknown objective {name!r}; known: {', '.join(CATALOG)}")
+    parameters = inspect.signature(CATALOG[name]).parameters.values()
+    arguments = ", ".join(f"{parameter.name}={parameter.default}" for parameter in parameters)
+    return f"{name}({arguments})\n\n{inspect.getdoc(CATALOG[name])}"

@@ -1,0 +1,34 @@
+"""GRPO with other weights for single answers and tokens."""
+
+from typing import Literal
+
+from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
+from ipsrl.objectives.catalog import choices
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.reweighting import AnswerConfidence
+from ipsrl.objectives.surrogates import ClippedRatio
+
+
+def progrpo(
+    alpha: float = 0.3,
+    low_fraction: float = 0.2,
+    reference: Literal["prompt", "correct"] = "prompt",
+    shifted: Literal["all", "correct"] = "all",
+    gate: Literal["any_correct", "mixed"] = "any_correct",
+    prompt_part: Literal["all", "lowest", "question"] = "all",
+    standardise: bool = True,
+    clip_low: float = 0.2,
+    clip_high: float = 0.28,
+    aggregation: choices.AggregationName = "token_mean",
+) -> Objective:
+    """ProGRPO (arXiv 2602.05281): GRPO with ARM, advantages shifted by alpha (prompt confidence - answer confidence).
+
+    Clip-higher 0.2 / 0.28 and token mean. `standardise=False` takes the group mean only. The arguments up to
+    `prompt_part` are the open choices of `AnswerConfidence`; `reference="correct"` needs no prompt log-probabilities.
+    """
+    return Objective(
+        advantages=GroupMeanStd() if standardise else GroupMean(),
+        reweighting=(AnswerConfidence(alpha, low_fraction, reference, shifted, gate, prompt_part),),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+    )

@@ -1,0 +1,11 @@
+"""Every declared row of the catalog."""
+
+import rows_expected_return
+import rows_inverse_probability
+import rows_tokens
+
+ROWS = {
+    **rows_expected_return.ROWS,
+    **rows_inverse_probability.ROWS,
+    **rows_tokens.ROWS,
+}

@@ -1,0 +1,57 @@
+"""What every row of the catalog has to declare of itself; the generated tests read it.
+
+The rows of a module `ipsrl/objectives/catalog/X.py` are declared in `rows_X.py` beside this file, as a dict `ROWS` from
+the text of an objective (its name, or its name with arguments) to a `Row`; `declared.py` joins them. A row of the
+catalog that is missing there fails.
+
+The update of a softmax bandit's logits by a group, on-policy, is phat_i A_i - p_i sum_k phat_k A_k for almost every
+objective, so its `rule` says only what its advantages A of the outcomes are, in NumPy's float64, independently of the
+code it judges.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+SILENCE = ("never", "no reward", "one outcome", "equal rewards")
+"""Classes of groups, each wider than the one before: none; all rewards zero; equal rewards and one outcome; equal
+rewards."""
+
+Law = np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What the mathematics of an objective says.
+
+    Attributes:
+      shift: adding a constant to the rewards leaves the advantages as they are.
+      degree: rewards * c, c > 0, multiply the advantages by c ** degree; None where they follow no power law.
+      silent: the widest class of groups where advantages are all exactly zero, see `SILENCE`.
+      rule: (counts `[K]` of a group's outcomes, law `[K]`, rewards `[K]`) -> advantages `[K]` (anything where the count
+        is 0); or a sentence that says why no rule can be given here, and where the row is tested instead.
+      more: (law, rewards) -> `[K]`, what the update of the logits has besides, such as the gradient of an entropy.
+      draws: it draws at random, so that the order of a group, and padding, change what it draws.
+    """
+
+    shift: bool
+    degree: int | None
+    silent: str
+    rule: Callable[[np.ndarray, Law, np.ndarray], np.ndarray] | str
+    more: Callable[[Law, np.ndarray], np.ndarray] | None = None
+    draws: bool = False
+
+
+# Small pieces of rules.
+
+
+def centred(counts, values):
+    return values - (counts * values).sum() / counts.sum()
+
+
+def standardised(counts, values, unbiased=False):
+    centre = centred(counts, values)
+    std = math.sqrt((counts * centre**2).sum() / (counts.sum() - unbiased))
+    return centre / std if std > 1e-9 else 0 * values
