@@ -1,4 +1,4 @@
-"""What every objective promises, generated from the catalog: a new row is covered by what `rows.py` asks it to declare."""
+"""What every objective promises, generated from the catalog: `rows.py` says what a new row has to declare."""
 
 import dataclasses
 import functools

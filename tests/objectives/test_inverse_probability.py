@@ -10,7 +10,7 @@ from groups import assert_close, random_rollouts, rollouts_of
 
 from ipsrl.environments.tree import Tree
 from ipsrl.objectives import make
-from ipsrl.objectives.reward_shaping import InverseProbability
+from ipsrl.objectives.inverse_probability import InverseProbability
 from ipsrl.structures import Rollouts, Sizes, Trajectories
 
 

@@ -15,7 +15,7 @@ from ipsrl.objectives.advantages import GroupMean, GroupMeanStd, NoBaseline
 from ipsrl.objectives.aggregation import SequenceMean, SequenceSum, TokenMean
 from ipsrl.objectives.objective import all_equal
 from ipsrl.objectives.penalties import EntropyBonus, KullbackLeibler
-from ipsrl.objectives.reward_shaping import InverseFrequency, InverseProbability, outcome_frequency
+from ipsrl.objectives.inverse_probability import InverseFrequency, InverseProbability, outcome_frequency
 from ipsrl.objectives.reweighting import AnswerConfidence, low_probability_confidence
 from ipsrl.objectives.surrogates import ClippedRatio, PolicyGradient
 from ipsrl.structures import PolicyScores, Rollouts, Sizes, Weights

@@ -1,4 +1,4 @@
-"""Parts that change rewards before a baseline is taken: `[P, G]` -> `[P, G]`."""
+"""Inverse probability scaling: rewards over the probability of their outcome, `[P, G]` -> `[P, G]`."""
 
 import dataclasses
 import math
