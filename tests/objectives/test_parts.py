@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from ipsrl.objectives import make
 from ipsrl.objectives.advantages import GroupMean, GroupMeanStd, NoBaseline
 from ipsrl.objectives.aggregation import SequenceMean, SequenceSum, TokenMean
+from ipsrl.objectives.inverse_probability import InverseFrequency, InverseProbability, outcome_frequency
 from ipsrl.objectives.objective import all_equal
 from ipsrl.objectives.penalties import EntropyBonus, KullbackLeibler
-from ipsrl.objectives.inverse_probability import InverseFrequency, InverseProbability, outcome_frequency
 from ipsrl.objectives.reweighting import AnswerConfidence, low_probability_confidence
 from ipsrl.objectives.surrogates import ClippedRatio, PolicyGradient
 from ipsrl.structures import PolicyScores, Rollouts, Sizes, Weights

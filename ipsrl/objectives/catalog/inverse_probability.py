@@ -4,8 +4,8 @@ from typing import Literal
 
 from ipsrl.objectives.advantages import GroupMean, GroupMeanStd, NoBaseline
 from ipsrl.objectives.catalog import choices
-from ipsrl.objectives.objective import Objective, RolloutPart
 from ipsrl.objectives.inverse_probability import InverseFrequency, InverseProbability
+from ipsrl.objectives.objective import Objective, RolloutPart
 from ipsrl.objectives.surrogates import ClippedRatio, PolicyGradient
 
 Probability = Literal["counts", "exact"]
