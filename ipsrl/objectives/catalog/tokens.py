@@ -21,10 +21,14 @@ def progrpo(
     clip_high: float = 0.28,
     aggregation: choices.AggregationName = "token_mean",
 ) -> Objective:
-    """ProGRPO (arXiv 2602.05281): GRPO with ARM, advantages shifted by alpha (prompt confidence - answer confidence).
+    """ProGRPO (arXiv 2602.05281): A = GRPO's + alpha (prompt confidence - answer confidence), clip 0.2 / 0.28.
 
-    Clip-higher 0.2 / 0.28 and token mean. `standardise=False` takes the group mean only. The arguments up to
-    `prompt_part` are the open choices of `AnswerConfidence`; `reference="correct"` needs no prompt log-probabilities.
+    GRPO with ARM: answers that the policy is sure of lose, unlikely ones gain; the mean is over all tokens.
+    `standardise=False` takes the group mean only. The arguments up to `prompt_part` are the open choices of
+    `AnswerConfidence`; `reference="correct"` needs no prompt log-probabilities.
+
+    Degenerate: groups without reward get zero; groups that are all correct are shifted unless `gate="mixed"`.
+    Evidence: second-hand (two reviews that quote the equations); alpha and the open choices are our reading.
     """
     return Objective(
         advantages=GroupMeanStd() if standardise else GroupMean(),
