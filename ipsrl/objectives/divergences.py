@@ -1,0 +1,61 @@
+"""f-divergences D_f(pi || ref) = E_ref[ f(pi / ref) ], by their links f'(u), u = pi / ref (f-DPO, arXiv 2309.16240).
+
+The policy that maximises E_pi[r] - beta D_f(pi || ref) satisfies r = beta f'(u) + constant, so that a link turns a
+policy into a reward, and its inverse a reward into a policy. With l = log u and up to constants:
+
+    reverse_kl       f(u) = u log u                                          f'(u) = l
+    forward_kl       f(u) = -log u                                           f'(u) = -exp(-l)
+    jensen_shannon   f(u) = u log u - (u + 1) log((u + 1) / 2)               f'(u) = log 2 - softplus(-l)
+    alpha            f(u) = (u^(1-a) - (1-a) u - a) / (a (a - 1))            f'(u) = (1 - exp(-a l)) / a,  0 < a < 1
+
+alpha tends to reverse_kl as a -> 0, and to forward_kl (plus 1) as a -> 1.
+"""
+
+import math
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+Divergence = Literal["reverse_kl", "forward_kl", "jensen_shannon", "alpha"]
+
+LOG_RATIO_RANGE = 10.0
+"""|log u| is clipped to this in the links of forward_kl and alpha, which explode where u -> 0: a whole answer's log u
+may be -50. Outside, those links are flat, without gradient."""
+
+
+def check_alpha(name: Divergence, alpha: float) -> None:
+    """Refuses an `alpha` that the divergence has no meaning for; the other divergences ignore it."""
+    if name == "alpha" and not 0.0 < alpha < 1.0:
+        raise ValueError(f"alpha is {alpha}, the alpha-divergence needs it strictly between 0 and 1")
+
+
+def link(name: Divergence, log_ratio: Array, alpha: float = 0.5) -> Array:
+    """f'(u) up to a constant, from l = log u, of any shape; increasing in l. See the module for formulas and clips."""
+    if name == "reverse_kl":
+        return log_ratio
+    if name == "jensen_shannon":
+        return math.log(2.0) - jax.nn.softplus(-log_ratio)
+    clipped = jnp.clip(log_ratio, -LOG_RATIO_RANGE, LOG_RATIO_RANGE)
+    return -jnp.exp(-clipped) if name == "forward_kl" else -jnp.expm1(-alpha * clipped) / alpha
+
+
+def inverse_link(name: Divergence, value: Array, alpha: float = 0.5) -> Array:
+    """log u at which `link` takes a value, of any shape; inf from the value on that the link does not reach.
+
+    reverse_kl reaches every value, forward_kl those below 0, jensen_shannon below log 2, alpha below 1 / alpha. The
+    clip of `link` is ignored.
+    """
+    if name == "reverse_kl":
+        return value
+    supremum = {"forward_kl": 0.0, "jensen_shannon": math.log(2.0), "alpha": 1.0 / alpha}[name]
+    reached = value < supremum
+    value = jnp.where(reached, value, supremum - 1.0)  # any value that is reached, so that no NaN enters the gradient
+    if name == "forward_kl":
+        log_ratio = -jnp.log(-value)
+    elif name == "jensen_shannon":
+        log_ratio = value - jnp.log(2.0 - jnp.exp(value))
+    else:
+        log_ratio = -jnp.log1p(-alpha * value) / alpha
+    return jnp.where(reached, log_ratio, jnp.inf)
