@@ -6,62 +6,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ipsrl.structures import PolicyScores, Rollouts, Sizes
-
-VOCABULARY, OUTCOMES, STATES = 7, 3, 9
+from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
+from ipsrl.structures import Rollouts
 
 
 def sizes(prompts):
     """Of the environment that `random_rollouts` could come from."""
-    return Sizes(prompts, OUTCOMES, STATES, VOCABULARY)
+    return synthetic_sizes(prompts)
 
 
 def random_rollouts(seed=0, prompts=3, group=4, length=5, binary=True):
     """Rollouts with every optional field, and scores of a policy that has moved a little since."""
-    rng = np.random.default_rng(seed)
-    shape = (prompts, group, length)
-    lengths = rng.integers(1, length + 1, size=(prompts, group))
-    mask = np.arange(length) < lengths[..., None]
-    behaviour = np.where(mask, np.log(rng.uniform(0.05, 0.95, shape)), 0.0)
-    rewards = rng.integers(0, 2, (prompts, group)) if binary else rng.uniform(0.1, 2.0, (prompts, group))
-    outcomes = np.where(rng.random((prompts, group)) < 0.1, -1, rng.integers(0, 3, (prompts, group)))
-    likeliest = np.sort(rng.dirichlet(np.ones(VOCABULARY), shape), axis=-1)[..., :-4:-1]
-    states = np.where(mask[..., None], rng.integers(0, STATES, (*shape, 2)), 0)
-    step_log_backward = np.where(mask, np.log(rng.uniform(0.3, 1.0, shape)), 0.0)
-    prompt_mask = np.arange(6) >= rng.integers(1, 4, size=(prompts, 1))
-
-    def array(values, dtype=jnp.float32):
-        return jnp.asarray(values, dtype)
-
-    rollouts = Rollouts(
-        prompt_index=jnp.arange(prompts),
-        observations=array(states[..., 0], jnp.int32),
-        tokens=array(np.where(mask, rng.integers(0, VOCABULARY, shape), 0), jnp.int32),
-        token_mask=array(mask, bool),
-        behaviour_log_probs=array(behaviour),
-        behaviour_entropy=array(np.where(mask, rng.uniform(0.1, 1.9, shape), 0.0)),
-        rewards=array(rewards),
-        outcome_id=array(outcomes, jnp.int32),
-        truncated=jnp.zeros((prompts, group), bool),
-        top_tokens=array(np.argsort(rng.random((*shape, VOCABULARY)))[..., :3], jnp.int32),
-        top_log_probs=array(np.log(likeliest)),
-        log_backward=array(step_log_backward.sum(axis=-1)),
-        step_log_backward=array(step_log_backward),
-        next_states=array(states[..., 1], jnp.int32),
-        planning_mask=array(mask & (rng.random(shape) < 0.5), bool),
-        off_policy=array(rng.random((prompts, group)) < 0.2, bool),
-        reference_log_probs=array(np.where(mask, behaviour + rng.normal(0, 0.3, shape), 0.0)),
-        prompt_log_probs=array(np.log(rng.uniform(0.1, 0.9, (prompts, 6)))),
-        prompt_mask=array(prompt_mask, bool),
-        question_mask=array(prompt_mask & (np.arange(6) < 5), bool),
-        keys=jax.random.split(jax.random.key(seed), prompts),
-    )
-    scores = PolicyScores(
-        log_probs=array(np.where(mask, behaviour + rng.normal(0, 0.3, shape), 0.0)),
-        entropy=array(np.where(mask, rng.uniform(0.1, 2.0, shape), 0.0)),
-        top_log_probs=array(np.log(likeliest) + rng.normal(0, 0.2, likeliest.shape)),
-    )
-    return rollouts, scores
+    return synthetic_rollouts(seed, prompts, group, length, binary)
 
 
 def all_groups(outcomes, group):
