@@ -1,0 +1,107 @@
+"""Writes the table of docs/objectives.md from the catalog: `python scripts/objectives_table.py`.
+
+One row for each objective, from its signature, its parts and its docstring, of which three lines are read:
+
+    NAME (arXiv ID): formula.           the first
+    Degenerate: one sentence.           may go on in the next lines
+    Evidence: paper and code (verl).    begins with paper, code, second-hand, derived or our reading
+
+What stands outside the two marks in the file is written by hand and stays.
+"""
+
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from ipsrl.objectives import make, names
+from ipsrl.objectives.catalog import CATALOG
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENT = ROOT / "docs" / "objectives.md"
+BEGIN = "<!-- The table is written by scripts/objectives_table.py: change the docstrings in the catalog instead. -->"
+END = "<!-- Here the table ends. -->"
+COLUMNS = ("name", "formula", "paper", "code", "defaults", "needs", "degenerate cases", "evidence")
+
+FIRST_LINE = re.compile(r"(?P<title>.+?) \((?P<paper>[^()]*arXiv \d{4}\.\d{4,5}[^()]*)\): (?P<formula>.+)\.")
+EVIDENCE = ("paper", "code", "second-hand", "derived", "our reading")
+
+
+def table() -> str:
+    """The rows of the catalog in its order, as a Markdown table."""
+    rows = [cells(name) for name in names()]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (COLUMNS, ["---"] * len(COLUMNS), *rows))
+
+
+def cells(name: str) -> list[str]:
+    """One row of the table.
+
+    Raises:
+      ValueError: the docstring of the objective lacks one of the three lines.
+    """
+    function = CATALOG[name]
+    title, paper, formula = first_line(function)
+    degenerate, evidence = (entry(function, key) for key in ("Degenerate", "Evidence"))
+    if not evidence.startswith(EVIDENCE):
+        raise ValueError(f"{name}: its evidence, {evidence!r}, must begin with one of {', '.join(EVIDENCE)}")
+    file = Path(inspect.getsourcefile(function)).resolve().relative_to(ROOT)
+    line = inspect.getsourcelines(function)[1]
+    defaults = ", ".join(f"{p.name}={p.default}" for p in inspect.signature(function).parameters.values())
+    return [
+        f"`{name}`",
+        f"{prose(title)}: {code(formula)}",
+        re.sub(r"arXiv (\d{4}\.\d{4,5})", r"[\1](https://arxiv.org/abs/\1)", prose(paper)),
+        f"[{file.name}:{line}](../{file.as_posix()}#L{line})",
+        code(defaults),
+        ", ".join(code(field) for field in sorted(make(name).needs)),
+        prose(degenerate),
+        prose(evidence),
+    ]
+
+
+def first_line(function: Callable) -> tuple[str, str, str]:
+    """Title, paper and formula of an objective."""
+    line = (inspect.getdoc(function) or "").partition("\n")[0]
+    match = FIRST_LINE.fullmatch(line)
+    if match is None:
+        raise ValueError(
+            f"{function.__name__}: its docstring must begin with 'NAME (arXiv ID): formula.', not {line!r}"
+        )
+    return match["title"], match["paper"], match["formula"]
+
+
+def entry(function: Callable, key: str) -> str:
+    """What stands after `key: ` in a docstring, up to the next blank line or entry."""
+    match = re.search(rf"^{key}: (.+?)(?=\n\n|\n[A-Z]\w+: |\Z)", inspect.getdoc(function), re.DOTALL | re.MULTILINE)
+    if match is None:
+        raise ValueError(f"{function.__name__}: its docstring lacks the line '{key}: ...'")
+    return " ".join(match[1].split())
+
+
+def code(text: str) -> str:
+    """A code span in a cell, or nothing."""
+    return f"`{text.replace('|', chr(92) + '|')}`" if text else ""
+
+
+def prose(text: str) -> str:
+    """Plain text in a cell; spans in backticks stay as they are."""
+    spans = re.split(r"(`[^`]*`)", text)
+    return "".join(code(s.strip("`")) if s.startswith("`") else re.sub(r"([\\|*_<\[\]~])", r"\\\1", s) for s in spans)
+
+
+def with_table(document: str) -> str:
+    """The document with the table of today between the marks.
+
+    Raises:
+      ValueError: the document has no marks.
+    """
+    before, begin, rest = document.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"the document lacks the marks {BEGIN!r} and {END!r}")
+    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(with_table(DOCUMENT.read_text()))
+    print(f"wrote {len(names())} rows to {DOCUMENT.relative_to(ROOT)}")

@@ -1,0 +1,69 @@
+"""docs/objectives.md says what the catalog says."""
+
+import re
+
+import pytest
+
+from ipsrl.objectives import names
+from scripts import objectives_table
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_objective_has_the_lines_of_its_row(name):
+    cells = objectives_table.cells(name)
+    assert len(cells) == len(objectives_table.COLUMNS)
+    path, line = re.search(r"\(\.\./(.+)#L(\d+)\)", cells[3]).groups()
+    source = (objectives_table.ROOT / path).read_text().splitlines()
+    assert source[int(line) - 1].startswith("def ")
+
+
+def test_the_table_is_the_one_of_this_catalog():
+    document = objectives_table.DOCUMENT.read_text()
+    assert objectives_table.with_table(document) == document, "run: python scripts/objectives_table.py"
+
+
+def test_what_is_written_by_hand_stays():
+    begin, end = objectives_table.BEGIN, objectives_table.END
+    document = f"before\n{begin}\nan old row\n{end}\nafter\n"
+    written = objectives_table.with_table(document)
+    assert written.startswith(f"before\n{begin}\n\n| name |")
+    assert written.endswith(f"|\n\n{end}\nafter\n")
+    assert "an old row" not in written
+    assert objectives_table.with_table(written) == written
+    with pytest.raises(ValueError, match="lacks the marks"):
+        objectives_table.with_table("no marks")
+
+
+def documented(docstring):
+    def function():
+        pass
+
+    function.__doc__ = docstring
+    return function
+
+
+def test_lines_are_read_across_line_breaks():
+    function = documented(
+        """IPS-GRPO (arXiv 2601.21669): A = r / p (see (9)).
+
+        More.
+
+        Degenerate: groups without
+        reward get zero.
+        Evidence: paper.
+        """
+    )
+    assert objectives_table.first_line(function) == ("IPS-GRPO", "arXiv 2601.21669", "A = r / p (see (9))")
+    assert objectives_table.entry(function, "Degenerate") == "groups without reward get zero."
+    assert objectives_table.entry(function, "Evidence") == "paper."
+
+
+def test_missing_lines_are_named():
+    with pytest.raises(ValueError, match="must begin with 'NAME"):
+        objectives_table.first_line(documented("An objective without a paper: A = r."))
+    with pytest.raises(ValueError, match="lacks the line 'Evidence"):
+        objectives_table.entry(documented("GRPO (arXiv 2402.03300): A."), "Evidence")
+
+
+def test_cells_do_not_break_the_table():
+    assert objectives_table.prose("KL(p | q)*, see `a|b_c`") == r"KL(p \| q)\*, see `a\|b_c`"
