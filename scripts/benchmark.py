@@ -1,0 +1,194 @@
+"""How fast ipsrl is: `python scripts/benchmark.py objectives --only=grpo,ips_grpo --json=objectives.json`.
+
+objectives   Weights of a batch, loss, and gradient by the policy's scores, of every objective of the catalog in one
+             compiled program, beside GRPO. A row's runs alternate with GRPO's, so that other work on the machine hits
+             both alike; the ratio is the median of the ratios of neighbours. One minute and a half on two CPU cores.
+"""
+
+import argparse
+import dataclasses
+import functools
+import importlib.metadata
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax
+
+from ipsrl import specifications
+from ipsrl.distributed.start_up import start_up
+from ipsrl.objectives import Objective, make, names
+from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
+from ipsrl.structures import PolicyScores, Rollouts
+from ipsrl.training.json_files import write_json
+
+YARDSTICK = "grpo"
+LARGEST_RATIO = 3.0
+FEWEST_RUNS = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Timing:
+    """One objective beside GRPO; seconds of one run.
+
+    Attributes:
+      objective: its specification.
+      median, shortest, longest: of its runs.
+      ratio: to GRPO, median over neighbouring runs.
+      temporary: memory that its program takes besides inputs and outputs, in arrays [P, G, T] of float32.
+      compilation: seconds, or less where the program was in the cache.
+    """
+
+    objective: str
+    median: float
+    shortest: float
+    longest: float
+    ratio: float
+    temporary: float
+    compilation: float
+
+
+def time_objectives(chosen: Sequence[str], shape: tuple[int, int, int], runs: int) -> list[Timing]:
+    """Times objectives on random rollouts `[P, G, T]`, slowest first.
+
+    Raises:
+      ValueError: an objective is unknown, or there are fewer than five runs.
+    """
+    if runs < FEWEST_RUNS:
+        raise ValueError(f"{runs} runs are too few for a median: take {FEWEST_RUNS} at least")
+    built = {text: make(text) for text in chosen}
+    kept = max(1, *(objective.top_tokens for objective in built.values()))
+    batch = synthetic_rollouts(0, *shape, vocabulary=max(7, 2 * kept), top_tokens=kept)
+    yardstick, _, _ = compiled(make(YARDSTICK), *batch)
+    found = []
+    for text, objective in built.items():
+        program, temporary, compilation = compiled(objective, *batch)
+        pairs = [(seconds(yardstick), seconds(program)) for _ in range(runs + 1)][1:]  # the first pair warms up
+        times = [own for _, own in pairs]
+        found.append(
+            Timing(
+                objective=text,
+                median=statistics.median(times),
+                shortest=min(times),
+                longest=max(times),
+                ratio=statistics.median(own / reference for reference, own in pairs),
+                temporary=temporary,
+                compilation=compilation,
+            )
+        )
+    return sorted(found, key=lambda timing: -timing.ratio)
+
+
+def compiled(objective: Objective, rollouts: Rollouts, scores: PolicyScores):
+    """A program without arguments, its temporary memory in arrays [P, G, T] of float32, and seconds to compile it."""
+    # Rows that ask for no likeliest tokens have none: they would copy zeros of that size as their gradient.
+    kept = objective.top_tokens
+    rollouts, scores = (
+        dataclasses.replace(
+            structure,
+            **{
+                field.name: getattr(structure, field.name)[..., :kept] if kept else None
+                for field in dataclasses.fields(structure)
+                if field.name.startswith("top_")
+            },
+        )
+        for structure in (rollouts, scores)
+    )
+    sizes = synthetic_sizes(len(rollouts.rewards), vocabulary=int(rollouts.tokens.max()) + 1)
+    arguments = (scores, objective.init_parameters(sizes), rollouts, objective.init(sizes))
+    started = time.perf_counter()
+    program = jax.jit(functools.partial(weigh_and_differentiate, objective)).lower(*arguments).compile()
+    compilation = time.perf_counter() - started
+    array_bytes = 4 * rollouts.tokens.size
+    temporary = program.memory_analysis().temp_size_in_bytes / array_bytes
+    return functools.partial(program, *arguments), temporary, compilation
+
+
+def weigh_and_differentiate(objective: Objective, scores, parameters, rollouts, state):
+    """All that one optimiser step asks of an objective: new state, and gradients of each of its stages."""
+    weights, state, metrics = objective.weigh(rollouts, state)
+
+    def loss(scores, parameters, stage):
+        output = objective.loss(scores, rollouts, objective.at_stage(weights, rollouts, stage), parameters)
+        return output.loss_sum, output
+
+    differentiated = jax.grad(loss, argnums=(0, 1), has_aux=True)
+    return state, metrics, [differentiated(scores, parameters, stage) for stage in range(objective.num_stages)]
+
+
+def seconds(program) -> float:
+    """Of one run."""
+    started = time.perf_counter()
+    jax.block_until_ready(program())
+    return time.perf_counter() - started
+
+
+def machine() -> dict:
+    """What a time means nothing without."""
+    return {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "load": os.getloadavg(),
+        "cpus": os.cpu_count(),
+        "platform": platform.platform(),
+        "devices": [device.device_kind for device in jax.devices()],
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in ("ipsrl", "jax", "jaxlib", "numpy")},
+    }
+
+
+def table(timings: Sequence[Timing]) -> str:
+    """As text, one row for each objective."""
+    width = max(len(timing.objective) for timing in timings)
+    lines = [f"{'objective':{width}}  x GRPO  median ms  (shortest to longest)  temporary [P,G,T]  compiled in s"]
+    for timing in timings:
+        median, shortest, longest = (
+            f"{1000 * number:.2f}" for number in (timing.median, timing.shortest, timing.longest)
+        )
+        lines.append(
+            f"{timing.objective:{width}}  {timing.ratio:6.2f}  {median:>9}  {f'({shortest} to {longest})':21}  "
+            f"{timing.temporary:17.2f}  {timing.compilation:13.1f}"
+            + (f"  above {LARGEST_RATIO:g} x GRPO" if timing.ratio > LARGEST_RATIO else "")
+        )
+    return "\n".join(lines)
+
+
+def objectives(arguments: argparse.Namespace) -> None:
+    """The command `objectives`."""
+    chosen = specifications.split(arguments.only) if arguments.only else names()
+    before = machine()
+    timings = time_objectives(chosen, tuple(arguments.shape), arguments.runs)
+    after = os.getloadavg()
+    print(
+        f"weights, loss and gradient on {arguments.shape}, {arguments.runs} runs, {before['devices'][0]}, "
+        f"{before['cpus']} CPUs, load {before['load'][0]:.1f} before and {after[0]:.1f} after, jax {before['jax']}\n"
+        f"{table(timings)}"
+    )
+    if arguments.json:
+        record = {"shape": arguments.shape, "runs": arguments.runs, "machine": before, "load_after": after}
+        write_json(arguments.json, record | {"objectives": timings})
+
+
+def main(command_line: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    command = commands.add_parser("objectives", help="time every objective of the catalog")
+    command.set_defaults(run=objectives)
+    command.add_argument("--only", help="objectives between commas, as in grpo,ips_grpo(alpha=0.5); all by default")
+    command.add_argument("--shape", type=json.loads, default=[64, 16, 512], help="[P, G, T], by default %(default)s")
+    command.add_argument("--runs", type=int, default=7, help="runs of each, by default %(default)s")
+    command.add_argument("--json", type=Path, help="file for the results")
+    arguments = parser.parse_args(command_line)
+    start_up()
+    try:
+        arguments.run(arguments)
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""The benchmark runs every objective; what it measures of a known program is right."""
+
+import json
+
+import pytest
+
+from ipsrl.objectives import make, names
+from ipsrl.rollouts.synthetic import synthetic_rollouts
+from scripts import benchmark
+
+SHAPE = (4, 4, 6)
+
+
+@pytest.mark.slow
+def test_every_objective_of_the_catalog_can_be_timed(tmp_path, capsys):
+    file = tmp_path / "objectives.json"
+    benchmark.main(["objectives", "--shape=[4, 4, 6]", "--runs=5", f"--json={file}"])
+    written = json.loads(file.read_text())
+    assert sorted(timing["objective"] for timing in written["objectives"]) == sorted(names())
+    ratios = [timing["ratio"] for timing in written["objectives"]]
+    assert ratios == sorted(ratios, reverse=True)
+    for timing in written["objectives"]:
+        assert 0 < timing["shortest"] <= timing["median"] <= timing["longest"]
+    assert {"jax", "load", "cpus", "devices"} <= written["machine"].keys()
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in names())
+
+
+def test_a_slow_row_is_flagged_and_the_table_has_the_order_given():
+    rows = [
+        benchmark.Timing("slow", 0.0065, 0.006, 0.009, ratio=3.2, temporary=2.0, compilation=0.1),
+        benchmark.Timing("grpo", 0.002, 0.001, 0.003, ratio=1.0, temporary=1.0, compilation=0.1),
+    ]
+    _, slow, grpo = benchmark.table(rows).splitlines()
+    assert slow.split()[:3] == ["slow", "3.20", "6.50"]
+    assert slow.endswith("above 3 x GRPO")
+    assert grpo.split() == ["grpo", "1.00", "2.00", "(1.00", "to", "3.00)", "1.00", "0.1"]
+
+
+def test_the_program_gives_the_gradient_of_the_loss():
+    rollouts, scores = synthetic_rollouts(0, *SHAPE)
+    program, temporary, _ = benchmark.compiled(make("grpo"), rollouts, scores)
+    _, metrics, [((gradient, _), output)] = program()
+    assert gradient.log_probs.shape == SHAPE
+    assert (gradient.log_probs != 0).any()
+    assert gradient.top_log_probs is None
+    assert float(output.count) == SHAPE[0] * SHAPE[1]
+    assert "degenerate_groups" in metrics
+    assert temporary >= 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["--only=gppp"], "unknown objective 'gppp'"), (["--runs=4"], "4 runs are too few for a median")],
+)
+def test_bad_input_is_refused_in_one_sentence(arguments, message):
+    with pytest.raises(SystemExit, match=message):
+        benchmark.main(["objectives", *arguments])
