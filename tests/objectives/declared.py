@@ -2,10 +2,12 @@
 
 import rows_expected_return
 import rows_inverse_probability
+import rows_structure
 import rows_tokens
 
 ROWS = {
     **rows_expected_return.ROWS,
     **rows_inverse_probability.ROWS,
+    **rows_structure.ROWS,
     **rows_tokens.ROWS,
 }

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable
 
 from ipsrl import specifications
-from ipsrl.objectives.catalog import expected_return, inverse_probability, tokens
+from ipsrl.objectives.catalog import expected_return, inverse_probability, structure, tokens
 from ipsrl.objectives.objective import Objective
 
 CATALOG: dict[str, Callable[..., Objective]] = {
@@ -19,6 +19,12 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "ips_grpo": inverse_probability.ips_grpo,
     "ips_dr_grpo": inverse_probability.ips_dr_grpo,
     "progrpo": tokens.progrpo,
+    "stratified_grpo": structure.stratified_grpo,
+    "dagrpo": structure.dagrpo,
+    "critique_grpo": structure.critique_grpo,
+    "hicra": structure.hicra,
+    "degrpo": structure.degrpo,
+    "hgpo": structure.hgpo,
 }
 
 

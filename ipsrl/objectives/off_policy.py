@@ -1,0 +1,130 @@
+"""Answers that the policy did not draw by itself, and answers too much alike to learn from their difference."""
+
+import dataclasses
+import math
+from typing import ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
+from ipsrl.objectives.objective import Metrics, RolloutPart, Surrogate
+from ipsrl.objectives.strata import normalised_among
+from ipsrl.objectives.surrogates import LOG_RATIO_LIMIT, importance_ratio
+from ipsrl.structures import PolicyScores, Rollouts, masked_sum
+
+Similarity = Literal["none", "outcome", "tokens"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ShapedOffPolicy(Surrogate):
+    """A p / (p + gamma) for tokens of `Rollouts.off_policy` answers, p = pi(token); the ratio rho for all others.
+
+        off-policy:  A p / (p + gamma),  whose gradient is  A p gamma / (p + gamma)^2 grad log p
+        on-policy:   min( rho A, clip(rho, 1 - low, 1 + high) A )
+
+    The factor on grad log p is largest, 1/4, at p = gamma, and p / gamma for p far below: unlikely tokens of an answer
+    from elsewhere are pushed most, where an importance ratio would need the probability that it was drawn with. The
+    shape is LUFFY's, as Critique-GRPO (arXiv 2506.03106) uses it.
+
+    Attributes:
+      gamma: None for A p itself, the ratio to a behaviour probability of 1.
+      low, high: of the clip; None for no bound on that side.
+    """
+
+    gamma: float | None = 0.1
+    low: float | None = None
+    high: float | None = None
+    needs: ClassVar[frozenset[str]] = frozenset({"off_policy"})
+
+    def __post_init__(self):
+        if self.gamma is not None and not 0.0 < self.gamma < math.inf:
+            raise ValueError(f"gamma is {self.gamma}, it must be positive and finite, or None for no shape")
+        if not ((self.low is None or 0.0 < self.low <= 1.0) and (self.high is None or self.high > 0.0)):
+            raise ValueError(f"clip range is 1 - {self.low} to 1 + {self.high}: low must lie in (0, 1], high above 0")
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        mask, elsewhere = rollouts.token_mask, rollouts.off_policy[..., None]
+        log_probs = jnp.where(mask, scores.log_probs, 0.0)
+        if self.gamma is None:
+            shaped = jnp.exp(jnp.minimum(log_probs, LOG_RATIO_LIMIT))
+        else:
+            shaped = jax.nn.sigmoid(log_probs - math.log(self.gamma))
+        ratio = importance_ratio(scores, rollouts)
+        bounded = jnp.clip(
+            ratio, None if self.low is None else 1.0 - self.low, None if self.high is None else 1.0 + self.high
+        )
+        plain, clipped = ratio * advantages, bounded * advantages
+        here = mask & ~elsewhere
+        tokens = here.sum(dtype=jnp.float32)
+        return jnp.where(elsewhere, shaped * advantages, jnp.minimum(plain, clipped)), {
+            "clip_fraction": (masked_sum((clipped < plain).astype(jnp.float32), here), tokens),
+            "importance_ratio": (masked_sum(ratio, here), tokens),
+            "shaped_probability": (masked_sum(shaped, mask & elsewhere), (mask & elsewhere).sum(dtype=jnp.float32)),
+        }
+
+
+def shared_tokens(tokens: Array, mask: Array) -> Array:
+    """Share of positions at which two answers of a group have the same token, `[P, G, T]` -> `[P, G, G]` in [0, 1].
+
+    Positions count up to the end of the longer answer; two empty answers share 0.
+    """
+    both = mask[:, :, None] & mask[:, None, :]
+    equal = (both & (tokens[:, :, None] == tokens[:, None, :])).sum(axis=-1)
+    length = mask.sum(axis=-1)
+    return equal / jnp.maximum(jnp.maximum(length[:, :, None], length[:, None, :]), 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class DistinctPairs(RolloutPart):
+    """Group mean and std over the answers that differ enough from one of the opposite sign; 0 for the others.
+
+        d_ij = |r_i - r_j| (1 - sim_ij),  i above and j below the group's mean
+        kept_i = [ mean_j or max_j d_ij >= tau ]
+        A_i = kept_i (r_i - mean) / std * G / (number kept)
+
+    DaGRPO (arXiv 2512.06337) as reconstructed from its abstract and summaries: what is here is our reading. The last
+    factor makes a mean over answers one over the kept ones. A reward at the group's mean has no opposite: not kept.
+
+    Attributes:
+      tau: the least distinctiveness, in units of reward.
+      over: `mean` over the opposite answers, or their `max` (then a kept answer's best opposite is kept too).
+      similarity: `tokens`, sim = `shared_tokens`; `outcome`, 1 for the same outcome, else 0; `none`, 0.
+      baseline: mean and std over the `kept` answers, or over the whole `group`.
+    """
+
+    tau: float = 0.5
+    over: Literal["mean", "max"] = "mean"
+    similarity: Similarity = "tokens"
+    baseline: Literal["kept", "group"] = "kept"
+    smallest_group: ClassVar[int] = 2
+
+    def __post_init__(self):
+        if not 0.0 <= self.tau < math.inf:
+            raise ValueError(f"tau is {self.tau}, it must be finite and not negative")
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        kept = self.kept(values, rollouts)
+        if self.baseline == "kept":
+            advantages = normalised_among(values, kept[:, :, None] & kept[:, None, :])
+        else:
+            advantages = jnp.where(kept, GroupMeanStd()(values, rollouts), 0.0)
+        return advantages * values.shape[-1] / jnp.maximum(kept.sum(axis=-1, keepdims=True), 1)
+
+    def kept(self, values: Array, rollouts: Rollouts) -> Array:
+        """`[P, G]` bool, True for answers that are distinct enough."""
+        centred = GroupMean()(values, rollouts)
+        rounding = 8 * jnp.finfo(values.dtype).eps * jnp.abs(values).max(axis=-1, keepdims=True)
+        side = jnp.where(jnp.abs(centred) <= rounding, 0.0, jnp.sign(centred))
+        opposite = side[:, :, None] * side[:, None, :] < 0
+        distance = jnp.abs(values[:, :, None] - values[:, None, :])
+        if self.similarity == "outcome":
+            distance *= rollouts.outcome_id[:, :, None] != rollouts.outcome_id[:, None, :]
+        elif self.similarity == "tokens":
+            distance *= 1.0 - shared_tokens(rollouts.tokens, rollouts.token_mask)
+        if self.over == "max":
+            distinctiveness = jnp.where(opposite, distance, 0.0).max(axis=-1)
+        else:
+            distinctiveness = masked_sum(distance, opposite, axis=-1) / jnp.maximum(opposite.sum(axis=-1), 1)
+        return opposite.any(axis=-1) & (distinctiveness >= self.tau)
