@@ -69,6 +69,11 @@ class HypospaceBoolean(TextTask):
         rows = tuple(f"(x={x},y={y})->{output}" for x, y in ROWS for output in (0, 1))
         return (*VARIABLES, *OPERATORS[self.operators], *rows)
 
+    @property
+    def planning_symbols(self) -> tuple[str, ...]:
+        """The operators: they are the shape of the tree, in which variables fill the leaves."""
+        return OPERATORS[self.operators]
+
     @functools.cached_property
     def productions(self) -> tuple[dict[Key, list[tuple]], ...]:
         """For each depth limit 0 .. depth: key -> all ways to make it, from keys of the limit below.

@@ -93,6 +93,11 @@ class HypospaceCausal(TextTask):
         changed = tuple(f"{name}:1" for name in self.node_names)
         return (*self.edge_names, NO_EDGES, *perturbed, *changed)
 
+    @property
+    def planning_symbols(self) -> tuple[str, ...]:
+        """All symbols of an answer: a graph is nothing but structure. The stop token alone does not plan."""
+        return (*self.edge_names, NO_EDGES)
+
     @functools.cached_property
     def graphs(self) -> tuple[np.ndarray, np.ndarray]:
         """Edges `[K, n (n - 1)]` bool, in the order of `edge_names`, and descendants `[K, n]`, a bit mask by node."""

@@ -78,6 +78,11 @@ class HypospaceVoxels(TextTask):
     def symbols(self) -> tuple[str, ...]:
         return ("0", "1", NEXT_LAYER)
 
+    @property
+    def planning_symbols(self) -> tuple[str, ...]:
+        """The mark between layers: it builds one storey more, which digits fill."""
+        return (NEXT_LAYER,)
+
     @functools.cached_property
     def top_views(self) -> tuple[str, ...]:
         """One for each prompt: grid * grid digits in row-major order."""

@@ -43,7 +43,7 @@ class TextTask(abc.ABC):
     action, the first time `<answer>`. Every token is legal everywhere.
     """
 
-    optional_fields: ClassVar[frozenset[str]] = frozenset({"question_mask"})
+    optional_fields: ClassVar[frozenset[str]] = frozenset({"question_mask", "planning_mask"})
     verifies_on_host: ClassVar[bool] = True
     stop_token: ClassVar[int] = STOP
     # What stands right before an answer in text.
@@ -55,6 +55,11 @@ class TextTask(abc.ABC):
     @abc.abstractmethod
     def symbols(self) -> tuple[str, ...]:
         """The task's own tokens; the first of them has the index `len(MARKS)`."""
+
+    @property
+    @abc.abstractmethod
+    def planning_symbols(self) -> tuple[str, ...]:
+        """The symbols of an answer that choose its structure, rather than fill in what was chosen."""
 
     @property
     @abc.abstractmethod
@@ -114,6 +119,11 @@ class TextTask(abc.ABC):
     @functools.cached_property
     def _token_of(self) -> dict[str, int]:
         return {symbol: token for token, symbol in enumerate(self.vocabulary)}
+
+    @functools.cached_property
+    def _is_planning(self) -> np.ndarray:
+        """`[vocabulary_size]` bool, True for the tokens of `planning_symbols`."""
+        return np.isin(self.vocabulary, self.planning_symbols)
 
     @property
     def num_hypotheses(self) -> int:
@@ -219,16 +229,20 @@ class TextTask(abc.ABC):
         return self._judge(self._last_answer(text))[0]
 
     def verify(self, trajectories: Trajectories) -> Verdict:
-        """`rewards` and `outcome_id` `[P, G]`, NumPy; only the tokens under the mask count."""
+        """Rewards and outcomes `[P, G]` and the planning mask `[P, G, T]`, NumPy; only tokens under the mask count."""
         tokens, mask = np.asarray(trajectories.tokens, np.int32), np.asarray(trajectories.token_mask)
         judged = [
             [_judged(self, answer[real].tobytes()) for answer, real in zip(group, group_mask, strict=True)]
             for group, group_mask in zip(tokens, mask, strict=True)
         ]
-        return self._verdict(trajectories.prompts.index, judged)
+        planning_mask = mask & self._is_planning[np.where(mask, tokens, PADDING)]
+        return dataclasses.replace(self._verdict(trajectories.prompts.index, judged), planning_mask=planning_mask)
 
     def verify_texts(self, prompt_index: Sequence[int] | np.ndarray, texts: Sequence[Sequence[str]]) -> Verdict:
-        """The verdict on the texts `[P][G]` that a language model wrote for the prompts `prompt_index` `[P]`."""
+        """The verdict on the texts `[P][G]` that a language model wrote for the prompts `prompt_index` `[P]`.
+
+        There is no planning mask: these texts are not made of the task's own tokens.
+        """
         if len(texts) != len(prompt_index):
             raise ValueError(f"{len(prompt_index)} prompts need as many groups of texts, got {len(texts)}")
         return self._verdict(

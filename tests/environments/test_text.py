@@ -1,3 +1,5 @@
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -151,10 +153,37 @@ def test_verdict(task):
 
     texts = [[*(task.answer_text(i) for i in group), "no idea", "", "?"] for group in hypotheses.tolist()]
     spoken = task.verify_texts(prompts, texts)
+    assert spoken.planning_mask is None
     np.testing.assert_array_equal(spoken.outcome_id, verdict.outcome_id)
     np.testing.assert_array_equal(spoken.rewards, verdict.rewards)
     with pytest.raises(ValueError, match="2 prompts need as many groups of texts, got 1"):
         task.verify_texts(prompts, texts[:1])
+
+
+@pytest.mark.parametrize(
+    ("task", "answer", "planning"),
+    [
+        (HypospaceBoolean("full", 2), "AND NOT x y <stop>", "11..."),
+        (HypospaceBoolean("full", 2), "NOR x OR x y <stop>", "1.1..."),
+        (HypospaceBoolean("full", 2), "x (x=0,y=0)->0 <answer> NOT", "...1"),
+        (HypospaceCausal(3), "A->B C->A <stop>", "11."),
+        (HypospaceCausal(3), "No_edges <stop>", "1."),
+        (HypospaceCausal(3), "Perturb(A) A->B B:1", ".1."),
+        (HypospaceVoxels(2, 2, 2), "1 0 0 1 ; 1 0 0 0 <stop>", "....1....."),
+        (HypospaceVoxels(2, 2, 2), "0 1 0 0 <stop>", "....."),
+    ],
+)
+def test_planning_tokens_choose_the_structure_of_an_answer(task, answer, planning):
+    token_of = {name.replace(" ", "_"): token for token, name in enumerate(task.vocabulary)}
+    trajectories = batch(task, [0], [[[token_of[word] for word in answer.split()], []]])
+    # Behind the mask stand tokens that would plan.
+    plan = token_of[task.planning_symbols[0].replace(" ", "_")]
+    tokens = np.where(trajectories.token_mask, trajectories.tokens, plan)
+    mask = task.verify(dataclasses.replace(trajectories, tokens=tokens)).planning_mask
+    assert "planning_mask" in task.optional_fields
+    assert (mask.dtype, mask.shape) == (bool, tokens.shape)
+    assert mask[0, 0].tolist() == [mark == "1" for mark in planning.ljust(task.max_tokens, ".")]
+    assert not mask[0, 1].any()
 
 
 @every_task
