@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable
 
 from ipsrl import specifications
-from ipsrl.objectives.catalog import expected_return, inverse_probability, structure, tokens
+from ipsrl.objectives.catalog import diversity, expected_return, inverse_probability, regularised, structure, tokens
 from ipsrl.objectives.objective import Objective
 
 CATALOG: dict[str, Callable[..., Objective]] = {
@@ -25,6 +25,22 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "hicra": structure.hicra,
     "degrpo": structure.degrpo,
     "hgpo": structure.hgpo,
+    "darling": diversity.darling,
+    "f_grpo": diversity.f_grpo,
+    "gapo": diversity.gapo,
+    "pass_at_k": diversity.pass_at_k,
+    "unlikeliness": diversity.unlikeliness,
+    "dra_grpo": diversity.dra_grpo,
+    "polychromic": diversity.polychromic,
+    "ucpo": diversity.ucpo,
+    "maxrl": diversity.maxrl,
+    "placebo": diversity.placebo,
+    "mara": regularised.mara,
+    "dph_rl": regularised.dph_rl,
+    "tsallis": regularised.tsallis,
+    "f_divergence": regularised.f_divergence,
+    "backward_correction": regularised.backward_correction,
+    "forward_correction": regularised.forward_correction,
 }
 
 

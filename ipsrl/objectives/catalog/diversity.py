@@ -1,0 +1,260 @@
+"""Objectives that keep several correct answers alive, the peers of inverse probability scaling.
+
+An answer is correct where its reward is above zero. `standardise` divides advantages by the group's standard deviation,
+so that every peer can be compared with and without it.
+"""
+
+from typing import Literal
+
+from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
+from ipsrl.objectives.catalog import choices
+from ipsrl.objectives.diversity_rewards import (
+    DistinctShare,
+    PermutedInverseFrequency,
+    SimilarityDiscount,
+    UniformFrequency,
+    Unlikeliness,
+)
+from ipsrl.objectives.diversity_weights import FocalWeight, UniformCorrect
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.set_advantages import MaximumLikelihood, PassAtK, PolychromicScore
+from ipsrl.objectives.surrogates import ClippedRatio
+
+
+def darling(
+    verifiable: bool = True,
+    floor: float = 0.1,
+    standardise: bool = False,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    aggregation: choices.AggregationName = "sequence_mean",
+) -> Objective:
+    """DARLING (arXiv 2509.02534): r~ = r * (share of the other answers that are unlike this one), A = r~ - group mean.
+
+    The paper sorts answers into classes of meaning with a classifier; here a class is an outcome. `verifiable` counts
+    the share among correct answers, not below `floor`; otherwise among all, with rewards raised to be non-negative.
+    Linear in 1 - phat where IPS is 1 / phat. Our reading: a lone correct answer has share 1; rewards are raised only
+    where the group has negative ones.
+
+    Degenerate: groups without reward, and those of one outcome with equal rewards, get exactly zero.
+    Evidence: code and second-hand.
+    """
+    return Objective(
+        reward_shaping=(DistinctShare(verifiable, floor),),
+        advantages=GroupMeanStd() if standardise else GroupMean(),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+    )
+
+
+def f_grpo(
+    gamma: float = 1.0,
+    standardise: bool = True,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    aggregation: choices.AggregationName = "sequence_mean",
+) -> Objective:
+    """F-GRPO (arXiv 2602.06717): A = (1 - mu)^gamma * (r - group mean) / group std, mu the share of correct answers.
+
+    Prompts that mostly succeed weigh less, so that updates which miss a rare correct answer do. It does not tell
+    correct answers apart. The paper's gamma is unverified: 1 is our reading.
+
+    Degenerate: groups whose rewards are all equal, and those without a wrong answer, get exactly zero.
+    Evidence: second-hand; the default of gamma is our reading.
+    """
+    return Objective(
+        advantages=GroupMeanStd() if standardise else GroupMean(),
+        reweighting=(FocalWeight(gamma),),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+    )
+
+
+def gapo(
+    valid: int | None = None,
+    standardise: bool = True,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    aggregation: choices.AggregationName = "sequence_mean",
+) -> Objective:
+    """GAPO (arXiv 2511.12596): r~ = 1 - |f - 1/|V|| if valid, else -1; f the frequency among valid answers; then GRPO.
+
+    Valid is what has a reward above zero and an outcome; how large the reward is does not matter. `valid` is |V|, the
+    number of valid outcomes; None takes as many as the group shows (our reading). With two valid outcomes both always
+    earn the same: no signal between them. An outcome rarer than 1/|V| loses too, only less than a dominant one.
+
+    Degenerate: groups without a valid answer, and those of one outcome with equal rewards, get exactly zero.
+    Evidence: second-hand, and a re-implementation's code.
+    """
+    return Objective(
+        reward_shaping=(UniformFrequency(valid),),
+        advantages=GroupMeanStd() if standardise else GroupMean(),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+    )
+
+
+def pass_at_k(
+    k: int = 2,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    aggregation: choices.AggregationName = "sequence_mean",
+) -> Objective:
+    """Pass@k training (arXiv 2508.10751): A = E[(pass@k of S - rho) / std | answer in S], S uniform over sets of k.
+
+    rho is the group's pass@k, in closed form from its number of correct answers. Only correct or not matters, and all
+    correct answers get the same. At k = 1 it is GRPO with rewards of 0 and 1. The default k is our choice. The released
+    code adds 1e-6 to the standard deviation; here none is added.
+
+    Degenerate: groups without a correct answer, or with fewer than k wrong ones, get exactly zero.
+    Evidence: code.
+    """
+    return Objective(
+        advantages=PassAtK(k),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+    )
+
+
+def unlikeliness(
+    beta: float = 0.25,
+    standardise: bool = True,
+    kl: float = 0.0,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    aggregation: choices.AggregationName = "sequence_mean",
+) -> Objective:
+    """Unlikeliness reward (arXiv 2506.02355): r~ = r (1 - beta rank / G), rank 0 = least likely of its group; GRPO.
+
+    Ranks order the length-averaged behaviour log-probabilities; ties share the mean of their ranks, so that the order
+    of the group does not matter (our reading). The paper uses G = 32, two epochs on each batch and 0.1 of the k3
+    divergence from a reference: `kl=0.1`. The standard deviation blows the small differences of a group that is all
+    correct up to full-size advantages.
+
+    Degenerate: groups without reward get exactly zero; equal rewards do not silence a group.
+    Evidence: code.
+    """
+    return Objective(
+        reward_shaping=(Unlikeliness(beta),),
+        advantages=GroupMeanStd() if standardise else GroupMean(),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+        penalties=choices.divergence(kl, "k3"),
+    )
+
+
+def dra_grpo(
+    similarity: Literal["outcome", "tokens"] = "outcome",
+    standardise: bool = True,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    aggregation: choices.AggregationName = "sequence_mean",
+) -> Objective:
+    """DRA-GRPO (arXiv 2505.09655): r~ = r / sum_j cos(e, e_j), over the group with oneself; then GRPO.
+
+    The paper embeds answers with a sentence encoder. `outcome` uses one-hot vectors of the outcome: IPS, divided by G.
+    `tokens` uses counts of the answer's tokens (our reading). The released code sums over a device's batch, which may
+    mix prompts; here the sum is over the group.
+
+    Degenerate: groups without reward, and, with `outcome`, those of one outcome with equal rewards, get exactly zero.
+    Evidence: code; the embeddings are our reading.
+    """
+    return Objective(
+        reward_shaping=(SimilarityDiscount(similarity),),
+        advantages=GroupMeanStd() if standardise else GroupMean(),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+    )
+
+
+def polychromic(
+    set_size: int = 2,
+    standardise: bool = False,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    aggregation: choices.AggregationName = "sequence_mean",
+) -> Objective:
+    """Polychromic (arXiv 2509.25424): A = E[f(S) | o in S] - E[f(S)], f = mean reward * distinct share.
+
+    Bandit form of Poly-PPO: the group takes the place of the trajectories sampled from one state, an outcome that of a
+    trajectory. Where the paper draws sets of `set_size`, this takes the exact mean over all sets that the group holds
+    (our reading). The default of `set_size` is our choice.
+
+    Degenerate: groups without reward, and those of one outcome with equal rewards, get exactly zero.
+    Evidence: second-hand; the exact mean over sets is derived.
+    """
+    return Objective(
+        reward_shaping=(PolychromicScore(set_size),),
+        advantages=GroupMeanStd() if standardise else GroupMean(),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+    )
+
+
+def ucpo(
+    tau: float = 0.2,
+    standardise: bool = True,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    aggregation: choices.AggregationName = "sequence_mean",
+) -> Objective:
+    """UCPO (arXiv 2605.00365): GRPO, correct answers' A times (1 - tau) + tau n (1/q) / sum(1/q), n how many there are.
+
+    q is a softmax, over the correct answers, of their length-averaged log-probabilities under the behaviour policy.
+    The weights have mean 1. The closest peer of IPS: it uses the model's probability instead of the frequency.
+
+    Degenerate: groups whose rewards are all equal get exactly zero.
+    Evidence: code.
+    """
+    return Objective(
+        advantages=GroupMeanStd() if standardise else GroupMean(),
+        reweighting=(UniformCorrect(tau),),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+    )
+
+
+def maxrl(
+    centred: bool = True,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    aggregation: choices.AggregationName = "sequence_mean",
+) -> Objective:
+    """MaxRL (arXiv 2602.02710): A = (r - group mean) / group mean.
+
+    With rewards of 0 and 1 and p the chance of success, the mean update is w grad p, which tends to that of log p:
+    w = (1 - (1-p)^(G-1)) / p. `centred=False` leaves the -1 out, so that only correct answers are learned from:
+    w = (1 - (1-p)^G) / p, the weight that counts give a single correct outcome under IPS.
+
+    Degenerate: groups whose mean is not positive, or (centred) whose rewards are all equal, get exactly zero.
+    Evidence: second-hand; the weights w are derived.
+    """
+    return Objective(
+        advantages=MaximumLikelihood(centred),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+    )
+
+
+def placebo(
+    alpha: float = 1.0,
+    floor: float = 0.0,
+    standardise: bool = True,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    aggregation: choices.AggregationName = "sequence_mean",
+) -> Objective:
+    """Placebo of IPS (after arXiv 2601.21669): r~ = r w, w the weights of IPS, permuted in the group; then GRPO.
+
+    Its weights have the mean and variance of those of `ips_grpo` with the same `alpha` and `floor`, and no relation to
+    outcomes: what it changes against GRPO is due to noise in the weights, not to scaling by the inverse probability.
+
+    Degenerate: groups without reward, and those of one outcome with equal rewards, get exactly zero.
+    Evidence: our reading of "random re-weighting of matched variance".
+    """
+    return Objective(
+        reward_shaping=(PermutedInverseFrequency(alpha, floor),),
+        advantages=GroupMeanStd() if standardise else GroupMean(),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+    )

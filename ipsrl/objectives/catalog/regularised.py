@@ -1,0 +1,173 @@
+"""Policies held by an entropy or by a divergence from a reference, and rewards corrected for a noisy verifier.
+
+Where rewards tie, every optimum anchored to a reference keeps the reference's ratio, so that it never lifts an answer
+that the reference rarely gives; an entropy without reference, and MARA, make tied answers equally likely.
+"""
+
+from typing import Literal
+
+from ipsrl.objectives.advantages import GroupMean, GroupMeanStd, NoBaseline
+from ipsrl.objectives.catalog import choices
+from ipsrl.objectives.divergences import Divergence
+from ipsrl.objectives.diversity_rewards import ModeAnchor
+from ipsrl.objectives.mastered_groups import MasteredDivergence, UnmasteredOnly
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.regularised_rewards import ReferenceDivergence, TsallisEntropy
+from ipsrl.objectives.surrogates import ClippedRatio
+from ipsrl.objectives.verifier_noise import BackwardCorrection, ForwardCorrection
+
+
+def mara(
+    beta: float = 0.1,
+    threshold: float | None = None,
+    kl_estimator: choices.Estimator = "k2",
+    standardise: bool = False,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    aggregation: choices.AggregationName = "sequence_mean",
+) -> Objective:
+    """MARA (arXiv 2510.20817): r~ = r_z + beta log(pi_ref(z) / pi_ref(o)) where r >= threshold; - beta KL.
+
+    z is the answer at or above the threshold that the reference likes best; pi_ref is of whole answers, so that their
+    length counts. The optimum, pi_ref exp(r~ / beta), is then flat above the threshold. `threshold=None` is the group's
+    best reward, if it is above zero. k2's gradient is that of the reverse KL divergence, k3's that of the forward one.
+    Our reading: that threshold, beta, and no standard deviation, which would change beta from prompt to prompt.
+
+    Degenerate: groups without reward get exactly zero; equal rewards do not silence a group.
+    Evidence: second-hand.
+    """
+    return Objective(
+        reward_shaping=(ModeAnchor(beta, threshold),),
+        advantages=GroupMeanStd() if standardise else GroupMean(),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+        penalties=choices.divergence(beta, kl_estimator),
+    )
+
+
+def dph_rl(
+    eta: float = 0.05,
+    divergence: Literal["forward_kl", "jensen_shannon"] = "jensen_shannon",
+    mastered_at: float = 1.0,
+    ratio_limit: float = 5.0,
+    standardise: bool = True,
+    clip_low: float = 0.2,
+    clip_high: float = 0.28,
+    aggregation: choices.AggregationName = "sequence_mean",
+) -> Objective:
+    """DPH-RL (arXiv 2509.07430): GRPO where prompts are not mastered; eta D_f from the reference where they are.
+
+    The paper divides prompts once, by sampling before training (the released script: all of 4 answers correct), and
+    takes D_f over stored samples of the reference: their likelihood (forward_kl, eta 0.01 to 0.05) or the generator of
+    jensen_shannon (eta 0.05 to 0.2). Our reading is online: a group is mastered where its share of correct answers
+    reaches `mastered_at`; D_f is taken over its own tokens, weighed by pi_ref / pi_behaviour up to `ratio_limit`.
+
+    Degenerate: groups whose rewards are all equal, and mastered ones, get advantages of exactly zero.
+    Evidence: code; dividing groups online and re-weighing their samples is our reading.
+    """
+    return Objective(
+        advantages=GroupMeanStd() if standardise else GroupMean(),
+        reweighting=(UnmasteredOnly(mastered_at),),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+        penalties=(MasteredDivergence(eta, divergence, mastered_at, ratio_limit),),
+    )
+
+
+def tsallis(
+    q: float = 2.0,
+    beta: float = 0.1,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    aggregation: choices.AggregationName = "sequence_sum",
+) -> Objective:
+    """Tsallis entropy (after arXiv 1902.00137): r~ = r - beta q/(q-1) (p^(q-1) - 1), A = r~ - group mean.
+
+    p is the behaviour policy's probability of the whole answer. The mean update is (G-1)/G times the gradient of
+    E[r] + beta S_q, S_q = (1 - sum p^q) / (q-1). Optimum: softmax r / beta at q = 1 (Shannon), sparsemax
+    p = [r / (2 beta) - kappa]+ at q = 2, zeros for q > 1, heavy tails for q < 1. No standard deviation: it would
+    change beta from prompt to prompt.
+
+    Degenerate: no group is silent, unless all its answers are equally good and equally likely.
+    Evidence: derived.
+    """
+    return Objective(
+        reward_shaping=(TsallisEntropy(beta, q),),
+        advantages=GroupMean(),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+    )
+
+
+def f_divergence(
+    divergence: Divergence = "reverse_kl",
+    beta: float = 0.1,
+    alpha: float = 0.5,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    aggregation: choices.AggregationName = "sequence_sum",
+) -> Objective:
+    """f-divergence (after arXiv 2309.16240): r~ = r - beta f'(pi / pi_ref) of the whole answer, A = r~ - group mean.
+
+    The mean update is (G-1)/G times the gradient of E[r] - beta D_f(pi || pi_ref). Optimum: p = pi_ref u with
+    f'(u) = (r - lambda) / beta: pi_ref exp(r / beta) for reverse_kl, beta pi_ref / (lambda - r) for forward_kl. Only
+    `divergence=alpha` uses alpha. No standard deviation: it would change beta from prompt to prompt.
+
+    Degenerate: no group is silent, unless all its answers are equally good and have moved equally from the reference.
+    Evidence: derived.
+    """
+    return Objective(
+        reward_shaping=(ReferenceDivergence(divergence, beta, alpha),),
+        advantages=GroupMean(),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+    )
+
+
+def backward_correction(
+    false_positive_rate: float = 0.2,
+    false_negative_rate: float = 0.3,
+    standardise: bool = False,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    aggregation: choices.AggregationName = "constant_length",
+) -> Objective:
+    """Backward correction (arXiv 2510.00915): r~ = (r - rho0) / (1 - rho0 - rho1), A = r~ - group mean.
+
+    rho0 is the share of wrong answers that the verifier accepts, rho1 that of correct ones that it rejects: measure
+    them, the defaults are only an example. The mean update is the one without noise. `standardise=True` is GRPO,
+    whatever the rates are: the negative control.
+
+    Degenerate: groups whose rewards are all equal get exactly zero.
+    Evidence: paper; that standardising undoes it is derived.
+    """
+    return Objective(
+        reward_shaping=(BackwardCorrection(false_positive_rate, false_negative_rate),),
+        advantages=GroupMeanStd() if standardise else GroupMean(),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+    )
+
+
+def forward_correction(
+    false_negative_rate: float = 0.3,
+    standardise: bool = False,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    aggregation: choices.AggregationName = "constant_length",
+) -> Objective:
+    """Forward correction (arXiv 2510.00915): A = rho1 where the verifier accepts, rho1 - 1 where it rejects.
+
+    rho1 is the share of correct answers that the verifier rejects: measure it, the default is only an example. The mean
+    update is 1 - rho0 - rho1 times the one without noise. There is no baseline, since the group's mean would undo the
+    correction: `standardise=True`, GRPO's mean and standard deviation whatever the rate is, is the negative control.
+
+    Degenerate: no group is silent, also where all rewards are equal; with `standardise` those get exactly zero.
+    Evidence: paper; the weights, and that a baseline undoes them, are derived.
+    """
+    return Objective(
+        reward_shaping=(ForwardCorrection(false_negative_rate),),
+        advantages=GroupMeanStd() if standardise else NoBaseline(),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+    )

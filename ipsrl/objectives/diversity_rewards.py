@@ -1,0 +1,188 @@
+"""Parts that pay for diversity inside the group: rewards of a group in, other rewards out, `[P, G]` -> `[P, G]`.
+
+An answer is correct where its reward is above zero. Answers are alike where their `outcome_id` is the same; those
+without a valid outcome (-1) count as one outcome, unless a part says otherwise.
+"""
+
+import dataclasses
+import math
+from typing import ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.objectives.inverse_probability import InverseFrequency, outcome_frequency
+from ipsrl.objectives.objective import RolloutPart
+from ipsrl.structures import Rollouts, masked_sum
+
+TOKEN_BUCKETS = 1024
+"""Tokens are counted modulo this for their similarity."""
+
+
+def same_outcome(outcome_id: Array) -> Array:
+    """`[P, G, G]` bool, which samples of a group `[P, G]` have the same outcome."""
+    return outcome_id[:, :, None] == outcome_id[:, None, :]
+
+
+def average_log_probability(rollouts: Rollouts) -> Array:
+    """Mean log-probability of the tokens of each answer under the behaviour policy, `[P, G]`; 0 without tokens."""
+    length = rollouts.token_mask.sum(axis=-1)
+    return masked_sum(rollouts.behaviour_log_probs, rollouts.token_mask, axis=-1) / jnp.maximum(length, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class ModeAnchor(RolloutPart):
+    """MARA: good answers earn what makes them equally likely under the KL-regularised optimum (arXiv 2510.20817).
+
+        r~_g = r_z + beta (log pi_ref(z) - log pi_ref(o_g))     where r_g >= threshold;     r_g elsewhere
+
+    z is the answer that the reference likes best among those at or above the threshold (of several, one with the
+    highest reward). Then pi_ref exp(r~ / beta) is the same for all of them. pi_ref(o) is the probability of the whole
+    answer. `threshold=None` is the best reward of the group, if it is above zero (our reading).
+    """
+
+    beta: float
+    threshold: float | None = None
+    needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
+
+    def __post_init__(self):
+        if not 0.0 < self.beta < math.inf:
+            raise ValueError(f"beta is {self.beta}, it must be positive and finite")
+        if self.threshold is not None and not math.isfinite(self.threshold):
+            raise ValueError(f"threshold is {self.threshold}, it must be finite")
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        log_reference = masked_sum(rollouts.reference_log_probs, rollouts.token_mask, axis=-1)
+        if self.threshold is None:
+            good = (values == values.max(axis=-1, keepdims=True)) & (values > 0)
+        else:
+            good = values >= self.threshold
+        level = jnp.where(good, log_reference, -jnp.inf).max(axis=-1, keepdims=True)
+        anchor = jnp.where(good & (log_reference == level), values, -jnp.inf).max(axis=-1, keepdims=True)
+        return jnp.where(good, anchor + self.beta * (level - log_reference), values)
+
+
+@dataclasses.dataclass(frozen=True)
+class DistinctShare(RolloutPart):
+    """DARLING: quality times the share of other answers that are unlike this one (arXiv 2509.02534).
+
+        r~_g = r_g Div_g,     Div_g = #{j : o_j not like o_g} / (n - 1)
+
+    `verifiable`: n and Div count correct answers only, and Div is at least `floor`; a lone correct answer has Div 1
+    (our reading). Otherwise all answers count, there is no floor, and the rewards of a group with negative ones are
+    first raised until the lowest is 0 (our reading of "shifted to be non-negative").
+    """
+
+    verifiable: bool = True
+    floor: float = 0.1
+    smallest_group: ClassVar[int] = 2
+
+    def __post_init__(self):
+        if not 0.0 <= self.floor <= 1.0:
+            raise ValueError(f"floor is {self.floor}, it must be a share between 0 and 1")
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        unlike = ~same_outcome(rollouts.outcome_id)
+        if not self.verifiable:
+            quality = values - jnp.minimum(values.min(axis=-1, keepdims=True), 0.0)
+            return quality * unlike.sum(axis=-1) / (values.shape[-1] - 1)
+        correct = values > 0
+        others = correct.sum(axis=-1, keepdims=True) - 1
+        share = (unlike & correct[:, None, :]).sum(axis=-1) / jnp.maximum(others, 1)
+        share = jnp.where(others > 0, share, 1.0)
+        return values * jnp.where(correct, jnp.maximum(share, self.floor), self.floor)
+
+
+@dataclasses.dataclass(frozen=True)
+class UniformFrequency(RolloutPart):
+    """GAPO: valid answers earn 1 minus the distance of their frequency from uniform (arXiv 2511.12596).
+
+        r~_g = 1 - |f(o_g) - 1/|V||  for valid answers,     -1 for others
+
+    f is the frequency among the valid answers of the group: those with a reward above zero and an outcome. |V| is the
+    number of valid outcomes, `None` = as many as the group shows (our reading). The size of the rewards is not used.
+    With two valid outcomes both always earn the same, so the rule says nothing there.
+    """
+
+    valid: int | None = None
+    smallest_group: ClassVar[int] = 2
+
+    def __post_init__(self):
+        if self.valid is not None and self.valid < 1:
+            raise ValueError(f"valid is {self.valid}, the number of valid outcomes must be at least 1")
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        valid = (values > 0) & (rollouts.outcome_id >= 0)
+        alike = jnp.maximum((same_outcome(rollouts.outcome_id) & valid[:, None, :]).sum(axis=-1), 1)
+        frequency = alike / jnp.maximum(valid.sum(axis=-1, keepdims=True), 1)
+        seen = jnp.round(masked_sum(1.0 / alike, valid, axis=-1))[:, None]
+        outcomes = jnp.maximum(seen, 1.0) if self.valid is None else self.valid
+        return jnp.where(valid, 1.0 - jnp.abs(frequency - 1.0 / outcomes), -1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Unlikeliness(RolloutPart):
+    """Unlikeliness reward: the likelier an answer within its group, the less it earns (arXiv 2506.02355).
+
+        r~_g = r_g (1 - beta rank_g / G)
+
+    rank orders the length-averaged behaviour log-probabilities, 0 = least likely; ties share the mean of their ranks.
+    """
+
+    beta: float = 0.25
+    smallest_group: ClassVar[int] = 2
+
+    def __post_init__(self):
+        if not 0.0 <= self.beta <= 1.0:
+            raise ValueError(f"beta is {self.beta}, it must lie between 0 and 1")
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        own, other = (jnp.expand_dims(average_log_probability(rollouts), axis) for axis in (2, 1))
+        rank = (other < own).sum(axis=-1) + ((other == own).sum(axis=-1) - 1) / 2
+        return values * (1.0 - self.beta * rank / values.shape[-1])
+
+
+@dataclasses.dataclass(frozen=True)
+class SimilarityDiscount(RolloutPart):
+    """DRA: rewards over the summed similarity to the group, oneself included (arXiv 2505.09655).
+
+        r~_g = r_g / sum_j cos(e_g, e_j)
+
+    The paper embeds answers with a sentence encoder. Here e is one-hot in the `outcome`, so that the rule is inverse
+    probability scaling over G, or counts the `tokens` of the answer modulo 1024 (our reading), so that it sees
+    wording. The released code compares a whole device's batch; this compares the group.
+    """
+
+    similarity: Literal["outcome", "tokens"] = "outcome"
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        if self.similarity == "outcome":
+            return values / (values.shape[-1] * outcome_frequency(rollouts.outcome_id))
+        counts = jax.vmap(jax.vmap(_bucket_counts))(rollouts.tokens, rollouts.token_mask)
+        directions = counts / jnp.maximum(jnp.linalg.norm(counts, axis=-1, keepdims=True), 1.0)
+        # Each answer is like itself: the sum is 1 at least, also where an answer has no tokens.
+        return values / jnp.maximum((directions * directions.sum(axis=1, keepdims=True)).sum(axis=-1), 1.0)
+
+
+def _bucket_counts(tokens: Array, mask: Array) -> Array:
+    """How often each bucket occurs in one answer, `[T]` -> `[TOKEN_BUCKETS]` float32."""
+    return jnp.zeros(TOKEN_BUCKETS).at[tokens % TOKEN_BUCKETS].add(mask)
+
+
+@dataclasses.dataclass(frozen=True)
+class PermutedInverseFrequency(InverseFrequency):
+    """The placebo of inverse probability scaling: its weights, dealt at random inside the group.
+
+        r~_g = r_g w_pi(g),    w = 1 / max(phat, floor)^alpha,    pi uniform over the permutations of the group
+
+    The weights of a group have the same mean and variance as those of `InverseFrequency`, and no relation to outcomes.
+    Draws from `Rollouts.keys`.
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset({"keys"})
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        weights = super().__call__(jnp.ones_like(values), rollouts)
+        return values * jax.vmap(jax.random.permutation)(rollouts.keys, weights)

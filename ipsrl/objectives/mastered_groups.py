@@ -1,0 +1,93 @@
+"""DPH-RL's division of labour: prompts still to be learned get advantages, mastered ones a divergence (2509.07430).
+
+A group is mastered where the share of correct answers, those with a reward above zero, reaches `mastered_at`.
+"""
+
+import dataclasses
+import math
+from typing import Any, ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.objectives.objective import Metrics, Penalty, RolloutPart
+from ipsrl.objectives.surrogates import LOG_RATIO_LIMIT
+from ipsrl.structures import PolicyScores, Rollouts, masked_sum
+
+
+def mastered_groups(rewards: Array, mastered_at: float) -> Array:
+    """`[P]` bool, the groups of `[P, G]` rewards with at least the share `mastered_at` above zero."""
+    # The small offset undoes the rounding of products such as 0.55 * 20, whose ceiling must be 11.
+    return (rewards > 0).sum(axis=-1) >= math.ceil(mastered_at * rewards.shape[-1] - 1e-6)
+
+
+@dataclasses.dataclass(frozen=True)
+class UnmasteredOnly(RolloutPart):
+    """Advantages of mastered groups become zero (DPH-RL, arXiv 2509.07430)."""
+
+    mastered_at: float = 1.0
+
+    def __post_init__(self):
+        _check_share(self.mastered_at)
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        return jnp.where(mastered_groups(rollouts.rewards, self.mastered_at)[:, None, None], 0.0, values)
+
+
+@dataclasses.dataclass(frozen=True)
+class MasteredDivergence(Penalty):
+    """coefficient * D_f of the policy from the reference, on mastered groups only (DPH-RL, arXiv 2509.07430).
+
+        E_ref[ f(u) ],  u = pi / pi_ref of a token;     forward_kl: f = -log u  (the likelihood of reference samples)
+                                                        jensen_shannon: f = u log u - (u + 1) log((u + 1) / 2)
+
+    The paper takes the mean over stored samples of the reference. Here the samples are the behaviour policy's own, each
+    token weighed by min(pi_ref / pi_behaviour, ratio_limit), a constant (our reading): exact for one token where the
+    limit does not act; of longer answers it leaves out how likely the reference was to come that far. |log u| is
+    clamped to 20 before exp.
+    """
+
+    coefficient: float
+    divergence: Literal["forward_kl", "jensen_shannon"] = "jensen_shannon"
+    mastered_at: float = 1.0
+    ratio_limit: float = 5.0
+    needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
+
+    def __post_init__(self):
+        if not 0.0 <= self.coefficient < math.inf:
+            raise ValueError(
+                f"eta, the weight of the divergence, is {self.coefficient}, it must be finite and not negative"
+            )
+        _check_share(self.mastered_at)
+        if not 0.0 < self.ratio_limit < math.inf:
+            raise ValueError(f"ratio_limit is {self.ratio_limit}, it must be positive and finite")
+
+    def carry(self, rollouts: Rollouts, advantages: Array, state: Any) -> tuple[Array, Any]:
+        mastered = mastered_groups(rollouts.rewards, self.mastered_at)
+        return jnp.where(mastered, self.coefficient, 0.0)[:, None, None], state
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
+        mask = rollouts.token_mask
+        importance = jnp.where(mask, rollouts.reference_log_probs - rollouts.behaviour_log_probs, 0.0)
+        importance = jnp.minimum(jnp.exp(jnp.clip(importance, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)), self.ratio_limit)
+        log_ratio = jnp.where(mask, scores.log_probs - rollouts.reference_log_probs, 0.0)
+        if self.divergence == "forward_kl":
+            cost = -importance * log_ratio
+        else:
+            log_ratio = jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
+            ratio = jnp.exp(log_ratio)
+            # u log u - (u + 1) log((u + 1) / 2), without the difference of two large numbers.
+            generator = math.log(2.0) * (ratio + 1.0) - ratio * jax.nn.softplus(-log_ratio) - jax.nn.softplus(log_ratio)
+            cost = importance * generator
+        mastered = mastered_groups(rollouts.rewards, self.mastered_at)
+        tokens = mask & mastered[:, None, None]
+        return cost, {
+            "mastered_groups": (mastered.sum(dtype=jnp.float32), jnp.float32(mastered.size)),
+            "mastered_divergence": (masked_sum(cost, tokens), tokens.sum(dtype=jnp.float32)),
+        }
+
+
+def _check_share(mastered_at: float) -> None:
+    if not 0.0 < mastered_at <= 1.0:
+        raise ValueError(f"mastered_at is {mastered_at}, the share of correct answers must lie above 0 and not above 1")

@@ -1,0 +1,113 @@
+"""Declarations of the rows in `catalog/diversity.py`; in the rules n are counts, p the law, r the rewards."""
+
+import itertools
+from math import comb
+
+import numpy as np
+from rows import Row, centred, standardised
+
+
+def distinct_share(counts, rewards, floor=0.1, verifiable=True):
+    counted = counts * (rewards > 0) if verifiable else counts
+    total = counted.sum()
+    share = (total - counted) / (total - 1) if total > 1 else np.ones(len(counts))
+    return rewards * (np.maximum(share, floor) if verifiable else share)
+
+
+def uniform_frequency(counts, rewards, valid=None):
+    good = (rewards > 0) & (counts > 0)
+    number = valid or max(good.sum(), 1)
+    frequency = counts / max(counts[good].sum(), 1)
+    return np.where(good, 1 - np.abs(frequency - 1 / number), -1.0)
+
+
+def passing(counts, rewards, k=2):
+    """From the definition: every set of k is one sample of a Bernoulli law."""
+    group = np.repeat(np.arange(len(counts)), counts)
+    sets = list(itertools.combinations(range(len(group)), k))
+    success = np.array([(rewards[group[list(members)]] > 0).any() for members in sets], float)
+    if success.std() == 0:
+        return np.zeros(len(counts))
+    score = (success - success.mean()) / success.std()
+    advantages = np.zeros(len(counts))
+    for sample, outcome in enumerate(group):
+        advantages[outcome] = np.mean([value for value, members in zip(score, sets, strict=True) if sample in members])
+    return advantages
+
+
+def unlikely(counts, law, rewards, beta=0.25):
+    rank = np.array([counts[law < p].sum() + (n - 1) / 2 for n, p in zip(counts, law, strict=True)])
+    return rewards * (1 - beta * rank / counts.sum())
+
+
+def set_score(counts, rewards, size=2):
+    """From the definition: the mean score of the sets that hold a sample, less that of all sets."""
+    group = np.repeat(np.arange(len(counts)), counts)
+    sets = list(itertools.combinations(range(len(group)), size))
+    score = [rewards[group[list(m)]].mean() * len(set(group[list(m)])) / size for m in sets]
+    advantages = np.zeros(len(counts))
+    for sample, outcome in enumerate(group):
+        held = [value for value, members in zip(score, sets, strict=True) if sample in members]
+        assert len(held) == comb(len(group) - 1, size - 1)
+        advantages[outcome] = np.mean(held) - np.mean(score)
+    return advantages
+
+
+def uniform_correct(counts, law, rewards, tau=0.2):
+    correct = counts * (rewards > 0)
+    inverse = 1 / law / max((correct / law).sum(), 1e-9)
+    return np.where(rewards > 0, 1 - tau + tau * correct.sum() * inverse, 1.0)
+
+
+def focal(counts, rewards, gamma=1.0):
+    return (counts[rewards <= 0].sum() / counts.sum()) ** gamma
+
+
+def relative(counts, rewards, baseline=1.0):
+    mean = counts @ rewards / counts.sum()
+    return rewards / mean - baseline if mean > 0 else 0 * rewards
+
+
+DRAWS = "it deals weights at random: test_diversity.py has their law and the mean over their permutations"
+
+
+ROWS = {
+    "darling": Row(False, 1, "one outcome", lambda n, p, r: centred(n, distinct_share(n, r))),
+    "darling(floor=0.5, standardise=True)": Row(
+        False, 0, "one outcome", lambda n, p, r: standardised(n, distinct_share(n, r, 0.5))
+    ),
+    # The clip is wide since one answer is at the mean of its group but for rounding, which decides on which side.
+    "darling(verifiable=False, clip_low=0.9, clip_high=9.0)": Row(
+        False, 1, "one outcome", lambda n, p, r: centred(n, distinct_share(n, r, verifiable=False))
+    ),
+    "f_grpo": Row(False, 0, "equal rewards", lambda n, p, r: focal(n, r) * standardised(n, r)),
+    "f_grpo(gamma=0.5, standardise=False)": Row(
+        False, 1, "equal rewards", lambda n, p, r: focal(n, r, 0.5) * centred(n, r)
+    ),
+    "gapo": Row(False, 0, "one outcome", lambda n, p, r: standardised(n, uniform_frequency(n, r))),
+    "gapo(valid=3, standardise=False)": Row(
+        False, 0, "one outcome", lambda n, p, r: centred(n, uniform_frequency(n, r, 3))
+    ),
+    "pass_at_k": Row(False, 0, "equal rewards", lambda n, p, r: passing(n, r)),
+    "pass_at_k(k=3)": Row(False, 0, "equal rewards", lambda n, p, r: passing(n, r, 3)),
+    "unlikeliness": Row(False, 0, "no reward", lambda n, p, r: standardised(n, unlikely(n, p, r))),
+    "unlikeliness(beta=0.7, standardise=False)": Row(
+        False, 1, "no reward", lambda n, p, r: centred(n, unlikely(n, p, r, 0.7))
+    ),
+    "dra_grpo": Row(False, 0, "one outcome", lambda n, p, r: standardised(n, r / np.maximum(n, 1))),
+    # On a bandit an answer is one token, so that tokens tell what outcomes tell.
+    "dra_grpo(similarity=tokens, standardise=False)": Row(
+        False, 1, "no reward", lambda n, p, r: centred(n, r / np.maximum(n, 1))
+    ),
+    "polychromic": Row(False, 1, "one outcome", lambda n, p, r: set_score(n, r)),
+    "polychromic(set_size=3, standardise=True)": Row(
+        False, 0, "one outcome", lambda n, p, r: standardised(n, set_score(n, r, 3))
+    ),
+    "ucpo": Row(False, 0, "equal rewards", lambda n, p, r: standardised(n, r) * uniform_correct(n, p, r)),
+    "ucpo(tau=1.0, standardise=False)": Row(
+        False, 1, "equal rewards", lambda n, p, r: centred(n, r) * uniform_correct(n, p, r, 1.0)
+    ),
+    "maxrl": Row(False, 0, "equal rewards", lambda n, p, r: relative(n, r)),
+    "maxrl(centred=False)": Row(False, 0, "no reward", lambda n, p, r: relative(n, r, 0.0)),
+    "placebo": Row(False, 0, "one outcome", DRAWS, draws=True),
+}

@@ -1,0 +1,78 @@
+"""Declarations of the rows in `catalog/regularised.py`; in the rules n are counts, p the law, r the rewards.
+
+The reference is uniform on the bandit, so that a policy's ratio to it is K p.
+"""
+
+import numpy as np
+from rows import Row, centred, standardised
+
+
+def anchored(counts, rewards, threshold=None):
+    """What a uniform reference leaves of MARA: all good answers earn the best reward among them."""
+    seen = rewards[counts > 0].max()
+    good = (rewards == seen) & (seen > 0) if threshold is None else rewards >= threshold
+    best = rewards[good & (counts > 0)].max(initial=0.0)
+    return np.where(good, best, rewards)
+
+
+def mastered(counts, rewards, share=1.0):
+    return counts[rewards > 0].sum() >= share * counts.sum()
+
+
+def preserved(counts, law, rewards, eta=0.05, divergence="jensen_shannon", share=1.0, limit=5.0):
+    """The share of the advantages that pulls mastered groups towards the reference."""
+    ratio = law * len(law)
+    importance = np.minimum(1 / ratio, limit)
+    pull = 1.0 if divergence == "forward_kl" else -ratio * np.log(2 * ratio / (1 + ratio))
+    return eta * importance * pull if mastered(counts, rewards, share) else 0 * law
+
+
+def learned(counts, rewards, share=1.0):
+    return 0 * rewards if mastered(counts, rewards, share) else standardised(counts, rewards)
+
+
+LINKS = {
+    "reverse_kl": np.log,
+    "forward_kl": lambda u: -1 / u,
+    "jensen_shannon": lambda u: np.log(2 * u / (1 + u)),
+    "alpha": lambda u: (1 - u**-0.3) / 0.3,
+}
+
+
+def linked(divergence, beta=0.1):
+    return lambda n, p, r: centred(n, r - beta * LINKS[divergence](p * len(p)))
+
+
+ROWS = {
+    # A shift gives groups without reward one, and MARA's default threshold with it.
+    "mara": Row(False, None, "no reward", lambda n, p, r: centred(n, anchored(n, r)) - 0.1 * np.log(p * len(p))),
+    "mara(beta=0.5, threshold=0.05, kl_estimator=k3, standardise=True)": Row(
+        False,
+        None,
+        "no reward",
+        lambda n, p, r: standardised(n, anchored(n, r, 0.05)) - 0.5 * (1 - 1 / (p * len(p))),
+    ),
+    "dph_rl": Row(False, 0, "equal rewards", lambda n, p, r: learned(n, r) + preserved(n, p, r)),
+    "dph_rl(eta=0.4, divergence=forward_kl, mastered_at=0.5, ratio_limit=1.5)": Row(
+        False,
+        0,
+        "equal rewards",
+        lambda n, p, r: learned(n, r, 0.5) + preserved(n, p, r, 0.4, "forward_kl", 0.5, 1.5),
+    ),
+    "dph_rl(mastered_at=0.7, ratio_limit=1.2)": Row(
+        False, 0, "equal rewards", lambda n, p, r: learned(n, r, 0.7) + preserved(n, p, r, share=0.7, limit=1.2)
+    ),
+    "tsallis": Row(True, None, "never", lambda n, p, r: centred(n, r - 0.2 * p)),
+    "tsallis(q=0.5)": Row(True, None, "never", lambda n, p, r: centred(n, r + 0.1 / np.sqrt(p))),
+    "tsallis(q=1.0, beta=0.5)": Row(True, None, "never", lambda n, p, r: centred(n, r - 0.5 * np.log(p))),
+    "f_divergence": Row(True, None, "never", linked("reverse_kl")),
+    "f_divergence(divergence=forward_kl)": Row(True, None, "never", linked("forward_kl")),
+    "f_divergence(divergence=jensen_shannon, beta=0.7)": Row(True, None, "never", linked("jensen_shannon", 0.7)),
+    "f_divergence(divergence=alpha, alpha=0.3)": Row(True, None, "never", linked("alpha")),
+    "backward_correction": Row(True, 1, "equal rewards", lambda n, p, r: centred(n, r) / 0.5),
+    "backward_correction(false_positive_rate=0.45, standardise=True)": Row(
+        True, 0, "equal rewards", lambda n, p, r: standardised(n, r)
+    ),
+    "forward_correction": Row(False, None, "never", lambda n, p, r: r - 0.7),
+    "forward_correction(standardise=True)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
+}
