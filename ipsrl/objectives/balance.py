@@ -1,0 +1,255 @@
+"""Flow balance: surrogates that are squared residuals of an equation, which holds exactly where the policy has its law.
+
+With P_F the policy, P_B a backward policy that sums to one over the trajectories into an outcome x, and R > 0:
+
+    trajectory       log Z + sum_t log P_F - log R(x) - sum_t log P_B = 0
+    each step        log F(s) + log P_F(s'|s) - log F(s') - log P_B(s|s') = 0,    F(end) = R(x)
+
+Either one makes the policy sample x with probability R(x) / Z. The value to maximise is minus the squared residual of
+an answer, the same at each of its tokens, so that the mean over answers (`SequenceMean`) is minus the published loss.
+Advantages are log R(x), of `LogReward`. The gradient flows through the policy's log-probabilities and into the learned
+log Z or log F, which Adam moves at `learning_rate`. The loss needs no importance ratio: stale samples only weigh the
+trajectories differently.
+"""
+
+import dataclasses
+import math
+from typing import Any, ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.objectives.objective import Metrics, RolloutPart, Surrogate
+from ipsrl.objectives.surrogates import LOG_RATIO_LIMIT
+from ipsrl.structures import PolicyScores, Rollouts, Sizes, masked_sum
+
+LEARNING_RATE = 0.1
+"""Of log Z and log F, a hundred times a usual policy's: the setting of torchgfn's benchmarks."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LogReward(RolloutPart):
+    """A = max(exponent * log r, floor): what flow balance calls the log-reward.
+
+    The target law is proportional to r^exponent. Rewards of zero, and negative ones, get `floor`: the policy then keeps
+    them at odds of exp(floor) to 1 against a reward of one.
+    """
+
+    floor: float = -10.0
+    exponent: float = 1.0
+
+    def __post_init__(self):
+        if not math.isfinite(self.floor):
+            raise ValueError(f"log_reward_floor is {self.floor}, it must be finite")
+        if not 0.0 < self.exponent < math.inf:
+            raise ValueError(f"reward_exponent is {self.exponent}, it must be positive and finite")
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        positive = values > 0
+        log_rewards = self.exponent * jnp.log(jnp.where(positive, values, 1.0))
+        return jnp.where(positive, jnp.maximum(log_rewards, self.floor), self.floor)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrajectoryBalance(Surrogate):
+    """-(log Z + sum log P_F - log R - sum log P_B)^2 (arXiv 2201.13259), with one learned log Z for each prompt.
+
+    log Z starts at 0. `log_partition` is its mean over the groups.
+    """
+
+    learning_rate: float = LEARNING_RATE
+    needs: ClassVar[frozenset[str]] = frozenset({"log_backward"})
+
+    def __post_init__(self):
+        _check_learning_rate(self.learning_rate)
+
+    def init_parameters(self, sizes: Sizes) -> dict[str, Array]:
+        return {"log_partition": jnp.zeros(sizes.num_prompts)}
+
+    def evaluate(
+        self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any, statistics: Any
+    ) -> tuple[Array, Metrics]:
+        log_partition = parameters["log_partition"][rollouts.prompt_index]
+        residual = log_partition[:, None] + _excess(scores, rollouts, advantages)
+        return _minus_square(residual, rollouts), _mean_over_groups("log_partition", log_partition)
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupBalance(Surrogate):
+    """Trajectory balance whose log Z is what the group itself says (VarGrad; log-partition variance, arXiv 2302.05446).
+
+        log Z = mean over the group of (log R + sum log P_B - sum log P_F)
+
+    The loss is the variance of the residual in the group, so that nothing is learned beside the policy. The gradient
+    flows through the mean too, and it makes no difference: with f the residual without log Z,
+    d/dtheta mean (f_g - f)^2 = 2 mean (f_g - f) (f_g' - f') = 2 mean (f_g - f) f_g', since f_g - f sums to zero.
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset({"log_backward"})
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        excess = _excess(scores, rollouts, advantages)
+        mean = excess.mean(axis=-1, keepdims=True)
+        return _minus_square(excess - mean, rollouts), _mean_over_groups("log_partition", -mean)
+
+
+@dataclasses.dataclass(frozen=True)
+class StateFlows(Surrogate):
+    """Base of the surrogates that learn log F of each state of each prompt, a table that starts at 0.
+
+    A walk that was cut off counts as one that ended, with the reward it has.
+    """
+
+    learning_rate: float = LEARNING_RATE
+    needs: ClassVar[frozenset[str]] = frozenset({"step_log_backward"})
+
+    def __post_init__(self):
+        _check_learning_rate(self.learning_rate)
+
+    def init_parameters(self, sizes: Sizes) -> dict[str, Array]:
+        if sizes.num_states is None:
+            raise ValueError("the objective learns a flow for each state, and this environment does not number states")
+        return {"log_flows": jnp.zeros((sizes.num_prompts, sizes.num_states))}
+
+    def flows_and_steps(
+        self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any
+    ) -> tuple[Array, Array]:
+        """log F of the states before each action and after the last, `[P, G, T + 1]`; log P_F - log P_B, `[P, G, T]`.
+
+        Zero outside the walk.
+        """
+        mask = rollouts.token_mask
+        steps = jnp.where(mask, scores.log_probs - rollouts.step_log_backward, 0.0)
+        states = jnp.where(mask, rollouts.observations, 0)
+        flows = jnp.where(mask, parameters["log_flows"][rollouts.prompt_index[:, None, None], states], 0.0)
+        flows = jnp.pad(flows, ((0, 0), (0, 0), (0, 1)))
+        is_end = jnp.arange(flows.shape[-1]) == mask.sum(axis=-1, keepdims=True)
+        return jnp.where(is_end, advantages[..., :1], flows), steps
+
+
+@dataclasses.dataclass(frozen=True)
+class DetailedBalance(StateFlows):
+    """-(log F(s) + log P_F(s'|s) - log F(s') - log P_B(s|s'))^2 of each action (arXiv 2111.09266), F(end) = R."""
+
+    def evaluate(
+        self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any, statistics: Any
+    ) -> tuple[Array, Metrics]:
+        flows, steps = self.flows_and_steps(scores, rollouts, advantages, parameters)
+        residual = flows[..., :-1] + steps - flows[..., 1:]
+        return -(residual**2), _mean_over_groups("log_partition", flows[..., 0])
+
+
+@dataclasses.dataclass(frozen=True)
+class SubTrajectoryBalance(StateFlows):
+    """Balance of all parts of a trajectory, the longer ones at lower weight (SubTB, arXiv 2209.12782).
+
+        - sum_{i<j} decay^(j-i) (log F(s_i) + sum_{i..j} (log P_F - log P_B) - log F(s_j))^2 / sum_{i<j} decay^(j-i)
+
+    decay -> 0 is the mean of detailed balance over the actions. The cost is O(T): the residual of i, j is u_i - u_j
+    with u_i = log F(s_i) - sum_{t<i} (log P_F - log P_B), and the weighted squares of all i < j around u_j follow from
+    their weight, mean and spread, which one pass over the states carries along without cancellation.
+    """
+
+    decay: float = 0.9
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not 0.0 < self.decay <= 1.0:
+            raise ValueError(f"decay is {self.decay}, it must lie above 0 and not above 1")
+
+    def evaluate(
+        self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any, statistics: Any
+    ) -> tuple[Array, Metrics]:
+        flows, steps = self.flows_and_steps(scores, rollouts, advantages, parameters)
+        heights = flows - jnp.pad(jnp.cumsum(steps, axis=-1), ((0, 0), (0, 0), (1, 0)))
+        in_walk = jnp.arange(flows.shape[-1]) <= rollouts.token_mask.sum(axis=-1, keepdims=True)
+
+        def visit(carry, height_and_mask):
+            squares, norm, weight, mean, spread = carry
+            height, visited = height_and_mask
+            gap = jnp.where(visited, height - mean, 0.0)
+            after = (
+                squares + weight * gap**2 + spread,
+                norm + weight,
+                self.decay * (weight + 1.0),
+                mean + gap / (weight + 1.0),
+                self.decay * (spread + weight / (weight + 1.0) * gap**2),
+            )
+            return jax.tree.map(lambda new, old: jnp.where(visited, new, old), after, carry), None
+
+        nothing = jnp.zeros(rollouts.rewards.shape)
+        along_states = (jnp.moveaxis(heights, -1, 0), jnp.moveaxis(in_walk, -1, 0))
+        (squares, norm, *_), _ = jax.lax.scan(visit, (nothing,) * 5, along_states)
+        loss = squares / jnp.where(norm > 0, norm, 1.0)
+        values = jnp.broadcast_to(-loss[..., None], rollouts.tokens.shape)
+        return values, _mean_over_groups("log_partition", flows[..., 0])
+
+
+@dataclasses.dataclass(frozen=True)
+class RewardTiltBalance(Surrogate):
+    """-w (log Z + mean log pi - beta A - mean log pi_ref)^2, means over the answer's tokens (FlowRL, arXiv 2509.15207).
+
+    w = the answer's whole importance ratio, a constant, clipped to [1 - low, 1 + high]; `released_weight` leaves it
+    unclipped, as the released code does in effect (its log is clamped to +-20 here). A is the group-normalised reward.
+    Because of the means, the loss is zero at pi = pi_ref exp(length * (beta A - log Z)).
+
+    The paper's log Z is a network of three layers on the prompt's hidden states. Our reading: a `table` with one
+    learned log Z for each prompt, which starts at 0, or the `group`'s own mean of beta A + mean log pi_ref - mean log
+    pi, a constant for the gradient, as the learned one would be.
+    """
+
+    beta: float = 15.0
+    low: float = 0.2
+    high: float = 0.2
+    partition: Literal["table", "group"] = "table"
+    released_weight: bool = False
+    learning_rate: float = LEARNING_RATE
+    needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
+
+    def __post_init__(self):
+        _check_learning_rate(self.learning_rate)
+        if not 0.0 < self.beta < math.inf:
+            raise ValueError(f"beta is {self.beta}, it must be positive and finite")
+        if not (0.0 <= self.low <= 1.0 and self.high >= 0.0):
+            raise ValueError(f"clip range is 1 - {self.low} to 1 + {self.high}: low must lie in [0, 1], high from 0 up")
+
+    def init_parameters(self, sizes: Sizes) -> dict[str, Array]:
+        return {"log_partition": jnp.zeros(sizes.num_prompts)} if self.partition == "table" else {}
+
+    def evaluate(
+        self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any, statistics: Any
+    ) -> tuple[Array, Metrics]:
+        mask = rollouts.token_mask
+        log_tilt = masked_sum(scores.log_probs - rollouts.reference_log_probs, mask, axis=-1)
+        excess = log_tilt / jnp.maximum(mask.sum(axis=-1), 1) - self.beta * advantages[..., 0]
+        if self.partition == "table":
+            log_partition = parameters["log_partition"][rollouts.prompt_index][:, None]
+        else:
+            log_partition = -jax.lax.stop_gradient(excess.mean(axis=-1, keepdims=True))
+
+        log_ratio = masked_sum(scores.log_probs - rollouts.behaviour_log_probs, mask, axis=-1)
+        ratio = jax.lax.stop_gradient(jnp.exp(jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)))
+        weight = ratio if self.released_weight else jnp.clip(ratio, 1.0 - self.low, 1.0 + self.high)
+        values = weight[..., None] * _minus_square(log_partition + excess, rollouts)
+        return values, _mean_over_groups("log_partition", log_partition)
+
+
+def _excess(scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> Array:
+    """sum log P_F - log R - sum log P_B, `[P, G]`: the residual of trajectory balance without log Z."""
+    return masked_sum(scores.log_probs, rollouts.token_mask, axis=-1) - advantages[..., 0] - rollouts.log_backward
+
+
+def _minus_square(residual: Array, rollouts: Rollouts) -> Array:
+    """`[P, G]` residuals of answers -> `[P, G, T]` values of their tokens."""
+    return jnp.broadcast_to(-(residual**2)[..., None], rollouts.tokens.shape)
+
+
+def _mean_over_groups(name: str, values: Array) -> Metrics:
+    return {name: (values.sum(), jnp.float32(values.size))}
+
+
+def _check_learning_rate(learning_rate: float) -> None:
+    if not 0.0 < learning_rate < math.inf:
+        raise ValueError(f"the learning rate of log Z or the flows is {learning_rate}, it must be positive and finite")

@@ -1,0 +1,112 @@
+"""Objectives that are squared residuals: GFlowNet losses, and FlowRL."""
+
+from typing import Literal
+
+from ipsrl.objectives import balance
+from ipsrl.objectives.advantages import GroupMeanStd
+from ipsrl.objectives.aggregation import SequenceMean
+from ipsrl.objectives.catalog import choices
+from ipsrl.objectives.objective import Objective
+
+
+def trajectory_balance(
+    log_reward_floor: float = -10.0, reward_exponent: float = 1.0, learning_rate: float = balance.LEARNING_RATE
+) -> Objective:
+    """TB (arXiv 2201.13259): loss (log Z + sum log P_F - log R - sum log P_B)^2, log Z learned for each prompt.
+
+    Zero exactly where the policy's law is R / Z; R = r^reward_exponent. Rewards of zero count as exp(log_reward_floor)
+    (our reading). `learning_rate` is that of log Z, which starts at 0. P_B is the environment's backward policy.
+
+    Degenerate: none; groups with equal rewards still say how far the policy is from their odds.
+    Evidence: paper (the formula); the learning rate is that of torchgfn's benchmarks, the floor our reading.
+    """
+    return Objective(
+        advantages=balance.LogReward(log_reward_floor, reward_exponent),
+        surrogate=balance.TrajectoryBalance(learning_rate),
+        aggregation=SequenceMean(),
+    )
+
+
+def vargrad(log_reward_floor: float = -10.0, reward_exponent: float = 1.0) -> Objective:
+    """VarGrad (arXiv 2302.05446): TB loss with log Z = group mean of log R + sum log P_B - sum log P_F.
+
+    Trajectory balance without anything learned beside the policy: the variance of the residual in the group. Arguments
+    as in `trajectory_balance`. With or without a gradient through the mean, the gradient is the same.
+
+    Degenerate: groups of equal answers have zero loss and no gradient; equal rewards alone are not enough.
+    Evidence: derived; torchgfn calls it the log-partition variance loss.
+    """
+    return Objective(
+        advantages=balance.LogReward(log_reward_floor, reward_exponent),
+        surrogate=balance.GroupBalance(),
+        aggregation=SequenceMean(),
+    )
+
+
+def detailed_balance(
+    log_reward_floor: float = -10.0,
+    reward_exponent: float = 1.0,
+    learning_rate: float = balance.LEARNING_RATE,
+    aggregation: choices.AggregationName = "sequence_mean",
+) -> Objective:
+    """DB (arXiv 2111.09266): loss (log F(s) + log P_F(s'|s) - log F(s') - log P_B(s|s'))^2 at each action, F(end) = R.
+
+    log F is a learned table over prompts and states, which starts at 0; other arguments as in `trajectory_balance`. The
+    mean over each answer's actions, then over answers, is our reading; `sequence_sum` adds up the actions, `token_mean`
+    treats all alike.
+
+    Degenerate: none; groups with equal rewards still say how far flows and policy are from balance.
+    Evidence: paper (the formula); aggregation, learning rate and floor are our reading.
+    """
+    return Objective(
+        advantages=balance.LogReward(log_reward_floor, reward_exponent),
+        surrogate=balance.DetailedBalance(learning_rate),
+        aggregation=choices.aggregated_by(aggregation),
+    )
+
+
+def subtrajectory_balance(
+    decay: float = 0.9,
+    log_reward_floor: float = -10.0,
+    reward_exponent: float = 1.0,
+    learning_rate: float = balance.LEARNING_RATE,
+) -> Objective:
+    """SubTB (arXiv 2209.12782): squared residuals of all parts i < j of a walk, mean with weights decay^(j - i).
+
+    The residual of a part is log F(s_i) + sum (log P_F - log P_B) - log F(s_j), F(end) = R; flows and other arguments
+    as in `detailed_balance`, which `decay` (the paper's lambda) -> 0 tends to. The cost is O(T), not O(T^2).
+
+    Degenerate: none; groups with equal rewards still say how far flows and policy are from balance.
+    Evidence: paper (the formula); decay 0.9 is a library's default (torchgfn), learning rate and floor are our reading.
+    """
+    return Objective(
+        advantages=balance.LogReward(log_reward_floor, reward_exponent),
+        surrogate=balance.SubTrajectoryBalance(learning_rate, decay),
+        aggregation=SequenceMean(),
+    )
+
+
+def flowrl(
+    beta: float = 15.0,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    partition: Literal["table", "group"] = "table",
+    released_weight: bool = False,
+    learning_rate: float = balance.LEARNING_RATE,
+    unbiased_std: bool = False,
+) -> Objective:
+    """FlowRL (arXiv 2509.15207): loss w (log Z + mean log pi - beta A - mean log pi_ref)^2, A = GRPO's advantage.
+
+    Means are over the answer's tokens; w is the answer's importance ratio, without gradient, clipped to 1 - clip_low to
+    1 + clip_high. `released_weight` is the released code, which computes the clipped weight and multiplies by the
+    unclipped one. Our reading: the paper's log Z is a network of three layers on the prompt's hidden states; here it is
+    a learned `table` over prompts, with its own `learning_rate`, or the `group`'s mean, without anything learned.
+
+    Degenerate: where rewards are equal A is 0, and the policy is drawn to the reference.
+    Evidence: paper and code; partition, its learning rate and the std's convention are our reading.
+    """
+    return Objective(
+        advantages=GroupMeanStd(unbiased=unbiased_std),
+        surrogate=balance.RewardTiltBalance(beta, clip_low, clip_high, partition, released_weight, learning_rate),
+        aggregation=SequenceMean(),
+    )

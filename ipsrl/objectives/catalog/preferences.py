@@ -1,0 +1,59 @@
+"""Preference losses over the pairs of a group, see `ipsrl.objectives.preferences`."""
+
+from typing import Literal
+
+from ipsrl.objectives.aggregation import SequenceMean
+from ipsrl.objectives.divergences import Divergence
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.preferences import PairWeights, PairwiseLikelihood
+
+
+def dpo(beta: float = 0.1) -> Objective:
+    """DPO (arXiv 2305.18290): loss -log sigmoid(beta (log pi/pi_ref (winner) - log pi/pi_ref (loser))) of each pair.
+
+    Pairs are all answers of a group with different rewards; the loss is the mean over groups of the mean over pairs. A
+    stored preference is a group of two. `beta` is the weight of the divergence from the reference that it stands for.
+
+    Degenerate: groups without a pair give nothing, and are left out of the mean over groups.
+    Evidence: paper (the loss); all pairs of a group are our reading.
+    """
+    return Objective(advantages=PairWeights(), surrogate=PairwiseLikelihood(beta), aggregation=SequenceMean())
+
+
+def f_dpo(divergence: Divergence = "jensen_shannon", alpha: float = 0.5, beta: float = 0.1) -> Objective:
+    """f-DPO (arXiv 2309.16240): loss -log sigmoid(beta f'(u_w) - beta f'(u_l)), u = pi / pi_ref, f of a divergence.
+
+    DPO for a policy that is held to the reference by another divergence; `reverse_kl` is DPO. `alpha` belongs to
+    `divergence=alpha`. For forward_kl and alpha the log-ratio of an answer is clipped to [-10, 10] (our reading), and
+    pairs beyond have no gradient: f' explodes.
+
+    Degenerate: groups without a pair give nothing, and are left out of the mean over groups.
+    Evidence: paper and code (the links); all pairs of a group are our reading.
+    """
+    if divergence != "alpha" and alpha != 0.5:
+        raise ValueError(f"alpha={alpha} belongs to divergence=alpha: leave it out")
+    return Objective(
+        advantages=PairWeights(),
+        surrogate=PairwiseLikelihood(beta, divergence, alpha),
+        aggregation=SequenceMean(),
+    )
+
+
+def rpo(form: Literal["cumulative", "average"] = "average", beta: float = 0.5, eta: float = 0.2) -> Objective:
+    """RPO (arXiv 2405.16436): DPO's loss - eta * mean log pi(winner), or - eta beta * log pi(winner), of each pair.
+
+    The second term keeps the winner's probability from falling. `average` takes the mean over its tokens and no beta;
+    `cumulative` their sum, times beta, so that eta must fall with the length: the authors use beta 0.01 and eta 0.005.
+    eta = 0 is DPO.
+
+    Degenerate: groups without a pair give nothing, and are left out of the mean over groups.
+    Evidence: paper and code; all pairs of a group are our reading.
+    """
+    if not eta >= 0.0:
+        raise ValueError(f"eta is {eta}, it must not be negative")
+    imitation = eta * beta if form == "cumulative" else eta
+    return Objective(
+        advantages=PairWeights(),
+        surrogate=PairwiseLikelihood(beta, imitation=imitation, per_token=form == "average"),
+        aggregation=SequenceMean(),
+    )

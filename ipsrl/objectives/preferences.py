@@ -1,0 +1,82 @@
+"""Preference losses, over the pairs of a group: the winner has the higher reward, ties are no pairs.
+
+The loss of a batch is the mean over groups that have a pair of the mean over their pairs. A group of two is the stored
+pair [chosen, rejected].
+"""
+
+import dataclasses
+import math
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.objectives.divergences import Divergence, check_alpha, link
+from ipsrl.objectives.objective import Metrics, RolloutPart, Surrogate
+from ipsrl.structures import PolicyScores, Rollouts, masked_sum
+
+
+def beats(rewards: Array) -> Array:
+    """`[P, G, G]` bool, True at [p, w, l] where answer w of prompt p has a higher reward than answer l."""
+    return rewards[:, :, None] > rewards[:, None, :]
+
+
+@dataclasses.dataclass(frozen=True)
+class PairWeights(RolloutPart):
+    """A_w = number of answers / (groups with a pair * pairs in the group) for answers that beat another, 0 elsewhere.
+
+    The mean over all answers of A_w * (sum over the answers that w beats) is then the mean over groups with a pair of
+    the mean over their pairs: groups without one do not dilute it. Pairs are of the environment's rewards.
+    """
+
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        pairs = beats(rollouts.rewards)
+        in_group = pairs.sum(axis=(1, 2))
+        groups = (in_group > 0).sum()
+        weight = rollouts.rewards.size / jnp.maximum(groups * in_group, 1)
+        return jnp.where(pairs.any(axis=-1), weight[:, None], 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class PairwiseLikelihood(Surrogate):
+    """A_w sum_l [ log sigmoid(beta (f'(u_w) - f'(u_l))) + imitation * log pi(w) ],   u = pi / pi_ref of a whole answer.
+
+    f' is the link of a divergence (f-DPO, arXiv 2309.16240): log u of `reverse_kl` makes it DPO. The second term keeps
+    the winner likely (RPO, arXiv 2405.16436), by the sum of its tokens or, with `per_token`, by their mean. Values
+    stand at the winners; A is `PairWeights`. `pair_accuracy` is the share of pairs that the policy's implicit reward
+    beta f'(u) orders as the rewards do, `pair_margin` the mean of its difference.
+    """
+
+    beta: float
+    divergence: Divergence = "reverse_kl"
+    alpha: float = 0.5
+    imitation: float = 0.0
+    per_token: bool = False
+    needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
+
+    def __post_init__(self):
+        check_alpha(self.divergence, self.alpha)
+        if not 0.0 < self.beta < math.inf:
+            raise ValueError(f"beta is {self.beta}, it must be positive and finite")
+        if not 0.0 <= self.imitation < math.inf:
+            raise ValueError(f"the weight of imitation is {self.imitation}, it must be finite and not negative")
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        mask = rollouts.token_mask
+        log_ratio = masked_sum(scores.log_probs - rollouts.reference_log_probs, mask, axis=-1)
+        implicit = self.beta * link(self.divergence, log_ratio, self.alpha)
+        pairs = beats(rollouts.rewards)
+        margin = jnp.where(pairs, implicit[:, :, None] - implicit[:, None, :], 0.0)
+        value = masked_sum(jax.nn.log_sigmoid(margin), pairs, axis=-1)
+        log_prob = masked_sum(scores.log_probs, mask, axis=-1)
+        if self.per_token:
+            log_prob = log_prob / jnp.maximum(mask.sum(axis=-1), 1)
+        value += self.imitation * pairs.sum(axis=-1) * log_prob
+        count = pairs.sum(dtype=jnp.float32)
+        return advantages * value[..., None], {
+            "pair_accuracy": (masked_sum((margin > 0).astype(jnp.float32), pairs), count),
+            "pair_margin": (margin.sum(), count),
+        }

@@ -1,0 +1,40 @@
+"""Declarations of the rows in `catalog/balance.py`; in the rules n are counts, p the law, r the rewards.
+
+The advantage of a squared residual is -2 * residual: learned tables are at their start, 0, and one action is the walk.
+"""
+
+import numpy as np
+from rows import Row, centred, standardised
+
+
+def excess(law, rewards, floor=-10.0, exponent=1.0):
+    with np.errstate(divide="ignore"):
+        return np.log(law) - np.maximum(exponent * np.log(rewards), floor)
+
+
+def flow(counts, law, rewards, beta=15.0, unbiased=False):
+    return np.log(law * len(law)) - beta * standardised(counts, rewards, unbiased)
+
+
+def balance(rule):
+    return Row(False, None, "never", rule)
+
+
+def flowrl(rule):
+    return Row(True, 0, "equal rewards", rule)
+
+
+ROWS = {
+    "trajectory_balance": balance(lambda n, p, r: -2 * excess(p, r)),
+    "trajectory_balance(log_reward_floor=-0.5, reward_exponent=0.5)": balance(
+        lambda n, p, r: -2 * excess(p, r, -0.5, 0.5)
+    ),
+    "vargrad": balance(lambda n, p, r: -2 * centred(n, excess(p, r))),
+    "detailed_balance": balance(lambda n, p, r: -2 * excess(p, r)),
+    "subtrajectory_balance": balance(lambda n, p, r: -2 * excess(p, r)),
+    "flowrl": flowrl(lambda n, p, r: -2 * flow(n, p, r)),
+    "flowrl(beta=0.5, partition=group, unbiased_std=True)": flowrl(
+        lambda n, p, r: -2 * centred(n, flow(n, p, r, 0.5, unbiased=True))
+    ),
+    "flowrl(released_weight=True)": flowrl(lambda n, p, r: -2 * flow(n, p, r)),
+}

@@ -1,0 +1,34 @@
+"""Declarations of the rows in `catalog/preferences.py`; in the rules n are counts, p the law, r the rewards."""
+
+import numpy as np
+from rows import Row
+
+
+def pairwise(counts, law, rewards, beta, slope=lambda u: 1 / u, link=np.log, imitation=0.0):
+    """The derivative by the log-probabilities of the samples of an outcome, times the size of the group."""
+    ratio = law * len(law)  # the reference is uniform
+    advantages, pairs = np.zeros(len(law)), 0
+    for winner in range(len(law)):
+        for loser in range(len(law)):
+            if rewards[winner] > rewards[loser]:
+                pairs += counts[winner] * counts[loser]
+                margin = beta * (link(ratio[winner]) - link(ratio[loser]))
+                push = beta / (1 + np.exp(margin))
+                advantages[winner] += counts[loser] * (push * slope(ratio[winner]) * ratio[winner] + imitation)
+                advantages[loser] -= counts[winner] * push * slope(ratio[loser]) * ratio[loser]
+    return advantages * counts.sum() / max(pairs, 1)
+
+
+def row(**arguments):
+    return Row(True, 0, "equal rewards", lambda n, p, r: pairwise(n, p, r, **arguments))
+
+
+ROWS = {
+    "dpo": row(beta=0.1),
+    "f_dpo": row(beta=0.1, slope=lambda u: 1 / (u * (1 + u)), link=lambda u: np.log(2 * u / (1 + u))),
+    "f_dpo(divergence=forward_kl, beta=0.5)": row(beta=0.5, slope=lambda u: u**-2.0, link=lambda u: -1 / u),
+    "f_dpo(divergence=alpha, alpha=0.3)": row(beta=0.1, slope=lambda u: u**-1.3, link=lambda u: (1 - u**-0.3) / 0.3),
+    "f_dpo(divergence=reverse_kl)": row(beta=0.1),
+    "rpo": row(beta=0.5, imitation=0.2),
+    "rpo(form=cumulative, beta=0.4, eta=0.3)": row(beta=0.4, imitation=0.12),
+}

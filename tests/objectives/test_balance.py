@@ -1,0 +1,295 @@
+"""Flow balance: exact zeros at the target law, learning it on a tree, residuals by hand and by brute force."""
+
+import dataclasses
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from groups import assert_close, random_rollouts, rollouts_of, sizes
+from tree_walks import every_walk
+
+from ipsrl.environments.tree import Tree
+from ipsrl.objectives import make
+from ipsrl.objectives.balance import LogReward
+from ipsrl.structures import PolicyScores, Sizes
+
+TREE = Tree()
+REWARDS = np.array(TREE.rewards)
+LOSSES = [
+    "trajectory_balance",
+    "vargrad",
+    "detailed_balance",
+    "detailed_balance(aggregation=sequence_sum)",
+    "subtrajectory_balance",
+    "subtrajectory_balance(decay=1.0)",
+]
+
+
+def balanced():
+    """log F of every state of the tree, and the policy F(s') P_B(s|s') / F(s), for the uniform P_B."""
+    states = np.arange(TREE.num_observations)
+    flows = np.append(np.zeros(TREE.num_observations), REWARDS)
+    policy = np.zeros((TREE.num_observations, TREE.vocabulary_size))
+    parents = np.asarray(TREE.num_parents(np.arange(len(flows))))
+    for state in states[::-1]:
+        for move in np.flatnonzero(TREE.legal(state)):
+            reached = int(TREE.step(state, move))
+            policy[state, move] = flows[reached] / parents[reached]
+        flows[state] = policy[state].sum()
+        policy[state] /= flows[state]
+    with np.errstate(divide="ignore"):
+        return jnp.log(jnp.asarray(flows)), jnp.log(jnp.asarray(policy))
+
+
+def own_parameters(objective, log_flows):
+    """What the objective should learn."""
+    right = {"log_partition": log_flows[:1], "log_flows": log_flows[None]}
+    return {name: right[name] for name in objective.init_parameters(TREE.sizes)}
+
+
+def loss(objective, scores, parameters, rollouts):
+    weights, _, _ = objective.weigh(rollouts, objective.init(TREE.sizes))
+    output = objective.loss(scores, rollouts, weights, parameters)
+    return output.loss_sum / output.count
+
+
+def scores_of(log_probs):
+    return PolicyScores(log_probs, jnp.zeros_like(log_probs))
+
+
+@pytest.mark.parametrize("text", LOSSES)
+def test_loss_and_gradient_vanish_where_the_policy_has_its_law(text):
+    log_flows, policy = balanced()
+    assert_close(jnp.exp(log_flows[0]), 2.05)
+    assert_close(TREE.terminal_distribution(policy), REWARDS / 2.05)
+    objective, rollouts = make(text), every_walk(TREE, policy)
+    at_optimum = (scores_of(rollouts.behaviour_log_probs), own_parameters(objective, log_flows))
+    value, gradients = jax.value_and_grad(lambda inputs: loss(objective, *inputs, rollouts))(at_optimum)
+    assert abs(value) < 1e-11
+    assert all(np.abs(leaf).max() < 1e-5 for leaf in jax.tree.leaves(gradients))
+    elsewhere = every_walk(TREE)
+    assert loss(objective, scores_of(elsewhere.behaviour_log_probs), at_optimum[1], elsewhere) > 0.1
+
+
+@pytest.mark.parametrize("text", ["trajectory_balance", "vargrad", "detailed_balance", "subtrajectory_balance"])
+def test_descent_on_every_walk_finds_the_law_and_log_z(text):
+    objective, rollouts = make(text), every_walk(TREE)
+    legal = TREE.legal(np.arange(TREE.num_observations))
+
+    def table(logits):
+        return jax.nn.log_softmax(jnp.where(legal, logits, -1e9))
+
+    def training_loss(learned):
+        logits, parameters = learned
+        log_probs = jnp.where(rollouts.token_mask, table(logits)[rollouts.observations, rollouts.tokens], 0.0)
+        return loss(objective, scores_of(log_probs), parameters, rollouts)
+
+    optimizer = optax.adam(0.03)
+
+    def step(carry, _):
+        learned, state = carry
+        updates, state = optimizer.update(jax.grad(training_loss)(learned), state)
+        return (optax.apply_updates(learned, updates), state), None
+
+    @jax.jit
+    def train(learned):
+        (learned, _), _ = jax.lax.scan(step, (learned, optimizer.init(learned)), length=1500)
+        return learned
+
+    logits, parameters = train((jnp.zeros(legal.shape), objective.init_parameters(TREE.sizes)))
+    np.testing.assert_allclose(TREE.terminal_distribution(table(logits)), REWARDS / 2.05, atol=2e-3)
+    for leaf in jax.tree.leaves(parameters):
+        np.testing.assert_allclose(leaf.ravel()[0], np.log(2.05), atol=2e-3)
+
+
+def test_log_reward():
+    values = jnp.array([[np.e, 1.0, np.exp(-4.0), 0.0, -2.0]])
+    part = LogReward(floor=-3.0, exponent=0.5)
+    assert_close(part(values, None), [[0.5, 0.0, -2.0, -3.0, -3.0]])
+    assert_close(dataclasses.replace(part, exponent=1.0)(values, None), [[1.0, 0.0, -3.0, -3.0, -3.0]])
+    assert not jnp.isnan(jax.grad(lambda values: part(values, None).sum())(values)).any()
+
+
+# One group: a walk of two actions and one of a single action.
+LOG_PROBS = jnp.array([[[-0.5, -1.0], [-2.0, 7.0]]])
+WALKS = dataclasses.replace(
+    rollouts_of(
+        LOG_PROBS,
+        mask=[[[True, True], [True, False]]],
+        rewards=np.exp([[1.0, -1.0]]),
+        step_log_backward=[[[-0.25, -0.5], [-0.125, 9.0]]],
+        log_backward=[[-0.75, -0.125]],
+    ),
+    observations=jnp.array([[[0, 1], [0, 5]]]),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters", "expected"),
+    [
+        # log Z + (-1.5, -2) - (1, -1) + (0.75, 0.125), squared
+        ("trajectory_balance", {"log_partition": jnp.array([0.25])}, (1.5**2 + 0.625**2) / 2),
+        # without log Z: -1.75 and -0.875
+        ("vargrad", {}, 0.4375**2),
+        # 0.5 - 0.25 - 0.75 and 0.75 - 0.5 - 1; 0.5 - 1.875 + 1
+        ("detailed_balance", {"log_flows": jnp.array([[0.5, 0.75]])}, ((0.5**2 + 0.75**2) / 2 + 0.375**2) / 2),
+        # besides, the whole of the first: 0.5 - 0.25 - 0.5 - 1
+        (
+            "subtrajectory_balance(decay=0.5)",
+            {"log_flows": jnp.array([[0.5, 0.75]])},
+            ((0.5 * 0.5**2 + 0.5 * 0.75**2 + 0.25 * 1.25**2) / 1.25 + 0.375**2) / 2,
+        ),
+    ],
+)
+def test_residuals_by_hand(text, parameters, expected):
+    assert_close(loss(make(text), scores_of(LOG_PROBS), parameters, WALKS), expected)
+
+
+@pytest.mark.parametrize("decay", [0.01, 0.5, 0.9, 1.0])
+def test_sub_trajectories_by_brute_force(decay):
+    """All pairs of states one by one, value and gradients."""
+    rollouts, scores = random_rollouts(1, prompts=2, group=3, length=6, binary=False)
+    objective = make(f"subtrajectory_balance(decay={decay})")
+    flows = jnp.asarray(np.random.default_rng(0).normal(0, 3, (2, 9)))
+    lengths = np.asarray(rollouts.token_mask.sum(axis=-1))
+    log_rewards = jnp.log(rollouts.rewards)
+
+    def one_by_one(scores, parameters):
+        total = 0.0
+        for prompt, answer in np.ndindex(2, 3):
+            length = lengths[prompt, answer]
+            states = rollouts.observations[prompt, answer, :length]
+            heights = [*parameters["log_flows"][prompt, states], log_rewards[prompt, answer]]
+            steps = (scores.log_probs - rollouts.step_log_backward)[prompt, answer]
+            parts = [(i, j) for j in range(length + 1) for i in range(j)]
+            squares = sum(decay ** (j - i) * (heights[i] + steps[i:j].sum() - heights[j]) ** 2 for i, j in parts)
+            total += squares / sum(decay ** (j - i) for i, j in parts)
+        return total / 6
+
+    def scanned(scores, parameters):
+        return loss(objective, scores, parameters, rollouts)
+
+    actual, expected = (
+        jax.value_and_grad(function, argnums=(0, 1))(scores, {"log_flows": flows}) for function in (scanned, one_by_one)
+    )
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-4), actual, expected)
+
+
+def test_the_gradient_through_the_mean_of_vargrad_makes_no_difference():
+    rollouts, scores = random_rollouts(2, binary=False)
+    weights, _, _ = make("vargrad").weigh(rollouts, ((),))
+
+    def with_constant_mean(scores):
+        excess = jnp.where(rollouts.token_mask, scores.log_probs, 0.0).sum(axis=-1) - rollouts.log_backward
+        excess -= weights.advantages[..., 0]
+        return ((excess - jax.lax.stop_gradient(excess.mean(axis=-1, keepdims=True))) ** 2).mean()
+
+    gradient = jax.grad(lambda scores: loss(make("vargrad"), scores, {}, rollouts))(scores)
+    assert_close(gradient.log_probs, jax.grad(with_constant_mean)(scores).log_probs)
+    assert np.abs(gradient.log_probs).max() > 0.01
+
+
+def test_a_group_of_equal_answers_tells_vargrad_nothing():
+    rollouts = rollouts_of(np.full((1, 3, 2), -0.3), log_backward=np.full((1, 3), -0.7), rewards=np.full((1, 3), 0.2))
+    gradient = jax.grad(lambda scores: loss(make("vargrad"), scores, {}, rollouts))(
+        scores_of(rollouts.behaviour_log_probs)
+    )
+    assert not gradient.log_probs.any()
+
+
+# FlowRL
+
+
+def flowrl(text, log_probs, behaviour=None, log_partition=0.0):
+    """Loss and gradient of a group of two, of lengths 1 and 2, whose advantages are 1 and -1; pi_ref is 1/2."""
+    mask = [[[True, False], [True, True]]]
+    log_probs = jnp.asarray(log_probs, jnp.float32)
+    behaviour = log_probs if behaviour is None else behaviour
+    rollouts = rollouts_of(
+        behaviour, mask=mask, rewards=[[1.0, 0.0]], reference_log_probs=np.full((1, 2, 2), np.log(0.5))
+    )
+    objective = make(text)
+    parameters = {name: jnp.array([log_partition]) for name in objective.init_parameters(Sizes(1))}
+    return jax.value_and_grad(lambda scores: loss(objective, scores, parameters, rollouts))(scores_of(log_probs))
+
+
+def test_flowrl_is_zero_at_the_reference_tilted_by_length():
+    """log pi = log pi_ref + length (beta A - log Z): 0.5 - 0.25 for one token, 2 (-0.5 - 0.25) for two."""
+    log_probs = np.log(0.5) + np.array([[[0.25, 5.0], [-0.9, -0.6]]])
+    value, gradient = flowrl("flowrl(beta=0.5)", log_probs, log_partition=0.25)
+    assert abs(value) < 1e-12
+    np.testing.assert_allclose(gradient.log_probs, 0.0, atol=1e-6)
+
+
+def test_flowrl_by_hand():
+    """Residuals 0.3 - 15 and (0.1 + 0.5) / 2 + 15; the second is moved by half for each of its two tokens."""
+    log_probs = np.log(0.5) + np.array([[[0.3, 5.0], [0.1, 0.5]]])
+    first, second = -14.7, 15.3
+    value, gradient = flowrl("flowrl", log_probs)
+    assert_close(value, (first**2 + second**2) / 2)
+    assert_close(gradient.log_probs, [[[first, 0.0], [second / 2, second / 2]]])
+    value, gradient = flowrl("flowrl(partition=group)", log_probs)
+    assert_close(value, 15.0**2)
+    assert_close(gradient.log_probs, [[[-15.0, 0.0], [7.5, 7.5]]])
+
+
+@pytest.mark.parametrize(
+    ("text", "weights"),
+    [
+        ("flowrl", [1.2, 0.8]),
+        ("flowrl(clip_low=0.5, clip_high=0.4)", [1.4, 0.5]),
+        ("flowrl(released_weight=True)", [np.exp(1.0), np.exp(-2.0)]),
+    ],
+)
+def test_weight_of_stale_answers_in_flowrl(text, weights):
+    """Answers have become e and e^-2 times as likely since they were sampled."""
+    log_probs = np.full((1, 2, 2), np.log(0.5))
+    behaviour = log_probs - np.array([[[1.0, 0.0], [-0.5, -1.5]]])
+    value, gradient = flowrl(text, log_probs, behaviour)
+    assert_close(value, 225 * sum(weights) / 2)
+    assert_close(gradient.log_probs, [[[-15 * weights[0], 0.0], [7.5 * weights[1], 7.5 * weights[1]]]])
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("name", ["detailed_balance", "subtrajectory_balance"])
+def test_flows_need_numbered_states(name):
+    objective = make(name)
+    objective.check(frozenset({"step_log_backward"}), group_size=1, sizes=sizes(2))
+    with pytest.raises(ValueError, match="this environment does not number states"):
+        objective.check(frozenset({"step_log_backward"}), group_size=1, sizes=Sizes(2, num_outcomes=3))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "trajectory_balance(learning_rate=0.0)",
+            "the learning rate of log Z or the flows is 0.0, it must",
+        ),
+        (
+            "detailed_balance(learning_rate=-1.0)",
+            "the learning rate of log Z or the flows is -1.0, it must",
+        ),
+        ("trajectory_balance(reward_exponent=0)", "reward_exponent is 0, it must be positive and finite"),
+        ("subtrajectory_balance(decay=0)", "decay is 0, it must lie above 0 and not above 1"),
+        ("subtrajectory_balance(decay=1.1)", "decay is 1.1, it must lie above 0 and not above 1"),
+        ("subtrajectory_balance(learning_rate=0)", "the learning rate of log Z or the flows is 0"),
+        ("flowrl(beta=0)", "beta is 0, it must be positive and finite"),
+        ("flowrl(clip_low=1.5)", "low must lie in [0, 1]"),
+        ("flowrl(clip_high=-0.1)", "high from 0 up"),
+        ("flowrl(learning_rate=0)", "the learning rate of log Z or the flows is 0"),
+    ],
+)
+def test_bad_arguments_are_refused(text, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make(text)
+
+
+def test_a_floor_is_a_number():
+    with pytest.raises(ValueError, match="log_reward_floor is -inf, it must be finite"):
+        LogReward(floor=-np.inf)

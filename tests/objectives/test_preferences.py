@@ -1,0 +1,168 @@
+"""Preference losses: numbers by hand, the mean over pairs and groups, the policies that f-DPO ends at."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from groups import assert_close, rollouts_of
+from scipy.optimize import brentq
+
+from ipsrl.objectives import make
+from ipsrl.objectives.divergences import inverse_link
+from ipsrl.objectives.preferences import PairWeights
+from ipsrl.structures import PolicyScores, Sizes
+
+
+def loss_and_gradient(text, rewards, log_ratios, reference=0.0, mask=None):
+    """Of groups of answers `[P, G]` or `[P, G, T]`, by the log-probabilities; and metrics."""
+    log_ratios = np.asarray(log_ratios, np.float32)
+    log_ratios = log_ratios[..., None] if log_ratios.ndim == 2 else log_ratios
+    rollouts = rollouts_of(
+        np.zeros(log_ratios.shape), mask=mask, rewards=rewards, reference_log_probs=np.full(log_ratios.shape, reference)
+    )
+    objective = make(text)
+    weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(len(rewards))))
+
+    def loss(log_probs):
+        output = objective.loss(PolicyScores(log_probs, jnp.zeros_like(log_probs)), rollouts, weights)
+        return output.loss_sum / output.count, output.metrics
+
+    (value, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(jnp.asarray(log_ratios + reference))
+    return value, gradient, metrics
+
+
+def sigmoid(value):
+    return 1 / (1 + np.exp(-value))
+
+
+def test_a_stored_pair():
+    """-log sigmoid(0.1 (1.5 + 0.5)), gradient -+ 0.1 sigmoid(-0.2) at each token; at pi = pi_ref it is log 2."""
+    value, gradient, metrics = loss_and_gradient("dpo", [[1.0, 0.0]], [[[1.0, 0.5], [-0.25, -0.25]]], reference=-3.0)
+    assert_close(value, -np.log(sigmoid(0.2)))
+    push = 0.1 * sigmoid(-0.2)
+    assert_close(gradient, [[[-push, -push], [push, push]]])
+    assert_close(metrics["pair_margin"], (0.2, 1.0))
+    assert_close(loss_and_gradient("dpo", [[1.0, 0.0]], [[0.0, 0.0]])[0], np.log(2))
+
+
+def test_the_mean_is_over_groups_of_the_mean_over_pairs_and_groups_without_a_pair_are_left_out():
+    """Rewards 1, 1, 0 make two pairs, 2, 1, 0 three, and 1, 1, 1 none."""
+    rewards = [[1.0, 1.0, 0.0], [2.0, 1.0, 0.0], [1.0, 1.0, 1.0]]
+    ratios = np.array([[3.0, -1.0, 0.0], [0.0, 2.0, 1.0], [5.0, 6.0, 7.0]])
+    margins = 0.1 * np.array([3.0, -1.0]), 0.1 * np.array([-2.0, -1.0, 1.0])
+    value, gradient, metrics = loss_and_gradient("dpo", rewards, ratios)
+    assert_close(value, np.mean([-np.log(sigmoid(margin)).mean() for margin in margins]))
+    first, second = (0.1 * sigmoid(-margin) / len(margin) / 2 for margin in margins)
+    expected = [
+        [-first[0], -first[1], first.sum()],
+        [-second[0] - second[1], second[0] - second[2], second[1] + second[2]],
+        [0.0, 0.0, 0.0],
+    ]
+    assert_close(gradient[..., 0], expected)
+    assert not gradient[2].any()
+    assert_close(metrics["pair_accuracy"], (2.0, 5.0))
+    assert_close(metrics["pair_margin"], (0.0, 5.0))
+
+
+def test_a_batch_without_pairs_is_silent():
+    value, gradient, metrics = loss_and_gradient("rpo", [[1.0, 1.0], [0.0, 0.0]], [[1.0, 2.0], [3.0, 4.0]])
+    assert value == 0.0
+    assert not gradient.any()
+    assert metrics["pair_accuracy"] == (0.0, 0.0)
+
+
+def test_pair_weights():
+    rollouts = rollouts_of(np.zeros((3, 3, 1)), rewards=[[1.0, 1.0, 0.0], [2.0, 1.0, 0.0], [1.0, 1.0, 1.0]])
+    expected = [[9 / 4, 9 / 4, 0.0], [9 / 6, 9 / 6, 0.0], [0.0, 0.0, 0.0]]
+    assert_close(PairWeights()(rollouts.rewards, rollouts), expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "beta", "imitated", "slope"),
+    [
+        ("rpo", 0.5, 0.2 * -1.75, 0.1),
+        ("rpo(form=cumulative, beta=0.01, eta=0.005)", 0.01, 0.01 * 0.005 * -3.5, 0.01 * 0.005),
+        ("rpo(eta=0.0)", 0.5, 0.0, 0.0),
+    ],
+)
+def test_the_two_forms_of_rpo(text, beta, imitated, slope):
+    """The winner has two tokens, log-probabilities -1 and -2.5, and a reference of -2 each; the loser one, of -2."""
+    value, gradient, _ = loss_and_gradient(
+        text, [[1.0, 0.0]], [[[1.0, -0.5], [0.0, 9.0]]], reference=-2.0, mask=[[[True, True], [True, False]]]
+    )
+    assert_close(value, -np.log(sigmoid(beta * 0.5)) - imitated)
+    push = beta * sigmoid(-beta * 0.5)
+    assert_close(gradient, [[[-push - slope, -push - slope], [push, 0.0]]])
+
+
+def test_the_clip_of_f_dpo():
+    """Forward KL's reward of an answer with log-ratio -50 is that of -10, and no gradient reaches it."""
+    value, gradient, _ = loss_and_gradient("f_dpo(divergence=forward_kl, beta=1e-4)", [[1.0, 0.0]], [[-50.0, 0.0]])
+    margin = 1e-4 * (1 - np.exp(10.0))
+    assert_close(value, -np.log(sigmoid(margin)))
+    assert_close(gradient[..., 0], [[0.0, 1e-4 * sigmoid(-margin)]])
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("dpo", ("reverse_kl",)),
+        ("f_dpo(divergence=forward_kl)", ("forward_kl",)),
+        ("f_dpo(divergence=jensen_shannon)", ("jensen_shannon",)),
+        ("f_dpo(divergence=alpha, alpha=0.3)", ("alpha", 0.3)),
+    ],
+)
+def test_exact_preferences_are_fitted_by_the_optimum_of_the_divergence(text, arguments):
+    """Pairs of arms, won with Bradley and Terry's probability: no gradient at u = (f')^-1((r - lambda) / beta)."""
+    rewards, reference = np.array([0.0, 0.05, 0.1, 0.2]), np.array([0.4, 0.3, 0.2, 0.1])
+    divergence, *alpha = arguments
+
+    def policy(level):
+        log_ratio = jax.vmap(lambda value: inverse_link(divergence, value, *alpha))((rewards - level) / 0.1)
+        return reference * np.exp(np.asarray(log_ratio, np.float64))
+
+    above = 0.2 - 0.1 * {"forward_kl": 0.0, "jensen_shannon": np.log(2), "alpha": 1 / 0.3}.get(divergence, 20.0)
+    level = brentq(lambda level: min(policy(level).sum(), 9.0) - 1, above + 1e-6, 2.0, xtol=1e-12)
+    optimum = policy(level)
+    winners, losers = np.nonzero(~np.eye(4, dtype=bool))
+    pairs = np.stack([winners, losers], axis=-1)
+    chance = sigmoid(rewards[winners] - rewards[losers])
+
+    objective = make(text)
+    rollouts = rollouts_of(
+        np.zeros((12, 2, 1)), rewards=np.tile([1.0, 0.0], (12, 1)), reference_log_probs=np.log(reference)[pairs, None]
+    )
+    weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(12)))
+
+    def loss(logits):
+        log_probs = jax.nn.log_softmax(logits)[pairs][..., None]
+        values, _ = objective.surrogate(PolicyScores(log_probs, log_probs), rollouts, weights.advantages)
+        return -(chance[:, None, None] * values).sum() / 24
+
+    assert np.abs(jax.grad(loss)(jnp.log(optimum))).max() < 2e-6
+    assert np.abs(jax.grad(loss)(jnp.log(reference))).max() > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dpo(beta=0.0)", "beta is 0.0, it must be positive and finite"),
+        ("f_dpo(divergence=alpha, alpha=1.0)", "alpha is 1.0, the alpha-divergence needs it strictly between 0 and 1"),
+        ("f_dpo(alpha=0.3)", "alpha=0.3 belongs to divergence=alpha: leave it out"),
+        ("f_dpo(divergence=tsallis)", "one of reverse_kl, forward_kl, jensen_shannon, alpha"),
+        ("rpo(eta=-0.1)", "eta is -0.1, it must not be negative"),
+        ("rpo(beta=-0.5)", "beta is -0.5, it must be positive and finite"),
+        ("rpo(form=cumulative, eta=1e300, beta=1e300)", "the weight of imitation is inf, it must be finite"),
+        ("rpo(form=both)", "one of cumulative, average"),
+    ],
+)
+def test_bad_arguments_are_refused(text, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make(text)
+
+
+def test_a_pair_needs_two():
+    with pytest.raises(ValueError, match="group_size is 1, it must be at least 2"):
+        make("dpo").check(frozenset({"reference_log_probs"}), group_size=1, sizes=Sizes(1))
