@@ -69,6 +69,9 @@ class Trajectories:
       top_tokens: `[P, G, T, K]` int32, the K likeliest actions of that distribution, likeliest first; None where
         nobody asked for them.
       top_log_probs: `[P, G, T, K]` float32, their log-probabilities (-inf where fewer than K are legal).
+      off_policy: `[P, G]` bool, True for answers that the behaviour policy did not draw from this prompt: a
+        refinement, an expert's, a stored one. Their `behaviour_log_probs` are its log-probabilities all the same. None
+        where it drew every answer.
     """
 
     prompts: Prompts
@@ -81,6 +84,7 @@ class Trajectories:
     truncated: Array
     top_tokens: Array | None = None
     top_log_probs: Array | None = None
+    off_policy: Array | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -124,8 +128,7 @@ class Rollouts:
       top_tokens, top_log_probs: `[P, G, T, K]`, as in `Trajectories`.
       log_backward: `[P, G]`, as in `Verdict`.
       step_log_backward, next_states, planning_mask: `[P, G, T]`, as in `Verdict`.
-      off_policy: `[P, G]` bool, True for answers that the behaviour policy did not draw from this prompt: a
-        refinement, an expert's, a stored one. Their `behaviour_log_probs` are its log-probabilities all the same.
+      off_policy: `[P, G]` bool, as in `Trajectories`.
       reference_log_probs: `[P, G, T]` float32, log-probabilities of the tokens under the frozen reference policy.
       prompt_log_probs: `[P, L]` float32, log-probability of each prompt token given those before it, under the
         behaviour policy.
@@ -167,7 +170,7 @@ class Rollouts:
             if field.name in known
         }
         prompts = {"prompt_index": trajectories.prompts.index, "question_mask": trajectories.prompts.question_mask}
-        return cls(**prompts, **said, **optional)
+        return cls(**(prompts | said | optional))
 
 
 @jax.tree_util.register_dataclass

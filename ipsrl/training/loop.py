@@ -8,25 +8,21 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from ipsrl.distributed.mesh import check_prompts_divide, replicate, shard_prompts
+from ipsrl.distributed.mesh import check_prompts_divide, replicate
 from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.training.batch import BatchCollector
 from ipsrl.training.checkpoints import Checkpoints
+from ipsrl.training.difficulty_filter import DifficultyState
 from ipsrl.training.metric_log import MetricLog
+from ipsrl.training.off_policy import FurtherAnswers
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.progress_line import ProgressLine
 from ipsrl.training.randomness import stream
 from ipsrl.training.run_folder import RunFolder
-from ipsrl.training.step import (
-    WHOLE_BATCH,
-    Batching,
-    TrainState,
-    check_objective,
-    choose_prompts,
-    collect,
-    compiled_update,
-)
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.step import TrainState, check_objective, compiled_update
 
 # What the names of an evaluation's metrics begin with in the log.
 EVALUATION = "evaluation/"
@@ -41,41 +37,6 @@ class NonFiniteLossError(FloatingPointError):
     """Training left the real numbers; the message names the step and the last good checkpoint."""
 
 
-@dataclasses.dataclass(frozen=True)
-class TrainSettings:
-    """How long, on how much, how fast.
-
-    Attributes:
-      steps: batches of rollouts.
-      prompts_per_step, group_size: P and G of a batch.
-      temperature: of sampling and scoring.
-      optimizer, learning_rate, max_gradient_norm: see `make_optimizer`.
-      batching: how a batch becomes optimiser steps.
-      evaluate_every: steps between evaluations; step 0 and the last step are always evaluated.
-      checkpoint_every: steps between checkpoints; the last step is always kept.
-
-    Raises:
-      ValueError: a number is not positive.
-    """
-
-    steps: int
-    prompts_per_step: int
-    group_size: int
-    temperature: float = 1.0
-    optimizer: str = "adam"
-    learning_rate: float = 3e-4
-    max_gradient_norm: float | None = 1.0
-    batching: Batching = WHOLE_BATCH
-    evaluate_every: int = 25
-    checkpoint_every: int = 100
-
-    def __post_init__(self):
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, int | float) and not value > 0:
-                raise ValueError(f"{field.name} is {value}, it must be positive")
-
-
 def train(
     environment: Environment,
     policy: Policy,
@@ -86,6 +47,7 @@ def train(
     mesh: Mesh,
     initial_parameters: Parameters | None = None,
     evaluate: Evaluate | None = None,
+    further_answers: FurtherAnswers | None = None,
 ) -> TrainState:
     """Trains a policy, or continues where the folder's last good checkpoint stands; both end bitwise the same.
 
@@ -96,8 +58,9 @@ def train(
       environment, policy, objective, settings, seed: what to train, and how.
       folder: receives metrics.jsonl and checkpoints.
       mesh: prompts are sharded over its axis `data`, parameters are replicated.
-      initial_parameters: where to start; fresh ones by default. They are also the reference policy of a KL penalty.
+      initial_parameters: where to start; fresh ones by default. They are also the (first) reference policy.
       evaluate: (step, parameters) -> further metrics, logged as `evaluation/name`.
+      further_answers: where the answers of `settings.off_policy` come from; by default they are drawn as all others.
 
     Raises:
       ValueError: the objective cannot be computed here, or the prompts cannot be split as asked.
@@ -109,10 +72,23 @@ def train(
 
     if initial_parameters is None:
         initial_parameters = policy.init(stream(seed, 0, "parameters"))
-    reference = replicate(initial_parameters, mesh) if "reference_log_probs" in objective.needs else None
-    # The first update donates its state: a copy keeps the caller's parameters, and the reference, alive.
-    parameters = replicate(jax.tree.map(jnp.copy, initial_parameters), mesh)
-    state = replicate(TrainState.create(parameters, objective, optimizer, environment), mesh)
+
+    def copy_of(parameters):
+        # Updates donate their state: a copy keeps the caller's parameters, and the reference, alive.
+        return replicate(jax.tree.map(jnp.copy, parameters), mesh)
+
+    state = TrainState.create(copy_of(initial_parameters), objective, optimizer, environment)
+    reference, refresh_every = None, 0
+    if needs_reference(objective, settings):
+        reference, refresh_every = replicate(initial_parameters, mesh), settings.refresh_reference_every
+    if refresh_every:
+        # What changes belongs to the state, and to its checkpoints.
+        state, reference = dataclasses.replace(state, reference=copy_of(initial_parameters)), None
+    if settings.difficulty_filter is not None:
+        difficulty = DifficultyState.create(settings.difficulty_filter, environment, stream(seed, 0, "difficulty"))
+        state = dataclasses.replace(state, difficulty=difficulty)
+    state = replicate(state, mesh)
+    collector = BatchCollector(environment, policy, objective, settings, seed, mesh, further_answers)
 
     with (
         jax.set_mesh(mesh),
@@ -128,22 +104,12 @@ def train(
         trajectories_per_step = settings.prompts_per_step * settings.group_size
         with ProgressLine(settings.steps, last_good, trajectories_per_step, str(folder.path)) as progress:
             for step in range(last_good, settings.steps):
-                prompts = shard_prompts(choose_prompts(environment, seed, step, settings.prompts_per_step), mesh)
-                trajectories, verdict = collect(
-                    environment,
-                    policy,
-                    state.parameters,
-                    prompts,
-                    seed,
-                    step,
-                    settings.group_size,
-                    settings.temperature,
-                    objective.top_tokens,
+                groups, difficulty, sampling_metrics = collector.collect(
+                    state.parameters, state.reference if refresh_every else reference, state.difficulty, step
                 )
                 state, metrics = compiled_update(
-                    state,
-                    trajectories,
-                    shard_prompts(verdict, mesh),
+                    dataclasses.replace(state, difficulty=difficulty),
+                    *groups,
                     reference,
                     stream(seed, step, "objective"),
                     policy=policy,
@@ -152,6 +118,9 @@ def train(
                     batching=settings.batching,
                     temperature=settings.temperature,
                 )
+                if refresh_every and (step + 1) % refresh_every == 0:
+                    state = dataclasses.replace(state, reference=copy_of(state.parameters))
+                metrics |= sampling_metrics
                 metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
                 broken = [f"{name} {metrics[name]}" for name in MUST_BE_FINITE if not math.isfinite(metrics[name])]
                 if broken:
@@ -172,15 +141,28 @@ def _evaluation(evaluate: Evaluate, step: int, state: TrainState) -> dict[str, f
     return {f"{EVALUATION}{name}": value for name, value in evaluate(step, state.parameters).items()}
 
 
+def needs_reference(objective: Objective, settings: TrainSettings) -> bool:
+    """Whether anything in a run asks for the reference policy."""
+    draws = settings.off_policy is not None and settings.off_policy.source == "reference"
+    return draws or "reference_log_probs" in objective.needs
+
+
 def check_run(
     environment: Environment, policy: Policy, objective: Objective, settings: TrainSettings, mesh: Mesh
 ) -> None:
     """Refuses what `train` could not do, before anything is computed or written.
 
     Raises:
-      ValueError: the objective needs what the environment and the policy do not give, or the prompts cannot be split
-        as asked.
+      ValueError: the objective needs what the environment, the policy and the settings do not give, a rule of the
+        settings cannot be followed, or the prompts cannot be split as asked.
     """
-    check_objective(objective, environment, policy, settings.group_size)
+    check_objective(objective, environment, policy, settings.group_size, settings.off_policy is not None)
+    if settings.dynamic_sampling is not None and settings.group_size < 2:
+        raise ValueError("dynamic sampling compares the answers of a group: group_size is 1, it must be at least 2")
+    if settings.off_policy is not None and settings.off_policy.source == "reference" and objective.top_tokens:
+        raise ValueError(
+            "the objective looks at the likeliest tokens of the policy, which answers of the reference policy do not "
+            "come with: draw off_policy answers from the policy itself"
+        )
     settings.batching.check(settings.prompts_per_step)
     check_prompts_divide(settings.prompts_per_step // settings.batching.pieces, mesh)

@@ -30,6 +30,8 @@ class TrainState:
       objective_state: what the objective's parts carry, see `Objective.init`.
       objective_parameters: what the objective itself learns, see `Objective.init_parameters`.
       objective_optimizer_state: of the Adam that moves them.
+      reference: parameters of the reference policy where it moves during training, else None.
+      difficulty: what the difficulty filter has learned, None without one.
     """
 
     step: Array
@@ -38,6 +40,8 @@ class TrainState:
     objective_state: Any
     objective_parameters: Any
     objective_optimizer_state: Any
+    reference: Parameters | None = None
+    difficulty: Any = None
 
     @classmethod
     def create(
@@ -96,18 +100,39 @@ class Batching:
 WHOLE_BATCH = Batching()
 
 
-def check_objective(objective: Objective, environment: Environment, policy: Policy, group_size: int) -> None:
-    """Raises ValueError where the objective needs what environment, policy and training step do not give."""
-    from_step = {"reference_log_probs", "top_log_probs", "keys"}
+def check_objective(
+    objective: Objective, environment: Environment, policy: Policy, group_size: int, off_policy: bool = False
+) -> None:
+    """Raises ValueError where the objective needs what environment, policy and training step do not give.
+
+    Args:
+      off_policy: whether groups hold answers that the policy did not draw.
+    """
+    if "off_policy" in objective.needs and not off_policy:
+        raise ValueError(
+            "the objective needs off-policy answers in its groups: switch on off_policy in the settings of the "
+            "training loop, as in off_policy(answers=8)"
+        )
+    from_step = {"reference_log_probs", "top_log_probs", "keys", "off_policy"}
     objective.check(environment.optional_fields | policy.optional_fields | from_step, group_size, environment.sizes)
 
 
+def shuffled_prompts(environment: Environment, seed: Array, step: Array) -> Array:
+    """`[num_prompts]`, the prompts in the order of a step's stream, which begins anew where it ends."""
+    return jax.random.permutation(stream(seed, step, "prompts"), environment.num_prompts)
+
+
 @functools.partial(jax.jit, static_argnames=("environment", "prompts_per_step"))
-def choose_prompts(environment: Environment, seed: Array, step: Array, prompts_per_step: int) -> Prompts:
-    """The prompts of a step, drawn without replacement; where there are too few, each comes about equally often."""
-    repeats = -(-prompts_per_step // environment.num_prompts)
-    shuffled = jax.random.permutation(stream(seed, step, "prompts"), environment.num_prompts)
-    return environment.prompts(jnp.tile(shuffled, repeats)[:prompts_per_step])
+def choose_prompts(
+    environment: Environment, seed: Array, step: Array, prompts_per_step: int, start: Array | int = 0
+) -> Prompts:
+    """The prompts of a step, drawn without replacement; where there are too few, each comes about equally often.
+
+    Args:
+      start: how many prompts of the step's stream have been used already.
+    """
+    places = (start + jnp.arange(prompts_per_step)) % environment.num_prompts
+    return environment.prompts(shuffled_prompts(environment, seed, step)[places])
 
 
 def collect(
@@ -120,9 +145,24 @@ def collect(
     group_size: int,
     temperature: float,
     top_tokens: int = 0,
+    sampling_round: int = 0,
 ) -> tuple[Trajectories, Verdict]:
-    """Samples the groups of a step and has them judged, on the device or on the host as the environment says."""
-    key = stream(seed, step, "sampling")
+    """Samples the groups of a step, or of a further round of it, and has them judged."""
+    key = stream(seed, step, f"sampling {sampling_round}" if sampling_round else "sampling")
+    return sample_and_verify(environment, policy, parameters, prompts, key, group_size, temperature, top_tokens)
+
+
+def sample_and_verify(
+    environment: Environment,
+    policy: Policy,
+    parameters: Parameters,
+    prompts: Prompts,
+    key: Array,
+    group_size: int,
+    temperature: float,
+    top_tokens: int = 0,
+) -> tuple[Trajectories, Verdict]:
+    """Samples groups and has them judged, on the device or on the host as the environment says."""
     trajectories = sample_groups(environment, policy, parameters, prompts, key, group_size, temperature, top_tokens)
     if environment.verifies_on_host:
         return trajectories, environment.verify(jax.device_get(trajectories))
@@ -151,13 +191,14 @@ def update(
 
     Args:
       state: before; its parameters are those that sampled the trajectories.
-      reference: parameters of the frozen reference policy, None where the objective needs none.
+      reference: parameters of the frozen reference policy; None where the objective needs none, or the state has them.
       key: for objectives that draw.
       policy, objective, optimizer, batching, temperature: static under jit, see `compiled_update`.
 
     Returns:
       the state after, and metrics as scalars.
     """
+    reference = state.reference if reference is None else reference
     optional = _optional_fields(state.parameters, trajectories, reference, policy, objective, batching, temperature)
     if "keys" in objective.needs:
         optional["keys"] = jax.random.split(key, verdict.rewards.shape[0])
@@ -221,9 +262,18 @@ def update(
     scalars = {name: total / jnp.maximum(count, 1.0) for name, (total, count) in metrics.items()}
     # Before the first optimiser step both are the same policy: any difference is the sampler's or the scorer's fault.
     scalars["sampler_scorer_difference"] = differences[0, 0, 0]
-    parameters, optimizer_state, *learned = carry
+    parameters, optimizer_state, objective_parameters, objective_optimizer_state = carry
     scalars["parameter_norm"] = optax.tree.norm(parameters)
-    return TrainState(state.step + 1, parameters, optimizer_state, objective_state, *learned), scalars
+    after = dataclasses.replace(
+        state,
+        step=state.step + 1,
+        parameters=parameters,
+        optimizer_state=optimizer_state,
+        objective_state=objective_state,
+        objective_parameters=objective_parameters,
+        objective_optimizer_state=objective_optimizer_state,
+    )
+    return after, scalars
 
 
 compiled_update = jax.jit(

@@ -27,7 +27,7 @@ from ipsrl.environments.environment import Environment
 from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.policies.policy import Policy
 from ipsrl.policies.tabular import Tabular
-from ipsrl.training import loop, metric_log, stored_tree
+from ipsrl.training import batch, metric_log, stored_tree
 from ipsrl.training.loop import NonFiniteLossError, TrainSettings, train
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.step import Batching, TrainState, collect, compiled_update
@@ -183,7 +183,7 @@ def test_the_devices_of_a_mesh_share_the_prompts(tmp_path, monkeypatch):
         sampled.append(collect(*arguments))
         return sampled[-1]
 
-    monkeypatch.setattr(loop, "collect", spy)
+    monkeypatch.setattr(batch, "collect", spy)
     alone = CASES["hypergrid"]
     shared = alone._replace(mesh=make_mesh("data:8"))
     parameters = [run(tmp_path / str(case is alone), case).parameters["logits"] for case in (alone, shared)]

@@ -1,0 +1,94 @@
+"""Answers in a group that the policy did not find by itself: where a refinement enters."""
+
+import dataclasses
+import functools
+from typing import Literal, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.structures import Trajectories, Verdict
+
+
+@dataclasses.dataclass(frozen=True)
+class OffPolicyAnswers:
+    """The first answer of a group gives way to the best of some further ones, as in Critique-GRPO (arXiv 2506.03106).
+
+    The best is the first of the highest reward, so it may be wrong. It is scored by the behaviour policy given the
+    prompt alone, whatever it was drawn from, and marked in `Rollouts.off_policy`.
+
+    Further answers come from a function, see `FurtherAnswers`. Without one they are independent answers to the same
+    prompt, and the rule is best-of-n: not Critique-GRPO, but its honest placebo arm, a refinement that has seen neither
+    attempt nor critique.
+
+    Attributes:
+      answers: n, further answers to each prompt; all but one are thrown away. 8, one for each attempt, is the paper's.
+      source: who draws them, the policy that is trained or the reference policy.
+
+    Raises:
+      ValueError: there are no further answers.
+    """
+
+    answers: int = 8
+    source: Literal["policy", "reference"] = "policy"
+
+    def __post_init__(self):
+        if self.answers < 1:
+            raise ValueError(f"the number of further answers is {self.answers}, it must be at least 1")
+        if self.source not in ("policy", "reference"):
+            raise ValueError(f"further answers come from policy or reference, not from {self.source!r}")
+
+
+class FurtherAnswers(Protocol):
+    """Draws the further answers of `OffPolicyAnswers`, for an environment that can criticise an attempt."""
+
+    def __call__(
+        self, parameters: Parameters, attempts: Trajectories, verdict: Verdict, key: Array
+    ) -> tuple[Trajectories, Verdict]:
+        """Further answers `[P, n, T]` to the prompts of the attempts, and what the environment says of them.
+
+        The prompts that they are drawn from may hold an attempt and its critique; their observations, tokens, masks and
+        legal actions are those of an answer to the prompt alone.
+
+        Args:
+          parameters: of the policy that draws.
+          attempts: the groups, `[P, G, T]`.
+          verdict: what the environment says of them.
+          key: the same key gives the same answers.
+        """
+        ...
+
+
+@functools.partial(jax.jit, static_argnames=("policy", "temperature"))
+def with_best_answer(
+    policy: Policy,
+    behaviour: Parameters,
+    attempts: Trajectories,
+    verdict: Verdict,
+    further: Trajectories,
+    further_verdict: Verdict,
+    temperature: float,
+) -> tuple[Trajectories, Verdict]:
+    """Groups whose first answer is the best further one, scored by the behaviour policy given the prompt alone."""
+    best = further_verdict.rewards.argmax(axis=1)
+
+    def choose(leaf):
+        return jnp.take_along_axis(leaf, best.reshape(-1, *(1,) * (leaf.ndim - 1)), axis=1)
+
+    def put_first(answer, group):
+        return jnp.concatenate([answer, group[:, 1:]], axis=1)
+
+    answer = jax.tree.map(choose, dataclasses.replace(further, prompts=None))
+    scores = policy.score(behaviour, dataclasses.replace(answer, prompts=attempts.prompts), temperature)
+    answer = dataclasses.replace(
+        answer,
+        behaviour_log_probs=scores.log_probs,
+        behaviour_entropy=scores.entropy,
+        top_log_probs=scores.top_log_probs,
+    )
+    groups = jax.tree.map(put_first, answer, dataclasses.replace(attempts, prompts=None))
+    off_policy = jnp.zeros(verdict.rewards.shape, bool).at[:, 0].set(True)
+    groups = dataclasses.replace(groups, prompts=attempts.prompts, off_policy=off_policy)
+    return groups, jax.tree.map(put_first, jax.tree.map(choose, further_verdict), verdict)
