@@ -5,7 +5,7 @@ import pytest
 from matplotlib.image import imread
 from matplotlib.text import Text
 
-from ipsrl.figures import group_size_and_floor, hypergrid_laws, hypospace, style, two_outcomes
+from ipsrl.figures import comparison, group_size_and_floor, hypergrid_laws, hypospace, style, two_outcomes
 
 
 def seen(figure, folder):
@@ -72,3 +72,44 @@ def test_group_size_and_floor(tmp_path):
     assert len(figure.axes[0].patches) == 2
     with pytest.raises(ValueError, match="must be \\[2, 1, seed\\]"):
         group_size_and_floor.draw([4, 16], [0.1], recovery)
+
+
+def test_comparison(tmp_path):
+    updates = np.array([0, 10, 20])
+    panels = [
+        comparison.Panel(
+            name=f"objective_{number}",
+            updates=updates,
+            effective_outcomes=np.array([[5.0, 4.0, 4.5 - number / 10], [5.0, 5.0, 5.5 - number / 10]]),
+            reward=np.array([[0.2, 0.5, 0.9], [0.2, 0.6, 0.7]]),
+            reached=number < 13,
+        )
+        for number in range(15)
+    ]
+    figure = comparison.draw("a bandit: 15 objectives", panels, bar=0.81, placebo=3.25)
+    text = seen(figure, tmp_path)
+    for expected in (
+        "a bandit: 15 objectives",
+        "1. objective_0\n5.00 at reward 0.80",
+        "13. objective_12",
+        "below 0.81",
+    ):
+        assert expected in text
+    assert "14. objective_13" not in text  # it did not reach the bar, so it has no rank
+    assert "objective_13" in text
+    shown = [axes for axes in figure.axes if axes.get_visible()]
+    assert len(shown) == len(panels)
+    lines = [line.get_ydata() for line in shown[0].lines]
+    assert any(np.allclose(line, [5.0, 4.5, 5.0]) for line in lines)
+    top = shown[0].get_ylim()[1]
+    # A share of 1 is drawn as high on the left scale as the right one says.
+    assert any(np.allclose(line, np.array([0.2, 0.55, 0.8]) * top / 1.08) for line in lines)
+    assert any(np.allclose(line, 3.25) for line in lines)
+    assert shown[0].get_facecolor() != shown[14].get_facecolor()
+
+    alone = comparison.draw("one", panels[:1], bar=0.5, placebo=None)
+    text = seen(alone, tmp_path)
+    assert "placebo" not in text
+    assert "not compared" not in text
+    with pytest.raises(ValueError, match="nothing to compare"):
+        comparison.draw("none", [], bar=0.5, placebo=None)

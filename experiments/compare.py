@@ -1,0 +1,329 @@
+"""Every objective on one environment: what does each do to the outcomes that are left, at equal reward?
+
+Claim     Of no one paper, on equal terms: rules that pay for rarity keep more outcomes at the same reward than the
+          expected return does, and than a placebo does, which is GRPO with random weights of the same variance.
+Paper     arXiv 2601.21669 and the papers of docs/objectives.md.
+Command   python -m experiments.compare --environment=bandit
+          bandit (12 outcomes, see TWELVE), hypergrid, hypospace_boolean, or any other, as in "hypergrid(dimensions=4)"
+Time      see below
+Expected  bandit, effective outcomes and reward at the end: ips_grpo 5.7 and 0.93, grpo 1.2 and 1.00
+Smoke     python -m experiments.compare --preset=smoke
+Figure    OUT/comparison.png and .pdf, drawn by the same command; --resume trains only what is not there yet.
+
+Equal terms: the same start, samples, optimiser (Adam, under which the scale of an objective plays no part) and grid of
+learning rates for all; of several, the one of the highest final reward is reported for each objective. Objectives are
+sorted by the effective outcomes at the end among those whose final reward reaches the bar: `reward_share` of what the
+reward-proportional law earns, if the best possible reward were that of the best objective here. So the bar leaves room
+for laws that trade reward for outcomes, as far as the reward-proportional one does. What stays below has outcomes
+because it has learned little: it comes last, in grey, without a rank. Objectives that the environment cannot give what
+they need are listed with the reason.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from experiments import hypospace
+from experiments.arenas import Arena, Curves, ExactArena, TextArena
+from experiments.launch import Output, launch, read_numbers, read_seeds, require_positive
+from ipsrl import objectives, specifications
+from ipsrl.environments import catalog as environments
+from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.state_graph import StateGraph
+from ipsrl.environments.text import TextTask
+from ipsrl.figures import comparison as figure
+from ipsrl.figures import style
+from ipsrl.measures.seeds import Interval, mean_over_seeds
+from ipsrl.training.loop import NonFiniteLossError
+from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.warm_start import WarmStart
+
+# What `--environment=bandit` means here: four equally good outcomes, three graded ones, five without reward.
+TWELVE = "bandit(rewards=(1.0, 1.0, 1.0, 1.0, 0.75, 0.5, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0))"
+PLACEBO = "placebo"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Flags of the experiment.
+
+    What is 0 or empty is as `SIZES` says for this `size` (the preset's name) and kind of environment. `objectives` may
+    contain `all`, for every row of the catalog at its defaults. `skew` is that of the start on a bandit: p
+    proportional to rank^-skew, in a random order of the arms.
+    """
+
+    environment: str = "bandit"
+    objectives: str = "all"
+    size: str = "demo"
+    seeds: str = ""
+    steps: int = 0
+    prompts_per_step: int = 0
+    group_size: int = 0
+    learning_rates: str = ""
+    evaluate_every: int = 0
+    reward_share: float = 0.9
+    skew: float = 1.0
+
+    def __post_init__(self):
+        require_positive(self, "reward_share")
+        if self.size not in SIZES:
+            raise ValueError(f"unknown size {self.size!r}; known: {', '.join(SIZES)}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """How much each objective is trained."""
+
+    seeds: str
+    steps: int
+    prompts_per_step: int
+    group_size: int
+    learning_rates: str
+    evaluate_every: int
+
+
+SIZES = {
+    "smoke": {
+        "bandit": Size("0:2", 20, 1, 8, "0.05", 10),
+        "graph": Size("0:2", 10, 1, 16, "0.05", 5),
+        "text": Size("0:1", 2, 8, 4, "3e-4", 2),
+    },
+    "demo": {
+        "bandit": Size("0:8", 4000, 1, 16, "0.01", 100),
+        "graph": Size("0:4", 2000, 1, 64, "0.02", 50),
+        "text": Size("0:1", 150, 40, 16, "3e-4", 30),
+    },
+    "paper": {
+        "bandit": Size("0:20", 20000, 1, 16, "0.001,0.003,0.01", 500),
+        "graph": Size("0:10", 10000, 1, 256, "0.003,0.01,0.03", 250),
+        "text": Size("0:5", 300, 40, 16, "1e-4,3e-4,1e-3", 30),
+    },
+}
+PRESETS = {name: Settings(size=name) for name in SIZES}
+
+COLUMNS = {
+    "bandit": ("survival", "tv_to_proportional", "tv_to_uniform_best"),
+    "graph": ("effective_best", "l1_to_proportional", "modes"),
+    "text": ("recovery", "validity", "uniqueness"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One objective in the comparison.
+
+    Attributes:
+      curves: at its best learning rate.
+      rewards: learning rate -> mean final reward, of the learning rates at which training stayed finite.
+      reached: whether the final reward reaches the bar.
+    """
+
+    curves: Curves
+    rewards: dict[float, float]
+    reached: bool
+
+    def final(self, measure: str) -> Interval:
+        """Mean over seeds at the end, with a 95 % bootstrap interval."""
+        return mean_over_seeds(self.curves.measures[measure][:, -1])
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """What came out.
+
+    Attributes:
+      title: environment and seeds.
+      columns: measures that the table shows.
+      arena: where it was.
+      entries: objective -> entry, in the order of the figure.
+      bar: the reward that had to be reached.
+      left_out: objective -> why it was not trained.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    arena: Arena
+    entries: dict[str, Entry]
+    bar: float
+    left_out: dict[str, str]
+
+    def summary(self) -> dict:
+        """For summary.json."""
+        return {
+            "best_possible_reward": self.arena.best_reward,
+            "reward_of_the_proportional_law": self.arena.proportional_reward,
+            "bar": self.bar,
+            "objectives": {
+                text: {
+                    "reached_the_bar": entry.reached,
+                    "learning_rate": entry.curves.learning_rate,
+                    "final_reward_by_learning_rate": {f"{rate:g}": reward for rate, reward in entry.rewards.items()},
+                    **{measure: entry.final(measure) for measure in entry.curves.measures},
+                }
+                for text, entry in self.entries.items()
+            },
+            "left_out": self.left_out,
+        }
+
+    def table(self) -> str:
+        """The results as text, in the order of the figure."""
+        width = max(map(len, self.entries))
+        several = any(len(entry.rewards) > 1 for entry in self.entries.values())
+        rows = {True: [], False: []}
+        for text, entry in self.entries.items():
+            cells = [str(entry.final(column)).ljust(19) for column in self.columns]
+            rate = [f"learning rate {entry.curves.learning_rate:g}"] if several else []
+            rows[entry.reached].append("  ".join([text.ljust(width), *cells, *rate]).rstrip())
+        lines = [
+            f"{self.title} [95 % bootstrap interval]; best possible reward {self.arena.best_reward:.3g}, of the "
+            f"reward-proportional law {self.arena.proportional_reward:.3g}, bar {self.bar:.3g}",
+            "  ".join([" " * width, *(column.replace("_", " ").ljust(19) for column in self.columns)]).rstrip(),
+            *rows[True],
+            *(["below the bar:", *rows[False]] if rows[False] else []),
+            *(f"left out: {text}: {reason}" for text, reason in self.left_out.items()),
+        ]
+        return "\n".join(lines)
+
+    def draw(self) -> Figure:
+        """Small multiples of effective outcomes and reward over training."""
+        best = self.arena.best_reward
+        panels = [
+            figure.Panel(
+                text,
+                entry.curves.updates,
+                entry.curves.measures["effective_outcomes"],
+                entry.curves.measures["reward"] / best,
+                entry.reached,
+            )
+            for text, entry in self.entries.items()
+        ]
+        placebo = self.entries[PLACEBO].final("effective_outcomes").mean if PLACEBO in self.entries else None
+        return figure.draw(self.title, panels, self.bar / best, placebo)
+
+
+def run(settings: Settings, output: Output) -> None:
+    chosen = chosen_objectives(settings.objectives)
+    kind, arena, learning_rates = make_arena(settings)
+    refused = {text: reason for text in chosen if (reason := arena.refusal(text))}
+    if len(refused) == len(chosen):
+        raise ValueError(f"{chosen[0]}: {refused[chosen[0]]}")
+    with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
+        trained = {text: train(arena, text, learning_rates, output) for text in chosen if text not in refused}
+        entries, bar = ranked(arena, trained, settings.reward_share)
+        diverged = {text: "training left the real numbers" for text in trained if text not in entries}
+        seeds = next(iter(entries.values())).final("reward").seeds
+        comparison = Comparison(
+            title=f"{settings.environment}: {len(entries)} objectives, mean over {seeds} seeds",
+            columns=("reward", "effective_outcomes", *COLUMNS[kind]),
+            arena=arena,
+            entries=entries,
+            bar=bar,
+            left_out=refused | diverged,
+        )
+        folder.write_summary(comparison.summary())
+        print(comparison.table())
+        png, _ = style.save(comparison.draw(), folder.path / "comparison")
+        print(f"figure: {png}")
+
+
+def chosen_objectives(text: str) -> tuple[str, ...]:
+    """The objectives of a list, each once, `all` written out."""
+    listed = [objectives.names() if item == "all" else (item,) for item in specifications.split(text)]
+    chosen = tuple(dict.fromkeys(item for items in listed for item in items))
+    for item in chosen:
+        objectives.make(item)
+    return chosen
+
+
+def make_arena(settings: Settings) -> tuple[str, Arena, tuple[float, ...]]:
+    """The kind of the environment, where its runs take place, and the learning rates."""
+    environment = environments.make(TWELVE if settings.environment == "bandit" else settings.environment)
+    kinds = {"bandit": Bandit, "graph": StateGraph, "text": TextTask}
+    kind = next(name for name, base in kinds.items() if isinstance(environment, base))
+    given = {field.name: getattr(settings, field.name) for field in dataclasses.fields(Size)}
+    size = dataclasses.replace(SIZES[settings.size][kind], **{name: value for name, value in given.items() if value})
+    require_positive(size, "steps", "prompts_per_step", "group_size", "evaluate_every")
+    rates = read_numbers(size.learning_rates)
+    if min(rates) <= 0 or len(set(rates)) < len(rates):
+        raise ValueError(f"--learning_rates={size.learning_rates} must be different positive numbers")
+    if size.steps % size.evaluate_every:
+        raise ValueError(f"--steps is {size.steps}, it must be a multiple of --evaluate_every, {size.evaluate_every}")
+    make = text_arena if kind == "text" else exact_arena
+    return kind, make(environment, settings, size), rates
+
+
+def exact_arena(environment: StateGraph, settings: Settings, size: Size) -> ExactArena:
+    """A bandit, tree or grid, all seeds in one program."""
+    return ExactArena(
+        environment,
+        seeds=read_seeds(size.seeds),
+        steps=size.steps,
+        prompts_per_step=size.prompts_per_step,
+        group_size=size.group_size,
+        evaluate_every=size.evaluate_every,
+        skew=settings.skew,
+    )
+
+
+def text_arena(environment: TextTask, settings: Settings, size: Size) -> TextArena:
+    """A text task, with the policy, the prior and the evaluation that `experiments.hypospace` has at this size."""
+    resolved = dataclasses.replace(
+        hypospace.PRESETS[settings.size],
+        # Any objective that needs nothing will do here: the arena trains others.
+        objectives="grpo",
+        seeds=size.seeds,
+        steps=size.steps,
+        prompts_per_step=size.prompts_per_step,
+        group_size=size.group_size,
+        evaluate_every=size.evaluate_every,
+        checkpoint_every=size.steps,
+    )
+    return TextArena(
+        hypospace.training_grid(settings.environment, resolved),
+        WarmStart(admissible_share=resolved.prior_share, steps=resolved.prior_steps, seed=resolved.prior_seed),
+        resolved.answers,
+    )
+
+
+def train(arena: Arena, objective: str, learning_rates: Sequence[float], output: Output) -> list[Curves]:
+    """The runs of one objective, for each learning rate at which they stay among the real numbers."""
+    found = []
+    for rate in learning_rates:
+        folder = output.path / f"learning_rate_{rate:g}"
+        # A loss that is not finite ends a run in the loop; one program for all seeds just goes on.
+        with contextlib.suppress(NonFiniteLossError):
+            curves = arena.train(objective, rate, Output(folder, output.resume))
+            if all(np.isfinite(values).all() for values in curves.measures.values()):
+                found.append(curves)
+    return found
+
+
+def ranked(
+    arena: Arena, trained: Mapping[str, Sequence[Curves]], reward_share: float
+) -> tuple[dict[str, Entry], float]:
+    """Objectives at their best learning rates in the order of the figure, and the reward that had to be reached.
+
+    Raises:
+      ValueError: there are no curves at all.
+    """
+    best = {text: max(curves, key=lambda c: c.final_reward) for text, curves in trained.items() if curves}
+    if not best:
+        raise ValueError("every run left the real numbers: take smaller --learning_rates")
+    scale = arena.proportional_reward / arena.best_reward
+    bar = reward_share * scale * max(curves.final_reward for curves in best.values())
+    entries = {
+        text: Entry(curves, {c.learning_rate: c.final_reward for c in trained[text]}, curves.final_reward >= bar)
+        for text, curves in best.items()
+    }
+
+    def order(text: str) -> tuple[bool, float]:
+        return not entries[text].reached, -entries[text].final("effective_outcomes").mean
+
+    return {text: entries[text] for text in sorted(entries, key=order)}, bar
+
+
+if __name__ == "__main__":
+    launch("compare", PRESETS, run)
