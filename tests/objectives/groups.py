@@ -65,6 +65,7 @@ def rollouts_of(behaviour, mask=None, **fields):
     behaviour = jnp.asarray(behaviour, jnp.float32)
     group_shape = behaviour.shape[:2]
     defaults = {
+        "tokens": jnp.zeros(behaviour.shape, jnp.int32),
         "behaviour_entropy": jnp.zeros(behaviour.shape),
         "rewards": jnp.ones(group_shape),
         "outcome_id": jnp.zeros(group_shape, jnp.int32),
@@ -73,7 +74,6 @@ def rollouts_of(behaviour, mask=None, **fields):
     return Rollouts(
         prompt_index=jnp.arange(group_shape[0]),
         observations=jnp.zeros(behaviour.shape, jnp.int32),
-        tokens=jnp.zeros(behaviour.shape, jnp.int32),
         token_mask=jnp.ones(behaviour.shape, bool) if mask is None else jnp.asarray(mask, bool),
         behaviour_log_probs=behaviour,
         **defaults | {name: jnp.asarray(values) for name, values in fields.items()},

@@ -1,0 +1,181 @@
+"""Weight for planning tokens, and for a control token."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from groups import assert_close, random_rollouts, rollouts_of
+
+from ipsrl.objectives import make
+from ipsrl.objectives.control_token import ControlAndResponse
+from ipsrl.objectives.planning import PlanningBonus, planned_tokens
+from ipsrl.structures import PolicyScores, Sizes
+
+
+@pytest.mark.parametrize(
+    ("failures", "expected"),
+    [
+        ("eased", [[0.9, 0.75], [-0.2, -0.25]]),
+        ("kept", [[0.9, 0.75], [-0.25, -0.25]]),
+        ("sharpened", [[0.9, 0.75], [-0.3, -0.25]]),
+    ],
+)
+def test_bonus_on_the_first_of_two_tokens(failures, expected):
+    rollouts = rollouts_of(
+        np.zeros((1, 4, 2)),
+        rewards=np.array([[1, 0, 0, 0]], np.float32),
+        planning_mask=np.broadcast_to([True, False], (1, 4, 2)),
+    )
+    objective = make(f"hicra(failures={failures})")
+    advantages = objective.weigh(rollouts, objective.init(Sizes(1)))[0].advantages[0]
+    assert_close(advantages, [expected[0], *[expected[1]] * 3])
+
+
+def test_planning_tokens_gain_whatever_they_lead_to():
+    """Where each answer plans once, their advantages sum to alpha sum |A|; those of the group to 0."""
+    rollouts, _ = random_rollouts(2, prompts=3, group=6)
+    values = jnp.broadcast_to((rollouts.rewards - rollouts.rewards.mean(-1, keepdims=True))[..., None], (3, 6, 5))
+    first = PlanningBonus(planned="first")(values, rollouts)[..., 0]
+    assert_close(first.sum(axis=-1), 0.2 * jnp.abs(values[..., 0]).sum(axis=-1))
+    assert_close(PlanningBonus(0.0)(values, rollouts), values)
+
+
+def test_which_tokens_plan():
+    mask = np.arange(5) < np.array([[[5], [3], [0]]])
+    rollouts = rollouts_of(
+        np.zeros((1, 3, 5)),
+        mask,
+        planning_mask=np.array([[[0, 0, 1, 1, 0], [0, 1, 0, 1, 1], [1, 1, 1, 1, 1]]], bool),
+        behaviour_entropy=np.array([[[0.3, 0.9, 0.1, 0.3, 0.3], [0.2, 0.1, 0.5, 9, 9], [9, 9, 9, 9, 9]]], np.float32),
+        keys=jax.random.split(jax.random.key(3), 1),
+    )
+    chosen = {planned: planned_tokens(rollouts, planned) for planned in ("planning_mask", "high_entropy", "first")}
+    none = [False] * 5
+    assert chosen["planning_mask"].tolist() == [[[False, False, True, True, False], [False, True, *none[:3]], none]]
+    # Of three tokens with entropy 0.3, the first.
+    assert chosen["high_entropy"].tolist() == [[[True, True, *none[:3]], [False, False, True, *none[:2]], none]]
+    assert chosen["first"].tolist() == [[[True, *none[:4]], [True, *none[:4]], none]]
+
+
+def test_random_tokens_are_as_many_and_equally_likely():
+    """2 of 4 real tokens: each is drawn in half of 4000 answers, within five standard errors."""
+    shape = (2000, 2, 6)
+    mask = np.broadcast_to(np.arange(6) < 4, shape)
+    rollouts = rollouts_of(
+        np.zeros(shape),
+        mask,
+        planning_mask=np.broadcast_to([False, True, True, False, True, True], shape),
+        keys=jax.random.split(jax.random.key(0), shape[0]),
+    )
+    chosen = np.asarray(planned_tokens(rollouts, "random"))
+    assert (chosen.sum(axis=-1) == 2).all()
+    assert not chosen[~mask].any()
+    assert (np.abs(chosen[..., :4].mean(axis=(0, 1)) - 0.5) < 5 * np.sqrt(0.25 / 4000)).all()
+    # The answers of a group draw apart: there are six pairs of tokens.
+    together = (chosen[:, 0] == chosen[:, 1]).all(axis=-1).mean()
+    assert abs(together - 1 / 6) < 5 * np.sqrt(1 / 6 * 5 / 6 / 2000)
+
+
+# The control token
+
+LENGTHS = np.array([[4, 1, 2], [3, 3, 0]])
+
+
+def control_batch():
+    rng = np.random.default_rng(4)
+    mask = np.arange(4) < LENGTHS[..., None]
+    behaviour = np.where(mask, np.log(rng.uniform(0.2, 0.9, mask.shape)), 0.0)
+    log_probs = np.where(mask, behaviour + rng.normal(0, 0.3, mask.shape), np.nan)
+    reference = np.where(mask, behaviour + rng.normal(0, 0.3, mask.shape), 0.0)
+    rewards = np.array([[1, 0, 0], [1, 1, 0]], np.float32)
+    rollouts = rollouts_of(behaviour, mask, rewards=rewards, reference_log_probs=np.float32(reference))
+    scores = PolicyScores(jnp.asarray(log_probs, jnp.float32), jnp.zeros(mask.shape))
+    advantages = (rewards - rewards.mean(axis=-1, keepdims=True))[..., None]
+    ratio = np.exp(log_probs - behaviour)
+    surrogate = np.minimum(ratio * advantages, np.clip(ratio, 0.8, 1.2) * advantages)
+    difference = log_probs - reference
+    return rollouts, scores, surrogate, np.exp(-difference) + difference - 1
+
+
+@pytest.mark.parametrize("alpha", [0.001, 0.3])
+def test_the_paper_takes_the_mean_of_each_answer(alpha):
+    """(1/G) sum [ alpha L_0 + (1/T) sum_(t >= 1) L_t ] - beta KL; the answer without tokens does not count."""
+    rollouts, scores, surrogate, divergence = control_batch()
+    output = make(f"degrpo(alpha={alpha}, kl=0.05)")(scores, rollouts)
+    total = 0.0
+    for index in np.argwhere(LENGTHS):
+        length = LENGTHS[tuple(index)]
+        values, costs = surrogate[tuple(index)][:length], divergence[tuple(index)][:length]
+        response = values[1:].mean() if length > 1 else 0.0
+        total += alpha * values[0] + response - 0.05 * costs.mean()
+    assert_close(output.loss_sum, -total)
+    assert_close(output.count, 5)
+
+
+@pytest.mark.parametrize("alpha", [0.001, 0.3])
+def test_the_code_takes_the_mean_over_all_response_tokens(alpha):
+    """alpha mean_i L_i0 + mean of all later tokens - beta * mean of the KL over all tokens."""
+    rollouts, scores, surrogate, divergence = control_batch()
+    output = make(f"degrpo(alpha={alpha}, response=token_mean, kl=0.05)")(scores, rollouts)
+    first = np.nanmean(surrogate[..., 0])
+    later = np.nanmean(surrogate[..., 1:])
+    assert_close(output.loss_sum / output.count, -(alpha * first + later - 0.05 * np.nanmean(divergence)))
+    assert_close(output.count, 13)
+
+
+def first_token_gradient(text, length):
+    """Of the loss by the log-probability of the first token, of a good answer of `length` tokens beside a bad one."""
+    log_probs = np.full((1, 2, 32), -0.5, np.float32)
+    rollouts = rollouts_of(
+        log_probs, np.arange(32) < np.array([[[length], [8]]]), rewards=np.array([[1, 0]], np.float32)
+    )
+    scores = PolicyScores(jnp.asarray(log_probs), jnp.zeros(log_probs.shape))
+    gradient = jax.grad(lambda scores: make(text)(scores, rollouts).loss_sum)(scores)
+    return gradient.log_probs[0, 0, 0]
+
+
+def test_the_choice_moves_at_one_speed_whatever_the_length():
+    """GRPO gives the first token of a short answer 16 times the weight of that of a long one; DeGRPO the same."""
+    short, long = (first_token_gradient("grpo", length) for length in (2, 32))
+    assert_close(short, 16 * long)
+    short, long = (first_token_gradient("degrpo(alpha=0.1, kl=0.0)", length) for length in (2, 32))
+    assert_close([short, long], [-0.05, -0.05])
+
+
+@pytest.mark.parametrize("response", ["sequence_mean", "token_mean"])
+def test_answers_of_one_token_have_no_response(response):
+    rollouts = rollouts_of(np.zeros((1, 2, 1)), rewards=np.array([[1, 0]], np.float32))
+    scores = PolicyScores(jnp.zeros((1, 2, 1)), jnp.zeros((1, 2, 1)))
+    objective = make(f"degrpo(alpha=0.5, kl=0.0, response={response})")
+    gradient = jax.grad(lambda scores: objective(scores, rollouts).loss_sum)(scores)
+    assert_close(gradient.log_probs[0, :, 0], [-0.25, 0.25])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hicra(alpha=-0.2)", "alpha is -0.2, it must be finite and not negative"),
+        ("degrpo(alpha=-0.2)", "alpha is -0.2, it must be finite and not negative"),
+        ("degrpo(clip_low=0.0)", "low must lie in (0, 1]"),
+        ("hicra(planned=last)", "one of planning_mask, high_entropy, random, first"),
+    ],
+)
+def test_refusals(text, message):
+    with pytest.raises(ValueError, match=re.escape(message)) as error:
+        make(text)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", [PlanningBonus, ControlAndResponse])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_a_weight_that_is_no_finite_number_is_refused(kind, number):
+    with pytest.raises(ValueError, match=f"alpha is {number}, it must be finite and not negative"):
+        kind(alpha=number)
+
+
+def test_what_plans_need():
+    assert make("hicra").needs == make("hicra(planned=high_entropy)").needs == {"planning_mask"}
+    assert make("hicra(planned=random)").needs == {"planning_mask", "keys"}
+    assert make("hicra(planned=first)").needs == frozenset()

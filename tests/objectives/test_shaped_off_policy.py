@@ -1,0 +1,227 @@
+"""Answers that the policy did not draw, and answers too much alike."""
+
+import math
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from groups import assert_close, rollouts_of
+
+from ipsrl.objectives import make
+from ipsrl.objectives.off_policy import DistinctPairs, ShapedOffPolicy, shared_tokens
+from ipsrl.structures import PolicyScores, Sizes
+
+GAMMA = 0.1
+
+
+def value_and_gradient(part, log_probs, behaviour, advantages, off_policy):
+    """Values of one-token answers, their derivatives by their own log-probability, and metrics."""
+    log_probs, behaviour, advantages = (
+        jnp.asarray(values, jnp.float32).reshape(1, -1, 1) for values in (log_probs, behaviour, advantages)
+    )
+    rollouts = rollouts_of(behaviour, off_policy=np.array([off_policy], bool))
+
+    def total(log_probs):
+        values, metrics = part(PolicyScores(log_probs, jnp.zeros_like(log_probs)), rollouts, advantages)
+        return values.sum(), (values[0, :, 0], metrics)
+
+    gradient, (values, metrics) = jax.grad(total, has_aux=True)(log_probs)
+    return values, gradient[0, :, 0], metrics
+
+
+def test_shaped_probability_and_its_gradient():
+    """p / (p + gamma), p gamma / (p + gamma)^2: 1/4 at p = gamma, about p / gamma far below."""
+    p = np.array([1e-6, 0.01, 0.1, 0.4, 0.9, 0.5, 0.5])
+    advantages = np.array([1, 1, 1, 1, 1, -0.125, 0])
+    values, gradient, metrics = value_and_gradient(
+        ShapedOffPolicy(GAMMA), np.log(p), np.log([0.3] * 7), advantages, [True] * 7
+    )
+    assert_close(values, advantages * p / (p + GAMMA))
+    assert_close(gradient, advantages * p * GAMMA / (p + GAMMA) ** 2)
+    assert_close(gradient[0], 1e-6 / GAMMA)
+    assert_close(gradient[2], 0.25)
+    assert_close(metrics["shaped_probability"], ((p / (p + GAMMA)).sum(), 7))
+    assert_close(metrics["importance_ratio"], (0, 0))
+
+
+@pytest.mark.parametrize("gamma", [0.05, 0.1, 0.3])
+def test_the_push_is_largest_where_the_probability_is_gamma(gamma):
+    p = np.linspace(0.01, 0.99, 99)
+    _, gradient, _ = value_and_gradient(ShapedOffPolicy(gamma), np.log(p), np.zeros(99), np.ones(99), [True] * 99)
+    assert p[np.argmax(gradient)] == pytest.approx(gamma)
+
+
+def test_without_a_shape_the_value_is_the_probability():
+    p = np.array([0.01, 0.7])
+    values, gradient, _ = value_and_gradient(ShapedOffPolicy(None), np.log(p), np.log([0.3, 0.3]), [2, -1], [True] * 2)
+    assert_close(values, [0.02, -0.7])
+    assert_close(gradient, [0.02, -0.7])
+
+
+def test_own_answers_have_an_importance_ratio():
+    """Without a clip however far the policy has gone; the refinement next to them does not look at its behaviour."""
+    ratios, advantages = np.array([0.5, 6.0, 0.5, 6.0, 6.0]), np.array([1, 1, -1, -1, 1])
+    arguments = np.log(0.1 * ratios), np.log([0.1] * 5), advantages, [False] * 4 + [True]
+    shaped = 0.6 / 0.7
+    values, gradient, metrics = value_and_gradient(ShapedOffPolicy(GAMMA), *arguments)
+    assert_close(values, [0.5, 6, -0.5, -6, shaped])
+    assert_close(gradient, [0.5, 6, -0.5, -6, 0.6 * 0.1 / 0.7**2])
+    assert_close(metrics["clip_fraction"], (0, 4))
+    assert_close(metrics["importance_ratio"], (13, 4))
+    assert_close(metrics["shaped_probability"], (shaped, 1))
+    values, gradient, metrics = value_and_gradient(ShapedOffPolicy(GAMMA, 0.2, 0.28), *arguments)
+    assert_close(values, [0.5, 1.28, -0.8, -6, shaped])
+    assert_close(gradient, [0.5, 0, 0, -6, 0.6 * 0.1 / 0.7**2])
+    assert_close(metrics["clip_fraction"], (2, 4))
+    assert_close(value_and_gradient(ShapedOffPolicy(GAMMA, 0.2, None), *arguments)[1][:4], [0.5, 6, 0, -6])
+    assert_close(value_and_gradient(ShapedOffPolicy(GAMMA, None, 0.28), *arguments)[1][:4], [0.5, 0, -0.5, -6])
+
+
+def refined(rewards, off_policy, length=4):
+    """One group of answers of `length` tokens, each of probability 1/2 when it was drawn and now."""
+    log_probs = np.full((1, len(rewards), length), math.log(0.5), np.float32)
+    rollouts = rollouts_of(log_probs, rewards=np.array([rewards], np.float32), off_policy=np.array([off_policy], bool))
+    return rollouts, PolicyScores(jnp.asarray(log_probs), jnp.full(log_probs.shape, 0.7))
+
+
+def test_seven_failures_beside_a_good_refinement():
+    rollouts, scores = refined([0] * 7 + [1], [False] * 7 + [True])
+    objective = make("critique_grpo")
+    weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(1)))
+    assert_close(weights.advantages[0, :, 0], [-1 / 8] * 7 + [7 / 8])
+    gradient = jax.grad(lambda scores: objective(scores, rollouts).loss_sum)(scores)
+    # A constant length of 4 divides; the refinement's factor is p gamma / (p + gamma)^2 at p = 1/2.
+    push = np.array([-1 / 8] * 7 + [7 / 8 * 0.5 * 0.1 / 0.6**2]) / 4
+    assert_close(gradient.log_probs, np.broadcast_to(-push[:, None], (1, 8, 4)))
+    assert_close(gradient.entropy, np.full((1, 8, 4), -0.001 / 4))
+    output = objective(scores, rollouts)
+    assert_close(output.count, 8)
+    assert_close(output.loss_sum, 7 / 8 - 7 / 8 * 0.5 / 0.6 - 8 * 0.001 * 0.7)
+
+
+def test_a_wrong_refinement_is_pushed_down():
+    rollouts, scores = refined([1, 0, 1, 0], [False, False, False, True], length=1)
+    gradient = jax.grad(lambda scores: make("critique_grpo(entropy=0.0)")(scores, rollouts).loss_sum)(scores)
+    assert_close(gradient.log_probs[0, :, 0], [-0.5, 0.5, -0.5, 0.5 * 0.05 / 0.36])
+
+
+@pytest.mark.parametrize("rewards", [[0.0] * 4, [0.1] * 4, [1.0] * 4])
+def test_equal_rewards_leave_the_entropy_bonus_alone(rewards):
+    rollouts, scores = refined(rewards, [False] * 3 + [True])
+    gradient = jax.grad(lambda scores: make("critique_grpo")(scores, rollouts).loss_sum)(scores)
+    assert not gradient.log_probs.any()
+    assert not make("dagrpo").weigh(rollouts, make("dagrpo").init(Sizes(1)))[0].advantages.any()
+
+
+# Distinct pairs
+
+
+def pairs(rewards, **fields):
+    rewards = np.array([rewards], np.float32)
+    return jnp.asarray(rewards), rollouts_of(np.zeros((*rewards.shape, 4)), rewards=rewards, **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "kept"),
+    [
+        # 1 and 0.9 stand against 0.2 and 0: gaps 0.8, 1, 0.7, 0.9.
+        ({"tau": 0.85, "over": "max"}, [True, True, False, True]),
+        ({"tau": 0.85, "over": "mean"}, [True, False, False, True]),
+        ({"tau": 0.78, "over": "mean"}, [True, True, False, True]),
+        ({"tau": 0.0, "over": "mean"}, [True, True, True, True]),
+        ({"tau": 1.01, "over": "max"}, [False, False, False, False]),
+    ],
+)
+@pytest.mark.parametrize("baseline", ["kept", "group"])
+def test_distinct_pairs(fields, baseline, kept):
+    rewards = np.array([1, 0.9, 0.2, 0])
+    part = DistinctPairs(similarity="none", baseline=baseline, **fields)
+    assert part.kept(*pairs(rewards)).tolist() == [kept]
+    among = rewards[kept] if baseline == "kept" else rewards
+    expected = np.zeros(4)
+    if any(kept):
+        expected = np.where(kept, (rewards - among.mean()) / among.std(), 0.0) * 4 / sum(kept)
+    assert_close(part(*pairs(rewards))[0], expected)
+
+
+def test_answers_at_the_mean_have_no_opposite():
+    """Found beyond rounding: float32's mean of 0.1, 0.2 and 0.3 is not 0.2."""
+    part = DistinctPairs(tau=0.0, similarity="none")
+    for rewards in ([0.1, 0.2, 0.3], [0.3, 0.1, 0.2]):
+        kept = part.kept(*pairs(rewards))[0]
+        assert kept.tolist() == [reward != 0.2 for reward in rewards]
+        assert_close(part(*pairs(rewards))[0], [{0.1: -1.5, 0.2: 0, 0.3: 1.5}[reward] for reward in rewards])
+
+
+def test_kept_answers_of_one_side_say_nothing():
+    """1 is far from 0.1 on average, but the average distance of 0.1 to the other side is 0.6."""
+    part = DistinctPairs(tau=0.8, similarity="none")
+    assert part.kept(*pairs([1, 0.6, 0.6, 0.6, 0.1, 0.1])).tolist() == [[True] + [False] * 5]
+    assert not part(*pairs([1, 0.6, 0.6, 0.6, 0.1, 0.1])).any()
+
+
+def test_near_copies_are_masked():
+    """The first two share three of four tokens; the third shares none with either."""
+    tokens = np.array([[[1, 2, 3, 4], [1, 2, 3, 5], [6, 7, 8, 9]]], np.int32)
+    assert_close(
+        shared_tokens(jnp.asarray(tokens), jnp.ones(tokens.shape, bool)), [[[1, 0.75, 0], [0.75, 1, 0], [0, 0, 1]]]
+    )
+    rewards, rollouts = pairs([1, 0, 0], tokens=tokens)
+    # Distances 0.25 and 1; their mean for the good answer is 0.625.
+    assert DistinctPairs(tau=0.5).kept(rewards, rollouts).tolist() == [[True, False, True]]
+    assert_close(DistinctPairs(tau=0.5)(rewards, rollouts)[0], [1.5, 0, -1.5])
+    assert not DistinctPairs(tau=0.63)(rewards, rollouts).any()
+    rewards, rollouts = pairs([1, 0, 0], outcome_id=np.array([[4, 4, 2]], np.int32))
+    assert DistinctPairs(tau=0.5, similarity="outcome").kept(rewards, rollouts).tolist() == [[True, False, True]]
+
+
+def test_shared_tokens_count_up_to_the_longer_end():
+    tokens = jnp.array([[[1, 2, 3], [1, 2, 9], [5, 5, 5]]])
+    mask = jnp.array([[[True, True, True], [True, True, False], [False, False, False]]])
+    assert_close(shared_tokens(tokens, mask), [[[1, 2 / 3, 0], [2 / 3, 1, 0], [0, 0, 0]]])
+
+
+def test_on_rewards_of_zero_and_one_without_similarity_it_is_grpo():
+    rng = np.random.default_rng(0)
+    rewards = jnp.asarray(rng.integers(0, 2, (20, 6)), jnp.float32)
+    rollouts = rollouts_of(np.zeros((20, 6, 2)), rewards=rewards)
+    weighed = [
+        make(text).weigh(rollouts, make(text).init(Sizes(20)))[0] for text in ("dagrpo(similarity=none)", "grpo")
+    ]
+    assert_close(weighed[0].advantages, weighed[1].advantages)
+
+
+def test_anchors_move_the_baseline_and_are_shaped():
+    """An expert's answer among three failures: without it nothing is learned."""
+    rollouts, scores = refined([0, 0, 0, 1], [False] * 3 + [True], length=1)
+    gradient = jax.grad(lambda scores: make("dagrpo(similarity=none, anchors=True)")(scores, rollouts).loss_sum)(scores)
+    assert_close(gradient.log_probs[0, :, 0], [3**-0.5] * 3 + [-(3**0.5) * 0.05 / 0.36])
+    ratio = jax.grad(lambda scores: make("dagrpo(similarity=none)")(scores, rollouts).loss_sum)(scores)
+    assert_close(ratio.log_probs[0, :, 0], [3**-0.5] * 3 + [-(3**0.5)])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dagrpo(gamma=0.2)", "gamma belongs to anchors=True: leave it out"),
+        ("dagrpo(tau=-0.1)", "tau is -0.1, it must be finite and not negative"),
+        ("dagrpo(anchors=True, gamma=0.0)", "gamma is 0.0, it must be positive and finite, or None for no shape"),
+        ("critique_grpo(gamma=-1.0)", "gamma is -1.0, it must be positive and finite, or None for no shape"),
+        ("critique_grpo(clip_low=0.0)", "low must lie in (0, 1]"),
+        ("critique_grpo(clip_high=0.0)", "high above 0"),
+    ],
+)
+def test_refusals(text, message):
+    with pytest.raises(ValueError, match=re.escape(message)) as error:
+        make(text)
+    assert "\n" not in str(error.value)
+
+
+def test_who_needs_to_know_the_answers_from_elsewhere():
+    with pytest.raises(ValueError, match="the objective needs off_policy, which"):
+        make("critique_grpo").check(frozenset(), 8, Sizes(3))
+    with pytest.raises(ValueError, match="the objective needs off_policy, which"):
+        make("dagrpo(anchors=True)").check(frozenset(), 8, Sizes(3))
+    make("dagrpo").check(frozenset(), 2, Sizes(3))

@@ -1,0 +1,235 @@
+"""Strata of a group, and its two modes."""
+
+import dataclasses
+import itertools
+import re
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from groups import assert_close, random_rollouts, rollouts_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ipsrl.objectives import make
+from ipsrl.objectives.strata import BestOfMode, PreferredMode, StratifiedNorm, normalised_among, stratum_of
+from ipsrl.structures import Sizes
+
+
+def one_group(rewards, first_tokens, length=1):
+    """One group whose answers begin with the given tokens."""
+    shape = (1, len(rewards), length)
+    tokens = np.broadcast_to(np.asarray(first_tokens, np.int32)[None, :, None], shape)
+    return rollouts_of(np.zeros(shape), rewards=np.array([rewards], np.float32), tokens=tokens)
+
+
+def advantages_of(text, rollouts):
+    objective = make(text)
+    return np.asarray(objective.weigh(rollouts, objective.init(Sizes(rollouts.rewards.shape[0])))[0].advantages)
+
+
+REWARDS, STRATA = [1, 0, 0, 1, 0, 1], [7, 7, 7, 2, 2, 5]
+# Means 1/3, 1/2 and 1, standard deviations sqrt(2)/3, 1/2 and none; those of the group are 1/2 and 1/2.
+INSIDE = np.array([2**0.5, -(0.5**0.5), -(0.5**0.5), 1, -1, 0])
+WHOLE = np.array([1, -1, -1, 1, -1, 1])
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.4, 0.8, 1.0])
+def test_blend_of_strata_and_group(alpha):
+    advantages = advantages_of(f"stratified_grpo(alpha={alpha}, stratum=first_token)", one_group(REWARDS, STRATA))
+    assert_close(advantages[0, :, 0], alpha * INSIDE + (1 - alpha) * WHOLE)
+
+
+def test_without_standard_deviations():
+    advantages = advantages_of(
+        "stratified_grpo(alpha=0.8, stratum=first_token, standardise=False)", one_group(REWARDS, STRATA)
+    )
+    inside = np.array([2 / 3, -1 / 3, -1 / 3, 1 / 2, -1 / 2, 0])
+    assert_close(advantages[0, :, 0], 0.8 * inside + 0.2 * WHOLE / 2)
+
+
+def test_two_answers_of_a_stratum_get_one_and_minus_one_however_rare_success_is():
+    rewards = [1, 0, *[0] * 14]
+    advantages = advantages_of("stratified_grpo(alpha=1.0, stratum=first_token)", one_group(rewards, [1, 1, *[0] * 14]))
+    assert_close(advantages[0, :, 0], rewards[:1] + [-1] + [0] * 14)
+
+
+def test_equal_rewards_of_a_stratum_give_exactly_zero():
+    """The mean of three times 0.1 is not 0.1 in float32; nor do 0.9 / 0.6 and 0.6 / 0.4 agree in the last bit."""
+    tie = [float(np.float32(0.9) / np.float32(0.6)), float(np.float32(0.6) / np.float32(0.4))]
+    rollouts = one_group([0.1, 0.1, 0.1, *tie, 0.0], [0, 0, 0, 1, 1, 2])
+    assert not advantages_of("stratified_grpo(alpha=1.0, stratum=first_token)", rollouts).any()
+    assert advantages_of("stratified_grpo(stratum=first_token)", rollouts).all()
+
+
+def test_nobody_to_compare_with_is_zero():
+    values, nobody = jnp.array([[3.0, -2.0]]), jnp.zeros((1, 2, 2), bool)
+    assert not normalised_among(values, nobody).any()
+    assert not normalised_among(values, nobody, standardise=False).any()
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10_000), st.sampled_from(["length", "planning", "first_token"]))
+def test_identities_of_the_decomposition(seed, stratum):
+    """A_G - A_S = stratum mean - mean; Var A_G - Var A_S = sum_k n_k (mean_k - mean)^2 / G; means 0, variances 1."""
+    rollouts, _ = random_rollouts(seed, prompts=2, group=9, length=4, binary=False)
+    rollouts = dataclasses.replace(rollouts, rewards=jnp.round(4 * rollouts.rewards) / 4)
+    key = np.asarray(stratum_of(rollouts, stratum))
+
+    def values(alpha, standardise):
+        return np.float64(StratifiedNorm(alpha, stratum, 1, standardise)(rollouts.rewards, rollouts))
+
+    whole, inside, standardised = values(0.0, False), values(1.0, False), values(1.0, True)
+    for row, rewards in enumerate(np.float64(rollouts.rewards)):
+        excess = 0.0
+        for members in (key[row] == k for k in np.unique(key[row])):
+            gap = rewards[members].mean() - rewards.mean()
+            assert_close((whole - inside)[row, members], np.full(members.sum(), gap))
+            assert_close(standardised[row, members].mean(), 0.0)
+            assert_close(standardised[row, members].var(), float(np.ptp(rewards[members]) > 0))
+            excess += members.sum() * gap**2 / len(rewards)
+        assert_close(whole[row].var() - inside[row].var(), excess)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 10_000), st.floats(0.5, 4.0), st.floats(-2.0, 2.0))
+def test_a_positive_affine_change_of_rewards_changes_nothing(seed, scale, shift):
+    rollouts, _ = random_rollouts(seed, prompts=2, group=6)
+    part = StratifiedNorm(0.8, "first_token")
+    moved = part(rollouts.rewards * scale + shift, rollouts)
+    np.testing.assert_allclose(moved, part(rollouts.rewards, rollouts), atol=2e-5)
+
+
+def test_keys():
+    mask = np.arange(4) < np.array([[[4], [1], [3], [0]]])
+    rollouts = rollouts_of(
+        np.zeros((1, 4, 4)),
+        mask,
+        tokens=np.full((1, 4, 4), 6, np.int32),
+        planning_mask=np.array([[[1, 1, 0, 1], [0, 1, 1, 1], [0, 1, 1, 1], [1, 1, 1, 1]]], bool),
+    )
+    assert stratum_of(rollouts, "length").tolist() == [[4, 1, 3, 0]]
+    assert stratum_of(rollouts, "length", 2).tolist() == [[2, 0, 1, 0]]
+    assert stratum_of(rollouts, "planning").tolist() == [[3, 0, 2, 0]]
+    assert stratum_of(rollouts, "planning", 2).tolist() == [[1, 0, 1, 0]]
+    assert stratum_of(rollouts, "first_token").tolist() == [[6, 6, 6, -1]]
+
+
+SUCCESS = np.array([[0.1, 0.3], [0.6, 0.9]])  # of two arms in each of two strata
+
+
+def expected_gradients(text, group):
+    """By the logits of the strata `[2]` and of the arms in each `[2, 2]`, over all groups with their probabilities."""
+    choose, arms = np.array([0.65, 0.35]), np.array([[0.7, 0.3], [0.55, 0.45]])
+    outcomes = np.array(list(itertools.product(range(2), repeat=3)))  # stratum, arm, reward
+    stratum, arm, reward = outcomes.T
+    chance = choose[stratum] * arms[stratum, arm] * np.where(reward, SUCCESS[stratum, arm], 1 - SUCCESS[stratum, arm])
+    groups = np.array(list(itertools.product(range(8), repeat=group)))
+    rollouts = rollouts_of(
+        np.zeros((*groups.shape, 2)),
+        tokens=np.int32(outcomes[groups][..., :2]),
+        rewards=np.float32(reward[groups]),
+    )
+    weights = chance[groups].prod(axis=-1)[:, None] * advantages_of(text, rollouts)[..., 0] / group
+    by_stratum = np.einsum("ng,ngk->k", weights, np.eye(2)[stratum[groups]] - choose)
+    in_stratum = np.eye(2)[stratum[groups]][..., None] * (np.eye(2)[arm[groups]] - arms[stratum[groups]])[:, :, None]
+    return by_stratum, np.einsum("ng,ngka->ka", weights, in_stratum)
+
+
+def test_strata_alone_never_learn_which_stratum_is_better():
+    """Success 0.1 / 0.3 in one stratum and 0.6 / 0.9 in the other: at alpha = 1 the choice gets no gradient at all."""
+    (choice, arms), (grpo_choice, grpo_arms) = (
+        expected_gradients(f"stratified_grpo(alpha={alpha}, stratum=first_token)", 4) for alpha in (1.0, 0.0)
+    )
+    np.testing.assert_allclose(choice, 0.0, atol=1e-7)
+    assert (arms[:, 1] > 0.01).all()
+    assert (grpo_arms[:, 1] > 0.01).all()
+    assert grpo_choice[1] > 0.1
+    blend, _ = expected_gradients("stratified_grpo(stratum=first_token)", 4)
+    np.testing.assert_allclose(blend, 0.2 * grpo_choice, atol=1e-6)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.8])
+def test_gradient_of_the_choice_has_a_closed_form_without_standard_deviations(alpha):
+    """(1 - alpha) (G - 1) / G pi (1 - pi) (J_better - J_worse)."""
+    values = [0.7 * 0.1 + 0.3 * 0.3, 0.55 * 0.6 + 0.45 * 0.9]
+    text = f"stratified_grpo(alpha={alpha}, stratum=first_token, standardise=False)"
+    for group in (2, 3):
+        expected = (1 - alpha) * (group - 1) / group * 0.65 * 0.35 * (values[1] - values[0])
+        np.testing.assert_allclose(expected_gradients(text, group)[0], [-expected, expected], atol=1e-6)
+
+
+# Modes
+
+
+def test_modes_by_hand():
+    """Half of the group thinks (token 3), with rewards 1, 0; the rest has 1, 1. All the best of a mode count."""
+    rollouts = one_group([1, 0, 1, 1], [3, 3, 0, 5], length=2)
+    within = np.array([3**-0.5, -(3**0.5), 3**-0.5, 3**-0.5])
+    between = np.array([-1, -1, 1, 1])
+    advantages = advantages_of("hgpo(think_token=3)", rollouts)[0]
+    assert_close(advantages, np.stack([within + between, within], axis=-1))
+    assert_close(advantages_of("hgpo(think_token=3, alpha=0.5)", rollouts)[0, :, 0], within + 0.5 * between)
+    # Nobody thinks: the best of the group, and no preference.
+    assert_close(advantages_of("hgpo(think_token=9)", rollouts)[0], np.stack([within, within], axis=-1))
+
+
+@pytest.mark.parametrize(
+    ("delta", "preferred"),
+    [(0.2, [-1, -1, 1, 1]), (0.05, [1, 1, -1, -1]), (-0.2, [1, 1, -1, -1]), (0.1, [0, 0, 0, 0])],
+)
+def test_the_head_start_decides_between_close_modes(delta, preferred):
+    """Mean rewards 0.8 with thinking, 0.7 without; how far apart they are does not matter."""
+    rollouts = one_group([1.0, 0.6, 0.7, 0.7], [0, 0, 1, 2])
+    assert_close(PreferredMode(delta=delta)(jnp.zeros((1, 4, 1)), rollouts)[0, :, 0], preferred)
+
+
+def test_a_rare_mode_weighs_more():
+    """One of four thinks and does better: m = (1, 0, 0, 0), mean 1/4, standard deviation sqrt(3)/4."""
+    rollouts = one_group([1, 0, 0, 0], [0, 1, 1, 1])
+    assert_close(PreferredMode()(jnp.zeros((1, 4, 1)), rollouts)[0, :, 0], np.array([3, -1, -1, -1]) / 3**0.5)
+
+
+@pytest.mark.parametrize("rewards", [[0.1] * 4, [0.0] * 4, [0.7, 0.7, 0.2, 0.2]])
+def test_where_each_mode_has_one_reward_everybody_is_best(rewards):
+    rollouts = one_group(rewards, [0, 0, 1, 1])
+    assert not BestOfMode()(rollouts.rewards, rollouts).any()
+    # The head start alone then prefers not to think, unless thinking leads by more.
+    preferred = [1, 1, -1, -1] if rewards[0] - rewards[2] > 0.2 else [-1, -1, 1, 1]
+    assert_close(advantages_of("hgpo", rollouts)[0, :, 0], preferred)
+
+
+def test_an_empty_answer_does_not_think():
+    rollouts = one_group([1, 0, 0], [0, 0, 0])
+    rollouts = dataclasses.replace(rollouts, token_mask=rollouts.token_mask.at[0, 1].set(False))
+    assert_close(PreferredMode()(jnp.zeros((1, 3, 1)), rollouts)[0, :, 0], np.array([1, -2, 1]) / 2**0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("stratified_grpo(alpha=1.1)", "alpha is 1.1, the weight of the strata must lie between 0 and 1"),
+        ("stratified_grpo(alpha=-0.1)", "alpha is -0.1, the weight of the strata must lie between 0 and 1"),
+        ("stratified_grpo(width=0)", "width is 0, a stratum is at least one token wide"),
+        ("stratified_grpo(stratum=first_token, width=2)", "which stratum=first_token does not count"),
+        ("hgpo(alpha=-1.0)", "alpha is -1.0, it must be finite and not negative"),
+    ],
+)
+def test_refusals(text, message):
+    with pytest.raises(ValueError, match=re.escape(message)) as error:
+        make(text)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_refused(number):
+    with pytest.raises(ValueError, match=f"alpha is {number}, it must be finite and not negative"):
+        PreferredMode(alpha=number)
+    with pytest.raises(ValueError, match=f"delta is {number}, it must be finite"):
+        PreferredMode(delta=number)
+
+
+def test_what_strata_need():
+    assert make("stratified_grpo").needs == {"planning_mask"}
+    assert make("stratified_grpo(stratum=length)").needs == frozenset()
+    assert make("stratified_grpo(stratum=first_token)").needs == frozenset()
