@@ -16,15 +16,25 @@ from jax import Array
 from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.training.off_policy import OffPolicyAnswers, with_best_answer
 from ipsrl.training.randomness import stream
-from ipsrl.training.step import WHOLE_BATCH, Batching, TrainState, check_objective, choose_prompts, collect, update
+from ipsrl.training.step import (
+    WHOLE_BATCH,
+    Batching,
+    TrainState,
+    check_objective,
+    choose_prompts,
+    collect,
+    sample_and_verify,
+    update,
+)
 
 
 @functools.partial(
     jax.jit,
     static_argnames=(
         "environment", "policy", "objective", "optimizer", "steps", "prompts_per_step", "group_size", "record",
-        "record_every", "batching", "temperature",
+        "record_every", "batching", "temperature", "off_policy",
     ),
 )  # fmt: skip
 def train_ensemble(
@@ -40,12 +50,14 @@ def train_ensemble(
     record_every: int = 1,
     batching: Batching = WHOLE_BATCH,
     temperature: float = 1.0,
+    off_policy: OffPolicyAnswers | None = None,
 ) -> Any:
     """Trains one policy for each seed, all at once; the policy it starts from is the reference of a KL penalty.
 
     Args:
       environment: its `verify` must be jittable.
-      policy, objective, optimizer, prompts_per_step, group_size, batching, temperature: as in the training loop.
+      policy, objective, optimizer, prompts_per_step, group_size, batching, temperature, off_policy: as in the training
+        loop.
       seeds: `[S]` int32.
       steps: batches of rollouts, a multiple of `record_every`.
       record: what to keep of the parameters, a pytree of arrays.
@@ -63,18 +75,25 @@ def train_ensemble(
         raise ValueError("this environment verifies on the host, so its runs cannot be one program: use the loop")
     if steps % record_every:
         raise ValueError(f"steps is {steps}, it must be a multiple of record_every, {record_every}")
-    check_objective(objective, environment, policy, group_size)
+    check_objective(objective, environment, policy, group_size, off_policy)
     batching.check(prompts_per_step)
 
     def one_run(seed):
         def one_step(state, _):
             prompts = choose_prompts(environment, seed, state.step, prompts_per_step)
-            sampled = collect(
+            groups = collect(
                 environment, policy, state.parameters, prompts, seed, state.step, group_size, temperature,
                 objective.top_tokens,
             )  # fmt: skip
+            if off_policy is not None:
+                further = sample_and_verify(
+                    environment, policy, state.parameters if off_policy.source == "policy" else parameters, prompts,
+                    stream(seed, state.step, "further answers 0"), off_policy.answers, temperature,
+                    objective.top_tokens,
+                )  # fmt: skip
+                groups = with_best_answer(policy, state.parameters, *groups, *further, temperature)
             state, _ = update(
-                state, *sampled, parameters, stream(seed, state.step, "objective"), policy=policy, objective=objective,
+                state, *groups, parameters, stream(seed, state.step, "objective"), policy=policy, objective=objective,
                 optimizer=optimizer, batching=batching, temperature=temperature,
             )  # fmt: skip
             return state, None

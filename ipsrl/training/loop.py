@@ -156,13 +156,8 @@ def check_run(
       ValueError: the objective needs what the environment, the policy and the settings do not give, a rule of the
         settings cannot be followed, or the prompts cannot be split as asked.
     """
-    check_objective(objective, environment, policy, settings.group_size, settings.off_policy is not None)
+    check_objective(objective, environment, policy, settings.group_size, settings.off_policy)
     if settings.dynamic_sampling is not None and settings.group_size < 2:
         raise ValueError("dynamic sampling compares the answers of a group: group_size is 1, it must be at least 2")
-    if settings.off_policy is not None and settings.off_policy.source == "reference" and objective.top_tokens:
-        raise ValueError(
-            "the objective looks at the likeliest tokens of the policy, which answers of the reference policy do not "
-            "come with: draw off_policy answers from the policy itself"
-        )
     settings.batching.check(settings.prompts_per_step)
     check_prompts_divide(settings.prompts_per_step // settings.batching.pieces, mesh)

@@ -15,6 +15,7 @@ from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Prompts, Rollouts, Trajectories, Verdict, masked_sum
+from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.randomness import stream
 
 
@@ -101,17 +102,26 @@ WHOLE_BATCH = Batching()
 
 
 def check_objective(
-    objective: Objective, environment: Environment, policy: Policy, group_size: int, off_policy: bool = False
+    objective: Objective,
+    environment: Environment,
+    policy: Policy,
+    group_size: int,
+    off_policy: OffPolicyAnswers | None = None,
 ) -> None:
     """Raises ValueError where the objective needs what environment, policy and training step do not give.
 
     Args:
-      off_policy: whether groups hold answers that the policy did not draw.
+      off_policy: what puts answers into groups that the policy did not draw from their prompt, if anything does.
     """
-    if "off_policy" in objective.needs and not off_policy:
+    if "off_policy" in objective.needs and off_policy is None:
         raise ValueError(
             "the objective needs off-policy answers in its groups: switch on off_policy in the settings of the "
             "training loop, as in off_policy(answers=8)"
+        )
+    if off_policy is not None and off_policy.source == "reference" and objective.top_tokens:
+        raise ValueError(
+            "the objective looks at the likeliest tokens of the policy, which answers of the reference policy do not "
+            "come with: draw off_policy answers from the policy itself"
         )
     from_step = {"reference_log_probs", "top_log_probs", "keys", "off_policy"}
     objective.check(environment.optional_fields | policy.optional_fields | from_step, group_size, environment.sizes)

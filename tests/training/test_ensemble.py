@@ -14,6 +14,7 @@ from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.loop import TrainSettings, train
+from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.step import Batching
@@ -48,18 +49,24 @@ def ensemble(text, seeds, environment=BANDIT, policy=ON_BANDIT, steps=STEPS, rec
 
 
 @pytest.mark.parametrize(
-    ("text", "environment", "policy"),
-    [("ips_grpo", BANDIT, ON_BANDIT), ("ips_grpo(probability=exact)", GRID, ON_GRID)],
-    ids=["bandit", "grid"],
+    ("text", "environment", "policy", "off_policy"),
+    [
+        ("ips_grpo", BANDIT, ON_BANDIT, None),
+        ("ips_grpo(probability=exact)", GRID, ON_GRID, None),
+        ("critique_grpo", BANDIT, ON_BANDIT, OffPolicyAnswers(answers=3)),
+        ("critique_grpo", BANDIT, ON_BANDIT, OffPolicyAnswers(answers=3, source="reference")),
+    ],
+    ids=["bandit", "grid", "best of three", "best of three of the reference"],
 )
-def test_a_seed_of_the_ensemble_is_the_loop_with_that_seed(text, environment, policy, tmp_path):
+def test_a_seed_of_the_ensemble_is_the_loop_with_that_seed(text, environment, policy, off_policy, tmp_path):
     batching = Batching(epochs=2)
-    recorded = ensemble(text, [3, 11], environment, policy, batching=batching, temperature=0.8)
+    recorded = ensemble(text, [3, 11], environment, policy, batching=batching, temperature=0.8, off_policy=off_policy)
     assert recorded.shape == (2, STEPS // 2 + 1, environment.num_observations, 3)
 
     settings = TrainSettings(
-        STEPS, PROMPTS, GROUP_SIZE, temperature=0.8, learning_rate=0.02, batching=batching, evaluate_every=2
-    )
+        STEPS, PROMPTS, GROUP_SIZE, temperature=0.8, learning_rate=0.02, batching=batching, evaluate_every=2,
+        off_policy=off_policy,
+    )  # fmt: skip
     mesh = jax.make_mesh((1,), ("data",), axis_types=(AxisType.Auto,), devices=jax.devices()[:1])
     for number, seed in enumerate([3, 11]):
         seen = {}
@@ -105,6 +112,7 @@ def test_records_can_be_any_tree_and_as_rare_as_the_steps():
         ({"environment": FIRST_TOKEN, "policy": TRANSFORMER}, "verifies on the host"),
         ({"steps": 5}, "steps is 5, it must be a multiple of record_every, 2"),
         ({"text": "progrpo"}, "needs prompt_log_probs"),
+        ({"text": "critique_grpo"}, "switch on off_policy"),
         ({"batching": Batching(mini_batches=4)}, "2 prompts cannot be split into 4 mini-batches"),
     ],
 )
