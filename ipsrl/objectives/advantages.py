@@ -64,3 +64,36 @@ class GroupMeanStd(CappedPart):
         std = values.std(axis=-1, keepdims=True, ddof=1 if self.unbiased else 0)
         # Rewards that differ by less than float32 resolves around their mean may still give a standard deviation of 0.
         return self.capped(jnp.where(degenerate | (std == 0), 0.0, centred / jnp.where(std == 0, 1.0, std)))
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupMeanBatchStd(CappedPart):
+    """A_g = (r_g - mean of the group) / std of all rewards of the batch: Lite PPO (arXiv 2508.08221).
+
+    The standard deviation is taken of the rewards as they are, not of the centred ones, over all groups of the batch.
+    `unbiased=True` divides by their number less one. No epsilon is added.
+    """
+
+    unbiased: bool = False
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        centred = values - values.mean(axis=-1, keepdims=True)
+        std = values.std(ddof=1 if self.unbiased else 0)
+        degenerate = all_equal(values)[:, None] | (std == 0)
+        return self.capped(jnp.where(degenerate, 0.0, centred / jnp.where(std == 0, 1.0, std)))
+
+
+@dataclasses.dataclass(frozen=True)
+class LeaveOneOut(CappedPart):
+    """A_g = r_g - mean of the others in the group = G / (G - 1) * (r_g - mean): RLOO (arXiv 2402.14740).
+
+    The baseline does not depend on the sample that it judges, so that the expected update is that of the plain return.
+    """
+
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        group = values.shape[-1]
+        centred = values - values.mean(axis=-1, keepdims=True)
+        return self.capped(jnp.where(all_equal(values)[:, None], 0.0, group / (group - 1) * centred))

@@ -2,41 +2,74 @@
 
 import dataclasses
 import math
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.objectives.objective import Metrics, Penalty
-from ipsrl.structures import PolicyScores, Rollouts
+from ipsrl.objectives.reference_divergence import (
+    adapted_coefficient,
+    check_coefficient,
+    check_target,
+    token_divergence,
+)
+from ipsrl.objectives.surrogates import LOG_RATIO_LIMIT, importance_ratio
+from ipsrl.structures import PolicyScores, Rollouts, Sizes
+
+LossEstimator = Literal["k1", "k2", "k3", "corrected_k3"]
 
 
 @dataclasses.dataclass(frozen=True)
 class KullbackLeibler(Penalty):
     """coefficient * KL(policy || reference), estimated at the sampled tokens; d = log pi - log pi_ref.
 
-        k2 = d^2 / 2                 its on-policy gradient is that of KL(policy || reference)
-        k3 = exp(-d) + d - 1 >= 0    unbiased in value; its on-policy gradient is that of KL(reference || policy)
+        k1 = d                       gradient 1: nothing on average, as the gradient of log pi has mean 0
+        k2 = d^2 / 2                 gradient d: on-policy that of KL(policy || reference)
+        k3 = exp(-d) + d - 1 >= 0    gradient 1 - exp(-d): on-policy that of KL(reference || policy)
+        corrected_k3 = rho k3        gradient rho d: that of KL(policy || reference), off-policy too
 
-    k3 is GRPO's (arXiv 2402.03300, coefficient 0.04). -d is clamped to [-20, 20] before exp.
+    k3 is GRPO's (arXiv 2402.03300, coefficient 0.04); times the importance ratio rho it is DeepSeek-V3.2's (arXiv
+    2512.02556). Gradients are those by log pi. -d and log rho are clamped to [-20, 20] before exp.
     """
 
     coefficient: float
-    estimator: Literal["k2", "k3"] = "k3"
+    estimator: LossEstimator = "k3"
     needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
 
     def __post_init__(self):
-        if not 0.0 < self.coefficient < math.inf:
-            raise ValueError(f"the coefficient of the KL penalty is {self.coefficient}, it must be positive and finite")
+        check_coefficient(self.coefficient)
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
-        mask = rollouts.token_mask
-        difference = jnp.where(mask, scores.log_probs - rollouts.reference_log_probs, 0.0)
-        if self.estimator == "k2":
-            divergence = difference**2 / 2
-        else:
-            divergence = jnp.exp(jnp.clip(-difference, -20.0, 20.0)) + difference - 1.0
-        return divergence, {"reference_kl": (divergence.sum(), mask.sum(dtype=jnp.float32))}
+        estimator = "k3" if self.estimator == "corrected_k3" else self.estimator
+        divergence = token_divergence(scores.log_probs, rollouts, estimator)
+        if self.estimator == "corrected_k3":
+            divergence = importance_ratio(scores, rollouts) * divergence
+        return divergence, {"reference_kl": (divergence.sum(), rollouts.token_mask.sum(dtype=jnp.float32))}
+
+
+@dataclasses.dataclass(frozen=True)
+class AdaptiveKullbackLeibler(KullbackLeibler):
+    """`KullbackLeibler` whose coefficient follows a target in nats for each answer (arXiv 1909.08593).
+
+    `coefficient` is the first one; a batch is penalised with the coefficient that the batches before it have left, see
+    `adapted_coefficient`. The paper has it in the reward, see `reward_costs`; its gain is 0.1.
+    """
+
+    target: float = 6.0
+    gain: float = 0.1
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_target(self.target, self.gain)
+
+    def init(self, sizes: Sizes) -> Array:
+        """The coefficient, `[]`."""
+        return jnp.float32(self.coefficient)
+
+    def carry(self, rollouts: Rollouts, advantages: Array, state: Array) -> tuple[Array, Array]:
+        coefficients = jnp.broadcast_to(state, (rollouts.rewards.shape[0], 1, 1))
+        return coefficients, adapted_coefficient(state, rollouts, self.target, self.gain)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,3 +84,79 @@ class EntropyBonus(Penalty):
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
         return -scores.entropy, {}
+
+
+@dataclasses.dataclass(frozen=True)
+class LowProbabilityRegulariser(Penalty):
+    """Lp-Reg (arXiv 2510.03222): pulls the policy to a proxy without noise where it would lose an unlikely token.
+
+        proxy = behaviour policy restricted to tokens with probability above kappa * (the likeliest's), renormalised
+        cost  = KL(proxy || policy) at tokens of behaviour probability below the rho-quantile of the batch whose
+                advantage is negative and whose proxy probability is positive; 0 elsewhere
+
+    The proxy is a constant. It is built from the `likeliest` tokens, so that a token beyond them counts as noise (our
+    reading; the paper has the whole vocabulary): memory grows by that factor beside GRPO's.
+
+    Attributes:
+      coefficient: beta.
+      kappa, rho: as above.
+      threshold: `min_p` as above, or `fixed`: probability above kappa itself.
+      likeliest: K, how many tokens of the behaviour policy are known at each position.
+      form: `paper` as above; `code` is what was released: k3 of the policy from the proxy at the sampled token alone,
+        only where the policy is below the proxy, and the quantile is of the tokens with negative advantage.
+    """
+
+    coefficient: float = 1.0
+    kappa: float = 0.02
+    rho: float = 0.01
+    threshold: Literal["min_p", "fixed"] = "min_p"
+    likeliest: int = 20
+    form: Literal["paper", "code"] = "paper"
+    needs: ClassVar[frozenset[str]] = frozenset({"top_log_probs"})
+
+    def __post_init__(self):
+        if not 0.0 < self.coefficient < math.inf:
+            raise ValueError(f"the coefficient of Lp-Reg is {self.coefficient}, it must be positive and finite")
+        for name, share in {"kappa": self.kappa, "rho": self.rho}.items():
+            if not 0.0 < share < 1.0:
+                raise ValueError(f"{name} is {share}, it must lie strictly between 0 and 1")
+        if self.likeliest < 1:
+            raise ValueError(f"likeliest is {self.likeliest}, it must be at least 1")
+
+    @property
+    def top_tokens(self) -> int:
+        return self.likeliest
+
+    def _proxy(self, rollouts: Rollouts) -> tuple[Array, Array]:
+        """`[P, G, T, K]`: which of the likeliest tokens the proxy keeps, and its log-probabilities of those."""
+        log_probs = rollouts.top_log_probs[..., : self.likeliest]
+        log_probs = jnp.where(rollouts.token_mask[..., None], log_probs, -jnp.inf)
+        highest = log_probs[..., :1] if self.threshold == "min_p" else 0.0
+        kept = log_probs > highest + math.log(self.kappa)
+        log_probs = jnp.where(kept, log_probs, 0.0)
+        mass = jnp.where(kept, jnp.exp(log_probs), 0.0).sum(axis=-1, keepdims=True)
+        return kept, jnp.where(kept, log_probs - jnp.log(jnp.where(mass > 0, mass, 1.0)), 0.0)
+
+    def carry(self, rollouts: Rollouts, advantages: Array, state: Any) -> tuple[Array, Any]:
+        kept, _ = self._proxy(rollouts)
+        in_proxy = (kept & (rollouts.top_tokens[..., : self.likeliest] == rollouts.tokens[..., None])).any(axis=-1)
+        mask = rollouts.token_mask
+        probability = jnp.exp(jnp.where(mask, rollouts.behaviour_log_probs, 0.0))
+        ranked = mask & (advantages < 0) if self.form == "code" else mask
+        quantile = jnp.nanquantile(jnp.where(ranked, probability, jnp.nan), self.rho)
+        regularised = mask & (probability < quantile) & (advantages < 0) & in_proxy
+        return self.coefficient * regularised.astype(jnp.float32), state
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
+        kept, log_proxy = self._proxy(rollouts)
+        mask = rollouts.token_mask
+        if self.form == "code":
+            sampled = kept & (rollouts.top_tokens[..., : self.likeliest] == rollouts.tokens[..., None])
+            known = mask & sampled.any(axis=-1)
+            gap = jnp.where(known, jnp.where(sampled, log_proxy, 0.0).sum(axis=-1) - scores.log_probs, 0.0)
+            gap = jnp.clip(gap, 0.0, LOG_RATIO_LIMIT)
+            divergence = jnp.exp(gap) - gap - 1.0
+        else:
+            log_probs = jnp.where(kept, scores.top_log_probs[..., : self.likeliest], 0.0)
+            divergence = jnp.where(kept, jnp.exp(log_proxy) * (log_proxy - log_probs), 0.0).sum(axis=-1)
+        return divergence, {"proxy_kl": (divergence.sum(), mask.sum(dtype=jnp.float32))}

@@ -4,10 +4,12 @@ import dataclasses
 import math
 from typing import Literal
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.objectives.objective import RolloutPart, all_equal
+from ipsrl.objectives.reference_divergence import Estimator, check_coefficient, token_divergence
 from ipsrl.structures import Rollouts, masked_sum
 
 
@@ -86,3 +88,89 @@ class AnswerConfidence(RolloutPart):
             mask = mask & rollouts.question_mask
         fraction = self.low_fraction if self.prompt_part == "lowest" else 1.0
         return low_probability_confidence(rollouts.prompt_log_probs, mask, fraction)
+
+
+@dataclasses.dataclass(frozen=True)
+class ReturnToGo(RolloutPart):
+    """What is still to come, discounted: each token's own return (REINFORCE++, arXiv 2501.03262).
+
+        R_t = sum_{u >= t} gamma^(u - t) (r [u is the last token] - kl KL_u)
+
+    r is the incoming value of the answer's last token; KL_u is the estimate of KL(behaviour || reference) at one token,
+    and needs `reference_log_probs` unless `kl` is 0.
+    """
+
+    gamma: float = 1.0
+    kl: float = 0.0
+    estimator: Estimator = "k1"
+
+    def __post_init__(self):
+        if not 0.0 < self.gamma <= 1.0:
+            raise ValueError(f"gamma is {self.gamma}, it must lie above 0 and not above 1")
+        if self.kl:
+            check_coefficient(self.kl)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"reference_log_probs"}) if self.kl else frozenset()
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        mask = rollouts.token_mask
+        is_last = mask & ~jnp.pad(mask[..., 1:], ((0, 0), (0, 0), (0, 1)))
+        rewards = jnp.where(is_last, values, 0.0)
+        if self.kl:
+            rewards -= self.kl * token_divergence(rollouts.behaviour_log_probs, rollouts, self.estimator)
+
+        def join(later, earlier):
+            (later_decay, later_sum), (decay, total) = later, earlier
+            return later_decay * decay, total + decay * later_sum
+
+        decays = jnp.full(rewards.shape, self.gamma, rewards.dtype)
+        _, returns = jax.lax.associative_scan(join, (decays, rewards), reverse=True, axis=2)
+        return returns
+
+
+@dataclasses.dataclass(frozen=True)
+class WhitenedTokens(RolloutPart):
+    """(A - mean) / std over all tokens of the batch (REINFORCE++, arXiv 2501.03262): long answers count for more.
+
+    A batch whose tokens all have the same advantage gets exactly zero. verl's standard deviation divides by the number
+    of tokens less one (`unbiased`); no epsilon is added.
+    """
+
+    unbiased: bool = False
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        mask = rollouts.token_mask
+        tokens = jnp.maximum(mask.sum(), 1)
+        centred = jnp.where(mask, values - masked_sum(values, mask) / tokens, 0.0)
+        std = jnp.sqrt((centred**2).sum() / jnp.maximum(tokens - self.unbiased, 1))
+        highest = jnp.where(mask, values, -jnp.inf).max()
+        silent = all_equal(jnp.where(mask, values, highest).reshape(1, -1))[0] | (std == 0)
+        return jnp.where(silent, 0.0, centred / jnp.where(silent, 1.0, std))
+
+
+@dataclasses.dataclass(frozen=True)
+class ProbabilityWeight(RolloutPart):
+    """A_t (alpha p_t + 1 - alpha), p_t the behaviour probability of the token: AR (arXiv 2505.12929), both signs."""
+
+    alpha: float = 0.2
+
+    def __post_init__(self):
+        if not 0.0 <= self.alpha <= 1.0:
+            raise ValueError(f"alpha is {self.alpha}, it must lie between 0 and 1")
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        probability = jnp.exp(jnp.where(rollouts.token_mask, rollouts.behaviour_log_probs, 0.0))
+        return values * (self.alpha * probability + 1.0 - self.alpha)
+
+
+@dataclasses.dataclass(frozen=True)
+class WithoutTruncated(RolloutPart):
+    """0 for answers that the horizon cut off, after the group was normalised with them (DAPO, arXiv 2503.14476).
+
+    Overlong filtering. Their tokens still count where the aggregation divides (our reading; TRL leaves them out there).
+    """
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        return jnp.where(rollouts.truncated[..., None], 0.0, values)

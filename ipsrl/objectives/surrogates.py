@@ -1,7 +1,10 @@
 """Parts that turn advantages into something with the right gradient: `[P, G, T]` values to maximise."""
 
 import dataclasses
+import math
+from typing import Literal
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -35,23 +38,118 @@ class ClippedRatio(Surrogate):
 
     low = high = 0.2 is PPO's and GRPO's; low 0.2 with high 0.28 is clip-higher (DAPO, arXiv 2503.14476). At rho = 1 its
     gradient is that of `PolicyGradient`; at a limit of 0, which is refused, the clip would take a part of it.
-    `clip_fraction` is the share of tokens whose gradient the clip removes.
+    `dual_clip` (arXiv 1912.09729; 3 in verl) keeps the value at or above dual_clip * A where A < 0, so that a token
+    which the policy has made that much likelier is no longer pushed down; None leaves it out.
+    `clip_fraction` is the share of tokens whose gradient the clips remove.
     """
 
     low: float = 0.2
     high: float = 0.2
+    dual_clip: float | None = None
 
     def __post_init__(self):
-        if not (0.0 < self.low <= 1.0 and self.high > 0.0):
-            raise ValueError(f"clip range is 1 - {self.low} to 1 + {self.high}: low must lie in (0, 1], high above 0")
+        _check_clip(self.low, self.high)
+        if self.dual_clip is not None and not self.dual_clip > 1.0:
+            raise ValueError(f"dual_clip is {self.dual_clip}, it must be above 1")
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         ratio = importance_ratio(scores, rollouts)
-        plain = ratio * advantages
-        clipped = jnp.clip(ratio, 1.0 - self.low, 1.0 + self.high) * advantages
+        return clipped(ratio, rollouts.token_mask, advantages, self.low, self.high, self.dual_clip)
+
+
+@dataclasses.dataclass(frozen=True)
+class ClippedSequenceRatio(Surrogate):
+    """min( s A, clip(s, 1 - low, 1 + high) A ), s one importance ratio for the whole answer, at each of its tokens.
+
+        exponent = mean:  s = exp( (1 / length) sum_t log rho_t )     GSPO (arXiv 2507.18071)
+        exponent = sum:   s = exp( sum_t log rho_t )                  the answer as one action: TRL's RLOO
+
+    `per_token` is GSPO-token: the value s, with the gradient s grad log pi of each token for its own advantage; where
+    all tokens of an answer share one, mean exponents have the same gradient either way. log s is clamped as log rho is.
+    """
+
+    low: float
+    high: float
+    exponent: Literal["mean", "sum"] = "mean"
+    per_token: bool = False
+
+    def __post_init__(self):
+        _check_clip(self.low, self.high)
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        mask = rollouts.token_mask
+        log_ratio = masked_sum(scores.log_probs - rollouts.behaviour_log_probs, mask, axis=-1)
+        if self.exponent == "mean":
+            log_ratio = log_ratio / jnp.maximum(mask.sum(axis=-1), 1)
+        ratio = jnp.exp(jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))[..., None]
+        if self.per_token:
+            log_probs = jnp.where(mask, scores.log_probs, 0.0)
+            ratio = jax.lax.stop_gradient(ratio) * jnp.exp(log_probs - jax.lax.stop_gradient(log_probs))
+        return clipped(jnp.broadcast_to(ratio, mask.shape), mask, advantages, self.low, self.high)
+
+
+@dataclasses.dataclass(frozen=True)
+class SoftGate(Surrogate):
+    """f(rho) A, f(rho) = (4 / tau) sigmoid(tau (rho - 1)): SAPO (arXiv 2511.20347), a clip without an edge.
+
+    tau is `positive` where A > 0 and `negative` elsewhere. The gradient by log pi is 4 sigmoid (1 - sigmoid) rho A:
+    that of `PolicyGradient` at rho = 1, fading on both sides, sooner where tau is larger.
+    """
+
+    positive: float = 1.0
+    negative: float = 1.05
+
+    def __post_init__(self):
+        for temperature in (self.positive, self.negative):
+            if not 0.0 < temperature < math.inf:
+                raise ValueError(f"a temperature of the soft gate is {temperature}, it must be positive and finite")
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        ratio = importance_ratio(scores, rollouts)
+        temperature = jnp.where(advantages > 0, self.positive, self.negative)
+        gate = 4.0 / temperature * jax.nn.sigmoid(temperature * (ratio - 1.0))
+        mask = rollouts.token_mask
+        return gate * advantages, {"importance_ratio": (masked_sum(ratio, mask), mask.sum(dtype=jnp.float32))}
+
+
+@dataclasses.dataclass(frozen=True)
+class BoundedRatio(Surrogate):
+    """clip(rho, 0, bound) A, without PPO's minimum (Lp-Reg, arXiv 2510.03222): no gradient above the bound only."""
+
+    bound: float = 10.0
+
+    def __post_init__(self):
+        if not self.bound > 1.0:
+            raise ValueError(f"the bound on the importance ratio is {self.bound}, it must be above 1")
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        ratio = importance_ratio(scores, rollouts)
         mask = rollouts.token_mask
         tokens = mask.sum(dtype=jnp.float32)
-        return jnp.minimum(plain, clipped), {
-            "clip_fraction": (masked_sum((clipped < plain).astype(jnp.float32), mask), tokens),
+        return jnp.minimum(ratio, self.bound) * advantages, {
+            "clip_fraction": (masked_sum((ratio > self.bound).astype(jnp.float32), mask), tokens),
             "importance_ratio": (masked_sum(ratio, mask), tokens),
         }
+
+
+def clipped(
+    ratio: Array, mask: Array, advantages: Array, low: float, high: float, dual_clip: float | None = None
+) -> tuple[Array, Metrics]:
+    """PPO's minimum of a ratio and its clip, times advantages, all `[P, G, T]`; with the metrics of `ClippedRatio`."""
+    plain = ratio * advantages
+    values = jnp.minimum(plain, jnp.clip(ratio, 1.0 - low, 1.0 + high) * advantages)
+    removed = values < plain
+    if dual_clip is not None:
+        floor = jnp.where(advantages < 0, dual_clip * advantages, -jnp.inf)
+        removed |= values < floor
+        values = jnp.maximum(values, floor)
+    tokens = mask.sum(dtype=jnp.float32)
+    return values, {
+        "clip_fraction": (masked_sum(removed.astype(jnp.float32), mask), tokens),
+        "importance_ratio": (masked_sum(ratio, mask), tokens),
+    }
+
+
+def _check_clip(low: float, high: float) -> None:
+    if not (0.0 < low <= 1.0 and high > 0.0):
+        raise ValueError(f"clip range is 1 - {low} to 1 + {high}: low must lie in (0, 1], high above 0")

@@ -57,7 +57,7 @@ def synthetic_rollouts(
         behaviour_entropy=array(np.where(mask, rng.uniform(0.1, 1.9, shape), 0.0)),
         rewards=array(rewards),
         outcome_id=array(outcomes, jnp.int32),
-        truncated=jnp.zeros((prompts, group), bool),
+        truncated=array(lengths == length, bool),
         top_tokens=array(np.argsort(rng.random((*shape, vocabulary)))[..., :top_tokens], jnp.int32),
         top_log_probs=array(np.log(likeliest)),
         log_backward=array(step_log_backward.sum(axis=-1)),

@@ -33,6 +33,7 @@ class Row:
       rule: (counts `[K]` of a group's outcomes, law `[K]`, rewards `[K]`) -> advantages `[K]` (anything where the count
         is 0); or a sentence that says why no rule can be given here, and where the row is tested instead.
       more: (law, rewards) -> `[K]`, what the update of the logits has besides, such as the gradient of an entropy.
+      reads_width: T, the longest possible answer, is among its hyper-parameters, so that wider arrays change it.
       draws: it draws at random, so that the order of a group, and padding, change what it draws.
     """
 
@@ -41,6 +42,7 @@ class Row:
     silent: str
     rule: Callable[[np.ndarray, Law, np.ndarray], np.ndarray] | str
     more: Callable[[Law, np.ndarray], np.ndarray] | None = None
+    reads_width: bool = False
     draws: bool = False
 
 

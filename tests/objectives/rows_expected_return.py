@@ -15,6 +15,17 @@ def entropy_gradient(law):
     return law * (surprise - law @ surprise)
 
 
+def k3(law):
+    """exp(-d) + d - 1, d = log p - log of the uniform reference."""
+    return 1 / (law * len(law)) + np.log(law * len(law)) - 1
+
+
+def left_out(counts, law, rewards):
+    """A sample's reward minus the mean of the others in its group."""
+    others = ((counts * rewards).sum() - rewards) / (counts.sum() - 1)
+    return rewards - others
+
+
 ROWS = {
     "reinforce": Row(False, 1, "no reward", lambda n, p, r: r),
     "grpo": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
@@ -28,5 +39,42 @@ ROWS = {
     "grpo(kl=0.04, kl_estimator=k2)": Row(
         True, 0, "equal rewards", lambda n, p, r: standardised(n, r) - 0.04 * np.log(p * len(p))
     ),
+    # k1 in the loss does nothing on average.
+    "grpo(kl=0.04, kl_estimator=k1)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
+    "grpo(kl=0.04, kl_estimator=corrected_k3)": Row(
+        True, 0, "equal rewards", lambda n, p, r: standardised(n, r) - 0.04 * np.log(p * len(p))
+    ),
+    "grpo(kl=0.04, kl_estimator=k2, kl_target=0.5)": Row(
+        True, 0, "equal rewards", lambda n, p, r: standardised(n, r) - 0.04 * np.log(p * len(p))
+    ),
+    # Taken from the reward, the divergence tells apart answers that are equally good.
+    "grpo(kl=0.3, kl_in=reward, kl_estimator=k3)": Row(
+        True, None, "never", lambda n, p, r: standardised(n, r - 0.3 * k3(p))
+    ),
+    "grpo(kl=0.3, kl_in=reward, kl_estimator=k2, kl_target=0.5)": Row(
+        True, None, "never", lambda n, p, r: standardised(n, r - 0.15 * np.log(p * len(p)) ** 2)
+    ),
+    "grpo(dual_clip=3.0)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
     "dr_grpo": Row(True, 1, "equal rewards", lambda n, p, r: centred(n, r)),
+    "rloo": Row(True, 1, "equal rewards", left_out),
+    "rloo(ratio=token, kl=0.05, kl_in=loss, kl_estimator=k2)": Row(
+        True, 1, "equal rewards", lambda n, p, r: left_out(n, p, r) - 0.05 * np.log(p * len(p))
+    ),
+    "rloo(kl=0.05)": Row(True, None, "never", lambda n, p, r: left_out(n, p, r - 0.05 * np.log(p * len(p)))),
+    # Enumerated, each group is a batch of its own.
+    "reinforce_plus_plus": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
+    "reinforce_plus_plus(kl=0.05, unbiased_std=True)": Row(
+        True, None, "never", lambda n, p, r: standardised(n, r - 0.05 * np.log(p * len(p)), unbiased=True)
+    ),
+    # Discounted, a reward is worth less in a longer answer.
+    "reinforce_plus_plus(gamma=0.5)": Row(False, 0, "no reward", lambda n, p, r: standardised(n, r)),
+    "reinforce_plus_plus_baseline": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
+    # The random answers differ in length, those of the bandit do not.
+    "dapo": Row(True, None, "never", lambda n, p, r: standardised(n, r), reads_width=True),
+    "dapo(overlong_limit=3, overlong_cache=2, overlong_filter=True)": Row(
+        True, None, "never", lambda n, p, r: standardised(n, r)
+    ),
+    "dapo(overlong_weight=0.0)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
+    "lite_ppo": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
+    "lite_ppo(unbiased_std=True)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r, unbiased=True)),
 }

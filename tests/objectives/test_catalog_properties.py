@@ -156,6 +156,8 @@ def test_advantages_are_constants(text, batch):
 def test_padding_changes_nothing(text, batch):
     if text in ROWS and ROWS[text].draws:
         pytest.skip("it draws for each place in the arrays")
+    if text in ROWS and ROWS[text].reads_width:
+        pytest.skip("the width of the arrays is the longest possible answer to it")
     rollouts, scores = batch
     rng = np.random.default_rng(2)
 
@@ -222,14 +224,20 @@ def alternatives(value, hint):
 
 @functools.cache
 def consequences(objective):
-    """Advantages, loss, count and gradient of the second of two batches, one array."""
+    """Advantages, loss, count and gradient of the second of two batches, one array; what is learned learns in both."""
     state, parameters = objective.init(SIZES), objective.init_parameters(SIZES)
-    for seed in (3, 4):
+
+    def loss(scores, parameters):
+        output = objective.loss(scores, rollouts, weights, parameters)
+        return output.loss_sum, output
+
+    for number, seed in enumerate((0, 4), start=1):
         rollouts, scores = random_rollouts(seed, PROMPTS, GROUP, LENGTH)
-        rollouts = dataclasses.replace(rollouts, rewards=rollouts.rewards.at[0].set(0.0).at[1].set(seed - 2.0))
+        rollouts = dataclasses.replace(rollouts, rewards=rollouts.rewards.at[0].set(0.0).at[1].set(number))
         weights, state, _ = objective.weigh(rollouts, state)
-    output = objective.loss(scores, rollouts, weights, parameters)
-    gradient = jax.grad(lambda scores: objective.loss(scores, rollouts, weights, parameters).loss_sum)(scores)
+        weights = objective.at_stage(weights, rollouts, objective.num_stages - 1)
+        (gradient, slope), output = jax.grad(loss, argnums=(0, 1), has_aux=True)(scores, parameters)
+        parameters = jax.tree.map(lambda value, d: value - objective.surrogate.learning_rate * d, parameters, slope)
     advantages = np.where(rollouts.token_mask, weights.advantages, 0.0)
     return np.append(np.stack([advantages, gradient.log_probs]), [output.loss_sum, output.count])
 

@@ -8,13 +8,32 @@ import inspect
 from collections.abc import Callable
 
 from ipsrl import specifications
-from ipsrl.objectives.catalog import diversity, expected_return, inverse_probability, regularised, structure, tokens
+from ipsrl.objectives.catalog import (
+    diversity,
+    expected_return,
+    inverse_probability,
+    low_probability,
+    regularised,
+    structure,
+    tokens,
+    trust_region,
+)
 from ipsrl.objectives.objective import Objective
 
 CATALOG: dict[str, Callable[..., Objective]] = {
     "reinforce": expected_return.reinforce,
     "grpo": expected_return.grpo,
     "dr_grpo": expected_return.dr_grpo,
+    "rloo": expected_return.rloo,
+    "reinforce_plus_plus": expected_return.reinforce_plus_plus,
+    "reinforce_plus_plus_baseline": expected_return.reinforce_plus_plus_baseline,
+    "dapo": expected_return.dapo,
+    "lite_ppo": expected_return.lite_ppo,
+    "gspo": trust_region.gspo,
+    "gspo_token": trust_region.gspo_token,
+    "sapo": trust_region.sapo,
+    "ar_lopti": low_probability.ar_lopti,
+    "lp_reg": low_probability.lp_reg,
     "ips_reinforce": inverse_probability.ips_reinforce,
     "ips_grpo": inverse_probability.ips_grpo,
     "ips_dr_grpo": inverse_probability.ips_dr_grpo,

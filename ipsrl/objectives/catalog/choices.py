@@ -3,11 +3,14 @@
 from typing import Literal
 
 from ipsrl.objectives.aggregation import SequenceMean, SequenceSum, TokenMean
-from ipsrl.objectives.objective import Aggregation, Penalty
-from ipsrl.objectives.penalties import EntropyBonus, KullbackLeibler
+from ipsrl.objectives.objective import Aggregation, Penalty, RolloutPart
+from ipsrl.objectives.penalties import AdaptiveKullbackLeibler, EntropyBonus, KullbackLeibler, LossEstimator
+from ipsrl.objectives.reference_divergence import Estimator as RewardEstimator
+from ipsrl.objectives.reward_costs import AdaptiveDivergenceCost, DivergenceCost
 
 AggregationName = Literal["sequence_mean", "token_mean", "sequence_sum", "constant_length"]
-Estimator = Literal["k2", "k3"]
+Estimator = LossEstimator
+Place = Literal["loss", "reward"]
 
 
 def aggregated_by(name: AggregationName) -> Aggregation:
@@ -20,9 +23,43 @@ def aggregated_by(name: AggregationName) -> Aggregation:
     }[name]
 
 
-def divergence(coefficient: float, estimator: Estimator) -> tuple[Penalty, ...]:
-    """The KL penalty in the loss; none where the coefficient is 0."""
-    return (KullbackLeibler(coefficient, estimator),) if coefficient else ()
+def divergence(
+    coefficient: float, estimator: Estimator, place: Place = "loss", target: float | None = None
+) -> tuple[Penalty, ...]:
+    """The KL penalty in the loss; none where the coefficient is 0, or where its place is the reward.
+
+    Raises:
+      ValueError: there is a target for a coefficient of 0, which nothing can adapt.
+    """
+    if target is not None and not coefficient:
+        raise ValueError(f"kl_target={target} adapts the coefficient kl, which is 0: give kl as well")
+    if place == "reward" or not coefficient:
+        return ()
+    if target is not None:
+        return (AdaptiveKullbackLeibler(coefficient, estimator, target),)
+    return (KullbackLeibler(coefficient, estimator),)
+
+
+def divergence_cost(
+    coefficient: float, estimator: Estimator, place: Place = "reward", target: float | None = None
+) -> tuple[RolloutPart, ...]:
+    """KL taken from the reward of the whole answer; none where the coefficient is 0, or where its place is the loss."""
+    if place == "loss" or not coefficient:
+        return ()
+    if target is not None:
+        return (AdaptiveDivergenceCost(coefficient, for_rewards(estimator), target),)
+    return (DivergenceCost(coefficient, for_rewards(estimator)),)
+
+
+def for_rewards(estimator: Estimator) -> RewardEstimator:
+    """The estimator itself.
+
+    Raises:
+      ValueError: it is one of those that correct the gradient of a loss.
+    """
+    if estimator == "corrected_k3":
+        raise ValueError("kl_estimator=corrected_k3 corrects a gradient, which rewards have none of: use k1, k2 or k3")
+    return estimator
 
 
 def entropy_bonus(coefficient: float) -> tuple[Penalty, ...]:

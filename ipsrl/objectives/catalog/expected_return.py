@@ -1,16 +1,23 @@
 """REINFORCE, GRPO and their kin: objectives of the expected return."""
 
-from ipsrl.objectives.advantages import GroupMean, GroupMeanStd, NoBaseline
+from typing import Literal
+
+from ipsrl.objectives.advantages import GroupMean, GroupMeanBatchStd, GroupMeanStd, LeaveOneOut, NoBaseline
 from ipsrl.objectives.catalog import choices
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.surrogates import ClippedRatio, PolicyGradient
+from ipsrl.objectives.reward_costs import OverlongPunishment
+from ipsrl.objectives.reweighting import ReturnToGo, WhitenedTokens, WithoutTruncated
+from ipsrl.objectives.surrogates import ClippedRatio, ClippedSequenceRatio, PolicyGradient
 
 
 def reinforce(aggregation: choices.AggregationName = "sequence_sum", entropy: float = 0.0) -> Objective:
-    """Expected return, no baseline: r grad log pi (REINFORCE; rule V with alpha = 0).
+    """REINFORCE (rule V of arXiv 2601.21669): A = r without a baseline, r grad log pi.
 
     J = E[r]. On a bandit the logits flow as dz_i/dt = p_i (r_i - mean return): the likelier of two equally good
     outcomes gains as long as anything worse keeps mass (arXiv 2601.21669, Theorem 3.1).
+
+    Degenerate: only groups without any reward get zero, as there is no baseline.
+    Evidence: paper, and derived (closed form of the expected update).
     """
     return Objective(
         advantages=NoBaseline(),
@@ -23,22 +30,35 @@ def reinforce(aggregation: choices.AggregationName = "sequence_sum", entropy: fl
 def grpo(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
+    dual_clip: float | None = None,
     kl: float = 0.0,
     kl_estimator: choices.Estimator = "k3",
+    kl_in: choices.Place = "loss",
+    kl_target: float | None = None,
     entropy: float = 0.0,
     unbiased_std: bool = False,
     aggregation: choices.AggregationName = "sequence_mean",
 ) -> Objective:
     """GRPO (arXiv 2402.03300): A = (r - group mean) / group std, clipped ratio, mean over each answer's tokens.
 
-    The paper adds 0.04 of the k3 divergence to a reference policy: `kl=0.04`. The default is no penalty, so that
-    objectives are compared without one. The standard deviation is the population's unless `unbiased_std`.
+    The paper adds 0.04 of the k3 divergence to a reference policy in the loss: `kl=0.04`. The default is no penalty, so
+    that objectives are compared without one. `kl_in="reward"` takes the divergence of the behaviour policy, summed over
+    the answer, from the reward instead, before the group is normalised; `kl_target`, in nats for each answer, adapts
+    the coefficient from batch to batch (arXiv 1909.08593), in either place. The clip range is not in the paper: 0.2 is
+    the libraries'. `dual_clip` (arXiv 1912.09729) bounds the loss where A < 0; verl's is 3.
+
+    The standard deviation is the population's unless `unbiased_std`, which is verl's and TRL's; both add an epsilon to
+    it, we do not.
+
+    Degenerate: groups with equal rewards get exactly zero, and still count where the aggregation divides.
+    Evidence: paper and code (verl, TRL); the clip range is second-hand.
     """
     return Objective(
+        reward_shaping=choices.divergence_cost(kl, kl_estimator, kl_in, kl_target),
         advantages=GroupMeanStd(unbiased=unbiased_std),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(clip_low, clip_high, dual_clip),
         aggregation=choices.aggregated_by(aggregation),
-        penalties=choices.divergence(kl, kl_estimator) + choices.entropy_bonus(entropy),
+        penalties=choices.divergence(kl, kl_estimator, kl_in, kl_target) + choices.entropy_bonus(entropy),
     )
 
 
@@ -48,10 +68,159 @@ def dr_grpo(
     entropy: float = 0.0,
     aggregation: choices.AggregationName = "constant_length",
 ) -> Objective:
-    """Dr. GRPO (arXiv 2503.20783): A = r - group mean, clipped ratio, token sums over the longest answer's length."""
+    """Dr. GRPO (arXiv 2503.20783): A = r - group mean, clipped ratio, token sums over the longest answer's length.
+
+    Without the two biases of GRPO: the std, which inflates prompts that are nearly solved or nearly unsolved, and the
+    length, by which long wrong answers are punished too little. RLOO's advantage is G / (G - 1) times this one.
+
+    Degenerate: groups with equal rewards get exactly zero.
+    Evidence: paper and code (TRL).
+    """
     return Objective(
         advantages=GroupMean(),
         surrogate=ClippedRatio(clip_low, clip_high),
         aggregation=choices.aggregated_by(aggregation),
         penalties=choices.entropy_bonus(entropy),
+    )
+
+
+def rloo(
+    ratio: Literal["sequence", "token"] = "sequence",
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    kl: float = 0.0,
+    kl_estimator: choices.Estimator = "k1",
+    kl_in: choices.Place = "reward",
+    aggregation: choices.AggregationName = "sequence_mean",
+) -> Objective:
+    """RLOO (arXiv 2402.14740): A = r - mean reward of the others in the group; the answer is one action.
+
+    `ratio="sequence"` clips the importance ratio of the whole answer, whose gradient is that of its summed
+    log-probability (TRL); `ratio="token"` gives the advantage to PPO's loss by tokens (verl), which `aggregation` then
+    averages. The paper takes 0.03 of the summed k1 divergence to a reference from the reward before the baseline:
+    `kl=0.03`. The default is no penalty, as for GRPO.
+
+    Degenerate: groups with equal rewards, after the divergence is taken off, get exactly zero.
+    Evidence: paper and code (TRL, verl).
+    """
+    by_answer = ClippedSequenceRatio(clip_low, clip_high, exponent="sum")
+    return Objective(
+        reward_shaping=choices.divergence_cost(kl, kl_estimator, kl_in),
+        advantages=LeaveOneOut(),
+        surrogate=by_answer if ratio == "sequence" else ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+        penalties=choices.divergence(kl, kl_estimator, kl_in),
+    )
+
+
+def reinforce_plus_plus(
+    gamma: float = 1.0,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    kl: float = 0.0,
+    kl_estimator: choices.Estimator = "k1",
+    kl_in: choices.Place = "reward",
+    unbiased_std: bool = False,
+    aggregation: choices.AggregationName = "token_mean",
+) -> Objective:
+    """REINFORCE++ (arXiv 2501.03262): A = each token's return to go, whitened over all tokens of the batch.
+
+    The reward comes with the last token; `kl` times the divergence to a reference is taken from every token's own
+    reward, discounted by `gamma`. No group is compared: other prompts are the baseline, and long answers weigh more in
+    it. `unbiased_std` is verl's convention; verl also adds 1e-8 to the variance, we do not. The default is no
+    penalty, as for GRPO.
+
+    Degenerate: a batch whose tokens all have the same return gets exactly zero; single groups are not looked at.
+    Evidence: paper and code (verl).
+    """
+    in_reward = kl if kl_in == "reward" else 0.0
+    return Objective(
+        advantages=NoBaseline(),
+        reweighting=(
+            ReturnToGo(gamma, in_reward, choices.for_rewards(kl_estimator) if in_reward else "k1"),
+            WhitenedTokens(unbiased_std),
+        ),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+        penalties=choices.divergence(kl, kl_estimator, kl_in),
+    )
+
+
+def reinforce_plus_plus_baseline(
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    kl: float = 0.0,
+    kl_estimator: choices.Estimator = "k2",
+    unbiased_std: bool = False,
+    aggregation: choices.AggregationName = "token_mean",
+) -> Objective:
+    """REINFORCE++ with baseline (arXiv 2501.03262): A = r - group mean, whitened over all tokens of the batch.
+
+    The mean of the whitening weighs answers by their length, so that it need not be 0: groups with equal rewards then
+    get what it is off. KL, off by default, is in the loss; k2 is our reading of the paper's choice. `unbiased_std` is
+    as for `reinforce_plus_plus`.
+
+    Degenerate: a batch in which every group has equal rewards gets exactly zero; one such group among others does not.
+    Evidence: code (verl); KL is our reading.
+    """
+    return Objective(
+        advantages=GroupMean(),
+        reweighting=(WhitenedTokens(unbiased_std),),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+        penalties=choices.divergence(kl, kl_estimator),
+    )
+
+
+def dapo(
+    clip_low: float = 0.2,
+    clip_high: float = 0.28,
+    dual_clip: float | None = None,
+    overlong_weight: float = 1.0,
+    overlong_limit: int | None = None,
+    overlong_cache: int | None = None,
+    overlong_form: Literal["paper", "verl"] = "paper",
+    overlong_filter: bool = False,
+    aggregation: choices.AggregationName = "token_mean",
+) -> Objective:
+    """DAPO (arXiv 2503.14476): A = GRPO's of r - overlong punishment, clip 0.2 / 0.28, mean over all tokens.
+
+    The punishment grows from 0 at limit - cache tokens to `overlong_weight` at the limit; the group normalises it with
+    the reward. `overlong_limit=None` is the longest possible answer and `overlong_cache=None` a fifth of the limit
+    (20480 and 4096 in the paper, where rewards are 1 and -1). Beyond the limit verl's form goes on growing.
+    `overlong_weight=0` is for environments where length means something else, such as how far an outcome is away.
+    `overlong_filter` silences truncated answers; their tokens still count in the mean (our reading). The paper's
+    dynamic sampling, which keeps only prompts with both right and wrong answers, belongs to the loop.
+
+    Degenerate: groups with equal rewards and equal punishments get exactly zero.
+    Evidence: paper and code (verl, TRL); the signs of its rewards are second-hand.
+    """
+    return Objective(
+        reward_shaping=(OverlongPunishment(overlong_weight, overlong_limit, overlong_cache, overlong_form),),
+        advantages=GroupMeanStd(),
+        reweighting=(WithoutTruncated(),) if overlong_filter else (),
+        surrogate=ClippedRatio(clip_low, clip_high, dual_clip),
+        aggregation=choices.aggregated_by(aggregation),
+    )
+
+
+def lite_ppo(
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    unbiased_std: bool = False,
+    aggregation: choices.AggregationName = "token_mean",
+) -> Objective:
+    """Lite PPO (arXiv 2508.08221): A = (r - group mean) / std of the batch's rewards, clip 0.2, mean over all tokens.
+
+    The std is that of all rewards as they are, not of the centred ones, over the whole batch, which may lie on many
+    devices: prompts that are nearly solved are not inflated as by the group's own std. TRL's is `unbiased_std` and adds
+    1e-4; we add nothing.
+
+    Degenerate: groups with equal rewards get exactly zero.
+    Evidence: paper and code (TRL).
+    """
+    return Objective(
+        advantages=GroupMeanBatchStd(unbiased=unbiased_std),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
     )

@@ -1,0 +1,75 @@
+"""GRPO that treats unlikely tokens apart: to damp them, or to keep them alive."""
+
+from typing import Literal
+
+from ipsrl.objectives.advantages import GroupMeanStd
+from ipsrl.objectives.catalog import choices
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.penalties import LowProbabilityRegulariser
+from ipsrl.objectives.reweighting import ProbabilityWeight
+from ipsrl.objectives.stages import LowProbabilityFirst
+from ipsrl.objectives.surrogates import BoundedRatio, ClippedRatio
+
+
+def ar_lopti(
+    alpha: float | None = None,
+    lopti: bool = True,
+    threshold: float = 0.5,
+    clip_low: float = 0.2,
+    clip_high: float = 0.24,
+    kl: float = 0.0,
+    kl_estimator: choices.Estimator = "k3",
+    aggregation: choices.AggregationName = "sequence_mean",
+) -> Objective:
+    """AR and Lopti (arXiv 2505.12929): A_t = (alpha p_t + 1 - alpha) GRPO's; unlikely tokens have a step of their own.
+
+    Advantage re-weighting damps tokens of low behaviour probability p_t, whose gradients are the largest; Lopti makes
+    two optimiser steps of each, first with the tokens below `threshold`, then with the others. `alpha=None` is the
+    paper's 0.3 with Lopti and 0.2 without; 0 is Lopti alone. The paper has 0.001 of the k3 divergence to a reference in
+    the loss: `kl=0.001`; it acts in both steps. Both methods work against rules that explore by unlikely tokens. The
+    mean over each answer's tokens is our reading.
+
+    Degenerate: groups with equal rewards get exactly zero.
+    Evidence: code (its repository); formulas only, and the aggregation is our reading.
+    """
+    if alpha is None:
+        alpha = 0.3 if lopti else 0.2
+    return Objective(
+        advantages=GroupMeanStd(),
+        reweighting=(ProbabilityWeight(alpha),),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+        penalties=choices.divergence(kl, kl_estimator),
+        stages=LowProbabilityFirst(threshold) if lopti else None,
+    )
+
+
+def lp_reg(
+    coefficient: float = 1.0,
+    kappa: float = 0.02,
+    rho: float = 0.01,
+    threshold: Literal["min_p", "fixed"] = "min_p",
+    likeliest: int = 20,
+    ratio_bound: float = 10.0,
+    form: Literal["paper", "code"] = "paper",
+    aggregation: choices.AggregationName = "token_mean",
+) -> Objective:
+    """Lp-Reg (arXiv 2510.03222): GRPO with clip(ratio, 0, 10) A - KL(proxy || pi) at unlikely, punished tokens.
+
+    The proxy is the behaviour policy without its noise: tokens below `kappa` times the likeliest one's probability are
+    taken out (`threshold="fixed"`: below `kappa`) and the rest renormalised. A token is protected where its probability
+    is below the `rho`-quantile of the batch (0.01, or 0.005 for the paper's larger model), its advantage is negative,
+    and the proxy has it. The proxy comes from the `likeliest` tokens, a number that is our reading. `form="code"` is
+    what was released: only the sampled token's own probability is pulled up, by k3 and where it is below the proxy's;
+    the quantile is of tokens with negative advantage; PPO's minimum stays. The released quantile is of the current
+    policy in each micro-batch, ours of the behaviour policy in the batch.
+
+    Degenerate: groups with equal rewards get exactly zero, and none of their tokens is protected.
+    Evidence: paper and code (its repository), which differ; how many likeliest tokens is our reading.
+    """
+    return Objective(
+        advantages=GroupMeanStd(),
+        surrogate=BoundedRatio(ratio_bound) if form == "paper" else ClippedRatio(1.0, ratio_bound - 1.0),
+        aggregation=choices.aggregated_by(aggregation),
+        penalties=(LowProbabilityRegulariser(coefficient, kappa, rho, threshold, likeliest, form),),
+    )

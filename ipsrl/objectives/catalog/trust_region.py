@@ -1,0 +1,71 @@
+"""GRPO with other limits on how far a batch may move the policy: ratios of whole answers, and a soft gate."""
+
+from ipsrl.objectives.advantages import GroupMeanStd
+from ipsrl.objectives.catalog import choices
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.surrogates import ClippedSequenceRatio, SoftGate
+
+
+def gspo(
+    clip_low: float = 3e-4,
+    clip_high: float = 4e-4,
+    kl: float = 0.0,
+    kl_estimator: choices.Estimator = "k3",
+) -> Objective:
+    """GSPO (arXiv 2507.18071): A = GRPO's; min(s A, clip(s) A), s the geometric mean of the answer's token ratios.
+
+    The clip is about a thousand times tighter than PPO's, as s is: 0.2 would never act. The mean is over answers, each
+    with one value. The first step on a batch, where s = 1, is GRPO's. The paper has no KL; `kl` adds one. verl clamps
+    log s at 10, we at 20, as all log-ratios.
+
+    Degenerate: groups with equal rewards get exactly zero.
+    Evidence: paper and code (verl, TRL).
+    """
+    return Objective(
+        advantages=GroupMeanStd(),
+        surrogate=ClippedSequenceRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by("sequence_mean"),
+        penalties=choices.divergence(kl, kl_estimator),
+    )
+
+
+def gspo_token(
+    clip_low: float = 3e-4,
+    clip_high: float = 4e-4,
+    kl: float = 0.0,
+    kl_estimator: choices.Estimator = "k3",
+) -> Objective:
+    """GSPO-token (arXiv 2507.18071): as GSPO, with s_t = sg(s) pi_t / sg(pi_t) at each token, sg stops the gradient.
+
+    With the one advantage for each answer that GRPO gives, values and gradients are GSPO's; they part where tokens have
+    advantages of their own.
+
+    Degenerate: groups with equal rewards get exactly zero.
+    Evidence: paper and code (verl, TRL).
+    """
+    return Objective(
+        advantages=GroupMeanStd(),
+        surrogate=ClippedSequenceRatio(clip_low, clip_high, per_token=True),
+        aggregation=choices.aggregated_by("sequence_mean"),
+        penalties=choices.divergence(kl, kl_estimator),
+    )
+
+
+def sapo(
+    temperature_positive: float = 1.0,
+    temperature_negative: float = 1.05,
+    aggregation: choices.AggregationName = "sequence_mean",
+) -> Objective:
+    """SAPO (arXiv 2511.20347): A = GRPO's; f(rho) A, f(rho) = (4 / tau) sigmoid(tau (rho - 1)), in place of the clip.
+
+    tau is `temperature_positive` where A > 0 and `temperature_negative` elsewhere: tokens far from the behaviour policy
+    fade instead of being cut, those with negative advantages sooner.
+
+    Degenerate: groups with equal rewards get exactly zero.
+    Evidence: code (TRL).
+    """
+    return Objective(
+        advantages=GroupMeanStd(),
+        surrogate=SoftGate(temperature_positive, temperature_negative),
+        aggregation=choices.aggregated_by(aggregation),
+    )

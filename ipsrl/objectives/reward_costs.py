@@ -1,0 +1,108 @@
+"""Reward shaping that takes a cost of the whole answer from its reward: `[P, G]` -> `[P, G]`."""
+
+import dataclasses
+import math
+from typing import ClassVar, Literal
+
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.objectives.objective import RolloutPart
+from ipsrl.objectives.reference_divergence import (
+    Estimator,
+    adapted_coefficient,
+    check_coefficient,
+    check_target,
+    token_divergence,
+)
+from ipsrl.structures import Rollouts, Sizes
+
+
+def answer_divergence(rollouts: Rollouts, estimator: Estimator) -> Array:
+    """KL(behaviour || reference) summed over the tokens of each answer, `[P, G]` nats."""
+    return token_divergence(rollouts.behaviour_log_probs, rollouts, estimator).sum(axis=-1)
+
+
+@dataclasses.dataclass(frozen=True)
+class DivergenceCost(RolloutPart):
+    """r - coefficient * sum_t KL_t, of the behaviour policy from the reference; KL in the reward, without gradient.
+
+    It comes before the baseline, so that it is centred and scaled as rewards are. k1 is the estimator whose expected
+    update is that of KL(policy || reference) (RLOO, arXiv 2402.14740).
+    """
+
+    coefficient: float
+    estimator: Estimator = "k1"
+    needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
+
+    def __post_init__(self):
+        check_coefficient(self.coefficient)
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        return values - self.coefficient * answer_divergence(rollouts, self.estimator)
+
+
+@dataclasses.dataclass(frozen=True)
+class AdaptiveDivergenceCost(RolloutPart):
+    """`DivergenceCost` whose coefficient follows a target in nats for each answer (arXiv 1909.08593).
+
+    `coefficient` is the first one; a batch is charged with the coefficient that the batches before it have left, see
+    `adapted_coefficient`. The paper's gain is 0.1; lm-human-preferences and verl write it as batch size / 10,000.
+    """
+
+    coefficient: float
+    estimator: Estimator = "k1"
+    target: float = 6.0
+    gain: float = 0.1
+    needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
+
+    def __post_init__(self):
+        check_coefficient(self.coefficient)
+        check_target(self.target, self.gain)
+
+    def init(self, sizes: Sizes) -> Array:
+        """The coefficient, `[]`."""
+        return jnp.float32(self.coefficient)
+
+    def carry(self, values: Array, rollouts: Rollouts, state: Array) -> tuple[Array, Array]:
+        charged = values - state * answer_divergence(rollouts, self.estimator)
+        return charged, adapted_coefficient(state, rollouts, self.target, self.gain)
+
+
+@dataclasses.dataclass(frozen=True)
+class OverlongPunishment(RolloutPart):
+    """Soft punishment of long answers (DAPO, arXiv 2503.14476), before the rewards are normalised.
+
+        r - weight * max(0, excess),    excess = (length - (limit - cache)) / cache
+
+    Nothing up to limit - cache tokens, then linear, -weight at the limit. Beyond the limit the paper's form stays at
+    -weight and verl's goes on falling; up to the limit they are the same.
+
+    Attributes:
+      weight: of the punishment; 1 in the paper, where rewards are 1 and -1.
+      limit: tokens; None is the longest possible answer, T. The paper's is 20480.
+      cache: tokens; None is a fifth of the limit, as the paper's 4096.
+      form: `paper` or `verl`.
+    """
+
+    weight: float = 1.0
+    limit: int | None = None
+    cache: int | None = None
+    form: Literal["paper", "verl"] = "paper"
+
+    def __post_init__(self):
+        if not 0.0 <= self.weight < math.inf:
+            raise ValueError(
+                f"the weight of the overlong punishment is {self.weight}, it must be finite and not negative"
+            )
+        for name, tokens in {"limit": self.limit, "cache": self.cache}.items():
+            if tokens is not None and tokens < 1:
+                raise ValueError(f"the overlong {name} is {tokens} tokens, it must be at least 1")
+        if self.limit is not None and self.cache is not None and self.cache > self.limit:
+            raise ValueError(f"the overlong cache of {self.cache} tokens is longer than the limit of {self.limit}")
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        limit = rollouts.token_mask.shape[-1] if self.limit is None else self.limit
+        cache = limit / 5 if self.cache is None else self.cache
+        excess = (rollouts.token_mask.sum(axis=-1) - (limit - cache)) / cache
+        return values - self.weight * jnp.clip(excess, 0.0, 1.0 if self.form == "paper" else None)
