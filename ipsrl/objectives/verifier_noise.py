@@ -23,7 +23,7 @@ class BackwardCorrection(RolloutPart):
     def __post_init__(self):
         _check_rate("false_positive_rate", self.false_positive_rate)
         _check_rate("false_negative_rate", self.false_negative_rate)
-        if not self.youden > 0.0:
+        if self.false_positive_rate + self.false_negative_rate >= 1.0:
             raise ValueError(
                 f"false_positive_rate {self.false_positive_rate} and false_negative_rate {self.false_negative_rate} "
                 "leave no signal: their sum must be below 1"

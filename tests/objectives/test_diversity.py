@@ -1,0 +1,222 @@
+"""Rewards and weights for diversity, by numbers derived by hand from the papers' formulas."""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from bandit_means import advantages_of
+from groups import assert_close, random_rollouts, rollouts_of
+from scipy.stats import chi2
+
+from ipsrl.objectives import make
+from ipsrl.objectives.diversity_rewards import (
+    DistinctShare,
+    PermutedInverseFrequency,
+    SimilarityDiscount,
+    UniformFrequency,
+    Unlikeliness,
+)
+from ipsrl.objectives.diversity_weights import FocalWeight, UniformCorrect
+from ipsrl.objectives.inverse_probability import InverseFrequency
+from ipsrl.structures import Sizes
+
+
+def shaped(part, rewards, **fields):
+    """The new rewards of one group of one-token answers."""
+    rewards = jnp.asarray([rewards], jnp.float32)
+    fields = {name: np.asarray([values]) for name, values in fields.items()}
+    behaviour = fields.pop("behaviour", np.zeros((*rewards.shape, 1)))
+    return part(rewards, rollouts_of(behaviour, rewards=rewards, **fields))[0]
+
+
+# DARLING
+
+
+@pytest.mark.parametrize(
+    ("part", "rewards", "outcomes", "expected"),
+    [
+        # Three of four correct answers alike: (4 - 3) / 3; one on its own: 1; wrong answers nothing.
+        (DistinctShare(), [1, 1, 1, 1, 0], [0, 0, 0, 1, 2], [1 / 3, 1 / 3, 1 / 3, 1, 0]),
+        (DistinctShare(floor=0.5), [1, 1, 1, 2, 0], [0, 0, 0, 1, 2], [0.5, 0.5, 0.5, 2, 0]),
+        # Wrong answers do not make a correct one distinct.
+        (DistinctShare(), [1, 1, 0, 0], [0, 0, 1, 2], [0.1, 0.1, 0, 0]),
+        (DistinctShare(), [0, 1, 0, 0], [0, 0, 1, 2], [0, 1, 0, 0]),
+        (DistinctShare(), [1, 1, -1, 0], [0, 1, 1, 2], [1, 1, -0.1, 0]),
+        (DistinctShare(verifiable=False), [0, 2, 3, 3], [0, 0, 1, 2], [0, 4 / 3, 3, 3]),
+        (DistinctShare(verifiable=False), [-1, 1, 2, 2], [0, 0, 1, 2], [0, 4 / 3, 3, 3]),
+        (DistinctShare(verifiable=False), [1, 2, 3, 3], [4, 4, 4, 4], [0, 0, 0, 0]),
+    ],
+)
+def test_distinct_share(part, rewards, outcomes, expected):
+    assert_close(shaped(part, rewards, outcome_id=outcomes), expected)
+
+
+# GAPO
+
+
+@pytest.mark.parametrize(
+    ("valid", "rewards", "outcomes", "expected"),
+    [
+        # Frequencies 1/2, 1/4, 1/8, 1/8 of four: what is rarer than 1/4 loses too, less than what dominates.
+        (None, [1] * 8, [0, 0, 0, 0, 1, 1, 2, 3], [0.75] * 4 + [1, 1, 0.875, 0.875]),
+        (4, [1] * 8, [0, 0, 0, 0, 1, 1, 2, 2], [0.75] * 4 + [1, 1, 1, 1]),
+        # Invalid answers do not count: neither those without reward, nor those without an outcome.
+        (None, [1, 2, 3, 0, 1], [0, 0, 1, 1, -1], [5 / 6, 5 / 6, 5 / 6, -1, -1]),
+        (None, [0, 0], [0, 1], [-1, -1]),
+    ],
+)
+def test_uniform_frequency(valid, rewards, outcomes, expected):
+    assert_close(shaped(UniformFrequency(valid), rewards, outcome_id=outcomes), expected)
+
+
+@pytest.mark.parametrize("text", ["gapo", "gapo(valid=2)"])
+def test_gapo_says_nothing_between_two_valid_outcomes(text):
+    for first in range(1, 7):
+        ids = np.array([[0] * first + [1] * (7 - first)])
+        assert not advantages_of(text, rollouts_of(np.zeros((1, 7, 1)), outcome_id=ids)).any()
+    three = np.array([[0, 0, 0, 0, 1, 1, 2]])
+    assert advantages_of("gapo", rollouts_of(np.zeros((1, 7, 1)), outcome_id=three)).any()
+
+
+# Unlikeliness
+
+
+def test_ranks_go_by_the_average_token_and_ties_share_theirs():
+    behaviour = np.log([[0.2, 1, 1], [0.4, 0.4, 1], [0.5, 0.5, 0.5], [0.5, 0.7, 0.7]])
+    mask = [[1, 0, 0], [1, 1, 0], [1, 1, 1], [1, 0, 0]]
+    expected = np.array([1, 1 - 0.0625, 2 * (1 - 2.5 * 0.0625), 1 - 2.5 * 0.0625])
+    rewards = [1, 1, 2, 1]
+    assert_close(shaped(Unlikeliness(), rewards, behaviour=behaviour, mask=mask), expected)
+    assert_close(shaped(Unlikeliness(beta=0.0), rewards, behaviour=behaviour, mask=mask), rewards)
+
+
+def test_a_standard_deviation_makes_small_differences_of_rank_large():
+    rollouts = rollouts_of(np.log([[[0.1], [0.2], [0.3], [0.4]]]))
+    assert_close(advantages_of("unlikeliness(beta=0.0625)", rollouts), np.array([[3, 1, -1, -3]]) / math.sqrt(5))
+    assert_close(
+        advantages_of("unlikeliness(standardise=False)", rollouts), np.array([[1.5, 0.5, -0.5, -1.5]]) * 0.0625
+    )
+
+
+# DRA
+
+
+def test_one_hot_similarity_is_inverse_probability_scaling():
+    rollouts, _ = random_rollouts(3, prompts=8, group=6)
+    discounted = SimilarityDiscount()(rollouts.rewards, rollouts)
+    assert_close(6 * discounted, InverseFrequency()(rollouts.rewards, rollouts))
+    assert_close(advantages_of("dra_grpo", rollouts), advantages_of("ips_grpo", rollouts))
+
+
+def test_similarity_of_token_counts():
+    """Counts (2, 1) and (1, 2) of two tokens have cosine 4/5; answers without a token are like nothing else."""
+    tokens = [[1, 1, 2], [2, 1, 2], [3, 9, 9], [9, 9, 9], [1, 1, 1]]
+    mask = [[1, 1, 1], [1, 1, 1], [1, 0, 0], [0, 0, 0], [0, 0, 0]]
+    actual = shaped(SimilarityDiscount("tokens"), [1, 2, 1, 1, 0], behaviour=np.zeros((5, 3)), mask=mask, tokens=tokens)
+    assert_close(actual, [1 / 1.8, 2 / 1.8, 1, 1, 0])
+
+
+# Placebo
+
+
+def test_the_placebo_deals_the_weights_uniformly():
+    """Of the weights 4/3, 4/3, 4/3 and 4, the odd one must fall on each place equally often."""
+    prompts, places = 4000, 4
+    ids = np.tile([0, 0, 0, 1], (prompts, 1))
+    keys = jax.random.split(jax.random.key(7), prompts)
+    rollouts = dataclasses.replace(rollouts_of(np.zeros((prompts, places, 1)), outcome_id=ids), keys=keys)
+    weights = np.asarray(PermutedInverseFrequency()(jnp.ones((prompts, places)), rollouts))
+    assert_close(np.sort(weights, axis=-1), np.tile([4 / 3, 4 / 3, 4 / 3, 4], (prompts, 1)))
+    found = np.bincount(weights.argmax(axis=-1), minlength=places)
+    assert ((found - prompts / places) ** 2 / (prompts / places)).sum() < chi2.isf(1e-3, places - 1)
+    again = np.asarray(PermutedInverseFrequency()(jnp.ones((prompts, places)), rollouts))
+    assert (again == weights).all()
+
+
+def test_the_placebo_knows_no_outcome():
+    """Over permutations, the weight of every sample has the group's mean weight w: A has the mean w (r - mean)."""
+    prompts = 4000
+    rewards = np.tile([1.0, 0.5, 0.0, 0.2, 1.0], (prompts, 1)).astype(np.float32)
+    ids = np.tile([0, 0, 0, 1, 2], (prompts, 1))
+    keys = jax.random.split(jax.random.key(11), prompts)
+    rollouts = rollouts_of(np.zeros((prompts, 5, 1)), rewards=rewards, outcome_id=ids)
+    advantages = advantages_of("placebo(standardise=False)", dataclasses.replace(rollouts, keys=keys))
+    mean_weight = (3 * 5 / 3 + 5 + 5) / 5
+    error = advantages.std(axis=0) / math.sqrt(prompts)
+    assert (np.abs(advantages.mean(axis=0) - mean_weight * (rewards[0] - rewards[0].mean())) < 4 * error).all()
+
+
+def test_the_placebo_needs_keys():
+    with pytest.raises(ValueError, match="needs keys, which"):
+        make("placebo").check(frozenset(), 4, Sizes(3))
+
+
+# F-GRPO
+
+
+def test_focal_weight():
+    rollouts = rollouts_of(np.zeros((3, 4, 1)), rewards=np.float32([[1, 1, 1, 0], [0, 0, 0, 0], [1, 2, 1, 1]]))
+    ones = jnp.ones((3, 4, 1))
+    assert_close(FocalWeight(2.0)(ones, rollouts)[:, 0, 0], [1 / 16, 1, 0])
+    assert_close(FocalWeight(0.0)(ones, rollouts), ones)
+    assert_close(advantages_of("f_grpo", rollouts)[0], np.array([1, 1, 1, -3]) / math.sqrt(3) / 4)
+
+
+@pytest.mark.parametrize(("group", "expected"), [(2, 0.44), (4, 0.70), (8, 0.65), (16, 0.44), (32, 0.19), (64, 0.04)])
+def test_chance_to_learn_without_the_rare_correct_answer(group, expected):
+    """(1 - tau)^N - (mu - tau)^N - (1 - mu)^N, with rare mass tau in correct mass mu: first up, then down with N."""
+    rare, common = 0.05, 0.55
+    counts = np.arange(group + 1)
+    rewards = (np.arange(group) < counts[:, None]).astype(np.float32)  # the common answers of groups without a rare one
+    learns = advantages_of("f_grpo", rollouts_of(np.zeros((*rewards.shape, 1)), rewards=rewards)).any(axis=-1)
+    chance = [math.comb(group, int(n)) * common**n * 0.4 ** (group - n) for n in counts]
+    missed = np.sum(np.array(chance)[learns])
+    assert missed == pytest.approx((1 - rare) ** group - common**group - 0.4**group, abs=1e-12)
+    assert round(missed, 2) == expected
+
+
+# UCPO
+
+
+def test_unlikely_correct_answers_get_the_larger_share():
+    """q = (2/3, 1/3) of two correct answers: weights 1 - tau + tau (2/3, 4/3), whatever their length."""
+    behaviour = np.log([[[0.5, 0.5], [0.25, 1.0], [0.9, 1.0]], [[0.5, 0.5], [0.25, 1.0], [0.9, 1.0]]])
+    mask = np.array([[[1, 1], [1, 0], [1, 0]]] * 2)
+    rollouts = rollouts_of(behaviour, mask, rewards=np.float32([[1, 1, 0], [0, 0, 0]]))
+    for tau in (0.2, 1.0):
+        weights = UniformCorrect(tau)(jnp.ones((2, 3, 2)), rollouts)[..., 0]
+        assert_close(weights, [[1 - tau / 3, 1 + tau / 3, 1], [1, 1, 1]])
+    advantages = advantages_of("ucpo", rollouts)
+    assert_close(advantages[0], np.array([14 / 15, 16 / 15, -2]) / math.sqrt(2))
+    assert advantages[0].clip(0).sum() == pytest.approx(advantages_of("grpo", rollouts)[0].clip(0).sum())
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("darling(floor=1.5)", "floor is 1.5, it must be a share between 0 and 1"),
+        ("f_grpo(gamma=-1.0)", "gamma is -1.0, it must be finite and not negative"),
+        ("gapo(valid=0)", "valid is 0, the number of valid outcomes must be at least 1"),
+        ("pass_at_k(k=0)", "k is 0, a set must have at least 1 answer"),
+        ("unlikeliness(beta=1.5)", "beta is 1.5, it must lie between 0 and 1"),
+        ("polychromic(set_size=1)", "set_size is 1, a set must have at least 2 answers to be diverse"),
+        ("ucpo(tau=-0.1)", "tau is -0.1, it must lie between 0 and 1"),
+        ("placebo(floor=2.0)", "floor is 2.0, it must be a probability between 0 and 1"),
+    ],
+)
+def test_bad_arguments_are_refused_in_one_sentence(text, message):
+    with pytest.raises(ValueError, match=f"{message}$"):
+        make(text)
+
+
+@pytest.mark.parametrize(("text", "smallest"), [("pass_at_k(k=4)", 5), ("polychromic(set_size=3)", 4), ("darling", 2)])
+def test_a_group_must_hold_more_than_one_set(text, smallest):
+    make(text).check(frozenset(), smallest, Sizes(3))
+    with pytest.raises(ValueError, match=f"group_size is {smallest - 1}, it must be at least {smallest}"):
+        make(text).check(frozenset(), smallest - 1, Sizes(3))
