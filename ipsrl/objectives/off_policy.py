@@ -11,7 +11,7 @@ from jax import Array
 from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
 from ipsrl.objectives.objective import Metrics, RolloutPart, Surrogate
 from ipsrl.objectives.strata import normalised_among
-from ipsrl.objectives.surrogates import LOG_RATIO_LIMIT, importance_ratio
+from ipsrl.objectives.surrogates import LOG_RATIO_LIMIT, clipped, importance_ratio
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
 Similarity = Literal["none", "outcome", "tokens"]
@@ -51,18 +51,11 @@ class ShapedOffPolicy(Surrogate):
             shaped = jnp.exp(jnp.minimum(log_probs, LOG_RATIO_LIMIT))
         else:
             shaped = jax.nn.sigmoid(log_probs - math.log(self.gamma))
-        ratio = importance_ratio(scores, rollouts)
-        bounded = jnp.clip(
-            ratio, None if self.low is None else 1.0 - self.low, None if self.high is None else 1.0 + self.high
-        )
-        plain, clipped = ratio * advantages, bounded * advantages
-        here = mask & ~elsewhere
-        tokens = here.sum(dtype=jnp.float32)
-        return jnp.where(elsewhere, shaped * advantages, jnp.minimum(plain, clipped)), {
-            "clip_fraction": (masked_sum((clipped < plain).astype(jnp.float32), here), tokens),
-            "importance_ratio": (masked_sum(ratio, here), tokens),
-            "shaped_probability": (masked_sum(shaped, mask & elsewhere), (mask & elsewhere).sum(dtype=jnp.float32)),
-        }
+        low, high = (math.inf if bound is None else bound for bound in (self.low, self.high))
+        own, metrics = clipped(importance_ratio(scores, rollouts), mask & ~elsewhere, advantages, low, high)
+        refined = mask & elsewhere
+        metrics["shaped_probability"] = (masked_sum(shaped, refined), refined.sum(dtype=jnp.float32))
+        return jnp.where(elsewhere, shaped * advantages, own), metrics
 
 
 def shared_tokens(tokens: Array, mask: Array) -> Array:
@@ -70,8 +63,10 @@ def shared_tokens(tokens: Array, mask: Array) -> Array:
 
     Positions count up to the end of the longer answer; two empty answers share 0.
     """
-    both = mask[:, :, None] & mask[:, None, :]
-    equal = (both & (tokens[:, :, None] == tokens[:, None, :])).sum(axis=-1)
+    # Padding of one side never equals that of the other. One answer at a time: all pairs at once are [P, G, G, T].
+    real, others = jnp.where(mask, tokens, -1), jnp.where(mask, tokens, -2)
+    equal = jax.lax.map(lambda other: (real == other[:, None]).sum(axis=-1), jnp.moveaxis(others, 1, 0))
+    equal = jnp.moveaxis(equal, 0, -1)
     length = mask.sum(axis=-1)
     return equal / jnp.maximum(jnp.maximum(length[:, :, None], length[:, None, :]), 1)
 
@@ -90,7 +85,8 @@ class DistinctPairs(RolloutPart):
     Attributes:
       tau: the least distinctiveness, in units of reward.
       over: `mean` over the opposite answers, or their `max` (then a kept answer's best opposite is kept too).
-      similarity: `tokens`, sim = `shared_tokens`; `outcome`, 1 for the same outcome, else 0; `none`, 0.
+      similarity: sim is `shared_tokens` (which costs G comparisons for each token), 1 for the same `outcome` and 0
+        otherwise, or always 0 (`none`).
       baseline: mean and std over the `kept` answers, or over the whole `group`.
     """
 

@@ -17,7 +17,10 @@ class FirstToken(HypospaceCausal):
 
     def verify(self, trajectories: Trajectories) -> Verdict:
         first = np.asarray(trajectories.tokens)[:, :, 0]
-        return Verdict(rewards=(first % 2).astype(np.float32), outcome_id=(first % 3).astype(np.int32))
+        said = super().verify(trajectories)
+        return dataclasses.replace(
+            said, rewards=(first % 2).astype(np.float32), outcome_id=(first % 3).astype(np.int32)
+        )
 
 
 FIRST_TOKEN = FirstToken()
