@@ -161,9 +161,11 @@ class SimilarityDiscount(RolloutPart):
         if self.similarity == "outcome":
             return values / (values.shape[-1] * outcome_frequency(rollouts.outcome_id))
         counts = jax.vmap(jax.vmap(_bucket_counts))(rollouts.tokens, rollouts.token_mask)
-        directions = counts / jnp.maximum(jnp.linalg.norm(counts, axis=-1, keepdims=True), 1.0)
+        length = jnp.maximum(jnp.sqrt((counts**2).sum(axis=-1)), 1.0)
+        summed = jnp.einsum("pgb,pg->pb", counts, 1.0 / length, precision="highest")
+        similarity = jnp.einsum("pgb,pb->pg", counts, summed, precision="highest") / length
         # Each answer is like itself: the sum is 1 at least, also where an answer has no tokens.
-        return values / jnp.maximum((directions * directions.sum(axis=1, keepdims=True)).sum(axis=-1), 1.0)
+        return values / jnp.maximum(similarity, 1.0)
 
 
 def _bucket_counts(tokens: Array, mask: Array) -> Array:

@@ -7,7 +7,6 @@ import dataclasses
 import math
 from typing import Any, ClassVar, Literal
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -77,9 +76,7 @@ class MasteredDivergence(Penalty):
         else:
             log_ratio = jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
             ratio = jnp.exp(log_ratio)
-            # u log u - (u + 1) log((u + 1) / 2), without the difference of two large numbers.
-            generator = math.log(2.0) * (ratio + 1.0) - ratio * jax.nn.softplus(-log_ratio) - jax.nn.softplus(log_ratio)
-            cost = importance * generator
+            cost = importance * (ratio * log_ratio - (ratio + 1.0) * jnp.log((ratio + 1.0) / 2.0))
         mastered = mastered_groups(rollouts.rewards, self.mastered_at)
         tokens = mask & mastered[:, None, None]
         return cost, {
