@@ -127,36 +127,35 @@ class LowProbabilityRegulariser(Penalty):
     def top_tokens(self) -> int:
         return self.likeliest
 
-    def _proxy(self, rollouts: Rollouts) -> tuple[Array, Array]:
-        """`[P, G, T, K]`: which of the likeliest tokens the proxy keeps, and its log-probabilities of those."""
-        log_probs = rollouts.top_log_probs[..., : self.likeliest]
-        log_probs = jnp.where(rollouts.token_mask[..., None], log_probs, -jnp.inf)
-        highest = log_probs[..., :1] if self.threshold == "min_p" else 0.0
-        kept = log_probs > highest + math.log(self.kappa)
-        log_probs = jnp.where(kept, log_probs, 0.0)
-        mass = jnp.where(kept, jnp.exp(log_probs), 0.0).sum(axis=-1, keepdims=True)
-        return kept, jnp.where(kept, log_probs - jnp.log(jnp.where(mass > 0, mass, 1.0)), 0.0)
-
     def carry(self, rollouts: Rollouts, advantages: Array, state: Any) -> tuple[Array, Any]:
-        kept, _ = self._proxy(rollouts)
-        in_proxy = (kept & (rollouts.top_tokens[..., : self.likeliest] == rollouts.tokens[..., None])).any(axis=-1)
         mask = rollouts.token_mask
-        probability = jnp.exp(jnp.where(mask, rollouts.behaviour_log_probs, 0.0))
+        log_probs = jnp.where(mask, rollouts.behaviour_log_probs, 0.0)
+        likeliest = rollouts.top_log_probs[..., : self.likeliest]
+        in_proxy = (log_probs > self._log_threshold(likeliest)[..., 0]) & (log_probs >= likeliest[..., -1])
+        probability = jnp.exp(log_probs)
         ranked = mask & (advantages < 0) if self.form == "code" else mask
         quantile = jnp.nanquantile(jnp.where(ranked, probability, jnp.nan), self.rho)
         regularised = mask & (probability < quantile) & (advantages < 0) & in_proxy
         return self.coefficient * regularised.astype(jnp.float32), state
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
-        kept, log_proxy = self._proxy(rollouts)
         mask = rollouts.token_mask
+        likeliest = jnp.where(mask[..., None], rollouts.top_log_probs[..., : self.likeliest], -jnp.inf)
+        kept = likeliest > self._log_threshold(likeliest)
+        likeliest = jnp.where(kept, likeliest, 0.0)
+        probability = jnp.where(kept, jnp.exp(likeliest), 0.0)
+        mass = probability.sum(axis=-1)
+        mass = jnp.where(mass > 0, mass, 1.0)
         if self.form == "code":
-            sampled = kept & (rollouts.top_tokens[..., : self.likeliest] == rollouts.tokens[..., None])
-            known = mask & sampled.any(axis=-1)
-            gap = jnp.where(known, jnp.where(sampled, log_proxy, 0.0).sum(axis=-1) - scores.log_probs, 0.0)
+            gap = jnp.where(mask, rollouts.behaviour_log_probs - jnp.log(mass) - scores.log_probs, 0.0)
             gap = jnp.clip(gap, 0.0, LOG_RATIO_LIMIT)
             divergence = jnp.exp(gap) - gap - 1.0
         else:
             log_probs = jnp.where(kept, scores.top_log_probs[..., : self.likeliest], 0.0)
-            divergence = jnp.where(kept, jnp.exp(log_proxy) * (log_proxy - log_probs), 0.0).sum(axis=-1)
+            divergence = (probability * (likeliest - log_probs)).sum(axis=-1) / mass - jnp.log(mass)
         return divergence, {"proxy_kl": (divergence.sum(), mask.sum(dtype=jnp.float32))}
+
+    def _log_threshold(self, likeliest: Array) -> Array:
+        """Above it the proxy keeps a token, `[P, G, T, 1]`; `likeliest` are log-probabilities, likeliest first."""
+        highest = likeliest[..., :1] if self.threshold == "min_p" else jnp.zeros_like(likeliest[..., :1])
+        return highest + math.log(self.kappa)

@@ -116,18 +116,23 @@ class ReturnToGo(RolloutPart):
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         mask = rollouts.token_mask
-        is_last = mask & ~jnp.pad(mask[..., 1:], ((0, 0), (0, 0), (0, 1)))
-        rewards = jnp.where(is_last, values, 0.0)
+        tokens_left = mask.sum(axis=-1, keepdims=True) - 1 - jnp.arange(mask.shape[-1])
+        returns = jnp.where(mask, self.gamma ** jnp.maximum(tokens_left, 0) * values, 0.0)
         if self.kl:
-            rewards -= self.kl * token_divergence(rollouts.behaviour_log_probs, rollouts, self.estimator)
-
-        def join(later, earlier):
-            (later_decay, later_sum), (decay, total) = later, earlier
-            return later_decay * decay, total + decay * later_sum
-
-        decays = jnp.full(rewards.shape, self.gamma, rewards.dtype)
-        _, returns = jax.lax.associative_scan(join, (decays, rewards), reverse=True, axis=2)
+            cost = token_divergence(rollouts.behaviour_log_probs, rollouts, self.estimator)
+            returns -= self.kl * _discounted_sums(cost, self.gamma)
         return returns
+
+
+def _discounted_sums(values: Array, gamma: float) -> Array:
+    """`[P, G, T]`, sum_{u >= t} gamma^(u - t) values_u."""
+
+    def join(later, earlier):
+        (later_decay, later_sum), (decay, total) = later, earlier
+        return later_decay * decay, total + decay * later_sum
+
+    decays = jnp.full(values.shape, gamma, values.dtype)
+    return jax.lax.associative_scan(join, (decays, values), reverse=True, axis=2)[1]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -59,10 +59,10 @@ def lp_reg(
     The proxy is the behaviour policy without its noise: tokens below `kappa` times the likeliest one's probability are
     taken out (`threshold="fixed"`: below `kappa`) and the rest renormalised. A token is protected where its probability
     is below the `rho`-quantile of the batch (0.01, or 0.005 for the paper's larger model), its advantage is negative,
-    and the proxy has it. The proxy comes from the `likeliest` tokens, a number that is our reading. `form="code"` is
-    what was released: only the sampled token's own probability is pulled up, by k3 and where it is below the proxy's;
-    the quantile is of tokens with negative advantage; PPO's minimum stays. The released quantile is of the current
-    policy in each micro-batch, ours of the behaviour policy in the batch.
+    and the proxy has it. The proxy comes from the `likeliest` tokens, a number that is our reading; time and memory
+    grow with it. `form="code"` is what was released: only the sampled token's own probability is pulled up, by k3 and
+    where it is below the proxy's; the quantile is of tokens with negative advantage; PPO's minimum stays. The released
+    quantile is of the current policy in each micro-batch, ours of the behaviour policy in the batch.
 
     Degenerate: groups with equal rewards get exactly zero, and none of their tokens is protected.
     Evidence: paper and code (its repository), which differ; how many likeliest tokens is our reading.
