@@ -299,16 +299,6 @@ def test_an_impossible_run_is_refused_before_anything_happens(tmp_path, case, me
     assert not (tmp_path / "checkpoints").exists()
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["steps", "prompts_per_step", "group_size", "temperature", "learning_rate", "max_gradient_norm", "evaluate_every",
-     "checkpoint_every"],
-)  # fmt: skip
-def test_settings_are_positive(name):
-    with pytest.raises(ValueError, match=f"^{name} is 0, it must be positive$"):
-        dataclasses.replace(SETTINGS, **{name: 0})
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Sharding info not provided")
 def test_a_killed_process_ends_at_the_same_bits(tmp_path):

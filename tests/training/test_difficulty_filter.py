@@ -1,0 +1,253 @@
+"""The scorer's loss and the filter by hand; and the scorer learns which prompts are not worth sampling."""
+
+import dataclasses
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from first_token import FIRST_TOKEN, TRANSFORMER
+
+from ipsrl import objectives
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.environments.bandit import Bandit
+from ipsrl.policies.tabular import Tabular
+from ipsrl.structures import Prompts
+from ipsrl.training import difficulty_filter, metric_log
+from ipsrl.training.difficulty_filter import (
+    DifficultyFilter,
+    DifficultyState,
+    choose_by_difficulty,
+    difficulty_targets,
+    in_window,
+    learn_difficulty,
+    ranking_loss,
+    scorer_loss,
+)
+from ipsrl.training.difficulty_scorer import init_scorer, score_prompts
+from ipsrl.training.loop import TrainSettings, train
+from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.step import choose_prompts, collect, shuffled_prompts
+
+SMALL = DifficultyFilter(width=16, last_width=8, warm_up=0, exploration=0.0, dropout=0.0)
+PROMPTS, P = 12, 4
+FRESH = itertools.count()
+BANDIT = Bandit(((1.0, 0.0),) * PROMPTS)
+
+
+def test_ranking_loss_by_hand():
+    """Pairs (0,1) (0,2) (0,3) (1,3) (2,3), not (1,2), whose rewards differ by less than the gap of 0.05."""
+    rewards, scores = jnp.array([1.0, 0.5, 0.48, 0.0]), jnp.array([0.2, 0.0, 1.0, 0.1])
+    value, gradient = jax.value_and_grad(ranking_loss, argnums=1)(SMALL, scores, rewards)
+    assert value == pytest.approx((0.3 + 1.3 + 0.4 + 0.6 + 0.0) / 5)
+    np.testing.assert_allclose(gradient, [-3 / 5, 0.0, 1 / 5, 2 / 5], atol=1e-6)
+
+
+def test_prompts_that_tie_are_not_ranked():
+    value, gradient = jax.value_and_grad(ranking_loss, argnums=1)(SMALL, jnp.array([3.0, -2.0]), jnp.array([0.5, 0.5]))
+    assert value == 0.0
+    assert not gradient.any()
+
+
+def test_scorer_loss_by_hand():
+    rewards, likelihood = jnp.array([1.0, 0.25]), jnp.array([0.5, 0.1])
+    scores, distilled = jnp.array([0.0, math.log(3.0)]), jnp.array([0.0, -math.log(3.0)])
+    accuracy = (math.log(2) - 0.25 * math.log(0.75) - 0.75 * math.log(0.25)) / 2
+    distillation = (math.log(2) - 0.1 * math.log(0.25) - 0.9 * math.log(0.75)) / 2
+    ranking = 0.5 + math.log(3.0)
+    expected = accuracy + 0.5 * distillation + 3.0 * ranking
+    assert scorer_loss(SMALL, scores, distilled, rewards, likelihood) == pytest.approx(expected, rel=1e-6)
+
+
+def test_targets_by_hand():
+    """Answers of one and two tokens weigh the same; what lies behind the mask does not count; both targets are cut."""
+    trajectories, verdict = collect(BANDIT, Tabular(PROMPTS, 2), *start(), group_size=2, temperature=1.0)
+    log_probs = jnp.array([[[-1.0, jnp.nan], [-2.0, -4.0]], [[-20.0, jnp.nan], [-30.0, jnp.nan]]])
+    trajectories = dataclasses.replace(
+        trajectories,
+        behaviour_log_probs=log_probs,
+        token_mask=jnp.array([[[True, False], [True, True]], [[True, False], [True, False]]]),
+    )
+    verdict = dataclasses.replace(verdict, rewards=jnp.array([[1.0, 0.5], [3.0, -1.0]]))
+    rewards, likelihood = difficulty_targets(trajectories, verdict)
+    np.testing.assert_allclose(rewards, [0.75, 0.5])
+    np.testing.assert_allclose(likelihood, [math.exp(-2.0), 1e-4], rtol=1e-6)
+
+
+def start():
+    """Parameters, prompts, seed and step of a batch of the bandit."""
+    return Tabular(PROMPTS, 2).init(jax.random.key(0)), choose_prompts(BANDIT, 0, 0, P), 0, 0
+
+
+def test_the_window_holds_its_ends():
+    rule = dataclasses.replace(SMALL, lowest=0.5, highest=0.75)
+    assert in_window(rule, jnp.array([-0.01, 0.0, 1.0, 1.09, 1.11])).tolist() == [False, True, True, True, False]
+
+
+@pytest.fixture
+def predicted(monkeypatch):
+    """A rule that believes these logits of the bandit's prompts, in the place of a scorer."""
+
+    def give(logits, **changes):
+        def score(rows, widths, parameters, prompts):
+            assert (rows, widths) == (PROMPTS, (16, 8))
+            return jnp.asarray(logits, jnp.float32)[prompts.index], jnp.zeros(len(prompts.index))
+
+        monkeypatch.setattr(difficulty_filter, "score_prompts", score)
+        # A rule of its own: what was compiled for another one has another scorer in it.
+        return dataclasses.replace(SMALL, margin=1.0 + next(FRESH), **changes)
+
+    return give
+
+
+def choose(rule, place=0, step=0, seed=0, state=None):
+    state = DifficultyState.create(rule, BANDIT, jax.random.key(0)) if state is None else state
+    prompts, scanned, passed = choose_by_difficulty(rule, BANDIT, state, seed, step, place, P)
+    return np.asarray(prompts.index).tolist(), int(scanned), int(passed)
+
+
+def test_the_filter_reads_the_stream_until_the_batch_is_full(predicted):
+    good = {1, 2, 5, 7, 8}
+    rule = predicted([0.0 if prompt in good else 5.0 for prompt in range(PROMPTS)])
+    order = np.asarray(shuffled_prompts(BANDIT, 0, 0)).tolist()
+    survivors = [prompt for prompt in order if prompt in good]
+    assert choose(rule) == (survivors[:P], order.index(survivors[3]) + 1, P)
+    # From another place on, round the stream's end.
+    place = order.index(survivors[3]) + 1
+    again = survivors[4:] + survivors[:3]
+    assert choose(rule, place) == (again, PROMPTS - place + order.index(survivors[2]) + 1, P)
+    # Where the scan ends early, the slots that are left take the prompts at their place in the stream.
+    first = [prompt for prompt in order[:P] if prompt in good]
+    assert 0 < len(first) < P
+    once = dataclasses.replace(rule, scan=1)
+    assert choose(once) == (first + order[len(first) : P], P, len(first))
+
+
+def test_everything_goes_on_while_the_scorer_warms_up(predicted):
+    rule = predicted([-9.0] * PROMPTS, warm_up=2)
+    order = {step: np.asarray(shuffled_prompts(BANDIT, 0, step)).tolist() for step in (1, 2)}
+    assert choose(rule, step=1) == (order[1][:P], P, P)
+    assert choose(rule, step=2) == (order[2][:P], 16 * P, 0)
+
+
+def test_a_share_of_the_rejected_prompts_is_explored(predicted):
+    rule = predicted([-9.0] * PROMPTS, exploration=0.2, scan=64)
+    runs = [choose(rule, step=step) for step in range(40)]
+    scanned, passed = (sum(run[number] for run in runs) for number in (1, 2))
+    assert passed == 40 * P
+    assert passed / scanned == pytest.approx(0.2, abs=4 * math.sqrt(0.2 * 0.8 / 800))
+    assert choose(rule) == choose(rule) == runs[0]
+    assert choose(rule, seed=1) != runs[0]
+
+
+def test_predictions_begin_near_one_half_and_see_no_padding():
+    parameters = init_scorer(FIRST_TOKEN.vocabulary_size, (32, 8), jax.random.key(0))
+    prompts = FIRST_TOKEN.prompts(jnp.arange(FIRST_TOKEN.num_prompts))
+    score = jax.jit(lambda prompts: score_prompts(FIRST_TOKEN.vocabulary_size, (32, 8), parameters, prompts)[0])
+    scores = score(prompts)
+    assert 0 < np.abs(scores).max() < 0.1
+    assert len(np.unique(scores)) > 1
+    padded = Prompts(prompts.index, *(jnp.pad(leaf, ((0, 0), (3, 0))) for leaf in (prompts.tokens, prompts.mask)))
+    turned = Prompts(prompts.index, prompts.tokens[:, ::-1], prompts.mask[:, ::-1])
+    np.testing.assert_allclose(score(padded), scores, atol=1e-6)
+    np.testing.assert_allclose(score(turned), scores, atol=1e-6)
+
+
+def test_one_step_of_the_scorer_is_adamw_on_its_loss():
+    rule = dataclasses.replace(SMALL, learning_rate=0.01, weight_decay=0.1, max_gradient_norm=0.5)
+    groups = collect(FIRST_TOKEN, TRANSFORMER, *text_batch(), group_size=4, temperature=1.0)
+    state = DifficultyState.create(rule, FIRST_TOKEN, jax.random.key(1))
+    rows, targets = FIRST_TOKEN.vocabulary_size, difficulty_targets(*groups)
+
+    def predict(parameters):
+        return score_prompts(rows, rule.widths, parameters, groups[0].prompts)
+
+    gradient = jax.grad(lambda parameters: scorer_loss(rule, *predict(parameters), *targets))(state.parameters)
+    norm = optax.tree.norm(gradient)
+    assert norm > 0.5
+    after, error = learn_difficulty(rule, FIRST_TOKEN, state, *groups, jax.random.key(2))
+    expected = jax.tree.map(
+        lambda leaf, slope: leaf - 0.01 * (slope / (jnp.abs(slope) + 1e-8 * norm / 0.5) + 0.1 * leaf),
+        state.parameters,
+        gradient,
+    )
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=2e-5), after.parameters, expected)
+    assert error == pytest.approx(np.abs(jax.nn.sigmoid(predict(state.parameters)[0]) - targets[0]).mean(), rel=1e-5)
+
+
+def text_batch():
+    return TRANSFORMER.init(jax.random.key(0)), FIRST_TOKEN.prompts(jnp.arange(6)), 0, 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"distillation": 1.0}, {"ranking": 1.0}, {"gap": 0.4}, {"margin": 0.1}, {"dropout": 0.5}, {"learning_rate": 0.1},
+     {"weight_decay": 0.5}, {"max_gradient_norm": 1e-6}, {"width": 8}, {"last_width": 4}],
+    ids=str,
+)  # fmt: skip
+def test_every_number_changes_what_the_scorer_learns(change):
+    groups = collect(FIRST_TOKEN, TRANSFORMER, *text_batch(), group_size=4, temperature=1.0)
+
+    def learned(rule):
+        state = DifficultyState.create(rule, FIRST_TOKEN, jax.random.key(1))
+        for number in range(3):
+            state, _ = learn_difficulty(rule, FIRST_TOKEN, state, *groups, jax.random.key(number))
+        rows = FIRST_TOKEN.vocabulary_size
+        return np.asarray(score_prompts(rows, rule.widths, state.parameters, groups[0].prompts)[0])
+
+    rule = dataclasses.replace(SMALL, learning_rate=0.01)
+    assert np.abs(learned(dataclasses.replace(rule, **change)) - learned(rule)).max() > 1e-6
+
+
+def test_hopeless_prompts_are_learned_and_skipped(tmp_path):
+    """Three of four prompts never pay. Each has a row of its own in the scorer, for prompts have no tokens here."""
+    hopeless, prompts = 12, 16
+    bandit = Bandit(((0.0, 0.0),) * hopeless + ((1.0, 0.0),) * (prompts - hopeless))
+    policy = Tabular(prompts, 2)
+    rule = DifficultyFilter(width=32, last_width=16, warm_up=30, learning_rate=3e-3, highest=1.0)
+    settings = TrainSettings(
+        steps=100, prompts_per_step=8, group_size=8, learning_rate=1e-3, difficulty_filter=rule, checkpoint_every=100
+    )
+    with RunFolder.open(tmp_path, {}) as folder:
+        state = train(bandit, policy, objectives.make("grpo"), settings, 0, folder, make_mesh("replica:-1"))
+    scores, _ = score_prompts(prompts, rule.widths, state.difficulty.parameters, bandit.prompts(jnp.arange(prompts)))
+    predicted = np.asarray(jax.nn.sigmoid(scores))
+    assert predicted[:hopeless].max() < 0.15 < 0.3 < predicted[hopeless:].min()
+
+    records = metric_log.read(tmp_path / "metrics.jsonl")
+    warm_up, later = records[:30], records[-15:]
+
+    def mean(part, name):
+        return np.mean([record[name] for record in part])
+
+    assert mean(warm_up, "prompt_survival") == 1.0
+    assert mean(warm_up, "zero_variance_groups") > 0.6
+    # The four good prompts fill the batch, but for what is explored.
+    assert mean(later, "zero_variance_groups") < 0.25
+    assert mean(later, "prompt_survival") == pytest.approx(4 / 16 + 0.05 * 12 / 16, abs=0.06)
+    assert mean(later, "difficulty_error") < 0.5 * mean(warm_up[:3], "difficulty_error")
+    for record in records:
+        assert record["prompts_sampled"] == 8
+        assert record["prompts_scanned"] >= 8
+        assert record["trajectories_sampled"] == 64
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lowest": 0.9}, "window of the difficulty filter is 0.9 to 0.85"),
+        ({"highest": 1.5}, "its ends must lie in 0 to 1"),
+        ({"exploration": -0.1}, "exploration is -0.1 and dropout 0.0"),
+        ({"dropout": 1.0}, "the other in 0 to below 1"),
+        ({"scan": 0}, "scan of the difficulty filter is 0, it must be positive"),
+        ({"learning_rate": 0.0}, "learning_rate of the difficulty filter is 0.0, it must be positive"),
+        ({"warm_up": -1}, "warm_up of the difficulty filter is -1, it must not be negative"),
+        ({"ranking": -1.0}, "ranking of the difficulty filter is -1.0, it must not be negative"),
+    ],
+)
+def test_bad_numbers_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(SMALL, **change)

@@ -1,0 +1,132 @@
+"""Fresh groups fill the slots of those that say nothing; all else stays where it is."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ipsrl import objectives
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.environments.bandit import Bandit
+from ipsrl.policies.tabular import Tabular
+from ipsrl.training.batch import BatchCollector
+from ipsrl.training.dynamic_sampling import DynamicSampling, fill
+from ipsrl.training.settings import TrainSettings
+
+P, G = 4, 6
+# Half of the prompts pay nothing whatever is done, which no sampling can change.
+HOPELESS, HOPEFUL = (0.0, 0.0, 0.0), (1.0, 0.0, 0.5)
+SETTINGS = TrainSettings(steps=1, prompts_per_step=P, group_size=G, dynamic_sampling=DynamicSampling())
+
+
+def test_fill_by_hand():
+    old, new = ({"a": jnp.arange(5) + base, "b": jnp.arange(10.0).reshape(5, 2) + base} for base in (0, 100))
+    kept, usable = jnp.array([0, 1, 0, 1, 0], bool), jnp.array([0, 0, 1, 1, 0], bool)
+    merged, now_kept = fill(old, kept, new, usable)
+    # Slots 0 and 2 take the usable groups 2 and 3; slot 4 the first of the others.
+    assert merged["a"].tolist() == [102, 1, 103, 3, 100]
+    assert merged["b"][:, 0].tolist() == [104, 2, 106, 6, 100]
+    assert now_kept.tolist() == [True, True, True, True, False]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.booleans(), min_size=5, max_size=5), st.lists(st.booleans(), min_size=5, max_size=5))
+def test_filling_keeps_what_is_kept_and_repeats_nothing(kept, usable):
+    merged, now_kept = map(np.asarray, fill(jnp.arange(5), jnp.array(kept), 100 + jnp.arange(5), jnp.array(usable)))
+    np.testing.assert_array_equal(merged[kept], np.arange(5)[kept])
+    assert len(set(merged)) == 5
+    assert now_kept.sum() == min(5, sum(kept) + sum(usable))
+    fresh = merged[~np.array(kept)] - 100
+    assert (fresh >= 0).all()
+    # No informative group is left out while another slot holds one that is not.
+    np.testing.assert_array_equal(np.array(usable)[fresh], now_kept[~np.array(kept)])
+
+
+def collector(environment, mesh="replica:-1", **changes):
+    policy = Tabular(environment.num_observations, environment.vocabulary_size)
+    changed = dataclasses.replace(SETTINGS, **changes)
+    collect = BatchCollector(environment, policy, objectives.make("grpo"), changed, 3, make_mesh(mesh)).collect
+    parameters = policy.init(jax.random.key(0))
+    return lambda step: collect(parameters, None, None, step)
+
+
+def test_only_informative_groups_are_left_where_they_can_be_found():
+    collect = collector(Bandit((HOPELESS,) * 4 + (HOPEFUL,) * 4))
+    plain = collector(Bandit((HOPELESS,) * 4 + (HOPEFUL,) * 4), dynamic_sampling=None)
+    rounds = []
+    for step in range(8):
+        (trajectories, verdict), difficulty, metrics = collect(step)
+        rewards = np.asarray(verdict.rewards)
+        assert (rewards.max(axis=1) > rewards.min(axis=1)).all()
+        assert (trajectories.prompts.index >= 4).all()
+        assert difficulty is None
+        assert metrics["kept_groups"] == 1.0
+        assert metrics["trajectories_sampled"] == metrics["sampling_rounds"] * P * G
+        rounds.append(metrics["sampling_rounds"])
+        # The groups belong together: every answer earns what its prompt pays for it.
+        arms = np.asarray(trajectories.tokens)[..., 0]
+        np.testing.assert_array_equal(rewards, np.array(HOPEFUL)[arms])
+        # The first round is the batch of a run without the rule.
+        (unfiltered, paid), _, nothing = plain(step)
+        assert nothing == {}
+        stays = np.asarray(paid.rewards).max(axis=1) > np.asarray(paid.rewards).min(axis=1)
+        np.testing.assert_array_equal(arms[stays], np.asarray(unfiltered.tokens)[stays][..., 0])
+    assert 2 <= min(rounds) < 5
+    assert max(rounds) <= 10
+
+
+def test_rounds_take_the_prompts_of_the_stream_in_turn():
+    """Two rounds of four see all eight prompts; where all are hopeless, the last batch stays as it was sampled."""
+    (trajectories, verdict), _, metrics = collector(Bandit((HOPELESS,) * 8), dynamic_sampling=DynamicSampling(2))(0)
+    (first, _), _, _ = collector(Bandit((HOPELESS,) * 8), dynamic_sampling=None)(0)
+    seen = {*np.asarray(trajectories.prompts.index).tolist(), *np.asarray(first.prompts.index).tolist()}
+    assert seen == set(range(8))
+    assert not verdict.rewards.any()
+    assert metrics["kept_groups"] == 0.0
+    assert metrics["sampling_rounds"] == 2
+    assert metrics["trajectories_sampled"] == 2 * P * G
+    assert metrics["zero_variance_groups"] == 1.0
+
+
+def test_rounds_of_one_prompt_draw_anew():
+    """A bandit of one prompt meets it again in every round: only the randomness of the round can differ."""
+    rare = Bandit((1.0, *(0.0,) * 15))
+    draws = []
+    for rounds in (1, 2, 3):
+        (trajectories, _), _, metrics = collector(
+            Bandit((0.0,) * 16), prompts_per_step=1, dynamic_sampling=DynamicSampling(rounds)
+        )(0)
+        assert metrics["sampling_rounds"] == rounds
+        draws.append(np.asarray(trajectories.tokens).tobytes())
+    assert len(set(draws)) == 3
+    found = [collector(rare, prompts_per_step=1)(step)[2] for step in range(4)]
+    assert {metrics["kept_groups"].item() for metrics in found} == {1.0}
+    assert max(metrics["sampling_rounds"] for metrics in found) > 1
+
+
+def test_reward_is_measured_before_groups_are_chosen():
+    environment = Bandit((HOPELESS,) * 4 + (HOPEFUL,) * 4)
+    (_, verdict), _, metrics = collector(environment)(0)
+    # Half of what is sampled pays nothing, and none of it is left in the batch.
+    assert metrics["sampled_reward"] < 0.6 * verdict.rewards.mean()
+
+
+def test_one_device_fills_as_eight():
+    environment = Bandit((HOPELESS,) * 8 + (HOPEFUL,) * 8)
+    alone, _, measured = collector(environment, prompts_per_step=8)(1)
+    mesh = make_mesh("data:8")
+    with jax.set_mesh(mesh):
+        shared, _, shared_measured = collector(environment, "data:8", prompts_per_step=8)(1)
+    assert measured["sampling_rounds"] == shared_measured["sampling_rounds"] > 1
+    np.testing.assert_array_equal(alone[0].tokens, shared[0].tokens)
+    np.testing.assert_array_equal(alone[0].prompts.index, shared[0].prompts.index)
+    assert {shard.data.shape[0] for shard in shared[0].tokens.addressable_shards} == {1}
+
+
+def test_rounds_are_positive():
+    with pytest.raises(ValueError, match=r"^rounds of dynamic sampling is 0, it must be at least 1$"):
+        DynamicSampling(0)

@@ -1,0 +1,169 @@
+"""One answer of each group comes from elsewhere, is the best of several, and is scored as if it did not."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from first_token import FIRST_TOKEN, TRANSFORMER
+
+from ipsrl import objectives
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.environments.tree import Tree
+from ipsrl.policies.tabular import Tabular
+from ipsrl.structures import Rollouts
+from ipsrl.training.batch import BatchCollector
+from ipsrl.training.ensemble import train_ensemble
+from ipsrl.training.loop import TrainSettings, check_run
+from ipsrl.training.off_policy import OffPolicyAnswers, with_best_answer
+from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.step import check_objective, choose_prompts, collect, sample_and_verify
+
+TREE = Tree()
+POLICY = Tabular(TREE.num_observations, TREE.vocabulary_size)
+P, G = 3, 4
+SETTINGS = TrainSettings(steps=1, prompts_per_step=P, group_size=G, off_policy=OffPolicyAnswers(5))
+
+
+def parameters(seed, policy=POLICY):
+    # A transformer with large parameters says the same whatever it is asked.
+    scale = 1.0 if policy is POLICY else 0.1
+    return jax.tree.map(
+        lambda leaf: leaf + scale * jax.random.normal(jax.random.key(seed), leaf.shape), policy.init(jax.random.key(0))
+    )
+
+
+def fields(groups, prompts=False):
+    """Leaves of a batch by name, without what the rule adds to it."""
+    trajectories = dataclasses.replace(groups[0], off_policy=None, prompts=groups[0].prompts if prompts else None)
+    paths = jax.tree_util.tree_leaves_with_path((trajectories, groups[1]))
+    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in paths}
+
+
+def test_the_first_of_the_best_answers_takes_the_first_place():
+    prompts = choose_prompts(TREE, 0, 0, P)
+    groups = collect(TREE, POLICY, parameters(1), prompts, 0, 0, G, 0.7, 2)
+    trajectories, verdict = sample_and_verify(TREE, POLICY, parameters(2), prompts, jax.random.key(3), 5, 0.7, 2)
+    # Ties, a best answer at the end, and only wrong ones.
+    rewards = jnp.array([[0.0, 2.0, 1.0, 2.0, 0.0], [0.0, 0.0, 0.0, 0.0, 3.0], [-1.0, -1.0, -1.0, -1.0, -1.0]])
+    further = trajectories, dataclasses.replace(verdict, rewards=rewards)
+    merged = with_best_answer(POLICY, parameters(1), *groups, *further, 0.7)
+
+    old, new, now = fields(groups), fields(further), fields(merged)
+    assert old.keys() == new.keys() == now.keys()
+    assert len(now) > 12
+    rescored = {".behaviour_log_probs", ".behaviour_entropy", ".top_log_probs"}
+    for name, leaf in now.items():
+        np.testing.assert_array_equal(leaf[:, 1:], old[name][:, 1:], err_msg=name)
+        if not any(name.endswith(ending) for ending in rescored):
+            np.testing.assert_array_equal(leaf[:, 0], new[name][[0, 1, 2], [1, 4, 0]], err_msg=name)
+    np.testing.assert_array_equal(merged[0].off_policy, [[True, False, False, False]] * P)
+    np.testing.assert_array_equal(Rollouts.of(*merged).off_policy, merged[0].off_policy)
+
+    # Drawn by one policy, and scored by the other: the one whose updates look at these numbers.
+    scores = POLICY.score(parameters(1), merged[0], 0.7)
+    np.testing.assert_allclose(merged[0].behaviour_log_probs, scores.log_probs, atol=1e-6)
+    np.testing.assert_allclose(merged[0].behaviour_entropy, scores.entropy, atol=1e-6)
+    np.testing.assert_allclose(merged[0].top_log_probs, scores.top_log_probs, atol=1e-6)
+    drawn = np.asarray(trajectories.behaviour_log_probs)[[0, 1, 2], [1, 4, 0]]
+    assert np.abs(drawn - np.asarray(merged[0].behaviour_log_probs)[:, 0]).max() > 0.1
+
+
+def collected(reference=None, further_answers=None, environment=TREE, policy=POLICY, **changes):
+    """A batch of step 2, its metrics, and the same batch without the rule."""
+    settings = dataclasses.replace(SETTINGS, **changes)
+    plain = dataclasses.replace(settings, off_policy=None)
+    arguments = environment, policy, objectives.make("grpo")
+    batches = [
+        BatchCollector(*arguments, each, 7, make_mesh("replica:-1"), further_answers).collect(
+            parameters(1, policy), reference, None, 2
+        )
+        for each in (settings, plain)
+    ]
+    return batches[0][0], batches[0][2], batches[1][0]
+
+
+@pytest.mark.parametrize(
+    ("environment", "policy"), [(TREE, POLICY), (FIRST_TOKEN, TRANSFORMER)], ids=["device", "host"]
+)
+def test_without_a_critic_it_is_best_of_n(environment, policy):
+    groups, metrics, plain = collected(environment=environment, policy=policy)
+    now, old = fields(groups), fields(plain)
+    for name, leaf in now.items():
+        np.testing.assert_array_equal(leaf[:, 1:], old[name][:, 1:], err_msg=name)
+    assert metrics["trajectories_sampled"] == P * (G + 5)
+    assert metrics["sampled_reward"] == plain[1].rewards.mean()
+    first = np.asarray(groups[1].rewards)[:, 0]
+    assert metrics["off_policy_reward"] == pytest.approx(first.mean())
+    assert first.mean() > plain[1].rewards.mean()
+    assert np.asarray(groups[0].prompts.index).tolist() == np.asarray(plain[0].prompts.index).tolist()
+    # They are drawn anew, and the same again.
+    assert (np.asarray(groups[0].tokens)[:, 0] != np.asarray(plain[0].tokens)[:, 0]).any()
+    again, _, _ = collected(environment=environment, policy=policy)
+    np.testing.assert_array_equal(again[0].tokens, groups[0].tokens)
+
+
+def test_the_reference_policy_can_draw_them():
+    """A reference that always goes to the best outcome at once: 0, reached by three steps up."""
+    best = {"logits": POLICY.init(jax.random.key(0))["logits"].at[:, 5].set(50.0)}
+    groups, _, _ = collected(best, off_policy=OffPolicyAnswers(1, "reference"))
+    assert (np.asarray(groups[1].outcome_id)[:, 0] == 0).all()
+    np.testing.assert_array_equal(groups[0].tokens[:, 0, 0], 5)
+    scores = POLICY.score(parameters(1), groups[0], 1.0)
+    np.testing.assert_allclose(groups[0].behaviour_log_probs, scores.log_probs, atol=1e-6)
+    # To the policy that is trained they are far from certain.
+    assert (groups[0].behaviour_log_probs[:, 0, 0] < -0.1).all()
+
+
+def test_a_function_can_refine_what_it_is_shown():
+    seen = {}
+
+    def refine(source, attempts, verdict, key):
+        seen.update(source=source, rewards=verdict.rewards)
+        # A critic that repeats the worst attempt: it takes the first place all the same.
+        worst = jnp.argmin(verdict.rewards, axis=1)
+        pick = jax.tree.map(
+            lambda leaf: leaf[jnp.arange(P), worst][:, None], (dataclasses.replace(attempts, prompts=None), verdict)
+        )
+        return dataclasses.replace(pick[0], prompts=attempts.prompts), pick[1]
+
+    groups, metrics, plain = collected(further_answers=refine)
+    np.testing.assert_array_equal(seen["rewards"], plain[1].rewards)
+    np.testing.assert_array_equal(seen["source"]["logits"], parameters(1)["logits"])
+    np.testing.assert_array_equal(groups[1].rewards[:, 0], plain[1].rewards.min(axis=1))
+    assert metrics["trajectories_sampled"] == P * (G + 1)
+
+
+def test_what_needs_off_policy_answers_is_refused_without_them():
+    objective = objectives.make("critique_grpo")
+    message = r"^the objective needs off-policy answers in its groups: switch on off_policy .* off_policy\(answers=8\)"
+    with pytest.raises(ValueError, match=message):
+        check_objective(objective, TREE, POLICY, G)
+    check_objective(objective, TREE, POLICY, G, SETTINGS.off_policy)
+    mesh = make_mesh("replica:-1")
+    with pytest.raises(ValueError, match=message):
+        check_run(TREE, POLICY, objective, dataclasses.replace(SETTINGS, off_policy=None), mesh)
+    check_run(TREE, POLICY, objective, SETTINGS, mesh)
+    with pytest.raises(ValueError, match=message):
+        train_ensemble(TREE, POLICY, objective, make_optimizer(), jnp.arange(2), 1, P, G, record=lambda each: each)
+
+
+def test_likeliest_tokens_of_the_reference_are_refused():
+    objective, mesh = objectives.make("lp_reg"), make_mesh("replica:-1")
+    assert objective.top_tokens
+    check_run(TREE, POLICY, objective, SETTINGS, mesh)
+    from_reference = dataclasses.replace(SETTINGS, off_policy=OffPolicyAnswers(5, "reference"))
+    with pytest.raises(
+        ValueError, match="likeliest tokens of the policy, which answers of the reference"
+    ):
+        check_run(TREE, POLICY, objective, from_reference, mesh)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [((0,), "the number of further answers is 0"), ((1, "expert"), "come from policy or reference, not from 'expert'")],
+)
+def test_bad_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        OffPolicyAnswers(*arguments)

@@ -1,0 +1,57 @@
+"""Rules come from text, and settings that cannot be are refused."""
+
+import dataclasses
+
+import pytest
+
+from ipsrl.training.difficulty_filter import DifficultyFilter
+from ipsrl.training.dynamic_sampling import DynamicSampling
+from ipsrl.training.loop import TrainSettings
+from ipsrl.training.off_policy import OffPolicyAnswers
+from ipsrl.training.settings import make_rules
+
+SETTINGS = TrainSettings(steps=7, prompts_per_step=16, group_size=4)
+
+
+def test_rules_from_text():
+    assert make_rules("") == {}
+    assert make_rules("dynamic_sampling") == {"dynamic_sampling": DynamicSampling(10)}
+    rules = make_rules("off_policy(answers=3, source=reference), difficulty_filter(lowest=0.2, width=8)")
+    assert rules == {
+        "off_policy": OffPolicyAnswers(3, "reference"),
+        "difficulty_filter": DifficultyFilter(lowest=0.2, width=8),
+    }
+    settings = dataclasses.replace(SETTINGS, **rules)
+    assert settings.off_policy.answers == 3
+    assert settings.dynamic_sampling is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("replay", "unknown rule 'replay'; known: difficulty_filter, dynamic_sampling, off_policy"),
+        ("dynamic_sampling(turns=3)", "rule 'dynamic_sampling' has no argument 'turns'; known: rounds"),
+        ("dynamic_sampling(rounds=0)", "rounds of dynamic sampling is 0"),
+        ("off_policy(source=expert)", "source=expert is not one of policy, reference"),
+        ("off_policy, off_policy(answers=2)", "the rule off_policy is given twice in"),
+    ],
+)
+def test_texts_that_name_no_rules(text, message):
+    with pytest.raises(ValueError, match=message):
+        make_rules(text)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["steps", "prompts_per_step", "group_size", "temperature", "learning_rate", "max_gradient_norm", "evaluate_every",
+     "checkpoint_every"],
+)  # fmt: skip
+def test_settings_are_positive(name):
+    with pytest.raises(ValueError, match=f"^{name} is 0, it must be positive$"):
+        dataclasses.replace(SETTINGS, **{name: 0})
+
+
+def test_a_reference_is_refreshed_at_whole_intervals():
+    assert SETTINGS.refresh_reference_every == 0
+    with pytest.raises(ValueError, match=r"^refresh_reference_every is -1, it must not be negative$"):
+        dataclasses.replace(SETTINGS, refresh_reference_every=-1)
