@@ -7,7 +7,8 @@
 import dataclasses
 import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,8 +26,9 @@ from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.training import metric_log
 from ipsrl.training.ensemble import train_ensemble
-from ipsrl.training.loop import EVALUATION, check_run
+from ipsrl.training.loop import EVALUATION, TrainSettings, check_run
 from ipsrl.training.metric_log import MetricLog
+from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.step import check_objective
@@ -63,7 +65,7 @@ class ExactArena:
 
     Attributes:
       environment: its rewards must not be negative.
-      seeds, steps, prompts_per_step, group_size: of every objective's runs.
+      seeds, steps, prompts_per_step, group_size: of every objective's runs; see also `group_and_rule`.
       evaluate_every: steps between measurements.
       skew: the policy of a bandit starts at p proportional to rank^-skew, in a fixed random order of the arms (rewards
         play no part in it); others start with uniform actions.
@@ -83,9 +85,7 @@ class ExactArena:
     def __post_init__(self):
         rewards = self.environment.reward_table()
         if rewards.min() < 0 or (rewards.max(axis=1) == 0).any():
-            raise ValueError(
-                f"{self.environment}: reward-proportional laws need rewards of zero and more, and one above"
-            )
+            raise ValueError(f"{self.environment}: laws proportional to reward need no reward below 0, and one above")
 
     @property
     def policy(self) -> Tabular:
@@ -109,8 +109,9 @@ class ExactArena:
 
     def refusal(self, objective: str) -> str | None:
         """Why an objective cannot be computed here; None where it can."""
+        group_size, off_policy = group_and_rule(objective, self.group_size)
         return _refusal(
-            lambda: check_objective(objectives.make(objective), self.environment, self.policy, self.group_size)
+            check_objective, objectives.make(objective), self.environment, self.policy, group_size, off_policy
         )
 
     def train(self, objective: str, learning_rate: float, output: Output) -> Curves:
@@ -127,6 +128,7 @@ class ExactArena:
                 if field.name not in ("environment", "skew")
             },
         }
+        group_size, off_policy = group_and_rule(objective, self.group_size)
         updates = np.arange(0, self.steps + 1, self.evaluate_every)
         with RunFolder.open(output.path / folder_name(objective), config, output.resume) as folder:
             if not folder.summary_path.exists():
@@ -138,9 +140,10 @@ class ExactArena:
                     jnp.asarray(self.seeds, jnp.int32),
                     self.steps,
                     self.prompts_per_step,
-                    self.group_size,
+                    group_size,
                     record=functools.partial(exact_laws, self.environment, self.policy),
                     record_every=self.evaluate_every,
+                    off_policy=off_policy,
                 )
                 measures = {name: np.asarray(v) for name, v in measure_laws(self.environment, laws).items()}
                 self._write(folder, updates, measures)
@@ -233,13 +236,12 @@ class TextArena:
     def refusal(self, objective: str) -> str | None:
         """Why an objective cannot be computed here; None where it can."""
         grid = self.grid
-        return _refusal(
-            lambda: check_run(grid.environment, grid.policy, objectives.make(objective), grid.settings, grid.mesh)
-        )
+        settings = self._settings(objective, grid.settings.learning_rate)
+        return _refusal(check_run, grid.environment, grid.policy, objectives.make(objective), settings, grid.mesh)
 
     def train(self, objective: str, learning_rate: float, output: Output) -> Curves:
         """Trains an objective, or continues what an earlier command left in its folder of `output`."""
-        settings = dataclasses.replace(self.grid.settings, learning_rate=learning_rate)
+        settings = self._settings(objective, learning_rate)
         grid = dataclasses.replace(self.grid, objectives=(objective,), settings=settings)
         runs = list(
             grid.train(
@@ -259,13 +261,30 @@ class TextArena:
             {name: np.array([run.curve(EVALUATION + logged)[1] for run in runs]) for name, logged in names.items()},
         )
 
+    def _settings(self, objective: str, learning_rate: float) -> TrainSettings:
+        group_size, off_policy = group_and_rule(objective, self.grid.settings.group_size)
+        return dataclasses.replace(
+            self.grid.settings, learning_rate=learning_rate, group_size=group_size, off_policy=off_policy
+        )
+
 
 Arena = ExactArena | TextArena
 
 
-def _refusal(check) -> str | None:
+def group_and_rule(objective: str, samples: int) -> tuple[int, OffPolicyAnswers | None]:
+    """How an objective spends the samples that it has for each prompt: the size of its group, and what else it draws.
+
+    All become the group, unless the objective needs an answer that the policy did not draw from the prompt: then half
+    of them, and the best of the other half.
+    """
+    if "off_policy" not in objectives.make(objective).needs:
+        return samples, None
+    return samples - samples // 2, OffPolicyAnswers(answers=samples // 2)
+
+
+def _refusal(check: Callable[..., None], *arguments: Any) -> str | None:
     try:
-        check()
+        check(*arguments)
     except ValueError as error:
         return str(error)
     return None

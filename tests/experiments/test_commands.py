@@ -13,6 +13,7 @@ FIGURES = {
     "hypergrid": "hypergrid_laws",
     "hypospace": "hypospace",
     "group_size_and_floor": "group_size_and_floor",
+    "compare": "comparison",
 }
 
 
