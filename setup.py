@@ -23,6 +23,8 @@ setup(
     extras_require={
         "cuda": ["jax[cuda13]>=0.10"],
         "tpu": ["jax[tpu]>=0.10"],
+        # Other people's trainers, to compare losses with. The tests reach into TRL's methods, hence its exact version.
+        "peers": ["torch>=2.13", "trl==1.16.0"],
         "dev": ["pytest>=8", "hypothesis>=6.100", "ruff==0.17.5"],
     },
 )

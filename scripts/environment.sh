@@ -21,6 +21,11 @@ prepare() {
     echo "Installing ipsrl and what it needs (once)" >&2
     local target="."
     [ -n "$extras" ] && target=".[$extras]"
+    if [[ ",$extras," == *,peers,* ]]; then
+        # PyTorch's own index has a wheel without CUDA, a tenth of the size. Where it is out of reach, any wheel does.
+        "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --retries 1 --no-deps torch \
+            --index-url https://download.pytorch.org/whl/cpu 2>/dev/null || true
+    fi
     # uv is faster, and not needed.
     "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check uv 2>/dev/null || true
     if [ -x "$VENV/bin/uv" ]; then

@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
-# The tests: installs into .venv where needed, then runs pytest. --slow runs the slow ones too; further arguments go to
-# pytest: scripts/test.sh -k hypergrid
+# The tests: installs into .venv where needed, then runs pytest. --slow runs the slow ones too, and those that compare
+# with other people's trainers (PyTorch: 1.5 GB on disk); further arguments go to pytest: scripts/test.sh -k hypergrid
 set -euo pipefail
 source "$(dirname "$0")/environment.sh"
-prepare "dev"
+extras="dev"
 arguments=()
 for argument in "$@"; do
-    if [ "$argument" = --slow ]; then arguments+=(-m ""); else arguments+=("$argument"); fi
+    if [ "$argument" = --slow ]; then
+        extras="dev,peers"
+        arguments+=(-m "")
+    else
+        arguments+=("$argument")
+    fi
 done
+prepare "$extras"
 # Before bash 4.4 an empty array counts as an unset variable.
 exec "$VENV/bin/python" -m pytest ${arguments[@]+"${arguments[@]}"}

@@ -1,0 +1,318 @@
+"""Our objectives give the losses and gradients of TRL's trainers (PyTorch) from the same rewards and log-probabilities.
+
+How TRL's code is called: `trl_trainers.py`. Where the two differ on purpose, a test here states by how much; the
+reasons are in docs/objectives.md. DPPO, KL-Cov and most others have no counterpart in TRL.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from groups import random_rollouts
+
+from ipsrl import objectives
+from ipsrl.structures import Sizes
+
+pytest.importorskip("trl", reason="compares with TRL: pip install -e '.[dev,peers]'")
+import trl_trainers
+from trl.rewards import get_soft_overlong_punishment
+
+# TRL uses two names that transformers has renamed.
+pytestmark = pytest.mark.filterwarnings("ignore:`(is_)?gradient_checkpointing` is deprecated:FutureWarning")
+
+LARGE = 1024.0
+"""Beside rewards of this size TRL's epsilon, 1e-4, is nothing; ours may have any scale. A power of two changes no other
+digit."""
+
+EPSILON = 1e-4
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return trl_trainers.save_model(tmp_path_factory.mktemp("model"))
+
+
+def rollouts_with_ties(seed=0, scale=LARGE, group=4):
+    """Four groups: rewards of 0, 1 and 2 times `scale`, the first group all equal; lengths from 1 to 6."""
+    rollouts, scores = random_rollouts(seed, prompts=4, group=group, length=6)
+    rewards = np.random.default_rng(seed).integers(0, 3, (4, group)).astype(np.float32)
+    rewards[0] = 1.0
+    rewards[1, :2] = 0.0, 2.0
+    return dataclasses.replace(rollouts, rewards=jnp.asarray(scale * rewards)), scores
+
+
+def made(text):
+    """The objective, with TRL's standard deviation where it has one: that of G - 1."""
+    objective = objectives.make(text)
+    if not hasattr(objective.advantages, "unbiased"):
+        return objective
+    return dataclasses.replace(objective, advantages=dataclasses.replace(objective.advantages, unbiased=True))
+
+
+def ours(objective, rollouts, scores, weights=None):
+    """Loss, and its gradients by log-probabilities and by entropies."""
+    if weights is None:
+        weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(rollouts.rewards.shape[0])))
+
+    def loss(log_probs, entropy):
+        output = objective.loss(dataclasses.replace(scores, log_probs=log_probs, entropy=entropy), rollouts, weights)
+        return output.loss_sum / output.count
+
+    value, gradients = jax.value_and_grad(loss, argnums=(0, 1))(scores.log_probs, scores.entropy)
+    return value, *gradients
+
+
+def assert_same(actual, expected):
+    """Gradients to 1e-5 of their largest entry; losses, in which terms of order one cancel, to 1e-6."""
+    for value, wanted in zip(actual, expected, strict=True):
+        tolerance = 1e-5 * np.abs(wanted).max() if np.ndim(wanted) else 1e-6
+        np.testing.assert_allclose(value, wanted, rtol=0, atol=tolerance)
+
+
+GRPO = trl_trainers.ScriptedGRPO
+RLOO = trl_trainers.ScriptedRLOO
+BY_ANSWER = {"loss_type": "grpo", "importance_sampling_level": "sequence"}
+PLAIN_K3 = {"beta": 0.04, "use_bias_correction_kl": False}
+
+# Our text, TRL's trainer, and its options.
+ALIKE = [
+    ("grpo", GRPO, {"loss_type": "grpo"}),
+    ("grpo(clip_low=0.1, clip_high=0.4)", GRPO, {"loss_type": "grpo", "epsilon": 0.1, "epsilon_high": 0.4}),
+    ("grpo(dual_clip=1.3)", GRPO, {"loss_type": "grpo", "delta": 1.3}),
+    ("grpo(kl=0.04)", GRPO, {"loss_type": "grpo", **PLAIN_K3}),
+    ("grpo(kl=0.04, kl_estimator=corrected_k3)", GRPO, {"loss_type": "grpo", "beta": 0.04}),
+    ("dr_grpo", GRPO, {"loss_type": "dr_grpo", "scale_rewards": "none"}),
+    ("dapo(overlong_weight=0)", GRPO, {"loss_type": "dapo", "epsilon_high": 0.28}),
+    ("lite_ppo", GRPO, {"loss_type": "dapo", "scale_rewards": "batch"}),
+    ("gspo", GRPO, {**BY_ANSWER, "epsilon": 3e-4, "epsilon_high": 4e-4}),
+    ("gspo(clip_low=0.1, clip_high=0.1, kl=0.04)", GRPO, {**BY_ANSWER, "epsilon": 0.1, **PLAIN_K3}),
+    ("gspo_token(clip_low=0.1, clip_high=0.1)", GRPO, {**BY_ANSWER, "epsilon": 0.1}),
+    ("sapo", GRPO, {"loss_type": "sapo"}),
+    ("sapo(temperature_positive=0.5, temperature_negative=3.0)", GRPO,
+     {"loss_type": "sapo", "sapo_temperature_pos": 0.5, "sapo_temperature_neg": 3.0}),
+    ("cispo(cap=1.2)", GRPO, {"loss_type": "cispo", "epsilon_high": 1.2}),
+    ("rloo", RLOO, {"beta": 0.0}),
+    ("rloo(kl=0.03, clip_low=0.3, clip_high=0.5)", RLOO, {"beta": 0.03, "epsilon": 0.3, "epsilon_high": 0.5}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "kind", "options"), ALIKE, ids=[row[0] for row in ALIKE])
+def test_loss_and_gradient_are_those_of_trl(folder, text, kind, options):
+    for seed in range(2):
+        # Where no standard deviation divides, there is no epsilon, and rewards stay of order one.
+        objective = made(text)
+        rollouts, scores = rollouts_with_ties(seed, LARGE if hasattr(objective.advantages, "unbiased") else 1.0)
+        expected = ours(objective, rollouts, scores)
+        for micro_batches in (1, 4):
+            trainer = trl_trainers.trainer(kind, folder, rollouts, scores, micro_batches, **options)
+            assert_same(trl_trainers.step(trainer), expected)
+
+
+def test_overlong_punishment_is_that_of_trl(folder):
+    rollouts, scores = rollouts_with_ties()
+    punishment = get_soft_overlong_punishment(max_completion_len=6, soft_punish_cache=4)
+    options = {"more_rewards": [punishment], "reward_weights": [1.0, LARGE], "epsilon_high": 0.28}
+    trainer = trl_trainers.trainer(GRPO, folder, rollouts, scores, loss_type="dapo", **options)
+    objective = made(f"dapo(overlong_weight={LARGE}, overlong_limit=6, overlong_cache=4)")
+    assert_same(trl_trainers.step(trainer), ours(objective, rollouts, scores))
+
+
+def test_entropy_bonus_is_that_of_trl_where_both_average_over_tokens(folder):
+    rollouts, scores = rollouts_with_ties()
+    trainer = trl_trainers.trainer(GRPO, folder, rollouts, scores, loss_type="dapo", entropy_coef=0.01)
+    assert_same(trl_trainers.step(trainer), ours(made("grpo(entropy=0.01, aggregation=token_mean)"), rollouts, scores))
+
+
+def on_first_update(rollouts, scores):
+    """Scores of the policy that sampled: then the entropy when drawn, which ours look at, is that in training."""
+    return dataclasses.replace(scores, entropy=rollouts.behaviour_entropy)
+
+
+def test_forking_tokens_are_those_of_trl(folder):
+    for seed in range(2):
+        rollouts, scores = rollouts_with_ties(seed)
+        scores = on_first_update(rollouts, scores)
+        options = {"loss_type": "dapo", "epsilon_high": 0.28, "top_entropy_quantile": 0.3}
+        trainer = trl_trainers.trainer(GRPO, folder, rollouts, scores, **options)
+        actual = trl_trainers.step(trainer)
+        text = "forking_tokens(fraction=0.3, threshold=quantile, denominator={})"
+        assert_same(actual, ours(made(text.format("all")), rollouts, scores))
+        # The paper's mean is over the tokens that are kept: its steps are larger by the inverse of their share.
+        entropy = np.asarray(rollouts.behaviour_entropy)[np.asarray(rollouts.token_mask)]
+        share = (entropy >= np.quantile(entropy, 0.7)).mean()
+        expected = ours(made(text.format("kept")), rollouts, scores)
+        assert_same([part / share for part in actual], expected)
+
+
+def test_adaptive_entropy_bonus_is_that_of_trl(folder):
+    """Batch after batch: the entropy crosses the target both ways, so that the bonus is on, off, and on again."""
+    rollouts, scores = rollouts_with_ties()
+    options = {"use_adaptive_entropy": True, "entropy_target": 1.0, "entropy_coef_delta": 0.02}
+    trainer = trl_trainers.trainer(GRPO, folder, rollouts, scores, loss_type="dapo", **options)
+    objective = made("skywork_entropy(target=1.0, step=0.02)")
+    state, bonuses = objective.init(Sizes(4)), []
+    for scale in (0.5, 0.6, 0.4, 1.5, 0.5, 0.7):
+        rollouts = dataclasses.replace(rollouts, behaviour_entropy=scale * scores.entropy)
+        now = on_first_update(rollouts, scores)
+        fresh = trl_trainers.Script(rollouts, now)
+        trainer.script = fresh
+        weights, state, _ = objective.weigh(rollouts, state)
+        actual = trl_trainers.step(trainer)
+        assert_same(actual, ours(objective, rollouts, now, weights))
+        bonuses.append(np.abs(actual[2]).max() > 0)
+    assert bonuses == [False, True, True, True, False, True]
+
+
+# Pairs.
+
+PREFERENCES = [
+    ("dpo(beta=0.3)", {"beta": 0.3}),
+    ("f_dpo(divergence=forward_kl, beta=0.3)", {"beta": 0.3, "f_divergence_type": "forward_kl"}),
+    ("f_dpo(divergence=jensen_shannon, beta=0.3)", {"beta": 0.3, "f_divergence_type": "js_divergence"}),
+    ("f_dpo(divergence=alpha, alpha=0.3, beta=0.3)",
+     {"beta": 0.3, "f_divergence_type": "alpha_divergence", "f_alpha_divergence_coef": 0.7}),
+]  # fmt: skip
+
+
+def pairs(seed=0, prompts=6):
+    rollouts, scores = random_rollouts(seed, prompts, group=2, length=6)
+    winner = np.random.default_rng(seed).integers(0, 2, prompts)
+    return dataclasses.replace(rollouts, rewards=jnp.stack([winner, 1.0 - winner], axis=-1)), scores
+
+
+@pytest.mark.parametrize(("text", "options"), PREFERENCES, ids=[row[0] for row in PREFERENCES])
+def test_preference_losses_are_those_of_trl(folder, text, options):
+    for seed in range(2):
+        rollouts, scores = pairs(seed)
+        expected = ours(made(text), rollouts, scores)[:2]
+        for micro_batches in (1, 3):
+            actual = trl_trainers.preference_step(folder, rollouts, scores, micro_batches, **options)
+            assert_same(actual, expected)
+
+
+RPO = {"beta": 0.5, "loss_type": ["sigmoid", "sft"], "loss_weights": [1.0, 0.2]}
+
+
+def test_rpo_is_that_of_trl_where_winners_are_equally_long(folder):
+    rollouts, scores = pairs()
+    won = (rollouts.rewards > 0)[..., None]
+    rollouts = dataclasses.replace(rollouts, token_mask=jnp.where(won, jnp.arange(6) < 4, rollouts.token_mask))
+    expected = ours(made("rpo"), rollouts, scores)[:2]
+    for micro_batches in (1, 3):
+        assert_same(trl_trainers.preference_step(folder, rollouts, scores, micro_batches, **RPO), expected)
+
+
+# Differences on purpose, and their size. Their reasons are in docs/objectives.md.
+
+
+def test_standard_deviation_and_epsilon(folder):
+    rollouts, scores = rollouts_with_ties(scale=1.0)
+    theirs = trl_trainers.advantages(trl_trainers.trainer(GRPO, folder, rollouts, scores, loss_type="grpo"))
+    std = np.std(rollouts.rewards, axis=-1, ddof=1, keepdims=True)
+    expected = theirs * (std + EPSILON) / np.where(std > 0, std, 1.0)
+
+    def advantages(objective):
+        weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(4)))
+        return weights.advantages[..., 0]
+
+    np.testing.assert_allclose(advantages(made("grpo")), expected, rtol=1e-6)
+    # The population's standard deviation is smaller, by sqrt((G - 1) / G).
+    np.testing.assert_allclose(advantages(objectives.make("grpo")), np.sqrt(4 / 3) * expected, rtol=1e-6)
+
+
+def test_equal_rewards(folder):
+    """The mean of 16 equal float32 numbers is not always that number; TRL divides what is left over by about 1e-4."""
+    for reward, size in ((0.7, 6e-4), (10.1, 9e-3), (1000.1, 0.37)):
+        rollouts, scores = random_rollouts(prompts=1, group=16, length=2)
+        rollouts = dataclasses.replace(rollouts, rewards=jnp.full((1, 16), reward))
+        theirs = trl_trainers.advantages(trl_trainers.trainer(GRPO, folder, rollouts, scores, loss_type="grpo"))
+        np.testing.assert_allclose(np.abs(theirs).max(), size, rtol=0.1)
+        objective = made("grpo")
+        weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(1)))
+        assert not np.asarray(weights.advantages).any()
+
+
+def subset(rollouts, rows):
+    """The rollouts with only some answers, numbered prompt by prompt, left in the loss."""
+    chosen = np.isin(np.arange(rollouts.rewards.size), rows).reshape(rollouts.rewards.shape)
+    return dataclasses.replace(rollouts, token_mask=rollouts.token_mask & chosen[..., None])
+
+
+def test_token_mean_of_the_batch_and_of_micro_batches(folder):
+    """TRL's `bnpo` is our token mean on one micro-batch; on several, a mean of their means."""
+    rollouts, scores = rollouts_with_ties()
+    objective = made("grpo(aggregation=token_mean)")
+    weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(4)))
+    whole = ours(objective, rollouts, scores)
+    assert_same(trl_trainers.step(trl_trainers.trainer(GRPO, folder, rollouts, scores, loss_type="bnpo")), whole)
+    trainer = trl_trainers.trainer(GRPO, folder, rollouts, scores, 4, loss_type="bnpo")
+    theirs = trl_trainers.step(trainer)
+    parts = [ours(objective, subset(rollouts, rows), scores, weights) for rows in trainer.script.micro_batches]
+    assert_same(theirs, [sum(part) / 4 for part in zip(*parts, strict=True)])
+    assert abs(theirs[0] / whole[0] - 1) > 0.05
+
+
+def test_entropy_bonus_of_answers_and_of_tokens(folder):
+    """TRL's bonus is a mean over tokens whatever the loss is; ours is aggregated as the surrogate is."""
+    rollouts, scores = rollouts_with_ties()
+    trainer = trl_trainers.trainer(GRPO, folder, rollouts, scores, loss_type="grpo", entropy_coef=0.01)
+    value, by_log_probs, by_entropy = trl_trainers.step(trainer)
+    mask = np.asarray(rollouts.token_mask)
+    surrogate, expected_by_log_probs, _ = ours(made("grpo"), rollouts, scores)
+    bonus = 0.01 * np.asarray(scores.entropy)[mask].mean()
+    over_tokens = -0.01 * mask / mask.sum()
+    assert_same((value, by_log_probs, by_entropy), (surrogate - bonus, expected_by_log_probs, over_tokens))
+    over_answers = -0.01 * mask / mask.sum(-1, keepdims=True) / 16
+    assert_same([ours(made("grpo(entropy=0.01)"), rollouts, scores)[2]], [over_answers])
+
+
+@pytest.mark.parametrize("by", ["tokens", "answers"])
+def test_truncated_answers(folder, by):
+    """TRL drops their tokens from the mean over tokens, but counts them as answers; ours the other way round."""
+    rollouts, scores = rollouts_with_ties()
+    truncated = jnp.arange(16).reshape(4, 4) % 3 == 0
+    rollouts = dataclasses.replace(rollouts, truncated=truncated)
+    options = {"mask_truncated_completions": True}
+    if by == "tokens":
+        options |= {"loss_type": "dapo", "epsilon_high": 0.28}
+        expected = ours(made("dapo(overlong_weight=0, overlong_filter=True)"), rollouts, scores)
+        mask = np.asarray(rollouts.token_mask)
+        factor = mask[~np.asarray(truncated)].sum() / mask.sum()
+    else:
+        options |= {"loss_type": "grpo"}
+        objective = made("grpo")
+        weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(4)))
+        expected = ours(objective, subset(rollouts, np.flatnonzero(~truncated)), scores, weights)
+        factor = 16 / 10
+    theirs = trl_trainers.step(trl_trainers.trainer(GRPO, folder, rollouts, scores, **options))
+    assert_same([factor * part for part in theirs], expected)
+
+
+def test_ratio_of_a_stale_token(folder):
+    """Ours stops at exp(20), without gradient; TRL's goes on, and is as large as float32 goes."""
+    rollouts, scores = rollouts_with_ties()
+    objective = made("grpo")
+    weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(4)))
+    stale = np.unravel_index(np.argmin(np.where(rollouts.token_mask, weights.advantages, 0.0)), (4, 4, 6))
+    behaviour = rollouts.behaviour_log_probs.at[stale].set(-25.0)
+    rollouts = dataclasses.replace(rollouts, behaviour_log_probs=behaviour)
+    scores = dataclasses.replace(scores, log_probs=scores.log_probs.at[stale].set(0.0))
+    value, by_log_probs, _ = trl_trainers.step(trl_trainers.trainer(GRPO, folder, rollouts, scores, loss_type="grpo"))
+    expected, expected_by_log_probs, _ = ours(objective, rollouts, scores)
+    np.testing.assert_allclose(value / expected, np.exp(5.0), rtol=1e-4)
+    assert by_log_probs[stale] > 1e8
+    assert expected_by_log_probs[stale] == 0.0
+
+
+def test_imitation_of_winners_of_unequal_length(folder):
+    """TRL's mean of the winners' log-probabilities is over all their tokens; ours over pairs, of each winner's mean."""
+    rollouts, scores = pairs()
+    value, _ = trl_trainers.preference_step(folder, rollouts, scores, **RPO)
+    won = np.asarray(rollouts.rewards > 0)
+    mask, log_probs = np.asarray(rollouts.token_mask)[won], np.asarray(scores.log_probs)[won]
+    dpo = ours(made("dpo(beta=0.5)"), rollouts, scores)[0]
+    np.testing.assert_allclose(value, dpo - 0.2 * log_probs[mask].mean(), rtol=1e-5)
+    each = (log_probs * mask).sum(-1) / mask.sum(-1)
+    np.testing.assert_allclose(ours(made("rpo"), rollouts, scores)[0], dpo - 0.2 * each.mean(), rtol=1e-5)

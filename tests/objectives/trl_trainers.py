@@ -1,0 +1,183 @@
+"""TRL's own trainers, asked for the loss of rollouts that are given to them. Import it only where TRL is installed.
+
+Nothing of TRL's losses is typed again here. The trainers are built by their own constructors from their own
+configurations, and `training_step` runs as it is: rewards become advantages, the batch is shuffled and cut into
+micro-batches, the loss is computed and differentiated. Only what surrounds the loss is replaced: sampling returns
+answers of given lengths, and the model's forward pass returns given log-probabilities and entropies, the leaves of the
+gradient. So that rows can be found again after shuffling, the prompt of row i is the one token i.
+"""
+
+import types
+
+import numpy as np
+import torch
+from datasets import Dataset
+from tokenizers import Tokenizer, models
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
+
+ROWS = 64
+END = ROWS
+
+torch.set_num_threads(1)  # The arrays are tiny, and JAX's tests share the machine.
+
+
+class Script:
+    """What is given: the rows of rollouts and scores, prompt by prompt."""
+
+    def __init__(self, rollouts, scores):
+        self.shape = rollouts.tokens.shape
+        self.mask = self.rows(rollouts.token_mask)
+        self.behaviour = self.rows(rollouts.behaviour_log_probs)
+        self.reference = self.rows(rollouts.reference_log_probs)
+        self.log_probs = self.rows(scores.log_probs).requires_grad_()
+        self.entropy = self.rows(scores.entropy).requires_grad_()
+        self.rewards = self.rows(rollouts.rewards).tolist()
+        self.truncated = self.rows(rollouts.truncated).tolist()
+        self.micro_batches = []
+
+    def rows(self, values):
+        return torch.tensor(np.asarray(values).reshape(-1, *values.shape[2:]))
+
+    def answers(self, prompt_ids):
+        """Tokens without meaning, the last of which says whether the answer has ended."""
+        lengths = self.mask.sum(-1).tolist()
+        return [[0] * (lengths[row] - 1) + [0 if self.truncated[row] else END] for (row,) in prompt_ids]
+
+    def reward(self, prompts, **_):
+        return [self.rewards[int(prompt)] for prompt in prompts]
+
+
+class Scripted:
+    """Stands before a trainer of TRL and answers for its model."""
+
+    script: Script
+    ref_model = None
+
+    def _get_per_token_logps_and_entropies(self, model, input_ids, attention_mask, length, *_, **__):
+        rows = input_ids[:, 0]
+        if model is self.ref_model:
+            return self.script.reference[rows, :length], None, None
+        if not torch.is_grad_enabled():
+            return self.script.behaviour[rows, :length], None, None
+        self.script.micro_batches.append(rows.tolist())
+        return self.script.log_probs[rows, :length], self.script.entropy[rows, :length], None
+
+
+class ScriptedGRPO(Scripted, GRPOTrainer):
+    config = GRPOConfig
+
+    def _generate_single_turn(self, prompt_ids, *_):
+        return self.script.answers(prompt_ids), None
+
+
+class ScriptedRLOO(Scripted, RLOOTrainer):
+    config = RLOOConfig
+
+    def _generate_single_turn(self, prompt_ids, *_):
+        return self.script.answers(prompt_ids)
+
+
+class ScriptedModel(torch.nn.Module):
+    """Answers for the model that a DPO trainer calls."""
+
+    def __init__(self, log_probs):
+        super().__init__()
+        self.table = log_probs
+
+    def forward(self, input_ids, **_):
+        log_probs = self.table[input_ids[:, 0]]
+        zeros = torch.zeros_like(log_probs)
+        return types.SimpleNamespace(log_probs=log_probs, entropy=zeros, mean_logits=zeros, is_top1=zeros.bool())
+
+
+def tokenizer():
+    words = {str(row): row for row in range(ROWS)} | {"<end>": END}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(models.WordLevel(words, unk_token="<end>")), eos_token="<end>", pad_token="<end>"
+    )
+
+
+def save_model(folder):
+    """Writes a model that the constructors can load; it is never run."""
+    LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=ROWS + 1, hidden_size=2, intermediate_size=2, num_hidden_layers=1, num_attention_heads=1,
+            num_key_value_heads=1, pad_token_id=END, eos_token_id=END,
+        )
+    ).save_pretrained(folder)  # fmt: skip
+    return str(folder)
+
+
+def trainer(kind, folder, rollouts, scores, micro_batches=1, more_rewards=(), **options):
+    """A GRPO or RLOO trainer that will see the rollouts as one batch, for one optimiser step.
+
+    `num_iterations` is 2, so that TRL keeps the behaviour policy's log-probabilities: with 1 it takes ratios to be 1.
+    """
+    script = Script(rollouts, scores)
+    prompts, group, length = script.shape
+    config = kind.config(
+        output_dir=folder, report_to=[], use_cpu=True, bf16=False, num_generations=group, num_iterations=2,
+        per_device_train_batch_size=prompts * group // micro_batches, gradient_accumulation_steps=micro_batches,
+        max_completion_length=length, **options,
+    )  # fmt: skip
+    dataset = Dataset.from_dict({"prompt": ["0"]})
+    rewards = [script.reward, *more_rewards]
+    return started(kind(folder, rewards, args=config, train_dataset=dataset, processing_class=tokenizer()), script)
+
+
+def started(made, script):
+    made.script = script
+    made.current_gradient_accumulation_steps = made.args.gradient_accumulation_steps  # As `Trainer.train` sets it.
+    made.model.train()
+    return made
+
+
+def prompts_of(script):
+    return [{"prompt": str(row)} for row in range(len(script.rewards))]
+
+
+def advantages(made):
+    """`[P, G]`, what the trainer makes of the rewards."""
+    values = made._generate_and_score_completions(prompts_of(made.script))["advantages"]
+    return values.numpy().reshape(made.script.shape[:2])
+
+
+def step(made):
+    """One optimiser step's loss, and its gradients by log-probabilities and by entropies, `[P, G, T]`."""
+    made.script.micro_batches.clear()
+    batch = prompts_of(made.script)
+    loss = sum(made.training_step(made.model, batch, None).item() for _ in range(made.args.gradient_accumulation_steps))
+    return loss, gradient(made.script, "log_probs"), gradient(made.script, "entropy")
+
+
+def gradient(script, leaf):
+    found = getattr(script, leaf).grad
+    return (torch.zeros(script.mask.shape) if found is None else found).numpy().reshape(script.shape)
+
+
+def preference_step(folder, rollouts, scores, micro_batches=1, **options):
+    """One optimiser step of the DPO trainer on groups of two, each a stored pair: loss, gradient by log-probabilities.
+
+    TRL's batch is all chosen answers, then all rejected ones. Its model gives 0 for the log-probability of padding.
+    """
+    script = Script(rollouts, scores)
+    config = DPOConfig(
+        output_dir=folder, report_to=[], use_cpu=True, bf16=False, gradient_accumulation_steps=micro_batches, **options
+    )
+    dataset = Dataset.from_dict({"prompt": ["0"], "chosen": ["1"], "rejected": ["2"]})
+    made = started(DPOTrainer(folder, args=config, train_dataset=dataset, processing_class=tokenizer()), script)
+    policy = ScriptedModel(script.log_probs * script.mask)
+    made.ref_model = ScriptedModel(script.reference * script.mask)
+    rewards = torch.tensor(script.rewards).reshape(script.shape[:2])
+    first = 2 * torch.arange(len(rewards))
+    loss = 0.0
+    for pairs in torch.arange(len(rewards)).chunk(micro_batches):
+        rows = torch.cat([first[pairs] + rewards[pairs].argmax(-1), first[pairs] + rewards[pairs].argmin(-1)])
+        mask = torch.nn.functional.pad(script.mask[rows].long(), (1, 0))
+        ids = torch.full(mask.shape, END)
+        ids[:, 0] = rows
+        batch = {"input_ids": ids, "completion_mask": mask, "attention_mask": torch.ones_like(mask)}
+        policy.table = script.log_probs * script.mask
+        loss += made.training_step(policy, batch, None).item()
+    return loss, gradient(script, "log_probs")
