@@ -112,6 +112,58 @@ def test_backward_policy_sums_to_one_over_the_walks_of_each_outcome(environment)
 
 
 @every_environment
+def test_every_move_has_its_state_its_backward_probability_and_whether_it_was_a_choice(environment):
+    """Against the walks themselves: parents are counted in the moves of the prompt, choices in the legal moves."""
+    legal, _, _ = tables(environment)
+
+    def moves(states, tokens):
+        return zip(states[:-1], tokens, states[1:], strict=True)
+
+    for prompt in range(environment.num_prompts):
+        own = {edge for walk in all_walks(environment, prompt) for edge in moves(*walk)}
+        verdict = verdict_of_all_walks(environment, prompt)
+        for number, (states, tokens) in enumerate(all_walks(environment, prompt)):
+            length = len(tokens)
+            padding = [0] * (environment.max_tokens - length)
+            parents = [len({edge for edge in own if edge[2] == state}) for state in states[1:]]
+            choices = [bool(legal[state].sum() > 1) for state in states[:-1]]
+            assert verdict.next_states[0, number].tolist() == [*states[1:], *padding]
+            assert verdict.planning_mask[0, number].tolist() == [*choices, *map(bool, padding)]
+            expected = [*(-np.log(parents)), *padding]
+            np.testing.assert_allclose(verdict.step_log_backward[0, number], expected, rtol=1e-6, atol=1e-7)
+    assert (verdict.next_states.dtype, verdict.planning_mask.dtype) == (jnp.int32, bool)
+
+
+@every_environment
+def test_backward_probabilities_of_moves_multiply_to_that_of_the_walk(environment):
+    verdict = verdict_of_all_walks(environment)
+    np.testing.assert_allclose(verdict.step_log_backward.sum(axis=-1), verdict.log_backward, atol=1e-6)
+    # A state's backward probabilities sum to one over the moves that lead to it.
+    sums = {}
+    for number, (states, tokens) in enumerate(all_walks(environment)):
+        for place, move in enumerate(zip(states[:-1], tokens, states[1:], strict=True)):
+            sums.setdefault(move[2], {})[move] = np.exp(verdict.step_log_backward[0, number, place])
+    for probabilities in sums.values():
+        assert sum(probabilities.values()) == pytest.approx(1.0, rel=1e-5)
+    assert len(sums) > environment.num_outcomes - 1
+
+
+@every_environment
+def test_states_of_moves_are_in_range_and_lead_into_each_other(environment):
+    verdict = verdict_of_all_walks(environment)
+    walks = as_trajectories(environment, all_walks(environment))
+    mask = np.asarray(walks.token_mask)
+    following, observed = np.asarray(verdict.next_states), np.asarray(walks.observations)
+    goes_on = mask[..., 1:]
+    np.testing.assert_array_equal(following[..., :-1][goes_on], observed[..., 1:][goes_on])
+    assert following.max() < environment.sizes.num_states == environment.num_observations + environment.num_outcomes
+    ends = mask & ~np.pad(goes_on, ((0, 0), (0, 0), (0, 1)))
+    np.testing.assert_array_equal(
+        following[ends], environment.num_observations + np.asarray(verdict.outcome_id).ravel()
+    )
+
+
+@every_environment
 def test_num_parents_counts_the_moves_into_each_state(environment):
     edges = set()
     for states, tokens in all_walks(environment):

@@ -1,0 +1,262 @@
+"""What few objectives ask of a step: stages, sums over a mini-batch, parameters and draws of their own, top tokens."""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from first_token import FIRST_TOKEN, TRANSFORMER
+
+from ipsrl import objectives
+from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
+from ipsrl.environments.tree import Tree
+from ipsrl.objectives.objective import RolloutPart, Surrogate
+from ipsrl.policies.tabular import Tabular
+from ipsrl.structures import Rollouts, masked_sum
+from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.step import WHOLE_BATCH, Batching, TrainState, choose_prompts, collect, compiled_update
+
+TREE = Tree()
+POLICY = Tabular(TREE.num_observations, TREE.vocabulary_size)
+SGD = make_optimizer("sgd", learning_rate=0.5, max_gradient_norm=None)
+PROMPTS, GROUP_SIZE = 8, 6
+
+
+def start(policy=POLICY, scale=1.0):
+    return jax.tree.map(
+        lambda leaf: leaf + scale * jax.random.normal(jax.random.key(1), leaf.shape), policy.init(jax.random.key(0))
+    )
+
+
+def sample(environment=TREE, policy=POLICY, scale=1.0, temperature=1.0, top_tokens=0):
+    prompts = choose_prompts(environment, 0, 0, PROMPTS)
+    return collect(environment, policy, start(policy, scale), prompts, 0, 0, GROUP_SIZE, temperature, top_tokens)
+
+
+def step(objective, groups, batching=WHOLE_BATCH, optimizer=SGD, key=0):
+    """The state and the metrics after one update from `start()`."""
+    state = TrainState.create(start(), objective, optimizer, TREE)
+    return compiled_update(
+        state, *groups, None, jax.random.key(key), policy=POLICY, objective=objective, optimizer=optimizer,
+        batching=batching, temperature=1.0,
+    )  # fmt: skip
+
+
+def assert_close(one, other, tolerance=1e-6):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=tolerance, rtol=tolerance), one, other)
+
+
+@dataclasses.dataclass(frozen=True)
+class EveryOtherAnswer:
+    """Two stages: the first, third, fifth, ... answer of every group, then the others."""
+
+    count: int = 2
+
+    def __call__(self, rollouts, stage):
+        number = jnp.arange(rollouts.tokens.shape[1])[:, None]
+        return jnp.broadcast_to(number % 2 == stage, rollouts.tokens.shape)
+
+
+def test_stages_are_optimiser_steps_one_after_the_other():
+    """Policy gradient with one row of logits for each state: logits += rate * mean over answers of A (one-hot - p)."""
+    objective = objectives.make("dr_grpo(aggregation=sequence_sum)")
+    staged = dataclasses.replace(objective, stages=EveryOtherAnswer())
+    groups = sample()
+    tokens, states, mask = (
+        np.asarray(leaf) for leaf in (groups[0].tokens, groups[0].observations, groups[0].token_mask)
+    )
+    rewards = np.asarray(groups[1].rewards, np.float64)
+    advantages = rewards - rewards.mean(axis=1, keepdims=True)
+    legal = np.asarray(TREE.legal(jnp.arange(TREE.num_observations)))
+    behaviour = np.asarray(groups[0].behaviour_log_probs, np.float64)
+
+    logits = np.asarray(start()["logits"], np.float64)
+    for stage in (0, 1):
+        unnormalised = np.where(legal, np.exp(logits), 0.0)
+        law = unnormalised / unnormalised.sum(axis=1, keepdims=True)
+        gradient = np.zeros_like(logits)
+        for prompt, answer, place in np.argwhere(mask):
+            if answer % 2 == stage:
+                state, token = states[prompt, answer, place], tokens[prompt, answer, place]
+                # Within the clip range the ratio is the weight; both stages look at what the first policy sampled.
+                ratio, weight = law[state, token] / np.exp(behaviour[prompt, answer, place]), advantages[prompt, answer]
+                if (ratio <= 1.2 or weight < 0) and (ratio >= 0.8 or weight > 0):
+                    gradient[state] += weight * ratio * (np.eye(len(law[state]))[token] - law[state])
+        logits += 0.5 * gradient / (PROMPTS * GROUP_SIZE)
+
+    after, _ = step(staged, groups)
+    np.testing.assert_allclose(after.parameters["logits"], logits, atol=1e-6)
+    at_once, _ = step(objective, groups)
+    assert np.abs(after.parameters["logits"] - at_once.parameters["logits"]).max() > 1e-5
+
+
+def test_every_mini_batch_goes_through_all_stages():
+    staged = dataclasses.replace(objectives.make("grpo"), stages=EveryOtherAnswer())
+    adam = make_optimizer("adam", learning_rate=0.01, max_gradient_norm=None)
+    state, _ = step(staged, sample(), Batching(epochs=3, mini_batches=2), adam)
+    counts = [leaf for leaf in jax.tree.leaves(state.optimizer_state) if leaf.dtype == jnp.int32]
+    assert [count.item() for count in counts] == [3 * 2 * 2]
+    assert state.step == 1
+
+
+@dataclasses.dataclass(frozen=True)
+class RelativeEntropy(Surrogate):
+    """Weights each token by its entropy over the mean entropy of the mini-batch, under the policy of the moment."""
+
+    def statistics(self, scores, rollouts, advantages):
+        mask = rollouts.token_mask
+        return masked_sum(scores.entropy, mask), mask.sum(dtype=jnp.float32)
+
+    def evaluate(self, scores, rollouts, advantages, parameters, statistics):
+        total, count = statistics
+        return advantages * scores.log_probs * jax.lax.stop_gradient(scores.entropy) * count / total, {}
+
+
+@pytest.mark.parametrize("batching", [Batching(1, 1, 4), Batching(2, 2, 2)], ids=str)
+def test_statistics_over_micro_batches_are_those_of_the_mini_batch(batching):
+    objective = dataclasses.replace(objectives.make("grpo"), surrogate=RelativeEntropy())
+    groups = sample()
+    whole, metrics = step(objective, groups, dataclasses.replace(batching, micro_batches=1))
+    pieces, piece_metrics = step(objective, groups, batching)
+    assert_close(pieces.parameters, whole.parameters)
+    assert_close(piece_metrics, metrics, 1e-5)
+
+    # The pieces differ, so that their own means would show.
+    entropy = [
+        float(step(objective, jax.tree.map(lambda leaf, k=k: leaf[k::4], groups))[1]["token_entropy"]) for k in range(4)
+    ]
+    assert np.ptp(entropy) > 0.02
+
+
+def test_statistics_are_taken_under_the_policy_being_trained():
+    """Two epochs equal two updates on the same groups, the second from where the first ended."""
+    objective = dataclasses.replace(objectives.make("grpo"), surrogate=RelativeEntropy())
+    groups = sample()
+    twice, _ = step(objective, groups, Batching(2, 1, 4))
+    once, _ = step(objective, groups)
+    again, _ = compiled_update(
+        dataclasses.replace(once, step=jnp.int32(0)), *groups, None, jax.random.key(0), policy=POLICY,
+        objective=objective, optimizer=SGD, batching=WHOLE_BATCH, temperature=1.0,
+    )  # fmt: skip
+    assert_close(twice.parameters, again.parameters)
+
+
+@dataclasses.dataclass(frozen=True)
+class Regression(Surrogate):
+    """-(reward - learned value of the prompt)^2 / 2, beside a policy gradient that no parameter reaches."""
+
+    learning_rate: float = 0.03
+
+    def init_parameters(self, sizes):
+        return {"value": jnp.full(sizes.num_prompts, 0.5)}
+
+    def evaluate(self, scores, rollouts, advantages, parameters, statistics):
+        error = rollouts.rewards - parameters["value"][rollouts.prompt_index][:, None]
+        return advantages * scores.log_probs - 0.5 * error[..., None] ** 2, {}
+
+
+@pytest.mark.parametrize("rate", [0.03, 0.1])
+def test_learned_parameters_move_by_adam_with_a_rate_of_their_own(rate):
+    plain = objectives.make("reinforce")
+    objective = dataclasses.replace(plain, surrogate=Regression(rate))
+    groups = sample()
+    assert groups[1].rewards.mean() > 0.55
+    state, _ = step(objective, groups)
+    # The first step of Adam is its learning rate, whatever the size of the gradient.
+    assert state.objective_parameters["value"] == pytest.approx(0.5 + rate, abs=1e-6)
+    # The policy follows its own optimiser, and is not disturbed.
+    assert_close(state.parameters, step(plain, groups)[0].parameters)
+
+    more, _ = step(objective, groups, Batching(epochs=20, mini_batches=2, micro_batches=2))
+    counts = [leaf for leaf in jax.tree.leaves(more.objective_optimizer_state) if leaf.dtype == jnp.int32]
+    assert [count.item() for count in counts] == [40]
+    one_piece, _ = step(objective, groups, Batching(epochs=20, mini_batches=2))
+    assert_close(more.objective_parameters, one_piece.objective_parameters)
+
+
+@dataclasses.dataclass(frozen=True)
+class Noise(RolloutPart):
+    """Adds a normal number to every reward."""
+
+    needs: ClassVar[frozenset[str]] = frozenset({"keys"})
+
+    def __call__(self, values, rollouts):
+        return values + jax.vmap(lambda key: jax.random.normal(key, values.shape[1:]))(rollouts.keys)
+
+
+def test_what_an_objective_draws_depends_on_the_key_and_not_on_the_devices():
+    objective = dataclasses.replace(objectives.make("reinforce"), reward_shaping=(Noise(),))
+    groups = sample()
+    parameters = [step(objective, groups, key=key)[0].parameters for key in (0, 0, 1)]
+    assert_close(parameters[0], parameters[1], 0.0)
+    assert np.abs(parameters[0]["logits"] - parameters[2]["logits"]).max() > 1e-3
+
+    mesh = make_mesh("data:8")
+    with jax.set_mesh(mesh):
+        state = replicate(TrainState.create(start(), objective, SGD, TREE), mesh)
+        shared, _ = compiled_update(
+            state, *shard_prompts(groups, mesh), None, jax.random.key(0), policy=POLICY, objective=objective,
+            optimizer=SGD, batching=WHOLE_BATCH, temperature=1.0,
+        )  # fmt: skip
+    assert_close(shared.parameters, parameters[0])
+
+
+def test_every_group_draws_for_itself():
+    """A constant reward of 0 and one prompt for all groups: what is left is the noise."""
+    objective = dataclasses.replace(objectives.make("reinforce"), reward_shaping=(Noise(),))
+    trajectories, verdict = sample()
+    rollouts = Rollouts.of(
+        trajectories,
+        dataclasses.replace(verdict, rewards=jnp.zeros_like(verdict.rewards)),
+        keys=jax.random.split(jax.random.key(0), PROMPTS),
+    )
+    weights, _, _ = objective.weigh(rollouts, objective.init(TREE.sizes))
+    assert len(np.unique(weights.advantages[..., 0])) == PROMPTS * GROUP_SIZE
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+@pytest.mark.parametrize(
+    ("environment", "policy", "scale"),
+    [(TREE, POLICY, 1.0), (FIRST_TOKEN, TRANSFORMER, 0.1)],
+    ids=["table", "transformer"],
+)
+def test_scorer_and_sampler_agree_on_entropy_and_likely_tokens(environment, policy, scale, temperature):
+    trajectories, _ = sample(environment, policy, scale, temperature, top_tokens=3)
+    scores = jax.jit(policy.score, static_argnums=2)(start(policy, scale), trajectories, temperature)
+    mask = np.asarray(trajectories.token_mask)
+    assert trajectories.top_tokens.shape == (*mask.shape, 3)
+    np.testing.assert_allclose(scores.entropy, trajectories.behaviour_entropy, atol=1e-5)
+    np.testing.assert_allclose(scores.top_log_probs, trajectories.top_log_probs, atol=1e-5)
+    assert not np.asarray(scores.top_log_probs)[~mask].any()
+
+    top = np.asarray(trajectories.top_log_probs)[mask]
+    assert (np.diff(top, axis=-1) <= 0).all()
+    # The sampled token is no likelier than the likeliest, and is it where it is the same.
+    chosen = np.asarray(trajectories.behaviour_log_probs)[mask]
+    assert (chosen <= top[:, 0] + 1e-6).all()
+    first = np.asarray(trajectories.tokens)[mask] == np.asarray(trajectories.top_tokens)[mask][:, 0]
+    assert 0 < first.mean() < 1
+    np.testing.assert_array_equal(chosen[first], top[first, 0])
+
+
+@dataclasses.dataclass(frozen=True)
+class Drift(Surrogate):
+    """Measures how far the likeliest tokens of the behaviour policy have moved."""
+
+    needs: ClassVar[frozenset[str]] = frozenset({"top_log_probs"})
+    top_tokens: ClassVar[int] = 2
+
+    def __call__(self, scores, rollouts, advantages):
+        legal = rollouts.token_mask[..., None] & jnp.isfinite(rollouts.top_log_probs)
+        drift = jnp.where(legal, jnp.abs(scores.top_log_probs - rollouts.top_log_probs), 0.0)
+        return advantages * scores.log_probs, {"drift": (drift.sum(), legal.sum(dtype=jnp.float32))}
+
+
+@pytest.mark.parametrize("batching", [WHOLE_BATCH, Batching(1, 1, 4)], ids=str)
+def test_likely_tokens_reach_the_objective(batching):
+    objective = dataclasses.replace(objectives.make("grpo"), surrogate=Drift())
+    groups = sample(top_tokens=objective.top_tokens)
+    assert step(objective, groups, batching)[1]["drift"] == pytest.approx(0.0, abs=1e-6)
+    assert step(objective, groups, dataclasses.replace(batching, epochs=3))[1]["drift"] > 1e-3
