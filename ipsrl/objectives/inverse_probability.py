@@ -1,4 +1,9 @@
-"""Inverse probability scaling: rewards over the probability of their outcome, `[P, G]` -> `[P, G]`."""
+"""Inverse probability scaling: rewards over the probability of their outcome, `[P, G]` -> `[P, G]`.
+
+The parts differ in where the probability comes from: the group's own counts (`InverseFrequency`), a moving average of
+such counts (`InverseMovingFrequency`), or the policy's probability of the trajectory, corrected for the many ways to an
+outcome by the environment's backward policy (`InverseProbability`) or by a learned one (`InverseProbabilityLearned`).
+"""
 
 import dataclasses
 import math
@@ -11,40 +16,130 @@ from jax import Array
 from ipsrl.objectives.objective import RolloutPart
 from ipsrl.structures import Rollouts, Sizes, masked_sum
 
-
-def outcome_frequency(outcome_id: Array) -> Array:
-    """Share of each sample's outcome in its own group, `[P, G]` ids -> `[P, G]` numbers in [1/G, 1].
-
-    phat(o_g) = #{j : o_j = o_g} / G. Samples without a valid outcome (-1) count as one outcome.
-    """
-    return (outcome_id[:, :, None] == outcome_id[:, None, :]).mean(axis=-1, dtype=jnp.float32)
+BISECTIONS = 30
+"""Halvings of the exponent's range: to a billionth of it."""
 
 
 @dataclasses.dataclass(frozen=True)
-class InverseFrequency(RolloutPart):
-    """Inverse probability scaling with the group's own frequencies (arXiv 2601.21669, Algorithm 1, Eq. 9).
+class InverseScaling(RolloutPart):
+    """Base of the parts below: rewards times w_g = p_g^(-e), with e = `alpha` unless that leaves too few samples.
 
-        r~_g = r_g / max(phat(o_g), floor)^alpha,    phat = frequency of the outcome in the group
-
-    `alpha = 1` is the paper's rule; the ideal flow ends at p proportional to r^(1/alpha). A floor up to 1/G is inert.
-    Where every outcome of a group is unique, all weights are equal and the rule is lost: see `InverseProbability`.
+    With `effective_share` s > 0 each group has the largest e <= alpha at which the effective sample size of its
+    weights, (sum w)^2 / sum w^2, is at least s G (our reading: of the weights alone, without the rewards). It falls as
+    e grows: with x = -log p, its logarithm has the slope 2 (mean of x under w - mean of x under w^2) <= 0.
     """
 
     alpha: float = 1.0
-    floor: float = 0.0
-    smallest_group: ClassVar[int] = 2
+    _: dataclasses.KW_ONLY
+    effective_share: float = 0.0
 
     def __post_init__(self):
-        _check_alpha(self.alpha)
-        if not 0.0 <= self.floor <= 1.0:
-            raise ValueError(f"floor is {self.floor}, it must be a probability between 0 and 1")
+        if not 0.0 <= self.alpha < math.inf:
+            raise ValueError(f"alpha is {self.alpha}, it must be finite and not negative")
+        if not 0.0 <= self.effective_share < 1.0:
+            raise ValueError(f"effective_share is {self.effective_share}, it must be at least 0 and below 1")
 
-    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        return values / jnp.maximum(outcome_frequency(rollouts.outcome_id), self.floor) ** self.alpha
+    def exponent(self, log_probability: Array) -> Array | float:
+        """e, from log p `[P, G]`: one number, or `[P, 1]` where it depends on the group."""
+        if self.effective_share == 0.0:
+            return self.alpha
+        surprise = log_probability.max(axis=-1, keepdims=True) - log_probability
+        least = math.log(self.effective_share * log_probability.shape[-1])
+
+        def enough(exponent):
+            log_weight = exponent[:, None] * surprise
+            return 2 * jax.nn.logsumexp(log_weight, axis=-1) - jax.nn.logsumexp(2 * log_weight, axis=-1) >= least
+
+        def halve(_, bounds):
+            low, high = bounds
+            middle = (low + high) / 2
+            holds = enough(middle)
+            return jnp.where(holds, middle, low), jnp.where(holds, high, middle)
+
+        whole = jnp.full(log_probability.shape[0], self.alpha, jnp.float32)
+        low, _ = jax.lax.fori_loop(0, BISECTIONS, halve, (jnp.zeros_like(whole), whole))
+        return jnp.where(enough(whole), whole, low)[:, None]
+
+
+def outcome_frequency(outcome_id: Array, pseudo_count: float = 0.0) -> Array:
+    """Share of each sample's outcome in its own group, `[P, G]` ids -> `[P, G]` numbers in [1/G, 1].
+
+    phat(o_g) = (n + pseudo_count) / (G + pseudo_count), n = #{j : o_j = o_g}. Samples without a valid outcome (-1)
+    count as one outcome.
+    """
+    counts = (outcome_id[:, :, None] == outcome_id[:, None, :]).sum(axis=-1, dtype=jnp.float32)
+    return (counts + pseudo_count) / (outcome_id.shape[-1] + pseudo_count)
 
 
 @dataclasses.dataclass(frozen=True)
-class InverseProbability(RolloutPart):
+class InverseFrequency(InverseScaling):
+    """Inverse probability scaling with the group's own frequencies (arXiv 2601.21669, Algorithm 1, Eq. 9).
+
+        r~_g = r_g / max(phat(o_g), floor)^alpha,    phat = (n + pseudo_count) / (G + pseudo_count)
+
+    `alpha = 1` without pseudo-count is the paper's rule; the ideal flow ends at p proportional to r^(1/alpha). A floor
+    up to 1/G is then inert. A pseudo-count lambda > 0 (add-lambda; Laplace's rule but for a constant factor) narrows
+    the range of the weights from G^alpha to ((G + lambda) / (1 + lambda))^alpha. A pseudo-count of (alpha - 1) / 2 is
+    the offset rule: it takes away the term of order 1/G of the bias E[phat^-alpha] p^alpha - 1.
+
+    Where every outcome of a group is unique, all weights are equal and the rule is lost: see `InverseProbability`.
+    """
+
+    floor: float = 0.0
+    pseudo_count: float = 0.0
+    smallest_group: ClassVar[int] = 2
+
+    def __post_init__(self):
+        super().__post_init__()
+        _check_floor(self.floor)
+        if not -1.0 < self.pseudo_count < math.inf:
+            raise ValueError(f"pseudo_count is {self.pseudo_count}, it must be finite and above -1")
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        probability = jnp.maximum(outcome_frequency(rollouts.outcome_id, self.pseudo_count), self.floor)
+        return values / probability ** self.exponent(jnp.log(probability))
+
+
+@dataclasses.dataclass(frozen=True)
+class InverseMovingFrequency(InverseScaling):
+    """Inverse probability scaling with frequencies that remember earlier batches (after arXiv 2601.21669).
+
+        pbar <- (1 - rate) pbar + rate phat,      r~_g = r_g / max(pbar(o_g), floor)^alpha
+
+    phat counts all samples of a prompt in the batch, in whichever group; its first batch sets pbar. Outcomes are a
+    table, in which samples without a valid one (-1) have a column of their own. While the policy stands still, pbar is
+    as good as a group of G (2 - rate) / rate; while it drifts by d a step, pbar lags by d (1 - rate) / rate.
+    """
+
+    floor: float = 0.0
+    rate: float = 0.1
+
+    def __post_init__(self):
+        super().__post_init__()
+        _check_floor(self.floor)
+        if not 0.0 < self.rate <= 1.0:
+            raise ValueError(f"ema_rate is {self.rate}, it must lie above 0 and not above 1")
+
+    def init(self, sizes: Sizes) -> Array:
+        """pbar, `[num_prompts, num_outcomes + 1]`; a row of zeros before the prompt was met."""
+        if sizes.num_outcomes is None:
+            raise ValueError("moving frequencies are a table of outcomes, which this environment does not number")
+        return jnp.zeros((sizes.num_prompts, sizes.num_outcomes + 1))
+
+    def carry(self, values: Array, rollouts: Rollouts, state: Array) -> tuple[Array, Array]:
+        place = (rollouts.prompt_index[:, None], rollouts.outcome_id)  # -1 is the last column
+        counts = jnp.zeros_like(state).at[place].add(1.0)
+        total = counts.sum(axis=-1, keepdims=True)
+        frequency = counts / jnp.maximum(total, 1.0)
+        met_before = state.any(axis=-1, keepdims=True)
+        blended = jnp.where(met_before, (1.0 - self.rate) * state + self.rate * frequency, frequency)
+        state = jnp.where(total > 0, blended, state)
+        probability = jnp.maximum(state[place], self.floor)
+        return values / probability ** self.exponent(jnp.log(probability)), state
+
+
+@dataclasses.dataclass(frozen=True)
+class InverseProbability(InverseScaling):
     """Inverse probability scaling with the policy's own trajectory probability, corrected for many paths per outcome.
 
         log w = log r + alpha (log q(trajectory | outcome) - log P(trajectory)),      r~ = exp(log w - log m)
@@ -59,13 +154,12 @@ class InverseProbability(RolloutPart):
     a prompt earned nothing leaves its m as it was.
     """
 
-    alpha: float = 1.0
     decay: float = 0.99
     log_ratio_cap: float = 20.0
     needs: ClassVar[frozenset[str]] = frozenset({"log_backward"})
 
     def __post_init__(self):
-        _check_alpha(self.alpha)
+        super().__post_init__()
         if not 0.0 <= self.decay < 1.0:
             raise ValueError(f"decay is {self.decay}, it must be at least 0 and below 1")
         if not self.log_ratio_cap > 0.0:
@@ -76,8 +170,9 @@ class InverseProbability(RolloutPart):
         return jnp.full(sizes.num_prompts, -jnp.inf, jnp.float32)
 
     def carry(self, values: Array, rollouts: Rollouts, state: Array) -> tuple[Array, Array]:
-        log_probability = masked_sum(rollouts.behaviour_log_probs, rollouts.token_mask, axis=-1)
-        log_weight = jnp.log(values) + self.alpha * (rollouts.log_backward - log_probability)
+        log_path = masked_sum(rollouts.behaviour_log_probs, rollouts.token_mask, axis=-1)
+        log_probability = log_path - rollouts.log_backward
+        log_weight = jnp.log(values) - self.exponent(log_probability) * log_probability
 
         # Groups of the same prompt share its mean, so that all of them leave the same state behind.
         same_prompt = rollouts.prompt_index[:, None] == rollouts.prompt_index
@@ -94,6 +189,45 @@ class InverseProbability(RolloutPart):
         return shaped, state.at[rollouts.prompt_index].set(log_mean)
 
 
-def _check_alpha(alpha: float) -> None:
-    if not 0.0 <= alpha < math.inf:
-        raise ValueError(f"alpha is {alpha}, it must be finite and not negative")
+@dataclasses.dataclass(frozen=True)
+class InverseProbabilityLearned(InverseProbability):
+    """`InverseProbability` with a backward policy that is learned by maximum likelihood on the sampled trajectories.
+
+        q(move | state after) = (N(state after, move) + prior u(move | state after)) / (N(state after) + prior)
+
+    N are counts of moves in earlier batches, which fade by `decay` with each batch; u is the environment's backward
+    policy. The batch is weighed before it is counted, so that q does not depend on it and the target stays what it is.
+    The better q knows which way the policy comes, the less the weights of one outcome vary: they do not vary at all at
+    q = P(trajectory | outcome), the limit of many counts. Moves must tell apart the states that lead into a state.
+    """
+
+    prior: float = 1.0
+    needs: ClassVar[frozenset[str]] = frozenset({"step_log_backward", "next_states"})
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not 0.0 < self.prior < math.inf:
+            raise ValueError(f"prior is {self.prior}, it must be positive and finite")
+
+    def init(self, sizes: Sizes) -> tuple[Array, Array]:
+        """The running means of `InverseProbability`, and N, `[num_states, vocabulary_size]`."""
+        if sizes.num_states is None or sizes.vocabulary_size is None:
+            raise ValueError("a learned backward policy is a table of states, which this environment does not number")
+        return super().init(sizes), jnp.zeros((sizes.num_states, sizes.vocabulary_size))
+
+    def carry(self, values: Array, rollouts: Rollouts, state: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
+        log_mean, counts = state
+        mask = rollouts.token_mask
+        reached, moves = jnp.where(mask, rollouts.next_states, 0), jnp.where(mask, rollouts.tokens, 0)
+        expected = self.prior * jnp.exp(jnp.where(mask, rollouts.step_log_backward, 0.0))
+        share = (counts[reached, moves] + expected) / (counts.sum(axis=-1)[reached] + self.prior)
+        log_backward = masked_sum(jnp.log(share), mask, axis=-1)
+        rollouts = dataclasses.replace(rollouts, log_backward=log_backward)
+        shaped, log_mean = super().carry(values, rollouts, log_mean)
+        counts = (self.decay * counts).at[reached, moves].add(mask.astype(jnp.float32))
+        return shaped, (log_mean, counts)
+
+
+def _check_floor(floor: float) -> None:
+    if not 0.0 <= floor <= 1.0:
+        raise ValueError(f"floor is {floor}, it must be a probability between 0 and 1")

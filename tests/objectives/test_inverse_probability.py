@@ -2,48 +2,16 @@
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from groups import assert_close, random_rollouts, rollouts_of
+from tree_walks import every_walk
 
 from ipsrl.environments.tree import Tree
 from ipsrl.objectives import make
 from ipsrl.objectives.inverse_probability import InverseProbability
-from ipsrl.structures import Rollouts, Sizes, Trajectories
-
-
-def walks(tree, state=0):
-    """Every walk from a state to its end, as pairs of state and move."""
-    if tree.finished(state):
-        yield ()
-        return
-    for move in np.flatnonzero(tree.legal(state)).tolist():
-        for rest in walks(tree, int(tree.step(state, move))):
-            yield ((state, move), *rest)
-
-
-def every_walk(tree):
-    """Rollouts of one group that holds every walk of the tree once, under a random policy."""
-    legal = tree.legal(np.arange(tree.num_observations))
-    logits = np.random.default_rng(0).normal(size=legal.shape)
-    table = jax.nn.log_softmax(jnp.where(legal, logits, -jnp.inf))
-    steps = list(walks(tree))
-    mask = np.array([[len(walk) > step for step in range(tree.max_tokens)] for walk in steps])[None]
-    padded = np.array([[*walk, *[(0, 0)] * (tree.max_tokens - len(walk))] for walk in steps])[None]
-    states, moves = jnp.asarray(padded[..., 0]), jnp.asarray(padded[..., 1])
-    trajectories = Trajectories(
-        prompts=tree.prompts(jnp.zeros(1, jnp.int32)),
-        observations=states,
-        tokens=moves,
-        token_mask=jnp.asarray(mask),
-        legal_actions=None,
-        behaviour_log_probs=jnp.where(mask, table[states, moves], 0.0),
-        behaviour_entropy=jnp.zeros(mask.shape),
-        truncated=jnp.zeros(mask.shape[:2], bool),
-    )
-    return Rollouts.of(trajectories, tree.verify(trajectories))
+from ipsrl.structures import Sizes
 
 
 def test_inverse_probability_gives_each_outcome_its_reward_however_many_paths_lead_there():

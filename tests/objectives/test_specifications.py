@@ -31,9 +31,9 @@ def test_arguments_reach_the_parts():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("gppo", "unknown objective 'gppo'; known: dr_grpo, grpo"),
+        ("gprpo", "unknown objective 'gprpo'; known: aer, "),
         ("grpo(epsilon=0.1)", "no argument 'epsilon'; known: clip_low, clip_high"),
-        ("ips_grpo(probability=counted)", "one of counts, exact"),
+        ("ips_grpo(probability=counted)", "one of counts, offset, ema, exact"),
         ("ips_grpo(alpha=high)", "alpha=high is not a number"),
         ("ips_grpo(alpha=1=2)", "cannot read"),
         ("grpo(0.2)", "cannot read"),
@@ -44,7 +44,7 @@ def test_arguments_reach_the_parts():
         ("()", "'()' is an empty list"),
         ("grpo, dr_grpo", "expected one objective, got 2"),
         ("ips_grpo(floor=2.0)", "between 0 and 1"),
-        ("ips_grpo(probability=exact, floor=0.1)", "leave floor out"),
+        ("ips_grpo(probability=exact, floor=0.1)", "floor=0.1 belongs to probability=counts or offset or ema"),
         ("progrpo(low_fraction=0)", "above 0"),
         ("progrpo(alpha=-0.1)", "alpha is -0.1, it must be finite and not negative"),
         ("grpo(clip_low=1.5)", "clip range"),
@@ -56,9 +56,9 @@ def test_arguments_reach_the_parts():
         ("ips_grpo(probability=exact, decay=1.0)", "decay is 1.0, it must be at least 0 and below 1"),
         ("ips_grpo(probability=exact, log_ratio_cap=0)", "log_ratio_cap is 0, it must be positive"),
         ("ips_grpo(probability=exact, advantage_cap=-10)", "the cap on advantages is -10, it must be positive"),
-        ("ips_grpo(decay=0.9)", "belong to probability=exact: leave them out"),
-        ("ips_dr_grpo(log_ratio_cap=2.0)", "belong to probability=exact: leave them out"),
-        ("ips_reinforce(advantage_cap=1.0)", "belong to probability=exact: leave them out"),
+        ("ips_grpo(decay=0.9)", "decay=0.9 belongs to probability=exact: leave it out"),
+        ("ips_dr_grpo(log_ratio_cap=2.0)", "log_ratio_cap=2.0 belongs to probability=exact: leave it out"),
+        ("ips_reinforce(advantage_cap=1.0)", "advantage_cap=1.0 belongs to probability=exact: leave it out"),
     ],
 )
 def test_bad_text_is_refused_in_one_sentence(text, message):

@@ -1,40 +1,76 @@
 """Inverse probability scaling (arXiv 2601.21669) and its variants."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from ipsrl.objectives.advantages import GroupMean, GroupMeanStd, NoBaseline
 from ipsrl.objectives.catalog import choices
-from ipsrl.objectives.inverse_probability import InverseFrequency, InverseProbability
+from ipsrl.objectives.inverse_probability import (
+    InverseFrequency,
+    InverseMovingFrequency,
+    InverseProbability,
+    InverseProbabilityLearned,
+)
 from ipsrl.objectives.objective import Objective, RolloutPart
 from ipsrl.objectives.surrogates import ClippedRatio, PolicyGradient
 
-Probability = Literal["counts", "exact"]
+Probability = Literal["counts", "offset", "ema", "exact"]
+Backward = Literal["uniform", "learned"]
 
-# Defaults of what only `probability="exact"` uses (our reading of the sources).
+# Defaults of what only some estimates of the probability use (our reading of the sources, but for the floor).
+FLOOR = 0.0
+PSEUDO_COUNT = 0.0
+EMA_RATE = 0.1
 DECAY = 0.99
 LOG_RATIO_CAP = 20.0
 ADVANTAGE_CAP = 10.0
+BACKWARD = "uniform"
 
 
 def ips_reinforce(
     alpha: float = 1.0,
-    floor: float = 0.0,
+    floor: float = FLOOR,
     probability: Probability = "counts",
+    pseudo_count: float = PSEUDO_COUNT,
+    ema_rate: float = EMA_RATE,
+    backward: Backward = BACKWARD,
     decay: float = DECAY,
     log_ratio_cap: float = LOG_RATIO_CAP,
     advantage_cap: float = ADVANTAGE_CAP,
+    effective_share: float = 0.0,
     aggregation: choices.AggregationName = "sequence_sum",
 ) -> Objective:
-    """IPS without a baseline: (r / p^alpha) grad log pi (arXiv 2601.21669, Theorem 4.1; rule V).
+    """IPS-REINFORCE (arXiv 2601.21669, Theorem 4.1): A = r / p(outcome)^alpha, no baseline; rule V.
 
     The ideal flow (dz_i/dt = r_i - p_i sum(r) at alpha = 1) ends at p proportional to r^(1/alpha). `probability` says
-    what p is: `counts`, the outcome's frequency in the group, not below `floor`; `exact`, the policy's own trajectory
-    probability over the environment's backward probability.
+    what p is:
 
-    `exact` alone uses `decay`, of the running mean that the scaled rewards are divided by, `log_ratio_cap`, on the
-    logarithm of that quotient, and `advantage_cap`, on |A| (our reading).
+    - `counts`: max(phat, floor), phat = (n + pseudo_count) / (G + pseudo_count) with n the outcome's count in the
+      group. The paper has no pseudo-count; one above 0 narrows the range of the weights (add-lambda).
+    - `offset`: the same with pseudo_count = (alpha - 1) / 2, which takes the bias of order 1/G out.
+    - `ema`: max(pbar, floor), pbar <- (1 - ema_rate) pbar + ema_rate phat from batch to batch, a table of outcomes.
+    - `exact`: the policy's own trajectory probability over a `backward` probability, the environment's `uniform` one,
+      or one `learned` by maximum likelihood on earlier batches. Rewards are then divided by a running mean; `decay`
+      is that mean's (and the learned counts'), `log_ratio_cap` bounds the logarithm of the quotient, `advantage_cap`
+      bounds |A| (our reading).
+
+    `effective_share` > 0 lowers alpha in each group until the weights' effective sample size, (sum w)^2 / sum w^2, is
+    that share of the group (our reading).
+
+    Degenerate: groups without reward get zero.
+    Evidence: paper (counts, floor); derived (offset, ema, pseudo_count); code (exact); our reading (effective_share).
     """
-    shaping, limit = _inverse(alpha, floor, probability, decay, log_ratio_cap, advantage_cap)
+    shaping, limit = _inverse(
+        probability,
+        alpha,
+        effective_share,
+        floor=floor,
+        pseudo_count=pseudo_count,
+        ema_rate=ema_rate,
+        backward=backward,
+        decay=decay,
+        log_ratio_cap=log_ratio_cap,
+        advantage_cap=advantage_cap,
+    )
     return Objective(
         reward_shaping=(shaping,),
         advantages=NoBaseline(limit=limit),
@@ -45,11 +81,15 @@ def ips_reinforce(
 
 def ips_grpo(
     alpha: float = 1.0,
-    floor: float = 0.0,
+    floor: float = FLOOR,
     probability: Probability = "counts",
+    pseudo_count: float = PSEUDO_COUNT,
+    ema_rate: float = EMA_RATE,
+    backward: Backward = BACKWARD,
     decay: float = DECAY,
     log_ratio_cap: float = LOG_RATIO_CAP,
     advantage_cap: float = ADVANTAGE_CAP,
+    effective_share: float = 0.0,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     kl: float = 0.0,
@@ -58,13 +98,27 @@ def ips_grpo(
     unbiased_std: bool = False,
     aggregation: choices.AggregationName = "sequence_mean",
 ) -> Objective:
-    """IPS-GRPO (arXiv 2601.21669, Algorithm 1): rewards over the outcome's probability, then GRPO as it stands.
+    """IPS-GRPO (arXiv 2601.21669, Algorithm 1): r~ = r / max(phat, floor)^alpha, then GRPO on r~ as it stands.
 
-    r~ = r / max(phat, floor)^alpha, A = (r~ - group mean) / group std. The paper's headline is floor 0.2 at group
-    size 16; a floor up to 1/G does nothing. `probability="exact"` and what belongs to it: see `ips_reinforce`;
-    the std takes any common scale out, so that `decay` acts only where `log_ratio_cap` does.
+    A = (r~ - group mean) / group std. The paper's headline is floor 0.2 at group size 16; a floor up to 1/G does
+    nothing. `probability` and what belongs to it: see `ips_reinforce`; the std takes any common scale out, so that with
+    `exact` the running mean acts only where `log_ratio_cap` does.
+
+    Degenerate: groups whose scaled rewards are all equal get zero: one outcome, or no reward.
+    Evidence: paper (counts, floor); derived (offset, ema, pseudo_count); code (exact); our reading (effective_share).
     """
-    shaping, limit = _inverse(alpha, floor, probability, decay, log_ratio_cap, advantage_cap)
+    shaping, limit = _inverse(
+        probability,
+        alpha,
+        effective_share,
+        floor=floor,
+        pseudo_count=pseudo_count,
+        ema_rate=ema_rate,
+        backward=backward,
+        decay=decay,
+        log_ratio_cap=log_ratio_cap,
+        advantage_cap=advantage_cap,
+    )
     return Objective(
         reward_shaping=(shaping,),
         advantages=GroupMeanStd(unbiased=unbiased_std, limit=limit),
@@ -76,22 +130,40 @@ def ips_grpo(
 
 def ips_dr_grpo(
     alpha: float = 1.0,
-    floor: float = 0.0,
+    floor: float = FLOOR,
     probability: Probability = "counts",
+    pseudo_count: float = PSEUDO_COUNT,
+    ema_rate: float = EMA_RATE,
+    backward: Backward = BACKWARD,
     decay: float = DECAY,
     log_ratio_cap: float = LOG_RATIO_CAP,
     advantage_cap: float = ADVANTAGE_CAP,
+    effective_share: float = 0.0,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     entropy: float = 0.0,
     aggregation: choices.AggregationName = "constant_length",
 ) -> Objective:
-    """IPS with the group's mean as baseline and no std: Dr. GRPO on r / p^alpha (after arXiv 2601.21669; rule B).
+    """IPS with Dr. GRPO (after arXiv 2601.21669): r~ = r / max(phat, floor)^alpha, A = r~ - group mean; rule B.
 
     At alpha = 1 its mean field with group size G is that of rule V with G - 1: the baseline costs one sample.
-    `probability="exact"` and what belongs to it: see `ips_reinforce`.
+    `probability` and what belongs to it: see `ips_reinforce`.
+
+    Degenerate: groups whose scaled rewards are all equal get zero: one outcome, or no reward.
+    Evidence: derived (rule B of the finite-group theory); the estimates of the probability as in `ips_reinforce`.
     """
-    shaping, limit = _inverse(alpha, floor, probability, decay, log_ratio_cap, advantage_cap)
+    shaping, limit = _inverse(
+        probability,
+        alpha,
+        effective_share,
+        floor=floor,
+        pseudo_count=pseudo_count,
+        ema_rate=ema_rate,
+        backward=backward,
+        decay=decay,
+        log_ratio_cap=log_ratio_cap,
+        advantage_cap=advantage_cap,
+    )
     return Objective(
         reward_shaping=(shaping,),
         advantages=GroupMean(limit=limit),
@@ -101,19 +173,30 @@ def ips_dr_grpo(
     )
 
 
+# Argument -> its default, and the estimates of the probability that use it.
+BELONGS_TO = {
+    "floor": (FLOOR, ("counts", "offset", "ema")),
+    "pseudo_count": (PSEUDO_COUNT, ("counts",)),
+    "ema_rate": (EMA_RATE, ("ema",)),
+    "backward": (BACKWARD, ("exact",)),
+    "decay": (DECAY, ("exact",)),
+    "log_ratio_cap": (LOG_RATIO_CAP, ("exact",)),
+    "advantage_cap": (ADVANTAGE_CAP, ("exact",)),
+}
+
+
 def _inverse(
-    alpha: float,
-    floor: float,
-    probability: Probability,
-    decay: float,
-    log_ratio_cap: float,
-    advantage_cap: float,
+    probability: Probability, alpha: float, effective_share: float, **arguments: Any
 ) -> tuple[RolloutPart, float | None]:
     """The part that scales rewards, and the cap on |A| that goes with it."""
-    if probability == "counts":
-        if (decay, log_ratio_cap, advantage_cap) != (DECAY, LOG_RATIO_CAP, ADVANTAGE_CAP):
-            raise ValueError("decay, log_ratio_cap and advantage_cap belong to probability=exact: leave them out")
-        return InverseFrequency(alpha, floor), None
-    if floor != 0.0:
-        raise ValueError(f"floor={floor} bounds a frequency; probability=exact has caps of its own: leave floor out")
-    return InverseProbability(alpha, decay, log_ratio_cap), advantage_cap
+    for name, (default, users) in BELONGS_TO.items():
+        if arguments[name] != default and probability not in users:
+            raise ValueError(f"{name}={arguments[name]} belongs to probability={' or '.join(users)}: leave it out")
+    floor, decay, log_ratio_cap = (arguments[name] for name in ("floor", "decay", "log_ratio_cap"))
+    if probability == "exact":
+        kind = InverseProbability if arguments["backward"] == "uniform" else InverseProbabilityLearned
+        return kind(alpha, decay, log_ratio_cap, effective_share=effective_share), arguments["advantage_cap"]
+    if probability == "ema":
+        return InverseMovingFrequency(alpha, floor, arguments["ema_rate"], effective_share=effective_share), None
+    pseudo_count = (alpha - 1.0) / 2.0 if probability == "offset" else arguments["pseudo_count"]
+    return InverseFrequency(alpha, floor, pseudo_count, effective_share=effective_share), None

@@ -1,0 +1,332 @@
+"""Other estimates of the outcome's probability: pseudo-counts, memory, a learned way back, an effective sample size."""
+
+import dataclasses
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from groups import assert_close, random_rollouts, rollouts_of, sizes
+from scipy.optimize import brentq
+from scipy.stats import binom
+from tree_walks import every_walk
+
+from ipsrl.environments.tree import Tree
+from ipsrl.objectives import make
+from ipsrl.objectives.inverse_probability import (
+    InverseFrequency,
+    InverseMovingFrequency,
+    InverseProbability,
+    InverseProbabilityLearned,
+)
+from ipsrl.structures import Sizes
+
+# Counts
+
+
+def count_weights(part, group):
+    """`[G]` float64, the weight omega(n) of an outcome that occurs n = 1 .. G times in a group."""
+    ids = np.array([[0] * n + list(range(1, group - n + 1)) for n in range(1, group + 1)])
+    shaped = part(jnp.ones((group, group)), rollouts_of(np.zeros((group, group, 1)), outcome_id=ids))
+    return np.asarray(shaped, np.float64)[:, 0]
+
+
+def mean_weight(weights, law, others=None):
+    """w(p) = E[omega(1 + B)], B ~ Binomial(others, p); others = G - 1 for the rule without a baseline."""
+    others = len(weights) - 1 if others is None else others
+    return binom.pmf(np.arange(others + 1), others, law) @ weights[: others + 1]
+
+
+def stationary(weights, rewards, others):
+    """Where r_i w(p_i) is the same for all survivors, and higher than what the extinct would get."""
+
+    def law(level):
+        def root(reward):
+            if reward * mean_weight(weights, 0.0, others) <= level:
+                return 0.0
+            return brentq(lambda p: reward * mean_weight(weights, p, others) - level, 0.0, 1.0, xtol=1e-13)
+
+        return np.array([root(reward) for reward in rewards])
+
+    lowest = max(rewards) * mean_weight(weights, 1.0, others)
+    highest = max(rewards) * mean_weight(weights, 0.0, others)
+    return law(brentq(lambda level: law(level).sum() - 1.0, lowest, highest, xtol=1e-13))
+
+
+@pytest.mark.parametrize(
+    ("group", "others", "expected"),
+    [
+        (2, 1, [0.6667, 0.3333, 0, 0, 0]),
+        (4, 3, [0.4953, 0.3464, 0.1583, 0, 0]),
+        (8, 7, [0.4028, 0.3109, 0.2074, 0.0789, 0]),
+        (16, 15, [0.3583, 0.2856, 0.2102, 0.1272, 0.0187]),
+        (16, 14, [0.3623, 0.2884, 0.2114, 0.1257, 0.0122]),  # with a group mean: one sample fewer
+        (64, 63, [0.3336, 0.2669, 0.2002, 0.1334, 0.0659]),
+    ],
+)
+def test_survivors_among_five_outcomes(group, others, expected):
+    weights = count_weights(InverseFrequency(floor=1e-3), group)
+    np.testing.assert_allclose(stationary(weights, [5, 4, 3, 2, 1], others), expected, atol=6e-5)
+
+
+@pytest.mark.parametrize(
+    ("group", "without_baseline", "group_mean"),
+    [(3, 1.2619, 2.0), (4, 1.0, 1.2619), (8, 0.6667, 0.7124), (16, 0.5, 0.5119), (64, 0.3333, 0.3346)],
+)
+def test_critical_alpha_of_two_outcomes(group, without_baseline, group_mean):
+    """The minority of r = (4, 1) lives from the alpha on at which omega(1) / omega(G), or omega(G - 1), passes 4."""
+    for critical, largest in ((without_baseline, group), (group_mean, group - 1)):
+        below, above = (count_weights(InverseFrequency(critical + step), group) for step in (-1e-4, 1e-4))
+        assert below[0] / below[largest - 1] < 4 < above[0] / above[largest - 1]
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.5, 2.0])
+def test_the_offset_takes_the_first_order_of_the_bias_out(alpha):
+    """G (w_G(p) p^alpha - 1) tends to alpha (alpha - 1) (1 - p) / (2 p), and to 0 as 1/G with the offset rule."""
+    law = 0.4
+    (offset,) = make(f"ips_grpo(probability=offset, alpha={alpha})").reward_shaping
+    assert offset.pseudo_count == (alpha - 1) / 2
+
+    def scaled_bias(part, group):
+        return group * (mean_weight(count_weights(part, group), law) * law**alpha - 1)
+
+    limit = alpha * (alpha - 1) * (1 - law) / (2 * law)
+    np.testing.assert_allclose(scaled_bias(InverseFrequency(alpha), 200), limit, rtol=0.03)
+    near, far = scaled_bias(offset, 50), scaled_bias(offset, 200)
+    assert abs(near) < 0.1 * abs(limit)
+    np.testing.assert_allclose(far, near / 4, rtol=0.15)
+
+
+def test_the_offset_by_hand():
+    """c = 1/4 at alpha = 1/2: ((3 - c) / (4 - c))^-1/2 and ((1 - c) / (4 - c))^-1/2; none at alpha = 1."""
+    rollouts = rollouts_of(np.zeros((1, 4, 1)), outcome_id=[[0, 0, 0, 1]])
+
+    def weights(text):
+        return make(text).reward_shaping[0](jnp.ones((1, 4)), rollouts)
+
+    often, once = (2.75 / 3.75) ** -0.5, (0.75 / 3.75) ** -0.5
+    assert_close(weights("ips_reinforce(probability=offset, alpha=0.5)"), [[often, often, often, once]])
+    assert_close(weights("ips_reinforce(probability=offset)"), [[4 / 3, 4 / 3, 4 / 3, 4]])
+    assert_close(weights("ips_reinforce(probability=offset, alpha=0.5, floor=0.5)")[0, 3], 2**0.5)
+
+
+@pytest.mark.parametrize(("alpha", "pseudo_count"), [(1.0, 0.0), (1.0, 1.0), (0.5, 3.0)])
+def test_pseudo_counts_narrow_the_range_of_the_weights(alpha, pseudo_count):
+    weights = count_weights(InverseFrequency(alpha, pseudo_count=pseudo_count), 16)
+    assert_close(weights[-1], 1.0)
+    assert_close(weights[0], ((16 + pseudo_count) / (1 + pseudo_count)) ** alpha)
+
+
+# Memory
+
+
+def groups(*outcomes, prompts=None):
+    ids = np.array(outcomes)
+    rollouts = rollouts_of(np.zeros((*ids.shape, 1)), outcome_id=ids)
+    return rollouts if prompts is None else dataclasses.replace(rollouts, prompt_index=jnp.array(prompts))
+
+
+def test_moving_frequencies():
+    part = InverseMovingFrequency(rate=0.25)
+    state = part.init(Sizes(2, num_outcomes=2))
+    assert state.shape == (2, 3)
+    first = groups([0, 0, 0, 1])
+    shaped, state = part.carry(first.rewards, first, state)
+    assert_close(state, [[0.75, 0.25, 0.0], [0.0, 0.0, 0.0]])
+    assert_close(shaped, [[4 / 3, 4 / 3, 4 / 3, 4.0]])
+    second = groups([1, 1, -1, -1])
+    shaped, state = part.carry(second.rewards, second, state)
+    assert_close(state, [[0.5625, 0.3125, 0.125], [0.0, 0.0, 0.0]])
+    assert_close(shaped, [[3.2, 3.2, 8.0, 8.0]])
+
+
+def test_groups_of_one_prompt_share_their_moving_frequency():
+    part = InverseMovingFrequency(alpha=2.0, floor=0.3)
+    rollouts = groups([0, 0], [1, 1], [0, 1], prompts=[1, 0, 1])
+    shaped, state = part.carry(rollouts.rewards, rollouts, part.init(Sizes(2, num_outcomes=2)))
+    assert_close(state, [[0.0, 1.0, 0.0], [0.75, 0.25, 0.0]])
+    assert_close(shaped, [[16 / 9, 16 / 9], [1.0, 1.0], [16 / 9, 1 / 0.09]])
+
+
+def test_bias_and_variance_of_moving_frequencies():
+    """Of a policy that stands still: variance b / (2 - b) p (1 - p) / G, and the bias of the mean weight.
+
+    alpha b (1 - p) / (G p) ((alpha + 1) / (2 (2 - b)) - 1), here -0.00296; -0.00299 was measured elsewhere.
+    """
+    rate, group, law, prompts = 0.1, 16, 0.5, 4000
+    part = InverseMovingFrequency(rate=rate)
+
+    def step(state, key):
+        ids = jax.random.bernoulli(key, law, (prompts, group)).astype(jnp.int32)
+        rollouts = dataclasses.replace(batch, outcome_id=ids)
+        shaped, state = part.carry(rollouts.rewards, rollouts, state)
+        # The mean over samples of weights is the sum over outcomes of phat / pbar; phat / p has the mean of both, 2.
+        frequency = jnp.stack([1 - ids.mean(axis=-1), ids.mean(axis=-1)], axis=-1)
+        return state, (shaped.mean() - (frequency / law).sum(axis=-1).mean(), state[:, 1].var())
+
+    batch = groups(*np.zeros((prompts, group), int))
+    state, _ = part.carry(batch.rewards, batch, part.init(Sizes(prompts, num_outcomes=2)))
+    state, _ = jax.jit(lambda state, keys: jax.lax.scan(step, state, keys))(
+        jnp.full_like(state, law).at[:, 2].set(0.0), jax.random.split(jax.random.key(1), 60)
+    )
+    _, (bias, variance) = jax.jit(lambda state, keys: jax.lax.scan(step, state, keys))(
+        state, jax.random.split(jax.random.key(0), 60)
+    )
+    np.testing.assert_allclose(variance.mean(), rate / (2 - rate) * law * (1 - law) / group, rtol=0.03)
+    np.testing.assert_allclose(bias.mean() / 2, -0.00296, atol=1e-4)
+
+
+# The learned backward policy
+
+TREE = Tree()
+
+
+def sampled_walks(seed, prompts=40, group=50):
+    """Groups of walks that the random policy of `every_walk` takes."""
+    every = every_walk(TREE)
+    chance = np.exp(np.asarray(every.behaviour_log_probs, np.float64).sum(axis=-1))[0]
+    chosen = np.random.default_rng(seed).choice(len(chance), (prompts, group), p=chance / chance.sum())
+    per_answer = {field.name: getattr(every, field.name) for field in dataclasses.fields(every)}
+    taken = {
+        name: values[0, chosen] for name, values in per_answer.items() if values is not None and name != "prompt_index"
+    }
+    return dataclasses.replace(every, **taken, prompt_index=jnp.zeros(prompts, jnp.int32))
+
+
+def earned_and_spread(rollouts, shaped, log_mean):
+    """For each outcome: sum of P w, and the variance of w among the walks that lead there, over its squared mean."""
+    chance = np.exp(np.asarray(rollouts.behaviour_log_probs, np.float64).sum(axis=-1))[0]
+    weight = np.asarray(shaped, np.float64)[0] * np.exp(float(log_mean[0]))
+    outcomes = np.asarray(rollouts.outcome_id)[0]
+    mass, earned = np.bincount(outcomes, chance), np.bincount(outcomes, chance * weight)
+    mean = earned / mass
+    return earned, (np.bincount(outcomes, chance * weight**2) / mass - mean**2) / mean**2
+
+
+def test_a_learned_backward_policy_leaves_the_target_and_takes_variance_out():
+    rollouts = every_walk(TREE)
+    uniform, learned = InverseProbability(), InverseProbabilityLearned(decay=0.5)
+    shaped, log_mean = uniform.carry(rollouts.rewards, rollouts, uniform.init(TREE.sizes))
+    earned, spread = earned_and_spread(rollouts, shaped, log_mean)
+    assert_close(earned, TREE.rewards)
+    assert spread.min() > 0.1
+
+    state = learned.init(TREE.sizes)
+    fresh, (fresh_mean, _) = learned.carry(rollouts.rewards, rollouts, state)
+    assert_close(fresh, shaped)  # nothing was counted yet: the prior alone is the uniform policy
+    assert_close(fresh_mean, log_mean)
+    for seed in range(3):
+        batch = sampled_walks(seed)
+        _, state = jax.jit(learned.carry)(batch.rewards, batch, state)
+    shaped, (log_mean, _) = learned.carry(rollouts.rewards, rollouts, (jnp.full(1, -jnp.inf), state[1]))
+    earned_now, spread_now = earned_and_spread(rollouts, shaped, log_mean)
+    np.testing.assert_allclose(earned_now, TREE.rewards, rtol=1e-5)
+    assert (spread_now < spread / 30).all()
+
+
+def test_counts_of_the_learned_backward_policy():
+    """Moves 0 and 1 lead to state 2, the environment's q is 1/4 and 3/4; a batch is weighed before it is counted."""
+    part = InverseProbabilityLearned(decay=0.5, prior=2.0)
+    rollouts = rollouts_of(
+        np.log([[[0.5, 9.0], [0.5, 9.0]]]),
+        mask=[[[True, False], [True, False]]],
+        step_log_backward=np.log([[[0.25, 7.0], [0.75, 7.0]]]),
+        next_states=[[[2, 1], [2, 1]]],
+        tokens=[[[0, 1], [1, 0]]],
+    )
+    state = part.init(sizes(1))
+    shaped, state = part.carry(rollouts.rewards, rollouts, state)
+    assert_close(shaped, [[0.5, 1.5]])
+    assert_close(state[1][2], [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    assert state[1].sum() == 2.0
+    shaped, state = part.carry(rollouts.rewards, rollouts, (state[0], state[1].at[2, 1].add(4.0)))
+    # (1 + 2/4) / 8 and (5 + 6/4) / 8 over the policy's half, over the running mean, 1
+    assert_close(shaped, [[3 / 8, 13 / 8]])
+    assert_close(state[1][2, :2], [1.5, 3.5])
+
+
+# Effective sample size
+
+
+def effective_size(weights):
+    return weights.sum(axis=-1) ** 2 / (weights**2).sum(axis=-1)
+
+
+def test_effective_sample_size():
+    """Counts 3 and 1: weights 4/3 and 4 have the size 64/21.3 = 3 of 4; at share 0.9 the exponent must fall."""
+    rollouts = groups([0, 0, 0, 1], [0, 1, 2, 3])
+
+    def shaped(share):
+        return np.asarray(InverseFrequency(effective_share=share)(rollouts.rewards, rollouts), np.float64)
+
+    assert_close(effective_size(shaped(0.0)), [3.0, 4.0])
+    assert (shaped(0.74) == shaped(0.0)).all()
+    assert_close(effective_size(shaped(0.9)), [3.6, 4.0])
+    assert_close(shaped(0.9)[1], shaped(0.0)[1])
+    # (3 + x)^2 / (3 + x^2) = 3.6 with x = 3^e
+    ratio = brentq(lambda x: (3 + x) ** 2 / (3 + x**2) - 3.6, 1.0, 3.0)
+    assert_close(shaped(0.9)[0, 3] / shaped(0.9)[0, 0], ratio)
+
+
+@pytest.mark.parametrize("part", [InverseMovingFrequency, InverseProbability])
+def test_effective_sample_size_of_other_estimates(part):
+    rollouts, _ = random_rollouts(1, prompts=4, group=8)
+    rollouts = dataclasses.replace(rollouts, rewards=jnp.ones((4, 8)))
+    limited, free = (
+        part(2.0, effective_share=share).carry(rollouts.rewards, rollouts, part().init(sizes(4)))[0]
+        for share in (0.6, 0.0)
+    )
+    reached, without = effective_size(np.float64(limited)), effective_size(np.float64(free))
+    assert (without < 4.8).any()
+    assert_close(reached, np.where(without < 4.8, 4.8, without))
+
+
+def test_effective_sample_size_of_very_long_answers():
+    """Log-probabilities of -900 and -1000: one sample outweighs all others at any exponent but a tiny one."""
+    rollouts = rollouts_of([[[-900.0], [-900.0], [-1000.0]]], log_backward=np.zeros((1, 3)))
+    part = InverseProbability(effective_share=0.5)
+    shaped, _ = part.carry(rollouts.rewards, rollouts, part.init(Sizes(1)))
+    assert_close(effective_size(np.float64(shaped)), [1.5])
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "message"),
+    [
+        ("ips_grpo(probability=ema)", Sizes(2, num_states=3, vocabulary_size=4), "a table of outcomes"),
+        ("ips_grpo(probability=exact, backward=learned)", Sizes(2, 3, None, 4), "a table of states"),
+        ("ips_grpo(probability=exact, backward=learned)", Sizes(2, 3, 4, None), "a table of states"),
+    ],
+)
+def test_tables_need_numbers(text, sizes, message):
+    available = frozenset({"log_backward", "step_log_backward", "next_states"})
+    with pytest.raises(ValueError, match=message) as error:
+        make(text).check(available, group_size=4, sizes=sizes)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ips_grpo(pseudo_count=-1.0)", "pseudo_count is -1.0, it must be finite and above -1"),
+        ("ips_grpo(probability=offset, pseudo_count=1.0)", "pseudo_count=1.0 belongs to probability=counts"),
+        ("ips_grpo(probability=offset, alpha=-2.0)", "alpha is -2.0, it must be finite and not negative"),
+        ("ips_grpo(probability=ema, ema_rate=0.0)", "ema_rate is 0.0, it must lie above 0 and not above 1"),
+        ("ips_grpo(probability=ema, floor=1.5)", "floor is 1.5, it must be a probability between 0 and 1"),
+        ("ips_grpo(ema_rate=0.5)", "ema_rate=0.5 belongs to probability=ema: leave it out"),
+        ("ips_grpo(backward=learned)", "backward=learned belongs to probability=exact: leave it out"),
+        ("ips_reinforce(effective_share=1.0)", "effective_share is 1.0, it must be at least 0 and below 1"),
+        ("ips_dr_grpo(effective_share=-0.1)", "effective_share is -0.1, it must be at least 0 and below 1"),
+    ],
+)
+def test_bad_arguments_are_refused(text, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make(text)
+
+
+def test_a_prior_is_needed():
+    with pytest.raises(ValueError, match="prior is 0, it must be positive and finite"):
+        InverseProbabilityLearned(prior=0)
