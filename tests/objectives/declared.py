@@ -1,19 +1,23 @@
 """Every declared row of the catalog."""
 
+import rows_balance
 import rows_diversity
 import rows_expected_return
 import rows_inverse_probability
 import rows_low_probability
+import rows_preferences
 import rows_regularised
 import rows_structure
 import rows_tokens
 import rows_trust_region
 
 ROWS = {
+    **rows_balance.ROWS,
     **rows_diversity.ROWS,
     **rows_expected_return.ROWS,
     **rows_inverse_probability.ROWS,
     **rows_low_probability.ROWS,
+    **rows_preferences.ROWS,
     **rows_regularised.ROWS,
     **rows_structure.ROWS,
     **rows_tokens.ROWS,

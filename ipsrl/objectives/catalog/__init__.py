@@ -9,10 +9,12 @@ from collections.abc import Callable
 
 from ipsrl import specifications
 from ipsrl.objectives.catalog import (
+    balance,
     diversity,
     expected_return,
     inverse_probability,
     low_probability,
+    preferences,
     regularised,
     structure,
     tokens,
@@ -44,6 +46,14 @@ CATALOG: dict[str, Callable[..., Objective]] = {
     "hicra": structure.hicra,
     "degrpo": structure.degrpo,
     "hgpo": structure.hgpo,
+    "trajectory_balance": balance.trajectory_balance,
+    "vargrad": balance.vargrad,
+    "detailed_balance": balance.detailed_balance,
+    "subtrajectory_balance": balance.subtrajectory_balance,
+    "flowrl": balance.flowrl,
+    "dpo": preferences.dpo,
+    "f_dpo": preferences.f_dpo,
+    "rpo": preferences.rpo,
     "darling": diversity.darling,
     "f_grpo": diversity.f_grpo,
     "gapo": diversity.gapo,
