@@ -1,0 +1,215 @@
+"""GRPO with another rule for tokens that have moved far, or whose log-probability goes with their advantage."""
+
+from typing import Literal
+
+from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
+from ipsrl.objectives.catalog import choices
+from ipsrl.objectives.clipping import (
+    BalancedClip,
+    DivergenceMask,
+    GradientPreservingClip,
+    ImportanceRatio,
+    TruncatedRatio,
+)
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.surrogates import ClippedRatio
+from ipsrl.objectives.token_selection import DropHighCovariance, HighCovarianceDistance
+
+
+def gppo(
+    clip_low: float = 0.2,
+    clip_high: float = 0.28,
+    dual_clip: float | None = 10.0,
+    aggregation: choices.AggregationName = "token_mean",
+) -> Objective:
+    """GPPO (arXiv 2508.07629): min(rho A, clip(rho) A), clipped tokens with the gradient (clip limit) A grad log pi.
+
+    The value is clip-higher's; no token is without gradient but those of `dual_clip`: A < 0 and rho above it.
+    Klear-Reasoner's auxiliary loss on positive samples, 0.1 in its script, is not part of it.
+
+    Degenerate: groups with equal rewards get zero.
+    Evidence: code (the authors' scripts)
+    """
+    return Objective(
+        advantages=GroupMeanStd(),
+        surrogate=GradientPreservingClip(clip_low, clip_high, dual_clip=dual_clip),
+        aggregation=choices.aggregated_by(aggregation),
+    )
+
+
+def ce_gppo(
+    negative_scale: float = 0.75,
+    positive_scale: float = 1.0,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    dual_clip: float | None = None,
+    aggregation: choices.AggregationName = "token_mean",
+) -> Objective:
+    """CE-GPPO (arXiv 2509.20712): GPPO, clipped tokens weigh beta1 (1 - e_l) where A < 0, beta2 (1 + e_h) where A > 0.
+
+    beta1 is `negative_scale`, 0.75 for the 7B model, 0.5 for the 1.5B one, 0.25 in some configurations; lower values
+    keep the entropy higher. beta2 is `positive_scale`. Both 1 are GPPO; both 0 have PPO's gradient.
+
+    Degenerate: groups with equal rewards get zero.
+    Evidence: code (the authors' scripts)
+    """
+    return Objective(
+        advantages=GroupMeanStd(),
+        surrogate=GradientPreservingClip(clip_low, clip_high, negative_scale, positive_scale, dual_clip),
+        aggregation=choices.aggregated_by(aggregation),
+    )
+
+
+def cispo(cap: float = 5.0, floor: float = 0.0, aggregation: choices.AggregationName = "token_mean") -> Objective:
+    """CISPO (arXiv 2506.13585): clip(rho, floor, cap) A log pi with the clipped ratio a constant: no token is dropped.
+
+    `cap` is the ratio itself, 5.0 as TRL's `epsilon_high` (after ScaleRL, arXiv 2510.13786); verl's example caps at
+    1.2. What the paper used could not be checked. The lower limit is off, as in practice everywhere. The loss is no
+    estimate of the return.
+
+    Degenerate: groups with equal rewards get zero.
+    Evidence: code (TRL, verl)
+    """
+    return Objective(
+        advantages=GroupMeanStd(),
+        surrogate=TruncatedRatio(cap, floor),
+        aggregation=choices.aggregated_by(aggregation),
+    )
+
+
+BAPO = {
+    "paper": {
+        "target": 0.4,
+        "low_start": 0.6,
+        "low_end": 0.9,
+        "low_step": 0.02,
+        "high_start": 1.2,
+        "high_end": 3.0,
+        "high_step": 0.05,
+        "dual_clip": None,
+    },
+    "released": {
+        "target": 1.0,
+        "low_start": 0.6,
+        "low_end": 0.8,
+        "low_step": 0.05,
+        "high_start": 1.2,
+        "high_end": 2.0,
+        "high_step": 0.05,
+        "dual_clip": 3.0,
+    },
+}
+"""What the arguments of `bapo` are where they are None; of the released code, its yaml."""
+
+
+def bapo(
+    rule: Literal["paper", "released"] = "paper",
+    target: float | None = None,
+    low_start: float | None = None,
+    low_end: float | None = None,
+    low_step: float | None = None,
+    high_start: float | None = None,
+    high_end: float | None = None,
+    high_step: float | None = None,
+    dual_clip: float | None = None,
+    aggregation: choices.AggregationName = "token_mean",
+) -> Objective:
+    """BAPO (arXiv 2510.18927): clip(rho, c_low, c_high), limits widened until positive tokens have their share.
+
+    Paper and released code differ in the measure (`target` is a share weighted by probability; the unweighted quotient
+    of positive to negative), in which limit moves first, in its ranges, and in the dual clip: see `BalancedClip`.
+    Every argument that is None takes the value of its rule in `BAPO`. The limits are ratios, found anew for each
+    mini-batch from sums over all of it.
+
+    Degenerate: groups with equal rewards get zero; a mini-batch of such groups alone leaves the limits at their start.
+    Evidence: paper and code (BAPO's repository); the mean over tokens is our reading
+    """
+    given = {
+        "target": target,
+        "low_start": low_start,
+        "low_end": low_end,
+        "low_step": low_step,
+        "high_start": high_start,
+        "high_end": high_end,
+        "high_step": high_step,
+        "dual_clip": dual_clip,
+    }
+    return Objective(
+        advantages=GroupMeanStd(),
+        surrogate=BalancedClip(
+            rule, **{name: BAPO[rule][name] if value is None else value for name, value in given.items()}
+        ),
+        aggregation=choices.aggregated_by(aggregation),
+    )
+
+
+def dppo(
+    divergence: Literal["binary_tv", "binary_kl", "top_tv", "top_kl"] = "binary_tv",
+    threshold: float | None = None,
+    ratio_cap: float | None = None,
+    aggregation: choices.AggregationName = "constant_length",
+) -> Objective:
+    """DPPO (arXiv 2602.04879): M min(rho, C) A grad log pi, M = 0 where the token moves away and D(mu, pi) > threshold.
+
+    A is r - group mean. D is measured between the policy that sampled and the policy being trained, see
+    `DivergenceMask`. `threshold = None` is 0.15 for total variation (0.2 in the paper's scaling runs) and 0.05 for KL.
+    `ratio_cap` is C: none in the paper's stability study, 5 in its scaling runs.
+
+    Degenerate: groups with equal rewards get zero.
+    Evidence: paper and code (Stable-RL, verl)
+    """
+    if threshold is None:
+        threshold = 0.15 if divergence.endswith("tv") else 0.05
+    return Objective(
+        advantages=GroupMean(),
+        surrogate=DivergenceMask(divergence, threshold, ratio_cap),
+        aggregation=choices.aggregated_by(aggregation),
+    )
+
+
+def clip_cov(
+    fraction: float = 2e-4,
+    lowest: float = 1.0,
+    highest: float = 5.0,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    aggregation: choices.AggregationName = "token_mean",
+) -> Objective:
+    """Clip-Cov (arXiv 2505.22617): GRPO; of the tokens with lowest < cov < highest, a few drawn at random get A = 0.
+
+    cov = (log pi - mean)(A - mean) over the valid tokens of the batch; max(1, floor(fraction N)) of N tokens are drawn.
+    Our reading: cov is that of the whole batch of rollouts under the policy that sampled it, not of each mini-batch
+    under the policy being trained; both are the same on the first update of a batch that is not split. The authors'
+    32B script sets both clip limits to 1.
+
+    Degenerate: groups with equal rewards get zero; with no token between the limits nothing is drawn.
+    Evidence: paper and code (the authors' repository, verl)
+    """
+    return Objective(
+        advantages=GroupMeanStd(),
+        reweighting=(DropHighCovariance(fraction, lowest, highest),),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+    )
+
+
+def kl_cov(
+    fraction: float = 2e-3,
+    coefficient: float = 1.0,
+    aggregation: choices.AggregationName = "token_mean",
+) -> Objective:
+    """KL-Cov (arXiv 2505.22617): rho A, no clip, minus beta |log pi - log mu| on the tokens of highest covariance.
+
+    cov as in `clip_cov`, with the same reading; the max(1, floor(fraction N)) tokens with the largest pay `coefficient`
+    times the distance to the policy that sampled. The paper's fraction is 2e-3 for 7B and 2e-4 for 32B; verl's default
+    coefficient is 0.1. The penalty has no gradient on the first update of a batch.
+
+    Degenerate: groups with equal rewards get no advantage; a batch of such groups alone has no penalty.
+    Evidence: paper and code (the authors' repository, verl)
+    """
+    return Objective(
+        advantages=GroupMeanStd(),
+        surrogate=ImportanceRatio(),
+        penalties=(HighCovarianceDistance(coefficient, fraction),),
+        aggregation=choices.aggregated_by(aggregation),
+    )

@@ -1,0 +1,112 @@
+"""GRPO that looks at the entropy of tokens, or steers that of the policy."""
+
+from typing import Literal
+
+from ipsrl.objectives.advantages import GroupMeanStd
+from ipsrl.objectives.aggregation import TokenMean
+from ipsrl.objectives.catalog import choices
+from ipsrl.objectives.controllers import AdaptiveEntropyBonus, EntropyBand, EntropyFloor
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.surrogates import ClippedRatio
+from ipsrl.objectives.token_selection import HighEntropyTokens
+
+
+def forking_tokens(
+    fraction: float = 0.2,
+    threshold: Literal["rank", "quantile"] = "rank",
+    denominator: Literal["kept", "all"] = "kept",
+    clip_low: float = 0.2,
+    clip_high: float = 0.28,
+) -> Objective:
+    """80/20 forking tokens (arXiv 2506.01939): clip-higher on the fifth of tokens with the highest entropy alone.
+
+    Mean over the tokens kept; `denominator="all"` with `threshold="quantile"` is TRL's, whose steps are smaller by
+    about the fraction. Which tokens are kept is decided over all valid tokens of a batch of rollouts by the entropy of
+    the policy that sampled it, once: our reading of the paper's "per batch". N / N_kept of the whole batch makes the
+    denominators, so that a mini-batch with more forking tokens weighs more. DAPO's overlong penalty and dynamic
+    sampling, which the paper uses too, are not part of it.
+
+    Degenerate: groups with equal rewards get zero, and count in the choice; with equal entropies every token is kept.
+    Evidence: paper and code (TRL)
+    """
+    return Objective(
+        advantages=GroupMeanStd(),
+        reweighting=(HighEntropyTokens(fraction, threshold, denominator),),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=TokenMean(),
+    )
+
+
+def aer(
+    tau: float = 0.4,
+    eta: float = 0.005,
+    rule: Literal["sign", "proportional"] = "sign",
+    alpha0: float = 0.0,
+    alpha_max: float = 0.02,
+    weight: Literal["indicator", "linear", "complement"] = "indicator",
+    rho: float = 0.5,
+    aggregation: choices.AggregationName = "token_mean",
+) -> Objective:
+    """AER (arXiv 2510.10959): GRPO + alpha w(group accuracy) H, alpha steered so that the entropy becomes tau H_0.
+
+    Hard prompts get an entropy bonus; its scale alpha starts at `alpha0`, moves by `eta` after every batch, and stays
+    in [0, alpha_max]. H_0 is the entropy of the first batch. All arguments but the last are those of
+    `AdaptiveEntropyBonus`. The three components are the abstract's; their formulas, and every number but tau, are our
+    reading: take them as the start of a sweep.
+
+    Degenerate: groups with equal rewards get no advantage; all-wrong ones get the bonus alone (`bonus_only_prompts`).
+    Evidence: our reading (abstract); tau second-hand
+    """
+    return Objective(
+        advantages=GroupMeanStd(),
+        surrogate=ClippedRatio(),
+        penalties=(AdaptiveEntropyBonus(alpha0, tau, eta, rule, alpha_max, weight, rho),),
+        aggregation=choices.aggregated_by(aggregation),
+    )
+
+
+def skywork_entropy(
+    target: float = 0.2,
+    step: float = 0.005,
+    aggregation: choices.AggregationName = "token_mean",
+) -> Objective:
+    """Skywork-OR1's entropy control (arXiv 2505.22312): GRPO + c H while H <= target, c up by a step there, else down.
+
+    As TRL has it: c starts at 0 and stays in [0, 1]; whether it acts on a batch, the entropy of the batch before says,
+    so that the first batch gets nothing. The bonus is aggregated as the surrogate is; TRL always takes the mean over
+    tokens. The entropy is measured when a batch is drawn, TRL's while it is trained on (our reading).
+
+    Degenerate: groups with equal rewards get no advantage, but the bonus while it is on.
+    Evidence: code (TRL)
+    """
+    return Objective(
+        advantages=GroupMeanStd(),
+        surrogate=ClippedRatio(),
+        penalties=(EntropyFloor(target=target, step=step),),
+        aggregation=choices.aggregated_by(aggregation),
+    )
+
+
+def entrocraft(
+    steps: int = 400,
+    low_start: float = 0.6,
+    high_start: float = 0.7,
+    low_end: float = 0.1,
+    high_end: float = 0.2,
+    aggregation: choices.AggregationName = "token_mean",
+) -> Objective:
+    """Entrocraft (arXiv 2604.26326): GRPO; above an entropy band only A >= 0 is kept, below it only A <= 0.
+
+    The band sinks in a straight line from (low_start, high_start) to (low_end, high_end) in `steps` batches: set it to
+    the length of the run (the default, about that of the released results, is our reading). Rejected responses stay in
+    the denominators, as in the released code, which also replaces the advantages outside the band by the rewards.
+
+    Degenerate: groups with equal rewards get zero.
+    Evidence: paper and code (the authors' repository)
+    """
+    return Objective(
+        advantages=GroupMeanStd(),
+        reweighting=(EntropyBand(steps, low_start, high_start, low_end, high_end),),
+        surrogate=ClippedRatio(),
+        aggregation=choices.aggregated_by(aggregation),
+    )

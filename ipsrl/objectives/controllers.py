@@ -1,0 +1,162 @@
+"""Parts steered by the entropy of the policy: what they do to a batch depends on the batches before it.
+
+Entropy is the mean over all valid tokens of a batch of rollouts, of the behaviour policy: the policy before the update.
+"""
+
+import dataclasses
+import math
+from typing import Literal
+
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.objectives.objective import Metrics, Penalty, RolloutPart
+from ipsrl.structures import PolicyScores, Rollouts, Sizes, masked_sum
+
+State = dict[str, Array]
+
+
+def mean_entropy(rollouts: Rollouts) -> Array:
+    """Mean entropy of the behaviour policy over all valid tokens, in nats, `[]`."""
+    mask = rollouts.token_mask
+    return masked_sum(rollouts.behaviour_entropy, mask) / jnp.maximum(mask.sum(dtype=jnp.float32), 1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class AdaptiveEntropyBonus(Penalty):
+    """An entropy bonus for hard prompts that holds the entropy at a share of its first value (AER, arXiv 2510.10959).
+
+        bonus of batch k for prompt q:  alpha_k w(g) H,      g = share of the group's rewards above zero
+        alpha_{k+1} = clip( alpha_k + eta f(tau H_0 - H_k), 0, alpha_max ),      H_0 = entropy of the first batch
+
+    Our reading: of the paper only the abstract was at hand.
+
+    Attributes:
+      coefficient: alpha_0.
+      tau: target entropy over the first entropy.
+      eta: step of alpha; with `proportional`, for each nat of error.
+      rule: f = `sign`, steps of fixed size, or `proportional`, the error itself.
+      alpha_max: where alpha stops.
+      weight: w = `indicator` [g <= rho], `linear` max(0, 1 - g / rho), or `complement` 1 - g, which does not use rho.
+      rho: accuracy up to which a prompt is hard.
+    """
+
+    coefficient: float = 0.0
+    tau: float = 0.4
+    eta: float = 0.005
+    rule: Literal["sign", "proportional"] = "sign"
+    alpha_max: float = 0.02
+    weight: Literal["indicator", "linear", "complement"] = "indicator"
+    rho: float = 0.5
+
+    def __post_init__(self):
+        for name in ("tau", "eta", "alpha_max"):
+            _check_positive(name, getattr(self, name))
+        if not 0.0 < self.rho <= 1.0:
+            raise ValueError(f"rho is {self.rho}, it is an accuracy and must lie above 0 and not above 1")
+        if not 0.0 <= self.coefficient <= self.alpha_max:
+            raise ValueError(f"alpha starts at {self.coefficient}, it must lie between 0 and {self.alpha_max}")
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
+        unsolved = (rollouts.rewards <= 0).all(axis=-1)
+        # Without any reward there is no advantage either: all that such a prompt adds to the gradient is the bonus.
+        return -scores.entropy, {"bonus_only_prompts": (unsolved.sum(dtype=jnp.float32), jnp.float32(unsolved.size))}
+
+    def init(self, sizes: Sizes) -> State:
+        """alpha, and the entropy of the first batch, -inf before it."""
+        return {"alpha": jnp.float32(self.coefficient), "first_entropy": jnp.float32(-jnp.inf)}
+
+    def carry(self, rollouts: Rollouts, advantages: Array, state: State) -> tuple[Array, State]:
+        entropy = mean_entropy(rollouts)
+        first_entropy = jnp.where(jnp.isneginf(state["first_entropy"]), entropy, state["first_entropy"])
+        error = self.tau * first_entropy - entropy
+        step = self.eta * (jnp.sign(error) if self.rule == "sign" else error)
+        alpha = jnp.clip(state["alpha"] + step, 0.0, self.alpha_max)
+        accuracy = (rollouts.rewards > 0).mean(axis=-1, dtype=jnp.float32)
+        coefficients = (state["alpha"] * self.weight_of(accuracy))[:, None, None]
+        return coefficients, {"alpha": alpha, "first_entropy": first_entropy}
+
+    def weight_of(self, accuracy: Array) -> Array:
+        """w(g) for accuracies `[P]`."""
+        if self.weight == "indicator":
+            return (accuracy <= self.rho).astype(jnp.float32)
+        if self.weight == "linear":
+            return jnp.maximum(1.0 - accuracy / self.rho, 0.0)
+        return 1.0 - accuracy
+
+
+@dataclasses.dataclass(frozen=True)
+class EntropyFloor(Penalty):
+    """An entropy bonus that is on while the entropy is at or below an absolute target (Skywork-OR1, arXiv 2505.22312).
+
+        bonus of batch k: c_k H where e_{k-1} <= target, else 0;       e_k = entropy of batch k
+        c_{k+1} = clip( c_k + step, 0, 1 ) where e_k <= target, else clip( c_k - step, 0, 1 )
+
+    TRL's order: a batch is treated as the entropy of the batch before says. c starts at 0 and the first batch gets
+    nothing.
+    """
+
+    coefficient: float = 0.0
+    target: float = 0.2
+    step: float = 0.005
+
+    def __post_init__(self):
+        if not 0.0 <= self.coefficient <= 1.0:
+            raise ValueError(f"the coefficient starts at {self.coefficient}, it must lie between 0 and 1")
+        _check_positive("target", self.target)
+        _check_positive("step", self.step)
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
+        return -scores.entropy, {}
+
+    def init(self, sizes: Sizes) -> State:
+        """c, and the entropy of the batch before, inf before the first."""
+        return {"coefficient": jnp.float32(self.coefficient), "entropy": jnp.float32(jnp.inf)}
+
+    def carry(self, rollouts: Rollouts, advantages: Array, state: State) -> tuple[Array, State]:
+        entropy = mean_entropy(rollouts)
+        now = jnp.where(state["entropy"] <= self.target, state["coefficient"], 0.0)
+        step = jnp.where(entropy <= self.target, self.step, -self.step)
+        after = {"coefficient": jnp.clip(state["coefficient"] + step, 0.0, 1.0), "entropy": entropy}
+        return jnp.broadcast_to(now, (rollouts.rewards.shape[0], 1, 1)), after
+
+
+@dataclasses.dataclass(frozen=True)
+class EntropyBand(RolloutPart):
+    """Keeps the responses that move the entropy back into a band that sinks during training (Entrocraft).
+
+        above the band only A >= 0 is kept, below it only A <= 0, inside it everything (arXiv 2604.26326);
+        the band moves in a straight line from (low_start, high_start) to (low_end, high_end) in `steps` batches
+
+    Advantages that are not kept become zero.
+    """
+
+    steps: int
+    low_start: float = 0.6
+    high_start: float = 0.7
+    low_end: float = 0.1
+    high_end: float = 0.2
+
+    def __post_init__(self):
+        if self.steps < 1:
+            raise ValueError(f"steps is {self.steps}, it must be at least 1")
+        for low, high in ((self.low_start, self.high_start), (self.low_end, self.high_end)):
+            if not 0.0 <= low <= high < math.inf:
+                raise ValueError(f"the band is ({low}, {high}): entropies, in nats, of which the first is not above")
+
+    def init(self, sizes: Sizes) -> Array:
+        """How many batches there have been, `[]` int32."""
+        return jnp.int32(0)
+
+    def carry(self, values: Array, rollouts: Rollouts, state: Array) -> tuple[Array, Array]:
+        progress = jnp.minimum(state / self.steps, 1.0)
+        low = self.low_start + progress * (self.low_end - self.low_start)
+        high = self.high_start + progress * (self.high_end - self.high_start)
+        entropy = mean_entropy(rollouts)
+        kept_sign = jnp.where(entropy > high, 1.0, jnp.where(entropy < low, -1.0, 0.0))
+        return jnp.where(kept_sign * values >= 0, values, 0.0), state + 1
+
+
+def _check_positive(name: str, value: float) -> None:
+    if not 0.0 < value < math.inf:
+        raise ValueError(f"{name} is {value}, it must be positive and finite")

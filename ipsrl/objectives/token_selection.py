@@ -1,0 +1,196 @@
+"""Parts that choose single tokens by their rank among all valid tokens of a batch of rollouts.
+
+What they rank by is fixed when the batch is drawn (behaviour log-probabilities and entropies), so that the choice is
+the same for every mini-batch and optimiser step. Published codes rank inside a mini-batch by the policy being trained:
+the same numbers on the first update of a batch that is not split, and nearly so after it (our reading).
+"""
+
+import dataclasses
+import math
+from typing import Any, ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl.objectives.objective import Metrics, Penalty, RolloutPart
+from ipsrl.structures import PolicyScores, Rollouts, masked_sum
+
+ROUNDING = 1e-5
+"""Sampler and scorer may differ by this much, in nats, in the log-probability of the same token and policy."""
+
+HIGHEST_BIT = np.uint32(1 << 31)
+
+
+def kth_largest(values: Array, mask: Array, k: Array) -> Array:
+    """The k-th largest of the values under the mask, k from 1 to their number; float32 `[]`, exact.
+
+    By bisection, bit by bit: it counts 32 times and never sorts, which would be slower and gather every token of a
+    batch on each device.
+    """
+    return _float(_kth_largest(_ordered(values), mask, k))
+
+
+def largest(values: Array, mask: Array, count: Array) -> Array:
+    """True on the `count` largest values under the mask, and on ties with the last of them; on all if there are fewer.
+
+    Nothing is chosen where the mask is empty.
+    """
+    ordered = _ordered(values)
+    return mask & (ordered >= _kth_largest(ordered, mask, jnp.minimum(count, _number(mask))))
+
+
+def quantile(values: Array, mask: Array, fraction: float) -> Array:
+    """Quantile of the values under the mask, interpolated linearly as NumPy and PyTorch do by default; float32 `[]`."""
+    tokens = _number(mask)
+    position = fraction * (tokens - 1.0)
+    below = jnp.floor(position)
+    ranks = jnp.stack([tokens - below, jnp.maximum(tokens - below - 1.0, 1.0)])
+    low, high = jax.vmap(kth_largest, (None, None, 0))(values, mask, ranks)
+    return low + (position - below) * (high - low)
+
+
+def token_covariance(advantages: Array, rollouts: Rollouts) -> Array:
+    """(log pi - mean log pi) (A - mean A), means over all valid tokens of the batch, `[P, G, T]`; 0 elsewhere.
+
+    Its mean is the covariance that lowers the entropy of a softmax policy (arXiv 2505.22617). log pi is the behaviour
+    policy's.
+    """
+    mask = rollouts.token_mask
+    tokens = jnp.maximum(mask.sum(dtype=jnp.float32), 1.0)
+
+    def centred(values):
+        return jnp.where(mask, values - masked_sum(values, mask) / tokens, 0.0)
+
+    return centred(rollouts.behaviour_log_probs) * centred(advantages)
+
+
+@dataclasses.dataclass(frozen=True)
+class DropHighCovariance(RolloutPart):
+    """Clip-Cov: a few tokens of high covariance, drawn at random, lose their advantage (arXiv 2505.22617).
+
+        candidates: lowest < cov < highest;   dropped: min( max(1, floor(fraction N)), number of candidates )
+
+    cov is `token_covariance`, N the number of valid tokens of the batch. Dropped tokens stay in the denominators.
+    The code also passes over tokens that PPO clips already: there are none when the batch is drawn.
+    """
+
+    fraction: float = 2e-4
+    lowest: float = 1.0
+    highest: float = 5.0
+    needs: ClassVar[frozenset[str]] = frozenset({"keys"})
+
+    def __post_init__(self):
+        _check_fraction(self.fraction)
+        if not 0.0 <= self.lowest < self.highest:
+            raise ValueError(f"candidates lie between {self.lowest} and {self.highest}: 0 <= lowest < highest")
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        covariance = token_covariance(values, rollouts)
+        candidates = rollouts.token_mask & (self.lowest < covariance) & (covariance < self.highest)
+        draws = jax.vmap(lambda key: jax.random.uniform(key, values.shape[1:]))(rollouts.keys)
+        return jnp.where(largest(draws, candidates, _share(self.fraction, rollouts)), 0.0, values)
+
+
+@dataclasses.dataclass(frozen=True)
+class HighCovarianceDistance(Penalty):
+    """KL-Cov: coefficient * |log pi - log mu| on the tokens of highest covariance (arXiv 2505.22617).
+
+        on the max(1, floor(fraction N)) tokens with the largest `token_covariance`; mu is the behaviour policy
+
+    Only tokens of positive covariance are chosen, so that a batch without information is left alone (our reading).
+    The cost has no gradient at pi = mu: on the first update of a batch the penalty does nothing. Differences up to
+    `ROUNDING` are taken for none, since the gradient of an absolute value would make their noise as large as any other.
+    """
+
+    coefficient: float = 1.0
+    fraction: float = 2e-3
+
+    def __post_init__(self):
+        if not 0.0 < self.coefficient < math.inf:
+            raise ValueError(f"the coefficient of KL-Cov is {self.coefficient}, it must be positive and finite")
+        _check_fraction(self.fraction)
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
+        difference = jnp.where(rollouts.token_mask, scores.log_probs - rollouts.behaviour_log_probs, 0.0)
+        distance = jnp.abs(difference)
+        return jnp.where(distance <= ROUNDING, 0.0, distance), {}
+
+    def carry(self, rollouts: Rollouts, advantages: Array, state: Any) -> tuple[Array, Any]:
+        covariance = token_covariance(advantages, rollouts)
+        chosen = largest(covariance, covariance > 0, _share(self.fraction, rollouts))
+        return jnp.where(chosen, self.coefficient, 0.0), state
+
+
+@dataclasses.dataclass(frozen=True)
+class HighEntropyTokens(RolloutPart):
+    """Only the `fraction` of tokens with the highest entropy keep their advantage (80/20 rule, arXiv 2506.01939).
+
+    `threshold` says which: `rank`, the ceil(fraction N) highest of the N valid tokens of the batch, and ties with the
+    last; `quantile`, those at or above the (1 - fraction) quantile with linear interpolation, as TRL. With equal
+    entropies both keep every token.
+
+    `denominator` says over how many tokens a mean over tokens is: `kept`, as the paper, or `all`, as TRL. Surrogates
+    are proportional to positive factors of A, so that sum_kept f(A) / N_kept = sum_all f(A~) / N where A~ is
+    A N / N_kept on kept tokens and 0 on others. N / N_kept is that of the whole batch, also in its mini-batches.
+    """
+
+    fraction: float = 0.2
+    threshold: Literal["rank", "quantile"] = "rank"
+    denominator: Literal["kept", "all"] = "kept"
+
+    def __post_init__(self):
+        _check_fraction(self.fraction)
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        kept = self.kept(rollouts)
+        scale = _number(rollouts.token_mask) / jnp.maximum(_number(kept), 1.0) if self.denominator == "kept" else 1.0
+        return jnp.where(kept, values * scale, 0.0)
+
+    def kept(self, rollouts: Rollouts) -> Array:
+        """`[P, G, T]` bool, the tokens that keep their advantage."""
+        entropy, mask = rollouts.behaviour_entropy, rollouts.token_mask
+        if self.threshold == "quantile":
+            return mask & (entropy >= quantile(entropy, mask, 1.0 - self.fraction))
+        # The small offset undoes float32's rounding of products such as 0.2 * 10, whose ceiling must be 2.
+        return largest(entropy, mask, jnp.maximum(jnp.ceil(self.fraction * _number(mask) - 1e-4), 1.0))
+
+
+def _share(fraction: float, rollouts: Rollouts) -> Array:
+    """max(1, floor(fraction N)), N the valid tokens; the offset is that of a ceiling above, the other way round."""
+    return jnp.maximum(jnp.floor(fraction * _number(rollouts.token_mask) + 1e-4), 1.0)
+
+
+def _number(mask: Array) -> Array:
+    return mask.sum(dtype=jnp.float32)
+
+
+def _check_fraction(fraction: float) -> None:
+    if not 0.0 < fraction <= 1.0:
+        raise ValueError(f"fraction is {fraction}, it must lie above 0 and not above 1")
+
+
+@jax.jit
+def _kth_largest(ordered: Array, mask: Array, k: Array) -> Array:
+    ordered = jnp.where(mask, ordered, 0)
+
+    def decide(position, found):
+        higher = found | (HIGHEST_BIT >> position.astype(jnp.uint32))
+        # Along the first axis first: on a CPU that is three times as fast as the sum over all axes at once.
+        reach_it = (ordered >= higher).sum(axis=0, dtype=jnp.float32).sum()
+        return jnp.where(reach_it >= k, higher, found)
+
+    return jax.lax.fori_loop(0, 32, decide, jnp.uint32(0))
+
+
+def _ordered(values: Array) -> Array:
+    """uint32 numbers in the order of the float32 values; 0 and -0 are one."""
+    bits = jax.lax.bitcast_convert_type(jnp.where(values == 0, 0.0, values), jnp.uint32)
+    return jnp.where(bits >= HIGHEST_BIT, ~bits, bits | HIGHEST_BIT)
+
+
+def _float(ordered: Array) -> Array:
+    """Undoes `_ordered`."""
+    bits = jnp.where(ordered >= HIGHEST_BIT, ordered ^ HIGHEST_BIT, ~ordered)
+    return jax.lax.bitcast_convert_type(bits, jnp.float32)

@@ -1,0 +1,46 @@
+"""Declarations of the rows in `catalog/clipping.py`; in the rules n are counts, p the law, r the rewards.
+
+On-policy every ratio is 1, inside all limits, and pi = mu: what is left is the advantage, but where tokens are chosen
+by their covariance.
+"""
+
+import numpy as np
+from rows import Row, centred, standardised
+
+
+def standard(n, p, r):
+    return standardised(n, r)
+
+
+def all_candidates_dropped(counts, law, rewards, lowest=1.0):
+    """Clip-Cov that drops all its candidates: in a group, the means weigh outcomes by their counts."""
+    advantages = standardised(counts, rewards)
+    covariance = centred(counts, np.log(law)) * centred(counts, advantages)
+    return np.where((covariance > lowest) & (covariance < 5), 0.0, advantages)
+
+
+ROWS = {
+    "gppo": Row(True, 0, "equal rewards", standard),
+    "ce_gppo": Row(True, 0, "equal rewards", standard),
+    "cispo": Row(True, 0, "equal rewards", standard),
+    "bapo": Row(True, 0, "equal rewards", standard),
+    # With targets that are out of reach the limits walk to their ends.
+    "bapo(target=0.9, low_start=0.5, high_end=1.5)": Row(True, 0, "equal rewards", standard),
+    "bapo(rule=released, target=9.0)": Row(True, 0, "equal rewards", standard),
+    "dppo": Row(True, 1, "equal rewards", lambda n, p, r: centred(n, r)),
+    "dppo(divergence=binary_kl)": Row(True, 1, "equal rewards", lambda n, p, r: centred(n, r)),
+    "dppo(divergence=top_tv)": Row(True, 1, "equal rewards", lambda n, p, r: centred(n, r)),
+    "dppo(divergence=top_kl)": Row(True, 1, "equal rewards", lambda n, p, r: centred(n, r)),
+    "clip_cov": Row(
+        True,
+        0,
+        "equal rewards",
+        "it draws one of its candidates: see clip_cov(fraction=1.0), and test_token_selection.py",
+        draws=True,
+    ),
+    "clip_cov(fraction=1.0)": Row(True, 0, "equal rewards", all_candidates_dropped),
+    "clip_cov(fraction=1.0, lowest=0.1)": Row(
+        True, 0, "equal rewards", lambda n, p, r: all_candidates_dropped(n, p, r, lowest=0.1)
+    ),
+    "kl_cov": Row(True, 0, "equal rewards", standard),
+}

@@ -1,0 +1,40 @@
+"""Declarations of the rows in `catalog/entropy.py`; in the rules n are counts, p the law, r the rewards."""
+
+import numpy as np
+from rows import Row, standardised
+from rows_expected_return import entropy_gradient
+
+
+def standard(n, p, r):
+    return standardised(n, r)
+
+
+def into_the_band(counts, law, rewards, high=0.7):
+    """The first band is 0.6 to `high` nats."""
+    advantages, entropy = standardised(counts, rewards), -(law * np.log(law)).sum()
+    direction = (entropy > high) * 1.0 - (entropy < 0.6) * 1.0
+    return np.where(direction * advantages >= 0, advantages, 0.0)
+
+
+ROWS = {
+    # The tokens of a bandit all have the same entropy: none is left out.
+    "forking_tokens": Row(True, 0, "equal rewards", standard),
+    "forking_tokens(threshold=quantile, denominator=all)": Row(True, 0, "equal rewards", standard),
+    "forking_tokens(fraction=0.9)": Row(True, 0, "equal rewards", standard),
+    "aer": Row(True, 0, "equal rewards", standard),
+    # The mean of 1 - g is the probability of a wrong outcome.
+    "aer(weight=complement, alpha0=0.5, alpha_max=1.0)": Row(
+        True,
+        0,
+        "equal rewards",
+        standard,
+        more=lambda p, r: 0.5 * p[r <= 0].sum() * entropy_gradient(p),
+    ),
+    # With a target above the first entropy the bonus is on in the second batch.
+    "aer(tau=1.7, eta=0.5)": Row(True, 0, "equal rewards", standard),
+    "skywork_entropy": Row(True, 0, "equal rewards", standard),
+    "skywork_entropy(target=1.7)": Row(True, 0, "equal rewards", standard),
+    "entrocraft": Row(True, 0, "equal rewards", into_the_band),
+    "entrocraft(steps=1, high_end=1.7)": Row(True, 0, "equal rewards", into_the_band),
+    "entrocraft(high_start=1.7)": Row(True, 0, "equal rewards", lambda n, p, r: into_the_band(n, p, r, high=1.7)),
+}

@@ -1,0 +1,347 @@
+"""Surrogates that treat clipped tokens in their own way, by numbers derived by hand from the papers' formulas."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from groups import assert_close, random_rollouts, rollouts_of
+
+from ipsrl.objectives import make
+from ipsrl.objectives.clipping import (
+    BalancedClip,
+    DivergenceMask,
+    GradientPreservingClip,
+    ImportanceRatio,
+    TruncatedRatio,
+)
+from ipsrl.structures import PolicyScores, Sizes
+
+
+def judged(surrogate, behaviour, policy, advantages, policy_top=None, **fields):
+    """Values, gradient by log pi, and metrics of one answer, given the probabilities of its tokens."""
+    rollouts = rollouts_of(np.log(behaviour).reshape(1, 1, -1), **fields)
+    log_probs, advantages = (
+        jnp.asarray(a, jnp.float32).reshape(rollouts.tokens.shape) for a in (np.log(policy), advantages)
+    )
+    top = None if policy_top is None else jnp.log(jnp.asarray(policy_top, jnp.float32)).reshape(1, 1, 1, -1)
+
+    def total(log_probs):
+        scores = PolicyScores(log_probs, jnp.zeros_like(log_probs), top)
+        statistics = surrogate.statistics(scores, rollouts, advantages)
+        values, metrics = surrogate.evaluate(scores, rollouts, advantages, {}, statistics)
+        return values.sum(), (values[0, 0], metrics)
+
+    gradient, (values, metrics) = jax.grad(total, has_aux=True)(log_probs)
+    return values, gradient[0, 0], metrics
+
+
+def by_ratio(surrogate, ratios, advantages):
+    """The same with a behaviour probability of 0.1 for every token."""
+    return judged(surrogate, np.full(len(ratios), 0.1), 0.1 * np.array(ratios), advantages)
+
+
+# Weights of clipped tokens
+
+
+RATIOS, ADVANTAGES = [0.5, 1, 2, 6] * 2, [1.0] * 4 + [-1.0] * 4
+
+
+@pytest.mark.parametrize(
+    ("surrogate", "values", "gradient", "clipped"),
+    [
+        (ImportanceRatio(), [0.5, 1, 2, 6, -0.5, -1, -2, -6], [0.5, 1, 2, 6, -0.5, -1, -2, -6], None),
+        (
+            GradientPreservingClip(),
+            [0.5, 1, 1.28, 1.28, -0.8, -1, -2, -6],
+            [0.5, 1, 1.28, 1.28, -0.8, -1, -2, -6],
+            3,
+        ),
+        (
+            GradientPreservingClip(dual_clip=3.0),
+            [0.5, 1, 1.28, 1.28, -0.8, -1, -2, -3],
+            [0.5, 1, 1.28, 1.28, -0.8, -1, -2, 0],
+            3,
+        ),
+        (
+            GradientPreservingClip(negative_scale=0.75, positive_scale=1.0),
+            [0.5, 1, 1.28, 1.28, -0.6, -1, -2, -6],
+            [0.5, 1, 1.28, 1.28, -0.6, -1, -2, -6],
+            3,
+        ),
+        (
+            GradientPreservingClip(negative_scale=0.0, positive_scale=0.0),
+            [0.5, 1, 0, 0, 0, -1, -2, -6],
+            [0.5, 1, 0, 0, 0, -1, -2, -6],
+            3,
+        ),
+    ],
+)
+def test_weights_of_clipped_tokens(surrogate, values, gradient, clipped):
+    actual = by_ratio(surrogate, RATIOS, ADVANTAGES)
+    assert_close(actual[0], values)
+    assert_close(actual[1], gradient)
+    assert_close(actual[2]["importance_ratio"], (19, 8))
+    assert ("clip_fraction" in actual[2]) == (clipped is not None)
+    if clipped is not None:
+        assert_close(actual[2]["clip_fraction"], (clipped, 8))
+
+
+@pytest.mark.parametrize(
+    ("surrogate", "weights", "clipped"),
+    [
+        (TruncatedRatio(), [0.5, 1, 2, 5] * 2, 2),
+        (TruncatedRatio(cap=1.2, floor=0.8), [0.8, 1, 1.2, 1.2] * 2, 6),
+    ],
+)
+def test_truncated_ratios_weigh_log_probabilities(surrogate, weights, clipped):
+    """No gradient reaches the weight, and none is lost."""
+    values, gradient, metrics = by_ratio(surrogate, RATIOS, ADVANTAGES)
+    expected = np.array(weights) * ADVANTAGES
+    assert_close(gradient, expected)
+    assert_close(values, expected * np.log(0.1 * np.array(RATIOS)))
+    assert_close(metrics["clip_fraction"], (clipped, 8))
+
+
+def test_ratios_at_the_limits_are_not_clipped():
+    for surrogate in (GradientPreservingClip(0.5, 1.0), TruncatedRatio(2.0, 0.5)):
+        _, gradient, metrics = by_ratio(surrogate, [0.5, 2.0], [-1.0, 1.0])
+        assert_close(gradient, [-0.5, 2.0])
+        assert metrics["clip_fraction"][0] <= 1  # exp(log 0.5) may be just below 0.5
+
+
+@pytest.mark.parametrize("surrogate", [GradientPreservingClip(), TruncatedRatio(), DivergenceMask()])
+def test_weights_carry_no_second_derivative_of_their_own(surrogate):
+    """A weight that were not detached would show in the derivative of the gradient: for w exp(lp - sg) it is w A."""
+    rollouts = rollouts_of(np.log([[[0.1]]]))
+
+    def value(log_prob):
+        scores = PolicyScores(log_prob.reshape(1, 1, 1), jnp.zeros((1, 1, 1)))
+        return surrogate(scores, rollouts, jnp.ones((1, 1, 1)))[0].sum()
+
+    slope = jax.grad(jax.grad(value))(jnp.log(jnp.float32(0.11)))
+    assert_close(slope, 0.0 if isinstance(surrogate, TruncatedRatio) else 1.1)
+
+
+# BAPO
+
+
+BAPO_RATIOS = np.array([0.5, 0.7, 1, 1.5, 2.5, 0.9])
+BAPO_ADVANTAGES = np.array([-1.0, -1, -1, 1, 1, -1])
+BEHAVIOUR = np.array([0.05, 0.2, 0.6, 0.1, 0.02, 0.5])
+
+
+def literal_search(part, ratios, advantages, behaviour):
+    """Limits by the paper's loop, or by that of the released code, in float64; limits are counted in steps."""
+    weight = np.abs(advantages) * (behaviour if part.rule == "paper" else 1.0)
+    last_low = round((part.low_end - part.low_start) / part.low_step)
+    last_high = round((part.high_end - part.high_start) / part.high_step)
+    low_steps = high_steps = 0
+    while True:
+        low, high = part.low_start + low_steps * part.low_step, part.high_start + high_steps * part.high_step
+        positive = (weight * np.minimum(ratios, high))[advantages > 0].sum()
+        negative = (weight * np.maximum(ratios, low))[advantages < 0].sum()
+        measure = positive / (positive + negative) if part.rule == "paper" else positive / negative
+        if measure >= part.target:
+            return low, high
+        if part.rule == "paper" and high_steps < last_high:
+            high_steps += 1
+        elif low_steps < last_low:
+            low_steps += 1
+        elif part.rule == "released" and high_steps < last_high:
+            high_steps += 1
+        else:
+            return low, high
+
+
+def found_limits(part, behaviour=None, ratios=BAPO_RATIOS, advantages=BAPO_ADVANTAGES):
+    behaviour = np.full(len(ratios), 1.0) if behaviour is None else behaviour
+    values, gradient, metrics = judged(part, behaviour, behaviour * ratios, advantages)
+    low, high = (float(metrics[name][0] / metrics[name][1]) for name in ("clip_low", "clip_high"))
+    return low, high, values, gradient
+
+
+@pytest.mark.parametrize(
+    ("target", "behaviour", "low", "high"),
+    [(0.4, None, 0.6, 1.2), (0.5, None, 0.6, 1.7), (0.4, BEHAVIOUR, 0.9, 3.0)],
+)
+def test_limits_that_the_paper_s_rule_finds(target, behaviour, low, high):
+    part = BalancedClip(target=target)
+    found = found_limits(part, behaviour)
+    assert_close(found[:2], (low, high))
+    outside = np.where(BAPO_ADVANTAGES > 0, high < BAPO_RATIOS, low > BAPO_RATIOS)
+    limit = np.clip(BAPO_RATIOS, low, high)
+    assert_close(found[2], np.where(outside, limit, BAPO_RATIOS) * BAPO_ADVANTAGES)
+    between = low != BAPO_RATIOS  # at a limit, the derivative of a minimum is neither side's
+    assert_close(found[3][between], (np.where(outside, 0.0, BAPO_RATIOS) * BAPO_ADVANTAGES)[between])
+
+
+@pytest.mark.parametrize(("behaviour", "start", "end"), [(None, 0.428571, 4 / 7.7), (BEHAVIOUR, 0.105572, 0.1356)])
+def test_sums_of_the_paper_s_rule(behaviour, start, end):
+    """Shares at the start (0.6, 1.2) and where the path ends after 51 steps, (0.9, 3.0)."""
+    part = BalancedClip()
+    behaviour = np.ones(6) if behaviour is None else behaviour
+    rollouts = rollouts_of(np.log(behaviour).reshape(1, 1, -1))
+    scores = PolicyScores(rollouts.behaviour_log_probs + jnp.log(BAPO_RATIOS), jnp.zeros((1, 1, 6)))
+    sums = part.statistics(scores, rollouts, BAPO_ADVANTAGES.reshape(1, 1, -1))
+    assert part.path.shape == (52, 2)
+    for (low, high), share in ((part.path[0], start), (part.path[-1], end)):
+        positive, negative = sums["positive"][high], sums["negative"][low]
+        np.testing.assert_allclose(positive / (positive + negative), share, atol=1e-4 if share == 0.1356 else 1e-6)
+
+
+@pytest.mark.parametrize("rule", ["paper", "released"])
+@pytest.mark.parametrize("target", [0.1, 0.3, 0.45, 0.6, 0.75, 0.9, 1.1, 2.0])
+def test_limits_are_those_of_the_published_loop(rule, target):
+    arguments = {"low_start": 0.6, "low_end": 0.8, "low_step": 0.05, "high_start": 1.2, "high_end": 2.0}
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        ratios, advantages = np.exp(rng.normal(0, 0.6, 9)), rng.normal(0, 1, 9)
+        behaviour = rng.uniform(0.05, 0.3, 9)
+        part = BalancedClip(rule, target, **arguments)
+        found = found_limits(part, behaviour, ratios, advantages)
+        assert_close(found[:2], literal_search(part, ratios, advantages, behaviour))
+
+
+def test_released_rule_raises_the_lower_limit_first():
+    """The quotient is 2.4 / 3.2 at the start; the lower limits bring it down to 2.4 / 3.5, the upper ones raise it."""
+    part = make("bapo(rule=released)").surrogate
+    assert_close(found_limits(part)[:2], (0.8, 2.0))  # 3.5 / 3.5
+    assert_close(found_limits(dataclasses.replace(part, target=0.7))[:2], (0.6, 1.2))
+    assert_close(found_limits(dataclasses.replace(part, target=0.89))[:2], (0.8, 1.65))  # 3.15 / 3.5 = 0.9
+    _, _, values, gradient = found_limits(part, ratios=np.array([4.0, 1.0]), advantages=np.array([-1.0, 1.0]))
+    assert_close(values, [-3.0, 1.0])
+    assert_close(gradient, [0.0, 1.0])
+
+
+def test_on_policy_the_search_stops_at_once_or_goes_to_the_end():
+    for target, limits in ((0.5, (0.6, 1.2)), (0.51, (0.9, 3.0))):
+        part = BalancedClip(target=target)
+        assert_close(found_limits(part, ratios=np.ones(4), advantages=np.array([1.0, -1, 1, -1]))[:2], limits)
+    assert_close(found_limits(part, advantages=np.zeros(6))[:2], (0.6, 1.2))
+
+
+def test_limits_of_a_mini_batch_do_not_depend_on_its_pieces():
+    """The first half alone would go to the end of the path; with the second the start is enough."""
+    rollouts, scores = random_rollouts(prompts=4)
+    objective = make("bapo(target=0.5)")
+    weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(4)))
+    whole = scores, rollouts, weights
+    pieces = [jax.tree.map(lambda leaf, half=half: leaf[half], whole) for half in (np.s_[:2], np.s_[2:])]
+    sums = jax.tree.map(jnp.add, *(objective.statistics(*piece) for piece in pieces))
+
+    def limits(metrics):
+        return [metrics[name][0] / metrics[name][1] for name in ("clip_low", "clip_high")]
+
+    assert_close(limits(objective.loss(*pieces[0]).metrics), [0.9, 3.0])
+    for batch in (whole, *pieces):
+        assert_close(limits(objective.loss(*batch, statistics=sums).metrics), [0.6, 1.2])
+
+
+# DPPO
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "policy", "tv", "kl"),
+    [(1e-4, 1e-2, 0.0099, 0.009489), (0.99, 0.80, 0.19, 0.181005), (0.3, 0.5, 0.2, 0.082283)],
+)
+def test_binary_divergences(behaviour, policy, tv, kl):
+    rollouts = rollouts_of(np.log([[[behaviour]]]))
+    scores = PolicyScores(jnp.log(jnp.full((1, 1, 1), policy)), jnp.zeros((1, 1, 1)))
+    np.testing.assert_allclose(DivergenceMask("binary_tv").between(scores, rollouts), [[[tv]]], atol=1e-6)
+    np.testing.assert_allclose(DivergenceMask("binary_kl").between(scores, rollouts), [[[kl]]], atol=1e-6)
+
+
+MU, PI = [0.6, 0.2, 0.1, 0.05, 0.05], [0.4, 0.3, 0.1, 0.1, 0.1]
+
+
+@pytest.mark.parametrize(("likeliest", "sampled"), [(2, 3), (2, 0), (4, 3), (5, 3)])
+def test_divergences_over_the_likeliest_tokens(likeliest, sampled):
+    """Buckets: the likeliest, the sampled one unless it is among them, and the rest; with all tokens none is left."""
+    kept = sorted({*range(likeliest), sampled})
+    reduced = [np.append(np.array(law)[kept], 1 - np.array(law)[kept].sum()) for law in (MU, PI)]
+    mu, pi = (np.maximum(law, 1e-12) for law in reduced)
+    tv, kl = np.abs(mu - pi).sum() / 2, (mu * np.log(mu / pi)).sum()
+    if (likeliest, sampled) == (2, 3):
+        np.testing.assert_allclose((tv, kl), (0.2, 0.084376), atol=1e-6)
+    if likeliest == 5:
+        np.testing.assert_allclose((tv, kl), (0.2, 0.092871), atol=1e-6)
+    tokens = np.full((1, 1, 1), sampled)
+    rollouts = rollouts_of(
+        np.log([[[MU[sampled]]]]),
+        top_tokens=np.arange(likeliest).reshape(1, 1, 1, -1),
+        top_log_probs=np.log(MU[:likeliest], dtype=np.float32).reshape(1, 1, 1, -1),
+    )
+    rollouts = dataclasses.replace(rollouts, tokens=jnp.asarray(tokens))
+    scores = PolicyScores(
+        jnp.log(jnp.full((1, 1, 1), PI[sampled])),
+        jnp.zeros((1, 1, 1)),
+        jnp.log(jnp.array(PI[:likeliest])).reshape(1, 1, 1, -1),
+    )
+    np.testing.assert_allclose(DivergenceMask("top_tv").between(scores, rollouts), [[[tv]]], atol=1e-6)
+    np.testing.assert_allclose(DivergenceMask("top_kl").between(scores, rollouts), [[[kl]]], atol=1e-6)
+
+
+def test_tokens_that_are_not_legal_have_no_mass():
+    """The sampler pads the likeliest tokens with probability 0 where fewer are legal."""
+    top = np.array([0.6, 0.4, 0.0]).reshape(1, 1, 1, -1)
+    with np.errstate(divide="ignore"):
+        rollouts = rollouts_of(
+            np.log([[[0.6]]]), top_tokens=np.arange(3).reshape(top.shape), top_log_probs=np.log(top, dtype=np.float32)
+        )
+    scores = PolicyScores(
+        jnp.log(jnp.full((1, 1, 1), 0.5)), jnp.zeros((1, 1, 1)), jnp.log(jnp.array([0.5, 0.5, 0.0])).reshape(top.shape)
+    )
+    assert_close(DivergenceMask("top_tv").between(scores, rollouts), [[[0.1]]])
+    expected = 0.6 * np.log(0.6 / 0.5) + 0.4 * np.log(0.4 / 0.5)
+    assert_close(DivergenceMask("top_kl").between(scores, rollouts), [[[expected]]])
+
+
+def test_only_tokens_that_leave_the_trust_region_are_dropped():
+    """TV is 0.19, 0.3, 0.3, 0.0099: the third moves back, the ratio of 100 stays, and A = 0 is not counted."""
+    behaviour, policy = [0.99, 0.3, 0.6, 1e-4, 0.5], [0.80, 0.6, 0.3, 1e-2, 0.1]
+    advantages = [-1.0, 2.0, 2.0, 1.0, 0.0]
+    values, gradient, metrics = judged(DivergenceMask(), behaviour, policy, advantages)
+    assert_close(gradient, [0.0, 0.0, 1.0, 100.0, 0.0])
+    assert_close(values, gradient)
+    assert_close(metrics["clip_fraction"], (2, 4))
+    assert_close(judged(DivergenceMask(ratio_cap=5.0), behaviour, policy, advantages)[1], [0, 0, 1, 5, 0])
+    # The other way round nothing is dropped but what the sign of A now makes leave.
+    reversed_gradient = judged(DivergenceMask(), behaviour, policy, [1.0, -2.0, -2.0, -1.0, 0.0])[1]
+    assert_close(reversed_gradient, [0.80 / 0.99, -4.0, 0.0, -100.0, 0.0])
+
+
+def test_divergence_masks_ask_for_what_they_read():
+    for divergence, threshold in (("binary_tv", 0.15), ("top_tv", 0.15), ("binary_kl", 0.05), ("top_kl", 0.05)):
+        objective = make(f"dppo(divergence={divergence})")
+        assert objective.surrogate.threshold == threshold
+        is_top = divergence.startswith("top")
+        assert objective.needs == (frozenset({"top_log_probs"}) if is_top else frozenset())
+        assert objective.top_tokens == (20 if is_top else 0)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gppo(clip_low=0.0)", r"low must lie in \(0, 1\]"),
+        ("gppo(dual_clip=1.0)", "dual_clip is 1.0, it is a ratio and must be above 1, or None"),
+        ("ce_gppo(negative_scale=-0.5)", "negative_scale is -0.5, it must be finite and not negative"),
+        ("cispo(cap=0.0)", "0 <= floor < cap, cap finite"),
+        ("cispo(floor=6.0)", r"clipped to \[6.0, 5.0\]"),
+        ("bapo(target=0.0)", "target is 0.0, it must be positive and finite"),
+        ("bapo(low_end=1.0)", "they are ratios, below and above 1"),
+        ("bapo(high_start=3.5)", "must not shrink"),
+        ("bapo(low_step=0.0)", "both must be positive"),
+        ("bapo(dual_clip=0.5)", "dual_clip is 0.5, "),
+        ("dppo(threshold=0.0)", "threshold is 0.0, it must be positive and finite"),
+        ("dppo(ratio_cap=0.5)", "ratio_cap is 0.5, it must be at least 1, or None"),
+    ],
+)
+def test_impossible_arguments_are_refused_in_one_sentence(text, message):
+    with pytest.raises(ValueError, match=message) as error:
+        make(text)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,171 @@
+"""Parts steered by the entropy of the batches before."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from groups import assert_close, random_rollouts, rollouts_of
+
+from ipsrl.objectives import make
+from ipsrl.objectives.controllers import AdaptiveEntropyBonus, EntropyBand, EntropyFloor, mean_entropy
+from ipsrl.structures import Sizes
+
+
+def batch_of(entropy, rewards=((0.0, 0.0),)):
+    """Rollouts with one valid token and one of padding per answer, the valid ones with this mean entropy."""
+    rewards = jnp.asarray(rewards, jnp.float32)
+    entropies = np.full((*rewards.shape, 2), 7.0, np.float32)
+    entropies[:, 0, 0], entropies[:, 1:, 0] = entropy * 0.5, entropy * 1.5
+    mask = np.broadcast_to([True, False], entropies.shape)
+    return rollouts_of(np.zeros(entropies.shape), mask, behaviour_entropy=entropies, rewards=rewards)
+
+
+def states(part, entropies):
+    state = part.init(Sizes(1))
+    for entropy in entropies:
+        rollouts = batch_of(entropy)
+        coefficients, state = part.carry(rollouts, jnp.zeros((1, 2, 2)), state)
+        yield coefficients, state
+
+
+def test_entropy_is_that_of_valid_tokens():
+    assert_close(mean_entropy(batch_of(0.4)), 0.4)
+
+
+# AER
+
+
+ENTROPIES = [1, 0.6, 0.39, 0.2, 0.3, 0.45, 0.41]
+
+
+@pytest.mark.parametrize(
+    ("part", "alphas"),
+    [
+        (AdaptiveEntropyBonus(), [0, 0, 0.005, 0.010, 0.015, 0.010, 0.005]),
+        (AdaptiveEntropyBonus(rule="proportional", eta=0.02), [0, 0, 0.0002, 0.0042, 0.0062, 0.0052, 0.0050]),
+        (AdaptiveEntropyBonus(alpha_max=0.007), [0, 0, 0.005, 0.007, 0.007, 0.002, 0]),
+        (AdaptiveEntropyBonus(0.01, tau=0.25), [0.005, 0, 0, 0.005, 0, 0, 0]),
+    ],
+)
+def test_alpha_follows_the_entropy(part, alphas):
+    """The target is tau times the first entropy, 1; each batch gets the alpha that the one before has left."""
+    found = list(states(part, ENTROPIES))
+    assert_close([state["alpha"] for _, state in found], alphas)
+    assert_close([state["first_entropy"] for _, state in found], np.ones(7))
+    assert_close([coefficients[0, 0, 0] for coefficients, _ in found], [part.coefficient, *alphas[:-1]])
+
+
+@pytest.mark.parametrize(
+    ("weight", "rho", "expected"),
+    [
+        ("indicator", 0.5, [1, 1, 1, 0]),
+        ("indicator", 0.25, [1, 1, 0, 0]),
+        ("linear", 0.5, [1, 0.5, 0, 0]),
+        ("complement", 0.5, [1, 0.75, 0.5, 0]),
+    ],
+)
+def test_hard_prompts_get_the_bonus(weight, rho, expected):
+    """Accuracies are 0, 1/4, 1/2 and 1; a small reward is a reward."""
+    rewards = [[0, 0, 0, 0], [0, 0.1, 0, 0], [1, 0, 1, 0], [1, 1, 1, 1]]
+    part = AdaptiveEntropyBonus(0.01, weight=weight, rho=rho)
+    coefficients, _ = part.carry(batch_of(0.4, rewards), jnp.zeros((4, 4, 2)), part.init(Sizes(4)))
+    assert_close(coefficients, 0.01 * np.reshape(expected, (4, 1, 1)))
+
+
+def test_prompts_that_get_nothing_but_the_bonus_are_counted():
+    rollouts, scores = random_rollouts()
+    rollouts = dataclasses.replace(rollouts, rewards=jnp.array([[0.0] * 4, [1.0] * 4, [0, 1, 0, 0]]))
+    metrics = make("aer")(scores, rollouts).metrics
+    assert_close(metrics["bonus_only_prompts"], (1, 3))
+
+
+def test_bonus_reaches_the_gradient_of_the_entropy():
+    rollouts, scores = random_rollouts()
+    rollouts = dataclasses.replace(rollouts, rewards=jnp.array([[0.0] * 4, [1.0] * 4, [0, 1, 0, 0]]))
+    gradient = jax.grad(lambda scores: make("aer(alpha0=0.02)")(scores, rollouts).loss_sum)(scores)
+    hard = np.array([True, False, True])[:, None, None]
+    assert_close(gradient.entropy, np.where(hard & rollouts.token_mask, -0.02, 0.0))
+    silent = jax.grad(lambda scores: make("aer")(scores, rollouts).loss_sum)(scores)
+    assert not silent.entropy.any()
+
+
+# Skywork-OR1
+
+
+def test_the_bonus_is_on_while_the_entropy_of_the_batch_before_is_low():
+    """As TRL: the coefficient moves after a batch, and is gated by the entropy of the batch before."""
+    entropies = [0.1, 0.2, 0.15, 0.3, 0.3, 0.1, 0.1]
+    found = list(states(EntropyFloor(), entropies))
+    coefficients = [0.005, 0.010, 0.015, 0.010, 0.005, 0.010, 0.015]
+    assert_close([state["coefficient"] for _, state in found], coefficients)
+    assert_close([bonus[0, 0, 0] for bonus, _ in found], [0, 0.005, 0.010, 0.015, 0, 0, 0.010])
+
+
+def test_the_coefficient_stays_between_0_and_1():
+    found = [state["coefficient"] for _, state in states(EntropyFloor(step=0.6), [0.1, 0.1, 0.1, 0.9, 0.9, 0.9])]
+    assert_close(found, [0.6, 1, 1, 0.4, 0, 0])
+
+
+# Entrocraft
+
+
+@pytest.mark.parametrize(
+    ("entropy", "kept"), [(0.8, [1, 0, 0]), (0.65, [1, -1, 0]), (0.5, [0, -1, 0]), (0.7, [1, -1, 0]), (0.6, [1, -1, 0])]
+)
+def test_responses_that_move_the_entropy_into_the_band_are_kept(entropy, kept):
+    part = EntropyBand(10)
+    values = jnp.broadcast_to(jnp.array([1.0, -1.0, 0.0])[None, :, None], (1, 3, 2))
+    rollouts = batch_of(1.0, [[1.0, 0.0, 0.0]])
+    entropies = jnp.full((1, 3, 2), entropy)
+    new, state = part.carry(values, dataclasses.replace(rollouts, behaviour_entropy=entropies), part.init(Sizes(1)))
+    assert_close(new[0, :, 0], kept)
+    assert state == 1
+
+
+def test_the_band_sinks_in_a_straight_line():
+    """At step 2 of 4 the band is (0.35, 0.45); from step 4 on it is (0.1, 0.2)."""
+    part = EntropyBand(4)
+    values = jnp.array([[[1.0], [-1.0]]])
+    for step, low, high in ((0, 0.6, 0.7), (2, 0.35, 0.45), (4, 0.1, 0.2), (9, 0.1, 0.2)):
+        for entropy, kept in (
+            (high + 0.01, [1, 0]),
+            (high - 0.01, [1, -1]),
+            (low + 0.01, [1, -1]),
+            (low - 0.01, [0, -1]),
+        ):
+            rollouts = rollouts_of(np.zeros((1, 2, 1)), behaviour_entropy=np.full((1, 2, 1), entropy, np.float32))
+            new, state = part.carry(values, rollouts, jnp.int32(step))
+            assert_close(new.ravel(), kept)
+            assert state == step + 1
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("aer(tau=0.0)", "tau is 0.0, it must be positive and finite"),
+        ("aer(eta=-1.0)", "eta is -1.0, it must be positive and finite"),
+        ("aer(alpha_max=0.0)", "alpha_max is 0.0, it must be positive and finite"),
+        ("aer(rho=0.0)", "rho is 0.0, it is an accuracy"),
+        ("aer(alpha0=0.1)", "alpha starts at 0.1, it must lie between 0 and 0.02"),
+        ("skywork_entropy(target=0.0)", "target is 0.0, it must be positive and finite"),
+        ("skywork_entropy(step=0.0)", "step is 0.0, it must be positive and finite"),
+        ("entrocraft(steps=0)", "steps is 0, it must be at least 1"),
+        ("entrocraft(low_start=0.8)", r"the band is \(0.8, 0.7\)"),
+        ("entrocraft(low_end=-0.1)", r"the band is \(-0.1, 0.2\)"),
+    ],
+)
+def test_impossible_controllers_are_refused_in_one_sentence(text, message):
+    with pytest.raises(ValueError, match=message) as error:
+        make(text)
+    assert "\n" not in str(error.value)
+    assert ". " not in str(error.value)
+
+
+def test_a_coefficient_out_of_range_is_refused():
+    with pytest.raises(ValueError, match=r"the coefficient starts at 2\.0, it must lie between 0 and 1"):
+        EntropyFloor(2.0)

@@ -1,0 +1,254 @@
+"""Parts that choose tokens by their rank in a batch, and what they share."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from groups import assert_close, random_rollouts, rollouts_of
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ipsrl.objectives import make
+from ipsrl.objectives.token_selection import (
+    ROUNDING,
+    DropHighCovariance,
+    HighCovarianceDistance,
+    HighEntropyTokens,
+    kth_largest,
+    largest,
+    quantile,
+    token_covariance,
+)
+from ipsrl.structures import PolicyScores, Sizes
+
+# Ranks
+
+
+NUMBERS = st.floats(-(2.0**60), 2.0**60, width=32, allow_subnormal=False) | st.sampled_from([0.0, -0.0, 1.0])
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(NUMBERS, min_size=1, max_size=9))
+@example([-np.inf, np.inf, 3.0])
+@example([0.0, -0.0, 0.0, -1.0])
+def test_kth_largest_is_that_of_a_sort(numbers):
+    """Whatever lies outside the mask."""
+    values = jnp.array([*numbers, np.nan, np.inf, -np.inf], jnp.float32).reshape(1, 1, -1)
+    mask = jnp.arange(values.size).reshape(values.shape) < len(numbers)
+    descending = np.sort(np.float32(numbers))[::-1]
+    ranks = jnp.arange(1.0, len(numbers) + 1)
+    found = jax.jit(jax.vmap(kth_largest, (None, None, 0)))(values, mask, ranks)
+    np.testing.assert_array_equal(found, descending)
+    for count in (1, len(numbers), len(numbers) + 5):
+        chosen = largest(values, mask, jnp.float32(count))
+        threshold = descending[min(count, len(numbers)) - 1]
+        assert (np.asarray(chosen) == (np.asarray(mask) & (np.asarray(values) >= threshold))).all()
+
+
+def test_nothing_is_chosen_where_there_is_nothing():
+    values = jnp.ones((2, 2, 2))
+    assert not largest(values, jnp.zeros((2, 2, 2), bool), jnp.float32(3)).any()
+
+
+@settings(deadline=None, max_examples=25)
+@given(count=st.integers(1, 40), percent=st.integers(0, 100), seed=st.integers(0, 100))
+def test_quantile_is_numpy_s(count, percent, seed):
+    values = np.random.default_rng(seed).choice([0.0, 0.25, 0.5, 1.5, 1.75, 3.0], 60).astype(np.float32)
+    found = quantile(jnp.array(values).reshape(3, 4, 5), (jnp.arange(60) < count).reshape(3, 4, 5), percent / 100)
+    np.testing.assert_allclose(found, np.quantile(values[:count], percent / 100), atol=1e-5)
+
+
+# Covariance
+
+
+COVARIANCE = [0.6592, 0.6192, -1.7008, 0.3912, -1.0248]
+LOG_PROBS, ADVANTAGES = [-0.05, -0.1, -3, -1.2, -0.02], [1.0, 1, 1, -1, -1]
+
+
+def five_tokens(**fields):
+    """The five tokens as answers of two groups; the sixth token is padding."""
+    behaviour = np.array([*LOG_PROBS, 50.0]).reshape(2, 1, 3)
+    mask = np.arange(6).reshape(2, 1, 3) < 5
+    return rollouts_of(behaviour, mask, keys=jax.random.split(jax.random.key(0), 2), **fields), jnp.array(
+        [*ADVANTAGES, -70.0]
+    ).reshape(2, 1, 3)
+
+
+def test_covariance_is_centred_over_all_valid_tokens():
+    rollouts, advantages = five_tokens()
+    assert_close(token_covariance(advantages, rollouts).ravel(), [*COVARIANCE, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("lowest", "highest", "fraction", "candidates", "dropped"),
+    [
+        (0.3, 5.0, 2e-4, {0, 1, 3}, 1),
+        (0.3, 5.0, 0.4, {0, 1, 3}, 2),
+        (0.3, 5.0, 1.0, {0, 1, 3}, 3),
+        (0.3, 0.65, 0.8, {1, 3}, 2),
+        (0.65, 5.0, 2e-4, {0}, 1),
+        (1.0, 5.0, 0.5, set(), 0),
+    ],
+)
+def test_candidates_are_drawn_without_replacement(lowest, highest, fraction, candidates, dropped):
+    rollouts, advantages = five_tokens()
+    part = DropHighCovariance(fraction, lowest, highest)
+    kept = np.asarray(part(advantages, rollouts)).ravel()[:5]
+    lost = set(np.flatnonzero(kept == 0))
+    assert len(lost) == dropped
+    assert lost <= candidates
+    assert_close(np.delete(kept, list(lost)), np.delete(ADVANTAGES, list(lost)))
+
+
+def test_every_candidate_is_drawn_equally_often():
+    rollouts, advantages = five_tokens()
+    part = DropHighCovariance(lowest=0.3)
+
+    def lost(key):
+        keyed = jax.tree.map(lambda leaf: leaf, rollouts)
+        object.__setattr__(keyed, "keys", jax.random.split(key, 2))
+        return part(advantages, keyed).ravel()[:5] == 0
+
+    share = jax.vmap(lost)(jax.random.split(jax.random.key(1), 3000)).mean(axis=0)
+    np.testing.assert_allclose(share, [1 / 3, 1 / 3, 0, 1 / 3, 0], atol=0.035)  # four standard errors
+
+
+def test_dropped_tokens_stay_in_the_denominator():
+    rollouts, scores = random_rollouts(1)
+    everything = make("clip_cov(fraction=1.0, lowest=0.0, highest=100.0)")
+    assert_close(everything(scores, rollouts).count, rollouts.token_mask.sum())
+    weights, _, _ = everything.weigh(rollouts, everything.init(Sizes(3)))
+    plain, _, _ = make("grpo").weigh(rollouts, make("grpo").init(Sizes(3)))
+    covariance = token_covariance(plain.advantages, rollouts)
+    expected = np.where(covariance > 0, 0.0, plain.advantages)
+    assert_close(np.where(rollouts.token_mask, weights.advantages - expected, 0.0), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("fraction", "chosen"),
+    [(2e-3, [1, 0, 0, 0, 0]), (0.39, [1, 0, 0, 0, 0]), (0.4, [1, 1, 0, 0, 0]), (1.0, [1, 1, 0, 1, 0])],
+)
+def test_tokens_of_highest_covariance_are_held(fraction, chosen):
+    """Of positive covariance only: the third and fifth never are."""
+    rollouts, advantages = five_tokens()
+    coefficients, state = HighCovarianceDistance(0.5, fraction).carry(rollouts, advantages, ())
+    assert state == ()
+    assert_close(coefficients.ravel()[:5], 0.5 * np.array(chosen))
+
+
+def test_a_batch_without_information_is_not_held():
+    rollouts, _ = five_tokens()
+    for advantages in (jnp.zeros((2, 1, 3)), jnp.full((2, 1, 3), 0.5)):
+        coefficients, _ = HighCovarianceDistance().carry(rollouts, advantages, ())
+        assert not coefficients.any()
+
+
+def test_distance_has_no_gradient_where_nothing_moved():
+    part = HighCovarianceDistance()
+    rollouts = rollouts_of(np.full((1, 1, 4), -1.0))
+    moved = jnp.array([0.0, 0.9 * ROUNDING, 0.3, -0.2]).reshape(1, 1, 4)
+
+    def cost(log_probs):
+        return part(PolicyScores(log_probs, jnp.zeros((1, 1, 4))), rollouts)[0].sum()
+
+    value, gradient = jax.value_and_grad(cost)(rollouts.behaviour_log_probs + moved)
+    assert_close(value, 0.5)
+    assert_close(gradient.ravel(), [0, 0, 1, -1])
+
+
+def test_kl_cov_is_the_ratio_without_clip_less_the_distance():
+    rollouts, scores = random_rollouts(2)
+    objective = make("kl_cov(fraction=0.1, coefficient=2.0)")
+    weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(3)))
+    mask = np.asarray(rollouts.token_mask)
+    covariance = np.asarray(token_covariance(weights.advantages, rollouts))
+    threshold = np.sort(covariance[mask])[-max(1, int(0.1 * mask.sum()))]
+    difference = np.where(mask, scores.log_probs - rollouts.behaviour_log_probs, 0.0)
+    values = np.exp(difference) * weights.advantages - 2.0 * (covariance >= threshold) * np.abs(difference)
+    output = objective(scores, rollouts)
+    assert_close(output.loss_sum, -values[mask].sum())
+    assert_close(output.count, mask.sum())
+
+
+# High entropy
+
+
+ENTROPIES = [[[0.01, 0.9, 0.02, 0.3, 9.0], [1.4, 0.05, 0.7, 0, 0.2]]]
+VALID = np.array([[[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]], bool)
+
+
+def with_entropies():
+    return rollouts_of(np.full((1, 2, 5), -1.0), VALID, behaviour_entropy=np.array(ENTROPIES, np.float32))
+
+
+@pytest.mark.parametrize("threshold", ["rank", "quantile"])
+def test_the_fifth_of_highest_entropy(threshold):
+    """Nine valid tokens: ceil(1.8) = 2; the quantile lies at 0.78, between 0.7 and 0.9."""
+    rollouts = with_entropies()
+    assert_close(quantile(rollouts.behaviour_entropy, rollouts.token_mask, 0.8), 0.78)
+    kept = HighEntropyTokens(0.2, threshold).kept(rollouts)
+    assert (np.asarray(kept) == [[[0, 1, 0, 0, 0], [1, 0, 0, 0, 0]]]).all()
+
+
+def test_rules_that_round_differently():
+    """ceil(0.9 * 9) = 9 are kept by rank; the quantile at position 0.8 lies above the lowest."""
+    rollouts = with_entropies()
+    assert HighEntropyTokens(0.9, "rank").kept(rollouts).sum() == 9
+    assert HighEntropyTokens(0.9, "quantile").kept(rollouts).sum() == 8
+    assert HighEntropyTokens(1.0, "quantile").kept(rollouts).sum() == 9
+
+
+@settings(deadline=None, max_examples=25)
+@given(length=st.integers(1, 200), percent=st.integers(1, 100))
+@example(length=50, percent=30)  # in float32, 0.3 * 50 is more than 15
+@example(length=10, percent=20)
+def test_the_number_of_tokens_is_rounded_up(length, percent):
+    entropies = np.random.default_rng(0).permutation(200).astype(np.float32).reshape(1, 1, -1)
+    rollouts = rollouts_of(np.zeros((1, 1, 200)), np.arange(200)[None, None] < length, behaviour_entropy=entropies)
+    assert HighEntropyTokens(percent / 100).kept(rollouts).sum() == -(-percent * length // 100)
+
+
+@pytest.mark.parametrize("threshold", ["rank", "quantile"])
+def test_with_equal_entropies_every_token_is_kept(threshold):
+    rollouts = rollouts_of(np.full((1, 2, 5), -1.0), VALID, behaviour_entropy=np.full((1, 2, 5), 0.3, np.float32))
+    assert (HighEntropyTokens(0.2, threshold).kept(rollouts) == VALID).all()
+
+
+@pytest.mark.parametrize(("denominator", "divisor"), [("kept", 2), ("all", 9)])
+def test_denominators(denominator, divisor):
+    """Paper: the clipped surrogate of the two kept tokens over two; TRL: over all nine."""
+    rollouts = with_entropies()
+    objective = make(f"forking_tokens(denominator={denominator})")
+    rollouts, scores = rollouts, PolicyScores(rollouts.behaviour_log_probs + 0.1, jnp.zeros((1, 2, 5)))
+    object.__setattr__(rollouts, "rewards", jnp.array([[1.0, 0.0]]))
+    output = objective(scores, rollouts)
+    ratio = np.exp(0.1)
+    assert_close(output.loss_sum / output.count, -(min(ratio, 1.28) * 1 + ratio * -1 + 0) / divisor)
+    object.__setattr__(rollouts, "rewards", jnp.array([[1.0, 0.5]]))
+    stretched = PolicyScores(rollouts.behaviour_log_probs + 0.4, jnp.zeros((1, 2, 5)))
+    output = objective(stretched, rollouts)
+    assert_close(output.loss_sum / output.count, -(1.28 - np.exp(0.4)) / divisor)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("clip_cov(fraction=0.0)", "fraction is 0.0, it must lie above 0 and not above 1"),
+        ("clip_cov(lowest=5.0)", "candidates lie between 5.0 and 5.0: 0 <= lowest < highest"),
+        ("kl_cov(fraction=1.5)", "fraction is 1.5, it must lie above 0 and not above 1"),
+        ("kl_cov(coefficient=0.0)", "the coefficient of KL-Cov is 0.0, it must be positive and finite"),
+        ("forking_tokens(fraction=0.0)", "fraction is 0.0, it must lie above 0 and not above 1"),
+    ],
+)
+def test_impossible_fractions_are_refused_in_one_sentence(text, message):
+    with pytest.raises(ValueError, match=message) as error:
+        make(text)
+    assert "\n" not in str(error.value)
+
+
+def test_clip_cov_needs_keys():
+    with pytest.raises(ValueError, match="needs keys"):
+        make("clip_cov").check(frozenset(), 4, Sizes(3))
