@@ -15,7 +15,7 @@ from groups import random_rollouts
 from ipsrl import objectives
 from ipsrl.structures import Sizes
 
-pytest.importorskip("trl", reason="compares with TRL: pip install -e '.[dev,peers]'")
+pytest.importorskip("trl", reason="compares with TRL, which scripts/test.sh --slow installs")
 import trl_trainers
 from trl.rewards import get_soft_overlong_punishment
 
@@ -316,3 +316,17 @@ def test_imitation_of_winners_of_unequal_length(folder):
     np.testing.assert_allclose(value, dpo - 0.2 * log_probs[mask].mean(), rtol=1e-5)
     each = (log_probs * mask).sum(-1) / mask.sum(-1)
     np.testing.assert_allclose(ours(made("rpo"), rollouts, scores)[0], dpo - 0.2 * each.mean(), rtol=1e-5)
+
+
+def test_answer_that_the_reference_would_give(folder):
+    """Beyond log-ratios of 10, ours is without gradient; the losses of forward KL differ by the power of e left out."""
+    rollouts, scores = pairs()
+    won = (rollouts.rewards > 0)[..., None] & (jnp.arange(6) == 0)
+    behind = jnp.where(won, scores.log_probs + 15.0, scores.log_probs)
+    rollouts = dataclasses.replace(rollouts, reference_log_probs=behind)
+    options = {"beta": 0.3, "f_divergence_type": "forward_kl"}
+    value, by_log_probs = trl_trainers.preference_step(folder, rollouts, scores, **options)
+    expected = ours(made("f_dpo(divergence=forward_kl, beta=0.3)"), rollouts, scores)
+    np.testing.assert_allclose(value / expected[0], np.exp(5.0), rtol=1e-2)
+    assert (by_log_probs[won] < -1e4).all()
+    assert not np.asarray(expected[1])[won].any()
