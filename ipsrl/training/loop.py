@@ -29,8 +29,9 @@ EVALUATION = "evaluation/"
 
 Evaluate = Callable[[int, Parameters], dict[str, float]]
 
-# A reward that is not finite can leave the loss finite for a while, and so can parameters.
-MUST_BE_FINITE = ("reward", "loss", "gradient_norm", "parameter_norm")
+# A reward that is not finite can leave the loss finite for a while, most of all in a group that is thrown away (those
+# count in `sampled_reward`, which only rules log), and so can parameters.
+MUST_BE_FINITE = ("reward", "sampled_reward", "loss", "gradient_norm", "parameter_norm")
 
 
 class NonFiniteLossError(FloatingPointError):
@@ -122,7 +123,9 @@ def train(
                     state = dataclasses.replace(state, reference=copy_of(state.parameters))
                 metrics |= sampling_metrics
                 metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
-                broken = [f"{name} {metrics[name]}" for name in MUST_BE_FINITE if not math.isfinite(metrics[name])]
+                broken = [
+                    f"{name} {metrics[name]}" for name in MUST_BE_FINITE if not math.isfinite(metrics.get(name, 0.0))
+                ]
                 if broken:
                     kept = f"step {last_good} in {folder.checkpoint_directory}" if last_good else "none"
                     raise NonFiniteLossError(f"step {step + 1} has {', '.join(broken)}; last good checkpoint: {kept}")

@@ -1,6 +1,7 @@
 """Rules and objectives that carry something: resumed bit for bit, compiled once, and free where they are off."""
 
 import dataclasses
+from typing import ClassVar
 
 import jax
 import numpy as np
@@ -15,7 +16,7 @@ from ipsrl.training import batch, metric_log, stored_tree
 from ipsrl.training.batch import BatchCollector
 from ipsrl.training.difficulty_filter import DifficultyFilter
 from ipsrl.training.dynamic_sampling import DynamicSampling
-from ipsrl.training.loop import TrainSettings, check_run, train
+from ipsrl.training.loop import NonFiniteLossError, TrainSettings, check_run, train
 from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.step import TrainState, compiled_update
@@ -162,6 +163,29 @@ def test_off_policy_answers_reach_the_objective(tmp_path, monkeypatch):
     for name in ("reward", "off_policy_reward", "sampled_reward", "trajectories_sampled"):
         assert first[0][name] == first[1][name]
     assert all(record["sampler_scorer_difference"] < 1e-5 for record in first)
+
+
+@dataclasses.dataclass(frozen=True)
+class NanInASpareGroup(Bandit):
+    """All groups but the first are informative; then all, and the last, for which no slot is left, holds a NaN."""
+
+    verifies_on_host: ClassVar[bool] = True
+    judged: list = dataclasses.field(default_factory=list, compare=False)
+
+    def verify(self, trajectories):
+        verdict = super().verify(trajectories)
+        rewards = np.tile([0.0, 1.0, 0.0, 1.0], (8, 1)).astype(np.float32)
+        if self.judged:
+            rewards[-1, 0] = np.nan
+        else:
+            rewards[0] = 0.0
+        self.judged.append(None)
+        return dataclasses.replace(verdict, rewards=rewards)
+
+
+def test_what_is_thrown_away_must_be_finite_too(tmp_path):
+    with pytest.raises(NonFiniteLossError, match=r"^step 1 has sampled_reward nan; last good checkpoint: none$"):
+        run(tmp_path, "grpo", "dynamic", environment=NanInASpareGroup())
 
 
 def test_dynamic_sampling_needs_something_to_compare():
