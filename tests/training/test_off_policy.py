@@ -154,9 +154,7 @@ def test_likeliest_tokens_of_the_reference_are_refused():
     assert objective.top_tokens
     check_run(TREE, POLICY, objective, SETTINGS, mesh)
     from_reference = dataclasses.replace(SETTINGS, off_policy=OffPolicyAnswers(5, "reference"))
-    with pytest.raises(
-        ValueError, match="likeliest tokens of the policy, which answers of the reference"
-    ):
+    with pytest.raises(ValueError, match="likeliest tokens of the policy, which answers of the reference"):
         check_run(TREE, POLICY, objective, from_reference, mesh)
 
 
