@@ -31,10 +31,12 @@ from ipsrl.training.metric_log import MetricLog
 from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.run_folder import RunFolder
-from ipsrl.training.step import check_objective
+from ipsrl.training.step import Batching, check_objective
 from ipsrl.training.warm_start import WarmStart, prior_parameters
 
 MAX_GRADIENT_NORM = 1.0
+SHORT_RUN = 1_000_000
+"""Tokens, of all seeds, up to which it takes longer to optimise a program than to run it as it is."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +69,7 @@ class ExactArena:
       environment: its rewards must not be negative.
       seeds, steps, prompts_per_step, group_size: of every objective's runs; see also `group_and_rule`.
       evaluate_every: steps between measurements.
+      epochs: passes over each batch.
       skew: the policy of a bandit starts at p proportional to rank^-skew, in a fixed random order of the arms (rewards
         play no part in it); others start with uniform actions.
 
@@ -80,6 +83,7 @@ class ExactArena:
     prompts_per_step: int
     group_size: int
     evaluate_every: int
+    epochs: int
     skew: float
 
     def __post_init__(self):
@@ -132,19 +136,22 @@ class ExactArena:
         updates = np.arange(0, self.steps + 1, self.evaluate_every)
         with RunFolder.open(output.path / folder_name(objective), config, output.resume) as folder:
             if not folder.summary_path.exists():
-                laws = train_ensemble(
+                seeds = jnp.asarray(self.seeds, jnp.int32)
+                program = train_ensemble.lower(
                     self.environment,
                     self.policy,
                     objectives.make(objective),
                     make_optimizer("adam", learning_rate, MAX_GRADIENT_NORM),
-                    jnp.asarray(self.seeds, jnp.int32),
+                    seeds,
                     self.steps,
                     self.prompts_per_step,
                     group_size,
                     record=functools.partial(exact_laws, self.environment, self.policy),
                     record_every=self.evaluate_every,
+                    batching=Batching(self.epochs),
                     off_policy=off_policy,
-                )
+                ).compile(self._compiler_options)
+                laws = program(seeds)
                 measures = {name: np.asarray(v) for name, v in measure_laws(self.environment, laws).items()}
                 self._write(folder, updates, measures)
                 _say(objective, len(self.seeds), measures["reward"][:, -1].mean(), folder)
@@ -157,6 +164,13 @@ class ExactArena:
             updates,
             {name: np.array([record[name] for record in records]).reshape(shape) for name in names},
         )
+
+    @property
+    def _compiler_options(self) -> dict[str, int]:
+        """Most of a short run is compilation, and most of that is LLVM: 3.3 s with its optimisation, 1 s without."""
+        samples = len(self.seeds) * self.steps * self.prompts_per_step * self.group_size
+        short = samples * self.environment.max_tokens < SHORT_RUN
+        return {"xla_backend_optimization_level": 0} if short and jax.default_backend() == "cpu" else {}
 
     def _write(self, folder: RunFolder, updates: np.ndarray, measures: dict[str, np.ndarray]) -> None:
         with MetricLog(folder.metrics_path) as log:

@@ -64,11 +64,12 @@ class Settings:
     group_size: int = 0
     learning_rates: str = ""
     evaluate_every: int = 0
+    epochs: int = 1
     reward_share: float = 0.9
     skew: float = 1.0
 
     def __post_init__(self):
-        require_positive(self, "reward_share")
+        require_positive(self, "epochs", "reward_share")
         if self.size not in SIZES:
             raise ValueError(f"unknown size {self.size!r}; known: {', '.join(SIZES)}")
 
@@ -264,6 +265,7 @@ def exact_arena(environment: StateGraph, settings: Settings, size: Size) -> Exac
         prompts_per_step=size.prompts_per_step,
         group_size=size.group_size,
         evaluate_every=size.evaluate_every,
+        epochs=settings.epochs,
         skew=settings.skew,
     )
 
@@ -278,6 +280,7 @@ def text_arena(environment: TextTask, settings: Settings, size: Size) -> TextAre
         steps=size.steps,
         prompts_per_step=size.prompts_per_step,
         group_size=size.group_size,
+        epochs=settings.epochs,
         evaluate_every=size.evaluate_every,
         checkpoint_every=size.steps,
     )

@@ -24,7 +24,7 @@ BANDIT = Bandit(rewards=(1.0, 1.0, 0.5, 0.0))
 def arena(**changes):
     settings = {
         "environment": BANDIT, "seeds": (0, 1, 5), "steps": 4, "prompts_per_step": 1, "group_size": 6,
-        "evaluate_every": 2, "skew": 1.0,
+        "evaluate_every": 2, "epochs": 1, "skew": 1.0,
     }  # fmt: skip
     return ExactArena(**settings | changes)
 
@@ -71,6 +71,8 @@ def test_what_was_trained_is_read_again(tmp_path, capsys):
         np.testing.assert_array_equal(again.measures[name], values)
     with pytest.raises(ValueError, match="belongs to a run with another config"):
         arena(skew=2.0).train("grpo", 0.05, Output(tmp_path, resume=True))
+    twice = arena(epochs=2).train("grpo", 0.05, Output(tmp_path / "twice", resume=False))
+    assert (twice.measures["reward"][:, -1] != first.measures["reward"][:, -1]).all()
 
 
 def test_the_start_is_as_skewed_as_asked():
