@@ -172,10 +172,17 @@ class ProbabilityWeight(RolloutPart):
 
 @dataclasses.dataclass(frozen=True)
 class WithoutTruncated(RolloutPart):
-    """0 for answers that the horizon cut off, after the group was normalised with them (DAPO, arXiv 2503.14476).
+    """Overlong filtering: 0 for answers that the horizon cut off, after the group was normalised with them (DAPO).
 
-    Overlong filtering. Their tokens still count where the aggregation divides (our reading; TRL leaves them out there).
+        A_g N / (tokens of the answers left)  for answers that ended by themselves,    N tokens in all
+
+    The factor takes the tokens of truncated answers out of a mean over all tokens of the batch, as masking them would
+    (arXiv 2503.14476). `counted` leaves them in: for aggregations over answers, which go on counting silent ones.
     """
 
+    counted: bool = False
+
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        return jnp.where(rollouts.truncated[..., None], 0.0, values)
+        left = rollouts.token_mask & ~rollouts.truncated[..., None]
+        factor = 1.0 if self.counted else rollouts.token_mask.sum() / jnp.maximum(left.sum(), 1)
+        return jnp.where(rollouts.truncated[..., None], 0.0, factor * values)

@@ -166,10 +166,16 @@ def test_length_is_punished_before_the_group_is_normalised():
     assert not advantages("dapo(overlong_weight=0.0)", rollouts).any()
 
 
-def test_truncated_answers_are_silent_but_stay_in_the_statistics():
+@pytest.mark.parametrize(("aggregation", "factor"), [("token_mean", 8 / 6), ("sequence_mean", 1.0)])
+def test_truncated_answers_are_silent_but_stay_in_the_statistics_of_the_group(aggregation, factor):
     rollouts = rollouts_of(np.zeros((1, 4, 2)), rewards=TWO_GROUPS[1:], truncated=[[True, False, False, False]])
-    filtered = advantages("dapo(overlong_filter=True)", rollouts)
-    assert_close(filtered[0, :, 0], [0.0, 0.57735, 0.57735, -1.73205])
+    filtered = advantages(f"dapo(overlong_filter=True, aggregation={aggregation})", rollouts)
+    assert_close(filtered[0, :, 0], factor * np.array([0.0, 0.57735, 0.57735, -1.73205]))
+
+
+def test_where_all_answers_are_truncated_nothing_is_left():
+    rollouts = rollouts_of(np.zeros((1, 4, 2)), rewards=TWO_GROUPS[1:], truncated=np.ones((1, 4), bool))
+    assert not advantages("dapo(overlong_filter=True)", rollouts).any()
 
 
 # Surrogates

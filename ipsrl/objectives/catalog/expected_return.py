@@ -189,8 +189,8 @@ def dapo(
     the reward. `overlong_limit=None` is the longest possible answer and `overlong_cache=None` a fifth of the limit
     (20480 and 4096 in the paper, where rewards are 1 and -1). Beyond the limit verl's form goes on growing.
     `overlong_weight=0` is for environments where length means something else, such as how far an outcome is away.
-    `overlong_filter` silences truncated answers; their tokens still count in the mean (our reading). The paper's
-    dynamic sampling, which keeps only prompts with both right and wrong answers, belongs to the loop.
+    `overlong_filter` silences truncated answers and takes their tokens out of the token mean. The paper's dynamic
+    sampling, which keeps only prompts with both right and wrong answers, belongs to the loop.
 
     Degenerate: groups with equal rewards and equal punishments get exactly zero.
     Evidence: paper and code (verl, TRL); the signs of its rewards are second-hand.
@@ -198,7 +198,7 @@ def dapo(
     return Objective(
         reward_shaping=(OverlongPunishment(overlong_weight, overlong_limit, overlong_cache, overlong_form),),
         advantages=GroupMeanStd(),
-        reweighting=(WithoutTruncated(),) if overlong_filter else (),
+        reweighting=(WithoutTruncated(counted=aggregation != "token_mean"),) if overlong_filter else (),
         surrogate=ClippedRatio(clip_low, clip_high, dual_clip),
         aggregation=choices.aggregated_by(aggregation),
     )
