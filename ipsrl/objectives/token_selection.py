@@ -58,7 +58,7 @@ def token_covariance(advantages: Array, rollouts: Rollouts) -> Array:
     policy's.
     """
     mask = rollouts.token_mask
-    tokens = jnp.maximum(mask.sum(dtype=jnp.float32), 1.0)
+    tokens = jnp.maximum(_number(mask), 1.0)
 
     def centred(values):
         return jnp.where(mask, values - masked_sum(values, mask) / tokens, 0.0)
@@ -163,6 +163,7 @@ def _share(fraction: float, rollouts: Rollouts) -> Array:
 
 
 def _number(mask: Array) -> Array:
+    """How many are True, exact up to 2^24; float32, whose sums are faster than those of integers on a CPU."""
     return mask.sum(dtype=jnp.float32)
 
 
@@ -177,9 +178,7 @@ def _kth_largest(ordered: Array, mask: Array, k: Array) -> Array:
 
     def decide(position, found):
         higher = found | (HIGHEST_BIT >> position.astype(jnp.uint32))
-        # Along the first axis first: on a CPU that is three times as fast as the sum over all axes at once.
-        reach_it = (ordered >= higher).sum(axis=0, dtype=jnp.float32).sum()
-        return jnp.where(reach_it >= k, higher, found)
+        return jnp.where(_number(ordered >= higher) >= k, higher, found)
 
     return jax.lax.fori_loop(0, 32, decide, jnp.uint32(0))
 
