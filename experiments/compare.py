@@ -4,19 +4,28 @@ Claim     Of no one paper, on equal terms: rules that pay for rarity keep more o
           expected return does, and than a placebo does, which is GRPO with random weights of the same variance.
 Paper     arXiv 2601.21669 and the papers of docs/objectives.md.
 Command   python -m experiments.compare --environment=bandit
-          bandit (12 outcomes, see TWELVE), hypergrid, hypospace_boolean, or any other, as in "hypergrid(dimensions=4)"
-Time      see below
-Expected  bandit, effective outcomes and reward at the end: ips_grpo 5.7 and 0.93, grpo 1.2 and 1.00
+          or =hypergrid, =hypospace_boolean, or any other, as in --environment="hypergrid(dimensions=4)"
+Time      for 58 objectives on two CPU cores, most of it compilation, which a second run of the same command does not
+          need. bandit and hypergrid: demo four minutes, smoke one and a half; hypospace_boolean: smoke five minutes;
+          its demo, not run with all, an estimated 20 minutes; paper, not run, hours.
+Expected  effective outcomes at the end and reward as a share of the best possible one, +- 0.3 and 0.01. bandit:
+          trajectory_balance 6.2 at 0.90, ips_grpo 5.7 at 0.93, darling 4.1 at 1.00, placebo 1.8 at 1.00 (interval 1.4
+          to 2.4), grpo 1.2 at 1.00. hypergrid: trajectory_balance 27.7 at 0.55, ips_grpo 11.8 at 0.71, darling 4.0 at
+          1.00, placebo and grpo 1.0 at 1.00.
 Smoke     python -m experiments.compare --preset=smoke
 Figure    OUT/comparison.png and .pdf, drawn by the same command; --resume trains only what is not there yet.
 
 Equal terms: the same start, samples, optimiser (Adam, under which the scale of an objective plays no part) and grid of
-learning rates for all; of several, the one of the highest final reward is reported for each objective. Objectives are
-sorted by the effective outcomes at the end among those whose final reward reaches the bar: `reward_share` of what the
-reward-proportional law earns, if the best possible reward were that of the best objective here. So the bar leaves room
-for laws that trade reward for outcomes, as far as the reward-proportional one does. What stays below has outcomes
-because it has learned little: it comes last, in grey, without a rank. Objectives that the environment cannot give what
-they need are listed with the reason.
+learning rates for all, one by default; of several, the one of the highest final reward is reported for each objective.
+Objectives are sorted by the effective outcomes at the end among those whose final reward reaches the bar:
+`reward_share` of what the reward-proportional law earns, if the best possible reward were that of the best objective
+here. So the bar leaves room for laws that trade reward for outcomes, as far as the reward-proportional one does. What
+stays below has outcomes because it has learned little: it comes last, in grey, without a rank. Objectives that the
+environment cannot give what they need are listed with the reason.
+
+What equal terms hide: rules that act on a policy that has moved on, such as all clips, are GRPO itself as long as each
+batch is used for one optimiser step (--epochs=4 tells them apart); and rules that know only right and wrong take every
+positive reward for right, so that on the hypergrid, where every cell has one, they learn nothing.
 """
 
 import contextlib
@@ -50,9 +59,9 @@ PLACEBO = "placebo"
 class Settings:
     """Flags of the experiment.
 
-    What is 0 or empty is as `SIZES` says for this `size` (the preset's name) and kind of environment. `objectives` may
-    contain `all`, for every row of the catalog at its defaults. `skew` is that of the start on a bandit: p
-    proportional to rank^-skew, in a random order of the arms.
+    What is 0 or empty is as `SIZES` says for this `size`, the preset's name, and this kind of environment.
+    `objectives` may contain `all`, for every row of the catalog at its defaults. `skew` is that of the start on a
+    bandit: p proportional to rank^-skew, in a random order of the arms.
     """
 
     environment: str = "bandit"
@@ -217,7 +226,7 @@ def run(settings: Settings, output: Output) -> None:
         diverged = {text: "training left the real numbers" for text in trained if text not in entries}
         seeds = next(iter(entries.values())).final("reward").seeds
         comparison = Comparison(
-            title=f"{settings.environment}: {len(entries)} objectives, mean over {seeds} seeds",
+            title=f"{settings.environment}: {len(entries)} objectives, mean over {seeds} seed{'s' * (seeds > 1)}",
             columns=("reward", "effective_outcomes", *COLUMNS[kind]),
             arena=arena,
             entries=entries,
