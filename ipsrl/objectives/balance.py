@@ -113,20 +113,16 @@ class StateFlows(Surrogate):
             raise ValueError("the objective learns a flow for each state, and this environment does not number states")
         return {"log_flows": jnp.zeros((sizes.num_prompts, sizes.num_states))}
 
-    def flows_and_steps(
+    def residuals(
         self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any
-    ) -> tuple[Array, Array]:
-        """log F of the states before each action and after the last, `[P, G, T + 1]`; log P_F - log P_B, `[P, G, T]`.
-
-        Zero outside the walk.
-        """
+    ) -> tuple[Array, Metrics]:
+        """log F(s) + log P_F - log F(s') - log P_B of each action, `[P, G, T]`, 0 outside the walk."""
         mask = rollouts.token_mask
-        steps = jnp.where(mask, scores.log_probs - rollouts.step_log_backward, 0.0)
-        states = jnp.where(mask, rollouts.observations, 0)
-        flows = jnp.where(mask, parameters["log_flows"][rollouts.prompt_index[:, None, None], states], 0.0)
-        flows = jnp.pad(flows, ((0, 0), (0, 0), (0, 1)))
-        is_end = jnp.arange(flows.shape[-1]) == mask.sum(axis=-1, keepdims=True)
-        return jnp.where(is_end, advantages[..., :1], flows), steps
+        before = parameters["log_flows"][rollouts.prompt_index[:, None, None], rollouts.observations]
+        is_last = jnp.arange(mask.shape[-1]) == mask.sum(axis=-1, keepdims=True) - 1
+        after = jnp.where(is_last, advantages, jnp.roll(before, -1, axis=-1))
+        residuals = jnp.where(mask, before + scores.log_probs - after - rollouts.step_log_backward, 0.0)
+        return residuals, _mean_over_groups("log_partition", before[..., 0])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,20 +132,24 @@ class DetailedBalance(StateFlows):
     def evaluate(
         self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any, statistics: Any
     ) -> tuple[Array, Metrics]:
-        flows, steps = self.flows_and_steps(scores, rollouts, advantages, parameters)
-        residual = flows[..., :-1] + steps - flows[..., 1:]
-        return -(residual**2), _mean_over_groups("log_partition", flows[..., 0])
+        residuals, metrics = self.residuals(scores, rollouts, advantages, parameters)
+        return -(residuals**2), metrics
 
 
 @dataclasses.dataclass(frozen=True)
 class SubTrajectoryBalance(StateFlows):
     """Balance of all parts of a trajectory, the longer ones at lower weight (SubTB, arXiv 2209.12782).
 
-        - sum_{i<j} decay^(j-i) (log F(s_i) + sum_{i..j} (log P_F - log P_B) - log F(s_j))^2 / sum_{i<j} decay^(j-i)
+        - sum_{i<j} decay^(j-i) (d_i + ... + d_(j-1))^2 / sum_{i<j} decay^(j-i)
 
-    decay -> 0 is the mean of detailed balance over the actions. The cost is O(T): the residual of i, j is u_i - u_j
-    with u_i = log F(s_i) - sum_{t<i} (log P_F - log P_B), and the weighted squares of all i < j around u_j follow from
-    their weight, mean and spread, which one pass over the states carries along without cancellation.
+    d are the residuals of detailed balance; in the sum over a part i .. j all flows between its ends cancel. decay -> 0
+    is the mean of detailed balance over the actions. With g_k = 1 + decay + ... + decay^k, the parts that hold both
+    actions s <= t of n weigh decay^(t-s+1) g_s g_(n-1-t) together, so that the sum over parts is
+
+        decay sum_t g_(n-1-t) d_t (g_t d_t + 2 sum_{s<t} decay^(t-s) g_s d_s)
+
+    The inner sum is a product with one `[T, T]` matrix, so that no array holds all parts. On two CPU cores the loss and
+    its gradient take about five times as long as GRPO's at T = 64, and ten times at T = 512.
     """
 
     decay: float = 0.9
@@ -162,29 +162,18 @@ class SubTrajectoryBalance(StateFlows):
     def evaluate(
         self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any, statistics: Any
     ) -> tuple[Array, Metrics]:
-        flows, steps = self.flows_and_steps(scores, rollouts, advantages, parameters)
-        heights = flows - jnp.pad(jnp.cumsum(steps, axis=-1), ((0, 0), (0, 0), (1, 0)))
-        in_walk = jnp.arange(flows.shape[-1]) <= rollouts.token_mask.sum(axis=-1, keepdims=True)
-
-        def visit(carry, height_and_mask):
-            squares, norm, weight, mean, spread = carry
-            height, visited = height_and_mask
-            gap = jnp.where(visited, height - mean, 0.0)
-            after = (
-                squares + weight * gap**2 + spread,
-                norm + weight,
-                self.decay * (weight + 1.0),
-                mean + gap / (weight + 1.0),
-                self.decay * (spread + weight / (weight + 1.0) * gap**2),
-            )
-            return jax.tree.map(lambda new, old: jnp.where(visited, new, old), after, carry), None
-
-        nothing = jnp.zeros(rollouts.rewards.shape)
-        along_states = (jnp.moveaxis(heights, -1, 0), jnp.moveaxis(in_walk, -1, 0))
-        (squares, norm, *_), _ = jax.lax.scan(visit, (nothing,) * 5, along_states)
-        loss = squares / jnp.where(norm > 0, norm, 1.0)
-        values = jnp.broadcast_to(-loss[..., None], rollouts.tokens.shape)
-        return values, _mean_over_groups("log_partition", flows[..., 0])
+        residuals, metrics = self.residuals(scores, rollouts, advantages, parameters)
+        mask = rollouts.token_mask
+        action = jnp.arange(mask.shape[-1])
+        starts = jnp.cumsum(self.decay ** action.astype(jnp.float32))
+        ends = starts[jnp.maximum(mask.sum(axis=-1, keepdims=True) - 1 - action, 0)]
+        begun = starts * residuals
+        distance = action - action[:, None]
+        fading = jnp.where(distance > 0, self.decay ** jnp.abs(distance).astype(jnp.float32), 0.0)
+        past = jnp.matmul(begun, fading, precision="highest")
+        squares = (ends * residuals * (begun + 2 * past)).sum(axis=-1)
+        loss = squares / jnp.maximum(masked_sum(ends, mask, axis=-1), 1.0)
+        return jnp.broadcast_to(-loss[..., None], mask.shape), metrics
 
 
 @dataclasses.dataclass(frozen=True)

@@ -217,14 +217,14 @@ class InverseProbabilityLearned(InverseProbability):
 
     def carry(self, values: Array, rollouts: Rollouts, state: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
         log_mean, counts = state
-        mask = rollouts.token_mask
-        reached, moves = jnp.where(mask, rollouts.next_states, 0), jnp.where(mask, rollouts.tokens, 0)
+        mask, reached, moves = rollouts.token_mask, rollouts.next_states, rollouts.tokens
         expected = self.prior * jnp.exp(jnp.where(mask, rollouts.step_log_backward, 0.0))
         share = (counts[reached, moves] + expected) / (counts.sum(axis=-1)[reached] + self.prior)
         log_backward = masked_sum(jnp.log(share), mask, axis=-1)
         rollouts = dataclasses.replace(rollouts, log_backward=log_backward)
         shaped, log_mean = super().carry(values, rollouts, log_mean)
-        counts = (self.decay * counts).at[reached, moves].add(mask.astype(jnp.float32))
+        # What is not a move is counted beyond the table, and dropped: adding its zeros up would be slower.
+        counts = (self.decay * counts).at[jnp.where(mask, reached, len(counts)), moves].add(1.0, mode="drop")
         return shaped, (log_mean, counts)
 
 

@@ -74,7 +74,8 @@ def subtrajectory_balance(
     """SubTB (arXiv 2209.12782): squared residuals of all parts i < j of a walk, mean with weights decay^(j - i).
 
     The residual of a part is log F(s_i) + sum (log P_F - log P_B) - log F(s_j), F(end) = R; flows and other arguments
-    as in `detailed_balance`, which `decay` (the paper's lambda) -> 0 tends to. The cost is O(T), not O(T^2).
+    as in `detailed_balance`, which `decay` (the paper's lambda) -> 0 tends to. The cost is O(T^2) for each answer, in
+    one product of matrices: meant for the short walks of state graphs.
 
     Degenerate: none; groups with equal rewards still say how far flows and policy are from balance.
     Evidence: paper (the formula); decay 0.9 is a library's default (torchgfn), learning rate and floor are our reading.
