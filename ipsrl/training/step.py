@@ -123,7 +123,9 @@ def check_objective(
             "the objective looks at the likeliest tokens of the policy, which answers of the reference policy do not "
             "come with: draw off_policy answers from the policy itself"
         )
-    from_step = {"reference_log_probs", "top_log_probs", "keys", "off_policy"}
+    from_step = {"reference_log_probs", "top_log_probs", "keys"}
+    if off_policy is not None:
+        from_step.add("off_policy")
     objective.check(environment.optional_fields | policy.optional_fields | from_step, group_size, environment.sizes)
 
 
