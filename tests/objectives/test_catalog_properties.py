@@ -218,7 +218,7 @@ def alternatives(value, hint):
     if isinstance(hint, types.UnionType):
         found = [lists for option in typing.get_args(hint) for lists in alternatives(value, option)]
         return [[other for others in found for other in others]]
-    known = {bool: [not value], int: [1, 2, 3], float: [0.05, 0.5, 0.9, 1.7], types.NoneType: [None]}
+    known = {bool: [not value], int: [1, 2, 3, 4], float: [0.05, 0.5, 0.9, 1.7], types.NoneType: [None]}
     return [[other for other in known[hint] if other != value]]
 
 
