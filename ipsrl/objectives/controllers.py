@@ -5,7 +5,7 @@ Entropy is the mean over all valid tokens of a batch of rollouts, of the behavio
 
 import dataclasses
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 import jax.numpy as jnp
 from jax import Array
@@ -41,6 +41,7 @@ class AdaptiveEntropyBonus(Penalty):
       rho: accuracy up to which a prompt is hard.
     """
 
+    name: ClassVar[str] = "entropy"
     coefficient: float = 0.0
     tau: float = 0.4
     eta: float = 0.005
@@ -96,6 +97,7 @@ class EntropyFloor(Penalty):
     nothing.
     """
 
+    name: ClassVar[str] = "entropy"
     coefficient: float = 0.0
     target: float = 0.2
     step: float = 0.005

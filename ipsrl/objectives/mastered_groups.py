@@ -47,6 +47,7 @@ class MasteredDivergence(Penalty):
     clamped to 20 before exp.
     """
 
+    name: ClassVar[str] = "mastered_divergence"
     coefficient: float
     divergence: Literal["forward_kl", "jensen_shannon"] = "jensen_shannon"
     mastered_at: float = 1.0

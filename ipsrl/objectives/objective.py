@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.structures import ObjectiveOutput, PolicyScores, Rollouts, Sizes, Weights
+from ipsrl.structures import ObjectiveOutput, PolicyScores, Rollouts, Sizes, Weights, masked_sum
 
 Metrics = dict[str, tuple[Array, Array]]
 
@@ -90,6 +90,8 @@ class Penalty(Part):
     on the rollouts, or on what came before, overrides `carry` (and `init`).
     """
 
+    name: ClassVar[str]
+    """What the metric of its mean coefficient is called: `name`_coefficient, over tokens."""
     coefficient: float
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
@@ -208,13 +210,15 @@ class Objective:
             new_state.append(part_state)
             if position == len(self.reward_shaping):
                 values = jnp.broadcast_to(values[..., None], rollouts.tokens.shape)
-        coefficients = []
+        coefficients, metrics, mask = [], {}, rollouts.token_mask
         for penalty, penalty_state in zip(self.penalties, penalty_states, strict=True):
             coefficient, penalty_state = penalty.carry(rollouts, values, penalty_state)
             coefficients.append(coefficient)
+            everywhere = jnp.broadcast_to(coefficient, mask.shape)
+            metrics[f"{penalty.name}_coefficient"] = (masked_sum(everywhere, mask), mask.sum(dtype=jnp.float32))
             new_state.append(penalty_state)
         weights = jax.lax.stop_gradient(Weights(values, tuple(coefficients)))
-        metrics = {"degenerate_groups": (degenerate.sum(dtype=jnp.float32), jnp.float32(degenerate.size))}
+        metrics["degenerate_groups"] = (degenerate.sum(dtype=jnp.float32), jnp.float32(degenerate.size))
         return weights, tuple(new_state), metrics
 
     def at_stage(self, weights: Weights, rollouts: Rollouts, stage: Array) -> Weights:

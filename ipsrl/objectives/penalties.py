@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.objectives.objective import Metrics, Penalty
+from ipsrl.objectives.ranks import quantile
 from ipsrl.objectives.reference_divergence import (
     adapted_coefficient,
     check_coefficient,
@@ -33,6 +34,7 @@ class KullbackLeibler(Penalty):
     2512.02556). Gradients are those by log pi. -d and log rho are clamped to [-20, 20] before exp.
     """
 
+    name: ClassVar[str] = "reference_kl"
     coefficient: float
     estimator: LossEstimator = "k3"
     needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
@@ -76,6 +78,7 @@ class AdaptiveKullbackLeibler(KullbackLeibler):
 class EntropyBonus(Penalty):
     """-coefficient * H of the next-token distribution, in nats, with gradient. Below 0 it is a penalty on entropy."""
 
+    name: ClassVar[str] = "entropy"
     coefficient: float
 
     def __post_init__(self):
@@ -106,6 +109,7 @@ class LowProbabilityRegulariser(Penalty):
         only where the policy is below the proxy, and the quantile is of the tokens with negative advantage.
     """
 
+    name: ClassVar[str] = "proxy_kl"
     coefficient: float = 1.0
     kappa: float = 0.02
     rho: float = 0.01
@@ -134,8 +138,7 @@ class LowProbabilityRegulariser(Penalty):
         in_proxy = (log_probs > self._log_threshold(likeliest)[..., 0]) & (log_probs >= likeliest[..., -1])
         probability = jnp.exp(log_probs)
         ranked = mask & (advantages < 0) if self.form == "code" else mask
-        quantile = jnp.nanquantile(jnp.where(ranked, probability, jnp.nan), self.rho)
-        regularised = mask & (probability < quantile) & (advantages < 0) & in_proxy
+        regularised = mask & (probability < quantile(probability, ranked, self.rho)) & (advantages < 0) & in_proxy
         return self.coefficient * regularised.astype(jnp.float32), state
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:

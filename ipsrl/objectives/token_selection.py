@@ -9,46 +9,15 @@ import dataclasses
 import math
 from typing import Any, ClassVar, Literal
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from ipsrl.objectives.objective import Metrics, Penalty, RolloutPart
+from ipsrl.objectives.ranks import largest, quantile, random_order
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
 ROUNDING = 1e-5
 """Sampler and scorer may differ by this much, in nats, in the log-probability of the same token and policy."""
-
-HIGHEST_BIT = np.uint32(1 << 31)
-
-
-def kth_largest(values: Array, mask: Array, k: Array) -> Array:
-    """The k-th largest of the values under the mask, k from 1 to their number; float32 `[]`, exact.
-
-    By bisection, bit by bit: it counts 32 times and never sorts, which would be slower and gather every token of a
-    batch on each device.
-    """
-    return _float(_kth_largest(_ordered(values), mask, k))
-
-
-def largest(values: Array, mask: Array, count: Array) -> Array:
-    """True on the `count` largest values under the mask, and on ties with the last of them; on all if there are fewer.
-
-    Nothing is chosen where the mask is empty.
-    """
-    ordered = _ordered(values)
-    return mask & (ordered >= _kth_largest(ordered, mask, jnp.minimum(count, _number(mask))))
-
-
-def quantile(values: Array, mask: Array, fraction: float) -> Array:
-    """Quantile of the values under the mask, interpolated linearly as NumPy and PyTorch do by default; float32 `[]`."""
-    tokens = _number(mask)
-    position = fraction * (tokens - 1.0)
-    below = jnp.floor(position)
-    ranks = jnp.stack([tokens - below, jnp.maximum(tokens - below - 1.0, 1.0)])
-    low, high = jax.vmap(kth_largest, (None, None, 0))(values, mask, ranks)
-    return low + (position - below) * (high - low)
 
 
 def token_covariance(advantages: Array, rollouts: Rollouts) -> Array:
@@ -89,7 +58,7 @@ class DropHighCovariance(RolloutPart):
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         covariance = token_covariance(values, rollouts)
         candidates = rollouts.token_mask & (self.lowest < covariance) & (covariance < self.highest)
-        draws = jax.vmap(lambda key: jax.random.uniform(key, values.shape[1:]))(rollouts.keys)
+        draws = random_order(rollouts.keys, values.shape[1:])
         return jnp.where(largest(draws, candidates, _share(self.fraction, rollouts)), 0.0, values)
 
 
@@ -104,6 +73,7 @@ class HighCovarianceDistance(Penalty):
     `ROUNDING` are taken for none, since the gradient of an absolute value would make their noise as large as any other.
     """
 
+    name: ClassVar[str] = "covariance"
     coefficient: float = 1.0
     fraction: float = 2e-3
 
@@ -170,26 +140,3 @@ def _number(mask: Array) -> Array:
 def _check_fraction(fraction: float) -> None:
     if not 0.0 < fraction <= 1.0:
         raise ValueError(f"fraction is {fraction}, it must lie above 0 and not above 1")
-
-
-@jax.jit
-def _kth_largest(ordered: Array, mask: Array, k: Array) -> Array:
-    ordered = jnp.where(mask, ordered, 0)
-
-    def decide(position, found):
-        higher = found | (HIGHEST_BIT >> position.astype(jnp.uint32))
-        return jnp.where(_number(ordered >= higher) >= k, higher, found)
-
-    return jax.lax.fori_loop(0, 32, decide, jnp.uint32(0))
-
-
-def _ordered(values: Array) -> Array:
-    """uint32 numbers in the order of the float32 values; 0 and -0 are one."""
-    bits = jax.lax.bitcast_convert_type(jnp.where(values == 0, 0.0, values), jnp.uint32)
-    return jnp.where(bits >= HIGHEST_BIT, ~bits, bits | HIGHEST_BIT)
-
-
-def _float(ordered: Array) -> Array:
-    """Undoes `_ordered`."""
-    bits = jnp.where(ordered >= HIGHEST_BIT, ordered ^ HIGHEST_BIT, ~ordered)
-    return jax.lax.bitcast_convert_type(bits, jnp.float32)

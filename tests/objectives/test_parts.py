@@ -220,6 +220,17 @@ def test_entropy_bonus_lowers_the_loss_and_reaches_the_gradient():
     assert_close(bonus, -0.01 * scores.entropy.sum())
 
 
+def test_the_mean_coefficient_of_a_penalty_over_tokens_is_a_metric():
+    rollouts, _ = random_rollouts()
+    tokens = rollouts.token_mask.sum()
+    for text, share in (("grpo(kl=0.04)", 1.0), ("kl_cov(fraction=0.1)", jnp.floor(0.1 * tokens) / tokens)):
+        objective = make(text)
+        (penalty,) = objective.penalties
+        _, _, metrics = objective.weigh(rollouts, objective.init(Sizes(3)))
+        total, count = metrics[f"{penalty.name}_coefficient"]
+        assert_close(total / count, share * penalty.coefficient)
+
+
 # Aggregation
 
 
