@@ -41,13 +41,18 @@ from ipsrl.rollouts.answers import answers_with_history, independent_answers
 from ipsrl.training.loop import EVALUATION, TrainSettings
 from ipsrl.training.randomness import stream
 from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.settings import make_rules
 from ipsrl.training.step import Batching
 from ipsrl.training.warm_start import WarmStart, prior_parameters
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Flags of the experiment. `answers` is the number of answers to each prompt at an evaluation."""
+    """Flags of the experiment.
+
+    `answers` is the number of answers to each prompt at an evaluation. `rules` surround the objective, as in
+    --rules="dynamic_sampling(rounds=10), difficulty_filter", see `ipsrl.training.settings`.
+    """
 
     tasks: str = "hypospace_boolean(operators=full, depth=2)"
     objectives: str = "grpo,ips_grpo(floor=0.2),progrpo"
@@ -60,6 +65,8 @@ class Settings:
     temperature: float = 1.0
     micro_batches: int = 5
     learning_rate: float = 3e-4
+    rules: str = ""
+    refresh_reference_every: int = 0
     hidden_size: int = 64
     num_layers: int = 2
     prior_share: float = 0.6
@@ -148,6 +155,8 @@ def training_grid(task: str, settings: Settings) -> TrainingGrid:
             group_size=settings.group_size,
             temperature=settings.temperature,
             learning_rate=settings.learning_rate,
+            refresh_reference_every=settings.refresh_reference_every,
+            **make_rules(settings.rules),
             batching=Batching(settings.epochs, settings.mini_batches, settings.micro_batches),
             evaluate_every=settings.evaluate_every,
             checkpoint_every=settings.checkpoint_every,

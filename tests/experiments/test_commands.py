@@ -52,7 +52,7 @@ def test_help_shows_the_notebook_page_and_every_flag(experiment):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--objectives=gppo"], "unknown objective 'gppo'; known: "),
+        (["--objectives=grpp"], "unknown objective 'grpp'; known: "),
         (["--objectives=grpo(epsilon=1)"], "has no argument 'epsilon'"),
         (["--tasks=maze"], "unknown environment 'maze'; known: bandit"),
         (["--tasks=bandit"], "is no text task"),
@@ -61,6 +61,8 @@ def test_help_shows_the_notebook_page_and_every_flag(experiment):
         (["--preset=smoke", "--objectives=ips_grpo(probability=exact)"], "needs log_backward"),
         (["--preset=smoke", "--seeds=0,0"], "cannot read seeds"),
         (["--preset=smoke", "--objectives=grpo,grpo(clip_low=0.2)"], "are the same objective"),
+        (["--preset=smoke", "--rules=dynamic"], "unknown rule 'dynamic'; known: difficulty_filter, dynamic_sampling"),
+        (["--preset=smoke", "--rules=off_policy(answers=0)"], "the number of further answers is 0"),
         (["--preset=smoke", "--answers=0"], "--answers is 0, it must be positive"),
         (["--preset=smoke", "--prior_share=2"], "it must lie between 0 and 1"),
         (["--preset=smoke", "--mesh=data:3"], "does not fit the 1 devices"),
@@ -76,3 +78,22 @@ def test_bad_input_ends_in_one_sentence_and_writes_no_run(arguments, message, tm
     assert finished.stderr.startswith("error: ")
     assert finished.stderr.count("\n") == 1
     assert not list(tmp_path.rglob("metrics.jsonl"))
+
+
+@pytest.mark.slow
+def test_rules_around_the_objective_are_flags(tmp_path):
+    rules = "dynamic_sampling(rounds=2), difficulty_filter(width=8, last_width=8), off_policy(answers=2)"
+    command = [
+        "experiments.hypospace",
+        "--preset=smoke",
+        "--objectives=critique_grpo",
+        "--seeds=0",
+        f"--out={tmp_path}",
+    ]
+    finished = run(*command, f"--rules={rules}", "--refresh_reference_every=2")
+    assert finished.returncode == 0, finished.stderr
+    (log,) = tmp_path.rglob("metrics.jsonl")
+    last = json.loads(log.read_text().splitlines()[-1])
+    assert 1 <= last["sampling_rounds"] <= 2
+    assert last["trajectories_sampled"] == last["sampling_rounds"] * 8 * (8 + 2)
+    assert {"prompt_survival", "difficulty_error", "off_policy_reward"} <= last.keys()
