@@ -4,11 +4,11 @@ import dataclasses
 import math
 from typing import Literal
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.objectives.objective import RolloutPart
+from ipsrl.objectives.ranks import largest_of_rows, random_order
 from ipsrl.structures import Rollouts
 
 Planned = Literal["planning_mask", "high_entropy", "random", "first"]
@@ -18,21 +18,18 @@ def planned_tokens(rollouts: Rollouts, planned: Planned) -> Array:
     """`[P, G, T]` bool, the tokens that plan, or a control with as many tokens in each answer.
 
     `planning_mask` is the environment's. In each answer, `high_entropy` takes as many tokens as that mask has, those of
-    highest behaviour entropy (the earlier where they tie), and `random` as many by chance: both sort the tokens, which
-    takes many times as long as the rest of an objective. `first` is the first token of every answer.
+    highest behaviour entropy (the earlier where they tie), and `random` as many by chance. `first` is the first token
+    of every answer.
     """
     mask = rollouts.token_mask
     if planned == "first":
         return mask & (jnp.arange(mask.shape[-1]) == 0)
+    planning = mask & rollouts.planning_mask
     if planned == "planning_mask":
-        return mask & rollouts.planning_mask
-    if planned == "random":
-        score = jax.vmap(lambda key: jax.random.uniform(key, mask.shape[1:]))(rollouts.keys)
-    else:
-        score = rollouts.behaviour_entropy
-    order = jnp.argsort(jnp.where(mask, -score, jnp.inf), axis=-1)
-    selected = jnp.arange(mask.shape[-1]) < (mask & rollouts.planning_mask).sum(axis=-1, keepdims=True)
-    return jnp.put_along_axis(jnp.zeros_like(mask), order, selected, axis=-1, inplace=False)
+        return planning
+    drawn = planned == "random"
+    score = random_order(rollouts.keys, mask.shape[1:]) if drawn else rollouts.behaviour_entropy
+    return largest_of_rows(score, mask, planning.sum(axis=-1))
 
 
 @dataclasses.dataclass(frozen=True)

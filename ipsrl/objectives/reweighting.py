@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.objectives.objective import RolloutPart, all_equal
+from ipsrl.objectives.ranks import kth_largest
 from ipsrl.objectives.reference_divergence import Estimator, check_coefficient, token_divergence
 from ipsrl.structures import Rollouts, masked_sum
 
@@ -23,9 +24,11 @@ def low_probability_confidence(log_probs: Array, mask: Array, fraction: float) -
     length = mask.sum(axis=-1)
     # The small offset undoes float32's rounding of products such as 0.2 * 10, whose ceiling must be 2.
     count = jnp.clip(jnp.ceil(fraction * length - 1e-4), 1, jnp.maximum(length, 1))
-    ascending = jnp.sort(jnp.where(mask, log_probs, jnp.inf), axis=-1)
-    selected = (jnp.arange(mask.shape[-1]) < count[..., None]) & jnp.isfinite(ascending)
-    return jnp.exp(masked_sum(ascending, selected, axis=-1) / count)
+    highest = -kth_largest(-log_probs, mask, count, axis=-1)
+    below = mask & (log_probs < highest[..., None])
+    # The tokens that are left of the k all have the highest of the k values.
+    total = masked_sum(log_probs, below, axis=-1) + (count - below.sum(axis=-1)) * highest
+    return jnp.where(length > 0, jnp.exp(total / count), 1.0)
 
 
 @dataclasses.dataclass(frozen=True)

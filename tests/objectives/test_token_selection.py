@@ -9,54 +9,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ipsrl.objectives import make
+from ipsrl.objectives.ranks import quantile
 from ipsrl.objectives.token_selection import (
     ROUNDING,
     DropHighCovariance,
     HighCovarianceDistance,
     HighEntropyTokens,
-    kth_largest,
-    largest,
-    quantile,
     token_covariance,
 )
 from ipsrl.structures import PolicyScores, Sizes
-
-# Ranks
-
-
-NUMBERS = st.floats(-(2.0**60), 2.0**60, width=32, allow_subnormal=False) | st.sampled_from([0.0, -0.0, 1.0])
-
-
-@settings(deadline=None, max_examples=40)
-@given(st.lists(NUMBERS, min_size=1, max_size=9))
-@example([-np.inf, np.inf, 3.0])
-@example([0.0, -0.0, 0.0, -1.0])
-def test_kth_largest_is_that_of_a_sort(numbers):
-    """Whatever lies outside the mask."""
-    values = jnp.array([*numbers, np.nan, np.inf, -np.inf], jnp.float32).reshape(1, 1, -1)
-    mask = jnp.arange(values.size).reshape(values.shape) < len(numbers)
-    descending = np.sort(np.float32(numbers))[::-1]
-    ranks = jnp.arange(1.0, len(numbers) + 1)
-    found = jax.jit(jax.vmap(kth_largest, (None, None, 0)))(values, mask, ranks)
-    np.testing.assert_array_equal(found, descending)
-    for count in (1, len(numbers), len(numbers) + 5):
-        chosen = largest(values, mask, jnp.float32(count))
-        threshold = descending[min(count, len(numbers)) - 1]
-        assert (np.asarray(chosen) == (np.asarray(mask) & (np.asarray(values) >= threshold))).all()
-
-
-def test_nothing_is_chosen_where_there_is_nothing():
-    values = jnp.ones((2, 2, 2))
-    assert not largest(values, jnp.zeros((2, 2, 2), bool), jnp.float32(3)).any()
-
-
-@settings(deadline=None, max_examples=25)
-@given(count=st.integers(1, 40), percent=st.integers(0, 100), seed=st.integers(0, 100))
-def test_quantile_is_numpy_s(count, percent, seed):
-    values = np.random.default_rng(seed).choice([0.0, 0.25, 0.5, 1.5, 1.75, 3.0], 60).astype(np.float32)
-    found = quantile(jnp.array(values).reshape(3, 4, 5), (jnp.arange(60) < count).reshape(3, 4, 5), percent / 100)
-    np.testing.assert_allclose(found, np.quantile(values[:count], percent / 100), atol=1e-5)
-
 
 # Covariance
 
