@@ -22,7 +22,9 @@ HIGHEST_BIT = np.uint32(1 << 31)
 
 def kth_largest(values: Array, mask: Array, k: Array, axis: Axis = None) -> Array:
     """The k-th largest of float32 values under the mask, exact; k from 1 to their number."""
-    return _float(_kth_largest(_ordered(values), mask, k, axis))
+    ordered = _ordered(values)
+    least, _ = _threshold(ordered, mask, k, axis)
+    return jnp.where(mask & (ordered >= _over_rows(least, axis)), values, jnp.inf).min(axis=axis)
 
 
 def largest(values: Array, mask: Array, count: Array) -> Array:
@@ -31,8 +33,8 @@ def largest(values: Array, mask: Array, count: Array) -> Array:
     On all if there are fewer; nothing is chosen where the mask is empty. Values are float32, or uint32.
     """
     ordered = _ordered(values)
-    count = jnp.minimum(count, mask.sum(dtype=jnp.float32))
-    return mask & (ordered >= _kth_largest(ordered, mask, count, None))
+    least, _ = _threshold(ordered, mask, count, None)
+    return mask & (ordered >= least)
 
 
 def largest_of_rows(values: Array, mask: Array, count: Array) -> Array:
@@ -41,16 +43,17 @@ def largest_of_rows(values: Array, mask: Array, count: Array) -> Array:
     Counts are at most the numbers of values under the mask. Values are float32, or uint32.
     """
     ordered = _ordered(values)
-    last = _kth_largest(ordered, mask, count, -1)[..., None]
-    above, ties = mask & (ordered > last), mask & (ordered == last)
-    missing = count - above.sum(axis=-1)
+    least, number = _threshold(ordered, mask, count, -1)
+    chosen = mask & (ordered >= least[..., None])
 
-    def earliest():
-        earliness = jnp.broadcast_to(jnp.arange(mask.shape[-1], 0, -1, dtype=jnp.uint32), mask.shape)
-        return ties & (earliness >= _kth_largest(earliness, ties, missing, -1)[..., None])
+    def without_latest_ties():
+        surplus = chosen.sum(axis=-1) - count
+        ties = mask & (ordered == least[..., None])
+        place = jnp.broadcast_to(jnp.arange(mask.shape[-1], dtype=jnp.uint32), mask.shape)
+        first_out, _ = _threshold(place, ties, surplus, -1)
+        return chosen & ~(ties & (place >= first_out[..., None]))
 
-    crowded = (ties.sum(axis=-1) > missing).any()
-    return above | jax.lax.cond(crowded, earliest, lambda: ties)
+    return jax.lax.cond((number > count).any(), without_latest_ties, lambda: chosen)
 
 
 def quantile(values: Array, mask: Array, fraction: float) -> Array:
@@ -70,41 +73,58 @@ def quantile(values: Array, mask: Array, fraction: float) -> Array:
 def random_order(keys: Array, shape: tuple[int, int]) -> Array:
     """Random uint32 `[P, G, T]` to rank tokens by; one key for each group, `shape` is `[G, T]`.
 
-    Each random word serves two tokens, its halves swapped for the second one, as drawing them is what takes the time.
-    The upper halves, which decide, are independent of each other; the lower ones only separate ties.
+    Hashing takes the time, so none of it is wasted. New keys are all the words that a hash makes, where `random.bits`
+    keeps every other one. And each word serves two tokens, its halves swapped for the second one: the upper halves,
+    which decide, are independent of each other; the lower ones only separate ties.
     """
     group, length = shape
-    words = jax.vmap(lambda key: jax.random.bits(key, (group, -(-length // 2))))(keys)
+    split = jax.vmap(lambda key: jax.random.split(key, (group, -(-length // 4))))
+    words = jnp.concatenate(jnp.moveaxis(jax.random.key_data(split(keys)), -1, 0), axis=-1)
     return jnp.concatenate([words, (words << 16) | (words >> 16)], axis=-1)[..., :length]
 
 
 @functools.partial(jax.jit, static_argnames="axis")
-def _kth_largest(ordered: Array, mask: Array, k: Array, axis: Axis) -> Array:
-    """Of uint32 numbers; the largest number there is where k is 0, and 0 where k is more than there are."""
-    # Counting takes 32 passes. They are over single bytes, and sums over blocks of a row fit into bytes as well, which
-    # is several times as fast as passes over 32-bit numbers.
+def _threshold(ordered: Array, mask: Array, k: Array, axis: Axis) -> tuple[Array, Array]:
+    """The k-th largest of uint32 numbers, or a smaller one that as many reach; and how many reach it.
+
+    0 and infinity where k is more than there are.
+    """
+    # Counting takes up to 32 passes. They are over single bytes, and sums over columns of a row fit into bytes as well,
+    # which is several times as fast as passes over 32-bit numbers.
     length = ordered.shape[-1]
     width = 32 * -(-length // (32 * 255))
     rows = [(0, 0)] * (ordered.ndim - 1)
     padded = jnp.pad(jnp.where(mask, ordered, 0), [*rows, (0, -length % width)])
-    blocks = padded.reshape(*ordered.shape[:-1], -1, width)
+    columns = padded.reshape(*ordered.shape[:-1], -1, width)
 
-    def add_byte(position, found):
-        shift = jnp.uint32(24) - 8 * position.astype(jnp.uint32)
-        base = found if axis is None else found[..., None, None]
-        # A byte's worth of distance above what is found so far: comparing it is comparing the numbers themselves.
-        digits = jnp.where(blocks >= base, jnp.minimum((blocks - base) >> shift, 255), 0).astype(jnp.uint8)
+    def unfinished(state):
+        shift, _, number = state
+        return (shift >= 0) & (number != k).any()
 
-        def add_bit(bit, digit):
+    def add_byte(state):
+        shift, found, number = state
+        base = _over_rows(found, axis, 2)
+        digits = jnp.minimum((jnp.maximum(columns, base) - base) >> shift.astype(jnp.uint32), 255).astype(jnp.uint8)
+
+        def add_bit(bit, state):
+            digit, number = state
             higher = digit | (np.uint8(128) >> bit.astype(jnp.uint8))
-            reached = digits >= (higher if axis is None else higher[..., None, None])
+            reached = digits >= _over_rows(higher, axis, 2)
             count = reached.sum(axis=-2, dtype=jnp.uint8).sum(axis=axis, dtype=jnp.float32)
-            return jnp.where(count >= k, higher, digit)
+            return jnp.where(count >= k, higher, digit), jnp.where(count >= k, count, number)
 
-        digit = jax.lax.fori_loop(0, 8, add_bit, jnp.zeros(found.shape, jnp.uint8))
-        return found + (digit.astype(jnp.uint32) << shift)
+        digit, number = jax.lax.fori_loop(0, 8, add_bit, (jnp.zeros(found.shape, jnp.uint8), number))
+        return shift - 8, found + (digit.astype(jnp.uint32) << shift.astype(jnp.uint32)), number
 
-    return jax.lax.fori_loop(0, 4, add_byte, jnp.zeros(() if axis is None else ordered.shape[:-1], jnp.uint32))
+    shape = () if axis is None else ordered.shape[:-1]
+    start = jnp.int32(24), jnp.zeros(shape, jnp.uint32), jnp.full(shape, jnp.inf)
+    _, found, number = jax.lax.while_loop(unfinished, add_byte, start)
+    return found, number
+
+
+def _over_rows(numbers: Array, axis: Axis, dimensions: int = 1) -> Array:
+    """Numbers, or one for each row, against values."""
+    return numbers if axis is None else numbers.reshape(*numbers.shape, *(1,) * dimensions)
 
 
 def _ordered(values: Array) -> Array:
@@ -113,9 +133,3 @@ def _ordered(values: Array) -> Array:
         return values
     bits = jax.lax.bitcast_convert_type(jnp.where(values == 0, 0.0, values), jnp.uint32)
     return jnp.where(bits >= HIGHEST_BIT, ~bits, bits | HIGHEST_BIT)
-
-
-def _float(ordered: Array) -> Array:
-    """Undoes `_ordered` of float32 values."""
-    bits = jnp.where(ordered >= HIGHEST_BIT, ordered ^ HIGHEST_BIT, ~ordered)
-    return jax.lax.bitcast_convert_type(bits, jnp.float32)
