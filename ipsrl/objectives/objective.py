@@ -204,8 +204,6 @@ class Objective:
         values, new_state = rollouts.rewards, []
         penalty_states = state[len(self.rollout_parts) :]
         for position, part in enumerate(self.rollout_parts):
-            if position == len(self.reward_shaping):
-                degenerate = all_equal(values)
             values, part_state = part.carry(values, rollouts, state[position])
             new_state.append(part_state)
             if position == len(self.reward_shaping):
@@ -218,7 +216,8 @@ class Objective:
             metrics[f"{penalty.name}_coefficient"] = (masked_sum(everywhere, mask), mask.sum(dtype=jnp.float32))
             new_state.append(penalty_state)
         weights = jax.lax.stop_gradient(Weights(values, tuple(coefficients)))
-        metrics["degenerate_groups"] = (degenerate.sum(dtype=jnp.float32), jnp.float32(degenerate.size))
+        silent = ~(mask & (values != 0)).any(axis=(1, 2))
+        metrics["degenerate_groups"] = (silent.sum(dtype=jnp.float32), jnp.float32(silent.size))
         return weights, tuple(new_state), metrics
 
     def at_stage(self, weights: Weights, rollouts: Rollouts, stage: Array) -> Weights:
