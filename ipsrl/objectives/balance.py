@@ -8,8 +8,8 @@ With P_F the policy, P_B a backward policy that sums to one over the trajectorie
 Either one makes the policy sample x with probability R(x) / Z. The value to maximise is minus the squared residual of
 an answer, the same at each of its tokens, so that the mean over answers (`SequenceMean`) is minus the published loss.
 Advantages are log R(x), of `LogReward`. The gradient flows through the policy's log-probabilities and into the learned
-log Z or log F, which Adam moves at `learning_rate`. The loss needs no importance ratio: stale samples only weigh the
-trajectories differently.
+log Z or log F, which Adam moves at `learning_rate`, each entry in the steps that meet it. The loss needs no importance
+ratio: stale samples only weigh the trajectories differently.
 """
 
 import dataclasses

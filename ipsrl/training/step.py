@@ -15,6 +15,7 @@ from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Prompts, Rollouts, Trajectories, Verdict, masked_sum
+from ipsrl.training.adam_by_element import adam_by_element
 from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.randomness import stream
 
@@ -30,7 +31,7 @@ class TrainState:
       optimizer_state: of optax.
       objective_state: what the objective's parts carry, see `Objective.init`.
       objective_parameters: what the objective itself learns, see `Objective.init_parameters`.
-      objective_optimizer_state: of the Adam that moves them.
+      objective_optimizer_state: of what moves them, `adam_by_element`.
       reference: parameters of the reference policy where it moves during training, else None.
       difficulty: what the difficulty filter has learned, None without one.
     """
@@ -330,7 +331,7 @@ def _optional_fields(parameters, trajectories, reference, policy, objective, bat
 
 
 def _objective_optimizer(objective: Objective) -> optax.GradientTransformation:
-    return optax.adam(objective.surrogate.learning_rate)
+    return adam_by_element(objective.surrogate.learning_rate)
 
 
 def _summed(function, pieces):
