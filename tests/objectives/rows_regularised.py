@@ -7,12 +7,18 @@ import numpy as np
 from rows import Row, centred, standardised
 
 
-def anchored(counts, rewards, threshold=None):
-    """What a uniform reference leaves of MARA: all good answers earn the best reward among them."""
-    seen = rewards[counts > 0].max()
-    good = (rewards == seen) & (seen > 0) if threshold is None else rewards >= threshold
-    best = rewards[good & (counts > 0)].max(initial=0.0)
-    return np.where(good, best, rewards)
+def to_target(counts, law, rewards, beta=0.1, threshold=None):
+    """beta times how far the target of MARA is above the law, in nats and up to a constant.
+
+    The target is that of the KL-regularised return, ref exp(r / beta), but all good answers have that of the one which
+    the reference likes best; under a uniform reference that is any, and the best is taken.
+    """
+    log_target = rewards / beta - np.log(len(law))
+    seen = rewards[counts > 0]
+    level = threshold or (seen.max() if seen.max() > 0 else np.inf)
+    good = rewards >= level
+    log_target = np.where(good & (counts > 0), log_target.max(where=good & (counts > 0), initial=-np.inf), log_target)
+    return beta * (log_target - np.log(law))
 
 
 def mastered(counts, rewards, share=1.0):
@@ -45,12 +51,9 @@ def linked(divergence, beta=0.1):
 
 ROWS = {
     # A shift gives groups without reward one, and MARA's default threshold with it.
-    "mara": Row(False, None, "no reward", lambda n, p, r: centred(n, anchored(n, r)) - 0.1 * np.log(p * len(p))),
-    "mara(beta=0.5, threshold=0.05, kl_estimator=k3, standardise=True)": Row(
-        False,
-        None,
-        "no reward",
-        lambda n, p, r: standardised(n, anchored(n, r, 0.05)) - 0.5 * (1 - 1 / (p * len(p))),
+    "mara": Row(False, None, "never", lambda n, p, r: centred(n, to_target(n, p, r))),
+    "mara(beta=0.5, threshold=0.05)": Row(
+        False, None, "never", lambda n, p, r: centred(n, to_target(n, p, r, 0.5, 0.05))
     ),
     "dph_rl": Row(False, 0, "equal rewards", lambda n, p, r: learned(n, r) + preserved(n, p, r)),
     "dph_rl(eta=0.4, divergence=forward_kl, mastered_at=0.5, ratio_limit=1.5)": Row(

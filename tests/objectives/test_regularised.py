@@ -1,13 +1,11 @@
 """Entropies and divergences as rewards: gradients by central differences, optima in closed form; MARA; DPH-RL."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from bandit_means import advantages_of, logit_gradient, mean_push
-from groups import assert_close, random_rollouts, rollouts_of
+from groups import all_groups, assert_close, random_rollouts, rollouts_of
 from scipy.optimize import brentq
 
 from ipsrl.objectives import make
@@ -93,12 +91,13 @@ RATIOS = {
     "alpha": lambda v: (1 - 0.3 * v) ** (-1 / 0.3),
 }
 SUPREMA = {"reverse_kl": np.inf, "forward_kl": 0.0, "jensen_shannon": np.log(2), "alpha": 1 / 0.3}
+ALPHA = dict.fromkeys(GENERATORS, "") | {"alpha": ", alpha=0.3"}
 every_divergence = pytest.mark.parametrize("name", list(GENERATORS))
 
 
 @every_divergence
 def test_the_mean_update_is_the_gradient_of_return_and_divergence(name):
-    push = mean_push(f"f_divergence(divergence={name}, beta=0.4, alpha=0.3)", LAW, REWARDS, 3, REFERENCE)
+    push = mean_push(f"f_divergence(divergence={name}, beta=0.4{ALPHA[name]})", LAW, REWARDS, 3, REFERENCE)
 
     def value(p):
         return p @ REWARDS - 0.4 * REFERENCE @ GENERATORS[name](p / REFERENCE)
@@ -112,7 +111,7 @@ def test_optima_keep_the_ratio_of_the_reference_where_rewards_tie(name):
     beta, rewards = 0.5, np.array([1.0, 1.0, 0.7])
     lowest = rewards.max() - beta * min(SUPREMA[name], 5.0) + 1e-6
     law = normalised(lambda shift: REFERENCE * RATIOS[name]((rewards - shift) / beta), lowest, 6.0)
-    rests(f"f_divergence(divergence={name}, beta={beta}, alpha=0.3)", law, rewards, REFERENCE)
+    rests(f"f_divergence(divergence={name}, beta={beta}{ALPHA[name]})", law, rewards, REFERENCE)
     assert law[0] / law[1] == pytest.approx(REFERENCE[0] / REFERENCE[1])
 
 
@@ -162,6 +161,79 @@ def test_the_optimum_of_mara_is_flat_above_the_threshold():
     optimum = log_reference + anchored / beta
     np.testing.assert_allclose(optimum[:3], optimum[0], atol=1e-3)  # float32's 0.5, divided by beta
     assert optimum[3] < optimum[0] - 100
+
+
+def update_of_answers(text, log_law, parameters, log_reference, rewards, group):
+    """Minus the mean gradient of the whole loss over all groups of K answers, `[K, T]` log-probabilities of tokens."""
+    log_reference = jnp.float32(log_reference)
+    groups = all_groups(len(log_reference), group)
+    objective = make(text)
+
+    def of_group(ids):
+        def loss(parameters):
+            log_probs = log_law(parameters)[ids][None]
+            rollouts = rollouts_of(
+                jax.lax.stop_gradient(log_probs),
+                rewards=jnp.float32(rewards)[ids][None],
+                outcome_id=ids[None],
+                reference_log_probs=log_reference[ids][None],
+            )
+            output = objective(PolicyScores(log_probs, jnp.zeros_like(log_probs)), rollouts)
+            return -output.loss_sum / output.count
+
+        return jax.grad(loss)(parameters)
+
+    law = np.exp(np.asarray(log_law(parameters), np.float64).sum(axis=-1))
+    chances = law[groups].prod(axis=-1)
+    gradients = jax.jit(jax.vmap(of_group))(jnp.asarray(groups))
+    return [np.tensordot(chances, np.asarray(leaf, np.float64), 1) for leaf in jax.tree.leaves(gradients)]
+
+
+def bandit_law(logits):
+    return jax.nn.log_softmax(logits)[:, None]
+
+
+def tree_law(logits):
+    """Four answers of two tokens; the second move is drawn at the state that the first one led to."""
+    first, second = (jax.nn.log_softmax(jnp.asarray(z)) for z in logits)
+    return jnp.stack([jnp.repeat(first, 2), second.ravel()], axis=-1)
+
+
+SKEWED = np.log([[0.9], [0.0909], [0.0091]])
+SKEWED_TREE = tree_law((np.log([0.7, 0.3]), np.log([[0.9, 0.1], [0.4, 0.6]])))
+
+
+@pytest.mark.parametrize("group", [2, 3, 5, 8])
+def test_mara_rests_at_the_uniform_law_over_good_answers_of_a_bandit(group):
+    """Whatever the reference and the size of the group are, and not where the reference is; here all are good."""
+    text, rewards = "mara(beta=0.5, threshold=0.5)", [1.0, 0.7, 0.6]
+    (uniform,) = update_of_answers(text, bandit_law, jnp.zeros(3), SKEWED, rewards, group)
+    (reference,) = update_of_answers(text, bandit_law, jnp.float32(SKEWED[:, 0]), SKEWED, rewards, group)
+    np.testing.assert_allclose(uniform, 0.0, atol=2e-6)
+    assert np.abs(reference).max() > 1e-2
+
+
+def test_mara_rests_at_the_uniform_law_over_good_answers_of_a_tree():
+    """Answers of two tokens: the first token's gradient must know what the reference thinks of the second one."""
+    text, rewards = "mara(beta=0.5, threshold=0.5)", [1.0, 0.7, 1.0, 0.6]
+    for group in (2, 3):
+        for leaf in update_of_answers(text, tree_law, (jnp.zeros(2), jnp.zeros((2, 2))), SKEWED_TREE, rewards, group):
+            np.testing.assert_allclose(leaf, 0.0, atol=2e-6)
+        skewed = (jnp.log(jnp.float32([0.7, 0.3])), jnp.log(jnp.float32([[0.9, 0.1], [0.4, 0.6]])))
+        assert np.abs(update_of_answers(text, tree_law, skewed, SKEWED_TREE, rewards, group)[0]).max() > 1e-2
+
+
+@pytest.mark.parametrize("group", [2, 4])
+def test_mara_rests_near_the_flattened_target_where_some_answers_are_bad(group):
+    """Shaped as the reference below the threshold; z is the group's own, which moves the rest by the mass of bad ones."""
+    log_reference, beta = np.log([[0.5], [0.3], [0.15], [0.05]]), 0.1
+    text, rewards = f"mara(beta={beta}, threshold=0.5)", [1.0, 1.0, 1.0, 0.1]
+    weight = np.array([0.5, 0.5, 0.5, 0.05 * np.exp(-0.9 / beta)])
+    law = jnp.log(jnp.float32(weight / weight.sum()))
+    (update,) = update_of_answers(text, bandit_law, law, log_reference, rewards, group)
+    np.testing.assert_allclose(update, 0.0, atol=weight[3] / weight.sum())
+    (elsewhere,) = update_of_answers(text, bandit_law, law + jnp.float32([0.3, 0, 0, 0]), log_reference, rewards, group)
+    assert np.abs(elsewhere).max() > 1e-3
 
 
 # DPH-RL
@@ -235,6 +307,7 @@ def test_a_share_is_reached_without_rounding_up(share, size, needed):
             "f_divergence(divergence=alpha, alpha=1.0)",
             "alpha is 1.0, the alpha-divergence needs it strictly ",
         ),
+        ("f_divergence(divergence=forward_kl, alpha=0.3)", "alpha=0.3 belongs to divergence=alpha: leave it out"),
     ],
 )
 def test_bad_arguments_are_refused_in_one_sentence(text, message):
@@ -252,13 +325,3 @@ def test_a_threshold_that_is_no_finite_number_is_refused(number):
 def test_a_reference_is_needed(text):
     with pytest.raises(ValueError, match="needs reference_log_probs, which"):
         make(text).check(frozenset(), 4, Sizes(3))
-
-
-def test_the_update_of_mara_is_held_by_the_reference():
-    """Its penalty has the coefficient beta, the same that anchors rewards."""
-    objective = make("mara(beta=0.3)")
-    (penalty,) = objective.penalties
-    assert (penalty.coefficient, objective.reward_shaping[0].beta) == (0.3, 0.3)
-    assert dataclasses.replace(objective, penalties=()) == dataclasses.replace(
-        make("mara(beta=0.3, kl_estimator=k3)"), penalties=()
-    )

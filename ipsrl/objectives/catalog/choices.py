@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
 from ipsrl.objectives.aggregation import SequenceMean, SequenceSum, TokenMean
 from ipsrl.objectives.objective import Aggregation, Penalty, RolloutPart
 from ipsrl.objectives.penalties import AdaptiveKullbackLeibler, EntropyBonus, KullbackLeibler, LossEstimator
@@ -11,6 +12,11 @@ from ipsrl.objectives.reward_costs import AdaptiveDivergenceCost, DivergenceCost
 AggregationName = Literal["sequence_mean", "token_mean", "sequence_sum", "constant_length"]
 Estimator = LossEstimator
 Place = Literal["loss", "reward"]
+
+
+def centred(standardise: bool) -> RolloutPart:
+    """The group's mean as baseline; with `standardise`, its standard deviation as scale."""
+    return GroupMeanStd() if standardise else GroupMean()
 
 
 def aggregated_by(name: AggregationName) -> Aggregation:

@@ -16,32 +16,33 @@ from ipsrl.objectives.regularised_rewards import ReferenceDivergence, TsallisEnt
 from ipsrl.objectives.surrogates import ClippedRatio
 from ipsrl.objectives.verifier_noise import BackwardCorrection, ForwardCorrection
 
+ALPHA = 0.5
+
 
 def mara(
     beta: float = 0.1,
     threshold: float | None = None,
-    kl_estimator: choices.Estimator = "k2",
-    standardise: bool = False,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-    aggregation: choices.AggregationName = "sequence_mean",
+    aggregation: choices.AggregationName = "sequence_sum",
 ) -> Objective:
-    """MARA (arXiv 2510.20817): r~ = r_z + beta log(pi_ref(z) / pi_ref(o)) where r >= threshold; - beta KL.
+    """MARA (arXiv 2510.20817): r~ = r_z + beta log(pi_ref(z) / pi_ref) where r >= threshold; - beta log(pi / pi_ref).
 
-    z is the answer at or above the threshold that the reference likes best; pi_ref is of whole answers, so that their
-    length counts. The optimum, pi_ref exp(r~ / beta), is then flat above the threshold. `threshold=None` is the group's
-    best reward, if it is above zero. k2's gradient is that of the reverse KL divergence, k3's that of the forward one.
-    Our reading: that threshold, beta, and no standard deviation, which would change beta from prompt to prompt.
+    z is the group's answer at or above the threshold that the reference likes best. pi and pi_ref are of whole answers,
+    so that their length counts. The optimum, pi_ref exp(r~ / beta), is flat above the threshold; since z is chosen in
+    each group, up to the share of probability that is left below it. `threshold=None` is the group's best reward, if it
+    is above zero. Our reading: that threshold, beta, no standard deviation, which would change beta from prompt to
+    prompt, and "then the same KL-regularised update" as reverse KL in the reward. In the loss it would not be flat: the
+    group's mean takes (G-1)/G of rewards but not of the penalty, and its gradient at a token lacks the later tokens.
 
-    Degenerate: groups without reward get exactly zero; equal rewards do not silence a group.
+    Degenerate: no group is silent, unless all its r~ - beta log(pi / pi_ref) are equal.
     Evidence: second-hand.
     """
     return Objective(
-        reward_shaping=(ModeAnchor(beta, threshold),),
-        advantages=GroupMeanStd() if standardise else GroupMean(),
+        reward_shaping=(ModeAnchor(beta, threshold), ReferenceDivergence("reverse_kl", beta)),
+        advantages=GroupMean(),
         surrogate=ClippedRatio(clip_low, clip_high),
         aggregation=choices.aggregated_by(aggregation),
-        penalties=choices.divergence(beta, kl_estimator),
     )
 
 
@@ -66,7 +67,7 @@ def dph_rl(
     Evidence: code; dividing groups online and re-weighing their samples is our reading.
     """
     return Objective(
-        advantages=GroupMeanStd() if standardise else GroupMean(),
+        advantages=choices.centred(standardise),
         reweighting=(UnmasteredOnly(mastered_at),),
         surrogate=ClippedRatio(clip_low, clip_high),
         aggregation=choices.aggregated_by(aggregation),
@@ -102,7 +103,7 @@ def tsallis(
 def f_divergence(
     divergence: Divergence = "reverse_kl",
     beta: float = 0.1,
-    alpha: float = 0.5,
+    alpha: float = ALPHA,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     aggregation: choices.AggregationName = "sequence_sum",
@@ -111,11 +112,13 @@ def f_divergence(
 
     The mean update is (G-1)/G times the gradient of E[r] - beta D_f(pi || pi_ref). Optimum: p = pi_ref u with
     f'(u) = (r - lambda) / beta: pi_ref exp(r / beta) for reverse_kl, beta pi_ref / (lambda - r) for forward_kl. Only
-    `divergence=alpha` uses alpha. No standard deviation: it would change beta from prompt to prompt.
+    `divergence=alpha` takes `alpha`. No standard deviation: it would change beta from prompt to prompt.
 
     Degenerate: no group is silent, unless all its answers are equally good and have moved equally from the reference.
     Evidence: derived.
     """
+    if divergence != "alpha" and alpha != ALPHA:
+        raise ValueError(f"alpha={alpha} belongs to divergence=alpha: leave it out")
     return Objective(
         reward_shaping=(ReferenceDivergence(divergence, beta, alpha),),
         advantages=GroupMean(),
@@ -143,7 +146,7 @@ def backward_correction(
     """
     return Objective(
         reward_shaping=(BackwardCorrection(false_positive_rate, false_negative_rate),),
-        advantages=GroupMeanStd() if standardise else GroupMean(),
+        advantages=choices.centred(standardise),
         surrogate=ClippedRatio(clip_low, clip_high),
         aggregation=choices.aggregated_by(aggregation),
     )
