@@ -130,6 +130,9 @@ class BalancedClip(Surrogate):
     of the paper's sums are |min( rho A, clip(rho) A )|; they never shrink where c_low grows, so that only c_high can
     reach the target, and c_low, once it moves, goes to its end (derived). The search carries no gradient. A mini-batch
     whose advantages are all zero stays at the start.
+
+    The sums at every limit of the path take ten times as long as GRPO does. They are taken where a mini-batch comes in
+    pieces, whose sums have to add up; a whole one is searched by halves.
     """
 
     rule: Literal["paper", "released"] = "paper"
@@ -170,38 +173,81 @@ class BalancedClip(Surrogate):
             return np.array([(0, high) for high in highs] + [(low, highs[-1]) for low in lows[1:]])
         return np.array([(low, 0) for low in lows] + [(lows[-1], high) for high in highs[1:]])
 
-    def statistics(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> Any:
+    def statistics(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> dict[str, Array]:
         """Negative sums for each lower limit, and positive sums for each upper limit."""
-        ratio = importance_ratio(scores, rollouts)
-        weight = jnp.where(rollouts.token_mask, jnp.abs(advantages), 0.0)
-        if self.rule == "paper":
-            weight *= jnp.exp(jnp.where(rollouts.token_mask, rollouts.behaviour_log_probs, 0.0))
-        negative, positive = (jnp.where(chosen, weight, 0.0) for chosen in (advantages < 0, advantages > 0))
+        negative, positive = self._sums(scores, rollouts, advantages)
         lows, highs = self._limits
-        return {
-            "negative": jax.vmap(lambda low: (negative * jnp.maximum(ratio, low)).sum())(lows),
-            "positive": jax.vmap(lambda high: (positive * jnp.minimum(ratio, high)).sum())(highs),
-        }
+        return {"negative": jax.vmap(negative)(lows), "positive": jax.vmap(positive)(highs)}
+
+    def statistics_of_whole(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Array]:
+        """What `found` finds in the statistics, from few of the sums.
+
+        Both sums grow with their limits. So the measure falls where the lower limit walks and grows where the upper one
+        does: it reaches the target at the start, or first where the upper limit walks, or nowhere.
+        """
+        negative, positive = self._sums(scores, rollouts, advantages)
+        lows, highs = map(jnp.asarray, self._limits)
+        beside = lows[0 if self.rule == "paper" else -1]
+        negative_beside = negative(beside)
+        bits = len(highs).bit_length()
+
+        def walk(bit, passed):
+            """`passed` upper limits, which do not reach the target, or more of them."""
+            further = passed + (1 << (bits - 1 - bit))
+            reached = self._reached(negative_beside, positive(highs[further - 1]))
+            return jnp.where((further <= len(highs)) & ~reached, further, passed)
+
+        passed = jax.lax.fori_loop(0, bits, walk, jnp.int32(0))
+        at_end = passed == len(highs)
+        low, high = jnp.where(at_end, lows[-1], beside), jnp.where(at_end, highs[-1], highs[passed])
+        if self.rule == "paper":
+            return low, high
+        at_start = self._reached(negative(lows[0]), positive(highs[0]))
+        return jnp.where(at_start, lows[0], low), jnp.where(at_start, highs[0], high)
 
     def evaluate(
-        self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any, statistics: Any
+        self,
+        scores: PolicyScores,
+        rollouts: Rollouts,
+        advantages: Array,
+        parameters: Any,
+        statistics: dict[str, Array] | tuple[Array, Array],
     ) -> tuple[Array, Metrics]:
-        low, high = self.found(statistics)
+        low, high = self.found(statistics) if isinstance(statistics, dict) else statistics
         ratio, mask = importance_ratio(scores, rollouts), rollouts.token_mask
         values, metrics = clipped(ratio, mask, advantages, 1.0 - low, high - 1.0, self.dual_clip)
         tokens = mask.sum(dtype=jnp.float32)
         return values, metrics | {"clip_low": (low * tokens, tokens), "clip_high": (high * tokens, tokens)}
 
-    def found(self, statistics: Any) -> tuple[Array, Array]:
+    def found(self, statistics: dict[str, Array]) -> tuple[Array, Array]:
         """The first pair of limits on the path that reaches the target, else the last."""
         lows, highs = self._limits
         low_index, high_index = self.path.T
-        negative, positive = statistics["negative"][low_index], statistics["positive"][high_index]
-        whole = negative + positive if self.rule == "paper" else negative
-        # A target that is met exactly must not be missed by a rounding of the sums.
-        reached = positive >= self.target * whole * (1.0 - 1e-6)
+        reached = self._reached(statistics["negative"][low_index], statistics["positive"][high_index])
         first = jnp.argmax(reached.at[-1].set(True))
         return jnp.asarray(lows[low_index])[first], jnp.asarray(highs[high_index])[first]
+
+    def _sums(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple:
+        """Two functions: of a lower limit, the sum over negative advantages; of an upper one, that over positive."""
+        ratio = importance_ratio(scores, rollouts)
+        weight = jnp.where(rollouts.token_mask, jnp.abs(advantages), 0.0)
+        if self.rule == "paper":
+            weight *= jnp.exp(jnp.where(rollouts.token_mask, rollouts.behaviour_log_probs, 0.0))
+        negative, positive = (jnp.where(chosen, weight, 0.0) for chosen in (advantages < 0, advantages > 0))
+
+        def of_negative(low):
+            return (negative * jnp.maximum(ratio, low)).sum()
+
+        def of_positive(high):
+            return (positive * jnp.minimum(ratio, high)).sum()
+
+        return of_negative, of_positive
+
+    def _reached(self, negative: Array, positive: Array) -> Array:
+        """Whether sums reach the target."""
+        whole = negative + positive if self.rule == "paper" else negative
+        # A target that is met exactly must not be missed by a rounding of the sums.
+        return positive >= self.target * whole * (1.0 - 1e-6)
 
 
 def _steps(start: float, end: float, step: float) -> np.ndarray:

@@ -76,6 +76,10 @@ class Surrogate(Part):
         """A pytree of sums over a part of a mini-batch, such that parts add up; None where nothing is needed."""
         return None
 
+    def statistics_of_whole(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> Any:
+        """The same of a mini-batch in one piece; or what says as much to `evaluate`, where that is cheaper to find."""
+        return self.statistics(scores, rollouts, advantages)
+
     def evaluate(
         self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any, statistics: Any
     ) -> tuple[Array, Metrics]:
@@ -255,7 +259,7 @@ class Objective:
         tokenwise = {"log_probs": scores.log_probs, "entropy": scores.entropy, "advantages": weights.advantages}
         _check_shapes(rollouts, **tokenwise)
         if statistics is None:
-            statistics = self.statistics(scores, rollouts, weights)
+            statistics = jax.lax.stop_gradient(self.surrogate.statistics_of_whole(scores, rollouts, weights.advantages))
         values, metrics = self.surrogate.evaluate(scores, rollouts, weights.advantages, parameters, statistics)
         for penalty, coefficient in zip(self.penalties, weights.coefficients, strict=True):
             cost, penalty_metrics = penalty(scores, rollouts)

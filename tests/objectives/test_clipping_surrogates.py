@@ -204,6 +204,28 @@ def test_limits_are_those_of_the_published_loop(rule, target):
         assert_close(found[:2], literal_search(part, ratios, advantages, behaviour))
 
 
+@pytest.mark.parametrize("rule", ["paper", "released"])
+@pytest.mark.parametrize("high_end", [1.2, 1.5])
+def test_a_whole_mini_batch_finds_the_limits_of_its_pieces(rule, high_end):
+    """Targets that the pairs of the path just reach, each in turn, and one that nothing reaches."""
+    part = BalancedClip(rule, low_end=0.7, low_step=0.05, high_end=high_end)
+    rng = np.random.default_rng(0)
+    rollouts = rollouts_of(np.log(rng.uniform(0.05, 0.3, (3, 4, 5))), rng.random((3, 4, 5)) < 0.8)
+    change = jnp.array(rng.normal(0, 0.6, (3, 4, 5)), jnp.float32)
+    batch = PolicyScores(rollouts.behaviour_log_probs + change, change), rollouts, change[::-1]
+    sums = part.statistics(*batch)
+    positive, negative = np.asarray(sums["positive"])[part.path[:, 1]], np.asarray(sums["negative"])[part.path[:, 0]]
+    measures = positive / (positive + negative if rule == "paper" else negative)
+    found = set()
+    for target in [*(0.9999 * measures), 100.0]:
+        aimed = dataclasses.replace(part, target=float(target))
+        limits = aimed.statistics_of_whole(*batch)
+        np.testing.assert_array_equal(limits, aimed.found(sums))
+        found.add(tuple(map(float, limits)))
+    # The start, every other upper limit, and the end of the path where that is yet another pair.
+    assert len(found) == (7 if high_end == 1.5 else 1) + (rule == "paper" or high_end == 1.2)
+
+
 def test_released_rule_raises_the_lower_limit_first():
     """The quotient is 2.4 / 3.2 at the start; the lower limits bring it down to 2.4 / 3.5, the upper ones raise it."""
     part = make("bapo(rule=released)").surrogate
