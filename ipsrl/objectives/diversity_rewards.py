@@ -175,16 +175,23 @@ def _bucket_counts(tokens: Array, mask: Array) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class PermutedInverseFrequency(InverseFrequency):
-    """The placebo of inverse probability scaling: its weights, dealt at random inside the group.
+    """The placebo of inverse probability scaling: its weights, dealt at random among the rewarded answers of a group.
 
-        r~_g = r_g w_pi(g),    w = 1 / max(phat, floor)^alpha,    pi uniform over the permutations of the group
+        r~_g = r_g w_pi(g),    w = 1 / max(phat, floor)^alpha,    pi uniform over the permutations of {g : r_g != 0}
 
-    The weights of a group have the same mean and variance as those of `InverseFrequency`, and no relation to outcomes.
-    Draws from `Rollouts.keys`.
+    A weight acts only on a reward, so that answers without one take no part: equal rewards keep the mean and variance
+    of r~ that `InverseFrequency` gives them, in every group, while weights lose their relation to outcomes. Draws from
+    `Rollouts.keys`.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({"keys"})
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         weights = super().__call__(jnp.ones_like(values), rollouts)
-        return values * jax.vmap(jax.random.permutation)(rollouts.keys, weights)
+        order = jax.vmap(lambda key: jax.random.permutation(key, values.shape[-1]))(rollouts.keys)
+        rewarded = values != 0
+        # Both list the rewarded answers first: `places` as they stand, `drawn` in random order.
+        places = jnp.argsort(~rewarded, axis=-1)
+        drawn = jnp.argsort(jnp.where(rewarded, order, values.shape[-1]), axis=-1)
+        dealt = jnp.take_along_axis(weights, drawn, axis=-1)
+        return values * jnp.put_along_axis(jnp.zeros_like(weights), places, dealt, axis=-1, inplace=False)

@@ -1,14 +1,15 @@
 """Rewards and weights for diversity, by numbers derived by hand from the papers' formulas."""
 
 import dataclasses
+import itertools
 import math
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bandit_means import advantages_of
-from groups import assert_close, random_rollouts, rollouts_of
+from bandit_means import advantages_of, pushes
+from groups import all_groups, assert_close, bandit_rollouts, random_rollouts, rollouts_of
 from scipy.stats import chi2
 
 from ipsrl.objectives import make
@@ -122,31 +123,80 @@ def test_similarity_of_token_counts():
 # Placebo
 
 
-def test_the_placebo_deals_the_weights_uniformly():
-    """Of the weights 4/3, 4/3, 4/3 and 4, the odd one must fall on each place equally often."""
-    prompts, places = 4000, 4
-    ids = np.tile([0, 0, 0, 1], (prompts, 1))
-    keys = jax.random.split(jax.random.key(7), prompts)
-    rollouts = dataclasses.replace(rollouts_of(np.zeros((prompts, places, 1)), outcome_id=ids), keys=keys)
-    weights = np.asarray(PermutedInverseFrequency()(jnp.ones((prompts, places)), rollouts))
-    assert_close(np.sort(weights, axis=-1), np.tile([4 / 3, 4 / 3, 4 / 3, 4], (prompts, 1)))
-    found = np.bincount(weights.argmax(axis=-1), minlength=places)
-    assert ((found - prompts / places) ** 2 / (prompts / places)).sum() < chi2.isf(1e-3, places - 1)
-    again = np.asarray(PermutedInverseFrequency()(jnp.ones((prompts, places)), rollouts))
-    assert (again == weights).all()
+def keyed(rollouts, seed):
+    return dataclasses.replace(rollouts, keys=jax.random.split(jax.random.key(seed), len(rollouts.rewards)))
 
 
-def test_the_placebo_knows_no_outcome():
-    """Over permutations, the weight of every sample has the group's mean weight w: A has the mean w (r - mean)."""
-    prompts = 4000
-    rewards = np.tile([1.0, 0.5, 0.0, 0.2, 1.0], (prompts, 1)).astype(np.float32)
-    ids = np.tile([0, 0, 0, 1, 2], (prompts, 1))
-    keys = jax.random.split(jax.random.key(11), prompts)
-    rollouts = rollouts_of(np.zeros((prompts, 5, 1)), rewards=rewards, outcome_id=ids)
-    advantages = advantages_of("placebo(standardise=False)", dataclasses.replace(rollouts, keys=keys))
-    mean_weight = (3 * 5 / 3 + 5 + 5) / 5
-    error = advantages.std(axis=0) / math.sqrt(prompts)
-    assert (np.abs(advantages.mean(axis=0) - mean_weight * (rewards[0] - rewards[0].mean())) < 4 * error).all()
+@pytest.mark.parametrize("options", [{}, {"alpha": 0.5, "floor": 0.2}])
+def test_the_placebo_has_the_mean_and_variance_of_inverse_probability_scaling(options):
+    """Of the new rewards, in every group of rewards 0 and 1: wrong answers have outcomes, and weights, of their own."""
+    rng = np.random.default_rng(5)
+    ids = rng.choice(5, p=[0.2, 0.45, 0.15, 0.15, 0.05], size=(200, 7)) - 1  # -1 and 3 are wrong
+    rewards = np.float32((ids >= 0) & (ids < 3))
+    rollouts = keyed(rollouts_of(np.zeros((200, 7, 1)), rewards=rewards, outcome_id=ids), 3)
+    dealt = np.asarray(PermutedInverseFrequency(**options)(rollouts.rewards, rollouts))
+    scaled = np.asarray(InverseFrequency(**options)(rollouts.rewards, rollouts))
+    assert_close(dealt.mean(axis=-1), scaled.mean(axis=-1))
+    assert_close(dealt.var(axis=-1), scaled.var(axis=-1))
+    assert (np.abs(dealt - scaled).max(axis=-1) > 0.1).mean() > 0.25
+
+
+def test_the_placebo_deals_the_weights_uniformly_among_rewarded_answers():
+    """Of their weights 2, 2, 2 and 6, the odd one must fall on each of their places equally often."""
+    prompts, ids, rewarded = 4000, [0, 9, 0, 1, 0, 9], np.array([0, 2, 3, 4])
+    rewards = np.tile(np.float32([1, 0, 1, 1, 1, 0]), (prompts, 1))
+    rollouts = keyed(rollouts_of(np.zeros((prompts, 6, 1)), rewards=rewards, outcome_id=np.tile(ids, (prompts, 1))), 7)
+    weights = np.asarray(PermutedInverseFrequency()(rollouts.rewards, rollouts))
+    assert_close(np.sort(weights, axis=-1), np.tile([0, 0, 2, 2, 2, 6], (prompts, 1)))
+    found = np.bincount(weights.argmax(axis=-1), minlength=6)
+    assert found[rewarded].sum() == prompts
+    assert ((found[rewarded] - prompts / 4) ** 2 / (prompts / 4)).sum() < chi2.isf(1e-3, 3)
+    assert (np.asarray(PermutedInverseFrequency()(rollouts.rewards, rollouts)) == weights).all()
+
+
+def test_one_rewarded_outcome_leaves_the_placebo_nothing_to_deal():
+    rewards, ids = np.float32([[1, 0, 1, 0, 0, 0]] * 50), np.array([[0, 1, 0, 1, 1, 2]] * 50)
+    rollouts = keyed(rollouts_of(np.zeros((50, 6, 1)), rewards=rewards, outcome_id=ids), 2)
+    for options in ("", "(standardise=False)"):
+        inverse = "ips_grpo" if not options else "ips_dr_grpo"
+        np.testing.assert_array_equal(advantages_of(f"placebo{options}", rollouts), advantages_of(inverse, rollouts))
+
+
+def dealt_in_every_way(rewards, ids):
+    """`[n!, G]`, the rewards times the inverse frequencies of the n rewarded answers in all their orders."""
+    weights = np.array([len(ids) / np.sum(ids == own) for own in ids])
+    (rewarded,) = np.nonzero(rewards)
+    shaped = np.zeros((math.factorial(len(rewarded)), len(ids)))
+    for row, order in enumerate(itertools.permutations(rewarded)):
+        shaped[row, rewarded] = rewards[rewarded] * weights[list(order)]
+    return shaped
+
+
+@pytest.mark.parametrize("rewards", [(1.0, 0.55, 0.13), (0.55, 1.0, 0.0)])
+def test_the_mean_update_of_the_placebo_is_the_enumerated_one(rewards):
+    """Over all groups of a bandit, each with one key for every order of its answers."""
+    law, rewards, size = np.array([0.2, 0.5, 0.3]), np.float32(rewards), 3
+    groups = all_groups(3, size)
+    expected = np.zeros(3)
+    for ids in groups:
+        shaped = dealt_in_every_way(np.float64(rewards)[ids], ids)
+        centred, std = shaped - shaped.mean(axis=-1, keepdims=True), shaped.std(axis=-1, keepdims=True)
+        advantages = np.where(std > 1e-6, centred / np.maximum(std, 1e-6), 0.0).mean(axis=0)
+        expected += law[ids].prod() * advantages @ (np.eye(3)[ids] - law) / size
+    keys = jax.random.split(jax.random.key(0), 64)
+    orders = np.asarray(jax.vmap(lambda key: jax.random.permutation(key, size))(keys))
+    one_of_each = keys[np.unique(orders, axis=0, return_index=True)[1]]
+    assert len(one_of_each) == math.factorial(size)
+    rollouts = bandit_rollouts(groups, rewards, jnp.log(jnp.float32(law)))
+    updates = [
+        pushes(
+            advantages_of("placebo", dataclasses.replace(rollouts, keys=jnp.repeat(key[None], len(groups)))),
+            groups, law, law[groups].prod(axis=-1),
+        )
+        for key in one_of_each
+    ]  # fmt: skip
+    np.testing.assert_allclose(np.mean(updates, axis=0), expected, atol=2e-6)
+    assert np.abs(expected).max() > 1e-2
 
 
 def test_the_placebo_needs_keys():
@@ -163,6 +213,8 @@ def test_focal_weight():
     assert_close(FocalWeight(2.0)(ones, rollouts)[:, 0, 0], [1 / 16, 1, 0])
     assert_close(FocalWeight(0.0)(ones, rollouts), ones)
     assert_close(advantages_of("f_grpo", rollouts)[0], np.array([1, 1, 1, -3]) / math.sqrt(3) / 4)
+    assert not advantages_of("f_grpo", rollouts)[2].any()  # none is wrong
+    assert_close(advantages_of("f_grpo(gamma=0.0)", rollouts), advantages_of("grpo", rollouts))
 
 
 @pytest.mark.parametrize(("group", "expected"), [(2, 0.44), (4, 0.70), (8, 0.65), (16, 0.44), (32, 0.19), (64, 0.04)])
@@ -200,6 +252,7 @@ def test_unlikely_correct_answers_get_the_larger_share():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("darling(verifiable=False, floor=0.9)", "floor=0.9 belongs to verifiable=True: leave it out"),
         ("darling(floor=1.5)", "floor is 1.5, it must be a share between 0 and 1"),
         ("f_grpo(gamma=-1.0)", "gamma is -1.0, it must be finite and not negative"),
         ("gapo(valid=0)", "valid is 0, the number of valid outcomes must be at least 1"),

@@ -225,7 +225,7 @@ def test_mara_rests_at_the_uniform_law_over_good_answers_of_a_tree():
 
 @pytest.mark.parametrize("group", [2, 4])
 def test_mara_rests_near_the_flattened_target_where_some_answers_are_bad(group):
-    """Shaped as the reference below the threshold; z is the group's own, which moves the rest by the mass of bad ones."""
+    """Shaped as the reference below the threshold; z is the group's own, so that bad ones' mass moves the rest."""
     log_reference, beta = np.log([[0.5], [0.3], [0.15], [0.05]]), 0.1
     text, rewards = f"mara(beta={beta}, threshold=0.5)", [1.0, 1.0, 1.0, 0.1]
     weight = np.array([0.5, 0.5, 0.5, 0.05 * np.exp(-0.9 / beta)])

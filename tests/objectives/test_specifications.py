@@ -46,6 +46,10 @@ def test_arguments_reach_the_parts():
         ("ips_grpo(floor=2.0)", "between 0 and 1"),
         ("ips_grpo(probability=exact, floor=0.1)", "floor=0.1 belongs to probability=counts or offset or ema"),
         ("progrpo(low_fraction=0)", "above 0"),
+        (
+            "progrpo(reference=correct, prompt_part=lowest)",
+            "prompt_part=lowest belongs to reference=prompt: leave it out",
+        ),
         ("progrpo(alpha=-0.1)", "alpha is -0.1, it must be finite and not negative"),
         ("grpo(clip_low=1.5)", "clip range"),
         ("grpo(clip_low=0.0)", "low must lie in (0, 1]"),

@@ -6,7 +6,6 @@ so that every peer can be compared with and without it.
 
 from typing import Literal
 
-from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
 from ipsrl.objectives.catalog import choices
 from ipsrl.objectives.diversity_rewards import (
     DistinctShare,
@@ -20,10 +19,12 @@ from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.set_advantages import MaximumLikelihood, PassAtK, PolychromicScore
 from ipsrl.objectives.surrogates import ClippedRatio
 
+FLOOR = 0.1
+
 
 def darling(
     verifiable: bool = True,
-    floor: float = 0.1,
+    floor: float = FLOOR,
     standardise: bool = False,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
@@ -32,16 +33,18 @@ def darling(
     """DARLING (arXiv 2509.02534): r~ = r * (share of the other answers that are unlike this one), A = r~ - group mean.
 
     The paper sorts answers into classes of meaning with a classifier; here a class is an outcome. `verifiable` counts
-    the share among correct answers, not below `floor`; otherwise among all, with rewards raised to be non-negative.
-    Linear in 1 - phat where IPS is 1 / phat. Our reading: a lone correct answer has share 1; rewards are raised only
-    where the group has negative ones.
+    the share among correct answers, not below `floor`; otherwise among all, without a floor, and with rewards raised to
+    be non-negative. Linear in 1 - phat where IPS is 1 / phat. Our reading: a lone correct answer has share 1; rewards
+    are raised only where the group has negative ones.
 
     Degenerate: groups without reward, and those of one outcome with equal rewards, get exactly zero.
     Evidence: code and second-hand.
     """
+    if floor != FLOOR and not verifiable:
+        raise ValueError(f"floor={floor} belongs to verifiable=True: leave it out")
     return Objective(
         reward_shaping=(DistinctShare(verifiable, floor),),
-        advantages=GroupMeanStd() if standardise else GroupMean(),
+        advantages=choices.centred(standardise),
         surrogate=ClippedRatio(clip_low, clip_high),
         aggregation=choices.aggregated_by(aggregation),
     )
@@ -59,11 +62,11 @@ def f_grpo(
     Prompts that mostly succeed weigh less, so that updates which miss a rare correct answer do. It does not tell
     correct answers apart. The paper's gamma is unverified: 1 is our reading.
 
-    Degenerate: groups whose rewards are all equal, and those without a wrong answer, get exactly zero.
+    Degenerate: groups whose rewards are all equal, and for gamma > 0 those without a wrong answer, get exactly zero.
     Evidence: second-hand; the default of gamma is our reading.
     """
     return Objective(
-        advantages=GroupMeanStd() if standardise else GroupMean(),
+        advantages=choices.centred(standardise),
         reweighting=(FocalWeight(gamma),),
         surrogate=ClippedRatio(clip_low, clip_high),
         aggregation=choices.aggregated_by(aggregation),
@@ -88,7 +91,7 @@ def gapo(
     """
     return Objective(
         reward_shaping=(UniformFrequency(valid),),
-        advantages=GroupMeanStd() if standardise else GroupMean(),
+        advantages=choices.centred(standardise),
         surrogate=ClippedRatio(clip_low, clip_high),
         aggregation=choices.aggregated_by(aggregation),
     )
@@ -136,7 +139,7 @@ def unlikeliness(
     """
     return Objective(
         reward_shaping=(Unlikeliness(beta),),
-        advantages=GroupMeanStd() if standardise else GroupMean(),
+        advantages=choices.centred(standardise),
         surrogate=ClippedRatio(clip_low, clip_high),
         aggregation=choices.aggregated_by(aggregation),
         penalties=choices.divergence(kl, "k3"),
@@ -161,7 +164,7 @@ def dra_grpo(
     """
     return Objective(
         reward_shaping=(SimilarityDiscount(similarity),),
-        advantages=GroupMeanStd() if standardise else GroupMean(),
+        advantages=choices.centred(standardise),
         surrogate=ClippedRatio(clip_low, clip_high),
         aggregation=choices.aggregated_by(aggregation),
     )
@@ -185,7 +188,7 @@ def polychromic(
     """
     return Objective(
         reward_shaping=(PolychromicScore(set_size),),
-        advantages=GroupMeanStd() if standardise else GroupMean(),
+        advantages=choices.centred(standardise),
         surrogate=ClippedRatio(clip_low, clip_high),
         aggregation=choices.aggregated_by(aggregation),
     )
@@ -207,7 +210,7 @@ def ucpo(
     Evidence: code.
     """
     return Objective(
-        advantages=GroupMeanStd() if standardise else GroupMean(),
+        advantages=choices.centred(standardise),
         reweighting=(UniformCorrect(tau),),
         surrogate=ClippedRatio(clip_low, clip_high),
         aggregation=choices.aggregated_by(aggregation),
@@ -244,17 +247,19 @@ def placebo(
     clip_high: float = 0.2,
     aggregation: choices.AggregationName = "sequence_mean",
 ) -> Objective:
-    """Placebo of IPS (after arXiv 2601.21669): r~ = r w, w the weights of IPS, permuted in the group; then GRPO.
+    """Placebo of IPS (after arXiv 2601.21669): r~ = r w, w the weights of IPS, dealt among rewarded answers; then GRPO.
 
-    Its weights have the mean and variance of those of `ips_grpo` with the same `alpha` and `floor`, and no relation to
-    outcomes: what it changes against GRPO is due to noise in the weights, not to scaling by the inverse probability.
+    The weights of the answers whose reward is not zero (others have no use for one) are those of `ips_grpo` with the
+    same `alpha` and `floor`, in random order. Where these rewards are equal, r~ has the very mean and variance of IPS
+    in every group. What it changes against GRPO is due to noise, not to scaling by the inverse probability.
 
-    Degenerate: groups without reward, and those of one outcome with equal rewards, get exactly zero.
+    Degenerate: groups without reward, and those of one outcome with equal rewards, get exactly zero; one rewarded
+    outcome gets what IPS gives it.
     Evidence: our reading of "random re-weighting of matched variance".
     """
     return Objective(
         reward_shaping=(PermutedInverseFrequency(alpha, floor),),
-        advantages=GroupMeanStd() if standardise else GroupMean(),
+        advantages=choices.centred(standardise),
         surrogate=ClippedRatio(clip_low, clip_high),
         aggregation=choices.aggregated_by(aggregation),
     )

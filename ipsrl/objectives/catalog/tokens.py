@@ -2,11 +2,12 @@
 
 from typing import Literal
 
-from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
 from ipsrl.objectives.catalog import choices
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.reweighting import AnswerConfidence
 from ipsrl.objectives.surrogates import ClippedRatio
+
+PROMPT_PART = "all"
 
 
 def progrpo(
@@ -15,7 +16,7 @@ def progrpo(
     reference: Literal["prompt", "correct"] = "prompt",
     shifted: Literal["all", "correct"] = "all",
     gate: Literal["any_correct", "mixed"] = "any_correct",
-    prompt_part: Literal["all", "lowest", "question"] = "all",
+    prompt_part: Literal["all", "lowest", "question"] = PROMPT_PART,
     standardise: bool = True,
     clip_low: float = 0.2,
     clip_high: float = 0.28,
@@ -25,13 +26,15 @@ def progrpo(
 
     GRPO with ARM: answers that the policy is sure of lose, unlikely ones gain; the mean is over all tokens.
     `standardise=False` takes the group mean only. The arguments up to `prompt_part` are the open choices of
-    `AnswerConfidence`; `reference="correct"` needs no prompt log-probabilities.
+    `AnswerConfidence`; `reference="correct"` needs no prompt log-probabilities and has no `prompt_part`.
 
     Degenerate: groups without reward get zero; groups that are all correct are shifted unless `gate="mixed"`.
     Evidence: second-hand (two reviews that quote the equations); alpha and the open choices are our reading.
     """
+    if prompt_part != PROMPT_PART and reference != "prompt":
+        raise ValueError(f"prompt_part={prompt_part} belongs to reference=prompt: leave it out")
     return Objective(
-        advantages=GroupMeanStd() if standardise else GroupMean(),
+        advantages=choices.centred(standardise),
         reweighting=(AnswerConfidence(alpha, low_fraction, reference, shifted, gate, prompt_part),),
         surrogate=ClippedRatio(clip_low, clip_high),
         aggregation=choices.aggregated_by(aggregation),
