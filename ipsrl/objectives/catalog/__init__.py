@@ -2,6 +2,10 @@
 
 `make("ips_grpo(alpha=0.5, floor=0.2)")` builds one from text, `names()` lists them, `describe(name)` explains one.
 A new objective is a new function in a module of this folder and a new row in `CATALOG`.
+
+Divergence from a reference: where a paper adds it to a rule of the reward, it is off by default, so that such rules are
+compared without one, and the docstring says the paper's weight. Where it is part of what defines the objective (`mara`,
+`dph_rl`, `f_divergence`, `flowrl`, `degrpo`, `hgpo`, the preference losses), it is on.
 """
 
 import inspect
