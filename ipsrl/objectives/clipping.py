@@ -10,6 +10,8 @@ are the lower and upper clip limits, r the importance ratio):
     TruncatedRatio (CISPO)    min(r, cap)            r                      min(r, cap)
     DivergenceMask (DPPO)     0 or min(r, cap), as the divergence of the two policies says; min(r, cap)
     BalancedClip (BAPO)       PPO's with limits found anew for each mini-batch
+
+Where |log r| is beyond `LOG_RATIO_LIMIT` the weight is 0, but that of CISPO.
 """
 
 import dataclasses
@@ -22,30 +24,16 @@ import numpy as np
 from jax import Array
 
 from ipsrl.objectives.objective import Metrics, Surrogate
-from ipsrl.objectives.surrogates import clipped, importance_ratio
+from ipsrl.objectives.surrogates import (
+    check_clip,
+    check_dual_clip,
+    clipped,
+    importance_ratio,
+    log_importance_ratio,
+    ratio_metrics,
+    with_constant_weight,
+)
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
-
-
-def with_constant_weight(weight: Array, scores: PolicyScores, rollouts: Rollouts) -> Array:
-    """`[P, G, T]`, equal to `weight`, whose gradient is weight * grad log pi: the weight itself is a constant."""
-    log_probs = jnp.where(rollouts.token_mask, scores.log_probs, 0.0)
-    return jax.lax.stop_gradient(weight) * jnp.exp(log_probs - jax.lax.stop_gradient(log_probs))
-
-
-def check_dual_clip(limit: float | None) -> None:
-    """Raises ValueError where the limit would act on ratios that have not grown."""
-    if limit is not None and not limit > 1.0:
-        raise ValueError(f"dual_clip is {limit}, it is a ratio and must be above 1, or None")
-
-
-def ratio_metrics(ratio: Array, rollouts: Rollouts, clipped: Array) -> Metrics:
-    """Mean ratio, and share of the tokens whose gradient was removed or bounded."""
-    mask = rollouts.token_mask
-    tokens = mask.sum(dtype=jnp.float32)
-    return {
-        "clip_fraction": (masked_sum(clipped.astype(jnp.float32), mask), tokens),
-        "importance_ratio": (masked_sum(ratio, mask), tokens),
-    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +42,7 @@ class ImportanceRatio(Surrogate):
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         ratio = importance_ratio(scores, rollouts)
-        metrics = ratio_metrics(ratio, rollouts, jnp.zeros_like(rollouts.token_mask))
-        return ratio * advantages, {"importance_ratio": metrics["importance_ratio"]}
+        return ratio * advantages, ratio_metrics(ratio, rollouts.token_mask)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +53,8 @@ class GradientPreservingClip(Surrogate):
                w = beta2 (1 + high) where A > 0 and rho > 1 + high
                w = rho              elsewhere;                          gradient w A grad log pi
 
-    beta1 = beta2 = 1 has PPO's value everywhere. `dual_clip` removes the gradient where A < 0 and rho > dual_clip.
+    beta1 = beta2 = 1 has PPO's value everywhere. `dual_clip` removes the gradient where A < 0 and rho > dual_clip; nor is
+    there one where |log rho| is beyond `LOG_RATIO_LIMIT`.
     """
 
     low: float = 0.2
@@ -76,8 +64,7 @@ class GradientPreservingClip(Surrogate):
     dual_clip: float | None = None
 
     def __post_init__(self):
-        if not (0.0 < self.low <= 1.0 and 0.0 < self.high < math.inf):
-            raise ValueError(f"clip range is 1 - {self.low} to 1 + {self.high}: low must lie in (0, 1], high above 0")
+        check_clip(self.low, self.high)
         for name in ("negative_scale", "positive_scale"):
             if not 0.0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be finite and not negative")
@@ -89,10 +76,13 @@ class GradientPreservingClip(Surrogate):
         too_high = (advantages > 0) & (ratio > 1.0 + self.high)
         weight = jnp.where(too_low, self.negative_scale * (1.0 - self.low), ratio)
         weight = jnp.where(too_high, self.positive_scale * (1.0 + self.high), weight)
-        values = with_constant_weight(weight, scores, rollouts) * advantages
+        values = with_constant_weight(weight, log_importance_ratio(scores, rollouts), scores, rollouts) * advantages
+        changed = too_low | too_high
         if self.dual_clip is not None:
-            values = jnp.where(advantages < 0, jnp.maximum(values, self.dual_clip * advantages), values)
-        return values, ratio_metrics(ratio, rollouts, too_low | too_high)
+            floor = jnp.where(advantages < 0, self.dual_clip * advantages, -jnp.inf)
+            changed |= values < floor
+            values = jnp.maximum(values, floor)
+        return values, ratio_metrics(ratio, rollouts.token_mask, changed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +102,7 @@ class TruncatedRatio(Surrogate):
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         ratio = importance_ratio(scores, rollouts)
         weight = jax.lax.stop_gradient(jnp.clip(ratio, self.floor, self.cap))
-        return weight * advantages * scores.log_probs, ratio_metrics(ratio, rollouts, weight != ratio)
+        return weight * advantages * scores.log_probs, ratio_metrics(ratio, rollouts.token_mask, weight != ratio)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -269,7 +259,8 @@ class DivergenceMask(Surrogate):
         top_tv, top_kl   total variation, or KL(mu || pi), over the `TOP_TOKENS` likeliest tokens of mu, the sampled
                          token, and one bucket with the rest; masses are at least 1e-12
 
-    What moves back towards mu is never dropped; PPO is the case D = |rho - 1|. `ratio_cap = None` is no cap.
+    What moves back towards mu is not dropped, unless |log rho| is beyond `LOG_RATIO_LIMIT`; PPO is the case
+    D = |rho - 1|. `ratio_cap = None` is no cap.
     """
 
     divergence: Literal["binary_tv", "binary_kl", "top_tv", "top_kl"] = "binary_tv"
@@ -295,10 +286,11 @@ class DivergenceMask(Surrogate):
         leaves = jnp.where(advantages > 0, ratio > 1.0, (advantages < 0) & (ratio < 1.0))
         dropped = leaves & (self.between(jax.lax.stop_gradient(scores), rollouts) > self.threshold)
         weight = jnp.where(dropped, 0.0, ratio if self.ratio_cap is None else jnp.minimum(ratio, self.ratio_cap))
-        metrics = ratio_metrics(ratio, rollouts, dropped)
+        metrics = ratio_metrics(ratio, rollouts.token_mask, dropped)
         judged = masked_sum((advantages != 0).astype(jnp.float32), rollouts.token_mask)
         metrics["clip_fraction"] = (metrics["clip_fraction"][0], judged)
-        return with_constant_weight(weight, scores, rollouts) * advantages, metrics
+        weight = with_constant_weight(weight, log_importance_ratio(scores, rollouts), scores, rollouts)
+        return weight * advantages, metrics
 
     def between(self, scores: PolicyScores, rollouts: Rollouts) -> Array:
         """D for each token, `[P, G, T]`."""

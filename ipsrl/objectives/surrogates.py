@@ -12,13 +12,50 @@ from ipsrl.objectives.objective import Metrics, Surrogate
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
 LOG_RATIO_LIMIT = 20.0
-"""Log-ratios are clamped to this before exp, so that one stale token cannot overflow a batch (as verl does)."""
+"""Log-ratios are clamped to this before exp, so that one stale token cannot overflow a batch (as verl does).
+
+Beyond it a token whose weight is its ratio has no gradient, in whatever way the surrogate brings the weight there."""
+
+
+def log_importance_ratio(scores: PolicyScores, rollouts: Rollouts) -> Array:
+    """log pi(token) - log behaviour(token), `[P, G, T]`, not clamped; 0 where the mask is False."""
+    return jnp.where(rollouts.token_mask, scores.log_probs - rollouts.behaviour_log_probs, 0.0)
 
 
 def importance_ratio(scores: PolicyScores, rollouts: Rollouts) -> Array:
     """pi(token) / behaviour(token), `[P, G, T]`; 1 where the mask is False."""
-    log_ratio = jnp.where(rollouts.token_mask, scores.log_probs - rollouts.behaviour_log_probs, 0.0)
-    return jnp.exp(jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))
+    return jnp.exp(jnp.clip(log_importance_ratio(scores, rollouts), -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))
+
+
+def with_constant_weight(weight: Array, log_ratio: Array, scores: PolicyScores, rollouts: Rollouts) -> Array:
+    """`[P, G, T]`, equal to `weight`, whose gradient is weight * grad log pi: the weight itself is a constant.
+
+    There is no gradient where `log_ratio`, of the token or of the answer, lies beyond `LOG_RATIO_LIMIT`.
+    """
+    moves = rollouts.token_mask & (jnp.abs(log_ratio) <= LOG_RATIO_LIMIT)
+    log_probs = jnp.where(moves, scores.log_probs, 0.0)
+    return jax.lax.stop_gradient(weight) * jnp.exp(log_probs - jax.lax.stop_gradient(log_probs))
+
+
+def check_clip(low: float, high: float) -> None:
+    """Raises ValueError unless 1 - low and 1 + high are limits of a ratio around 1."""
+    if not (0.0 < low <= 1.0 and high > 0.0):
+        raise ValueError(f"clip range is 1 - {low} to 1 + {high}: low must lie in (0, 1], high above 0")
+
+
+def check_dual_clip(limit: float | None) -> None:
+    """Raises ValueError where the limit would act on ratios that have not grown."""
+    if limit is not None and not limit > 1.0:
+        raise ValueError(f"dual_clip is {limit}, it is a ratio and must be above 1, or None")
+
+
+def ratio_metrics(ratio: Array, mask: Array, clipped: Array | None = None) -> Metrics:
+    """Mean ratio, and share of the tokens whose gradient was removed or bounded, where there are such."""
+    tokens = mask.sum(dtype=jnp.float32)
+    metrics = {"importance_ratio": (masked_sum(ratio, mask), tokens)}
+    if clipped is not None:
+        metrics["clip_fraction"] = (masked_sum(clipped.astype(jnp.float32), mask), tokens)
+    return metrics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,9 +85,8 @@ class ClippedRatio(Surrogate):
     dual_clip: float | None = None
 
     def __post_init__(self):
-        _check_clip(self.low, self.high)
-        if self.dual_clip is not None and not self.dual_clip > 1.0:
-            raise ValueError(f"dual_clip is {self.dual_clip}, it must be above 1")
+        check_clip(self.low, self.high)
+        check_dual_clip(self.dual_clip)
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         ratio = importance_ratio(scores, rollouts)
@@ -74,17 +110,16 @@ class ClippedSequenceRatio(Surrogate):
     per_token: bool = False
 
     def __post_init__(self):
-        _check_clip(self.low, self.high)
+        check_clip(self.low, self.high)
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         mask = rollouts.token_mask
-        log_ratio = masked_sum(scores.log_probs - rollouts.behaviour_log_probs, mask, axis=-1)
+        log_ratio = log_importance_ratio(scores, rollouts).sum(axis=-1, keepdims=True)
         if self.exponent == "mean":
-            log_ratio = log_ratio / jnp.maximum(mask.sum(axis=-1), 1)
-        ratio = jnp.exp(jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))[..., None]
+            log_ratio = log_ratio / jnp.maximum(mask.sum(axis=-1, keepdims=True), 1)
+        ratio = jnp.exp(jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))
         if self.per_token:
-            log_probs = jnp.where(mask, scores.log_probs, 0.0)
-            ratio = jax.lax.stop_gradient(ratio) * jnp.exp(log_probs - jax.lax.stop_gradient(log_probs))
+            ratio = with_constant_weight(ratio, log_ratio, scores, rollouts)
         return clipped(jnp.broadcast_to(ratio, mask.shape), mask, advantages, self.low, self.high)
 
 
@@ -108,8 +143,7 @@ class SoftGate(Surrogate):
         ratio = importance_ratio(scores, rollouts)
         temperature = jnp.where(advantages > 0, self.positive, self.negative)
         gate = 4.0 / temperature * jax.nn.sigmoid(temperature * (ratio - 1.0))
-        mask = rollouts.token_mask
-        return gate * advantages, {"importance_ratio": (masked_sum(ratio, mask), mask.sum(dtype=jnp.float32))}
+        return gate * advantages, ratio_metrics(ratio, rollouts.token_mask)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,12 +158,8 @@ class BoundedRatio(Surrogate):
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         ratio = importance_ratio(scores, rollouts)
-        mask = rollouts.token_mask
-        tokens = mask.sum(dtype=jnp.float32)
-        return jnp.minimum(ratio, self.bound) * advantages, {
-            "clip_fraction": (masked_sum((ratio > self.bound).astype(jnp.float32), mask), tokens),
-            "importance_ratio": (masked_sum(ratio, mask), tokens),
-        }
+        values = jnp.minimum(ratio, self.bound) * advantages
+        return values, ratio_metrics(ratio, rollouts.token_mask, ratio > self.bound)
 
 
 def clipped(
@@ -143,13 +173,4 @@ def clipped(
         floor = jnp.where(advantages < 0, dual_clip * advantages, -jnp.inf)
         removed |= values < floor
         values = jnp.maximum(values, floor)
-    tokens = mask.sum(dtype=jnp.float32)
-    return values, {
-        "clip_fraction": (masked_sum(removed.astype(jnp.float32), mask), tokens),
-        "importance_ratio": (masked_sum(ratio, mask), tokens),
-    }
-
-
-def _check_clip(low: float, high: float) -> None:
-    if not (0.0 < low <= 1.0 and high > 0.0):
-        raise ValueError(f"clip range is 1 - {low} to 1 + {high}: low must lie in (0, 1], high above 0")
+    return values, ratio_metrics(ratio, mask, removed)

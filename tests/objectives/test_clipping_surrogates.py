@@ -16,6 +16,7 @@ from ipsrl.objectives.clipping import (
     ImportanceRatio,
     TruncatedRatio,
 )
+from ipsrl.objectives.surrogates import BoundedRatio, ClippedRatio, ClippedSequenceRatio, SoftGate
 from ipsrl.structures import PolicyScores, Sizes
 
 
@@ -62,7 +63,7 @@ RATIOS, ADVANTAGES = [0.5, 1, 2, 6] * 2, [1.0] * 4 + [-1.0] * 4
             GradientPreservingClip(dual_clip=3.0),
             [0.5, 1, 1.28, 1.28, -0.8, -1, -2, -3],
             [0.5, 1, 1.28, 1.28, -0.8, -1, -2, 0],
-            3,
+            4,
         ),
         (
             GradientPreservingClip(negative_scale=0.75, positive_scale=1.0),
@@ -102,6 +103,34 @@ def test_truncated_ratios_weigh_log_probabilities(surrogate, weights, clipped):
     assert_close(gradient, expected)
     assert_close(values, expected * np.log(0.1 * np.array(RATIOS)))
     assert_close(metrics["clip_fraction"], (clipped, 8))
+
+
+@pytest.mark.parametrize(
+    "surrogate",
+    [
+        ImportanceRatio(),
+        GradientPreservingClip(),
+        DivergenceMask(threshold=1.0),
+        ClippedRatio(),
+        ClippedSequenceRatio(0.2, 0.2),
+        ClippedSequenceRatio(0.2, 0.2, per_token=True),
+        BoundedRatio(),
+        SoftGate(),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("log_ratio", [29.0, 21.0, -21.0])
+@pytest.mark.parametrize("advantage", [1.0, -1.0])
+def test_a_ratio_beyond_the_limit_has_no_gradient(surrogate, log_ratio, advantage):
+    rollouts = rollouts_of(np.full((1, 1, 1), -1.0 - log_ratio))
+
+    def value(log_probs):
+        scores = PolicyScores(log_probs, jnp.zeros((1, 1, 1)))
+        return surrogate(scores, rollouts, jnp.full((1, 1, 1), advantage))[0].sum()
+
+    actual, gradient = jax.value_and_grad(value)(jnp.full((1, 1, 1), -1.0))
+    assert np.isfinite(actual)
+    assert gradient.ravel() == 0.0
 
 
 def test_ratios_at_the_limits_are_not_clipped():

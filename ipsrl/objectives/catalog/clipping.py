@@ -28,11 +28,11 @@ def gppo(
     Klear-Reasoner's auxiliary loss on positive samples, 0.1 in its script, is not part of it.
 
     Degenerate: groups with equal rewards get zero.
-    Evidence: code (the authors' scripts)
+    Evidence: code (the authors' scripts).
     """
     return Objective(
         advantages=GroupMeanStd(),
-        surrogate=GradientPreservingClip(clip_low, clip_high, dual_clip=dual_clip),
+        surrogate=GradientPreservingClip(low=clip_low, high=clip_high, dual_clip=dual_clip),
         aggregation=choices.aggregated_by(aggregation),
     )
 
@@ -51,11 +51,17 @@ def ce_gppo(
     keep the entropy higher. beta2 is `positive_scale`. Both 1 are GPPO; both 0 have PPO's gradient.
 
     Degenerate: groups with equal rewards get zero.
-    Evidence: code (the authors' scripts)
+    Evidence: code (the authors' scripts).
     """
     return Objective(
         advantages=GroupMeanStd(),
-        surrogate=GradientPreservingClip(clip_low, clip_high, negative_scale, positive_scale, dual_clip),
+        surrogate=GradientPreservingClip(
+            low=clip_low,
+            high=clip_high,
+            negative_scale=negative_scale,
+            positive_scale=positive_scale,
+            dual_clip=dual_clip,
+        ),
         aggregation=choices.aggregated_by(aggregation),
     )
 
@@ -68,11 +74,11 @@ def cispo(cap: float = 5.0, floor: float = 0.0, aggregation: choices.Aggregation
     estimate of the return.
 
     Degenerate: groups with equal rewards get zero.
-    Evidence: code (TRL, verl)
+    Evidence: code (TRL, verl).
     """
     return Objective(
         advantages=GroupMeanStd(),
-        surrogate=TruncatedRatio(cap, floor),
+        surrogate=TruncatedRatio(cap=cap, floor=floor),
         aggregation=choices.aggregated_by(aggregation),
     )
 
@@ -118,11 +124,11 @@ def bapo(
 
     Paper and released code differ in the measure (`target` is a share weighted by probability; the unweighted quotient
     of positive to negative), in which limit moves first, in its ranges, and in the dual clip: see `BalancedClip`.
-    Every argument that is None takes the value of its rule in `BAPO`. The limits are ratios, found anew for each
-    mini-batch from sums over all of it.
+    Every argument that is None takes the value of its rule in `BAPO`; `dual_clip=1e9` switches the released dual clip
+    off, as no ratio gets there. The limits are ratios, found anew for each mini-batch from sums over all of it.
 
     Degenerate: groups with equal rewards get zero; a mini-batch of such groups alone leaves the limits at their start.
-    Evidence: paper and code (BAPO's repository); the mean over tokens is our reading
+    Evidence: paper and code (BAPO's repository); the mean over tokens is our reading.
     """
     given = {
         "target": target,
@@ -156,13 +162,13 @@ def dppo(
     `ratio_cap` is C: none in the paper's stability study, 5 in its scaling runs.
 
     Degenerate: groups with equal rewards get zero.
-    Evidence: paper and code (Stable-RL, verl)
+    Evidence: paper and code (Stable-RL, verl).
     """
     if threshold is None:
         threshold = 0.15 if divergence.endswith("tv") else 0.05
     return Objective(
         advantages=GroupMean(),
-        surrogate=DivergenceMask(divergence, threshold, ratio_cap),
+        surrogate=DivergenceMask(divergence, threshold=threshold, ratio_cap=ratio_cap),
         aggregation=choices.aggregated_by(aggregation),
     )
 
@@ -183,12 +189,12 @@ def clip_cov(
     32B script sets both clip limits to 1.
 
     Degenerate: groups with equal rewards get zero; with no token between the limits nothing is drawn.
-    Evidence: paper and code (the authors' repository, verl)
+    Evidence: paper and code (the authors' repository, verl).
     """
     return Objective(
         advantages=GroupMeanStd(),
-        reweighting=(DropHighCovariance(fraction, lowest, highest),),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        reweighting=(DropHighCovariance(fraction, lowest=lowest, highest=highest),),
+        surrogate=ClippedRatio(low=clip_low, high=clip_high),
         aggregation=choices.aggregated_by(aggregation),
     )
 
@@ -205,11 +211,11 @@ def kl_cov(
     coefficient is 0.1. The penalty has no gradient on the first update of a batch.
 
     Degenerate: groups with equal rewards get no advantage; a batch of such groups alone has no penalty.
-    Evidence: paper and code (the authors' repository, verl)
+    Evidence: paper and code (the authors' repository, verl).
     """
     return Objective(
         advantages=GroupMeanStd(),
         surrogate=ImportanceRatio(),
-        penalties=(HighCovarianceDistance(coefficient, fraction),),
+        penalties=(HighCovarianceDistance(coefficient=coefficient, fraction=fraction),),
         aggregation=choices.aggregated_by(aggregation),
     )
