@@ -15,7 +15,7 @@ from ipsrl.structures import Rollouts
 
 @dataclasses.dataclass(frozen=True)
 class CappedPart(RolloutPart):
-    """Base of the parts below: `limit`, when given, caps |A|."""
+    """Base of those parts below that IPS uses: `limit`, when given, caps |A|."""
 
     limit: float | None = None
 
@@ -67,7 +67,7 @@ class GroupMeanStd(CappedPart):
 
 
 @dataclasses.dataclass(frozen=True)
-class GroupMeanBatchStd(CappedPart):
+class GroupMeanBatchStd(RolloutPart):
     """A_g = (r_g - mean of the group) / std of all rewards of the batch: Lite PPO (arXiv 2508.08221).
 
     The standard deviation is taken of the rewards as they are, not of the centred ones, over all groups of the batch.
@@ -81,11 +81,11 @@ class GroupMeanBatchStd(CappedPart):
         centred = values - values.mean(axis=-1, keepdims=True)
         std = values.std(ddof=1 if self.unbiased else 0)
         degenerate = all_equal(values)[:, None] | (std == 0)
-        return self.capped(jnp.where(degenerate, 0.0, centred / jnp.where(std == 0, 1.0, std)))
+        return jnp.where(degenerate, 0.0, centred / jnp.where(std == 0, 1.0, std))
 
 
 @dataclasses.dataclass(frozen=True)
-class LeaveOneOut(CappedPart):
+class LeaveOneOut(RolloutPart):
     """A_g = r_g - mean of the others in the group = G / (G - 1) * (r_g - mean): RLOO (arXiv 2402.14740).
 
     The baseline does not depend on the sample that it judges, so that the expected update is that of the plain return.
@@ -96,4 +96,4 @@ class LeaveOneOut(CappedPart):
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         group = values.shape[-1]
         centred = values - values.mean(axis=-1, keepdims=True)
-        return self.capped(jnp.where(all_equal(values)[:, None], 0.0, group / (group - 1) * centred))
+        return jnp.where(all_equal(values)[:, None], 0.0, group / (group - 1) * centred)

@@ -13,9 +13,10 @@ from ipsrl.objectives.reference_divergence import (
     adapted_coefficient,
     check_coefficient,
     check_target,
+    mean_answer_divergence,
     token_divergence,
 )
-from ipsrl.objectives.surrogates import LOG_RATIO_LIMIT, importance_ratio
+from ipsrl.objectives.surrogates import LOG_RATIO_LIMIT, log_importance_ratio
 from ipsrl.structures import PolicyScores, Rollouts, Sizes
 
 LossEstimator = Literal["k1", "k2", "k3", "corrected_k3"]
@@ -31,7 +32,9 @@ class KullbackLeibler(Penalty):
         corrected_k3 = rho k3        gradient rho d: that of KL(policy || reference), off-policy too
 
     k3 is GRPO's (arXiv 2402.03300, coefficient 0.04); times the importance ratio rho it is DeepSeek-V3.2's (arXiv
-    2512.02556). Gradients are those by log pi. -d and log rho are clamped to [-20, 20] before exp.
+    2512.02556). Gradients are those by log pi. d in k3 and log rho are clamped to [-20, 20]: beyond, no gradient. The
+    corrected k3 is taken as pi_ref / behaviour - rho + rho d, whose first term is a constant, so that its gradient does
+    not come as a small difference of large numbers.
     """
 
     name: ClassVar[str] = "reference_kl"
@@ -43,10 +46,10 @@ class KullbackLeibler(Penalty):
         check_coefficient(self.coefficient)
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
-        estimator = "k3" if self.estimator == "corrected_k3" else self.estimator
-        divergence = token_divergence(scores.log_probs, rollouts, estimator)
         if self.estimator == "corrected_k3":
-            divergence = importance_ratio(scores, rollouts) * divergence
+            divergence = _corrected_k3(scores, rollouts)
+        else:
+            divergence = token_divergence(scores.log_probs, rollouts, self.estimator)
         return divergence, {"reference_kl": (divergence.sum(), rollouts.token_mask.sum(dtype=jnp.float32))}
 
 
@@ -71,7 +74,14 @@ class AdaptiveKullbackLeibler(KullbackLeibler):
 
     def carry(self, rollouts: Rollouts, advantages: Array, state: Array) -> tuple[Array, Array]:
         coefficients = jnp.broadcast_to(state, (rollouts.rewards.shape[0], 1, 1))
-        return coefficients, adapted_coefficient(state, rollouts, self.target, self.gain)
+        return coefficients, adapted_coefficient(state, mean_answer_divergence(rollouts), self.target, self.gain)
+
+
+def _corrected_k3(scores: PolicyScores, rollouts: Rollouts) -> Array:
+    moved = jnp.clip(log_importance_ratio(scores, rollouts), -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
+    start = jnp.where(rollouts.token_mask, rollouts.behaviour_log_probs - rollouts.reference_log_probs, 0.0)
+    constant = jnp.exp(jnp.clip(-start, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))
+    return constant + jnp.exp(moved) * (start + moved - 1.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +116,8 @@ class LowProbabilityRegulariser(Penalty):
       threshold: `min_p` as above, or `fixed`: probability above kappa itself.
       likeliest: K, how many tokens of the behaviour policy are known at each position.
       form: `paper` as above; `code` is what was released: k3 of the policy from the proxy at the sampled token alone,
-        only where the policy is below the proxy, and the quantile is of the tokens with negative advantage.
+        clamped to 10 (no gradient beyond), only where the policy is below the proxy; and the quantile is of the
+        tokens with negative advantage.
     """
 
     name: ClassVar[str] = "proxy_kl"
@@ -152,7 +163,7 @@ class LowProbabilityRegulariser(Penalty):
         if self.form == "code":
             gap = jnp.where(mask, rollouts.behaviour_log_probs - jnp.log(mass) - scores.log_probs, 0.0)
             gap = jnp.clip(gap, 0.0, LOG_RATIO_LIMIT)
-            divergence = jnp.exp(gap) - gap - 1.0
+            divergence = jnp.minimum(jnp.exp(gap) - gap - 1.0, 10.0)
         else:
             log_probs = jnp.where(kept, scores.top_log_probs[..., : self.likeliest], 0.0)
             divergence = (probability * (likeliest - log_probs)).sum(axis=-1) / mass - jnp.log(mass)

@@ -9,16 +9,17 @@ from jax import Array
 
 from ipsrl.objectives.objective import RolloutPart
 from ipsrl.objectives.reference_divergence import (
-    Estimator,
+    RewardEstimator,
     adapted_coefficient,
     check_coefficient,
     check_target,
+    mean_answer_divergence,
     token_divergence,
 )
 from ipsrl.structures import Rollouts, Sizes
 
 
-def answer_divergence(rollouts: Rollouts, estimator: Estimator) -> Array:
+def answer_divergence(rollouts: Rollouts, estimator: RewardEstimator) -> Array:
     """KL(behaviour || reference) summed over the tokens of each answer, `[P, G]` nats."""
     return token_divergence(rollouts.behaviour_log_probs, rollouts, estimator).sum(axis=-1)
 
@@ -32,7 +33,7 @@ class DivergenceCost(RolloutPart):
     """
 
     coefficient: float
-    estimator: Estimator = "k1"
+    estimator: RewardEstimator = "k1"
     needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
 
     def __post_init__(self):
@@ -51,7 +52,7 @@ class AdaptiveDivergenceCost(RolloutPart):
     """
 
     coefficient: float
-    estimator: Estimator = "k1"
+    estimator: RewardEstimator = "k1"
     target: float = 6.0
     gain: float = 0.1
     needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
@@ -60,13 +61,15 @@ class AdaptiveDivergenceCost(RolloutPart):
         check_coefficient(self.coefficient)
         check_target(self.target, self.gain)
 
-    def init(self, sizes: Sizes) -> Array:
-        """The coefficient, `[]`."""
-        return jnp.float32(self.coefficient)
+    def init(self, sizes: Sizes) -> dict[str, Array]:
+        """The coefficient, and the divergence of the batch before, 0 before the first."""
+        return {"coefficient": jnp.float32(self.coefficient), "divergence": jnp.float32(0)}
 
-    def carry(self, values: Array, rollouts: Rollouts, state: Array) -> tuple[Array, Array]:
-        charged = values - state * answer_divergence(rollouts, self.estimator)
-        return charged, adapted_coefficient(state, rollouts, self.target, self.gain)
+    def carry(self, values: Array, rollouts: Rollouts, state: dict[str, Array]) -> tuple[Array, dict[str, Array]]:
+        charged = values - state["coefficient"] * answer_divergence(rollouts, self.estimator)
+        divergence = mean_answer_divergence(rollouts)
+        coefficient = adapted_coefficient(state["coefficient"], divergence, self.target, self.gain)
+        return charged, {"coefficient": coefficient, "divergence": divergence}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +84,8 @@ class OverlongPunishment(RolloutPart):
     Attributes:
       weight: of the punishment; 1 in the paper, where rewards are 1 and -1.
       limit: tokens; None is the longest possible answer, T. The paper's is 20480.
-      cache: tokens; None is a fifth of the limit, as the paper's 4096.
+      cache: tokens, at most the limit (ValueError, when the batch shows T at the latest); None is a fifth of the limit,
+        as the paper's 4096.
       form: `paper` or `verl`.
     """
 
@@ -98,11 +102,16 @@ class OverlongPunishment(RolloutPart):
         for name, tokens in {"limit": self.limit, "cache": self.cache}.items():
             if tokens is not None and tokens < 1:
                 raise ValueError(f"the overlong {name} is {tokens} tokens, it must be at least 1")
-        if self.limit is not None and self.cache is not None and self.cache > self.limit:
-            raise ValueError(f"the overlong cache of {self.cache} tokens is longer than the limit of {self.limit}")
+        if self.limit is not None:
+            self._check_cache(self.limit)
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         limit = rollouts.token_mask.shape[-1] if self.limit is None else self.limit
+        self._check_cache(limit)
         cache = limit / 5 if self.cache is None else self.cache
         excess = (rollouts.token_mask.sum(axis=-1) - (limit - cache)) / cache
         return values - self.weight * jnp.clip(excess, 0.0, 1.0 if self.form == "paper" else None)
+
+    def _check_cache(self, limit: int) -> None:
+        if self.cache is not None and self.cache > limit:
+            raise ValueError(f"the overlong cache of {self.cache} tokens is longer than the limit of {limit}")

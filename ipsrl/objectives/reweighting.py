@@ -10,7 +10,7 @@ from jax import Array
 
 from ipsrl.objectives.objective import RolloutPart, all_equal
 from ipsrl.objectives.ranks import kth_largest
-from ipsrl.objectives.reference_divergence import Estimator, check_coefficient, token_divergence
+from ipsrl.objectives.reference_divergence import RewardEstimator, check_coefficient, token_divergence
 from ipsrl.structures import Rollouts, masked_sum
 
 
@@ -105,7 +105,7 @@ class ReturnToGo(RolloutPart):
 
     gamma: float = 1.0
     kl: float = 0.0
-    estimator: Estimator = "k1"
+    estimator: RewardEstimator = "k1"
 
     def __post_init__(self):
         if not 0.0 < self.gamma <= 1.0:
@@ -177,15 +177,16 @@ class ProbabilityWeight(RolloutPart):
 class WithoutTruncated(RolloutPart):
     """Overlong filtering: 0 for answers that the horizon cut off, after the group was normalised with them (DAPO).
 
-        A_g N / (tokens of the answers left)  for answers that ended by themselves,    N tokens in all
+        A_g N / (N of the answers left)  for answers that ended by themselves,    N `tokens` or `answers` of the batch
 
-    The factor takes the tokens of truncated answers out of a mean over all tokens of the batch, as masking them would
-    (arXiv 2503.14476). `counted` leaves them in: for aggregations over answers, which go on counting silent ones.
+    The factor takes truncated answers out of the denominator, as masking their tokens would (arXiv 2503.14476): of a
+    mean over all tokens of the batch, or over its answers that have tokens, as `counted` says.
     """
 
-    counted: bool = False
+    counted: Literal["tokens", "answers"] = "tokens"
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        left = rollouts.token_mask & ~rollouts.truncated[..., None]
-        factor = 1.0 if self.counted else rollouts.token_mask.sum() / jnp.maximum(left.sum(), 1)
+        mask = rollouts.token_mask if self.counted == "tokens" else rollouts.token_mask.any(axis=-1, keepdims=True)
+        left = mask & ~rollouts.truncated[..., None]
+        factor = mask.sum() / jnp.maximum(left.sum(), 1)
         return jnp.where(rollouts.truncated[..., None], 0.0, factor * values)

@@ -12,6 +12,7 @@ from groups import assert_close, random_rollouts, rollouts_of, sizes
 from ipsrl.objectives import make
 from ipsrl.objectives.advantages import GroupMeanBatchStd, LeaveOneOut
 from ipsrl.objectives.penalties import AdaptiveKullbackLeibler, KullbackLeibler, LowProbabilityRegulariser
+from ipsrl.objectives.reference_divergence import token_divergence
 from ipsrl.objectives.reward_costs import AdaptiveDivergenceCost, DivergenceCost, OverlongPunishment
 from ipsrl.objectives.reweighting import ProbabilityWeight, ReturnToGo, WhitenedTokens
 from ipsrl.objectives.surrogates import BoundedRatio, ClippedRatio, ClippedSequenceRatio, SoftGate
@@ -75,12 +76,6 @@ def test_equal_rewards_get_zero_beside_groups_that_differ(part):
     assert not actual[0].any()
     assert not actual[2].any()
     assert actual[1].all()
-
-
-def test_caps():
-    rollouts = rollouts_of(np.zeros((2, 4, 1)))
-    assert_close(LeaveOneOut(limit=0.9)(jnp.array(TWO_GROUPS), rollouts)[1], [1 / 3, 1 / 3, 1 / 3, -0.9])
-    assert_close(GroupMeanBatchStd(limit=1.0)(jnp.array(TWO_GROUPS), rollouts)[1], [0.516398] * 3 + [-1.0])
 
 
 def test_rloo_is_dr_grpo_with_one_sample_less():
@@ -153,6 +148,14 @@ def test_overlong_punishment(part, beyond):
     np.testing.assert_allclose(actual, [[1, 1, -0.5 * part.weight, -part.weight, beyond]], rtol=2e-7)
 
 
+@pytest.mark.parametrize("text", ["dapo(overlong_cache=6)", "dapo(overlong_cache=64)"])
+def test_a_cache_longer_than_the_longest_answer_is_refused(text):
+    """An answer of no tokens at all would be punished."""
+    with pytest.raises(ValueError, match=r"the overlong cache of \d+ tokens is longer than the limit of 5"):
+        advantages(text, with_lengths([1, 5], 5))
+    assert advantages("dapo(overlong_cache=5)", with_lengths([1, 5], 5)).any()
+
+
 def test_the_forms_of_the_punishment_agree_up_to_the_longest_possible_answer():
     rollouts = with_lengths(range(1, 21), 20)
     paper, verl = (OverlongPunishment(form=form)(jnp.zeros((1, 20)), rollouts) for form in ("paper", "verl"))
@@ -166,11 +169,30 @@ def test_length_is_punished_before_the_group_is_normalised():
     assert not advantages("dapo(overlong_weight=0.0)", rollouts).any()
 
 
-@pytest.mark.parametrize(("aggregation", "factor"), [("token_mean", 8 / 6), ("sequence_mean", 1.0)])
+@pytest.mark.parametrize(
+    ("aggregation", "factor"), [("token_mean", 6 / 4), ("sequence_mean", 4 / 3), ("constant_length", 4 / 3)]
+)
 def test_truncated_answers_are_silent_but_stay_in_the_statistics_of_the_group(aggregation, factor):
-    rollouts = rollouts_of(np.zeros((1, 4, 2)), rewards=TWO_GROUPS[1:], truncated=[[True, False, False, False]])
-    filtered = advantages(f"dapo(overlong_filter=True, aggregation={aggregation})", rollouts)
-    assert_close(filtered[0, :, 0], factor * np.array([0.0, 0.57735, 0.57735, -1.73205]))
+    """Answers of 2, 2, 1 and 1 tokens, and one of none, of a group of its own; the first one is truncated."""
+    mask = np.array([[[1, 1], [1, 1], [1, 0], [1, 0]], [[0, 0]] * 4], bool)
+    truncated = np.array([[True, False, False, False], [False] * 4])
+    rollouts = rollouts_of(np.zeros((2, 4, 2)), mask, rewards=TWO_GROUPS[[1, 0]], truncated=truncated)
+    objective = f"dapo(overlong_weight=0, overlong_filter=True, aggregation={aggregation})"
+    assert_close(advantages(objective, rollouts)[0, :, 0], factor * np.array([0.0, 0.57735, 0.57735, -1.73205]))
+
+
+@pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean", "sequence_sum", "constant_length"])
+def test_a_loss_without_truncated_answers_is_that_of_the_others(aggregation):
+    """As if they had no tokens, given the advantages of the whole group."""
+    rollouts, scores = random_rollouts(3)
+    assert 0 < rollouts.truncated.sum() < rollouts.truncated.size
+    plain, filtered = (
+        make(f"dapo(overlong_weight=0, overlong_filter={on}, aggregation={aggregation})") for on in (False, True)
+    )
+    weights, _, _ = plain.weigh(rollouts, plain.init(Sizes(3)))
+    others = dataclasses.replace(rollouts, token_mask=rollouts.token_mask & ~rollouts.truncated[..., None])
+    expected, actual = plain.loss(scores, others, weights), filtered(scores, rollouts)
+    assert_close(actual.loss_sum / actual.count, expected.loss_sum / expected.count)
 
 
 def test_where_all_answers_are_truncated_nothing_is_left():
@@ -291,6 +313,32 @@ def test_estimators_of_the_divergence(estimator, values, gradient, behind):
     assert_close(slope[0, 0], ratio * np.array(gradient))
 
 
+@pytest.mark.parametrize("distance", [-19.0, -21.0, -40.0])
+@pytest.mark.parametrize("behind", [0.0, 0.5, -3.0, 25.0, -25.0])
+def test_a_policy_far_below_its_reference_is_never_pushed_further_away(distance, behind):
+    """The corrected estimator's gradient is rho d, until the ratio's own clamp takes it."""
+    log_probs = jnp.full((1, 1, 1), distance - 1.0)
+    rollouts = rollouts_of(log_probs - behind, reference_log_probs=np.full((1, 1, 1), -1.0, np.float32))
+
+    def slope(estimator):
+        return jax.grad(lambda x: KullbackLeibler(1.0, estimator)(PolicyScores(x, x), rollouts)[0].sum())(log_probs)
+
+    assert (slope("k3") <= 0).all()
+    np.testing.assert_allclose(slope("k2"), distance)
+    corrected = np.exp(behind) * distance if abs(behind) < 20 else 0.0
+    np.testing.assert_allclose(slope("corrected_k3"), corrected, rtol=1e-5)
+
+
+def test_k3_where_the_clamp_begins():
+    """exp(19) - 20 with slope 1 - exp(19); beyond 20, the value there."""
+    rollouts = rollouts_of(np.zeros((1, 1, 4)), reference_log_probs=np.zeros((1, 1, 4), np.float32))
+    log_probs = jnp.array([[[-19.0, -21.0, 19.0, 21.0]]])
+    values = token_divergence(log_probs, rollouts, "k3")
+    np.testing.assert_allclose(values[0, 0], [np.exp(19) - 20, np.exp(20) - 21, 18, 19], rtol=1e-6)
+    slope = jax.grad(lambda x: token_divergence(x, rollouts, "k3").sum())(log_probs)
+    np.testing.assert_allclose(slope[0, 0], [1 - np.exp(19), 0, 1 - np.exp(-19), 0], rtol=1e-6)
+
+
 def test_the_corrected_estimator_is_right_for_stale_samples():
     """Averaged over the behaviour policy, it has the value and the gradient of KL(policy || reference)."""
     behaviour, logits, reference = (jnp.array(z) for z in ([0.5, -0.3, 0.1], [0.1, 0.4, -0.7], [-0.2, 0.6, 0.0]))
@@ -331,6 +379,17 @@ def test_divergence_is_taken_from_the_reward_of_the_whole_answer(estimator, cost
     grpo = make(f"grpo(kl=0.1, kl_in=reward, kl_estimator={estimator})")
     assert grpo.reward_shaping == (DivergenceCost(0.1, estimator),)
     assert not grpo.penalties
+
+
+@pytest.mark.parametrize("text", ["rloo", "reinforce_plus_plus"])
+def test_the_estimator_that_no_one_names_is_the_right_one_of_its_place(text):
+    """k1 in the reward, k2 in the loss: both have the expected update of the divergence."""
+    in_loss = make(f"{text}(kl=0.05, kl_in=loss)")
+    assert in_loss == make(f"{text}(kl=0.05, kl_in=loss, kl_estimator=k2)")
+    assert in_loss.penalties == (KullbackLeibler(0.05, "k2"),)
+    in_reward = make(f"{text}(kl=0.05)")
+    assert in_reward == make(f"{text}(kl=0.05, kl_estimator=k1)")
+    assert not in_reward.penalties
 
 
 @pytest.mark.parametrize(("target", "factor"), [(0.5, 1.01), (0.1, 1.02), (6.0, 0.98), (0.55, 1.0)])
@@ -454,9 +513,14 @@ def test_lp_reg_bears_illegal_tokens_and_padding():
     assert_close(gradient.top_log_probs, [[[[-0.75, -0.25, 0.0]], [[0.0, 0.0, 0.0]]]])
 
 
-@pytest.mark.parametrize(("probability", "value", "slope"), [(0.05, 0.142447, -0.632653), (0.1, 0.0, 0.0)])
+@pytest.mark.parametrize(
+    ("probability", "value", "slope"), [(0.05, 0.142447, -0.632653), (0.1, 0.0, 0.0), (0.004064276, 10.0, 0.0)]
+)
 def test_the_released_lp_reg_pulls_one_token_up(probability, value, slope):
-    """The proxy of 0.08 is 0.08 / 0.98, over 0.05 it is x = 1.632653: x - log x - 1, with slope 1 - x; above it, 0."""
+    """The proxy of 0.08 is 0.08 / 0.98, over 0.05 it is x = 1.632653: x - log x - 1, with slope 1 - x; above it, 0.
+
+    At a gap of 3, exp(3) - 4 = 16.1 is more than the 10 at which the released penalty is clamped.
+    """
     rollouts = lp_rollouts([2], [1.0])
     part = LowProbabilityRegulariser(kappa=0.05, form="code")
 
@@ -480,12 +544,21 @@ def test_lp_reg_asks_for_its_tokens():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("grpo(dual_clip=1.0)", "dual_clip is 1.0, it must be above 1"),
-        ("grpo(kl_target=6.0)", "kl_target=6.0 adapts the coefficient kl, which is 0: give kl as well"),
+        ("grpo(dual_clip=1.0)", "dual_clip is 1.0, it is a ratio and must be above 1, or None"),
+        ("grpo(kl_target=6.0)", "kl_target=6.0 is about the KL penalty, whose coefficient kl is 0: give kl as well"),
         ("grpo(kl=0.1, kl_target=0.0)", "the target of the KL penalty is 0.0, it must be positive and finite"),
         ("grpo(kl=0.1, kl_target=-1.0, kl_in=reward)", "the target of the KL penalty is -1.0"),
         ("grpo(kl=0.1, kl_in=reward, kl_estimator=corrected_k3)", "which rewards have none of: use k1, k2 or k3"),
         ("reinforce_plus_plus(kl=0.1, kl_estimator=corrected_k3)", "use k1, k2 or k3"),
+        ("grpo(kl_in=reward)", "kl_in=reward is about the KL penalty, whose coefficient kl is 0"),
+        ("grpo(kl_estimator=k2)", "kl_estimator=k2 is about the KL penalty"),
+        ("rloo(kl_estimator=k1)", "kl_estimator=k1 is about the KL penalty"),
+        ("rloo(kl_in=loss)", "kl_in=loss is about the KL penalty"),
+        ("reinforce_plus_plus(kl_in=loss)", "kl_in=loss is about the KL penalty"),
+        ("reinforce_plus_plus_baseline(kl_estimator=k3)", "kl_estimator=k3 is about the KL penalty"),
+        ("gspo(kl_estimator=k2)", "kl_estimator=k2 is about the KL penalty"),
+        ("rloo(aggregation=token_mean)", "aggregation=token_mean would weigh answers by their length"),
+        ("ar_lopti(lopti=False, threshold=0.3)", "threshold=0.3 belongs to lopti=True: leave it out"),
         ("rloo(kl=-0.1)", "the coefficient of the KL penalty is -0.1, it must be positive and finite"),
         ("reinforce_plus_plus(kl=-0.1)", "the coefficient of the KL penalty is -0.1, it must be positive and finite"),
         ("reinforce_plus_plus(gamma=0.0)", "gamma is 0.0, it must lie above 0 and not above 1"),

@@ -32,7 +32,7 @@ def grpo(
     clip_high: float = 0.2,
     dual_clip: float | None = None,
     kl: float = 0.0,
-    kl_estimator: choices.Estimator = "k3",
+    kl_estimator: choices.LossEstimator = "k3",
     kl_in: choices.Place = "loss",
     kl_target: float | None = None,
     entropy: float = 0.0,
@@ -56,7 +56,7 @@ def grpo(
     return Objective(
         reward_shaping=choices.divergence_cost(kl, kl_estimator, kl_in, kl_target),
         advantages=GroupMeanStd(unbiased=unbiased_std),
-        surrogate=ClippedRatio(clip_low, clip_high, dual_clip),
+        surrogate=ClippedRatio(low=clip_low, high=clip_high, dual_clip=dual_clip),
         aggregation=choices.aggregated_by(aggregation),
         penalties=choices.divergence(kl, kl_estimator, kl_in, kl_target) + choices.entropy_bonus(entropy),
     )
@@ -78,7 +78,7 @@ def dr_grpo(
     """
     return Objective(
         advantages=GroupMean(),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(low=clip_low, high=clip_high),
         aggregation=choices.aggregated_by(aggregation),
         penalties=choices.entropy_bonus(entropy),
     )
@@ -89,7 +89,7 @@ def rloo(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     kl: float = 0.0,
-    kl_estimator: choices.Estimator = "k1",
+    kl_estimator: choices.LossEstimator | None = None,
     kl_in: choices.Place = "reward",
     aggregation: choices.AggregationName = "sequence_mean",
 ) -> Objective:
@@ -97,19 +97,25 @@ def rloo(
 
     `ratio="sequence"` clips the importance ratio of the whole answer, whose gradient is that of its summed
     log-probability (TRL); `ratio="token"` gives the advantage to PPO's loss by tokens (verl), which `aggregation` then
-    averages. The paper takes 0.03 of the summed k1 divergence to a reference from the reward before the baseline:
-    `kl=0.03`. The default is no penalty, as for GRPO.
+    averages; for a ratio of the answer it has to be `sequence_mean`, as any other weighs answers by their length. The
+    paper takes 0.03 of the summed k1 divergence to a reference from the reward before the baseline: `kl=0.03`. The
+    default is no penalty, as for GRPO. `kl_estimator=None` is k1 in the reward and k2 in the loss, where k1 would do
+    nothing on average.
 
     Degenerate: groups with equal rewards, after the divergence is taken off, get exactly zero.
     Evidence: paper and code (TRL, verl).
     """
-    by_answer = ClippedSequenceRatio(clip_low, clip_high, exponent="sum")
+    if ratio == "sequence" and aggregation != "sequence_mean":
+        raise ValueError(
+            f"aggregation={aggregation} would weigh answers by their length: with ratio=sequence it is sequence_mean"
+        )
+    by_answer = ClippedSequenceRatio(low=clip_low, high=clip_high, exponent="sum")
     return Objective(
         reward_shaping=choices.divergence_cost(kl, kl_estimator, kl_in),
         advantages=LeaveOneOut(),
-        surrogate=by_answer if ratio == "sequence" else ClippedRatio(clip_low, clip_high),
+        surrogate=by_answer if ratio == "sequence" else ClippedRatio(low=clip_low, high=clip_high),
         aggregation=choices.aggregated_by(aggregation),
-        penalties=choices.divergence(kl, kl_estimator, kl_in),
+        penalties=choices.divergence(kl, kl_estimator, kl_in, defaults=(None, "reward")),
     )
 
 
@@ -118,7 +124,7 @@ def reinforce_plus_plus(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     kl: float = 0.0,
-    kl_estimator: choices.Estimator = "k1",
+    kl_estimator: choices.LossEstimator | None = None,
     kl_in: choices.Place = "reward",
     unbiased_std: bool = False,
     aggregation: choices.AggregationName = "token_mean",
@@ -127,8 +133,8 @@ def reinforce_plus_plus(
 
     The reward comes with the last token; `kl` times the divergence to a reference is taken from every token's own
     reward, discounted by `gamma`. No group is compared: other prompts are the baseline, and long answers weigh more in
-    it. `unbiased_std` is verl's convention; verl also adds 1e-8 to the variance, we do not. The default is no
-    penalty, as for GRPO.
+    it. `unbiased_std` is verl's convention; verl also adds 1e-8 to the variance, we do not. The paper's weight of the
+    penalty is not in our sources; the default is none, as for GRPO. `kl_estimator=None` is as for RLOO.
 
     Degenerate: a batch whose tokens all have the same return gets exactly zero; single groups are not looked at.
     Evidence: paper and code (verl).
@@ -137,12 +143,12 @@ def reinforce_plus_plus(
     return Objective(
         advantages=NoBaseline(),
         reweighting=(
-            ReturnToGo(gamma, in_reward, choices.for_rewards(kl_estimator) if in_reward else "k1"),
+            ReturnToGo(gamma, in_reward, choices.for_rewards(kl_estimator if in_reward else None)),
             WhitenedTokens(unbiased_std),
         ),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(low=clip_low, high=clip_high),
         aggregation=choices.aggregated_by(aggregation),
-        penalties=choices.divergence(kl, kl_estimator, kl_in),
+        penalties=choices.divergence(kl, kl_estimator, kl_in, defaults=(None, "reward")),
     )
 
 
@@ -150,15 +156,15 @@ def reinforce_plus_plus_baseline(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     kl: float = 0.0,
-    kl_estimator: choices.Estimator = "k2",
+    kl_estimator: choices.LossEstimator = "k2",
     unbiased_std: bool = False,
     aggregation: choices.AggregationName = "token_mean",
 ) -> Objective:
     """REINFORCE++ with baseline (arXiv 2501.03262): A = r - group mean, whitened over all tokens of the batch.
 
     The mean of the whitening weighs answers by their length, so that it need not be 0: groups with equal rewards then
-    get what it is off. KL, off by default, is in the loss; k2 is our reading of the paper's choice. `unbiased_std` is
-    as for `reinforce_plus_plus`.
+    get what it is off. KL, off by default, is in the loss; k2 is our reading of the paper's choice, whose weight is not
+    in our sources. `unbiased_std` is as for `reinforce_plus_plus`.
 
     Degenerate: a batch in which every group has equal rewards gets exactly zero; one such group among others does not.
     Evidence: code (verl); KL is our reading.
@@ -166,9 +172,9 @@ def reinforce_plus_plus_baseline(
     return Objective(
         advantages=GroupMean(),
         reweighting=(WhitenedTokens(unbiased_std),),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(low=clip_low, high=clip_high),
         aggregation=choices.aggregated_by(aggregation),
-        penalties=choices.divergence(kl, kl_estimator),
+        penalties=choices.divergence(kl, kl_estimator, defaults=("k2", "loss")),
     )
 
 
@@ -189,17 +195,19 @@ def dapo(
     the reward. `overlong_limit=None` is the longest possible answer and `overlong_cache=None` a fifth of the limit
     (20480 and 4096 in the paper, where rewards are 1 and -1). Beyond the limit verl's form goes on growing.
     `overlong_weight=0` is for environments where length means something else, such as how far an outcome is away.
-    `overlong_filter` silences truncated answers and takes their tokens out of the token mean. The paper's dynamic
-    sampling, which keeps only prompts with both right and wrong answers, belongs to the loop.
+    `overlong_filter` silences truncated answers and takes them out of the mean, over tokens or over answers. Dynamic
+    sampling, by which the paper keeps only prompts with both right and wrong answers, belongs to the loop.
 
     Degenerate: groups with equal rewards and equal punishments get exactly zero.
     Evidence: paper and code (verl, TRL); the signs of its rewards are second-hand.
     """
+    overlong = OverlongPunishment(overlong_weight, limit=overlong_limit, cache=overlong_cache, form=overlong_form)
+    counted = "tokens" if aggregation == "token_mean" else "answers"
     return Objective(
-        reward_shaping=(OverlongPunishment(overlong_weight, overlong_limit, overlong_cache, overlong_form),),
+        reward_shaping=(overlong,),
         advantages=GroupMeanStd(),
-        reweighting=(WithoutTruncated(counted=aggregation != "token_mean"),) if overlong_filter else (),
-        surrogate=ClippedRatio(clip_low, clip_high, dual_clip),
+        reweighting=(WithoutTruncated(counted),) if overlong_filter else (),
+        surrogate=ClippedRatio(low=clip_low, high=clip_high, dual_clip=dual_clip),
         aggregation=choices.aggregated_by(aggregation),
     )
 
@@ -221,6 +229,6 @@ def lite_ppo(
     """
     return Objective(
         advantages=GroupMeanBatchStd(unbiased=unbiased_std),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(low=clip_low, high=clip_high),
         aggregation=choices.aggregated_by(aggregation),
     )

@@ -93,7 +93,7 @@ def ips_grpo(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     kl: float = 0.0,
-    kl_estimator: choices.Estimator = "k3",
+    kl_estimator: choices.LossEstimator = "k3",
     entropy: float = 0.0,
     unbiased_std: bool = False,
     aggregation: choices.AggregationName = "sequence_mean",

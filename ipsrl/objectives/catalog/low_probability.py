@@ -10,15 +10,18 @@ from ipsrl.objectives.reweighting import ProbabilityWeight
 from ipsrl.objectives.stages import LowProbabilityFirst
 from ipsrl.objectives.surrogates import BoundedRatio, ClippedRatio
 
+THRESHOLD = 0.5
+"""Of Lopti: the behaviour probability from which on a token waits for the second step."""
+
 
 def ar_lopti(
     alpha: float | None = None,
     lopti: bool = True,
-    threshold: float = 0.5,
+    threshold: float = THRESHOLD,
     clip_low: float = 0.2,
     clip_high: float = 0.24,
     kl: float = 0.0,
-    kl_estimator: choices.Estimator = "k3",
+    kl_estimator: choices.LossEstimator = "k3",
     aggregation: choices.AggregationName = "sequence_mean",
 ) -> Objective:
     """AR and Lopti (arXiv 2505.12929): A_t = (alpha p_t + 1 - alpha) GRPO's; unlikely tokens have a step of their own.
@@ -32,12 +35,14 @@ def ar_lopti(
     Degenerate: groups with equal rewards get exactly zero.
     Evidence: code (its repository); formulas only, and the aggregation is our reading.
     """
+    if threshold != THRESHOLD and not lopti:
+        raise ValueError(f"threshold={threshold} belongs to lopti=True: leave it out")
     if alpha is None:
         alpha = 0.3 if lopti else 0.2
     return Objective(
         advantages=GroupMeanStd(),
         reweighting=(ProbabilityWeight(alpha),),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(low=clip_low, high=clip_high),
         aggregation=choices.aggregated_by(aggregation),
         penalties=choices.divergence(kl, kl_estimator),
         stages=LowProbabilityFirst(threshold) if lopti else None,
@@ -61,15 +66,19 @@ def lp_reg(
     is below the `rho`-quantile of the batch (0.01, or 0.005 for the paper's larger model), its advantage is negative,
     and the proxy has it. The proxy comes from the `likeliest` tokens, a number that is our reading; time and memory
     grow with it. `form="code"` is what was released: only the sampled token's own probability is pulled up, by k3 and
-    where it is below the proxy's; the quantile is of tokens with negative advantage; PPO's minimum stays. The released
+    where it is below the proxy's, and k3 stops at 10; the quantile is of tokens with negative advantage; PPO's minimum
+    stays. The released
     quantile is of the current policy in each micro-batch, ours of the behaviour policy in the batch.
 
     Degenerate: groups with equal rewards get exactly zero, and none of their tokens is protected.
     Evidence: paper and code (its repository), which differ; how many likeliest tokens is our reading.
     """
+    regulariser = LowProbabilityRegulariser(
+        coefficient, kappa=kappa, rho=rho, threshold=threshold, likeliest=likeliest, form=form
+    )
     return Objective(
         advantages=GroupMeanStd(),
-        surrogate=BoundedRatio(ratio_bound) if form == "paper" else ClippedRatio(1.0, ratio_bound - 1.0),
+        surrogate=BoundedRatio(ratio_bound) if form == "paper" else ClippedRatio(low=1.0, high=ratio_bound - 1.0),
         aggregation=choices.aggregated_by(aggregation),
-        penalties=(LowProbabilityRegulariser(coefficient, kappa, rho, threshold, likeliest, form),),
+        penalties=(regulariser,),
     )

@@ -131,7 +131,7 @@ def degrpo(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     kl: float = 0.001,
-    kl_estimator: choices.Estimator = "k3",
+    kl_estimator: choices.LossEstimator = "k3",
 ) -> Objective:
     """DeGRPO (arXiv 2505.13379): A = r - group mean; alpha times the first token's loss + the rest's mean.
 
@@ -157,7 +157,7 @@ def hgpo(
     clip_low: float = 0.5,
     clip_high: float = 0.5,
     kl: float = 0.001,
-    kl_estimator: choices.Estimator = "k3",
+    kl_estimator: choices.LossEstimator = "k3",
     aggregation: choices.AggregationName = "sequence_mean",
 ) -> Objective:
     """HGPO (arXiv 2505.14631): A = norm[best of its mode], + alpha norm[mode that did better] on the first token.

@@ -10,7 +10,7 @@ def gspo(
     clip_low: float = 3e-4,
     clip_high: float = 4e-4,
     kl: float = 0.0,
-    kl_estimator: choices.Estimator = "k3",
+    kl_estimator: choices.LossEstimator = "k3",
 ) -> Objective:
     """GSPO (arXiv 2507.18071): A = GRPO's; min(s A, clip(s) A), s the geometric mean of the answer's token ratios.
 
@@ -23,7 +23,7 @@ def gspo(
     """
     return Objective(
         advantages=GroupMeanStd(),
-        surrogate=ClippedSequenceRatio(clip_low, clip_high),
+        surrogate=ClippedSequenceRatio(low=clip_low, high=clip_high),
         aggregation=choices.aggregated_by("sequence_mean"),
         penalties=choices.divergence(kl, kl_estimator),
     )
@@ -33,19 +33,19 @@ def gspo_token(
     clip_low: float = 3e-4,
     clip_high: float = 4e-4,
     kl: float = 0.0,
-    kl_estimator: choices.Estimator = "k3",
+    kl_estimator: choices.LossEstimator = "k3",
 ) -> Objective:
     """GSPO-token (arXiv 2507.18071): as GSPO, with s_t = sg(s) pi_t / sg(pi_t) at each token, sg stops the gradient.
 
     With the one advantage for each answer that GRPO gives, values and gradients are GSPO's; they part where tokens have
-    advantages of their own.
+    advantages of their own. The paper has no KL; `kl` adds one.
 
     Degenerate: groups with equal rewards get exactly zero.
     Evidence: paper and code (verl, TRL).
     """
     return Objective(
         advantages=GroupMeanStd(),
-        surrogate=ClippedSequenceRatio(clip_low, clip_high, per_token=True),
+        surrogate=ClippedSequenceRatio(low=clip_low, high=clip_high, per_token=True),
         aggregation=choices.aggregated_by("sequence_mean"),
         penalties=choices.divergence(kl, kl_estimator),
     )
@@ -66,6 +66,6 @@ def sapo(
     """
     return Objective(
         advantages=GroupMeanStd(),
-        surrogate=SoftGate(temperature_positive, temperature_negative),
+        surrogate=SoftGate(positive=temperature_positive, negative=temperature_negative),
         aggregation=choices.aggregated_by(aggregation),
     )
