@@ -306,20 +306,24 @@ class DivergenceMask(Surrogate):
             others = jnp.log((1e-8 - jnp.expm1(log_mu)) / (1e-8 - jnp.expm1(log_pi)))
             return jnp.exp(log_mu) * (log_mu - log_pi) - jnp.expm1(log_mu) * others
         listed = (rollouts.top_tokens == rollouts.tokens[..., None]).any(axis=-1)
-        mu = _reduced(log_mu, rollouts.top_log_probs, listed)
-        pi = _reduced(log_pi, scores.top_log_probs, listed)
+        mu = _log_masses(log_mu, rollouts.top_log_probs, listed)
+        pi = _log_masses(log_pi, scores.top_log_probs, listed)
         if self.divergence == "top_tv":
-            return jnp.abs(mu - pi).sum(axis=-1) / 2
-        return (mu * jnp.log(mu / pi)).sum(axis=-1)
+            return sum(jnp.abs(jnp.exp(m) - jnp.exp(p)).sum(axis=-1) for m, p in zip(mu, pi, strict=True)) / 2
+        return sum((jnp.exp(m) * (m - p)).sum(axis=-1) for m, p in zip(mu, pi, strict=True))
 
 
 TOP_TOKENS = 20
 """K of the divergences over the likeliest tokens; where there are fewer tokens, the bucket with the rest is empty."""
 
 
-def _reduced(log_probs: Array, top_log_probs: Array, listed: Array) -> Array:
-    """`[P, G, T, K + 2]`, masses of the top tokens, of the sampled token unless it is among them, and of the rest."""
-    top = jnp.exp(jnp.minimum(top_log_probs, 0.0))
-    sampled = jnp.where(listed, 0.0, jnp.exp(log_probs))
-    rest = 1.0 - top.sum(axis=-1) - sampled
-    return jnp.maximum(jnp.concatenate([top, sampled[..., None], rest[..., None]], axis=-1), 1e-12)
+def _log_masses(log_probs: Array, top_log_probs: Array, listed: Array) -> tuple[Array, Array, Array]:
+    """`[P, G, T, ...]`, of the top tokens, of the sampled token unless it is among them, and of the rest.
+
+    Apart, since an array of all of them would only be copied together.
+    """
+    lowest = math.log(1e-12)
+    top = jnp.clip(top_log_probs, lowest, 0.0)
+    sampled = jnp.where(listed, lowest, jnp.maximum(log_probs, lowest))
+    rest = jnp.log(jnp.maximum(1.0 - jnp.exp(top).sum(axis=-1) - jnp.exp(sampled), 1e-12))
+    return top, sampled[..., None], rest[..., None]
