@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
+from ipsrl.objectives.advantages import GroupMean
 from ipsrl.objectives.aggregation import SequenceMean
 from ipsrl.objectives.catalog import choices
 from ipsrl.objectives.control_token import ControlAndResponse
@@ -116,7 +116,7 @@ def hicra(
     Evidence: second-hand (two sources and a port agree on the formula); clip values and aggregation are our reading.
     """
     return Objective(
-        advantages=GroupMeanStd() if standardise else GroupMean(),
+        advantages=choices.centred(standardise),
         reweighting=(PlanningBonus(alpha, planned, failures),),
         surrogate=ClippedRatio(clip_low, clip_high),
         aggregation=choices.aggregated_by(aggregation),
@@ -138,12 +138,13 @@ def degrpo(
     Thinkless: the first token chooses between a short answer and a long one; alpha sets how fast that choice converges
     against the skill of answering, whatever the length. `response`: the mean over the later tokens of each answer
     (paper) or over those of the batch (code). No mode needs a name: every answer's first token is taken for the choice.
+    `kl` is the paper's 0.001.
 
     Degenerate: groups of equal rewards get zero, their KL penalty apart; an answer of one token has no response part.
     Evidence: paper and code (VainF/Thinkless); that the KL penalty does not split off the first token is the code's.
     """
     return Objective(
-        advantages=GroupMeanStd() if standardise else GroupMean(),
+        advantages=choices.centred(standardise),
         surrogate=ControlAndResponse(low=clip_low, high=clip_high, alpha=alpha, response=response),
         aggregation=choices.aggregated_by(response),
         penalties=choices.divergence(kl, kl_estimator),
