@@ -12,17 +12,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.objectives.inverse_probability import InverseFrequency, outcome_frequency
+from ipsrl.objectives.inverse_probability import InverseFrequency, outcome_frequency, same_outcome
 from ipsrl.objectives.objective import RolloutPart
 from ipsrl.structures import Rollouts, masked_sum
 
 TOKEN_BUCKETS = 1024
 """Tokens are counted modulo this for their similarity."""
-
-
-def same_outcome(outcome_id: Array) -> Array:
-    """`[P, G, G]` bool, which samples of a group `[P, G]` have the same outcome."""
-    return outcome_id[:, :, None] == outcome_id[:, None, :]
 
 
 def average_log_probability(rollouts: Rollouts) -> Array:

@@ -61,13 +61,18 @@ class InverseScaling(RolloutPart):
         return jnp.where(enough(whole), whole, low)[:, None]
 
 
+def same_outcome(outcome_id: Array) -> Array:
+    """`[P, G, G]` bool, which samples of a group `[P, G]` have the same outcome."""
+    return outcome_id[:, :, None] == outcome_id[:, None, :]
+
+
 def outcome_frequency(outcome_id: Array, pseudo_count: float = 0.0) -> Array:
     """Share of each sample's outcome in its own group, `[P, G]` ids -> `[P, G]` numbers in [1/G, 1].
 
     phat(o_g) = (n + pseudo_count) / (G + pseudo_count), n = #{j : o_j = o_g}. Samples without a valid outcome (-1)
     count as one outcome.
     """
-    counts = (outcome_id[:, :, None] == outcome_id[:, None, :]).sum(axis=-1, dtype=jnp.float32)
+    counts = same_outcome(outcome_id).sum(axis=-1, dtype=jnp.float32)
     return (counts + pseudo_count) / (outcome_id.shape[-1] + pseudo_count)
 
 
@@ -83,6 +88,7 @@ class InverseFrequency(InverseScaling):
     the offset rule: it takes away the term of order 1/G of the bias E[phat^-alpha] p^alpha - 1.
 
     Where every outcome of a group is unique, all weights are equal and the rule is lost: see `InverseProbability`.
+    Meant for rewards that are not negative: of rewards of -1, those of the rarest mistakes are scaled up most.
     """
 
     floor: float = 0.0
@@ -150,8 +156,8 @@ class InverseProbability(InverseScaling):
     takes the scale out. At every other alpha E[w] moves with the policy, and m follows it with the delay of its decay.
 
     Our reading of the sources: m is kept in log space with `decay`; the first batch sets it; |log w - log m| is capped
-    at `log_ratio_cap`. Rewards of zero give exactly zero; rewards must not be negative. A batch in which
-    a prompt earned nothing leaves its m as it was.
+    at `log_ratio_cap`. Rewards of zero, and negative ones, give exactly zero. A batch in which a prompt earned nothing
+    leaves its m as it was.
     """
 
     decay: float = 0.99
@@ -172,7 +178,7 @@ class InverseProbability(InverseScaling):
     def carry(self, values: Array, rollouts: Rollouts, state: Array) -> tuple[Array, Array]:
         log_path = masked_sum(rollouts.behaviour_log_probs, rollouts.token_mask, axis=-1)
         log_probability = log_path - rollouts.log_backward
-        log_weight = jnp.log(values) - self.exponent(log_probability) * log_probability
+        log_weight = jnp.log(jnp.maximum(values, 0.0)) - self.exponent(log_probability) * log_probability
 
         # Groups of the same prompt share its mean, so that all of them leave the same state behind.
         same_prompt = rollouts.prompt_index[:, None] == rollouts.prompt_index

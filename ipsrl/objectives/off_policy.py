@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
+from ipsrl.objectives.inverse_probability import same_outcome
 from ipsrl.objectives.objective import Metrics, RolloutPart, Surrogate
 from ipsrl.objectives.strata import normalised_among
 from ipsrl.objectives.surrogates import LOG_RATIO_LIMIT, clipped, importance_ratio
@@ -116,7 +117,7 @@ class DistinctPairs(RolloutPart):
         opposite = side[:, :, None] * side[:, None, :] < 0
         distance = jnp.abs(values[:, :, None] - values[:, None, :])
         if self.similarity == "outcome":
-            distance *= rollouts.outcome_id[:, :, None] != rollouts.outcome_id[:, None, :]
+            distance *= ~same_outcome(rollouts.outcome_id)
         elif self.similarity == "tokens":
             distance *= 1.0 - shared_tokens(rollouts.tokens, rollouts.token_mask)
         if self.over == "max":

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.objectives.diversity_rewards import same_outcome
+from ipsrl.objectives.inverse_probability import same_outcome
 from ipsrl.objectives.objective import RolloutPart, all_equal
 from ipsrl.structures import Rollouts
 

@@ -2,16 +2,19 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, random_rollouts, rollouts_of
+from bandit_means import pushes
+from groups import all_groups, assert_close, bandit_rollouts, random_rollouts, rollouts_of
 from tree_walks import every_walk
 
+from ipsrl.dynamics.finite_groups import mean_field_group_mean, mean_field_no_baseline
 from ipsrl.environments.tree import Tree
 from ipsrl.objectives import make
 from ipsrl.objectives.inverse_probability import InverseProbability
-from ipsrl.structures import Sizes
+from ipsrl.structures import PolicyScores, Sizes
 
 
 def test_inverse_probability_gives_each_outcome_its_reward_however_many_paths_lead_there():
@@ -58,6 +61,47 @@ def test_running_mean_of_inverse_probability():
     shaped, fresh = step(coin([0.0, 0.0]), part.init(Sizes(1)))
     assert not shaped.any()
     assert (fresh == part.init(Sizes(1))).all()
+
+
+def test_negative_rewards_count_as_none():
+    """They give exactly zero, and leave the running mean as rewards of zero do; all the others are as before."""
+    part, log_half = InverseProbability(), np.log(0.5)
+    wrong = rollouts_of(
+        np.full((2, 4, 1), log_half), rewards=[[1.0, -1.0, 2.0, -0.5], [-1.0] * 4], log_backward=np.zeros((2, 4))
+    )
+    without = dataclasses.replace(wrong, rewards=jnp.maximum(wrong.rewards, 0.0))
+    shaped, state = part.carry(wrong.rewards, wrong, part.init(Sizes(2)))
+    expected, expected_state = part.carry(without.rewards, without, part.init(Sizes(2)))
+    np.testing.assert_array_equal(shaped, expected)
+    np.testing.assert_array_equal(state, expected_state)
+    assert_close(shaped, [[4 / 3, 0.0, 8 / 3, 0.0], [0.0] * 4])
+    assert np.isneginf(state[1])
+
+
+KL_RULES = {
+    "ips_reinforce": mean_field_no_baseline,
+    "ips_dr_grpo": mean_field_group_mean,
+}
+
+
+@pytest.mark.parametrize("name", KL_RULES)
+def test_the_mean_field_with_a_divergence_from_the_reference(name):
+    """dz_i/dt = p_i [ r_i w_G(p_i) - beta log(p_i / pi_i) - (S - beta KL) ], and rule B likewise."""
+    law, reference, rewards, beta = np.array([0.6, 0.3, 0.1]), np.array([0.2, 0.3, 0.5]), np.array([1.0, 0.5, 0.2]), 0.3
+    groups = all_groups(3, 4)
+    rollouts = dataclasses.replace(
+        bandit_rollouts(groups, rewards, jnp.log(jnp.float32(law))),
+        reference_log_probs=jnp.log(jnp.float32(reference))[groups][..., None],
+    )
+    objective = make(f"{name}(kl={beta}, kl_estimator=k2)")
+
+    def loss(log_probs):
+        return objective(PolicyScores(log_probs, jnp.zeros_like(log_probs)), rollouts).loss_sum
+
+    slopes = np.float64(-jax.grad(loss)(rollouts.behaviour_log_probs)[..., 0])
+    log_ratio = np.log(law / reference)
+    expected = KL_RULES[name](law, rewards, 4) - beta * law * (log_ratio - law @ log_ratio)
+    assert_close(pushes(slopes, groups, law, law[groups].prod(axis=-1)), expected)
 
 
 def test_each_prompt_has_its_own_mean_and_its_groups_share_it():

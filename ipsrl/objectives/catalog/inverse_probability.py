@@ -37,6 +37,8 @@ def ips_reinforce(
     log_ratio_cap: float = LOG_RATIO_CAP,
     advantage_cap: float = ADVANTAGE_CAP,
     effective_share: float = 0.0,
+    kl: float = 0.0,
+    kl_estimator: choices.LossEstimator = "k3",
     aggregation: choices.AggregationName = "sequence_sum",
 ) -> Objective:
     """IPS-REINFORCE (arXiv 2601.21669, Theorem 4.1): A = r / p(outcome)^alpha, no baseline; rule V.
@@ -52,6 +54,10 @@ def ips_reinforce(
       or one `learned` by maximum likelihood on earlier batches. Rewards are then divided by a running mean; `decay`
       is that mean's (and the learned counts'), `log_ratio_cap` bounds the logarithm of the quotient, `advantage_cap`
       bounds |A| (our reading).
+
+    Rewards must not be negative: counts would push down the rarest mistakes most, and `exact` leaves them out. `kl`
+    holds the policy to the reference: with the estimator k2, by KL(policy || reference) on average, no outcome dies.
+    The paper's weight is not in our sources; the default is none.
 
     `effective_share` > 0 lowers alpha in each group until the weights' effective sample size, (sum w)^2 / sum w^2, is
     that share of the group (our reading).
@@ -76,6 +82,7 @@ def ips_reinforce(
         advantages=NoBaseline(limit=limit),
         surrogate=PolicyGradient(),
         aggregation=choices.aggregated_by(aggregation),
+        penalties=choices.divergence(kl, kl_estimator),
     )
 
 
@@ -141,6 +148,8 @@ def ips_dr_grpo(
     effective_share: float = 0.0,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
+    kl: float = 0.0,
+    kl_estimator: choices.LossEstimator = "k3",
     entropy: float = 0.0,
     aggregation: choices.AggregationName = "constant_length",
 ) -> Objective:
@@ -169,7 +178,7 @@ def ips_dr_grpo(
         advantages=GroupMean(limit=limit),
         surrogate=ClippedRatio(clip_low, clip_high),
         aggregation=choices.aggregated_by(aggregation),
-        penalties=choices.entropy_bonus(entropy),
+        penalties=choices.divergence(kl, kl_estimator) + choices.entropy_bonus(entropy),
     )
 
 
