@@ -1,7 +1,7 @@
 """Preference losses, over the pairs of a group: the winner has the higher reward, ties are no pairs.
 
 The loss of a batch is the mean over groups that have a pair of the mean over their pairs. A group of two is the stored
-pair [chosen, rejected].
+pair [chosen, rejected]. An answer without tokens is in no pair: its loss would stand at no token.
 """
 
 import dataclasses
@@ -17,26 +17,29 @@ from ipsrl.objectives.objective import Metrics, RolloutPart, Surrogate
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
 
-def beats(rewards: Array) -> Array:
-    """`[P, G, G]` bool, True at [p, w, l] where answer w of prompt p has a higher reward than answer l."""
-    return rewards[:, :, None] > rewards[:, None, :]
+def beats(rollouts: Rollouts) -> Array:
+    """`[P, G, G]` bool, True at [p, w, l] where answer w has a higher reward than l, and both have tokens."""
+    rewards, answered = rollouts.rewards, rollouts.token_mask.any(axis=-1)
+    return (rewards[:, :, None] > rewards[:, None, :]) & answered[:, :, None] & answered[:, None, :]
 
 
 @dataclasses.dataclass(frozen=True)
 class PairWeights(RolloutPart):
     """A_w = number of answers / (groups with a pair * pairs in the group) for answers that beat another, 0 elsewhere.
 
-    The mean over all answers of A_w * (sum over the answers that w beats) is then the mean over groups with a pair of
-    the mean over their pairs: groups without one do not dilute it. Pairs are of the environment's rewards.
+    Answers without tokens do not count, as in `SequenceMean`. The mean over all others of A_w * (sum over the answers
+    that w beats) is then the mean over groups with a pair of the mean over their pairs: groups without one do not
+    dilute it. Pairs are of the environment's rewards.
     """
 
     smallest_group: ClassVar[int] = 2
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
-        pairs = beats(rollouts.rewards)
+        pairs = beats(rollouts)
         in_group = pairs.sum(axis=(1, 2))
         groups = (in_group > 0).sum()
-        weight = rollouts.rewards.size / jnp.maximum(groups * in_group, 1)
+        answers = rollouts.token_mask.any(axis=-1).sum()
+        weight = answers / jnp.maximum(groups * in_group, 1)
         return jnp.where(pairs.any(axis=-1), weight[:, None], 0.0)
 
 
@@ -68,7 +71,7 @@ class PairwiseLikelihood(Surrogate):
         mask = rollouts.token_mask
         log_ratio = masked_sum(scores.log_probs - rollouts.reference_log_probs, mask, axis=-1)
         implicit = self.beta * link(self.divergence, log_ratio, self.alpha)
-        pairs = beats(rollouts.rewards)
+        pairs = beats(rollouts)
         margin = jnp.where(pairs, implicit[:, :, None] - implicit[:, None, :], 0.0)
         value = masked_sum(jax.nn.log_sigmoid(margin), pairs, axis=-1)
         log_prob = masked_sum(scores.log_probs, mask, axis=-1)

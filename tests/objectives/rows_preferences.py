@@ -30,5 +30,6 @@ ROWS = {
     "f_dpo(divergence=alpha, alpha=0.3)": row(beta=0.1, slope=lambda u: u**-1.3, link=lambda u: (1 - u**-0.3) / 0.3),
     "f_dpo(divergence=reverse_kl)": row(beta=0.1),
     "rpo": row(beta=0.5, imitation=0.2),
+    "rpo(form=cumulative)": row(beta=0.01, imitation=5e-5),
     "rpo(form=cumulative, beta=0.4, eta=0.3)": row(beta=0.4, imitation=0.12),
 }

@@ -66,6 +66,30 @@ def test_the_mean_is_over_groups_of_the_mean_over_pairs_and_groups_without_a_pai
     assert_close(metrics["pair_margin"], (0.0, 5.0))
 
 
+@pytest.mark.parametrize("text", ["dpo", "rpo"])
+def test_answers_without_tokens_are_in_no_pair(text):
+    """An empty loser, an empty winner beside a pair, a group of empty answers alone, and a whole group."""
+    lengths = np.array([[2, 0, 1], [0, 1, 2], [0, 0, 0], [1, 2, 2]])
+    mask = np.arange(2) < lengths[..., None]
+    rewards = [[1.0, 0.0, 0.0], [2.0, 1.0, 0.0], [2.0, 1.0, 0.0], [1.0, 0.5, 0.0]]
+    log_ratios = np.random.default_rng(0).normal(size=(4, 3, 2)) + 100 * ~mask
+    value, gradient, metrics = loss_and_gradient(text, rewards, log_ratios, -1.0, mask)
+
+    beta, eta = {"dpo": (0.1, 0.0), "rpo": (0.5, 0.2)}[text]
+    total = np.where(mask, log_ratios, 0.0).sum(axis=-1)
+    mean = np.where(mask, log_ratios - 1.0, 0.0).sum(axis=-1) / np.maximum(lengths, 1)
+    pairs = [[(0, 0, 2)], [(1, 1, 2)], [(3, 0, 1), (3, 0, 2), (3, 1, 2)]]
+    losses = [
+        np.mean([-np.log(sigmoid(beta * (total[p, w] - total[p, loser]))) - eta * mean[p, w] for p, w, loser in group])
+        for group in pairs
+    ]
+    assert_close(value, np.mean(losses))
+    assert metrics["pair_accuracy"][1] == 5
+    assert not gradient[~mask].any()
+    assert not gradient[2].any()
+    assert gradient[3].all(where=mask[3])
+
+
 def test_a_batch_without_pairs_is_silent():
     value, gradient, metrics = loss_and_gradient("rpo", [[1.0, 1.0], [0.0, 0.0]], [[1.0, 2.0], [3.0, 4.0]])
     assert value == 0.0
@@ -83,7 +107,10 @@ def test_pair_weights():
     ("text", "beta", "imitated", "slope"),
     [
         ("rpo", 0.5, 0.2 * -1.75, 0.1),
-        ("rpo(form=cumulative, beta=0.01, eta=0.005)", 0.01, 0.01 * 0.005 * -3.5, 0.01 * 0.005),
+        ("rpo(form=cumulative)", 0.01, 0.01 * 0.005 * -3.5, 0.01 * 0.005),
+        ("rpo(form=cumulative, beta=0.4)", 0.4, 0.4 * 0.005 * -3.5, 0.4 * 0.005),
+        ("rpo(form=cumulative, eta=0.3)", 0.01, 0.01 * 0.3 * -3.5, 0.01 * 0.3),
+        ("rpo(beta=0.1)", 0.1, 0.2 * -1.75, 0.1),
         ("rpo(eta=0.0)", 0.5, 0.0, 0.0),
     ],
 )

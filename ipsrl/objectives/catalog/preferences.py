@@ -39,16 +39,24 @@ def f_dpo(divergence: Divergence = "jensen_shannon", alpha: float = 0.5, beta: f
     )
 
 
-def rpo(form: Literal["cumulative", "average"] = "average", beta: float = 0.5, eta: float = 0.2) -> Objective:
+RPO = {"average": {"beta": 0.5, "eta": 0.2}, "cumulative": {"beta": 0.01, "eta": 0.005}}
+"""What the arguments of `rpo` are where they are None; of the authors' code (for cumulative, with zephyr-7b-beta)."""
+
+
+def rpo(
+    form: Literal["cumulative", "average"] = "average", beta: float | None = None, eta: float | None = None
+) -> Objective:
     """RPO (arXiv 2405.16436): DPO's loss - eta * mean log pi(winner), or - eta beta * log pi(winner), of each pair.
 
     The second term keeps the winner's probability from falling. `average` takes the mean over its tokens and no beta;
-    `cumulative` their sum, times beta, so that eta must fall with the length: the authors use beta 0.01 and eta 0.005.
-    eta = 0 is DPO.
+    `cumulative` their sum, times beta, so that eta must fall with the length. Arguments that are None take the authors'
+    value for the form: beta 0.5 and eta 0.2, or beta 0.01 and eta 0.005. eta = 0 is DPO.
 
     Degenerate: groups without a pair give nothing, and are left out of the mean over groups.
     Evidence: paper and code; all pairs of a group are our reading.
     """
+    beta = RPO[form]["beta"] if beta is None else beta
+    eta = RPO[form]["eta"] if eta is None else eta
     if not eta >= 0.0:
         raise ValueError(f"eta is {eta}, it must not be negative")
     imitation = eta * beta if form == "cumulative" else eta
