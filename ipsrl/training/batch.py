@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax.numpy as jnp
 from jax import Array
 from jax.sharding import Mesh
 
@@ -9,7 +10,7 @@ from ipsrl.distributed.mesh import shard_prompts
 from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective, all_equal
 from ipsrl.policies.policy import Parameters, Policy
-from ipsrl.structures import Prompts, Trajectories, Verdict
+from ipsrl.structures import Prompts, Trajectories, Verdict, masked_sum
 from ipsrl.training.difficulty_filter import DifficultyState, choose_by_difficulty, learn_difficulty
 from ipsrl.training.dynamic_sampling import fill
 from ipsrl.training.off_policy import FurtherAnswers, with_best_answer
@@ -80,9 +81,12 @@ class BatchCollector:
             if off_policy:
                 source = parameters if off_policy.source == "policy" else reference
                 further = self._further_answers(source, groups, step, number)
-                groups = with_best_answer(self.policy, parameters, *groups, *further, settings.temperature)
+                groups = with_best_answer(
+                    self.policy, parameters, *groups, *further, settings.temperature, off_policy.at_most
+                )
                 counts[-1]["trajectories_sampled"] += further[1].rewards.size
-                means[-1]["off_policy_reward"] = groups[1].rewards[:, 0].mean()
+                put_in = groups[0].off_policy
+                means[-1]["off_policy_reward"] = masked_sum(groups[1].rewards, put_in) / jnp.maximum(put_in.sum(), 1)
             informative = ~all_equal(groups[1].rewards)
             batch, kept = fill(batch, kept, groups, informative) if number else (groups, informative)
             if kept.all():

@@ -91,7 +91,7 @@ def train_ensemble(
                     stream(seed, state.step, "further answers 0"), off_policy.answers, temperature,
                     objective.top_tokens,
                 )  # fmt: skip
-                groups = with_best_answer(policy, state.parameters, *groups, *further, temperature)
+                groups = with_best_answer(policy, state.parameters, *groups, *further, temperature, off_policy.at_most)
             state, _ = update(
                 state, *groups, parameters, stream(seed, state.step, "objective"), policy=policy, objective=objective,
                 optimizer=optimizer, batching=batching, temperature=temperature,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from typing import Literal, Protocol
 
 import jax
@@ -26,19 +27,23 @@ class OffPolicyAnswers:
     Attributes:
       answers: n, further answers to each prompt; all but one are thrown away. 8, one for each attempt, is the paper's.
       source: who draws them, the policy that is trained or the reference policy.
+      at_most: groups with a higher mean reward keep their own first answer; None puts one into every group.
 
     Raises:
-      ValueError: there are no further answers.
+      ValueError: there are no further answers, or `at_most` is no number.
     """
 
     answers: int = 8
     source: Literal["policy", "reference"] = "policy"
+    at_most: float | None = None
 
     def __post_init__(self):
         if self.answers < 1:
             raise ValueError(f"the number of further answers is {self.answers}, it must be at least 1")
         if self.source not in ("policy", "reference"):
             raise ValueError(f"further answers come from policy or reference, not from {self.source!r}")
+        if self.at_most is not None and not math.isfinite(self.at_most):
+            raise ValueError(f"at_most is {self.at_most}, it must be a finite mean reward, or None for every group")
 
 
 class FurtherAnswers(Protocol):
@@ -70,15 +75,21 @@ def with_best_answer(
     further: Trajectories,
     further_verdict: Verdict,
     temperature: float,
+    at_most: float | None = None,
 ) -> tuple[Trajectories, Verdict]:
-    """Groups whose first answer is the best further one, scored by the behaviour policy given the prompt alone."""
+    """Groups whose first answer is the best further one, scored by the behaviour policy given the prompt alone.
+
+    Groups with a mean reward above `at_most` stay as they are.
+    """
+    hard = jnp.ones(len(verdict.rewards), bool) if at_most is None else verdict.rewards.mean(axis=1) <= at_most
     best = further_verdict.rewards.argmax(axis=1)
 
     def choose(leaf):
         return jnp.take_along_axis(leaf, best.reshape(-1, *(1,) * (leaf.ndim - 1)), axis=1)
 
     def put_first(answer, group):
-        return jnp.concatenate([answer, group[:, 1:]], axis=1)
+        first = jnp.where(hard.reshape(-1, *(1,) * (group.ndim - 1)), answer, group[:, :1])
+        return jnp.concatenate([first, group[:, 1:]], axis=1)
 
     answer = jax.tree.map(choose, dataclasses.replace(further, prompts=None))
     scores = policy.score(behaviour, dataclasses.replace(answer, prompts=attempts.prompts), temperature)
@@ -89,6 +100,6 @@ def with_best_answer(
         top_log_probs=scores.top_log_probs,
     )
     groups = jax.tree.map(put_first, answer, dataclasses.replace(attempts, prompts=None))
-    off_policy = jnp.zeros(verdict.rewards.shape, bool).at[:, 0].set(True)
+    off_policy = jnp.zeros(verdict.rewards.shape, bool).at[:, 0].set(hard)
     groups = dataclasses.replace(groups, prompts=attempts.prompts, off_policy=off_policy)
     return groups, jax.tree.map(put_first, jax.tree.map(choose, further_verdict), verdict)

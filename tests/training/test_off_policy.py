@@ -70,6 +70,33 @@ def test_the_first_of_the_best_answers_takes_the_first_place():
     assert np.abs(drawn - np.asarray(merged[0].behaviour_log_probs)[:, 0]).max() > 0.1
 
 
+def test_easy_groups_keep_their_own_answers():
+    """Mean rewards of 0.5, 0.75 and -1 with at_most = 0.5."""
+    prompts = choose_prompts(TREE, 0, 0, P)
+    groups = collect(TREE, POLICY, parameters(1), prompts, 0, 0, G, 0.7, 2)
+    rewards = jnp.array([[0.0, 2.0, 0.0, 0.0], [0.0, 1.0, 1.0, 1.0], [-1.0, -1.0, -1.0, -1.0]])
+    groups = groups[0], dataclasses.replace(groups[1], rewards=rewards)
+    further = sample_and_verify(TREE, POLICY, parameters(2), prompts, jax.random.key(3), 5, 0.7, 2)
+    every = with_best_answer(POLICY, parameters(1), *groups, *further, 0.7)
+    hard = with_best_answer(POLICY, parameters(1), *groups, *further, 0.7, 0.5)
+    np.testing.assert_array_equal(every[0].off_policy[:, 0], [True, True, True])
+    np.testing.assert_array_equal(hard[0].off_policy[:, 0], [True, False, True])
+    assert not hard[0].off_policy[:, 1:].any()
+    own, put_in = fields(groups), fields(every)
+    for name, leaf in fields(hard).items():
+        np.testing.assert_array_equal(leaf[[0, 2]], put_in[name][[0, 2]], err_msg=name)
+        np.testing.assert_array_equal(leaf[1], own[name][1], err_msg=name)
+
+
+@pytest.mark.parametrize("at_most", [-1.0, 0.5])
+def test_the_limit_acts_in_the_loop(at_most):
+    groups, metrics, plain = collected(off_policy=OffPolicyAnswers(5, at_most=at_most))
+    hard = plain[1].rewards.mean(axis=1) <= at_most
+    np.testing.assert_array_equal(groups[0].off_policy[:, 0], hard)
+    expected = groups[1].rewards[hard, 0].mean() if hard.any() else 0.0
+    assert metrics["off_policy_reward"] == pytest.approx(expected)
+
+
 def collected(reference=None, further_answers=None, environment=TREE, policy=POLICY, **changes):
     """A batch of step 2, its metrics, and the same batch without the rule."""
     settings = dataclasses.replace(SETTINGS, **changes)
@@ -160,7 +187,11 @@ def test_likeliest_tokens_of_the_reference_are_refused():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [((0,), "the number of further answers is 0"), ((1, "expert"), "come from policy or reference, not from 'expert'")],
+    [
+        ((0,), "the number of further answers is 0"),
+        ((1, "expert"), "come from policy or reference, not from 'expert'"),
+        ((1, "policy", float("inf")), "at_most is inf, it must be a finite mean reward, or None"),
+    ],
 )
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):

@@ -16,9 +16,9 @@ SETTINGS = TrainSettings(steps=7, prompts_per_step=16, group_size=4)
 def test_rules_from_text():
     assert make_rules("") == {}
     assert make_rules("dynamic_sampling") == {"dynamic_sampling": DynamicSampling(10)}
-    rules = make_rules("off_policy(answers=3, source=reference), difficulty_filter(lowest=0.2, width=8)")
+    rules = make_rules("off_policy(answers=3, source=reference, at_most=0.25), difficulty_filter(lowest=0.2, width=8)")
     assert rules == {
-        "off_policy": OffPolicyAnswers(3, "reference"),
+        "off_policy": OffPolicyAnswers(3, "reference", 0.25),
         "difficulty_filter": DifficultyFilter(lowest=0.2, width=8),
     }
     settings = dataclasses.replace(SETTINGS, **rules)
