@@ -7,14 +7,14 @@ from typing import Literal
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.objectives.objective import Metrics
+from ipsrl.objectives.objective import Metrics, Surrogate
 from ipsrl.objectives.surrogates import ClippedRatio
 from ipsrl.structures import PolicyScores, Rollouts
 
 
 @dataclasses.dataclass(frozen=True)
-class ControlAndResponse(ClippedRatio):
-    """The clipped ratio L with weights that split off the first token (DeGRPO, arXiv 2505.13379).
+class ControlAndResponse(Surrogate):
+    """The values L of a `clip`ped ratio with weights that split off the first token (DeGRPO, arXiv 2505.13379).
 
         response = sequence_mean:  (1/G) sum_i [ alpha L_i0 + (1/T_i) sum_(t >= 1) L_it ]                    the paper
         response = token_mean:     (1/N) sum_i alpha L_i0 + sum_i sum_(t >= 1) L_it / sum_i T_i       the released code
@@ -24,16 +24,16 @@ class ControlAndResponse(ClippedRatio):
     whole mini-batch. An answer without tokens after the first has no response part.
 
     Attributes:
-      low, high: of the clip.
+      clip: gives L.
       alpha: weight of the first token.
       response: how the response part is averaged; the objective's aggregation has to be the same.
     """
 
+    clip: ClippedRatio
     alpha: float = 0.001
     response: Literal["sequence_mean", "token_mean"] = "sequence_mean"
 
     def __post_init__(self):
-        super().__post_init__()
         if not 0.0 <= self.alpha < math.inf:
             raise ValueError(f"alpha is {self.alpha}, it must be finite and not negative")
 
@@ -52,7 +52,7 @@ class ControlAndResponse(ClippedRatio):
         parameters: dict,
         statistics: tuple[Array, Array] | None,
     ) -> tuple[Array, Metrics]:
-        values, metrics = self(scores, rollouts, advantages)
+        values, metrics = self.clip(scores, rollouts, advantages)
         mask = rollouts.token_mask
         answers, tokens = (1.0, mask.sum(axis=-1, keepdims=True)) if statistics is None else statistics
         control = self.alpha * tokens / jnp.maximum(answers, 1.0)

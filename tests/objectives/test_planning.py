@@ -1,5 +1,6 @@
 """Weight for planning tokens, and for a control token."""
 
+import functools
 import re
 
 import jax
@@ -11,6 +12,7 @@ from groups import assert_close, random_rollouts, rollouts_of
 from ipsrl.objectives import make
 from ipsrl.objectives.control_token import ControlAndResponse
 from ipsrl.objectives.planning import PlanningBonus, planned_tokens
+from ipsrl.objectives.surrogates import ClippedRatio
 from ipsrl.structures import PolicyScores, Sizes
 
 
@@ -144,6 +146,12 @@ def test_the_choice_moves_at_one_speed_whatever_the_length():
     assert_close([short, long], [-0.05, -0.05])
 
 
+def test_values_without_weights_are_not_to_be_had():
+    rollouts, scores, *_ = control_batch()
+    with pytest.raises(TypeError, match="ControlAndResponse takes parameters or statistics: call evaluate"):
+        ControlAndResponse(ClippedRatio())(scores, rollouts, jnp.zeros(rollouts.tokens.shape))
+
+
 @pytest.mark.parametrize("response", ["sequence_mean", "token_mean"])
 def test_answers_of_one_token_have_no_response(response):
     rollouts = rollouts_of(np.zeros((1, 2, 1)), rewards=np.array([[1, 0]], np.float32))
@@ -168,7 +176,7 @@ def test_refusals(text, message):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("kind", [PlanningBonus, ControlAndResponse])
+@pytest.mark.parametrize("kind", [PlanningBonus, functools.partial(ControlAndResponse, ClippedRatio())])
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 def test_a_weight_that_is_no_finite_number_is_refused(kind, number):
     with pytest.raises(ValueError, match=f"alpha is {number}, it must be finite and not negative"):

@@ -57,7 +57,8 @@ def dagrpo(
     scores come from a language model's grades; ours are the rewards, and `similarity`, the share of tokens in common or
     having the same outcome, stands for what a grader would call alike. Without it, rewards of 0 and 1 give GRPO. The
     loss is a mean over the kept answers of a group. `anchors` takes the answers that `off_policy` marks for an
-    expert's: they count in the group's mean and std, and their surrogate is A p / (p + gamma).
+    expert's: they count in the group's mean and std, and their surrogate is A p / (p + gamma). Only hard prompts have
+    one: the rule of the training loop that puts them in takes `at_most`, the highest mean reward of such a group.
 
     Degenerate: groups without a distinct pair get zero.
     Evidence: our reading (abstract and summaries; no formula and no code was to be had).
@@ -145,7 +146,7 @@ def degrpo(
     """
     return Objective(
         advantages=choices.centred(standardise),
-        surrogate=ControlAndResponse(low=clip_low, high=clip_high, alpha=alpha, response=response),
+        surrogate=ControlAndResponse(ClippedRatio(clip_low, clip_high), alpha, response),
         aggregation=choices.aggregated_by(response),
         penalties=choices.divergence(kl, kl_estimator),
     )
@@ -165,7 +166,9 @@ def hgpo(
 
     norm is GRPO's, (x - mean) / std of the group. An answer thinks where its first token is `think_token`; the other
     mode has a head start of `delta` in the comparison of mean rewards. The paper forces half of a group into each mode;
-    here the modes are those that the policy drew, so compare with a sampler that forces them.
+    here the modes are those that the policy draws, so it has to know both: while no answer begins with `think_token`
+    (0 is the padding of text, which never does), what is left is GRPO on who is the best of the group. `kl` is the
+    paper's 0.001, of k3.
 
     Degenerate: a group in one mode, or at a tie between them, has no second term (our reading); at equal rewards the
     first term is zero, and the second one prefers not to think, by the head start.
