@@ -106,6 +106,10 @@ def flowrl(
     Degenerate: where rewards are equal A is 0, and the policy is drawn to the reference.
     Evidence: paper and code; partition, its learning rate and the std's convention are our reading.
     """
+    if partition == "group" and learning_rate != balance.LEARNING_RATE:
+        raise ValueError(f"learning_rate={learning_rate} belongs to partition=table: leave it out")
+    if released_weight and (clip_low, clip_high) != (0.2, 0.2):
+        raise ValueError(f"released_weight clips nothing: leave clip_low={clip_low} and clip_high={clip_high} out")
     return Objective(
         advantages=GroupMeanStd(unbiased=unbiased_std),
         surrogate=balance.RewardTiltBalance(beta, clip_low, clip_high, partition, released_weight, learning_rate),
