@@ -108,7 +108,7 @@ class LowProbabilityRegulariser(Penalty):
                 advantage is negative and whose proxy probability is positive; 0 elsewhere
 
     The proxy is a constant. It is built from the `likeliest` tokens, so that a token beyond them counts as noise (our
-    reading; the paper has the whole vocabulary): memory grows by that factor beside GRPO's.
+    reading; the paper has the whole vocabulary): time and memory grow by that factor beside GRPO's.
 
     Attributes:
       coefficient: beta.
@@ -154,10 +154,9 @@ class LowProbabilityRegulariser(Penalty):
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
         mask = rollouts.token_mask
-        likeliest = jnp.where(mask[..., None], rollouts.top_log_probs[..., : self.likeliest], -jnp.inf)
-        kept = likeliest > self._log_threshold(likeliest)
-        likeliest = jnp.where(kept, likeliest, 0.0)
-        probability = jnp.where(kept, jnp.exp(likeliest), 0.0)
+        likeliest = rollouts.top_log_probs[..., : self.likeliest]
+        kept = mask[..., None] & (likeliest > self._log_threshold(likeliest))
+        probability = jnp.exp(jnp.where(kept, likeliest, -jnp.inf))
         mass = probability.sum(axis=-1)
         mass = jnp.where(mass > 0, mass, 1.0)
         if self.form == "code":
@@ -165,8 +164,8 @@ class LowProbabilityRegulariser(Penalty):
             gap = jnp.clip(gap, 0.0, LOG_RATIO_LIMIT)
             divergence = jnp.minimum(jnp.exp(gap) - gap - 1.0, 10.0)
         else:
-            log_probs = jnp.where(kept, scores.top_log_probs[..., : self.likeliest], 0.0)
-            divergence = (probability * (likeliest - log_probs)).sum(axis=-1) / mass - jnp.log(mass)
+            gap = jnp.where(kept, likeliest - scores.top_log_probs[..., : self.likeliest], 0.0)
+            divergence = (probability * gap).sum(axis=-1) / mass - jnp.log(mass)
         return divergence, {"proxy_kl": (divergence.sum(), mask.sum(dtype=jnp.float32))}
 
     def _log_threshold(self, likeliest: Array) -> Array:
