@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.objectives.objective import Metrics, Penalty, RolloutPart
+from ipsrl.objectives.penalties import EntropyBonus
 from ipsrl.structures import PolicyScores, Rollouts, Sizes, masked_sum
 
 State = dict[str, Array]
@@ -26,7 +27,7 @@ def mean_entropy(rollouts: Rollouts) -> Array:
 class AdaptiveEntropyBonus(Penalty):
     """An entropy bonus for hard prompts that holds the entropy at a share of its first value (AER, arXiv 2510.10959).
 
-        bonus of batch k for prompt q:  alpha_k w(g) H,      g = share of the group's rewards above zero
+        bonus of batch k for prompt q:  alpha_k w(g) H,      g = share of the group's rewards above `threshold`
         alpha_{k+1} = clip( alpha_k + eta f(tau H_0 - H_k), 0, alpha_max ),      H_0 = entropy of the first batch
 
     Our reading: of the paper only the abstract was at hand.
@@ -39,6 +40,7 @@ class AdaptiveEntropyBonus(Penalty):
       alpha_max: where alpha stops.
       weight: w = `indicator` [g <= rho], `linear` max(0, 1 - g / rho), or `complement` 1 - g, which does not use rho.
       rho: accuracy up to which a prompt is hard.
+      threshold: the highest reward of an answer that is not correct.
     """
 
     name: ClassVar[str] = "entropy"
@@ -49,10 +51,13 @@ class AdaptiveEntropyBonus(Penalty):
     alpha_max: float = 0.02
     weight: Literal["indicator", "linear", "complement"] = "indicator"
     rho: float = 0.5
+    threshold: float = 0.0
 
     def __post_init__(self):
         for name in ("tau", "eta", "alpha_max"):
             _check_positive(name, getattr(self, name))
+        if not math.isfinite(self.threshold):
+            raise ValueError(f"threshold is {self.threshold}, it must be finite")
         if not 0.0 < self.rho <= 1.0:
             raise ValueError(f"rho is {self.rho}, it is an accuracy and must lie above 0 and not above 1")
         if not 0.0 <= self.coefficient <= self.alpha_max:
@@ -64,8 +69,9 @@ class AdaptiveEntropyBonus(Penalty):
         return -scores.entropy, {"bonus_only_prompts": (unsolved.sum(dtype=jnp.float32), jnp.float32(unsolved.size))}
 
     def init(self, sizes: Sizes) -> State:
-        """alpha, and the entropy of the first batch, -inf before it."""
-        return {"alpha": jnp.float32(self.coefficient), "first_entropy": jnp.float32(-jnp.inf)}
+        """alpha, and the entropies of the first batch and of the one before, -inf before the first."""
+        none = jnp.float32(-jnp.inf)
+        return {"alpha": jnp.float32(self.coefficient), "first_entropy": none, "entropy": none}
 
     def carry(self, rollouts: Rollouts, advantages: Array, state: State) -> tuple[Array, State]:
         entropy = mean_entropy(rollouts)
@@ -73,21 +79,30 @@ class AdaptiveEntropyBonus(Penalty):
         error = self.tau * first_entropy - entropy
         step = self.eta * (jnp.sign(error) if self.rule == "sign" else error)
         alpha = jnp.clip(state["alpha"] + step, 0.0, self.alpha_max)
-        accuracy = (rollouts.rewards > 0).mean(axis=-1, dtype=jnp.float32)
-        coefficients = (state["alpha"] * self.weight_of(accuracy))[:, None, None]
-        return coefficients, {"alpha": alpha, "first_entropy": first_entropy}
+        correct = (rollouts.rewards > self.threshold).sum(axis=-1)
+        coefficients = (state["alpha"] * self.weight_of(correct, rollouts.rewards.shape[-1]))[:, None, None]
+        return coefficients, {"alpha": alpha, "first_entropy": first_entropy, "entropy": entropy}
 
-    def weight_of(self, accuracy: Array) -> Array:
-        """w(g) for accuracies `[P]`."""
+    def watch(self, state: State) -> Metrics:
+        """alpha of the next batch, the entropy of this one, and that which alpha steers towards."""
+        one = jnp.float32(1)
+        return {
+            "entropy_alpha": (state["alpha"], one),
+            "entropy_target": (self.tau * state["first_entropy"], one),
+            "behaviour_entropy": (state["entropy"], one),
+        }
+
+    def weight_of(self, correct: Array, group: int) -> Array:
+        """w(g) for numbers of correct answers `[P]` in groups of this size."""
         if self.weight == "indicator":
-            return (accuracy <= self.rho).astype(jnp.float32)
-        if self.weight == "linear":
-            return jnp.maximum(1.0 - accuracy / self.rho, 0.0)
-        return 1.0 - accuracy
+            # Of counts: as float32, a share such as 3 / 15 may lie above 0.2. The offset is for rho * G as 0.3 * 10.
+            return (correct <= self.rho * group + 1e-4).astype(jnp.float32)
+        accuracy = correct / group
+        return jnp.maximum(1.0 - accuracy / self.rho, 0.0) if self.weight == "linear" else 1.0 - accuracy
 
 
 @dataclasses.dataclass(frozen=True)
-class EntropyFloor(Penalty):
+class EntropyFloor(EntropyBonus):
     """An entropy bonus that is on while the entropy is at or below an absolute target (Skywork-OR1, arXiv 2505.22312).
 
         bonus of batch k: c_k H where e_{k-1} <= target, else 0;       e_k = entropy of batch k
@@ -97,7 +112,6 @@ class EntropyFloor(Penalty):
     nothing.
     """
 
-    name: ClassVar[str] = "entropy"
     coefficient: float = 0.0
     target: float = 0.2
     step: float = 0.005
@@ -107,9 +121,6 @@ class EntropyFloor(Penalty):
             raise ValueError(f"the coefficient starts at {self.coefficient}, it must lie between 0 and 1")
         _check_positive("target", self.target)
         _check_positive("step", self.step)
-
-    def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
-        return -scores.entropy, {}
 
     def init(self, sizes: Sizes) -> State:
         """c, and the entropy of the batch before, inf before the first."""
@@ -151,12 +162,21 @@ class EntropyBand(RolloutPart):
         return jnp.int32(0)
 
     def carry(self, values: Array, rollouts: Rollouts, state: Array) -> tuple[Array, Array]:
-        progress = jnp.minimum(state / self.steps, 1.0)
-        low = self.low_start + progress * (self.low_end - self.low_start)
-        high = self.high_start + progress * (self.high_end - self.high_start)
+        low, high = self.band(state)
         entropy = mean_entropy(rollouts)
         kept_sign = jnp.where(entropy > high, 1.0, jnp.where(entropy < low, -1.0, 0.0))
         return jnp.where(kept_sign * values >= 0, values, 0.0), state + 1
+
+    def watch(self, state: Array) -> Metrics:
+        """The band of the batch that has just been."""
+        low, high = self.band(state - 1)
+        return {"entropy_band_low": (low, jnp.float32(1)), "entropy_band_high": (high, jnp.float32(1))}
+
+    def band(self, batch: Array) -> tuple[Array, Array]:
+        """Its limits in nats for a batch, counted from 0."""
+        progress = jnp.minimum(batch / self.steps, 1.0)
+        low = self.low_start + progress * (self.low_end - self.low_start)
+        return low, self.high_start + progress * (self.high_end - self.high_start)
 
 
 def _check_positive(name: str, value: float) -> None:

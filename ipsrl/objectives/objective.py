@@ -34,6 +34,10 @@ class Part:
     top_tokens: ClassVar[int] = 0
     """K, how many of the likeliest tokens the part looks at (then it needs `top_log_probs`)."""
 
+    def watch(self, state: Any) -> Metrics:
+        """Metrics of the state that the part hands to the next batch, for those that carry one worth watching."""
+        return {}
+
 
 class RolloutPart(Part):
     """Base of reward shaping, advantages and re-weighting: values of a batch of rollouts in, new values out.
@@ -205,20 +209,22 @@ class Objective:
           weights without gradient, the new state, and metrics.
         """
         _check_shapes(rollouts)
-        values, new_state = rollouts.rewards, []
+        values, new_state, metrics = rollouts.rewards, [], {}
         penalty_states = state[len(self.rollout_parts) :]
         for position, part in enumerate(self.rollout_parts):
             values, part_state = part.carry(values, rollouts, state[position])
             new_state.append(part_state)
+            metrics |= part.watch(part_state)
             if position == len(self.reward_shaping):
                 values = jnp.broadcast_to(values[..., None], rollouts.tokens.shape)
-        coefficients, metrics, mask = [], {}, rollouts.token_mask
+        coefficients, mask = [], rollouts.token_mask
         for penalty, penalty_state in zip(self.penalties, penalty_states, strict=True):
             coefficient, penalty_state = penalty.carry(rollouts, values, penalty_state)
             coefficients.append(coefficient)
             everywhere = jnp.broadcast_to(coefficient, mask.shape)
             metrics[f"{penalty.name}_coefficient"] = (masked_sum(everywhere, mask), mask.sum(dtype=jnp.float32))
             new_state.append(penalty_state)
+            metrics |= penalty.watch(penalty_state)
         weights = jax.lax.stop_gradient(Weights(values, tuple(coefficients)))
         silent = ~(mask & (values != 0)).any(axis=(1, 2))
         metrics["degenerate_groups"] = (silent.sum(dtype=jnp.float32), jnp.float32(silent.size))

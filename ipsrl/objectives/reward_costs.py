@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.objectives.objective import RolloutPart
+from ipsrl.objectives.objective import Metrics, RolloutPart
 from ipsrl.objectives.reference_divergence import (
     RewardEstimator,
     adapted_coefficient,
@@ -70,6 +70,11 @@ class AdaptiveDivergenceCost(RolloutPart):
         divergence = mean_answer_divergence(rollouts)
         coefficient = adapted_coefficient(state["coefficient"], divergence, self.target, self.gain)
         return charged, {"coefficient": coefficient, "divergence": divergence}
+
+    def watch(self, state: dict[str, Array]) -> Metrics:
+        """The coefficient of the next batch, and the divergence of this one in nats for each answer."""
+        one = jnp.float32(1)
+        return {"reference_kl_coefficient": (state["coefficient"], one), "answer_kl": (state["divergence"], one)}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -74,6 +74,52 @@ def test_hard_prompts_get_the_bonus(weight, rho, expected):
     assert_close(coefficients, 0.01 * np.reshape(expected, (4, 1, 1)))
 
 
+def test_a_share_of_exactly_rho_is_hard_in_every_group_size():
+    """3 of 15 as a float32 is above 0.2, 0.3 * 10 as a float64 is 3."""
+    for correct, group, rho in ((3, 15, 0.2), (3, 10, 0.3), (6, 20, 0.3), (7, 10, 0.7), (9, 15, 0.6)):
+        part = AdaptiveEntropyBonus(0.01, rho=rho)
+        counts = jnp.array([correct, correct + 1])
+        assert part.weight_of(counts, group).tolist() == [1.0, 0.0]
+        rewards = jnp.asarray(np.arange(group) < np.array(counts)[:, None], jnp.float32)
+        coefficients, _ = jax.jit(part.carry)(batch_of(0.4, rewards), jnp.zeros((2, group, 2)), part.init(Sizes(2)))
+        assert_close(coefficients.ravel(), [0.01, 0.0])
+
+
+def test_correct_is_what_lies_above_the_threshold():
+    """Where every reward is positive, a threshold of 0 takes every prompt for solved."""
+    rewards = [[0.1, 0.6, 0.1, 0.6], [0.1, 0.1, 0.1, 0.1], [2.6, 2.6, 0.6, 0.1]]
+    for threshold, expected in ((0.0, [0, 0, 0]), (0.5, [0.01, 0.01, 0]), (0.6, [0.01, 0.01, 0.01])):
+        part = AdaptiveEntropyBonus(0.01, threshold=threshold)
+        coefficients, _ = part.carry(batch_of(0.4, rewards), jnp.zeros((3, 4, 2)), part.init(Sizes(3)))
+        assert_close(coefficients.ravel(), expected)
+
+
+def watched(text, rollouts, batches=2):
+    """Metrics of the last of several equal batches."""
+    objective = make(text)
+    state = objective.init(Sizes(rollouts.rewards.shape[0]))
+    for _ in range(batches):
+        _, state, metrics = objective.weigh(rollouts, state)
+    return {name: float(total / count) for name, (total, count) in metrics.items()}
+
+
+def test_controllers_can_be_watched():
+    rollouts, _ = random_rollouts()
+    entropy = float(mean_entropy(rollouts))
+    metrics = watched("aer(tau=2.0, alpha0=0.01)", rollouts)
+    assert_close(metrics["entropy_alpha"], 0.02)
+    assert_close(metrics["entropy_target"], 2.0 * entropy)
+    assert_close(metrics["behaviour_entropy"], entropy)
+    metrics = watched("entrocraft(steps=2)", rollouts)
+    assert_close([metrics["entropy_band_low"], metrics["entropy_band_high"]], [0.35, 0.45])
+    difference = np.where(rollouts.token_mask, rollouts.behaviour_log_probs - rollouts.reference_log_probs, 0.0)
+    divergence = difference.sum() / rollouts.rewards.size
+    metrics = watched("grpo(kl=0.1, kl_in=reward, kl_target=50.0)", rollouts)
+    assert_close(metrics["answer_kl"], divergence)
+    assert_close(metrics["reference_kl_coefficient"], 0.1 * 0.98**2)
+    assert not {"entropy_alpha", "answer_kl"} & watched("grpo", rollouts).keys()
+
+
 def test_prompts_that_get_nothing_but_the_bonus_are_counted():
     rollouts, scores = random_rollouts()
     rollouts = dataclasses.replace(rollouts, rewards=jnp.array([[0.0] * 4, [1.0] * 4, [0, 1, 0, 0]]))
@@ -169,3 +215,5 @@ def test_impossible_controllers_are_refused_in_one_sentence(text, message):
 def test_a_coefficient_out_of_range_is_refused():
     with pytest.raises(ValueError, match=r"the coefficient starts at 2\.0, it must lie between 0 and 1"):
         EntropyFloor(2.0)
+    with pytest.raises(ValueError, match="threshold is nan, it must be finite"):
+        AdaptiveEntropyBonus(threshold=np.nan)

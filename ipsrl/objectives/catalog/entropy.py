@@ -27,12 +27,12 @@ def forking_tokens(
     sampling, which the paper uses too, are not part of it.
 
     Degenerate: groups with equal rewards get zero, and count in the choice; with equal entropies every token is kept.
-    Evidence: paper and code (TRL)
+    Evidence: paper and code (TRL).
     """
     return Objective(
         advantages=GroupMeanStd(),
-        reweighting=(HighEntropyTokens(fraction, threshold, denominator),),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        reweighting=(HighEntropyTokens(fraction, threshold=threshold, denominator=denominator),),
+        surrogate=ClippedRatio(low=clip_low, high=clip_high),
         aggregation=TokenMean(),
     )
 
@@ -45,6 +45,7 @@ def aer(
     alpha_max: float = 0.02,
     weight: Literal["indicator", "linear", "complement"] = "indicator",
     rho: float = 0.5,
+    threshold: float = 0.0,
     aggregation: choices.AggregationName = "token_mean",
 ) -> Objective:
     """AER (arXiv 2510.10959): GRPO + alpha w(group accuracy) H, alpha steered so that the entropy becomes tau H_0.
@@ -54,13 +55,17 @@ def aer(
     `AdaptiveEntropyBonus`. The three components are the abstract's; their formulas, and every number but tau, are our
     reading: take them as the start of a sweep.
 
-    Degenerate: groups with equal rewards get no advantage; all-wrong ones get the bonus alone (`bonus_only_prompts`).
-    Evidence: our reading (abstract); tau second-hand
+    Degenerate: groups with equal rewards get no advantage, all-wrong ones the bonus alone (`bonus_only_prompts`); where
+    every reward is above `threshold`, as where all are positive, every prompt is solved, and this is GRPO.
+    Evidence: our reading (abstract); tau second-hand.
     """
+    bonus = AdaptiveEntropyBonus(
+        alpha0, tau=tau, eta=eta, rule=rule, alpha_max=alpha_max, weight=weight, rho=rho, threshold=threshold
+    )
     return Objective(
         advantages=GroupMeanStd(),
         surrogate=ClippedRatio(),
-        penalties=(AdaptiveEntropyBonus(alpha0, tau, eta, rule, alpha_max, weight, rho),),
+        penalties=(bonus,),
         aggregation=choices.aggregated_by(aggregation),
     )
 
@@ -77,7 +82,7 @@ def skywork_entropy(
     tokens. The entropy is measured when a batch is drawn, TRL's while it is trained on (our reading).
 
     Degenerate: groups with equal rewards get no advantage, but the bonus while it is on.
-    Evidence: code (TRL)
+    Evidence: code (TRL).
     """
     return Objective(
         advantages=GroupMeanStd(),
@@ -99,14 +104,16 @@ def entrocraft(
 
     The band sinks in a straight line from (low_start, high_start) to (low_end, high_end) in `steps` batches: set it to
     the length of the run (the default, about that of the released results, is our reading). Rejected responses stay in
-    the denominators, as in the released code, which also replaces the advantages outside the band by the rewards.
+    the denominators, as in the released code, which also replaces the advantages outside the band by the rewards; its
+    reference script adds 0.001 of k3 and lets the band sink to (0.4, 0.5).
 
     Degenerate: groups with equal rewards get zero.
-    Evidence: paper and code (the authors' repository)
+    Evidence: paper and code (the authors' repository).
     """
+    band = EntropyBand(steps, low_start=low_start, high_start=high_start, low_end=low_end, high_end=high_end)
     return Objective(
         advantages=GroupMeanStd(),
-        reweighting=(EntropyBand(steps, low_start, high_start, low_end, high_end),),
+        reweighting=(band,),
         surrogate=ClippedRatio(),
         aggregation=choices.aggregated_by(aggregation),
     )
