@@ -19,6 +19,11 @@ from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 ROUNDING = 1e-5
 """Sampler and scorer may differ by this much, in nats, in the log-probability of the same token and policy."""
 
+SHARE_ROUNDING = 2.0**-22
+"""More than float32 rounds a product such as 0.2 * 10, whose floor and ceiling must be 2.
+
+Relative: counts of whole percents are exact up to 20,000 tokens chosen; beyond, they may be off by one."""
+
 
 def token_covariance(advantages: Array, rollouts: Rollouts) -> Array:
     """(log pi - mean log pi) (A - mean A), means over all valid tokens of the batch, `[P, G, T]`; 0 elsewhere.
@@ -59,7 +64,7 @@ class DropHighCovariance(RolloutPart):
         covariance = token_covariance(values, rollouts)
         candidates = rollouts.token_mask & (self.lowest < covariance) & (covariance < self.highest)
         draws = random_order(rollouts.keys, values.shape[1:])
-        return jnp.where(largest(draws, candidates, _share(self.fraction, rollouts)), 0.0, values)
+        return jnp.where(largest(draws, candidates, rounded_down(self.fraction, rollouts.token_mask)), 0.0, values)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +94,7 @@ class HighCovarianceDistance(Penalty):
 
     def carry(self, rollouts: Rollouts, advantages: Array, state: Any) -> tuple[Array, Any]:
         covariance = token_covariance(advantages, rollouts)
-        chosen = largest(covariance, covariance > 0, _share(self.fraction, rollouts))
+        chosen = largest(covariance, covariance > 0, rounded_down(self.fraction, rollouts.token_mask))
         return jnp.where(chosen, self.coefficient, 0.0), state
 
 
@@ -123,13 +128,17 @@ class HighEntropyTokens(RolloutPart):
         entropy, mask = rollouts.behaviour_entropy, rollouts.token_mask
         if self.threshold == "quantile":
             return mask & (entropy >= quantile(entropy, mask, 1.0 - self.fraction))
-        # The small offset undoes float32's rounding of products such as 0.2 * 10, whose ceiling must be 2.
-        return largest(entropy, mask, jnp.maximum(jnp.ceil(self.fraction * _number(mask) - 1e-4), 1.0))
+        return largest(entropy, mask, rounded_up(self.fraction, mask))
 
 
-def _share(fraction: float, rollouts: Rollouts) -> Array:
-    """max(1, floor(fraction N)), N the valid tokens; the offset is that of a ceiling above, the other way round."""
-    return jnp.maximum(jnp.floor(fraction * _number(rollouts.token_mask) + 1e-4), 1.0)
+def rounded_up(fraction: float, mask: Array) -> Array:
+    """max(1, ceil(fraction N)), N the number of True, `[]`; see `SHARE_ROUNDING`."""
+    return jnp.maximum(jnp.ceil(fraction * _number(mask) * (1.0 - SHARE_ROUNDING)), 1.0)
+
+
+def rounded_down(fraction: float, mask: Array) -> Array:
+    """max(1, floor(fraction N)), N the number of True, `[]`; see `SHARE_ROUNDING`."""
+    return jnp.maximum(jnp.floor(fraction * _number(mask) * (1.0 + SHARE_ROUNDING)), 1.0)
 
 
 def _number(mask: Array) -> Array:

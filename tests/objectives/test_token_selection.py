@@ -15,6 +15,8 @@ from ipsrl.objectives.token_selection import (
     DropHighCovariance,
     HighCovarianceDistance,
     HighEntropyTokens,
+    rounded_down,
+    rounded_up,
     token_covariance,
 )
 from ipsrl.structures import PolicyScores, Sizes
@@ -159,14 +161,26 @@ def test_rules_that_round_differently():
     assert HighEntropyTokens(1.0, "quantile").kept(rollouts).sum() == 9
 
 
-@settings(deadline=None, max_examples=25)
-@given(length=st.integers(1, 200), percent=st.integers(1, 100))
+WIDE = 20_000
+
+
+@settings(deadline=None, max_examples=100)
+@given(length=st.integers(1, WIDE), percent=st.integers(1, 100))
 @example(length=50, percent=30)  # in float32, 0.3 * 50 is more than 15
 @example(length=10, percent=20)
-def test_the_number_of_tokens_is_rounded_up(length, percent):
-    entropies = np.random.default_rng(0).permutation(200).astype(np.float32).reshape(1, 1, -1)
-    rollouts = rollouts_of(np.zeros((1, 1, 200)), np.arange(200)[None, None] < length, behaviour_entropy=entropies)
-    assert HighEntropyTokens(percent / 100).kept(rollouts).sum() == -(-percent * length // 100)
+@example(length=10_250, percent=30)  # 3075 + 1.2e-4
+@example(length=WIDE, percent=99)
+def test_the_number_of_tokens_is_rounded_up_or_down(length, percent):
+    """Up for tokens of high entropy, down for those of high covariance."""
+    mask = np.arange(WIDE) < length
+    assert rounded_up(percent / 100, mask) == -(-percent * length // 100)
+    assert rounded_down(percent / 100, mask) == max(1, percent * length // 100)
+
+
+def test_as_many_tokens_as_the_rounded_number_are_kept():
+    entropies = np.random.default_rng(0).permutation(10_250).astype(np.float32).reshape(1, 1, -1)
+    rollouts = rollouts_of(np.zeros((1, 1, 10_250)), behaviour_entropy=entropies)
+    assert HighEntropyTokens(0.3).kept(rollouts).sum() == 3075
 
 
 @pytest.mark.parametrize("threshold", ["rank", "quantile"])
