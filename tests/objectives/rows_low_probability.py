@@ -1,13 +1,40 @@
 """Declarations of the rows in `catalog/low_probability.py`; in the rules n are counts, p the law, r the rewards."""
 
+import numpy as np
 from rows import Row, standardised
+
+
+def protected(counts, law, rewards, kappa=0.3, rho=0.9, coefficient=2.0, released=False):
+    """Lp-Reg where the proxy is not the policy: each protected token adds proxy - p to the update of the logits.
+
+    As advantages: proxy shared among the samples of each outcome, all of which are in a group with a protected token
+    (three outcomes, one of which is noise: a token has to be more likely for another one to be unlikely). Released: the
+    token's own log-probability is pulled up with the slope proxy / p - 1.
+    """
+    advantages = standardised(counts, rewards)
+    proxy = np.where(law > kappa * law.max(), law, 0.0)
+    proxy = proxy / proxy.sum()
+    ranked = np.repeat(law, counts * (advantages < -1e-9) if released else counts)
+    if not len(ranked):
+        return advantages
+    chosen = (counts > 0) & (advantages < -1e-9) & (proxy > 0) & (law < np.quantile(ranked, rho))
+    if released:
+        return advantages + coefficient * np.where(chosen, proxy / law - 1, 0.0)
+    if chosen.any():
+        assert (counts[proxy > 0] > 0).all()
+    return advantages + coefficient * (counts * chosen).sum() * proxy / np.maximum(counts, 1)
+
 
 ROWS = {
     # Both steps of Lopti at the same parameters add up to one.
     "ar_lopti": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r) * (0.3 * p + 0.7)),
     "ar_lopti(lopti=False)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r) * (0.2 * p + 0.8)),
-    # The bandit's law has no noise for kappa = 0.02 to take out, so that the proxy is the policy and pulls nowhere.
+    # The bandit's law has no noise for kappa = 0.02 or 0.2 to take out: the proxy is the policy and pulls nowhere.
     "lp_reg": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
     "lp_reg(kappa=0.2, rho=0.5)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
     "lp_reg(form=code)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
+    "lp_reg(kappa=0.3, rho=0.9, coefficient=2.0)": Row(True, 0, "equal rewards", protected),
+    "lp_reg(kappa=0.3, rho=0.9, coefficient=2.0, form=code)": Row(
+        True, 0, "equal rewards", lambda n, p, r: protected(n, p, r, released=True)
+    ),
 }
