@@ -57,11 +57,13 @@ def time_objectives(chosen: Sequence[str], shape: tuple[int, int, int], runs: in
     """Times objectives on random rollouts `[P, G, T]`, slowest first.
 
     Raises:
-      ValueError: an objective is unknown, or there are fewer than five runs.
+      ValueError: an objective is unknown, or its groups need more answers; or there are fewer than five runs.
     """
     if runs < FEWEST_RUNS:
         raise ValueError(f"{runs} runs are too few for a median: take {FEWEST_RUNS} at least")
     built = {text: make(text) for text in chosen}
+    for objective in built.values():
+        objective.check(objective.needs, shape[1], synthetic_sizes(shape[0]))
     kept = max(1, *(objective.top_tokens for objective in built.values()))
     batch = synthetic_rollouts(0, *shape, vocabulary=max(7, 2 * kept), top_tokens=kept)
     yardstick, _, _ = compiled(make(YARDSTICK), *batch)
@@ -164,19 +166,47 @@ def table(timings: Sequence[Timing]) -> str:
     return "\n".join(lines)
 
 
+def read_shape(text: str) -> tuple[int, int, int]:
+    """P, G and T of `[64, 16, 512]`.
+
+    Raises:
+      ValueError: these are not three positive whole numbers.
+    """
+    try:
+        shape = json.loads(text)
+    except json.JSONDecodeError:
+        shape = None
+    if not (isinstance(shape, list) and len(shape) == 3 and all(type(size) is int and size > 0 for size in shape)):
+        raise ValueError(f"--shape is {text!r}: write three positive whole numbers, as in [64, 16, 512]")
+    return tuple(shape)
+
+
+def check_file(file: Path) -> None:
+    """Raises ValueError where no file can be written there."""
+    if not file.parent.is_dir():
+        raise ValueError(f"--json is {str(file)!r}, but there is no folder {str(file.parent)!r}")
+    if file.is_dir():
+        raise ValueError(f"--json is {str(file)!r}, which is a folder: name a file")
+    if not os.access(file.parent, os.W_OK):
+        raise ValueError(f"--json is {str(file)!r}, but nothing can be written in {str(file.parent)!r}")
+
+
 def objectives(arguments: argparse.Namespace) -> None:
     """The command `objectives`."""
-    chosen = specifications.split(arguments.only) if arguments.only else names()
+    shape = read_shape(arguments.shape)
+    if arguments.json is not None:
+        check_file(arguments.json)
+    chosen = specifications.split(arguments.only) if arguments.only is not None else names()
     before = machine()
-    timings = time_objectives(chosen, tuple(arguments.shape), arguments.runs)
+    timings = time_objectives(chosen, shape, arguments.runs)
     after = os.getloadavg()
     print(
-        f"weights, loss and gradient on {arguments.shape}, {arguments.runs} runs, {before['devices'][0]}, "
+        f"weights, loss and gradient on {list(shape)}, {arguments.runs} runs, {before['devices'][0]}, "
         f"{before['cpus']} CPUs, load {before['load'][0]:.1f} before and {after[0]:.1f} after, jax {before['jax']}\n"
         f"{table(timings)}"
     )
-    if arguments.json:
-        record = {"shape": arguments.shape, "runs": arguments.runs, "machine": before, "load_after": after}
+    if arguments.json is not None:
+        record = {"shape": shape, "runs": arguments.runs, "machine": before, "load_after": after}
         write_json(arguments.json, record | {"objectives": timings})
 
 
@@ -186,7 +216,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
     command = commands.add_parser("objectives", help="time every objective of the catalog")
     command.set_defaults(run=objectives)
     command.add_argument("--only", help="objectives between commas, as in grpo,ips_grpo(alpha=0.5); all by default")
-    command.add_argument("--shape", type=json.loads, default=[64, 16, 512], help="[P, G, T], by default %(default)s")
+    command.add_argument("--shape", default="[64, 16, 512]", help="[P, G, T], by default %(default)s")
     command.add_argument("--runs", type=int, default=7, help="runs of each, by default %(default)s")
     command.add_argument("--json", type=Path, help="file for the results")
     arguments = parser.parse_args(command_line)

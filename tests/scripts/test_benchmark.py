@@ -1,6 +1,7 @@
 """The benchmark runs every objective; what it measures of a known program is right."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -51,8 +52,32 @@ def test_the_program_gives_the_gradient_of_the_loss():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["--only=gppp"], "unknown objective 'gppp'"), (["--runs=4"], "4 runs are too few for a median")],
+    [
+        (["--only=gppp"], "unknown objective 'gppp'"),
+        (["--only="], "write at least one name|cannot read ''"),
+        (["--only=grpo("], r"cannot read 'grpo\('"),
+        (["--runs=4"], "4 runs are too few for a median"),
+        (["--shape=[1, 1, 6]", "--only=grpo"], "group_size is 1, it must be at least 2"),
+        *(
+            ([f"--shape={shape}"], "write three positive whole numbers, as in")
+            for shape in (
+                "[4, 4]",
+                "[4, 0, 6]",
+                "[4, 4, -6]",
+                "[4, 4, 6.5]",
+                "[4, 4, true]",
+                "4x4",
+                "[",
+                "7",
+                "[[1],2,3]",
+            )
+        ),
+        (["--json=nowhere/file.json"], "there is no folder 'nowhere'"),
+        ([f"--json={Path(__file__).parent}"], "which is a folder: name a file"),
+    ],
 )
-def test_bad_input_is_refused_in_one_sentence(arguments, message):
-    with pytest.raises(SystemExit, match=message):
+def test_bad_input_is_refused_in_one_sentence_before_anything_is_timed(arguments, message, monkeypatch):
+    monkeypatch.setattr(benchmark, "compiled", lambda *_: pytest.fail("it has begun to work"))
+    with pytest.raises(SystemExit, match=f"^error: .*({message})") as refusal:
         benchmark.main(["objectives", *arguments])
+    assert "\n" not in refusal.value.code  # a text: the status is 1
