@@ -33,8 +33,9 @@ class DifficultyFilter:
     Our reading: the scorer reads the bag of a prompt's tokens, not text through a pretrained encoder, and where prompts
     have no tokens each has a learned row of its own; so there is no smaller learning rate for an encoder. Rewards are
     clipped to [0, 1] in the target, where the paper has correctness. Where `scan` batches of the stream do not fill
-    the batch, the slots that are left take the prompts at their place in the stream, unfiltered. `exploration` and
-    `scan` are ours, `weight_decay` is not stated; all other defaults are those of the authors' code.
+    the batch, the slots that are left take rejected prompts in the order of the stream, none twice and none that
+    passed as long as there are others. `exploration` and `scan` are ours, `weight_decay` is not stated; all other
+    defaults are those of the authors' code.
 
     Attributes:
       lowest, highest: the window of the predicted mean reward.
@@ -127,32 +128,41 @@ def choose_by_difficulty(
     """The first prompts of a step's stream that pass the filter, read from place `start`.
 
     Returns:
-      P prompts, how many prompts of the stream were scanned for them, and how many of those passed.
+      P prompts, those that passed first, how many prompts of the stream were scanned for them, and how many passed.
     """
     stream_of_prompts = shuffled_prompts(environment, seed, step)
     key = stream(seed, step, "exploration")
 
-    def batch_from(place):
-        return stream_of_prompts[(place + jnp.arange(prompts_per_step)) % environment.num_prompts]
+    places = jnp.arange(prompts_per_step)
+
+    def put(kept, index, where, before):
+        # The first P of all that are put, each behind the `before` ones that were put earlier.
+        return kept.at[jnp.where(where, before, prompts_per_step)].set(index, mode="drop")
 
     def scan_batch(carry):
-        batch, chosen, passed, scanned = carry
+        batch, chosen, rejected, passed, scanned = carry
         place = start + batch * prompts_per_step
-        index = batch_from(place)
+        index = stream_of_prompts[(place + places) % environment.num_prompts]
         scores, _ = score_prompts(_rows(environment), rule.widths, state.parameters, environment.prompts(index))
         explored = jax.random.uniform(jax.random.fold_in(key, place), index.shape) < rule.exploration
         passes = in_window(rule, scores) | explored | (step < rule.warm_up)
         before = passed + jnp.cumsum(passes) - passes
         needed = before < prompts_per_step
-        chosen = chosen.at[jnp.where(passes & needed, before, prompts_per_step)].set(index, mode="drop")
-        return batch + 1, chosen, passed + (passes & needed).sum(), scanned + needed.sum()
+        chosen = put(chosen, index, passes & needed, before)
+        rejected = put(rejected, index, ~passes, batch * prompts_per_step + places - before)
+        return batch + 1, chosen, rejected, passed + (passes & needed).sum(), scanned + needed.sum()
 
     def unfilled(carry):
-        batch, _, passed, _ = carry
+        batch, _, _, passed, _ = carry
         return (passed < prompts_per_step) & (batch < rule.scan)
 
-    begin = (jnp.int32(0), batch_from(start), jnp.int32(0), jnp.int32(0))
-    _, chosen, passed, scanned = jax.lax.while_loop(unfilled, scan_batch, begin)
+    none = jnp.full(prompts_per_step, -1)
+    begin = (jnp.int32(0), none, none, jnp.int32(0), jnp.int32(0))
+    _, chosen, rejected, passed, scanned = jax.lax.while_loop(unfilled, scan_batch, begin)
+    # Round the stream's end, a prompt that was rejected may have passed since.
+    is_chosen = (rejected[:, None] == chosen).any(axis=-1)
+    others = rejected[jnp.argsort(is_chosen, stable=True)]
+    chosen = jnp.where(places < passed, chosen, others[places - passed])
     return environment.prompts(chosen), scanned, passed
 
 

@@ -119,11 +119,33 @@ def test_the_filter_reads_the_stream_until_the_batch_is_full(predicted):
     place = order.index(survivors[3]) + 1
     again = survivors[4:] + survivors[:3]
     assert choose(rule, place) == (again, PROMPTS - place + order.index(survivors[2]) + 1, P)
-    # Where the scan ends early, the slots that are left take the prompts at their place in the stream.
-    first = [prompt for prompt in order[:P] if prompt in good]
+    # Where the scan ends early, rejected prompts take the slots that are left, in the order of the stream.
+    first, rejected = ([prompt for prompt in order[:P] if (prompt in good) == wanted] for wanted in (True, False))
     assert 0 < len(first) < P
     once = dataclasses.replace(rule, scan=1)
-    assert choose(once) == (first + order[len(first) : P], P, len(first))
+    assert choose(once) == (first + rejected, P, len(first))
+
+
+@pytest.mark.parametrize("scan", [1, 2, 4, 8, 20])
+def test_no_slot_that_is_left_repeats_a_prompt(predicted, scan):
+    rule = predicted([-9.0] * PROMPTS, exploration=0.02, scan=scan)
+    partly = 0
+    for step in range(12):
+        prompts, scanned, passed = choose(rule, place=3 * step, step=step)
+        assert scanned == scan * P or passed == P
+        filled = prompts[passed:]
+        assert len(set(filled)) == len(filled) == P - passed
+        assert not set(filled) & set(prompts[:passed])
+        partly += 0 < passed < P
+    assert partly
+
+
+def test_too_few_prompts_come_again(predicted):
+    rule = predicted([-9.0] * PROMPTS, scan=1)
+    order = np.asarray(shuffled_prompts(BANDIT, 0, 0)).tolist()
+    state = DifficultyState.create(rule, BANDIT, jax.random.key(0))
+    prompts, _, passed = choose_by_difficulty(rule, BANDIT, state, 0, 0, 0, PROMPTS + 2)
+    assert (np.asarray(prompts.index).tolist(), int(passed)) == (order + order[:2], 0)
 
 
 def test_everything_goes_on_while_the_scorer_warms_up(predicted):
