@@ -162,5 +162,10 @@ def check_run(
     check_objective(objective, environment, policy, settings.group_size, settings.off_policy)
     if settings.dynamic_sampling is not None and settings.group_size < 2:
         raise ValueError("dynamic sampling compares the answers of a group: group_size is 1, it must be at least 2")
+    if settings.refresh_reference_every and not needs_reference(objective, settings):
+        raise ValueError(
+            f"refresh_reference_every is {settings.refresh_reference_every}, but nothing here asks for a reference "
+            "policy: give the objective a divergence from it, as in grpo(kl=0.1), or leave it at 0"
+        )
     settings.batching.check(settings.prompts_per_step)
     check_prompts_divide(settings.prompts_per_step // settings.batching.pieces, mesh)

@@ -116,8 +116,8 @@ def check_objective(
     """
     if "off_policy" in objective.needs and off_policy is None:
         raise ValueError(
-            "the objective needs off-policy answers in its groups: switch on off_policy in the settings of the "
-            "training loop, as in off_policy(answers=8)"
+            "the objective needs off-policy answers in its groups: give TrainSettings(off_policy=OffPolicyAnswers(8)), "
+            'or the flag --rules="off_policy(answers=8)" of experiments.hypospace'
         )
     if off_policy is not None and off_policy.source == "reference" and objective.top_tokens:
         raise ValueError(

@@ -59,6 +59,8 @@ def test_help_shows_the_notebook_page_and_every_flag(experiment):
         (["--preset=huge"], "unknown preset 'huge'; known: smoke, demo, paper"),
         (["--preset=smoke", "--group_size=1"], "group_size is 1, it must be at least 2"),
         (["--preset=smoke", "--objectives=ips_grpo(probability=exact)"], "needs log_backward"),
+        (["--preset=smoke", "--objectives=critique_grpo"], '--rules="off_policy(answers=8)"'),
+        (["--preset=smoke", "--objectives=grpo", "--refresh_reference_every=2"], "nothing here asks for a reference"),
         (["--preset=smoke", "--seeds=0,0"], "cannot read seeds"),
         (["--preset=smoke", "--objectives=grpo,grpo(clip_low=0.2)"], "are the same objective"),
         (["--preset=smoke", "--rules=dynamic"], "unknown rule 'dynamic'; known: difficulty_filter, dynamic_sampling"),
@@ -82,7 +84,9 @@ def test_bad_input_ends_in_one_sentence_and_writes_no_run(arguments, message, tm
 
 @pytest.mark.slow
 def test_rules_around_the_objective_are_flags(tmp_path):
-    rules = "dynamic_sampling(rounds=2), difficulty_filter(width=8, last_width=8), off_policy(answers=2)"
+    rules = (
+        "dynamic_sampling(rounds=2), difficulty_filter(width=8, last_width=8), off_policy(answers=2, source=reference)"
+    )
     command = [
         "experiments.hypospace",
         "--preset=smoke",

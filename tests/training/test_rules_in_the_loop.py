@@ -1,5 +1,6 @@
 """Rules and objectives that carry something: resumed bit for bit, compiled once, and free where they are off."""
 
+import contextlib
 import dataclasses
 from typing import ClassVar
 
@@ -122,9 +123,21 @@ def test_the_reference_moves_at_its_interval(tmp_path):
     assert np.abs(state.parameters["logits"] - fixed.parameters["logits"]).max() > 1e-4
 
 
-def test_a_reference_that_nothing_asks_for_is_not_kept(tmp_path):
-    assert run(tmp_path / "asked", "grpo", "refresh").reference is None
-    assert_same_bits(run(tmp_path / "not", "grpo"), run(tmp_path / "asked", "grpo", "refresh"))
+@pytest.mark.parametrize(
+    ("objective", "off_policy", "is_refused"),
+    [
+        ("grpo", None, True),
+        ("grpo", OffPolicyAnswers(2), True),
+        ("grpo", OffPolicyAnswers(2, "reference"), False),
+        ("grpo(kl=0.1)", None, False),
+    ],
+)
+def test_a_reference_that_nothing_asks_for_cannot_move(objective, off_policy, is_refused):
+    policy = Tabular(BANDIT.num_observations, BANDIT.vocabulary_size)
+    settings = dataclasses.replace(SETTINGS, refresh_reference_every=3, off_policy=off_policy)
+    message = "^refresh_reference_every is 3, but nothing here asks for a reference policy: "
+    with pytest.raises(ValueError, match=message) if is_refused else contextlib.nullcontext():
+        check_run(BANDIT, policy, objectives.make(objective), settings, make_mesh("replica:-1"))
 
 
 def test_rules_that_are_off_cost_nothing(tmp_path, monkeypatch):
