@@ -165,8 +165,8 @@ def test_a_function_can_refine_what_it_is_shown():
 def test_what_needs_off_policy_answers_is_refused_without_them():
     objective = objectives.make("critique_grpo")
     message = (
-        r"^the objective needs off-policy answers in its groups: give TrainSettings\(off_policy=OffPolicyAnswers\(8\)\), "
-        r'or the flag --rules="off_policy\(answers=8\)" of experiments.hypospace'
+        r"^the objective needs off-policy answers in its groups: give TrainSettings\(off_policy=OffPolicyAnswers\(8\)\)"
+        r', or the flag --rules="off_policy\(answers=8\)" of experiments.hypospace'
     )
     with pytest.raises(ValueError, match=message):
         check_objective(objective, TREE, POLICY, G)
