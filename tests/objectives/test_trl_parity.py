@@ -270,21 +270,18 @@ def test_entropy_bonus_of_answers_and_of_tokens(folder):
 
 @pytest.mark.parametrize("by", ["tokens", "answers"])
 def test_truncated_answers(folder, by):
-    """Both drop their tokens from the mean over tokens; TRL counts them as answers even where they have no token."""
+    """Both drop their tokens from the mean over tokens; TRL goes on counting them as answers."""
     rollouts, scores = rollouts_with_ties()
     truncated = jnp.arange(16).reshape(4, 4) % 3 == 0
     rollouts = dataclasses.replace(rollouts, truncated=truncated)
     options = {"mask_truncated_completions": True}
     if by == "tokens":
         options |= {"loss_type": "dapo", "epsilon_high": 0.28}
-        expected = ours(made("dapo(overlong_weight=0, overlong_filter=True)"), rollouts, scores)
-        factor = 1
+        text, factor = "dapo(overlong_weight=0, overlong_filter=True)", 1
     else:
-        options |= {"loss_type": "grpo"}
-        objective = made("grpo")
-        weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(4)))
-        expected = ours(objective, subset(rollouts, np.flatnonzero(~truncated)), scores, weights)
-        factor = 16 / 10
+        options |= {"loss_type": "grpo", "epsilon_high": 0.28}
+        text, factor = "dapo(overlong_weight=0, overlong_filter=True, aggregation=sequence_mean)", 16 / 10
+    expected = ours(made(text), rollouts, scores)
     theirs = trl_trainers.step(trl_trainers.trainer(GRPO, folder, rollouts, scores, **options))
     assert_same([factor * part for part in theirs], expected)
 
