@@ -57,7 +57,7 @@ ROWS = {
     "grpo(dual_clip=3.0)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
     "dr_grpo": Row(True, 1, "equal rewards", lambda n, p, r: centred(n, r)),
     "rloo": Row(True, 1, "equal rewards", left_out),
-    "rloo(ratio=token, kl=0.05, kl_in=loss, kl_estimator=k2)": Row(
+    "rloo(ratio=token, kl=0.05, kl_in=loss)": Row(
         True, 1, "equal rewards", lambda n, p, r: left_out(n, p, r) - 0.05 * np.log(p * len(p))
     ),
     "rloo(kl=0.05)": Row(True, None, "never", lambda n, p, r: left_out(n, p, r - 0.05 * np.log(p * len(p)))),

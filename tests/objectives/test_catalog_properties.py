@@ -215,7 +215,7 @@ def alternatives(value, hint):
     """Lists of other values of a hyper-parameter: one of each list must make a difference."""
     if typing.get_origin(hint) is typing.Literal:
         return [[option] for option in typing.get_args(hint) if option != value]
-    if isinstance(hint, types.UnionType):
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
         found = [lists for option in typing.get_args(hint) for lists in alternatives(value, option)]
         return [[other for others in found for other in others]]
     known = {bool: [not value], int: [1, 2, 3, 4], float: [0.05, 0.5, 0.9, 1.7], types.NoneType: [None]}
