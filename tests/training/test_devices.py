@@ -1,0 +1,102 @@
+"""Every objective of the catalog trains the same on one device and on eight."""
+
+import contextlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from first_token import FIRST_TOKEN, TRANSFORMER
+
+from ipsrl import objectives
+from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
+from ipsrl.environments.tree import Tree
+from ipsrl.policies.tabular import Tabular
+from ipsrl.training.off_policy import OffPolicyAnswers, with_best_answer
+from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.step import (
+    Batching,
+    TrainState,
+    check_objective,
+    choose_prompts,
+    collect,
+    compiled_update,
+    sample_and_verify,
+)
+
+TREE = Tree()
+PAIRS = (
+    (FIRST_TOKEN, Tabular(FIRST_TOKEN.num_observations, FIRST_TOKEN.vocabulary_size)),
+    (TREE, Tabular(TREE.num_observations, TREE.vocabulary_size)),
+    (FIRST_TOKEN, TRANSFORMER),
+)
+PROMPTS, GROUP_SIZE, UPDATES = 32, 6, 2
+# Small steps: large ones multiply what rounding has left.
+SGD = make_optimizer("sgd", learning_rate=0.05, max_gradient_norm=None)
+STATIC = {"optimizer": SGD, "batching": Batching(mini_batches=2, micro_batches=2), "temperature": 1.0}
+
+# What looks at a whole batch or mini-batch has the most to say to other devices. The others take minutes together.
+BATCH_WIDE = {
+    "reinforce_plus_plus", "lite_ppo", "clip_cov", "kl_cov", "forking_tokens", "bapo", "lp_reg", "trajectory_balance",
+    "aer",
+}  # fmt: skip
+EVERY = [pytest.param(name, marks=[] if name in BATCH_WIDE else pytest.mark.slow) for name in objectives.names()]
+
+
+def able(objective):
+    """The first environment and policy that give an objective what it needs."""
+    for environment, policy in PAIRS:
+        with contextlib.suppress(ValueError):
+            check_objective(objective, environment, policy, GROUP_SIZE, OffPolicyAnswers(2))
+            return environment, policy
+    raise AssertionError(f"nothing here gives {sorted(objective.needs)}")
+
+
+def moved(parameters, seed, scale):
+    noise = jax.random.key(seed)
+    return jax.tree.map(lambda leaf: leaf + scale * jax.random.normal(noise, leaf.shape), parameters)
+
+
+def sample(objective, environment, policy, parameters):
+    prompts = choose_prompts(environment, 3, 0, PROMPTS)
+    top = objective.top_tokens
+    groups = collect(environment, policy, parameters, prompts, 3, 0, GROUP_SIZE, 1.0, top)
+    if "off_policy" not in objective.needs:
+        return groups
+    further = sample_and_verify(environment, policy, parameters, prompts, jax.random.key(5), 2, 1.0, top)
+    return with_best_answer(policy, parameters, *groups, *further, 1.0)
+
+
+def test_the_fast_ones_exist():
+    assert set(objectives.names()) >= BATCH_WIDE
+
+
+@pytest.mark.parametrize("text", EVERY)
+def test_one_device_trains_as_eight_do(text):
+    """What moves, what is learned and what is measured in two updates of two optimiser steps of two pieces each."""
+    objective = objectives.make(text)
+    environment, policy = able(objective)
+    start = moved(policy.init(jax.random.key(0)), 1, 0.1)
+    behaviour, reference = moved(start, 2, 0.1), moved(start, 3, 0.1)
+    groups = sample(objective, environment, policy, behaviour)
+
+    def train(whole, split):
+        state = TrainState.create(jax.tree.map(jnp.copy, start), objective, SGD, environment)
+        state, batch, law = whole(state), split(groups), whole(reference)
+        found = []
+        for number in range(UPDATES):
+            state, metrics = compiled_update(
+                state, *batch, law, jax.random.key(number), policy=policy, objective=objective, **STATIC
+            )
+            found.append(metrics)
+        return jax.device_get((state, found))
+
+    programs = compiled_update._cache_size()
+    alone = train(lambda tree: tree, lambda tree: tree)
+    mesh = make_mesh("data:8")
+    with jax.set_mesh(mesh):
+        together = train(lambda tree: replicate(tree, mesh), lambda tree: shard_prompts(tree, mesh))
+    assert compiled_update._cache_size() == programs + 2
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5), together, alone)
+    parameters = jax.tree.leaves(jax.tree.map(lambda a, b: np.abs(a - b).max(), alone[0].parameters, start))
+    assert max(parameters) > 1e-4
