@@ -169,6 +169,7 @@ def test_adaptive_entropy_bonus_is_that_of_trl(folder):
 
 PREFERENCES = [
     ("dpo(beta=0.3)", {"beta": 0.3}),
+    ("f_dpo(divergence=reverse_kl, beta=0.3)", {"beta": 0.3, "f_divergence_type": "reverse_kl"}),
     ("f_dpo(divergence=forward_kl, beta=0.3)", {"beta": 0.3, "f_divergence_type": "forward_kl"}),
     ("f_dpo(divergence=jensen_shannon, beta=0.3)", {"beta": 0.3, "f_divergence_type": "js_divergence"}),
     ("f_dpo(divergence=alpha, alpha=0.3, beta=0.3)",
