@@ -53,8 +53,8 @@ class GradientPreservingClip(Surrogate):
                w = beta2 (1 + high) where A > 0 and rho > 1 + high
                w = rho              elsewhere;                          gradient w A grad log pi
 
-    beta1 = beta2 = 1 has PPO's value everywhere. `dual_clip` removes the gradient where A < 0 and rho > dual_clip; nor is
-    there one where |log rho| is beyond `LOG_RATIO_LIMIT`.
+    beta1 = beta2 = 1 has PPO's value everywhere. `dual_clip` removes the gradient where A < 0 and rho > dual_clip; none
+    is left either where |log rho| is beyond `LOG_RATIO_LIMIT`.
     """
 
     low: float = 0.2

@@ -75,7 +75,8 @@ def clip(advantages, ratio, low=0.2, high=0.2, dual=1e9):
     """PPO's value, and its slope by the logarithm of the ratio."""
     values = np.minimum(ratio * advantages, np.clip(ratio, 1 - low, 1 + high) * advantages)
     cut = ((advantages > 0) & (ratio > 1 + high)) | ((advantages < 0) & ((ratio < 1 - low) | (ratio > dual)))
-    return np.maximum(values, np.where(advantages < 0, dual * advantages, -np.inf)), np.where(cut, 0, ratio * advantages)
+    floor = np.where(advantages < 0, dual * advantages, -np.inf)
+    return np.maximum(values, floor), np.where(cut, 0, ratio * advantages)
 
 
 def k3(distance):
