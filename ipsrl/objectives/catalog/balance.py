@@ -28,7 +28,7 @@ def trajectory_balance(
 
 
 def vargrad(log_reward_floor: float = -10.0, reward_exponent: float = 1.0) -> Objective:
-    """VarGrad (arXiv 2302.05446): TB loss with log Z = group mean of log R + sum log P_B - sum log P_F.
+    """VarGrad (arXiv 2302.05446): TB's loss with log Z = group mean of log R + sum log P_B - sum log P_F.
 
     Trajectory balance without anything learned beside the policy: the variance of the residual in the group. Arguments
     as in `trajectory_balance`. With or without a gradient through the mean, the gradient is the same.
@@ -71,7 +71,7 @@ def subtrajectory_balance(
     reward_exponent: float = 1.0,
     learning_rate: float = balance.LEARNING_RATE,
 ) -> Objective:
-    """SubTB (arXiv 2209.12782): squared residuals of all parts i < j of a walk, mean with weights decay^(j - i).
+    """SubTB (arXiv 2209.12782): DB's residuals summed over each part i < j of a walk, squared, weights decay^(j - i).
 
     The residual of a part is log F(s_i) + sum (log P_F - log P_B) - log F(s_j), F(end) = R; flows and other arguments
     as in `detailed_balance`, which `decay` (the paper's lambda) -> 0 tends to. The cost is O(T^2) for each answer, in
@@ -96,7 +96,7 @@ def flowrl(
     learning_rate: float = balance.LEARNING_RATE,
     unbiased_std: bool = False,
 ) -> Objective:
-    """FlowRL (arXiv 2509.15207): loss w (log Z + mean log pi - beta A - mean log pi_ref)^2, A = GRPO's advantage.
+    """FlowRL (arXiv 2509.15207): loss w (log Z + m(log pi) - beta norm(r) - m(log pi_ref))^2, m token mean, w rho.
 
     Means are over the answer's tokens; w is the answer's importance ratio, without gradient, clipped to 1 - clip_low to
     1 + clip_high. `released_weight` is the released code, which computes the clipped weight and multiplies by the

@@ -22,7 +22,7 @@ def gppo(
     dual_clip: float | None = 10.0,
     aggregation: choices.AggregationName = "token_mean",
 ) -> Objective:
-    """GPPO (arXiv 2508.07629): min(rho A, clip(rho) A), clipped tokens with the gradient (clip limit) A grad log pi.
+    """GPPO (arXiv 2508.07629): min(rho A, clip(rho) A); clipped tokens have the gradient (their limit) A grad log pi.
 
     The value is clip-higher's; no token is without gradient but those of `dual_clip`: A < 0 and rho above it.
     Klear-Reasoner's auxiliary loss on positive samples, 0.1 in its script, is not part of it.
@@ -45,7 +45,7 @@ def ce_gppo(
     dual_clip: float | None = None,
     aggregation: choices.AggregationName = "token_mean",
 ) -> Objective:
-    """CE-GPPO (arXiv 2509.20712): GPPO, clipped tokens weigh beta1 (1 - e_l) where A < 0, beta2 (1 + e_h) where A > 0.
+    """CE-GPPO (arXiv 2509.20712): GPPO; clipped tokens weigh beta1 times their limit at A < 0, beta2 times it at A > 0.
 
     beta1 is `negative_scale`, 0.75 for the 7B model, 0.5 for the 1.5B one, 0.25 in some configurations; lower values
     keep the entropy higher. beta2 is `positive_scale`. Both 1 are GPPO; both 0 have PPO's gradient.
@@ -67,7 +67,7 @@ def ce_gppo(
 
 
 def cispo(cap: float = 5.0, floor: float = 0.0, aggregation: choices.AggregationName = "token_mean") -> Objective:
-    """CISPO (arXiv 2506.13585): clip(rho, floor, cap) A log pi with the clipped ratio a constant: no token is dropped.
+    """CISPO (arXiv 2506.13585): sg(clip(rho, floor, cap)) A log pi: no token is dropped.
 
     `cap` is the ratio itself, 5.0 as TRL's `epsilon_high` (after ScaleRL, arXiv 2510.13786); verl's example caps at
     1.2. What the paper used could not be checked. The lower limit is off, as in practice everywhere. The loss is no
@@ -120,7 +120,7 @@ def bapo(
     dual_clip: float | None = None,
     aggregation: choices.AggregationName = "token_mean",
 ) -> Objective:
-    """BAPO (arXiv 2510.18927): clip(rho, c_low, c_high), limits widened until positive tokens have their share.
+    """BAPO (arXiv 2510.18927): clip(rho, c_low, c_high), limits widened until tokens with A > 0 have their share.
 
     Paper and released code differ in the measure (`target` is a share weighted by probability; the unweighted quotient
     of positive to negative), in which limit moves first, in its ranges, and in the dual clip: see `BalancedClip`.
@@ -155,7 +155,7 @@ def dppo(
     ratio_cap: float | None = None,
     aggregation: choices.AggregationName = "constant_length",
 ) -> Objective:
-    """DPPO (arXiv 2602.04879): M min(rho, C) A grad log pi, M = 0 where the token moves away and D(mu, pi) > threshold.
+    """DPPO (arXiv 2602.04879): sg(M min(rho, C)) A log pi, M = 0 where pi moves away and D(mu, pi) > threshold.
 
     A is r - group mean. D is measured between the policy that sampled and the policy being trained, see
     `DivergenceMask`. `threshold = None` is 0.15 for total variation (0.2 in the paper's scaling runs) and 0.05 for KL.
@@ -181,7 +181,7 @@ def clip_cov(
     clip_high: float = 0.2,
     aggregation: choices.AggregationName = "token_mean",
 ) -> Objective:
-    """Clip-Cov (arXiv 2505.22617): GRPO; of the tokens with lowest < cov < highest, a few drawn at random get A = 0.
+    """Clip-Cov (arXiv 2505.22617): GRPO, but A = 0 at a few random tokens with lowest < cov < highest.
 
     cov = (log pi - mean)(A - mean) over the valid tokens of the batch; max(1, floor(fraction N)) of N tokens are drawn.
     Our reading: cov is that of the whole batch of rollouts under the policy that sampled it, not of each mini-batch
@@ -204,7 +204,7 @@ def kl_cov(
     coefficient: float = 1.0,
     aggregation: choices.AggregationName = "token_mean",
 ) -> Objective:
-    """KL-Cov (arXiv 2505.22617): rho A, no clip, minus beta |log pi - log mu| on the tokens of highest covariance.
+    """KL-Cov (arXiv 2505.22617): rho A, no clip, minus beta |log pi - log mu| on the tokens of highest cov.
 
     cov as in `clip_cov`, with the same reading; the max(1, floor(fraction N)) tokens with the largest pay `coefficient`
     times the distance to the policy that sampled. The paper's fraction is 2e-3 for 7B and 2e-4 for 32B; verl's default

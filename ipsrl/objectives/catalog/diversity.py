@@ -57,7 +57,7 @@ def f_grpo(
     clip_high: float = 0.2,
     aggregation: choices.AggregationName = "sequence_mean",
 ) -> Objective:
-    """F-GRPO (arXiv 2602.06717): A = (1 - mu)^gamma * (r - group mean) / group std, mu the share of correct answers.
+    """F-GRPO (arXiv 2602.06717): A = (1 - share of correct answers)^gamma norm(r).
 
     Prompts that mostly succeed weigh less, so that updates which miss a rare correct answer do. It does not tell
     correct answers apart. The paper's gamma is unverified: 1 is our reading.
@@ -80,7 +80,7 @@ def gapo(
     clip_high: float = 0.2,
     aggregation: choices.AggregationName = "sequence_mean",
 ) -> Objective:
-    """GAPO (arXiv 2511.12596): r~ = 1 - |f - 1/|V|| if valid, else -1; f the frequency among valid answers; then GRPO.
+    """GAPO (arXiv 2511.12596): r~ = 1 - |f - 1/|V|| if valid, else -1, f the share among |V| valid outcomes; GRPO.
 
     Valid is what has a reward above zero and an outcome; how large the reward is does not matter. `valid` is |V|, the
     number of valid outcomes; None takes as many as the group shows (our reading). With two valid outcomes both always
@@ -103,11 +103,11 @@ def pass_at_k(
     clip_high: float = 0.2,
     aggregation: choices.AggregationName = "sequence_mean",
 ) -> Objective:
-    """Pass@k training (arXiv 2508.10751): A = E[(pass@k of S - rho) / std | answer in S], S uniform over sets of k.
+    """Pass@k training (arXiv 2508.10751): A = E[(pass@k of S - its mean) / its std | o in S], S any k of the group.
 
-    rho is the group's pass@k, in closed form from its number of correct answers. Only correct or not matters, and all
-    correct answers get the same. At k = 1 it is GRPO with rewards of 0 and 1. The default k is our choice. The released
-    code adds 1e-6 to the standard deviation; here none is added.
+    The mean is the group's pass@k, in closed form from its number of correct answers. Only correct or not matters, and
+    all correct answers get the same. At k = 1 it is GRPO with rewards of 0 and 1. The default k is our choice. The
+    released code adds 1e-6 to the standard deviation; here none is added.
 
     Degenerate: groups without a correct answer, or with fewer than k wrong ones, get exactly zero.
     Evidence: code.
@@ -127,7 +127,7 @@ def unlikeliness(
     clip_high: float = 0.2,
     aggregation: choices.AggregationName = "sequence_mean",
 ) -> Objective:
-    """Unlikeliness reward (arXiv 2506.02355): r~ = r (1 - beta rank / G), rank 0 = least likely of its group; GRPO.
+    """Unlikeliness reward (arXiv 2506.02355): r~ = r (1 - beta rank / G), rank 0 least likely of its group; then GRPO.
 
     Ranks order the length-averaged behaviour log-probabilities; ties share the mean of their ranks, so that the order
     of the group does not matter (our reading). The paper uses G = 32, two epochs on each batch and 0.1 of the k3
@@ -153,7 +153,7 @@ def dra_grpo(
     clip_high: float = 0.2,
     aggregation: choices.AggregationName = "sequence_mean",
 ) -> Objective:
-    """DRA-GRPO (arXiv 2505.09655): r~ = r / sum_j cos(e, e_j), over the group with oneself; then GRPO.
+    """DRA-GRPO (arXiv 2505.09655): r~ = r / sum_j cos(e, e_j), e the outcome, one-hot; j all of the group; then GRPO.
 
     The paper embeds answers with a sentence encoder. `outcome` uses one-hot vectors of the outcome: IPS, divided by G.
     `tokens` uses counts of the answer's tokens (our reading). The released code sums over a device's batch, which may
@@ -177,7 +177,7 @@ def polychromic(
     clip_high: float = 0.2,
     aggregation: choices.AggregationName = "sequence_mean",
 ) -> Objective:
-    """Polychromic (arXiv 2509.25424): A = E[f(S) | o in S] - E[f(S)], f = mean reward * distinct share.
+    """Polychromic (arXiv 2509.25424): A = E[f(S) | o in S] - E[f(S)], f = mean r * distinct share, S k of the group.
 
     Bandit form of Poly-PPO: the group takes the place of the trajectories sampled from one state, an outcome that of a
     trajectory. Where the paper draws sets of `set_size`, this takes the exact mean over all sets that the group holds
@@ -201,7 +201,7 @@ def ucpo(
     clip_high: float = 0.2,
     aggregation: choices.AggregationName = "sequence_mean",
 ) -> Objective:
-    """UCPO (arXiv 2605.00365): GRPO, correct answers' A times (1 - tau) + tau n (1/q) / sum(1/q), n how many there are.
+    """UCPO (arXiv 2605.00365): GRPO; A of n correct answers times 1 - tau + tau n (1/q) / sum 1/q, q their likelihoods.
 
     q is a softmax, over the correct answers, of their length-averaged log-probabilities under the behaviour policy.
     The weights have mean 1. The closest peer of IPS: it uses the model's probability instead of the frequency.

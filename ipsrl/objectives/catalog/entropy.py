@@ -18,7 +18,7 @@ def forking_tokens(
     clip_low: float = 0.2,
     clip_high: float = 0.28,
 ) -> Objective:
-    """80/20 forking tokens (arXiv 2506.01939): clip-higher on the fifth of tokens with the highest entropy alone.
+    """80/20 forking tokens (arXiv 2506.01939): GRPO, clip 0.2 / 0.28, on the fifth of tokens with the highest H alone.
 
     Mean over the tokens kept; `denominator="all"` with `threshold="quantile"` is TRL's, whose steps are smaller by
     about the fraction. Which tokens are kept is decided over all valid tokens of a batch of rollouts by the entropy of
@@ -48,7 +48,7 @@ def aer(
     threshold: float = 0.0,
     aggregation: choices.AggregationName = "token_mean",
 ) -> Objective:
-    """AER (arXiv 2510.10959): GRPO + alpha w(group accuracy) H, alpha steered so that the entropy becomes tau H_0.
+    """AER (arXiv 2510.10959): GRPO + alpha w(share of correct) H, alpha steered so that H becomes tau times H at first.
 
     Hard prompts get an entropy bonus; its scale alpha starts at `alpha0`, moves by `eta` after every batch, and stays
     in [0, alpha_max]. H_0 is the entropy of the first batch. All arguments but the last are those of
@@ -75,7 +75,7 @@ def skywork_entropy(
     step: float = 0.005,
     aggregation: choices.AggregationName = "token_mean",
 ) -> Objective:
-    """Skywork-OR1's entropy control (arXiv 2505.22312): GRPO + c H while H <= target, c up by a step there, else down.
+    """Skywork-OR1's entropy control (arXiv 2505.22312): GRPO + c H while H <= target; c goes up there, else down.
 
     As TRL has it: c starts at 0 and stays in [0, 1]; whether it acts on a batch, the entropy of the batch before says,
     so that the first batch gets nothing. The bonus is aggregated as the surrogate is; TRL always takes the mean over
@@ -100,7 +100,7 @@ def entrocraft(
     high_end: float = 0.2,
     aggregation: choices.AggregationName = "token_mean",
 ) -> Objective:
-    """Entrocraft (arXiv 2604.26326): GRPO; above an entropy band only A >= 0 is kept, below it only A <= 0.
+    """Entrocraft (arXiv 2604.26326): GRPO; while H is above a band only A >= 0 counts, below it only A <= 0.
 
     The band sinks in a straight line from (low_start, high_start) to (low_end, high_end) in `steps` batches: set it to
     the length of the run (the default, about that of the released results, is our reading). Rejected responses stay in

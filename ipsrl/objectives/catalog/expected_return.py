@@ -11,7 +11,7 @@ from ipsrl.objectives.surrogates import ClippedRatio, ClippedSequenceRatio, Poli
 
 
 def reinforce(aggregation: choices.AggregationName = "sequence_sum", entropy: float = 0.0) -> Objective:
-    """REINFORCE (rule V of arXiv 2601.21669): A = r without a baseline, r grad log pi.
+    """REINFORCE (rule V of arXiv 2601.21669): A = r, no baseline; the sum over tokens of A log pi.
 
     J = E[r]. On a bandit the logits flow as dz_i/dt = p_i (r_i - mean return): the likelier of two equally good
     outcomes gains as long as anything worse keeps mass (arXiv 2601.21669, Theorem 3.1).

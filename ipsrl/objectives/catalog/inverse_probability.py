@@ -41,7 +41,7 @@ def ips_reinforce(
     kl_estimator: choices.LossEstimator = "k3",
     aggregation: choices.AggregationName = "sequence_sum",
 ) -> Objective:
-    """IPS-REINFORCE (arXiv 2601.21669, Theorem 4.1): A = r / p(outcome)^alpha, no baseline; rule V.
+    """IPS-REINFORCE (arXiv 2601.21669, Theorem 4.1): A = r / p(outcome)^alpha: rule V on r~.
 
     The ideal flow (dz_i/dt = r_i - p_i sum(r) at alpha = 1) ends at p proportional to r^(1/alpha). `probability` says
     what p is:
@@ -105,7 +105,7 @@ def ips_grpo(
     unbiased_std: bool = False,
     aggregation: choices.AggregationName = "sequence_mean",
 ) -> Objective:
-    """IPS-GRPO (arXiv 2601.21669, Algorithm 1): r~ = r / max(phat, floor)^alpha, then GRPO on r~ as it stands.
+    """IPS-GRPO (arXiv 2601.21669, Algorithm 1): r~ = r / max(phat, floor)^alpha, then GRPO: rule N on r~.
 
     A = (r~ - group mean) / group std. The paper's headline is floor 0.2 at group size 16; a floor up to 1/G does
     nothing. `probability` and what belongs to it: see `ips_reinforce`; the std takes any common scale out, so that with
@@ -153,7 +153,7 @@ def ips_dr_grpo(
     entropy: float = 0.0,
     aggregation: choices.AggregationName = "constant_length",
 ) -> Objective:
-    """IPS with Dr. GRPO (after arXiv 2601.21669): r~ = r / max(phat, floor)^alpha, A = r~ - group mean; rule B.
+    """IPS with Dr. GRPO (after arXiv 2601.21669): r~ = r / max(phat, floor)^alpha, A = r~ - group mean: rule B on r~.
 
     At alpha = 1 its mean field with group size G is that of rule V with G - 1: the baseline costs one sample.
     `probability` and what belongs to it: see `ips_reinforce`.

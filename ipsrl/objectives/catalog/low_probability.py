@@ -24,9 +24,9 @@ def ar_lopti(
     kl_estimator: choices.LossEstimator = "k3",
     aggregation: choices.AggregationName = "sequence_mean",
 ) -> Objective:
-    """AR and Lopti (arXiv 2505.12929): A_t = (alpha p_t + 1 - alpha) GRPO's; unlikely tokens have a step of their own.
+    """AR and Lopti (arXiv 2505.12929): A_t = (alpha mu_t + 1 - alpha) GRPO's; unlikely tokens have a step of their own.
 
-    Advantage re-weighting damps tokens of low behaviour probability p_t, whose gradients are the largest; Lopti makes
+    Advantage re-weighting damps tokens of low behaviour probability mu_t, whose gradients are the largest; Lopti makes
     two optimiser steps of each, first with the tokens below `threshold`, then with the others. `alpha=None` is the
     paper's 0.3 with Lopti and 0.2 without; 0 is Lopti alone. The paper has 0.001 of the k3 divergence to a reference in
     the loss: `kl=0.001`; it acts in both steps. Both methods work against rules that explore by unlikely tokens. The
@@ -59,7 +59,7 @@ def lp_reg(
     form: Literal["paper", "code"] = "paper",
     aggregation: choices.AggregationName = "token_mean",
 ) -> Objective:
-    """Lp-Reg (arXiv 2510.03222): GRPO with clip(ratio, 0, 10) A - KL(proxy || pi) at unlikely, punished tokens.
+    """Lp-Reg (arXiv 2510.03222): GRPO - KL(proxy || pi) at unlikely tokens with A < 0, proxy the likely tokens of mu.
 
     The proxy is the behaviour policy without its noise: tokens below `kappa` times the likeliest one's probability are
     taken out (`threshold="fixed"`: below `kappa`) and the rest renormalised. A token is protected where its probability

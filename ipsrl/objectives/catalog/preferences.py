@@ -21,7 +21,7 @@ def dpo(beta: float = 0.1) -> Objective:
 
 
 def f_dpo(divergence: Divergence = "jensen_shannon", alpha: float = 0.5, beta: float = 0.1) -> Objective:
-    """f-DPO (arXiv 2309.16240): loss -log sigmoid(beta f'(u_w) - beta f'(u_l)), u = pi / pi_ref, f of a divergence.
+    """f-DPO (arXiv 2309.16240): loss -log sigmoid(beta f'(u_w) - beta f'(u_l)), u = pi / pi_ref of winner and loser.
 
     DPO for a policy that is held to the reference by another divergence; `reverse_kl` is DPO. `alpha` belongs to
     `divergence=alpha`. For forward_kl and alpha the log-ratio of an answer is clipped to [-10, 10] (our reading), and

@@ -26,7 +26,7 @@ def mara(
     clip_high: float = 0.2,
     aggregation: choices.AggregationName = "sequence_sum",
 ) -> Objective:
-    """MARA (arXiv 2510.20817): r~ = r_z + beta log(pi_ref(z) / pi_ref) where r >= threshold; - beta log(pi / pi_ref).
+    """MARA (arXiv 2510.20817): r~ = r + beta log(pi_ref / pi); good answers take r, pi_ref of z, their best in pi_ref.
 
     z is the group's answer at or above the threshold that the reference likes best. pi and pi_ref are of whole answers,
     so that their length counts. The optimum, pi_ref exp(r~ / beta), is flat above the threshold; since z is chosen in
@@ -56,7 +56,7 @@ def dph_rl(
     clip_high: float = 0.28,
     aggregation: choices.AggregationName = "sequence_mean",
 ) -> Objective:
-    """DPH-RL (arXiv 2509.07430): GRPO where prompts are not mastered; eta D_f from the reference where they are.
+    """DPH-RL (arXiv 2509.07430): GRPO; where a prompt is always solved, eta D_f(pi_ref, pi) in place of its loss.
 
     The paper divides prompts once, by sampling before training (the released script: all of 4 answers correct), and
     takes D_f over stored samples of the reference: their likelihood (forward_kl, eta 0.01 to 0.05) or the generator of
@@ -82,7 +82,7 @@ def tsallis(
     clip_high: float = 0.2,
     aggregation: choices.AggregationName = "sequence_sum",
 ) -> Objective:
-    """Tsallis entropy (after arXiv 1902.00137): r~ = r - beta q/(q-1) (p^(q-1) - 1), A = r~ - group mean.
+    """Tsallis entropy (after arXiv 1902.00137): r~ = r - beta q/(q-1) (p^(q-1) - 1), p of answers, A = r~ - group mean.
 
     p is the behaviour policy's probability of the whole answer. The mean update is (G-1)/G times the gradient of
     E[r] + beta S_q, S_q = (1 - sum p^q) / (q-1). Optimum: softmax r / beta at q = 1 (Shannon), sparsemax

@@ -24,7 +24,7 @@ def stratified_grpo(
     clip_high: float = 0.2,
     aggregation: choices.AggregationName = "sequence_mean",
 ) -> Objective:
-    """Stratified GRPO (arXiv 2510.06214): A = alpha (r - stratum mean) / stratum std + (1 - alpha) GRPO's, clip 0.2.
+    """Stratified GRPO (arXiv 2510.06214): A = alpha norm(r in its stratum) + (1 - alpha) norm(r in its group).
 
     A search agent's strata are its numbers of tool calls. Here, `stratum` is the number of `planning` tokens, the
     `length` in tokens (both in bins of `width`), or the `first_token`. `standardise=False` leaves both standard
@@ -51,7 +51,7 @@ def dagrpo(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
 ) -> Objective:
-    """DaGRPO (arXiv 2512.06337): GRPO over answers with mean_j d_ij >= tau, d_ij = |r_i - r_j| (1 - sim_ij).
+    """DaGRPO (arXiv 2512.06337): GRPO over answers with mean_j d_ij >= tau, d_ij = |r_i - r_j| * unlikeness of tokens.
 
     j are the answers on the other side of the group's mean; `over="max"` asks for one distinct j only. The paper's
     scores come from a language model's grades; ours are the rewards, and `similarity`, the share of tokens in common or
@@ -79,12 +79,12 @@ def critique_grpo(
     entropy: float = 0.001,
     aggregation: choices.AggregationName = "constant_length",
 ) -> Objective:
-    """Critique-GRPO (arXiv 2506.03106): A = r - group mean; A rho on own tokens, A p / (p + 0.1) on a refinement's.
+    """Critique-GRPO (arXiv 2506.03106): A = r - group mean; rho A on own tokens, A pi / (pi + 0.1) on a refinement's.
 
     `off_policy` marks refinements: answers to the question and a critique, scored as answers to the question alone. One
     of them stands in the group in place of an attempt, so that seven failed attempts next to a good refinement get
     A = -1/8 each. There is no clip, which counts on few optimiser steps for each batch, and no KL penalty; `gamma=None`
-    takes p itself. How refinements come about is not the objective's business.
+    takes pi itself. How refinements come about is not the objective's business.
 
     Degenerate: groups of equal rewards get zero, their entropy bonus apart.
     Evidence: code (zhangxy-2019/critique-GRPO).
@@ -162,7 +162,7 @@ def hgpo(
     kl_estimator: choices.LossEstimator = "k3",
     aggregation: choices.AggregationName = "sequence_mean",
 ) -> Objective:
-    """HGPO (arXiv 2505.14631): A = norm[best of its mode], + alpha norm[mode that did better] on the first token.
+    """HGPO (arXiv 2505.14631): A = norm(best of its mode), + alpha norm(its mode won) on token 1; modes: think or not.
 
     norm is GRPO's, (x - mean) / std of the group. An answer thinks where its first token is `think_token`; the other
     mode has a head start of `delta` in the comparison of mean rewards. The paper forces half of a group into each mode;

@@ -22,7 +22,7 @@ def progrpo(
     clip_high: float = 0.28,
     aggregation: choices.AggregationName = "token_mean",
 ) -> Objective:
-    """ProGRPO (arXiv 2602.05281): A = GRPO's + alpha (prompt confidence - answer confidence), clip 0.2 / 0.28.
+    """ProGRPO (arXiv 2602.05281): A = GRPO's + alpha (c(prompt) - c(answer)), c mean probability of tokens.
 
     GRPO with ARM: answers that the policy is sure of lose, unlikely ones gain; the mean is over all tokens.
     `standardise=False` takes the group mean only. The arguments up to `prompt_part` are the open choices of

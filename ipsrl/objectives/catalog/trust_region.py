@@ -12,7 +12,7 @@ def gspo(
     kl: float = 0.0,
     kl_estimator: choices.LossEstimator = "k3",
 ) -> Objective:
-    """GSPO (arXiv 2507.18071): A = GRPO's; min(s A, clip(s) A), s the geometric mean of the answer's token ratios.
+    """GSPO (arXiv 2507.18071): A = GRPO's; min(s A, clip(s) A), s the geometric mean of the rho of an answer's tokens.
 
     The clip is about a thousand times tighter than PPO's, as s is: 0.2 would never act. The mean is over answers, each
     with one value. The first step on a batch, where s = 1, is GRPO's. The paper has no KL; `kl` adds one. verl clamps
@@ -35,7 +35,7 @@ def gspo_token(
     kl: float = 0.0,
     kl_estimator: choices.LossEstimator = "k3",
 ) -> Objective:
-    """GSPO-token (arXiv 2507.18071): as GSPO, with s_t = sg(s) pi_t / sg(pi_t) at each token, sg stops the gradient.
+    """GSPO-token (arXiv 2507.18071): as GSPO, with s_t = sg(s) pi / sg(pi) at each token.
 
     With the one advantage for each answer that GRPO gives, values and gradients are GSPO's; they part where tokens have
     advantages of their own. The paper has no KL; `kl` adds one.
