@@ -4,10 +4,10 @@ import dataclasses
 import math
 from typing import Literal
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.objectives.discounting import discounted_sums
 from ipsrl.objectives.objective import RolloutPart, all_equal
 from ipsrl.objectives.ranks import kth_largest
 from ipsrl.objectives.reference_divergence import RewardEstimator, check_coefficient, token_divergence
@@ -123,19 +123,8 @@ class ReturnToGo(RolloutPart):
         returns = jnp.where(mask, self.gamma ** jnp.maximum(tokens_left, 0) * values, 0.0)
         if self.kl:
             cost = token_divergence(rollouts.behaviour_log_probs, rollouts, self.estimator)
-            returns -= self.kl * _discounted_sums(cost, self.gamma)
+            returns -= self.kl * discounted_sums(cost, self.gamma, reverse=True)
         return returns
-
-
-def _discounted_sums(values: Array, gamma: float) -> Array:
-    """`[P, G, T]`, sum_{u >= t} gamma^(u - t) values_u."""
-
-    def join(later, earlier):
-        (later_decay, later_sum), (decay, total) = later, earlier
-        return later_decay * decay, total + decay * later_sum
-
-    decays = jnp.full(values.shape, gamma, values.dtype)
-    return jax.lax.associative_scan(join, (decays, values), reverse=True, axis=2)[1]
 
 
 @dataclasses.dataclass(frozen=True)
