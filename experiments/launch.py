@@ -30,9 +30,10 @@ class Output:
 def launch(experiment: str, presets: Mapping[str, Any], run: Callable[[Any, Output], None]) -> None:
     """Runs an experiment from the command line.
 
-    Each field of the presets' settings dataclass becomes a flag that overrides the preset. A `ValueError` (bad input),
-    a `NonFiniteLossError` or an `OSError` (a disk that refuses) ends the program with its message in
-    one line and exit status 1; `--verbosity=1` shows where it came from.
+    Each int, float, str or bool among the fields of the presets' settings dataclass becomes a flag that overrides the
+    preset; only presets differ in the others. A `ValueError` (bad input), a `NonFiniteLossError` or an `OSError` (a
+    disk that refuses) ends the program with its message in one line and exit status 1; `--verbosity=1` shows where it
+    came from. Ctrl-C ends it with a word of `--resume` and exit status 130.
 
     Args:
       experiment: name, for the default output folder.
@@ -47,6 +48,7 @@ def launch(experiment: str, presets: Mapping[str, Any], run: Callable[[Any, Outp
             field.name, None, f"overrides the preset ({_defaults(presets, field.name)})"
         )
         for field in dataclasses.fields(settings_class)
+        if hints[field.name] in define
     }
     preset = flags.DEFINE_string("preset", "demo", f"size of the experiment: {', '.join(presets)}")
     out = flags.DEFINE_string("out", None, f"folder for all results; runs/{experiment}-<preset> by default")
@@ -72,6 +74,9 @@ def launch(experiment: str, presets: Mapping[str, Any], run: Callable[[Any, Outp
         except (ValueError, NonFiniteLossError, OSError) as error:
             logging.debug("the error came from here", exc_info=True)
             sys.exit(f"error: {error}")
+        except KeyboardInterrupt:
+            print("interrupted: the same command with --resume continues", file=sys.stderr)
+            sys.exit(130)
 
     app.run(main)
 
