@@ -7,8 +7,7 @@
 import dataclasses
 import functools
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +34,8 @@ from ipsrl.training.step import Batching, check_objective
 from ipsrl.training.warm_start import WarmStart, prior_parameters
 
 MAX_GRADIENT_NORM = 1.0
+ADAM_EPSILON = 1e-5
+"""Well above the rounding of a gradient that is 0, that of an arm which was not sampled: Adam would walk along it."""
 SHORT_RUN = 1_000_000
 """Tokens, of all seeds, up to which it takes longer to optimise a program than to run it as it is."""
 
@@ -45,15 +46,21 @@ class Curves:
 
     Attributes:
       objective: its specification.
-      learning_rate: of its runs.
+      learning_rate: of its runs, see `step_size`.
       updates: `[U]`, when it was measured; 0 is the start.
-      measures: name -> `[S, U]`, one row for each seed; `reward` and `effective_outcomes` are always there.
+      measures: name -> `[S, U]`, one row for each seed; `reward`, as a share of the best possible one, and
+        `effective_outcomes` are always there.
     """
 
     objective: str
     learning_rate: float
     updates: np.ndarray
     measures: dict[str, np.ndarray]
+
+    @property
+    def start_reward(self) -> float:
+        """Mean over seeds before training."""
+        return float(self.measures["reward"][:, 0].mean())
 
     @property
     def final_reward(self) -> float:
@@ -101,22 +108,19 @@ class ExactArena:
         return Tabular(environment.num_observations, environment.vocabulary_size, start)
 
     @property
-    def best_reward(self) -> float:
-        """The highest mean reward that a policy can have."""
-        return float(self.environment.reward_table().max(axis=1).mean())
-
-    @property
     def proportional_reward(self) -> float:
-        """The mean reward of the reward-proportional law, sum(r^2) / sum(r)."""
+        """The mean reward of the reward-proportional law, sum(r^2) / sum(r), as a share of the best possible one."""
         rewards = self.environment.reward_table().astype(np.float64)
-        return float(((rewards**2).sum(axis=1) / rewards.sum(axis=1)).mean())
+        return float(((rewards**2).sum(axis=1) / rewards.sum(axis=1)).mean() / rewards.max(axis=1).mean())
 
     def refusal(self, objective: str) -> str | None:
         """Why an objective cannot be computed here; None where it can."""
-        group_size, off_policy = group_and_rule(objective, self.group_size)
-        return _refusal(
-            check_objective, objectives.make(objective), self.environment, self.policy, group_size, off_policy
-        )
+        try:
+            group_size, off_policy = group_and_rule(objective, self.group_size)
+            check_objective(objectives.make(objective), self.environment, self.policy, group_size, off_policy)
+        except ValueError as error:
+            return str(error)
+        return None
 
     def train(self, objective: str, learning_rate: float, output: Output) -> Curves:
         """Trains an objective, or reads what an earlier command left in its folder of `output`."""
@@ -124,8 +128,9 @@ class ExactArena:
             "environment": repr(self.environment),
             "policy": repr(self.policy),
             "objective": objective,
-            "learning_rate": learning_rate,
+            "learning_rate": step_size(objective, learning_rate),
             "max_gradient_norm": MAX_GRADIENT_NORM,
+            "adam_epsilon": ADAM_EPSILON,
             **{
                 field.name: getattr(self, field.name)
                 for field in dataclasses.fields(self)
@@ -141,7 +146,7 @@ class ExactArena:
                     self.environment,
                     self.policy,
                     objectives.make(objective),
-                    make_optimizer("adam", learning_rate, MAX_GRADIENT_NORM),
+                    make_optimizer("adam", step_size(objective, learning_rate), MAX_GRADIENT_NORM, ADAM_EPSILON),
                     seeds,
                     self.steps,
                     self.prompts_per_step,
@@ -191,16 +196,17 @@ def exact_laws(environment: StateGraph, policy: Tabular, parameters: Parameters)
 def measure_laws(environment: StateGraph, laws: jax.Array) -> dict[str, jax.Array]:
     """Measures `[...]` of laws `[..., num_prompts, K]`, each the mean over prompts.
 
-    `effective_outcomes` counts outcomes of positive reward, `effective_best` those of the highest; both are exp(H) of
-    the law restricted to them. `survival` is the probability of the outcomes of the least positive reward, over what
-    the reward-proportional law gives them. A mode is found where it has half of its share of that law.
+    `reward` is a share of the best possible one. `effective_outcomes` counts outcomes of positive reward,
+    `effective_best` those of the highest; both are exp(H) of the law restricted to them. `survival` is the probability
+    of the outcomes of the least positive reward, over what the reward-proportional law gives them. A mode is found
+    where it has half of its share of that law.
     """
     rewards = jnp.asarray(environment.reward_table())
     target = rewards / rewards.sum(axis=-1, keepdims=True)
     rewarded, best = rewards > 0, rewards == rewards.max(axis=-1, keepdims=True)
     least = rewards == jnp.where(rewarded, rewards, jnp.inf).min(axis=-1, keepdims=True)
     measures = {
-        "reward": (laws * rewards).sum(axis=-1),
+        "reward": (laws * rewards).sum(axis=-1) / rewards.max(axis=-1).mean(),
         "effective_outcomes": _effective(laws, rewarded),
         "effective_best": _effective(laws, best),
         "survival": (laws * least).sum(axis=-1) / (target * least).sum(axis=-1),
@@ -235,10 +241,6 @@ class TextArena:
     answers: int
 
     @property
-    def best_reward(self) -> float:
-        return 1.0
-
-    @property
     def proportional_reward(self) -> float:
         """All rewards are 0 or 1."""
         return 1.0
@@ -250,8 +252,12 @@ class TextArena:
     def refusal(self, objective: str) -> str | None:
         """Why an objective cannot be computed here; None where it can."""
         grid = self.grid
-        settings = self._settings(objective, grid.settings.learning_rate)
-        return _refusal(check_run, grid.environment, grid.policy, objectives.make(objective), settings, grid.mesh)
+        try:
+            settings = self._settings(objective, grid.settings.learning_rate)
+            check_run(grid.environment, grid.policy, objectives.make(objective), settings, grid.mesh)
+        except ValueError as error:
+            return str(error)
+        return None
 
     def train(self, objective: str, learning_rate: float, output: Output) -> Curves:
         """Trains an objective, or continues what an earlier command left in its folder of `output`."""
@@ -277,9 +283,8 @@ class TextArena:
 
     def _settings(self, objective: str, learning_rate: float) -> TrainSettings:
         group_size, off_policy = group_and_rule(objective, self.grid.settings.group_size)
-        return dataclasses.replace(
-            self.grid.settings, learning_rate=learning_rate, group_size=group_size, off_policy=off_policy
-        )
+        rate = step_size(objective, learning_rate)
+        return dataclasses.replace(self.grid.settings, learning_rate=rate, group_size=group_size, off_policy=off_policy)
 
 
 Arena = ExactArena | TextArena
@@ -296,12 +301,9 @@ def group_and_rule(objective: str, samples: int) -> tuple[int, OffPolicyAnswers 
     return samples - samples // 2, OffPolicyAnswers(answers=samples // 2)
 
 
-def _refusal(check: Callable[..., None], *arguments: Any) -> str | None:
-    try:
-        check(*arguments)
-    except ValueError as error:
-        return str(error)
-    return None
+def step_size(objective: str, learning_rate: float) -> float:
+    """The learning rate of one optimiser step: those that an objective makes of the same batch share it."""
+    return learning_rate / objectives.make(objective).num_stages
 
 
 def _say(objective: str, seeds: int, reward: float, folder: RunFolder) -> None:

@@ -1,4 +1,4 @@
-"""Small multiples: what each of many objectives does to outcomes and reward, sorted by outcomes at equal reward."""
+"""Small multiples: what many objectives do, sorted by the outcomes left at a reward of at least a bar."""
 
 import dataclasses
 import textwrap
@@ -27,14 +27,14 @@ class Panel:
       updates: `[U]`, when it was measured.
       effective_outcomes: `[S, U]`, one row for each seed.
       reward: `[S, U]`, as a share of the best possible reward.
-      reached: whether its final reward is high enough for its outcomes to be compared.
+      rank: by outcomes at the end; None where the final reward is too low for them to be compared.
     """
 
     name: str
     updates: np.ndarray
     effective_outcomes: np.ndarray
     reward: np.ndarray
-    reached: bool
+    rank: int | None
 
 
 def draw(title: str, panels: Sequence[Panel], bar: float, placebo: float | None) -> Figure:
@@ -65,7 +65,7 @@ def draw(title: str, panels: Sequence[Panel], bar: float, placebo: float | None)
             if position >= len(panels):
                 axes.set_visible(False)
                 continue
-            _draw_panel(axes, panels[position], position + 1, top, bar, placebo)
+            _draw_panel(axes, panels[position], top, placebo)
             if position + columns >= len(panels):
                 axes.tick_params(labelbottom=True)
                 axes.set_xlabel("update", fontsize=7.5)
@@ -80,14 +80,14 @@ def draw(title: str, panels: Sequence[Panel], bar: float, placebo: float | None)
         ]
         if placebo is not None:
             entries.append(Line2D([], [], label="effective outcomes of the placebo at the end", **_placebo_look()))
-        if not all(panel.reached for panel in panels):
+        if any(panel.rank is None for panel in panels):
             below = f"reward at the end below {bar:.2f}: not compared"
             entries.append(Patch(facecolor=_FAINT, edgecolor="0.6", label=below))
         figure.legend(handles=entries, loc="outside lower center", ncols=2 if columns > 3 else 1)
     return figure
 
 
-def _draw_panel(axes: Axes, panel: Panel, rank: int, top: float, bar: float, placebo: float | None) -> None:
+def _draw_panel(axes: Axes, panel: Panel, top: float, placebo: float | None) -> None:
     for values, scale, look in (
         (panel.reward, top / _ROOM, _reward_look()),
         (panel.effective_outcomes, 1.0, {"color": _OUTCOMES, "linewidth": 1.5}),
@@ -98,12 +98,12 @@ def _draw_panel(axes: Axes, panel: Panel, rank: int, top: float, bar: float, pla
     if placebo is not None:
         axes.axhline(placebo, zorder=1, **_placebo_look())
     outcomes, reward = (mean_over_seeds(np.asarray(v)[:, -1]) for v in (panel.effective_outcomes, panel.reward))
-    name = textwrap.fill(f"{rank}. {panel.name}" if panel.reached else panel.name, 32)
+    name = textwrap.fill(panel.name if panel.rank is None else f"{panel.rank}. {panel.name}", 32)
     axes.set_title(
         f"{name}\n{outcomes.mean:.2f} at reward {reward.mean:.2f}",
-        fontsize=7, color="black" if panel.reached else "0.4", pad=3,
+        fontsize=7, color="0.4" if panel.rank is None else "black", pad=3,
     )  # fmt: skip
-    if not panel.reached:
+    if panel.rank is None:
         axes.set_facecolor(_FAINT)
     axes.set_ylim(0, top)
     axes.set_xlim(panel.updates[0], panel.updates[-1])
