@@ -1,6 +1,7 @@
 """The published commands, as a user types them."""
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -80,6 +81,17 @@ def test_bad_input_ends_in_one_sentence_and_writes_no_run(arguments, message, tm
     assert finished.stderr.startswith("error: ")
     assert finished.stderr.count("\n") == 1
     assert not list(tmp_path.rglob("metrics.jsonl"))
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_in_one_sentence(tmp_path):
+    command = [sys.executable, "-m", "experiments.compare", f"--out={tmp_path}"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline().startswith("bandit: --seeds=0:8 --steps=4000 ")
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert errors == "interrupted: the same command with --resume continues\n"
 
 
 @pytest.mark.slow
