@@ -74,8 +74,8 @@ def subtrajectory_balance(
     """SubTB (arXiv 2209.12782): DB's residuals summed over each part i < j of a walk, squared, weights decay^(j - i).
 
     The residual of a part is log F(s_i) + sum (log P_F - log P_B) - log F(s_j), F(end) = R; flows and other arguments
-    as in `detailed_balance`, which `decay` (the paper's lambda) -> 0 tends to. The cost is O(T^2) for each answer, in
-    one product of matrices: meant for the short walks of state graphs.
+    as in `detailed_balance`, which `decay` (the paper's lambda) -> 0 tends to. All parts are
+    summed by `discounted_sums`, at a cost that grows with the length of the walk, not with the number of its parts.
 
     Degenerate: none; groups with equal rewards still say how far flows and policy are from balance.
     Evidence: paper (the formula); decay 0.9 is a library's default (torchgfn), learning rate and floor are our reading.
