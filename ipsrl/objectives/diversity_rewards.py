@@ -155,7 +155,7 @@ class SimilarityDiscount(RolloutPart):
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         if self.similarity == "outcome":
             return values / (values.shape[-1] * outcome_frequency(rollouts.outcome_id))
-        counts = jax.vmap(jax.vmap(_bucket_counts))(rollouts.tokens, rollouts.token_mask)
+        counts = jax.vmap(_bucket_counts)(rollouts.tokens, rollouts.token_mask)
         length = jnp.maximum(jnp.sqrt((counts**2).sum(axis=-1)), 1.0)
         summed = jnp.einsum("pgb,pg->pb", counts, 1.0 / length, precision="highest")
         similarity = jnp.einsum("pgb,pb->pg", counts, summed, precision="highest") / length
@@ -164,8 +164,11 @@ class SimilarityDiscount(RolloutPart):
 
 
 def _bucket_counts(tokens: Array, mask: Array) -> Array:
-    """How often each bucket occurs in one answer, `[T]` -> `[TOKEN_BUCKETS]` float32."""
-    return jnp.zeros(TOKEN_BUCKETS).at[tokens % TOKEN_BUCKETS].add(mask)
+    """How often each bucket occurs in each answer of a group, `[G, T]` -> `[G, TOKEN_BUCKETS]` float32."""
+    group = len(tokens)
+    # One index for answer and bucket is added to in less time than two.
+    bucket = jnp.arange(group)[:, None] * TOKEN_BUCKETS + tokens % TOKEN_BUCKETS
+    return jnp.zeros(group * TOKEN_BUCKETS).at[bucket].add(mask).reshape(group, TOKEN_BUCKETS)
 
 
 @dataclasses.dataclass(frozen=True)

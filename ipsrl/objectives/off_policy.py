@@ -66,7 +66,11 @@ def shared_tokens(tokens: Array, mask: Array) -> Array:
     """
     # Padding of one side never equals that of the other. One answer at a time: all pairs at once are [P, G, G, T].
     real, others = jnp.where(mask, tokens, -1), jnp.where(mask, tokens, -2)
-    equal = jax.lax.map(lambda other: (real == other[:, None]).sum(axis=-1), jnp.moveaxis(others, 1, 0))
+
+    def with_one(other):
+        return (real == other[:, None]).sum(axis=-1, dtype=jnp.float32)
+
+    equal = jax.lax.map(with_one, jnp.moveaxis(others, 1, 0))
     equal = jnp.moveaxis(equal, 0, -1)
     length = mask.sum(axis=-1)
     return equal / jnp.maximum(jnp.maximum(length[:, :, None], length[:, None, :]), 1)

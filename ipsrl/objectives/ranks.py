@@ -4,7 +4,7 @@ A sort of all tokens takes some fifty times as long as the rest of an objective,
 the k-th largest is found bit by bit, by counting how many values are at least as large: nothing but counts moves.
 
 Everywhere, values are `[..., T]`, and so is the mask; what lies outside the mask may be anything. `axis=None` ranks all
-values together, for k `[]`; `axis=-1` those of each row, for k `[...]`.
+values together, for k `[]`; `axis=-1` those of each row, for k `[...]`. Counts are float32, exact up to 2^24 values.
 """
 
 import functools
@@ -73,8 +73,8 @@ def quantile(values: Array, mask: Array, fraction: float) -> Array:
 def random_order(keys: Array, shape: tuple[int, int]) -> Array:
     """Random uint32 `[P, G, T]` to rank tokens by; one key for each group, `shape` is `[G, T]`.
 
-    Hashing takes the time, so none of it is wasted. New keys are all the words that a hash makes, where `random.bits`
-    keeps every other one. And each word serves two tokens, its halves swapped for the second one: the upper halves,
+    Hashing takes the time, so none of it is wasted. New keys are both of the words that a hash makes, of which
+    `random.bits` makes one. And each word serves two tokens, its halves swapped for the second one: the upper halves,
     which decide, are independent of each other; the lower ones only separate ties.
     """
     group, length = shape
@@ -85,21 +85,22 @@ def random_order(keys: Array, shape: tuple[int, int]) -> Array:
 
 @functools.partial(jax.jit, static_argnames="axis")
 def _threshold(ordered: Array, mask: Array, k: Array, axis: Axis) -> tuple[Array, Array]:
-    """The k-th largest of uint32 numbers, or a smaller one that as many reach; and how many reach it.
+    """The k-th largest of uint32 numbers, or a smaller one which k of them reach; and how many reach it.
 
     0 and infinity where k is more than there are.
     """
     # Counting takes up to 32 passes. They are over single bytes, and sums over columns of a row fit into bytes as well,
     # which is several times as fast as passes over 32-bit numbers.
     length = ordered.shape[-1]
-    width = 32 * -(-length // (32 * 255))
+    width = min(length, 32 * -(-length // (32 * 255)))
     rows = [(0, 0)] * (ordered.ndim - 1)
     padded = jnp.pad(jnp.where(mask, ordered, 0), [*rows, (0, -length % width)])
     columns = padded.reshape(*ordered.shape[:-1], -1, width)
 
     def unfinished(state):
         shift, _, number = state
-        return (shift >= 0) & (number != k).any()
+        # Rows are not asked whether they are done: those on other devices would have to answer too.
+        return shift >= 0 if axis == -1 else (shift >= 0) & (number != k)
 
     def add_byte(state):
         shift, found, number = state
