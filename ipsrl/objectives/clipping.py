@@ -260,7 +260,8 @@ class DivergenceMask(Surrogate):
                          token, and one bucket with the rest; masses are at least 1e-12
 
     What moves back towards mu is not dropped, unless |log rho| is beyond `LOG_RATIO_LIMIT`; PPO is the case
-    D = |rho - 1|. `ratio_cap = None` is no cap.
+    D = |rho - 1|. `ratio_cap = None` is no cap. Arrays of K likeliest tokens take K times the memory of other losses
+    and more than K times the time of GRPO's, since they do not fit into a processor's caches.
     """
 
     divergence: Literal["binary_tv", "binary_kl", "top_tv", "top_kl"] = "binary_tv"

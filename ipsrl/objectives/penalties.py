@@ -108,7 +108,8 @@ class LowProbabilityRegulariser(Penalty):
                 advantage is negative and whose proxy probability is positive; 0 elsewhere
 
     The proxy is a constant. It is built from the `likeliest` tokens, so that a token beyond them counts as noise (our
-    reading; the paper has the whole vocabulary): time and memory grow by that factor beside GRPO's.
+    reading; the paper has the whole vocabulary). The gradient by K log-probabilities takes K times the memory of other
+    losses', and more than K times the time of GRPO's, since it does not fit into a processor's caches.
 
     Attributes:
       coefficient: beta.
