@@ -188,8 +188,8 @@ class PermutedInverseFrequency(InverseFrequency):
         weights = super().__call__(jnp.ones_like(values), rollouts)
         order = jax.vmap(lambda key: jax.random.permutation(key, values.shape[-1]))(rollouts.keys)
         rewarded = values != 0
-        # Both list the rewarded answers first: `places` as they stand, `drawn` in random order.
-        places = jnp.argsort(~rewarded, axis=-1)
+        # The rewarded answers in random order, then the others: the first one named gives its weight to the first one.
         drawn = jnp.argsort(jnp.where(rewarded, order, values.shape[-1]), axis=-1)
         dealt = jnp.take_along_axis(weights, drawn, axis=-1)
-        return values * jnp.put_along_axis(jnp.zeros_like(weights), places, dealt, axis=-1, inplace=False)
+        place = jnp.maximum(jnp.cumsum(rewarded, axis=-1) - 1, 0)
+        return values * jnp.take_along_axis(dealt, place, axis=-1)
