@@ -125,7 +125,7 @@ class StateFlows(Surrogate):
         states = rollouts.prompt_index[:, None, None] * flows.shape[-1] + rollouts.observations
         before = flows.ravel()[states]
         is_last = jnp.arange(mask.shape[-1]) == mask.sum(axis=-1, keepdims=True) - 1
-        after = jnp.where(is_last, advantages, jnp.roll(before, -1, axis=-1))
+        after = jnp.where(is_last, advantages, jnp.pad(before[..., 1:], ((0, 0), (0, 0), (0, 1))))
         residuals = jnp.where(mask, before + scores.log_probs - after - rollouts.step_log_backward, 0.0)
         return residuals, _mean_over_groups("log_partition", before[..., 0])
 
@@ -153,7 +153,8 @@ class SubTrajectoryBalance(StateFlows):
 
         decay sum_t g_(n-1-t) d_t (g_t d_t + 2 sum_{s<t} decay^(t-s) g_s d_s)
 
-    The inner sums are `discounted_sums`, so that no array holds all parts.
+    The inner sums are `discounted_sums`, so that no array holds all parts. On two CPU cores it takes three times as long
+    as GRPO at T = 512, half of that for looking up the flows and for their gradient, as in detailed balance.
     """
 
     decay: float = 0.9
