@@ -153,8 +153,8 @@ class SubTrajectoryBalance(StateFlows):
 
         decay sum_t g_(n-1-t) d_t (g_t d_t + 2 sum_{s<t} decay^(t-s) g_s d_s)
 
-    The inner sums are `discounted_sums`, so that no array holds all parts. On two CPU cores it takes three times as long
-    as GRPO at T = 512, half of that for looking up the flows and for their gradient, as in detailed balance.
+    The inner sums are `discounted_sums`, so that no array holds all parts. On two CPU cores and at T = 512 it takes
+    three times as long as GRPO, half of it for looking up the flows and for their gradient, as in detailed balance.
     """
 
     decay: float = 0.9
