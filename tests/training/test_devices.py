@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from compilations import compilations_of
 from first_token import FIRST_TOKEN, TRANSFORMER
 
 from ipsrl import objectives
@@ -91,12 +92,12 @@ def test_one_device_trains_as_eight_do(text):
             found.append(metrics)
         return jax.device_get((state, found))
 
-    programs = compiled_update._cache_size()
-    alone = train(lambda tree: tree, lambda tree: tree)
     mesh = make_mesh("data:8")
-    with jax.set_mesh(mesh):
-        together = train(lambda tree: replicate(tree, mesh), lambda tree: shard_prompts(tree, mesh))
-    assert compiled_update._cache_size() == programs + 2
+    with compilations_of("update") as programs:
+        alone = train(lambda tree: tree, lambda tree: tree)
+        with jax.set_mesh(mesh):
+            together = train(lambda tree: replicate(tree, mesh), lambda tree: shard_prompts(tree, mesh))
+    assert len(programs) == 2
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5), together, alone)
     parameters = jax.tree.leaves(jax.tree.map(lambda a, b: np.abs(a - b).max(), alone[0].parameters, start))
     assert max(parameters) > 1e-4

@@ -7,6 +7,7 @@ from typing import ClassVar
 import jax
 import numpy as np
 import pytest
+from compilations import compilations_of
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
@@ -20,7 +21,7 @@ from ipsrl.training.dynamic_sampling import DynamicSampling
 from ipsrl.training.loop import NonFiniteLossError, TrainSettings, check_run, train
 from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.run_folder import RunFolder
-from ipsrl.training.step import TrainState, compiled_update
+from ipsrl.training.step import TrainState
 
 TREE = Tree()
 # Half of the prompts pay nothing.
@@ -69,19 +70,19 @@ def assert_same_bits(one, other):
 
 def assert_resumed_bitwise(tmp_path, **case):
     """A run that is interrupted before and after its first checkpoint ends as one that is not; returns its state."""
-    programs = compiled_update._cache_size()
-    whole = run(tmp_path / "whole", **case)
-    assert compiled_update._cache_size() <= programs + 1
-    programs = compiled_update._cache_size()
-    for stop in (0, 3, 6):
-        with pytest.raises(KeyboardInterrupt):
-            run(tmp_path / "broken", stop=stop, **case)
-    again = run(tmp_path / "broken", **case)
+    with compilations_of("update") as programs:
+        whole = run(tmp_path / "whole", **case)
+    assert len(programs) <= 1
+    with compilations_of("update") as programs:
+        for stop in (0, 3, 6):
+            with pytest.raises(KeyboardInterrupt):
+                run(tmp_path / "broken", stop=stop, **case)
+        again = run(tmp_path / "broken", **case)
     assert_same_bits(again, whole)
     records = [(tmp_path / name / "metrics.jsonl").read_bytes() for name in ("whole", "broken")]
     assert records[0] == records[1]
     # Neither the number of rounds nor what was restored makes another program.
-    assert compiled_update._cache_size() == programs
+    assert not programs
     return whole
 
 

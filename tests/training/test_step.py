@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from compilations import compilations_of
 from first_token import FIRST_TOKEN, TRANSFORMER
 
 from ipsrl import objectives
@@ -270,18 +271,18 @@ def test_many_steps_are_one_program_which_takes_over_the_state():
     # As the loop does: what is placed on a mesh keeps one type from the first step on.
     mesh = make_mesh("data:8")
     state = replicate(TrainState.create(policy.init(jax.random.key(0)), objective, optimizer, environment), mesh)
-    programs = compiled_update._cache_size()
-    for number in range(3):
-        sampled = collect(
-            environment, policy, state.parameters, choose_prompts(environment, 0, number, 2), 0, number, 4, 1.0
-        )
-        before = state
-        state, _ = compiled_update(
-            state, *sampled, None, jax.random.key(0), policy=policy, objective=objective, optimizer=optimizer,
-            batching=WHOLE_BATCH, temperature=1.0,
-        )  # fmt: skip
-        assert all(leaf.is_deleted() for leaf in jax.tree.leaves(before))
-    assert compiled_update._cache_size() == programs + 1
+    with compilations_of("update") as programs:
+        for number in range(3):
+            sampled = collect(
+                environment, policy, state.parameters, choose_prompts(environment, 0, number, 2), 0, number, 4, 1.0
+            )
+            before = state
+            state, _ = compiled_update(
+                state, *sampled, None, jax.random.key(0), policy=policy, objective=objective, optimizer=optimizer,
+                batching=WHOLE_BATCH, temperature=1.0,
+            )  # fmt: skip
+            assert all(leaf.is_deleted() for leaf in jax.tree.leaves(before))
+    assert len(programs) == 1
     assert state.step == 3
 
 
