@@ -215,6 +215,14 @@ def alternatives(value, hint):
     """Lists of other values of a hyper-parameter: one of each list must make a difference."""
     if typing.get_origin(hint) is typing.Literal:
         return [[option] for option in typing.get_args(hint) if option != value]
+    if dataclasses.is_dataclass(hint):
+        inner = {field.name: typing.get_type_hints(hint)[field.name] for field in dataclasses.fields(hint)}
+        change = functools.partial(dataclasses.replace, value)
+        return [
+            [new for other in others if (new := valid(change, **{name: other})) is not None]
+            for name in inner
+            for others in alternatives(getattr(value, name), inner[name])
+        ]
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         found = [lists for option in typing.get_args(hint) for lists in alternatives(value, option)]
         return [[other for others in found for other in others]]
