@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The tests: installs into .venv where needed, then runs pytest. --slow runs the slow ones too, and those that compare
 # with other people's trainers (PyTorch: 1.5 GB on disk); further arguments go to pytest: scripts/test.sh -k hypergrid
-# One process for each core, as most of the time is compilation: 3 GB of memory each.
+# One process for each core, as most of the time is compilation; each may take 6 GB of memory.
 set -euo pipefail
 source "$(dirname "$0")/environment.sh"
 extras="dev"
@@ -16,4 +16,4 @@ for argument in "$@"; do
 done
 prepare "$extras"
 # Before bash 4.4 an empty array counts as an unset variable.
-exec "$VENV/bin/python" -m pytest --numprocesses=auto --maxprocesses=8 ${arguments[@]+"${arguments[@]}"}
+exec "$VENV/bin/python" -m pytest --numprocesses=auto --maxprocesses=4 ${arguments[@]+"${arguments[@]}"}
