@@ -7,6 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
+import jax
 import pytest
 
 from ipsrl.distributed.start_up import cache_folder, start_up
@@ -24,3 +25,10 @@ def _fresh_cache_folder():
         # Commands that tests start inherit it.
         patch.setenv("IPSRL_CACHE", folder)
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget_programs():
+    """JAX keeps every program it has compiled: thousands of them take gigabytes."""
+    yield
+    jax.clear_caches()
