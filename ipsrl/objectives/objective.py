@@ -12,6 +12,7 @@ What few parts need has a method of its own, which every other part leaves alone
 (`Surrogate.evaluate`).
 """
 
+import abc
 import dataclasses
 from typing import Any, ClassVar, Protocol
 
@@ -91,7 +92,7 @@ class Surrogate(Part):
         return self(scores, rollouts, advantages)
 
 
-class Penalty(Part):
+class Penalty(Part, abc.ABC):
     """Base of costs added to the loss, aggregated as the surrogate is: coefficient * cost.
 
     A penalty with one constant coefficient has it as a field and is its `__call__` alone; one whose coefficient depends
@@ -102,9 +103,9 @@ class Penalty(Part):
     """What the metric of its mean coefficient is called: `name`_coefficient, over tokens."""
     coefficient: float
 
+    @abc.abstractmethod
     def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
         """Costs `[P, G, T]` to minimise, without the coefficient, and metrics."""
-        raise NotImplementedError
 
     def init(self, sizes: Sizes) -> Any:
         """State before the first batch, a pytree of arrays."""

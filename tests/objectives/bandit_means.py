@@ -4,17 +4,12 @@ import dataclasses
 
 import jax.numpy as jnp
 import numpy as np
-from groups import all_groups, bandit_rollouts
-
-from ipsrl.objectives import make
-from ipsrl.structures import Sizes
+from groups import all_groups, bandit_rollouts, token_advantages
 
 
 def advantages_of(text, rollouts):
     """`[P, G]`, the weights of one-token answers, in float64."""
-    objective = make(text)
-    weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(len(rollouts.rewards))))
-    return np.asarray(weights.advantages[..., 0], np.float64)
+    return np.asarray(token_advantages(text, rollouts)[..., 0], np.float64)
 
 
 def mean_push(text, law, rewards, group, reference=None):

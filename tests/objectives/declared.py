@@ -6,11 +6,10 @@ import rows_diversity
 import rows_entropy
 import rows_expected_return
 import rows_inverse_probability
-import rows_low_probability
 import rows_preferences
 import rows_regularised
 import rows_structure
-import rows_tokens
+import rows_token_probability
 import rows_trust_region
 
 ROWS = {
@@ -20,10 +19,9 @@ ROWS = {
     **rows_entropy.ROWS,
     **rows_expected_return.ROWS,
     **rows_inverse_probability.ROWS,
-    **rows_low_probability.ROWS,
     **rows_preferences.ROWS,
     **rows_regularised.ROWS,
     **rows_structure.ROWS,
-    **rows_tokens.ROWS,
+    **rows_token_probability.ROWS,
     **rows_trust_region.ROWS,
 }

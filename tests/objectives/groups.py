@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ipsrl.objectives import make
 from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
-from ipsrl.structures import Rollouts
+from ipsrl.structures import Rollouts, Sizes
 
 
 def sizes(prompts):
@@ -78,3 +79,10 @@ def rollouts_of(behaviour, mask=None, **fields):
         behaviour_log_probs=behaviour,
         **defaults | {name: jnp.asarray(values) for name, values in fields.items()},
     )
+
+
+def token_advantages(text, rollouts):
+    """`[P, G, T]`, the weights that an objective gives to tokens in its first batch."""
+    objective = make(text)
+    weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(len(rollouts.rewards))))
+    return weights.advantages

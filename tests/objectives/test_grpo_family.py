@@ -7,24 +7,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, random_rollouts, rollouts_of, sizes
+from groups import assert_close, random_rollouts, rollouts_of, sizes, token_advantages
 
 from ipsrl.objectives import make
 from ipsrl.objectives.advantages import GroupMeanBatchStd, LeaveOneOut
-from ipsrl.objectives.penalties import AdaptiveKullbackLeibler, KullbackLeibler, LowProbabilityRegulariser
-from ipsrl.objectives.reference_divergence import token_divergence
-from ipsrl.objectives.reward_costs import AdaptiveDivergenceCost, DivergenceCost, OverlongPunishment
-from ipsrl.objectives.reweighting import ProbabilityWeight, ReturnToGo, WhitenedTokens
+from ipsrl.objectives.penalties import AdaptiveKullbackLeibler
+from ipsrl.objectives.reward_costs import AdaptiveDivergenceCost, OverlongPunishment
+from ipsrl.objectives.reweighting import ReturnToGo, WhitenedTokens
 from ipsrl.objectives.surrogates import BoundedRatio, ClippedRatio, ClippedSequenceRatio, SoftGate
 from ipsrl.structures import PolicyScores, Sizes
 
 TWO_GROUPS = np.array([[1.0, 0, 0, 1], [1, 1, 1, 0]])
-
-
-def advantages(text, rollouts):
-    objective = make(text)
-    weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(rollouts.rewards.shape[0])))
-    return weights.advantages
 
 
 def values_and_gradient(part, log_probs, advantage, behaviour=0.0, mask=None, **fields):
@@ -59,13 +52,13 @@ def values_and_gradient(part, log_probs, advantage, behaviour=0.0, mask=None, **
 )
 def test_baselines_of_two_groups(text, first, second):
     expected = np.array([[first, -first, -first, first], [second[0]] * 3 + [second[1]]])
-    actual = advantages(text, rollouts_of(np.zeros((2, 4, 1)), rewards=TWO_GROUPS))
+    actual = token_advantages(text, rollouts_of(np.zeros((2, 4, 1)), rewards=TWO_GROUPS))
     np.testing.assert_allclose(actual[..., 0], expected, rtol=2e-6)
 
 
 def test_reinforce_plus_plus_compares_with_the_whole_batch():
     """Mean 5/8, variance 15/64: group statistics do not matter."""
-    actual = advantages("reinforce_plus_plus", rollouts_of(np.zeros((2, 4, 1)), rewards=TWO_GROUPS))
+    actual = token_advantages("reinforce_plus_plus", rollouts_of(np.zeros((2, 4, 1)), rewards=TWO_GROUPS))
     assert_close(actual[..., 0], np.where(TWO_GROUPS == 1, 0.774597, -1.290994))
 
 
@@ -80,7 +73,7 @@ def test_equal_rewards_get_zero_beside_groups_that_differ(part):
 
 def test_rloo_is_dr_grpo_with_one_sample_less():
     rollouts, _ = random_rollouts(1, group=5, binary=False)
-    assert_close(advantages("rloo", rollouts), 5 / 4 * advantages("dr_grpo", rollouts))
+    assert_close(token_advantages("rloo", rollouts), 5 / 4 * token_advantages("dr_grpo", rollouts))
 
 
 # Returns and whitening
@@ -121,7 +114,7 @@ def test_whitening_moves_a_silent_group_where_lengths_differ():
     mask[0, 1, 1:] = mask[1, :, 1:] = False
     rollouts = rollouts_of(np.zeros((2, 2, 3)), mask, rewards=np.array([[1.0, 0], [1, 1]]))
     std = np.sqrt((4 * 0.25) / 6 - 1 / 36)
-    actual = advantages("reinforce_plus_plus_baseline", rollouts)
+    actual = token_advantages("reinforce_plus_plus_baseline", rollouts)
     assert_close(actual[..., 0], np.array([[0.5 - 1 / 6, -0.5 - 1 / 6], [-1 / 6, -1 / 6]]) / std)
 
 
@@ -152,8 +145,8 @@ def test_overlong_punishment(part, beyond):
 def test_a_cache_longer_than_the_longest_answer_is_refused(text):
     """An answer of no tokens at all would be punished."""
     with pytest.raises(ValueError, match=r"the overlong cache of \d+ tokens is longer than the limit of 5"):
-        advantages(text, with_lengths([1, 5], 5))
-    assert advantages("dapo(overlong_cache=5)", with_lengths([1, 5], 5)).any()
+        token_advantages(text, with_lengths([1, 5], 5))
+    assert token_advantages("dapo(overlong_cache=5)", with_lengths([1, 5], 5)).any()
 
 
 def test_the_forms_of_the_punishment_agree_up_to_the_longest_possible_answer():
@@ -165,8 +158,8 @@ def test_the_forms_of_the_punishment_agree_up_to_the_longest_possible_answer():
 
 def test_length_is_punished_before_the_group_is_normalised():
     rollouts = with_lengths([4, 4, 4, 20], 20, rewards=np.ones((1, 4)))
-    assert_close(advantages("dapo", rollouts)[0, :, 0], [0.57735] * 3 + [-1.73205])
-    assert not advantages("dapo(overlong_weight=0.0)", rollouts).any()
+    assert_close(token_advantages("dapo", rollouts)[0, :, 0], [0.57735] * 3 + [-1.73205])
+    assert not token_advantages("dapo(overlong_weight=0.0)", rollouts).any()
 
 
 @pytest.mark.parametrize(
@@ -178,7 +171,7 @@ def test_truncated_answers_are_silent_but_stay_in_the_statistics_of_the_group(ag
     truncated = np.array([[True, False, False, False], [False] * 4])
     rollouts = rollouts_of(np.zeros((2, 4, 2)), mask, rewards=TWO_GROUPS[[1, 0]], truncated=truncated)
     objective = f"dapo(overlong_weight=0, overlong_filter=True, aggregation={aggregation})"
-    assert_close(advantages(objective, rollouts)[0, :, 0], factor * np.array([0.0, 0.57735, 0.57735, -1.73205]))
+    assert_close(token_advantages(objective, rollouts)[0, :, 0], factor * np.array([0.0, 0.57735, 0.57735, -1.73205]))
 
 
 @pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean", "sequence_sum", "constant_length"])
@@ -197,7 +190,7 @@ def test_a_loss_without_truncated_answers_is_that_of_the_others(aggregation):
 
 def test_where_all_answers_are_truncated_nothing_is_left():
     rollouts = rollouts_of(np.zeros((1, 4, 2)), rewards=TWO_GROUPS[1:], truncated=np.ones((1, 4), bool))
-    assert not advantages("dapo(overlong_filter=True)", rollouts).any()
+    assert not token_advantages("dapo(overlong_filter=True)", rollouts).any()
 
 
 # Surrogates
@@ -279,263 +272,6 @@ def test_bounded_ratio_has_no_minimum():
     values, gradient = values_and_gradient(BoundedRatio(10.0), np.log(ratios), [1.0] * 3 + [-1.0] * 3)
     assert_close(values, [0.5, 2, 10, -0.5, -2, -10])
     assert_close(6 * gradient, [0.5, 2, 0, -0.5, -2, 0])
-
-
-# KL
-
-
-DIFFERENCE = np.array([0.5, -0.5, -2.0, 0.0])
-
-
-@pytest.mark.parametrize(
-    ("estimator", "values", "gradient"),
-    [
-        ("k1", DIFFERENCE, [1.0] * 4),
-        ("k2", [0.125, 0.125, 2.0, 0.0], DIFFERENCE),
-        ("k3", [0.106531, 0.148721, 4.389056, 0.0], [0.393469, -0.648721, -6.389056, 0.0]),
-        ("corrected_k3", [0.106531, 0.148721, 4.389056, 0.0], DIFFERENCE),
-    ],
-)
-@pytest.mark.parametrize("behind", [0.0, 0.7])
-def test_estimators_of_the_divergence(estimator, values, gradient, behind):
-    """Off-policy, with an importance ratio of exp(behind), the corrected one alone is multiplied by it."""
-    log_probs = jnp.asarray(DIFFERENCE - 1.0, jnp.float32)[None, None]
-    reference = np.full((1, 1, 4), -1.0, np.float32)
-    rollouts = rollouts_of(log_probs - behind, reference_log_probs=reference)
-
-    def total(log_probs):
-        cost, _ = KullbackLeibler(1.0, estimator)(PolicyScores(log_probs, jnp.zeros_like(log_probs)), rollouts)
-        return cost.sum(), cost[0, 0]
-
-    slope, cost = jax.grad(total, has_aux=True)(log_probs)
-    ratio = np.exp(behind) if estimator == "corrected_k3" else 1.0
-    assert_close(cost, ratio * np.array(values))
-    assert_close(slope[0, 0], ratio * np.array(gradient))
-
-
-@pytest.mark.parametrize("distance", [-19.0, -21.0, -40.0])
-@pytest.mark.parametrize("behind", [0.0, 0.5, -3.0, 25.0, -25.0])
-def test_a_policy_far_below_its_reference_is_never_pushed_further_away(distance, behind):
-    """The corrected estimator's gradient is rho d, until the ratio's own clamp takes it."""
-    log_probs = jnp.full((1, 1, 1), distance - 1.0)
-    rollouts = rollouts_of(log_probs - behind, reference_log_probs=np.full((1, 1, 1), -1.0, np.float32))
-
-    def slope(estimator):
-        return jax.grad(lambda x: KullbackLeibler(1.0, estimator)(PolicyScores(x, x), rollouts)[0].sum())(log_probs)
-
-    assert (slope("k3") <= 0).all()
-    np.testing.assert_allclose(slope("k2"), distance)
-    corrected = np.exp(behind) * distance if abs(behind) < 20 else 0.0
-    np.testing.assert_allclose(slope("corrected_k3"), corrected, rtol=1e-5)
-
-
-def test_k3_where_the_clamp_begins():
-    """exp(19) - 20 with slope 1 - exp(19); beyond 20, the value there."""
-    rollouts = rollouts_of(np.zeros((1, 1, 4)), reference_log_probs=np.zeros((1, 1, 4), np.float32))
-    log_probs = jnp.array([[[-19.0, -21.0, 19.0, 21.0]]])
-    values = token_divergence(log_probs, rollouts, "k3")
-    np.testing.assert_allclose(values[0, 0], [np.exp(19) - 20, np.exp(20) - 21, 18, 19], rtol=1e-6)
-    slope = jax.grad(lambda x: token_divergence(x, rollouts, "k3").sum())(log_probs)
-    np.testing.assert_allclose(slope[0, 0], [1 - np.exp(19), 0, 1 - np.exp(-19), 0], rtol=1e-6)
-
-
-def test_the_corrected_estimator_is_right_for_stale_samples():
-    """Averaged over the behaviour policy, it has the value and the gradient of KL(policy || reference)."""
-    behaviour, logits, reference = (jnp.array(z) for z in ([0.5, -0.3, 0.1], [0.1, 0.4, -0.7], [-0.2, 0.6, 0.0]))
-    behaviour, reference = jax.nn.log_softmax(behaviour), jax.nn.log_softmax(reference)
-    rollouts = rollouts_of(behaviour[None, :, None], reference_log_probs=reference[None, :, None])
-
-    def estimated(logits):
-        log_probs = jax.nn.log_softmax(logits)[None, :, None]
-        cost, _ = KullbackLeibler(1.0, "corrected_k3")(PolicyScores(log_probs, log_probs), rollouts)
-        return jnp.exp(behaviour) @ cost[0, :, 0]
-
-    def exact(logits):
-        log_law = jax.nn.log_softmax(logits)
-        return jnp.exp(log_law) @ (log_law - reference)
-
-    for actual, expected in zip(*(jax.value_and_grad(f)(logits) for f in (estimated, exact)), strict=True):
-        assert_close(actual, expected)
-
-
-ANSWERS = rollouts_of(
-    [[[-0.5, -1.2, -0.7], [-1.0, np.nan, np.nan]]],
-    mask=[[[True, True, True], [True, False, False]]],
-    reference_log_probs=np.array([[[-1.0, -1.0, -1.0], [-1.5, np.nan, np.nan]]], np.float32),
-    rewards=np.array([[1.0, 0.0]]),
-)
-
-
-@pytest.mark.parametrize(
-    ("estimator", "costs"),
-    [("k1", [0.6, 0.5]), ("k2", [0.125 + 0.02 + 0.045, 0.125]), ("k3", [0.106531 + 0.021403 + 0.040818, 0.106531])],
-)
-def test_divergence_is_taken_from_the_reward_of_the_whole_answer(estimator, costs):
-    shaped = DivergenceCost(0.1, estimator)(ANSWERS.rewards, ANSWERS)
-    assert_close(shaped, [[1 - 0.1 * costs[0], -0.1 * costs[1]]])
-    rloo = advantages(f"rloo(kl=0.1, kl_estimator={estimator})", ANSWERS)
-    gap = 1 - 0.1 * (costs[0] - costs[1])
-    assert_close(rloo[0, :, 0], [gap, -gap])
-    grpo = make(f"grpo(kl=0.1, kl_in=reward, kl_estimator={estimator})")
-    assert grpo.reward_shaping == (DivergenceCost(0.1, estimator),)
-    assert not grpo.penalties
-
-
-@pytest.mark.parametrize("text", ["rloo", "reinforce_plus_plus"])
-def test_the_estimator_that_no_one_names_is_the_right_one_of_its_place(text):
-    """k1 in the reward, k2 in the loss: both have the expected update of the divergence."""
-    in_loss = make(f"{text}(kl=0.05, kl_in=loss)")
-    assert in_loss == make(f"{text}(kl=0.05, kl_in=loss, kl_estimator=k2)")
-    assert in_loss.penalties == (KullbackLeibler(0.05, "k2"),)
-    in_reward = make(f"{text}(kl=0.05)")
-    assert in_reward == make(f"{text}(kl=0.05, kl_estimator=k1)")
-    assert not in_reward.penalties
-
-
-@pytest.mark.parametrize(("target", "factor"), [(0.5, 1.01), (0.1, 1.02), (6.0, 0.98), (0.55, 1.0)])
-def test_the_coefficient_follows_its_target(target, factor):
-    """The two answers are 0.6 and 0.5 nats from the reference: 0.55 on average."""
-    expected = np.array([0.2, 0.2 * factor, 0.2 * factor**2])
-    penalty, cost = AdaptiveKullbackLeibler(0.2, "k2", target), AdaptiveDivergenceCost(0.2, "k1", target)
-    in_loss, in_reward = penalty.init(Sizes(1)), cost.init(Sizes(1))
-    for coefficient in expected:
-        coefficients, in_loss = penalty.carry(ANSWERS, jnp.zeros((1, 2, 3)), in_loss)
-        np.testing.assert_allclose(coefficients, [[[coefficient]]], rtol=1e-6)
-        shaped, in_reward = cost.carry(ANSWERS.rewards, ANSWERS, in_reward)
-        assert_close(shaped, [[1 - coefficient * 0.6, -coefficient * 0.5]])
-
-
-# Unlikely tokens
-
-
-def test_advantages_by_probability():
-    """0.2 * 0.5 + 0.8 = 0.9, and 0.3 * 0.1 + 0.7 = 0.73; the sign does not matter."""
-    rollouts = rollouts_of(np.log([[[0.5, 0.1, 1.0], [0.5, 0.1, 1.0]]]), rewards=np.array([[1.0, 0.0]]))
-    assert_close(ProbabilityWeight(0.2)(jnp.ones((1, 2, 3)), rollouts)[0, 0], [0.9, 0.82, 1.0])
-    assert_close(advantages("ar_lopti(lopti=False)", rollouts)[0], [[0.9, 0.82, 1.0], [-0.9, -0.82, -1.0]])
-    assert_close(advantages("ar_lopti", rollouts)[0], [[0.85, 0.73, 1.0], [-0.85, -0.73, -1.0]])
-    assert_close(advantages("ar_lopti(alpha=0.0)", rollouts)[0], [[1.0] * 3, [-1.0] * 3])
-
-
-def test_lopti_takes_the_unlikely_tokens_first_and_then_the_others():
-    rollouts, _ = random_rollouts(7, prompts=4)
-    objective = make("ar_lopti(kl=0.01)")
-    assert objective.num_stages == 2
-    weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(4)))
-    stages = [objective.at_stage(weights, rollouts, jnp.int32(stage)) for stage in range(2)]
-    unlikely = np.exp(rollouts.behaviour_log_probs) < 0.5
-    assert (stages[0].advantages == jnp.where(unlikely, weights.advantages, 0.0)).all()
-    assert (stages[1].advantages == jnp.where(unlikely, 0.0, weights.advantages)).all()
-    assert all(stage.advantages.any() for stage in stages)
-    assert stages[0].coefficients == stages[1].coefficients == weights.coefficients
-    # A probability of exactly the threshold is not below it.
-    at_threshold = rollouts_of(np.log([[[0.25, 0.5]]]))
-    assert (make("ar_lopti").stages(at_threshold, jnp.int32(0)) == jnp.array([[[True, False]]])).all()
-    assert make("ar_lopti(lopti=False)").num_stages == 1
-
-
-LAW = np.array([0.6, 0.3, 0.08, 0.02])
-
-
-def lp_rollouts(tokens, advantage_rewards, law=LAW, mask=None):
-    """One token for each answer, all from the same law."""
-    tokens = np.array(tokens)[None, :, None]
-    log_law = np.log(law)
-    return dataclasses.replace(
-        rollouts_of(log_law[tokens], mask, rewards=np.array([advantage_rewards], np.float32)),
-        tokens=jnp.array(tokens),
-        top_tokens=jnp.broadcast_to(jnp.arange(len(law)), (*tokens.shape, len(law))),
-        top_log_probs=jnp.broadcast_to(jnp.array(log_law, jnp.float32), (*tokens.shape, len(law))),
-    )
-
-
-def coefficients(objective, rollouts):
-    weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(rollouts.rewards.shape[0])))
-    return np.array(weights.coefficients[0][..., 0])
-
-
-def test_lp_reg_protects_unlikely_punished_tokens_that_are_no_noise():
-    """Probabilities .6 .3 .08 .02 .6: their median is 0.3, so that those of .08 and .02 lie below it."""
-    rollouts = lp_rollouts([0, 1, 2, 3, 0], [1.0, 0, 0, 0, 1])
-    protected = coefficients(make("lp_reg(coefficient=2.0, rho=0.5)"), rollouts)
-    assert protected.tolist() == [[0, 0, 2, 2, 0]]
-    # 0.05 * 0.6 = 0.03 makes noise of the last token; so does a fixed threshold of 0.05.
-    for text in ("lp_reg(rho=0.5, kappa=0.05)", "lp_reg(rho=0.5, kappa=0.05, threshold=fixed)"):
-        assert coefficients(make(text), rollouts).tolist() == [[0, 0, 1, 0, 0]]
-    # min-p scales with the likeliest token: 0.15 * 0.6 = 0.09 is above 0.08, a fixed 0.07 is not.
-    assert coefficients(make("lp_reg(rho=0.5, kappa=0.15)"), rollouts).tolist() == [[0] * 5]
-    assert coefficients(make("lp_reg(rho=0.5, kappa=0.07, threshold=fixed)"), rollouts).tolist() == [[0, 0, 1, 0, 0]]
-    # A token that is not among the likeliest counts as noise.
-    assert coefficients(make("lp_reg(rho=0.5, likeliest=3)"), rollouts).tolist() == [[0, 0, 1, 0, 0]]
-    # Rewarded, they need no protection; neither do those of a group without a signal.
-    assert coefficients(make("lp_reg(rho=0.5)"), lp_rollouts([0, 1, 2, 3, 0], [0.0, 0, 1, 1, 0])).tolist() == [[0] * 5]
-    assert coefficients(make("lp_reg(rho=0.9)"), lp_rollouts([0, 1, 2, 3, 0], [1.0] * 5)).tolist() == [[0] * 5]
-
-
-def test_the_released_lp_reg_ranks_punished_tokens_among_themselves():
-    """Of the punished tokens .3 .08 .02 the median is .08; of all tokens it is .3."""
-    rollouts = lp_rollouts([0, 1, 2, 3, 0], [1.0, 0, 0, 0, 1])
-    assert coefficients(make("lp_reg(rho=0.5, form=code)"), rollouts).tolist() == [[0, 0, 0, 1, 0]]
-
-
-@pytest.mark.parametrize("kappa", [0.02, 0.05, 0.2])
-def test_the_cost_of_lp_reg_is_the_divergence_from_its_proxy(kappa):
-    """By the logits, KL(proxy || policy) has the gradient policy - proxy, which is 0 without noise and on-policy."""
-    rollouts = lp_rollouts([2], [1.0])
-    proxy = np.where(kappa * 0.6 < LAW, LAW, 0.0)
-    proxy = proxy / proxy.sum()
-    part = LowProbabilityRegulariser(kappa=kappa)
-    policy = np.array([0.5, 0.2, 0.2, 0.1])
-
-    def cost(logits):
-        log_law = jax.nn.log_softmax(logits)
-        scores = PolicyScores(log_law[rollouts.tokens], jnp.zeros((1, 1, 1)), log_law[rollouts.top_tokens])
-        return part(scores, rollouts)[0].sum()
-
-    for law in (policy, LAW):
-        value, gradient = jax.value_and_grad(cost)(jnp.array(np.log(law)))
-        kept = proxy > 0
-        assert_close(value, (proxy[kept] * np.log(proxy[kept] / law[kept])).sum())
-        assert_close(gradient, law - proxy)
-
-
-def test_lp_reg_bears_illegal_tokens_and_padding():
-    rollouts = lp_rollouts([0, 0], [1.0, 1.0], law=np.array([0.75, 0.25]), mask=[[[True], [False]]])
-    top = jnp.array([[[[np.log(0.75), np.log(0.25), -np.inf]], [[np.nan, np.nan, np.nan]]]], jnp.float32)
-    rollouts = dataclasses.replace(rollouts, top_tokens=jnp.zeros(top.shape, jnp.int32), top_log_probs=top)
-    scores = PolicyScores(rollouts.behaviour_log_probs, jnp.zeros((1, 2, 1)), top)
-
-    def total(scores):
-        return LowProbabilityRegulariser()(scores, rollouts)[0].sum()
-
-    value, gradient = jax.value_and_grad(total)(scores)
-    assert_close(value, 0.0)
-    assert_close(gradient.top_log_probs, [[[[-0.75, -0.25, 0.0]], [[0.0, 0.0, 0.0]]]])
-
-
-@pytest.mark.parametrize(
-    ("probability", "value", "slope"), [(0.05, 0.142447, -0.632653), (0.1, 0.0, 0.0), (0.004064276, 10.0, 0.0)]
-)
-def test_the_released_lp_reg_pulls_one_token_up(probability, value, slope):
-    """The proxy of 0.08 is 0.08 / 0.98, over 0.05 it is x = 1.632653: x - log x - 1, with slope 1 - x; above it, 0.
-
-    At a gap of 3, exp(3) - 4 = 16.1 is more than the 10 at which the released penalty is clamped.
-    """
-    rollouts = lp_rollouts([2], [1.0])
-    part = LowProbabilityRegulariser(kappa=0.05, form="code")
-
-    def cost(log_probs):
-        return part(PolicyScores(log_probs, log_probs, rollouts.top_log_probs), rollouts)[0].sum()
-
-    actual = jax.value_and_grad(cost)(jnp.full((1, 1, 1), np.log(probability)))
-    assert_close(actual[0], value)
-    assert_close(actual[1], [[[slope]]])
-
-
-def test_lp_reg_asks_for_its_tokens():
-    assert make("lp_reg").top_tokens == 20
-    assert make("lp_reg(likeliest=5)").top_tokens == 5
-    assert make("lp_reg").needs == {"top_log_probs"}
 
 
 # Refusals

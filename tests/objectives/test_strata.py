@@ -7,13 +7,12 @@ import re
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, random_rollouts, rollouts_of
+from groups import assert_close, random_rollouts, rollouts_of, token_advantages
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ipsrl.objectives import make
 from ipsrl.objectives.strata import BestOfMode, PreferredMode, StratifiedNorm, normalised_among, stratum_of
-from ipsrl.structures import Sizes
 
 
 def one_group(rewards, first_tokens, length=1):
@@ -21,11 +20,6 @@ def one_group(rewards, first_tokens, length=1):
     shape = (1, len(rewards), length)
     tokens = np.broadcast_to(np.asarray(first_tokens, np.int32)[None, :, None], shape)
     return rollouts_of(np.zeros(shape), rewards=np.array([rewards], np.float32), tokens=tokens)
-
-
-def advantages_of(text, rollouts):
-    objective = make(text)
-    return np.asarray(objective.weigh(rollouts, objective.init(Sizes(rollouts.rewards.shape[0])))[0].advantages)
 
 
 REWARDS, STRATA = [1, 0, 0, 1, 0, 1], [7, 7, 7, 2, 2, 5]
@@ -36,12 +30,12 @@ WHOLE = np.array([1, -1, -1, 1, -1, 1])
 
 @pytest.mark.parametrize("alpha", [0.0, 0.4, 0.8, 1.0])
 def test_blend_of_strata_and_group(alpha):
-    advantages = advantages_of(f"stratified_grpo(alpha={alpha}, stratum=first_token)", one_group(REWARDS, STRATA))
+    advantages = token_advantages(f"stratified_grpo(alpha={alpha}, stratum=first_token)", one_group(REWARDS, STRATA))
     assert_close(advantages[0, :, 0], alpha * INSIDE + (1 - alpha) * WHOLE)
 
 
 def test_without_standard_deviations():
-    advantages = advantages_of(
+    advantages = token_advantages(
         "stratified_grpo(alpha=0.8, stratum=first_token, standardise=False)", one_group(REWARDS, STRATA)
     )
     inside = np.array([2 / 3, -1 / 3, -1 / 3, 1 / 2, -1 / 2, 0])
@@ -50,7 +44,9 @@ def test_without_standard_deviations():
 
 def test_two_answers_of_a_stratum_get_one_and_minus_one_however_rare_success_is():
     rewards = [1, 0, *[0] * 14]
-    advantages = advantages_of("stratified_grpo(alpha=1.0, stratum=first_token)", one_group(rewards, [1, 1, *[0] * 14]))
+    advantages = token_advantages(
+        "stratified_grpo(alpha=1.0, stratum=first_token)", one_group(rewards, [1, 1, *[0] * 14])
+    )
     assert_close(advantages[0, :, 0], rewards[:1] + [-1] + [0] * 14)
 
 
@@ -58,8 +54,8 @@ def test_equal_rewards_of_a_stratum_give_exactly_zero():
     """The mean of three times 0.1 is not 0.1 in float32; nor do 0.9 / 0.6 and 0.6 / 0.4 agree in the last bit."""
     tie = [float(np.float32(0.9) / np.float32(0.6)), float(np.float32(0.6) / np.float32(0.4))]
     rollouts = one_group([0.1, 0.1, 0.1, *tie, 0.0], [0, 0, 0, 1, 1, 2])
-    assert not advantages_of("stratified_grpo(alpha=1.0, stratum=first_token)", rollouts).any()
-    assert advantages_of("stratified_grpo(stratum=first_token)", rollouts).all()
+    assert not token_advantages("stratified_grpo(alpha=1.0, stratum=first_token)", rollouts).any()
+    assert token_advantages("stratified_grpo(stratum=first_token)", rollouts).all()
 
 
 def test_nobody_to_compare_with_is_zero():
@@ -130,7 +126,7 @@ def expected_gradients(text, group):
         tokens=np.int32(outcomes[groups][..., :2]),
         rewards=np.float32(reward[groups]),
     )
-    weights = chance[groups].prod(axis=-1)[:, None] * advantages_of(text, rollouts)[..., 0] / group
+    weights = chance[groups].prod(axis=-1)[:, None] * token_advantages(text, rollouts)[..., 0] / group
     by_stratum = np.einsum("ng,ngk->k", weights, np.eye(2)[stratum[groups]] - choose)
     in_stratum = np.eye(2)[stratum[groups]][..., None] * (np.eye(2)[arm[groups]] - arms[stratum[groups]])[:, :, None]
     return by_stratum, np.einsum("ng,ngka->ka", weights, in_stratum)
@@ -167,11 +163,11 @@ def test_modes_by_hand():
     rollouts = one_group([1, 0, 1, 1], [3, 3, 0, 5], length=2)
     within = np.array([3**-0.5, -(3**0.5), 3**-0.5, 3**-0.5])
     between = np.array([-1, -1, 1, 1])
-    advantages = advantages_of("hgpo(think_token=3)", rollouts)[0]
+    advantages = token_advantages("hgpo(think_token=3)", rollouts)[0]
     assert_close(advantages, np.stack([within + between, within], axis=-1))
-    assert_close(advantages_of("hgpo(think_token=3, alpha=0.5)", rollouts)[0, :, 0], within + 0.5 * between)
+    assert_close(token_advantages("hgpo(think_token=3, alpha=0.5)", rollouts)[0, :, 0], within + 0.5 * between)
     # Nobody thinks: the best of the group, and no preference.
-    assert_close(advantages_of("hgpo(think_token=9)", rollouts)[0], np.stack([within, within], axis=-1))
+    assert_close(token_advantages("hgpo(think_token=9)", rollouts)[0], np.stack([within, within], axis=-1))
 
 
 @pytest.mark.parametrize(
@@ -196,7 +192,7 @@ def test_where_each_mode_has_one_reward_everybody_is_best(rewards):
     assert not BestOfMode()(rollouts.rewards, rollouts).any()
     # The head start alone then prefers not to think, unless thinking leads by more.
     preferred = [1, 1, -1, -1] if rewards[0] - rewards[2] > 0.2 else [-1, -1, 1, 1]
-    assert_close(advantages_of("hgpo", rollouts)[0, :, 0], preferred)
+    assert_close(token_advantages("hgpo", rollouts)[0, :, 0], preferred)
 
 
 def test_an_empty_answer_does_not_think():

@@ -1,4 +1,4 @@
-"""GRPO that treats unlikely tokens apart: to damp them, or to keep them alive."""
+"""GRPO that looks at the probability of tokens: to hold sure answers back, to damp unlikely ones, or to keep them."""
 
 from typing import Literal
 
@@ -6,12 +6,46 @@ from ipsrl.objectives.advantages import GroupMeanStd
 from ipsrl.objectives.catalog import choices
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.penalties import LowProbabilityRegulariser
-from ipsrl.objectives.reweighting import ProbabilityWeight
+from ipsrl.objectives.reweighting import AnswerConfidence, ProbabilityWeight
 from ipsrl.objectives.stages import LowProbabilityFirst
 from ipsrl.objectives.surrogates import BoundedRatio, ClippedRatio
 
+PROMPT_PART = "all"
+"""Of ARM: which tokens of the prompt say how sure the policy is of it."""
+
 THRESHOLD = 0.5
 """Of Lopti: the behaviour probability from which on a token waits for the second step."""
+
+
+def progrpo(
+    alpha: float = 0.3,
+    low_fraction: float = 0.2,
+    reference: Literal["prompt", "correct"] = "prompt",
+    shifted: Literal["all", "correct"] = "all",
+    gate: Literal["any_correct", "mixed"] = "any_correct",
+    prompt_part: Literal["all", "lowest", "question"] = PROMPT_PART,
+    standardise: bool = True,
+    clip_low: float = 0.2,
+    clip_high: float = 0.28,
+    aggregation: choices.AggregationName = "token_mean",
+) -> Objective:
+    """ProGRPO (arXiv 2602.05281): A = GRPO's + alpha (c(prompt) - c(answer)), c mean probability of tokens.
+
+    GRPO with ARM: answers that the policy is sure of lose, unlikely ones gain; the mean is over all tokens.
+    `standardise=False` takes the group mean only. The arguments up to `prompt_part` are the open choices of
+    `AnswerConfidence`; `reference="correct"` needs no prompt log-probabilities and has no `prompt_part`.
+
+    Degenerate: groups without reward get zero; groups that are all correct are shifted unless `gate="mixed"`.
+    Evidence: second-hand (two reviews that quote the equations); alpha and the open choices are our reading.
+    """
+    if prompt_part != PROMPT_PART and reference != "prompt":
+        raise ValueError(f"prompt_part={prompt_part} belongs to reference=prompt: leave it out")
+    return Objective(
+        advantages=choices.centred(standardise),
+        reweighting=(AnswerConfidence(alpha, low_fraction, reference, shifted, gate, prompt_part),),
+        surrogate=ClippedRatio(clip_low, clip_high),
+        aggregation=choices.aggregated_by(aggregation),
+    )
 
 
 def ar_lopti(
@@ -67,8 +101,8 @@ def lp_reg(
     and the proxy has it. The proxy comes from the `likeliest` tokens, a number that is our reading; time and memory
     grow with it. `form="code"` is what was released: only the sampled token's own probability is pulled up, by k3 and
     where it is below the proxy's, and k3 stops at 10; the quantile is of tokens with negative advantage; PPO's minimum
-    stays. The released
-    quantile is of the current policy in each micro-batch, ours of the behaviour policy in the batch.
+    stays. The released quantile is of the current policy in each micro-batch, ours of the behaviour policy in the
+    batch.
 
     Degenerate: groups with equal rewards get exactly zero, and none of their tokens is protected.
     Evidence: paper and code (its repository), which differ; how many likeliest tokens is our reading.
