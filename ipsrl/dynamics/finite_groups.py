@@ -1,116 +1,160 @@
 """The expected update of inverse probability scaling when the probability is a count in a group of G samples.
 
-Let n_i be how often outcome i occurs in the group, phat_i = n_i / G, and omega(n) = max(n / G, floor)^(-alpha) the
-weight that its reward gets. With Rt_i = r_i omega(n_i), mu = sum_k phat_k Rt_k and sigma the group's standard deviation
-of Rt, three rules update the logits of p = softmax(z) (an outcome that does not occur contributes 0):
+Let n_i be how often outcome i occurs in the group, phat_i = n_i / G, and omega(n) the weight that the reward of an
+outcome gets if it occurs n times. With Rt_i = r_i omega(n_i), mu = sum_k phat_k Rt_k and sigma the group's standard
+deviation of Rt, three rules update the logits of p = softmax(z) (an outcome that does not occur contributes 0):
 
     no baseline            phat_i Rt_i - p_i mu
     group mean             phat_i (Rt_i - mu)
     group mean and std     phat_i (Rt_i - mu) / sigma     (GRPO)
 
-Each function below is the exact mean of one rule over groups, in float64. Scaling by counts follows arXiv 2601.21669.
+Here are the exact means of the three rules over groups, in float64. omega is an array `[G]` of the weights of the
+counts 1 .. G, any one; `count_weights` makes those of inverse probability scaling by counts (arXiv 2601.21669).
 """
 
+import itertools
+import math
+from typing import Literal, get_args
+
 import numpy as np
-from scipy.stats import binom
+from scipy.stats import binom, multinomial
+
+from ipsrl.dynamics.flows import checked_law, checked_outcomes
+
+Rule = Literal["no baseline", "group mean", "group mean and std"]
+
+MOST_COUNT_VECTORS = 1_000_000
+"""How many count vectors of a group `mean_field` enumerates at most: an array of as many numbers for each outcome."""
 
 
-def count_weight(counts: np.ndarray, group_size: int, alpha: float = 1.0, floor: float = 0.0) -> np.ndarray:
-    """omega(n) = max(n / G, floor)^(-alpha), for counts n >= 1; a floor of 1/G or less never acts.
+def count_weights(group_size: int, alpha: float = 1.0, floor: float = 0.0, pseudo_count: float = 0.0) -> np.ndarray:
+    """omega(n) = max((n + pseudo_count) / (G + pseudo_count), floor)^(-alpha) for n = 1 .. G: `[G]`.
+
+    A floor of 1/G or less never acts, if there is no pseudo-count. A pseudo-count lambda > 0 (add-lambda) narrows the
+    range omega(1) / omega(G) from G^alpha to ((G + lambda) / (1 + lambda))^alpha; one of (alpha - 1) / 2 takes the term
+    of order 1/G out of `distortion`.
 
     Raises:
-      ValueError: a count is outside [1, G], or alpha or the floor is negative.
+      ValueError: the group is empty, alpha or the floor is negative, or the pseudo-count is not above -1.
     """
-    counts = np.asarray(counts)
-    if np.any(counts < 1) or np.any(counts > group_size):
-        raise ValueError(f"counts must lie in [1, {group_size}]: an outcome that does not occur has no weight")
-    if alpha < 0 or floor < 0:
+    if group_size < 1:
+        raise ValueError(f"group_size is {group_size}, a group has at least 1 sample")
+    if not alpha >= 0 or not floor >= 0:
         raise ValueError(f"alpha ({alpha}) and floor ({floor}) must not be negative")
-    return np.maximum(counts / group_size, floor) ** -alpha
+    if not pseudo_count > -1:
+        raise ValueError(f"pseudo_count is {pseudo_count}, must be above -1: a count of 1 must stay positive")
+    counts = np.arange(1, group_size + 1)
+    return np.maximum((counts + pseudo_count) / (group_size + pseudo_count), floor) ** -alpha
 
 
-def expected_weight(probability: np.ndarray, group_size: int, alpha: float = 1.0, floor: float = 0.0) -> np.ndarray:
+def without_one_sample(weights: np.ndarray) -> np.ndarray:
+    """The weights `[G - 1]` with which the rule without a baseline has the mean field of the group mean: its price.
+
+        (G - 1)/G omega(n),   n = 1 .. G - 1
+
+    For E[phat_i (1 - phat_i) omega(n_i)] = (G - 1)/G p_i (1 - p_i) E[omega(1 + B)], B ~ Binomial(G - 2, p_i), and given
+    n_k the other samples are drawn from p without outcome k. For alpha = 1 and a floor that never acts these are the
+    count weights of a group of G - 1.
+
+    Raises:
+      ValueError: G < 2: one sample less its mean is nothing.
+    """
+    weights = checked_weights(weights)
+    if len(weights) < 2:
+        raise ValueError(f"group_size is {len(weights)}, rules with a group mean need at least 2")
+    return (1 - 1 / len(weights)) * weights[:-1]
+
+
+def expected_weight(probability: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """w_G(p) = E[omega(1 + B)], B ~ Binomial(G - 1, p): the mean weight of a sample's outcome, for any shape of p.
 
-    For alpha = 1 and floor <= 1/G this is (1 - (1 - p)^G) / p, which falls short of 1 / p by the chance that the
-    outcome is missing from the group.
+    w_G(0) = omega(1) and w_G(1) = omega(G). For alpha = 1 and floor <= 1/G this is (1 - (1 - p)^G) / p, which falls
+    short of 1 / p by the chance that the outcome is missing from the group.
     """
-    return _expected_weight(probability, group_size - 1, group_size, alpha, floor)
+    weights, probability = checked_weights(weights), np.asarray(probability, np.float64)
+    return binom.pmf(np.arange(len(weights)), len(weights) - 1, probability[..., None]) @ weights
 
 
-def mean_field_no_baseline(
-    law: np.ndarray, rewards: np.ndarray, group_size: int, alpha: float = 1.0, floor: float = 0.0
-) -> np.ndarray:
-    """Mean update `[K]` of the rule without a baseline: p_i (r_i w_G(p_i) - sum_k p_k r_k w_G(p_k)).
+def expected_weight_slope(probability: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """dw_G/dp = (G - 1) E[omega(2 + B) - omega(1 + B)], B ~ Binomial(G - 2, p), for any shape of p; 0 for G = 1."""
+    weights = checked_weights(weights)
+    if len(weights) == 1:
+        return np.zeros(np.shape(probability))
+    return (len(weights) - 1) * expected_weight(probability, np.diff(weights))
+
+
+def distortion(probability: np.ndarray, weights: np.ndarray, alpha: float) -> np.ndarray:
+    """D(p) = w_G(p) p^alpha - 1: how far the mean weight is from the ideal one, p^(-alpha), for any shape of p.
+
+    With count weights alpha (alpha - 1) (1 - p) / (2 G p) + O(1/G^2), and exactly -(1 - p)^G for alpha = 1 and a floor
+    that never acts. With the pseudo-count (alpha - 1) / 2, an offset of the counts, O(1/G^2).
+    """
+    return expected_weight(probability, weights) * np.asarray(probability, np.float64) ** alpha - 1
+
+
+def mean_field(law: np.ndarray, rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> np.ndarray:
+    """Mean update `[K]` of a rule, over groups of G = len(weights) samples from `law` `[K]`.
+
+        no baseline            p_i (r_i w_G(p_i) - sum_k p_k r_k w_G(p_k))
+        group mean             the same with the weights `without_one_sample`
+        group mean and std     by enumeration of all count vectors; groups whose Rt all agree give 0
+
+    For two outcomes the group mean and std give sqrt(phat_1 phat_2) sign(Rt_1 - Rt_2) in each group: how large the
+    rewards are drops out.
 
     Raises:
-      ValueError: `law` and `rewards` are not both `[K]`, `law` is no distribution, or G < 1.
+      ValueError: `law` and `rewards` are not both `[K]`, `law` is no distribution, the rule is unknown, the group has
+        fewer than 2 samples where a group mean is subtracted, or there are too many count vectors to enumerate.
     """
-    law, rewards = _outcomes(law, rewards, group_size, smallest_group=1)
-    pushes = law * rewards * expected_weight(law, group_size, alpha, floor)
+    law, rewards = checked_outcomes(checked_law(law), rewards)
+    weights = checked_weights(weights)
+    if checked_rule(rule) == "group mean and std":
+        return _standardised_mean_field(law, rewards, weights)
+    if rule == "group mean":
+        weights = without_one_sample(weights)
+    pushes = law * rewards * expected_weight(law, weights)
     return pushes - law * pushes.sum()
 
 
-def mean_field_group_mean(
-    law: np.ndarray, rewards: np.ndarray, group_size: int, alpha: float = 1.0, floor: float = 0.0
-) -> np.ndarray:
-    """Mean update `[K]` of the rule that subtracts the group's mean.
-
-    E[phat_i (Rt_i - mu)] is the field of the rule without a baseline with one sample fewer in the expected weight:
-
-        (G - 1)/G p_i (r_i v(p_i) - sum_k p_k r_k v(p_k)),   v(p) = E[omega(1 + B)], B ~ Binomial(G - 2, p)
-
-    because E[phat_i (1 - phat_i) omega(n_i)] = (G - 1)/G p_i (1 - p_i) v(p_i), and given n_k the other samples are
-    drawn from p without outcome k.
-
-    Raises:
-      ValueError: `law` and `rewards` are not both `[K]`, `law` is no distribution, or G < 2.
-    """
-    law, rewards = _outcomes(law, rewards, group_size, smallest_group=2)
-    weight = _expected_weight(law, group_size - 2, group_size, alpha, floor)
-    pushes = (group_size - 1) / group_size * law * rewards * weight
-    return pushes - law * pushes.sum()
-
-
-def mean_field_group_mean_and_std(
-    law: np.ndarray, rewards: np.ndarray, group_size: int, alpha: float = 1.0, floor: float = 0.0
-) -> np.ndarray:
-    """Mean update `[2]` of the rule that subtracts the group's mean and divides by its standard deviation, K = 2.
-
-    For two outcomes the update of outcome 1 in a group is sqrt(phat_1 phat_2) sign(Rt_1 - Rt_2): how large the rewards
-    are drops out, and groups whose scaled rewards all agree give 0. The mean enumerates the counts 1 .. G-1.
-
-    Raises:
-      ValueError: `law` and `rewards` are not both `[2]`, `law` is no distribution, or G < 2.
-    """
-    law, rewards = _outcomes(law, rewards, group_size, smallest_group=2)
-    if len(law) != 2:
-        raise ValueError(f"this mean field is for exactly 2 outcomes, not {len(law)}")
-    counts = np.arange(1, group_size)
-    first = rewards[0] * count_weight(counts, group_size, alpha, floor)
-    second = rewards[1] * count_weight(group_size - counts, group_size, alpha, floor)
+def _standardised_mean_field(law: np.ndarray, rewards: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    if len(weights) < 2:
+        raise ValueError(f"group_size is {len(weights)}, rules with a group mean need at least 2")
+    counts = count_vectors(len(law), len(weights))
+    shares = counts / len(weights)
+    scaled = rewards * np.append(0.0, weights)[counts]
+    deviation = scaled - np.sum(shares * scaled, axis=1, keepdims=True)
+    std = np.sqrt(np.sum(shares * deviation**2, axis=1))
     # An exact tie, such as 4/(4/5) and 1/(1/5), must not become a full step by rounding.
-    sign = np.where(np.isclose(first, second, rtol=1e-12, atol=0.0), 0.0, np.sign(first - second))
-    shares = counts / group_size
-    first_push = np.sum(binom.pmf(counts, group_size, law[0]) * np.sqrt(shares * (1 - shares)) * sign)
-    return np.array([first_push, -first_push])
+    told_apart = std > 1e-12 * np.abs(scaled).max(axis=1)
+    updates = np.divide(shares * deviation, std[:, None], out=np.zeros_like(shares), where=told_apart[:, None])
+    return multinomial.pmf(counts, len(weights), law) @ updates
 
 
-def _expected_weight(probability: np.ndarray, others: int, group_size: int, alpha: float, floor: float) -> np.ndarray:
-    """E[omega(1 + B)] with B ~ Binomial(others, p) and the weights of a group of `group_size`."""
-    counts = np.arange(others + 1)
-    chances = binom.pmf(counts, others, np.asarray(probability, np.float64)[..., None])
-    return chances @ count_weight(1 + counts, group_size, alpha, floor)
+def count_vectors(num_outcomes: int, group_size: int) -> np.ndarray:
+    """All ways in which G samples can be spread over K outcomes, `[C(G + K - 1, K - 1), K]`.
+
+    Raises:
+      ValueError: there are more than `MOST_COUNT_VECTORS`.
+    """
+    number = math.comb(group_size + num_outcomes - 1, num_outcomes - 1)
+    if number > MOST_COUNT_VECTORS:
+        raise ValueError(f"{number} count vectors are too many to enumerate: take fewer outcomes or a smaller group")
+    # Stars and bars: G samples in a row, and K - 1 bars between them where one outcome ends and the next begins.
+    places = group_size + num_outcomes - 1
+    bars = np.array(list(itertools.combinations(range(places), num_outcomes - 1)), np.int64).reshape(number, -1)
+    return np.diff(bars, axis=1, prepend=-1, append=places) - 1
 
 
-def _outcomes(
-    law: np.ndarray, rewards: np.ndarray, group_size: int, smallest_group: int
-) -> tuple[np.ndarray, np.ndarray]:
-    law, rewards = np.asarray(law, np.float64), np.asarray(rewards, np.float64)
-    if law.ndim != 1 or law.shape != rewards.shape:
-        raise ValueError(f"law {law.shape} and rewards {rewards.shape} must both be [outcome]")
-    if np.any(law < 0) or not np.isclose(law.sum(), 1.0, rtol=0.0, atol=1e-6):
-        raise ValueError(f"law must be non-negative and sum to 1, but it is {law}")
-    if group_size < smallest_group:
-        raise ValueError(f"group_size is {group_size}, this rule needs at least {smallest_group}")
-    return law, rewards
+def checked_weights(weights: np.ndarray) -> np.ndarray:
+    """`weights` as a float64 array, if it is `[G]` with G >= 1; otherwise a ValueError."""
+    weights = np.asarray(weights, np.float64)
+    if weights.ndim != 1 or len(weights) == 0:
+        raise ValueError(f"weights {weights.shape} must be [group_size]: one weight for each count from 1 to G")
+    return weights
+
+
+def checked_rule(rule: str) -> Rule:
+    """`rule`, if it is one; otherwise a ValueError that names the rules."""
+    if rule not in get_args(Rule):
+        raise ValueError(f"{rule!r} is no rule; take one of {', '.join(get_args(Rule))}")
+    return rule

@@ -1,7 +1,8 @@
 """Continuous-time training of a softmax over outcomes, in float64: what infinitely many samples and small steps do.
 
 A policy chooses one of K outcomes with p = softmax(z); outcome i pays r_i. Time is (number of updates) x (step size).
-Sources: arXiv 2601.21669 (expected return and inverse probability scaling); the exponent alpha generalises both.
+Sources: arXiv 2601.21669 (expected return and inverse probability scaling); the exponent alpha generalises both. What
+the flows climb is in `potentials`, how fast they come to rest in `step_sizes`.
 """
 
 from collections.abc import Callable
@@ -23,13 +24,42 @@ def flow_velocity(logits: np.ndarray, rewards: np.ndarray, alpha: float) -> np.n
     Raises:
       ValueError: the shapes differ, or alpha is negative.
     """
-    logits, rewards = np.asarray(logits, np.float64), np.asarray(rewards, np.float64)
-    if logits.ndim != 1 or logits.shape != rewards.shape:
-        raise ValueError(f"logits {logits.shape} and rewards {rewards.shape} must both be [outcome]")
-    if alpha < 0:
+    logits, rewards = checked_outcomes(logits, rewards)
+    if not alpha >= 0:
         raise ValueError(f"alpha is {alpha}, must not be negative")
     pushes = rewards * np.exp((1.0 - alpha) * log_softmax(logits))
     return pushes - softmax(logits) * pushes.sum()
+
+
+def natural_velocity(logits: np.ndarray, rewards: np.ndarray) -> np.ndarray:
+    """dz/dt `[K]` of the natural gradient of expected return (Hedge, the replicator equation).
+
+        dz_i/dt = r_i - mean reward,    d log(p_i / p_j)/dt = r_i - r_j,    dp_i/dt = p_i (r_i - mean reward)
+
+    Log-ratios are linear in time here, whereas `flow_velocity` multiplies each advantage by the probability of its
+    outcome. Ties keep their ratio.
+
+    Raises:
+      ValueError: the shapes differ.
+    """
+    logits, rewards = checked_outcomes(logits, rewards)
+    return rewards - softmax(logits) @ rewards
+
+
+def entropy_velocity(logits: np.ndarray, velocity: np.ndarray) -> float:
+    """dH/dt of the policy's entropy in nats while its logits `[K]` move with dz/dt = `velocity` `[K]`.
+
+        dH/dt = -Cov_p(log p, dz/dt)
+
+    Exact for a flow, and to first order the entropy change of a step dz (arXiv 2505.22617): probable outcomes that
+    rise, and improbable ones that fall, lower the entropy. It knows nothing of the velocity's origin.
+
+    Raises:
+      ValueError: the shapes differ.
+    """
+    logits, velocity = checked_outcomes(logits, velocity)
+    law, log_law = softmax(logits), log_softmax(logits)
+    return float(-law @ ((log_law - law @ log_law) * velocity))
 
 
 def integrate(velocity: Callable[[np.ndarray], np.ndarray], logits: np.ndarray, times: np.ndarray) -> np.ndarray:
@@ -104,3 +134,50 @@ def two_outcome_time(start: float, end: float, reward_gap: float) -> float:
     if reward_gap * (end - start) <= 0 and start != end:
         raise ValueError(f"a reward gap of {reward_gap} never moves the log-ratio from {start} to {end}")
     return 0.0 if start == end else float((end + np.sinh(end) - start - np.sinh(start)) / reward_gap)
+
+
+def partial_tie_ratio(times: np.ndarray, law: np.ndarray, rewards: np.ndarray) -> np.ndarray:
+    """Late p_2 / p_1 at `times` of the two best outcomes, which tie, under the flow of expected return: its tail.
+
+    Index 1 is the likelier of the two at time 0, when the policy is `law` `[K]`; L = K - 2 outcomes are worse, by the
+    gaps delta_j > 0. Every e^(-z) moves at the rate (mean reward - r) / Z, Z = sum_k e^(z_k), so that
+    c = e^(-z_2) - e^(-z_1) never changes; the sum of the logits, s, does not either. From both, as t -> infinity,
+
+        p_2 / p_1 -> 1 / (c A T^L),   A = c e^s prod_j delta_j,   T = ((L + 1) t / A)^(1 / (L + 1))
+
+    So a tie breaks as t^(-L / (L + 1)): as t^(-1/2) with one worse outcome, faster with more, never with none.
+
+    Args:
+      times: any shape, positive and late: the ratio it gives must be small.
+
+    Raises:
+      ValueError: not exactly two outcomes are best, none is worse, or the best ones are equally likely: they stay so.
+    """
+    law, rewards = checked_outcomes(checked_law(law), rewards)
+    best = rewards == rewards.max()
+    if best.sum() != 2 or len(law) < 3:
+        raise ValueError(f"two outcomes must be best and another worse, but the rewards are {rewards}")
+    second, first = np.sort(law[best])
+    if not 0 < second < first or np.any(law == 0):
+        raise ValueError(f"the tied outcomes must differ in probability and all must be positive, but the law is {law}")
+    worse = rewards.max() - rewards[~best]
+    separation = 1 / second - 1 / first
+    scale = separation * law.prod() * worse.prod()
+    clock = ((len(worse) + 1) * np.asarray(times, np.float64) / scale) ** (1 / (len(worse) + 1))
+    return 1 / (separation * scale * clock ** len(worse))
+
+
+def checked_outcomes(values: np.ndarray, rewards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both as float64 arrays, if they are `[K]`; otherwise a ValueError."""
+    values, rewards = np.asarray(values, np.float64), np.asarray(rewards, np.float64)
+    if values.ndim != 1 or values.shape != rewards.shape:
+        raise ValueError(f"two arrays must both be [outcome], but their shapes are {values.shape} and {rewards.shape}")
+    return values, rewards
+
+
+def checked_law(law: np.ndarray) -> np.ndarray:
+    """`law` as a float64 array, if it is a distribution `[K]`; otherwise a ValueError."""
+    law = np.asarray(law, np.float64)
+    if law.ndim != 1 or np.any(law < 0) or not np.isclose(law.sum(), 1.0, rtol=0.0, atol=1e-6):
+        raise ValueError(f"law must be [outcome], non-negative, and sum to 1, but it is {law}")
+    return law

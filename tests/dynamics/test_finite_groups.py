@@ -3,107 +3,167 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
 
 from ipsrl.dynamics import finite_groups
+from ipsrl.dynamics.finite_groups import count_weights, expected_weight, mean_field
 
 LAW, REWARDS = np.array([0.5, 0.3, 0.2]), np.array([4.0, 1.0, 2.0])
+RULES = ["no baseline", "group mean", "group mean and std"]
 
 
-def enumerated_update(rule, law, rewards, group_size, alpha, floor):
-    """The mean of a rule over all groups, sample by sample."""
-    mean = np.zeros(len(law))
+def enumerated_update(rule, law, rewards, weights):
+    """The mean of a rule over all K^G groups, sample by sample."""
+    group_size, mean = len(weights), np.zeros(len(law))
     for group in itertools.product(range(len(law)), repeat=group_size):
-        share = np.bincount(group, minlength=len(law)) / group_size
-        scaled = np.array([r * max(f, floor) ** -alpha if f > 0 else 0.0 for r, f in zip(rewards, share, strict=True)])
+        counts = [group.count(outcome) for outcome in range(len(law))]
+        share = np.array(counts) / group_size
+        scaled = np.array([r * weights[n - 1] if n > 0 else 0.0 for r, n in zip(rewards, counts, strict=True)])
         mu = share @ scaled
         sampled = scaled[list(group)]
         update = share * (scaled - mu)
-        if rule == "none":
+        if rule == "no baseline":
             update = share * scaled - law * mu
-        elif rule == "mean_and_std":
+        elif rule == "group mean and std":
             update = np.zeros(len(law)) if np.ptp(sampled) < 1e-9 else update / sampled.std()
         mean += math.prod(law[list(group)]) * update
     return mean
 
 
-@pytest.mark.parametrize(("alpha", "floor"), [(1.0, 0.0), (0.5, 0.0), (2.0, 0.3), (0.0, 0.0)])
-@pytest.mark.parametrize("group_size", [2, 5])
-def test_mean_fields_are_means_over_all_groups(alpha, floor, group_size):
-    arguments = (group_size, alpha, floor)
-    exact = finite_groups.mean_field_no_baseline(LAW, REWARDS, *arguments)
-    np.testing.assert_allclose(exact, enumerated_update("none", LAW, REWARDS, *arguments), atol=1e-12)
-    exact = finite_groups.mean_field_group_mean(LAW, REWARDS, *arguments)
-    np.testing.assert_allclose(exact, enumerated_update("mean", LAW, REWARDS, *arguments), atol=1e-12)
-    law, rewards = np.array([0.7, 0.3]), np.array([4.0, 1.0])
-    exact = finite_groups.mean_field_group_mean_and_std(law, rewards, *arguments)
-    np.testing.assert_allclose(exact, enumerated_update("mean_and_std", law, rewards, *arguments), atol=1e-12)
+WEIGHTS = {
+    "ips": count_weights(5),
+    "root": count_weights(5, alpha=0.5),
+    "square with a floor": count_weights(5, alpha=2.0, floor=0.3),
+    "expected return": count_weights(5, alpha=0.0),
+    "add-lambda": count_weights(5, pseudo_count=1.5),
+    "two samples": count_weights(2),
+    "any table": np.array([3.0, 0.2, 1.7, 0.4, 0.9]),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=list(WEIGHTS))
+def test_mean_fields_are_means_over_all_groups(weights, rule):
+    for law, rewards in [
+        (LAW, REWARDS),
+        (np.array([0.7, 0.3]), np.array([4.0, 1.0])),
+        (LAW, np.array([1.0, 1.0, 0.0])),
+    ]:
+        exact = mean_field(law, rewards, weights, rule)
+        np.testing.assert_allclose(exact, enumerated_update(rule, law, rewards, weights), rtol=0, atol=1e-12)
+
+
+def test_expected_weight_is_the_mean_weight_of_a_sampled_outcome():
+    """w_G(p) = E[omega(n) | the first sample is the outcome], by going through the other samples one by one."""
+    weights, p = count_weights(6, alpha=0.7, floor=0.25), 0.3
+    mean = sum(
+        p ** sum(others) * (1 - p) ** (5 - sum(others)) * weights[sum(others)]
+        for others in itertools.product((0, 1), repeat=5)
+    )
+    assert expected_weight(p, weights) == pytest.approx(mean, rel=1e-13)
 
 
 def test_expected_weight_without_floor():
-    probability = np.array([1e-6, 0.1, 0.5, 0.99, 1.0])
-    for group_size in (1, 4, 16):
-        weight = finite_groups.expected_weight(probability, group_size, floor=1 / group_size)
+    probability = np.array([[1e-6, 0.1, 0.5], [0.9, 0.99, 1.0]])
+    for group_size in (1, 4, 16, 64):
+        weight = expected_weight(probability, count_weights(group_size, floor=1 / group_size))
         np.testing.assert_allclose(weight, (1 - (1 - probability) ** group_size) / probability, rtol=1e-9)
-    assert finite_groups.expected_weight(0.0, 16) == 16.0
-    assert finite_groups.expected_weight(0.0, 16, floor=0.2) == 5.0
-    assert finite_groups.expected_weight(1.0, 16, alpha=3.0) == 1.0
+    assert expected_weight(0.0, count_weights(16)) == 16.0
+    assert expected_weight(0.0, count_weights(16, floor=0.2)) == 5.0
+    assert expected_weight(1.0, count_weights(16, alpha=3.0)) == 1.0
 
 
-def test_the_group_mean_costs_one_sample():
-    # True for alpha = 1 and a floor that cannot act.
-    costs = finite_groups.mean_field_group_mean(LAW, REWARDS, 8)
-    np.testing.assert_allclose(costs, finite_groups.mean_field_no_baseline(LAW, REWARDS, 7), atol=1e-14)
+def test_slope_of_the_expected_weight():
+    weights, p, step = count_weights(8, alpha=0.5, floor=0.2), np.array([0.05, 0.4, 0.9]), 1e-5
+    difference = (expected_weight(p + step, weights) - expected_weight(p - step, weights)) / (2 * step)
+    np.testing.assert_allclose(finite_groups.expected_weight_slope(p, weights), difference, rtol=1e-8)
+    assert (finite_groups.expected_weight_slope(p, count_weights(1)) == 0).all()
 
 
-def stationary_minority(mean_field, group_size, floor=1e-3):
-    """p_2 at which the mean field for the rewards (4, 1) rests; 0 where the minority dies out."""
-
-    def push(p):
-        return mean_field(np.array([1 - p, p]), np.array([4.0, 1.0]), group_size, floor=floor)[1] / p
-
-    return brentq(push, 1e-6, 0.5, xtol=1e-12) if push(1e-6) > 0 else 0.0
-
-
-@pytest.mark.parametrize(
-    ("group_size", "no_baseline", "group_mean"),
-    [
-        (4, 0, 0),
-        (5, 0.0735, 0),
-        (6, 0.1149, 0.0735),
-        (8, 0.1570, 0.1404),
-        (16, 0.1950, 0.1936),
-        (64, 0.2000, 0.2000),
-    ],
-)
-def test_stationary_minority_of_finite_groups(group_size, no_baseline, group_mean):
-    found = stationary_minority(finite_groups.mean_field_no_baseline, group_size)
-    assert found == pytest.approx(no_baseline, abs=5e-5)
-    found = stationary_minority(finite_groups.mean_field_group_mean, group_size)
-    assert found == pytest.approx(group_mean, abs=5e-5)
+@pytest.mark.parametrize("num_outcomes", [2, 3, 6])
+def test_the_group_mean_costs_one_sample(num_outcomes):
+    """For alpha = 1 and a floor that cannot act; the weights of one sample less say the same."""
+    random = np.random.default_rng(num_outcomes)
+    for group_size in (2, 5, 16, 64):
+        law, rewards = random.dirichlet(np.ones(num_outcomes)), random.uniform(0.1, 5, num_outcomes)
+        costs = mean_field(law, rewards, count_weights(group_size), "group mean")
+        fewer = mean_field(law, rewards, count_weights(group_size - 1), "no baseline")
+        np.testing.assert_allclose(costs, fewer, rtol=0, atol=1e-13)
+    less = finite_groups.without_one_sample(count_weights(16, floor=0.05))
+    np.testing.assert_allclose(less, count_weights(15), rtol=1e-14)
 
 
-def test_a_high_floor_loses_the_minority_at_every_group_size():
-    for group_size in (4, 16, 64):
-        assert stationary_minority(finite_groups.mean_field_no_baseline, group_size, floor=0.3) == 0.0
+def test_the_group_std_takes_out_how_large_two_rewards_are():
+    """For two outcomes the update of a group is sqrt(phat_1 phat_2) sign(Rt_1 - Rt_2)."""
+    law, weights = np.array([0.8, 0.2]), count_weights(6)
+    share = np.arange(1, 6) / 6
+    chance = np.array([math.comb(6, n) * 0.8**n * 0.2 ** (6 - n) for n in range(1, 6)])
+    sign = np.sign(4.0 / share - 1.0 / (1 - share))
+    first = np.sum(chance * np.sqrt(share * (1 - share)) * sign)
+    for scale in (1.0, 1e-3):
+        found = mean_field(law, scale * np.array([4.0, 1.0]), weights, "group mean and std")
+        np.testing.assert_allclose(found, [first, -first], rtol=1e-12)
 
 
-def test_standardised_groups_lose_the_minority_when_the_group_is_small():
-    # Survival needs G > 1 + r_1 / r_2 = 5.
-    assert stationary_minority(finite_groups.mean_field_group_mean_and_std, 5) == 0.0
-    assert stationary_minority(finite_groups.mean_field_group_mean_and_std, 6) > 0.0
+def test_an_exact_tie_of_scaled_rewards_says_nothing():
+    """4 / (4/5) = 1 / (1/5): of the mixed groups those with one sample of the second outcome are ties."""
+    law = np.array([1 - 1e-9, 1e-9])
+    assert abs(mean_field(law, np.array([4.0, 1.0]), count_weights(5), "group mean and std")[1]) < 1e-15
+
+
+def test_distortion():
+    p = np.array([0.1, 0.5, 0.9])
+    np.testing.assert_allclose(
+        finite_groups.distortion(p, count_weights(16), 1.0), -((1 - p) ** 16), rtol=0, atol=1e-14
+    )
+    for alpha in (0.5, 2.0):
+        first_order = alpha * (alpha - 1) * (1 - p) / (2 * p)
+        exact = [size * finite_groups.distortion(p, count_weights(size, alpha), alpha) for size in (256, 512)]
+        errors = np.abs(exact - first_order)
+        np.testing.assert_allclose(exact[1], first_order, rtol=0.12)
+        np.testing.assert_allclose(errors[1] / errors[0], 0.5, atol=0.05)  # what is left is of the order 1/G
+        # The offset rule leaves 1/G^2.
+        offset = [count_weights(size, alpha, pseudo_count=(alpha - 1) / 2) for size in (256, 512)]
+        left = [np.abs(finite_groups.distortion(p, weights, alpha)) for weights in offset]
+        np.testing.assert_allclose(left[1] / left[0], 0.25, atol=0.03)
+
+
+def test_count_weights():
+    np.testing.assert_allclose(count_weights(4, alpha=2.0), [16.0, 4.0, 16 / 9, 1.0])
+    np.testing.assert_allclose(count_weights(4, floor=0.6), [1 / 0.6, 1 / 0.6, 4 / 3, 1.0])
+    # The offset c of the counts is a pseudo-count of -c, as in `ips_reinforce(probability=offset)`.
+    np.testing.assert_allclose(count_weights(8, 0.5, pseudo_count=-0.25)[2], ((3 - 0.25) / (8 - 0.25)) ** -0.5)
+    narrowed = count_weights(16, alpha=0.5, pseudo_count=2.0)
+    assert narrowed[0] / narrowed[-1] == pytest.approx((18 / 3) ** 0.5)
+
+
+def test_count_vectors():
+    vectors = finite_groups.count_vectors(3, 4)
+    expected = {v for v in itertools.product(range(5), repeat=3) if sum(v) == 4}
+    assert len(vectors) == len(expected) == 15
+    assert {tuple(v) for v in vectors} == expected
+    assert finite_groups.count_vectors(1, 4).tolist() == [[4]]
 
 
 def test_bad_input_is_refused():
-    with pytest.raises(ValueError, match="at least 2"):
-        finite_groups.mean_field_group_mean(LAW, REWARDS, 1)
-    with pytest.raises(ValueError, match="exactly 2"):
-        finite_groups.mean_field_group_mean_and_std(LAW, REWARDS, 4)
+    weights = count_weights(4)
+    for rule in ("group mean", "group mean and std"):
+        with pytest.raises(ValueError, match="at least 2"):
+            mean_field(LAW, REWARDS, count_weights(1), rule)
+    with pytest.raises(ValueError, match="no rule; take one of no baseline, group mean"):
+        mean_field(LAW, REWARDS, weights, "mean")
     with pytest.raises(ValueError, match="sum to 1"):
-        finite_groups.mean_field_no_baseline(LAW * 2, REWARDS, 4)
+        mean_field(LAW * 2, REWARDS, weights, "no baseline")
     with pytest.raises(ValueError, match="must both be"):
-        finite_groups.mean_field_no_baseline(LAW, REWARDS[:2], 4)
-    with pytest.raises(ValueError, match="no weight"):
-        finite_groups.count_weight(np.array([0, 1]), 4)
+        mean_field(LAW, REWARDS[:2], weights, "no baseline")
+    with pytest.raises(ValueError, match="one weight for each count"):
+        mean_field(LAW, REWARDS, np.ones((4, 1)), "no baseline")
+    with pytest.raises(ValueError, match="too many"):
+        mean_field(np.full(40, 1 / 40), np.ones(40), count_weights(16), "group mean and std")
     with pytest.raises(ValueError, match="negative"):
-        finite_groups.expected_weight(0.5, 4, floor=-0.1)
+        count_weights(4, floor=-0.1)
+    with pytest.raises(ValueError, match="negative"):
+        count_weights(4, alpha=float("nan"))
+    with pytest.raises(ValueError, match="at least 1 sample"):
+        count_weights(0)
+    with pytest.raises(ValueError, match="above -1"):
+        count_weights(4, pseudo_count=-1.0)

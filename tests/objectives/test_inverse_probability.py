@@ -10,7 +10,7 @@ from bandit_means import pushes
 from groups import all_groups, assert_close, bandit_rollouts, random_rollouts, rollouts_of
 from tree_walks import every_walk
 
-from ipsrl.dynamics.finite_groups import mean_field_group_mean, mean_field_no_baseline
+from ipsrl.dynamics.finite_groups import count_weights, mean_field
 from ipsrl.environments.tree import Tree
 from ipsrl.objectives import make
 from ipsrl.objectives.inverse_probability import InverseProbability
@@ -79,8 +79,8 @@ def test_negative_rewards_count_as_none():
 
 
 KL_RULES = {
-    "ips_reinforce": mean_field_no_baseline,
-    "ips_dr_grpo": mean_field_group_mean,
+    "ips_reinforce": "no baseline",
+    "ips_dr_grpo": "group mean",
 }
 
 
@@ -100,7 +100,7 @@ def test_the_mean_field_with_a_divergence_from_the_reference(name):
 
     slopes = np.float64(-jax.grad(loss)(rollouts.behaviour_log_probs)[..., 0])
     log_ratio = np.log(law / reference)
-    expected = KL_RULES[name](law, rewards, 4) - beta * law * (log_ratio - law @ log_ratio)
+    expected = mean_field(law, rewards, count_weights(4), KL_RULES[name]) - beta * law * (log_ratio - law @ log_ratio)
     assert_close(pushes(slopes, groups, law, law[groups].prod(axis=-1)), expected)
 
 

@@ -1,0 +1,192 @@
+"""Which outcomes survive inverse probability scaling by counts in groups of G samples, and where it comes to rest.
+
+A finite group caps the weight of a rare outcome at omega(1), so that the push on it near extinction is finite: it
+survives if that push beats what the survivors get. The rules and the weights omega `[G]` are those of `finite_groups`.
+
+Everything here is about mean fields, that is small steps (for finite ones see `step_sizes`), positive rewards, and
+weights that never rise with the count and fall somewhere. Then r_i w_G(p_i) falls in p_i, and the law at rest of the
+rule without a baseline is the one with
+
+    r_i w_G(p_i) = S  for survivors,     r_i w_G(0) <= S  for the extinct,     sum_i p_i = 1.
+
+The group mean is the same with the weights `finite_groups.without_one_sample`. Setting: arXiv 2601.21669; limits and
+laws are derived.
+"""
+
+import itertools
+import math
+
+import numpy as np
+from scipy.optimize import brentq
+
+from ipsrl.dynamics.finite_groups import (
+    Rule,
+    checked_rule,
+    checked_weights,
+    count_weights,
+    expected_weight,
+    mean_field,
+    without_one_sample,
+)
+
+
+def stationary_law(rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> np.ndarray:
+    """The law `[K]` at which the `mean_field` of a rule rests: its limit from every start inside the simplex.
+
+    For the group mean and std, whose mean field is no gradient, two outcomes only: the minority's push changes sign
+    once, because it is up in groups with few of it and down in groups with many.
+
+    Raises:
+      ValueError: a condition of this module does not hold, the group is too small for the rule to save anything (fewer
+        than 2 samples, or 3 with a group mean), or the rule divides by the std and there are more than two outcomes.
+    """
+    rewards, counted = _checked(rewards, weights, rule)
+    if rule == "group mean and std":
+        return _standardised_law(rewards, np.asarray(weights, np.float64))
+
+    def law(level: float) -> np.ndarray:
+        return np.array([_probability(level / reward, counted) for reward in rewards])
+
+    # At the lowest level the best outcome takes everything (also after rounding), at the highest there is nothing left.
+    low, high = rewards.max() * counted[-1] * (1 - 1e-12), rewards.max() * counted[0]
+    level = brentq(lambda level: law(level).sum() - 1, low, high, xtol=1e-300, rtol=1e-15)
+    found = law(level)
+    return found / found.sum()
+
+
+def survives(rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> np.ndarray:
+    """Which outcomes `[K]` bool have a positive probability at rest.
+
+    Outcome j survives if the better ones alone leave room at the level of its highest push:
+    sum over r_i > r_j of w_G^(-1)(r_j omega(1) / r_i) < 1. For two outcomes that is omega(1) / omega(G) > r_1 / r_2
+    without a baseline and omega(1) / omega(G - 1) > r_1 / r_2 with a group mean, with or without the std.
+
+    Raises:
+      ValueError: as `stationary_law`.
+    """
+    rewards, counted = _checked(rewards, weights, rule)
+    return np.array([_crowd(reward, rewards, counted) < 1 for reward in rewards])
+
+
+def critical_alpha(reward_ratio: float, group_size: int, rule: Rule, floor: float = 0.0) -> float:
+    """The exponent above which the weaker of two outcomes survives, for count weights and rho = r_1 / r_2 >= 1.
+
+        no baseline                               omega(1) / omega(G) > rho:       alpha > ln rho / ln min(G, 1/floor)
+        group mean, and group mean and std        omega(1) / omega(G - 1) > rho:   alpha > ln rho / ln(G - 1)
+
+    (the second for floor <= 1/G). 0.0 for equal rewards: a tie survives at every alpha > 0. math.inf where no alpha
+    saves it because all counts weigh the same: with a group mean always in groups of 2, which are balanced or silent.
+
+    Raises:
+      ValueError: rho < 1, the rule is unknown, the floor is negative, or the group is smaller than the rule allows: 1
+        without a baseline, otherwise 2.
+    """
+    if not reward_ratio >= 1:
+        raise ValueError(f"reward_ratio is {reward_ratio}, but it is the better reward over the worse, at least 1")
+    reach = _relative_weights(group_size, rule, floor)[-1]
+    return math.log(reward_ratio) / -math.log(reach) if reach < 1 else math.inf
+
+
+def smallest_group(reward_ratio: float, rule: Rule, alpha: float = 1.0, floor: float = 0.0) -> float:
+    """The smallest group size in which the weaker of two outcomes survives with count weights, rho = r_1 / r_2 >= 1.
+
+    Without a floor and with x = rho^(1 / alpha) it is above x without a baseline, above 1 + x with a group mean.
+    math.inf where no group helps, because the floor caps the weight at 1/floor^alpha <= rho.
+
+    Raises:
+      ValueError: rho < 1, alpha is not positive, the rule is unknown, or the floor is negative.
+    """
+    if not alpha > 0:
+        raise ValueError(f"alpha is {alpha}, must be positive: at 0 no group helps, nor does the rule")
+    if floor * reward_ratio ** (1 / alpha) >= 1:
+        return math.inf
+    return next(size for size in itertools.count(2) if critical_alpha(reward_ratio, size, rule, floor) < alpha)
+
+
+def extinction_exponents(rewards: np.ndarray, group_size: int, rule: Rule, floor: float = 0.0) -> np.ndarray:
+    """For each outcome `[K]` the exponent above which it survives with count weights; `critical_alpha` for any K.
+
+    0.0 for the best outcomes. The more outcomes are better, the more it takes, since each of them needs room. math.inf
+    where no alpha saves the outcome: as alpha -> infinity only counts of 1 keep their weight (with a floor, all counts
+    up to G floor), and outcome j survives if the sum over r_i > r_j of (r_j / r_i)^(1 / (G - 1)) exceeds the number of
+    better outcomes less 1 (without a baseline and floor; G - 2 in place of G - 1 for a group mean).
+
+    Raises:
+      ValueError: a reward is not positive, the rule divides by the std (no such limit is known for more than two
+        outcomes), or the group has fewer than 2 samples, or 3 with a group mean.
+    """
+    if checked_rule(rule) == "group mean and std":
+        raise ValueError("extinction exponents are known without a baseline and for the group mean, not with the std")
+    rewards, ratios = np.asarray(rewards, np.float64), _relative_weights(group_size, rule, floor)
+    if rewards.ndim != 1 or len(rewards) == 0 or not np.all(rewards > 0):
+        raise ValueError(f"rewards must be [outcome] and positive, but they are {rewards}")
+
+    def room(alpha: float, reward: float) -> float:
+        return 1 - _crowd(reward, rewards, ratios**alpha)
+
+    def exponent(reward: float) -> float:
+        if reward == rewards.max():
+            return 0.0
+        if ratios[-1] == 1 or _crowd(reward, rewards, np.float64(ratios == 1)) >= 1:
+            return math.inf
+        low = high = critical_alpha(rewards.max() / reward, group_size, rule, floor)
+        if np.sum(rewards > reward) == 1:
+            return low
+        # What it takes against the best outcome alone is necessary, but not enough against several.
+        while room(high, reward) <= 0:
+            high *= 2
+        return brentq(room, low / 2, high, args=(reward,), xtol=1e-12)
+
+    return np.array([exponent(reward) for reward in rewards])
+
+
+def _checked(rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
+    """Rewards `[K]`, and the weights that decide survival: `[G]`, or `[G - 1]` with a group mean."""
+    rewards, weights = np.asarray(rewards, np.float64), checked_weights(weights)
+    if rewards.ndim != 1 or len(rewards) == 0 or not np.all(rewards > 0):
+        raise ValueError(f"rewards must be [outcome] and positive, but they are {rewards}")
+    if np.any(weights < 0) or np.any(np.diff(weights) > 0):
+        raise ValueError("weights must not be negative and must not rise with the count")
+    if checked_rule(rule) == "group mean and std" and len(rewards) != 2:
+        raise ValueError(f"with the group's std, survival is known for two outcomes only, not for {len(rewards)}")
+    counted = weights if rule == "no baseline" else without_one_sample(weights)
+    if counted[0] == counted[-1]:
+        raise ValueError(
+            f"counts from 1 to {len(counted)} all weigh the same, so that nothing favours rare outcomes: take a "
+            "positive alpha and groups of at least 2, or 3 with a group mean"
+        )
+    return rewards, counted
+
+
+def _relative_weights(group_size: int, rule: Rule, floor: float) -> np.ndarray:
+    """omega(n) / omega(1) at alpha = 1 for the counts that decide survival: 1 .. G, or 1 .. G - 1 with a group mean."""
+    weights = count_weights(group_size, 1.0, floor)
+    counted = weights if checked_rule(rule) == "no baseline" else without_one_sample(weights)
+    return counted / counted[0]
+
+
+def _probability(weight: float, weights: np.ndarray) -> float:
+    """p with w_G(p) = weight; 0 for weights beyond omega(1), 1 for those below omega(G)."""
+    if weight >= weights[0]:
+        return 0.0
+    if weight <= weights[-1]:
+        return 1.0
+    return brentq(lambda p: expected_weight(p, weights) - weight, 0.0, 1.0, xtol=1e-300, rtol=1e-15)
+
+
+def _crowd(reward: float, rewards: np.ndarray, weights: np.ndarray) -> float:
+    """What the outcomes with more than `reward` take at the level of its highest push; 1 or more leaves it nothing."""
+    return sum(_probability(reward * weights[0] / better, weights) for better in rewards[rewards > reward])
+
+
+def _standardised_law(rewards: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    rule: Rule = "group mean and std"
+    weaker = int(np.argmin(rewards))
+
+    def law(probability: float) -> np.ndarray:
+        return np.where(np.arange(2) == weaker, probability, 1 - probability)
+
+    if not survives(rewards, weights, rule)[weaker]:
+        return law(0.0)
+    edge = 1e-9  # At the edges themselves nothing moves. The rest point of a survivor is at least of the order 1 / G^2.
+    return law(brentq(lambda p: mean_field(law(p), rewards, weights, rule)[weaker], edge, 1 - edge, rtol=1e-15))

@@ -1,0 +1,215 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from ipsrl.dynamics import survival
+from ipsrl.dynamics.finite_groups import count_weights, mean_field
+
+RULES = ["no baseline", "group mean", "group mean and std"]
+FIVE = np.array([5.0, 4.0, 3.0, 2.0, 1.0])
+TWO = np.array([4.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("group_size", "no_baseline", "group_mean"),
+    [
+        (2, 2.0, math.inf),
+        (3, 1.2619, 2.0),
+        (4, 1.0, 1.2619),
+        (5, 0.8614, 1.0),
+        (6, 0.7737, 0.8614),
+        (8, 0.6667, 0.7124),
+        (16, 0.5, 0.5119),
+        (32, 0.4, 0.4037),
+        (64, 0.3333, 0.3346),
+    ],
+)
+def test_critical_alpha_of_two_outcomes(group_size, no_baseline, group_mean):
+    for rule, expected in zip(RULES, (no_baseline, group_mean, group_mean), strict=True):
+        assert survival.critical_alpha(4.0, group_size, rule) == pytest.approx(expected, abs=5e-5)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("floor", [0.0, 0.2, 0.4])
+def test_critical_alpha_is_where_the_push_on_a_rare_outcome_turns(rule, floor):
+    rewards, rare = np.array([2.0, 1.0]), np.array([1 - 1e-9, 1e-9])
+    alpha = survival.critical_alpha(2.0, 6, rule, floor)
+    for factor in (0.999, 1.001):
+        weights = count_weights(6, factor * alpha, floor)
+        assert np.sign(mean_field(rare, rewards, weights, rule)[1]) == np.sign(factor - 1)
+        assert survival.survives(rewards, weights, rule).tolist() == [True, factor > 1]
+
+
+def test_the_floor_caps_what_a_large_group_can_do():
+    assert survival.critical_alpha(4.0, 16, "no baseline", floor=0.2) == pytest.approx(math.log(4) / math.log(5))
+    for group_size in (4, 16, 64):
+        weights = count_weights(group_size, floor=0.3)  # 1 / 0.3 < 4
+        for rule in RULES:
+            assert survival.critical_alpha(4.0, group_size, rule, floor=0.3) > 1
+            assert survival.survives(TWO, weights, rule).tolist() == [True, False]
+            assert survival.stationary_law(TWO, weights, rule).tolist() == [1.0, 0.0]
+    for rule in RULES:
+        assert survival.smallest_group(4.0, rule, floor=0.3) == math.inf
+        assert survival.smallest_group(4.0, rule, floor=0.25) == math.inf  # exactly at the border
+
+
+def test_smallest_group():
+    """G > rho without a baseline, G > 1 + rho with a group mean."""
+    assert [survival.smallest_group(4.0, rule) for rule in RULES] == [5, 6, 6]
+    assert [survival.smallest_group(4.0, rule, alpha=0.5) for rule in RULES] == [17, 18, 18]
+    assert [survival.smallest_group(1.0, rule) for rule in RULES] == [2, 3, 3]
+    # (1 - 1/G) / floor > 4: the weight of the count G - 1 is capped from below, too.
+    assert [survival.smallest_group(4.0, rule, floor=0.24) for rule in RULES] == [5, 26, 26]
+
+
+@pytest.mark.parametrize(
+    ("group_size", "no_baseline", "group_mean"),
+    [
+        (4, 0, 0),
+        (5, 0.0735, 0),
+        (6, 0.1149, 0.0735),
+        (8, 0.1570, 0.1404),
+        (16, 0.1950, 0.1936),
+        (64, 0.2000, 0.2000),
+    ],
+)
+def test_stationary_minority_of_finite_groups(group_size, no_baseline, group_mean):
+    weights = count_weights(group_size, floor=1e-3)
+    assert survival.stationary_law(TWO, weights, "no baseline")[1] == pytest.approx(no_baseline, abs=5e-5)
+    assert survival.stationary_law(TWO, weights, "group mean")[1] == pytest.approx(group_mean, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("group_size", "law", "distance"),
+    [
+        (2, [0.6667, 0.3333, 0, 0, 0], 0.800),
+        (4, [0.4953, 0.3464, 0.1583, 0, 0], 0.483),
+        (8, [0.4028, 0.3109, 0.2074, 0.0789, 0], 0.242),
+        (15, [0.3623, 0.2884, 0.2114, 0.1257, 0.0122], 0.124),
+        (16, [0.3583, 0.2856, 0.2102, 0.1272, 0.0187], 0.108),
+        (32, [0.3373, 0.2698, 0.2022, 0.1335, 0.0572], 0.0189),
+        (64, [0.3336, 0.2669, 0.2002, 0.1334, 0.0659], 0.0016),
+    ],
+)
+def test_stationary_law_of_five_outcomes(group_size, law, distance):
+    found = survival.stationary_law(FIVE, count_weights(group_size, floor=1e-3), "no baseline")
+    np.testing.assert_allclose(found, law, rtol=0, atol=5e-5)
+    assert np.abs(found - FIVE / 15).sum() == pytest.approx(distance, abs=5e-4)
+    if group_size == 15:
+        costs = survival.stationary_law(FIVE, count_weights(16), "group mean")
+        np.testing.assert_allclose(costs, found, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_stationary_law_is_a_rest_point_with_no_push_on_the_extinct(rule):
+    rewards = TWO if rule == "group mean and std" else FIVE
+    for weights in (count_weights(7), count_weights(6, 2.0, 0.3), np.array([3.0, 3.0, 2.5, 0.5, 0.5])):
+        law = survival.stationary_law(rewards, weights, rule)
+        assert law.sum() == pytest.approx(1.0, abs=1e-14)
+        np.testing.assert_allclose(mean_field(law, rewards, weights, rule), 0.0, atol=1e-13)
+        alive = survival.survives(rewards, weights, rule)
+        np.testing.assert_array_equal(alive, law > 0)
+        for outcome in np.flatnonzero(~alive):
+            seed = np.where(np.arange(len(law)) == outcome, 1e-7, law * (1 - 1e-7))
+            assert mean_field(seed, rewards, weights, rule)[outcome] < 0
+
+
+def test_standardised_groups_rest_elsewhere():
+    """Survival is that of the group mean, but the law at rest is not: it only knows which scaled reward is larger."""
+    assert survival.stationary_law(TWO, count_weights(5), "group mean and std").tolist() == [1.0, 0.0]
+    law = survival.stationary_law(TWO, count_weights(6), "group mean and std")
+    # With G = 6 the only groups that push up the minority have one of it; sqrt(n (6 - n)) is the length of a push.
+    odds = law[1] / law[0]
+    pushes = [math.comb(6, n) * odds**n * math.sqrt(n * (6 - n)) * (1 if n == 1 else -1) for n in range(1, 6)]
+    assert sum(pushes) == pytest.approx(0.0, abs=1e-10)
+    even = survival.stationary_law(np.array([2.0, 2.0]), count_weights(6), "group mean and std")
+    np.testing.assert_allclose(even, 0.5, atol=1e-9)
+    swapped = survival.stationary_law(TWO[::-1], count_weights(6), "group mean and std")
+    np.testing.assert_allclose(swapped, law[::-1], rtol=1e-12)
+
+
+def test_extinction_exponents():
+    found = survival.extinction_exponents(FIVE, 16, "no baseline")
+    np.testing.assert_allclose(found, [0.0, 0.0805, 0.203, 0.419, 0.886], rtol=0, atol=5e-4)
+    pairwise = [survival.critical_alpha(5 / reward, 16, "no baseline") for reward in FIVE[1:]]
+    np.testing.assert_allclose(pairwise, [0.0805, 0.184, 0.330, 0.580], rtol=0, atol=5e-4)
+    shuffled = np.array([1.0, 5.0, 2.0, 4.0, 3.0])
+    again = survival.extinction_exponents(shuffled, 16, "no baseline")
+    np.testing.assert_allclose(again, found[[4, 0, 3, 1, 2]], rtol=1e-12)
+    for rule in ("no baseline", "group mean"):
+        two = survival.extinction_exponents(TWO, 6, rule, floor=0.2)
+        np.testing.assert_allclose(two, [0.0, survival.critical_alpha(4.0, 6, rule, floor=0.2)], rtol=1e-12)
+
+
+@pytest.mark.parametrize("rule", ["no baseline", "group mean"])
+@pytest.mark.parametrize("floor", [0.0, 0.15])
+def test_outcomes_return_where_their_extinction_exponent_is_passed(rule, floor):
+    exponents = survival.extinction_exponents(FIVE, 12, rule, floor)
+    assert np.all(np.diff(exponents) > 0)
+    for outcome, exponent in enumerate(exponents[1:], start=1):
+        if exponent < math.inf:
+            laws = [
+                survival.stationary_law(FIVE, count_weights(12, a, floor), rule)
+                for a in exponent * np.array([0.99, 1.01])
+            ]
+            assert laws[0][outcome] == 0.0 < laws[1][outcome]
+        else:
+            assert floor > 0
+
+
+def test_what_no_exponent_saves():
+    """As alpha -> infinity outcome j needs sum over the better of (r_j / r_i)^(1 / (G - 1)) > how many they are - 1."""
+    for group_size in range(2, 12):
+        exponents = survival.extinction_exponents(FIVE, group_size, "no baseline")
+        for outcome, exponent in enumerate(exponents):
+            room = np.sum((FIVE[outcome] / FIVE[:outcome]) ** (1 / (group_size - 1))) - (outcome - 1)
+            assert (exponent < math.inf) == (room > 0), (group_size, outcome)
+    smallest = [
+        next(
+            size
+            for size in itertools.count(2)
+            if survival.extinction_exponents(FIVE, size, "no baseline")[j] < math.inf
+        )
+        for j in (3, 4)
+    ]
+    assert smallest == [3, 6]
+    assert survival.extinction_exponents(TWO, 2, "group mean").tolist() == [0.0, math.inf]
+
+
+def test_a_tie_survives():
+    tied = np.array([2.0, 2.0, 2.0, 1.0])
+    law = survival.stationary_law(tied, count_weights(8, 0.3), "no baseline")
+    np.testing.assert_allclose(law[:3], law[0], rtol=1e-12)
+    assert survival.extinction_exponents(tied, 8, "no baseline")[:3].tolist() == [0.0, 0.0, 0.0]
+    assert survival.critical_alpha(1.0, 3, "group mean") == 0.0
+    assert (
+        survival.critical_alpha(1.0, 2, "group mean") == math.inf
+    )  # balanced groups are silent, others are of one kind
+
+
+def test_bad_input_is_refused():
+    weights = count_weights(8)
+    with pytest.raises(ValueError, match="at least 1"):
+        survival.critical_alpha(0.5, 8, "no baseline")
+    with pytest.raises(ValueError, match="at least 2"):
+        survival.critical_alpha(2.0, 1, "group mean")
+    with pytest.raises(ValueError, match="no rule"):
+        survival.critical_alpha(2.0, 8, "mean")
+    with pytest.raises(ValueError, match="alpha is 0"):
+        survival.smallest_group(2.0, "no baseline", alpha=0.0)
+    with pytest.raises(ValueError, match="positive"):
+        survival.stationary_law(np.array([1.0, 0.0]), weights, "no baseline")
+    with pytest.raises(ValueError, match="must not rise"):
+        survival.stationary_law(TWO, weights[::-1], "no baseline")
+    with pytest.raises(ValueError, match="all weigh the same"):
+        survival.stationary_law(TWO, count_weights(2), "group mean")
+    with pytest.raises(ValueError, match="all weigh the same"):
+        survival.survives(TWO, count_weights(8, alpha=0.0), "no baseline")
+    with pytest.raises(ValueError, match="two outcomes only"):
+        survival.stationary_law(FIVE, weights, "group mean and std")
+    with pytest.raises(ValueError, match="not with the std"):
+        survival.extinction_exponents(TWO, 8, "group mean and std")
+    with pytest.raises(ValueError, match="positive"):
+        survival.extinction_exponents(np.array([1.0, -1.0]), 8, "no baseline")
