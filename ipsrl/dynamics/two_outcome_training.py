@@ -1,0 +1,301 @@
+"""Sampled training of a softmax over two outcomes: thousands of runs as one program, millions of updates a second.
+
+All that a group of G samples says to most objectives is how often each outcome occurs in it. So an objective is a table
+with a row for each count n of outcome 1, found once by the objective's own code (`group_pushes`), and a run is
+
+    n ~ Binomial(G, p_1),    z_i <- z_i + h (push_i(n) - p_i (push_1(n) + push_2(n))),    p = softmax(z),
+
+of which only u = z_1 - z_2 = ln(p_1 / p_2) needs to be kept: u <- u + 2 h (p_2 push_1(n) - p_1 push_2(n)). This is what
+`ipsrl.training.ensemble` does with plain gradient descent, one prompt and a table of logits, and the standard by which
+it is tested is the same mean field; it is for statistics over settings and seeds that the general loop is too slow for.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from ipsrl.distributed.mesh import DATA
+from ipsrl.dynamics.trajectories import every_trajectory
+from ipsrl.environments.bandit import Bandit
+from ipsrl.objectives.objective import Objective
+from ipsrl.structures import PolicyScores, Rollouts
+
+CHECK_EVERY = 256
+"""Steps after which `first_passage` looks whether any run goes on."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """What all runs of a cell share; they differ in their seed.
+
+    Attributes:
+      objective: one that `group_pushes` takes.
+      rewards: of the two outcomes.
+      group_size: G.
+      step_size: h of plain gradient descent.
+      log_ratio: ln(p_1 / p_2) at the start.
+    """
+
+    objective: Objective
+    rewards: tuple[float, float]
+    group_size: int
+    step_size: float
+    log_ratio: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """What runs leave behind, for C cells, S seeds and T intervals of steps; float32.
+
+    Attributes:
+      log_ratio: `[C, S, T]`, ln(p_1 / p_2) at the end of each interval.
+      second: `[C, S, T]`, mean of p_2 over the policies that the steps of each interval left behind.
+    """
+
+    log_ratio: np.ndarray
+    second: np.ndarray
+
+
+def group_pushes(objective: Objective, rewards: tuple[float, float], group_size: int) -> np.ndarray:
+    """`[G + 1, 2]`: what a group with n = 0 .. G times outcome 1 adds to the log-probability of each outcome.
+
+    push_i = - sum over the samples of outcome i of d loss / d log pi(sample), by differentiating the loss of the group
+    that the objective's own code gives, at the policy that sampled it: phat_i A_i for A the advantage, as a rule.
+
+    Raises:
+      ValueError: the objective cannot be a table: it asks for more than rewards and outcomes, carries state or
+        parameters, has penalties or stages, or weighs a group by the policy's probabilities; or the group is too small.
+    """
+    bandit = Bandit(rewards)
+    if bandit.num_outcomes != 2 or bandit.num_prompts != 1:
+        raise ValueError(f"rewards are {rewards}, must be one number for each of two outcomes")
+    objective.check(frozenset(), group_size, bandit.sizes)
+    if objective.penalties or objective.num_stages > 1:
+        raise ValueError("an objective with penalties or stages is no table of counts: take train_ensemble")
+    if jax.tree.leaves((objective.init(bandit.sizes), objective.init_parameters(bandit.sizes))):
+        raise ValueError("an objective that carries state or parameters is no table of counts: take train_ensemble")
+    members = (np.arange(group_size) >= np.arange(group_size + 1)[:, None]).astype(int)
+
+    def pushes(rollouts):
+        def loss(log_probs):
+            output = objective(PolicyScores(log_probs, rollouts.behaviour_entropy), rollouts, bandit.sizes)
+            return output.loss_sum / output.count
+
+        return -jax.grad(loss)(rollouts.behaviour_log_probs)[0, :, 0]
+
+    # Under two policies that prefer different outcomes, to see that this does not matter. Not compiled: that would be
+    # done again for each of thousands of objectives and group sizes, and takes longer than to run it once.
+    groups = jax.tree.map(lambda *both: np.concatenate(both), *(_groups(bandit, u, members) for u in (-1.0, 1.5)))
+    here, there = np.asarray(jax.vmap(pushes)(groups)).reshape(2, *members.shape)
+    if not np.allclose(here, there, rtol=1e-5, atol=1e-6 * np.abs(here).max()):
+        raise ValueError("an objective that weighs groups by the policy is no table of counts: take train_ensemble")
+    return np.stack([(here * (members == outcome)).sum(axis=1) for outcome in (0, 1)], axis=1)
+
+
+def train(
+    cells: Sequence[Cell], seeds: Sequence[int], steps: int, record_every: int, mesh: Mesh | None = None
+) -> Records:
+    """Trains every cell with every seed, all at once.
+
+    A run is known by its seed and the number of its cell: it does not depend on how many seeds or devices there are.
+
+    Args:
+      cells: C settings.
+      seeds: S numbers below 2^31.
+      steps: updates of each run, a multiple of `record_every`.
+      record_every: steps in an interval of `Records`.
+      mesh: runs are divided over its axis "data"; by default they are all on one device.
+
+    Raises:
+      ValueError: the steps are no multiple of `record_every`, or an objective is refused by `group_pushes`.
+    """
+    if steps < 1 or record_every < 1 or steps % record_every:
+        raise ValueError(f"steps is {steps}, it must be a positive multiple of record_every, {record_every}")
+    nowhere = np.zeros(len(cells))
+    runs, tables = _placed(cells, seeds, mesh, nowhere, nowhere)
+    log_ratio, second = _train(runs, tables, steps // record_every, record_every)
+
+    def by_cell(values):
+        return np.moveaxis(_by_cell(values, cells, seeds), 0, -1)
+
+    return Records(by_cell(log_ratio), by_cell(second))
+
+
+def first_passage(
+    cells: Sequence[Cell],
+    seeds: Sequence[int],
+    low: float | Sequence[float],
+    high: float | Sequence[float],
+    most_steps: int,
+    mesh: Mesh | None = None,
+) -> np.ndarray:
+    """`[C, S]`, steps until u = ln(p_1 / p_2) is no longer strictly between `low` and `high`; inf after `most_steps`.
+
+    The program ends when no run is left between them. Runs are those of `train`.
+
+    Args:
+      cells, seeds, mesh: as there.
+      low, high: numbers, or one for each cell.
+      most_steps: after which it ends in any case.
+
+    Raises:
+      ValueError: a run does not start between `low` and `high`, or an objective is refused by `group_pushes`.
+    """
+    bounds = np.broadcast_to(np.asarray(low), len(cells)), np.broadcast_to(np.asarray(high), len(cells))
+    for cell, lower, upper in zip(cells, *bounds, strict=True):
+        if not lower < cell.log_ratio < upper:
+            raise ValueError(f"a run that starts at {cell.log_ratio} is not between {lower} and {upper}")
+    runs, tables = _placed(cells, seeds, mesh, *bounds)
+    left_after = _by_cell(_first_passage(runs, tables, most_steps), cells, seeds).astype(np.float64)
+    return np.where(left_after > most_steps, np.inf, left_after)
+
+
+def draw_count(uniform: Array, log_ratio: Array, group_size: Array, largest: int) -> Array:
+    """How often outcome 1 occurs in a group: Binomial(G, p_1) with p_1 = 1 / (1 + exp(-u)), by inversion, in float32.
+
+    Counted are the occurrences m of the rarer outcome, p <= 1/2: m is the number of k with uniform < P(m > k). So its
+    rare events belong to the smallest uniform numbers, of which float32 has many: the chance to see a rare outcome at
+    all is right to a relative 1e-6 and resolved down to 2^-32. Elsewhere P(m > k) is right to G times 1e-7.
+
+    Args:
+      uniform: `[R]` in (0, 1].
+      log_ratio: `[R]`, u.
+      group_size: `[R]` float32, G.
+      largest: at least the largest G; the number of terms of the recursion.
+
+    Returns:
+      `[R]` int32.
+    """
+    odds = jnp.exp(-jnp.abs(log_ratio))
+    log_chance = -group_size * jnp.log1p(odds)
+    chance, more = jnp.exp(log_chance), -jnp.expm1(log_chance)  # P(m = k) and P(m > k), from k = 0
+    count = jnp.zeros_like(group_size)
+    for k in range(largest):
+        count += uniform < more
+        chance *= (group_size - k) * (1 / (k + 1)) * odds
+        more -= chance
+    # What rounding leaves of P(m > G) must not count.
+    count = jnp.minimum(count, group_size)
+    return jnp.where(log_ratio > 0, group_size - count, count).astype(jnp.int32)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class _Runs:
+    """R runs, all arrays `[R]`: where they are in the tables, and what `Cell` says of them."""
+
+    keys: Array
+    cell: Array
+    group_size: Array
+    step_size: Array
+    log_ratio: Array
+    low: Array
+    high: Array
+
+
+def _groups(bandit: Bandit, log_ratio: float, members: np.ndarray) -> Rollouts:
+    """Groups `[N, 1, G, ...]` of the bandit under the policy of that log-ratio; `members` `[N, G]` are their arms."""
+    arms = every_trajectory(bandit, jnp.array([[log_ratio, 0.0]]))
+    both = dataclasses.replace(Rollouts.of(arms, bandit.verify(arms)), prompt_index=None)
+    groups = jax.tree.map(lambda leaf: np.swapaxes(np.asarray(leaf)[:, members], 0, 1), both)
+    return dataclasses.replace(groups, prompt_index=np.zeros((len(members), 1), np.int32))
+
+
+def _placed(
+    cells: Sequence[Cell], seeds: Sequence[int], mesh: Mesh | None, low: np.ndarray, high: np.ndarray
+) -> tuple[_Runs, Array]:
+    """All runs, cell by cell, divided over devices, and the tables `[C, largest G + 1, 2]` of the cells."""
+    tables = np.zeros((len(cells), 1 + max(cell.group_size for cell in cells), 2), np.float32)
+    for table, cell in zip(tables, cells, strict=True):
+        table[: cell.group_size + 1] = group_pushes(cell.objective, cell.rewards, cell.group_size)
+
+    number = np.repeat(np.arange(len(cells)), len(seeds))
+    devices = 1 if mesh is None else mesh.shape[DATA]
+    # The last runs are computed twice where devices could not share evenly.
+    number = np.pad(number, (0, -len(number) % devices), mode="edge")
+
+    def of_runs(values):
+        return np.asarray(values, np.float32)[number]
+
+    keys = jax.vmap(lambda seed, cell: jax.random.fold_in(jax.random.key(seed), cell))
+    runs = _Runs(
+        keys=keys(np.resize(np.asarray(seeds), len(number)), number),
+        cell=number,
+        group_size=of_runs([cell.group_size for cell in cells]),
+        step_size=of_runs([cell.step_size for cell in cells]),
+        log_ratio=of_runs([cell.log_ratio for cell in cells]),
+        low=of_runs(low),
+        high=of_runs(high),
+    )
+    if mesh is None:
+        return jax.tree.map(jnp.asarray, runs), jnp.asarray(tables)
+    everywhere = jax.device_put(tables, NamedSharding(mesh, PartitionSpec()))
+    return jax.device_put(runs, NamedSharding(mesh, PartitionSpec(DATA))), everywhere
+
+
+def _step(runs: _Runs, tables: Array, step: Array, log_ratio: Array, lost: Array) -> tuple[Array, Array]:
+    """u after one update, and what rounding took from it; that of the update before, `lost`, is made up for."""
+    bits = jax.vmap(lambda key: jax.random.bits(jax.random.fold_in(key, step)))(runs.keys)
+    uniform = (bits.astype(jnp.float32) + 0.5) * 2.0**-32
+    count = draw_count(uniform, log_ratio, runs.group_size, tables.shape[1] - 1)
+    first, second = jnp.moveaxis(tables[runs.cell, count], -1, 0)
+    change = 2 * runs.step_size * (jax.nn.sigmoid(-log_ratio) * first - jax.nn.sigmoid(log_ratio) * second) + lost
+    moved = log_ratio + change
+    return moved, change - (moved - log_ratio)
+
+
+@functools.partial(jax.jit, static_argnames=("intervals", "record_every"))
+def _train(runs: _Runs, tables: Array, intervals: int, record_every: int) -> tuple[Array, Array]:
+    def one_step(carry, step):
+        log_ratio, lost, second = carry
+        log_ratio, lost = _step(runs, tables, step, log_ratio, lost)
+        return (log_ratio, lost, second + jax.nn.sigmoid(-log_ratio)), None
+
+    def one_interval(carry, interval):
+        steps = interval * record_every + jnp.arange(record_every)
+        (log_ratio, lost, second), _ = jax.lax.scan(one_step, (*carry, jnp.zeros_like(runs.log_ratio)), steps)
+        return (log_ratio, lost), (log_ratio, second / record_every)
+
+    start = (runs.log_ratio, jnp.zeros_like(runs.log_ratio))
+    return jax.lax.scan(one_interval, start, jnp.arange(intervals))[1]
+
+
+@jax.jit
+def _first_passage(runs: _Runs, tables: Array, most_steps: Array) -> Array:
+    def one_step(carry, step):
+        log_ratio, lost, left_after, inside = carry
+        log_ratio, lost = _step(runs, tables, step, log_ratio, lost)
+        # The step that leaves counts.
+        left_after += inside
+        inside &= (runs.low < log_ratio) & (log_ratio < runs.high)
+        return (log_ratio, lost, left_after, inside), None
+
+    def some_steps(carry):
+        begin, state = carry
+        state, _ = jax.lax.scan(one_step, state, begin + jnp.arange(CHECK_EVERY))
+        return begin + CHECK_EVERY, state
+
+    def goes_on(carry):
+        begin, (_, _, _, inside) = carry
+        return (begin < most_steps) & inside.any()
+
+    start = (
+        runs.log_ratio,
+        jnp.zeros_like(runs.log_ratio),
+        jnp.zeros_like(runs.cell),
+        jnp.ones_like(runs.cell, bool),
+    )
+    _, (_, _, left_after, inside) = jax.lax.while_loop(goes_on, some_steps, (0, start))
+    return jnp.where(inside, jnp.iinfo(jnp.int32).max, left_after)
+
+
+def _by_cell(values: Array, cells: Sequence[Cell], seeds: Sequence[int]) -> np.ndarray:
+    """`[..., R]` -> `[..., C, S]`, without padding."""
+    values = np.asarray(values)[..., : len(cells) * len(seeds)]
+    return values.reshape(*values.shape[:-1], len(cells), len(seeds))
