@@ -21,16 +21,26 @@ def test_velocities_of_the_paper():
     np.testing.assert_allclose(flows.flow_velocity(logits, rewards, alpha=1.0), scaled, atol=1e-15)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0, 2.0])
-def test_velocity_is_the_gradient_of_its_potential(alpha):
-    logits, rewards, step = np.array([0.3, -1.0, 0.7]), np.array([1.0, 0.5, 2.0]), 1e-5
+def test_natural_velocity_moves_log_ratios_linearly():
+    rewards, start, times = np.array([1.0, 0.5, 0.5]), np.log([0.2, 0.3, 0.5]), np.array([1.0, 7.0])
+    velocity = functools.partial(flows.natural_velocity, rewards=rewards)
+    logits = flows.integrate(velocity, start, times)
+    np.testing.assert_allclose(logits[:, 0] - logits[:, 1], np.log(2 / 3) + 0.5 * times, rtol=1e-9)
+    np.testing.assert_allclose(logits[:, 1] - logits[:, 2], np.log(3 / 5), rtol=1e-9)
+    law, move = softmax(start), velocity(start)
+    np.testing.assert_allclose(law * (move - law @ move), law * (rewards - law @ rewards), atol=1e-15)  # replicator
 
-    def potential(z):
-        law = softmax(z)
-        return rewards @ np.log(law) if alpha == 1 else rewards @ law ** (1 - alpha) / (1 - alpha)
 
-    gradient = [(potential(logits + e) - potential(logits - e)) / (2 * step) for e in step * np.eye(3)]
-    np.testing.assert_allclose(flows.flow_velocity(logits, rewards, alpha), gradient, rtol=1e-8)
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
+def test_entropy_velocity_is_the_slope_of_the_entropy(alpha):
+    logits, rewards, step = np.array([0.3, -1.0, 2.0]), np.array([1.0, 0.5, 3.0]), 1e-5
+    for velocity in (flows.flow_velocity(logits, rewards, alpha), flows.natural_velocity(logits, rewards)):
+        ahead, behind = (entr(softmax(logits + sign * step * velocity)).sum() for sign in (1, -1))
+        slope = flows.entropy_velocity(logits, velocity)
+        assert slope == pytest.approx((ahead - behind) / (2 * step), rel=1e-8)
+        assert slope == pytest.approx(
+            -np.cov(np.log(softmax(logits)), velocity, aweights=softmax(logits), ddof=0)[0, 1]
+        )
 
 
 @pytest.mark.parametrize(
@@ -45,6 +55,38 @@ def test_expected_return_separates_a_tie_slowly(worst_reward, ratios):
     # The ratios are from a fixed-step Runge-Kutta integration in ln(1 + t).
     laws = integrate([0.36, 0.34, 0.30], [1.0, 1.0, worst_reward], 0.0, [1e1, 1e3, 1e5, 1e7])
     np.testing.assert_allclose(laws[:, 1] / laws[:, 0], ratios, rtol=3e-5)
+
+
+@pytest.mark.parametrize(
+    ("law", "rewards"),
+    [
+        ([0.36, 0.34, 0.30], [1.0, 1.0, 0.0]),
+        ([0.34, 0.30, 0.36], [2.0, 0.5, 2.0]),
+        ([0.36, 0.24, 0.20, 0.20], [1.0, 1.0, 0.5, 0.0]),
+        ([0.36, 0.24, 0.15, 0.15, 0.10], [1.0, 1.0, 0.5, 0.0, 0.2]),
+    ],
+)
+def test_a_tie_breaks_by_a_power_of_time(law, rewards):
+    """With one worse outcome as t^(-1/2), with L of them as t^(-L / (L + 1))."""
+    times = np.array([1e7, 1e9])
+    laws = integrate(law, rewards, 0.0, times)
+    tied = np.sort(laws[:, np.array(rewards) == max(rewards)], axis=1)
+    tail = flows.partial_tie_ratio(times, np.array(law), np.array(rewards))
+    np.testing.assert_allclose(tied[:, 0] / tied[:, 1], tail, rtol=3e-3)
+    worse = len(law) - 2
+    assert np.log(tail[1] / tail[0]) / np.log(100) == pytest.approx(-worse / (worse + 1), rel=1e-12)
+
+
+def test_ties_separate_along_an_invariant():
+    """e^(-z_i) - e^(-z_j) of two outcomes with equal rewards never changes, nor does the sum of all logits."""
+    rewards, start = np.array([1.0, 1.0, 0.5, 0.5]), np.log([0.4, 0.3, 0.2, 0.1])
+    velocity = functools.partial(flows.flow_velocity, rewards=rewards, alpha=0.0)
+    logits = flows.integrate(velocity, start, np.array([30.0]))[0]
+    assert np.abs(logits - start).max() > 0.5
+    np.testing.assert_allclose(
+        np.exp(-logits[::2]) - np.exp(-logits[1::2]), [1 / 0.4 - 1 / 0.3, 1 / 0.2 - 1 / 0.1], rtol=1e-7
+    )
+    assert logits.sum() == pytest.approx(start.sum(), abs=1e-9)
 
 
 def test_an_exact_tie_does_not_move():
@@ -100,3 +142,13 @@ def test_bad_input_is_refused():
         flows.integrate(lambda z: z, np.zeros(2), np.array([1.0, 1.0]))
     with pytest.raises(ValueError, match="never moves"):
         flows.two_outcome_time(0.0, 1.0, -1.0)
+    law = np.array([0.4, 0.3, 0.3])
+    for rewards in ([1.0, 0.5, 0.0], [1.0, 1.0, 1.0]):
+        with pytest.raises(ValueError, match="two outcomes must be best"):
+            flows.partial_tie_ratio(1e9, law, np.array(rewards))
+    with pytest.raises(ValueError, match="must differ in probability"):
+        flows.partial_tie_ratio(1e9, law[::-1], np.array([1.0, 1.0, 0.0]))
+    with pytest.raises(ValueError, match="sum to 1"):
+        flows.partial_tie_ratio(1e9, 2 * law, np.array([1.0, 1.0, 0.0]))
+    with pytest.raises(ValueError, match="must both be"):
+        flows.entropy_velocity(np.zeros(2), np.ones(3))

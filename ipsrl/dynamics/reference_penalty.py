@@ -1,0 +1,123 @@
+"""What a divergence from a reference policy adds: no outcome that the reference has dies out.
+
+The objective is penalised by beta KL(p || pi), pi the reference `[K]` over outcomes, p = softmax(z). At rest
+
+    r_i w(p_i) - beta log(p_i / pi_i) = S for all i,
+
+w the weight of the reward: p^(-alpha) in the ideal flow, `expected_weight` in groups of G samples. The left side falls
+from infinity as p_i grows, so that there is exactly one such law, it is positive, and it is the maximum of the
+potential less beta KL. Derived, after arXiv 2601.21669, which describes the optimum only as one between p* and pi.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import log_softmax, logsumexp, softmax, wrightomega
+
+from ipsrl.dynamics.finite_groups import Rule, checked_rule, checked_weights, expected_weight, without_one_sample
+from ipsrl.dynamics.flows import checked_law, checked_outcomes
+
+
+def divergence_velocity(logits: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """-d KL(p || pi)/dz `[K]`, to be added to a flow or mean field beta times: -p_i (log(p_i / pi_i) - KL(p || pi)).
+
+    Raises:
+      ValueError: the shapes differ, or the reference is not a distribution that is positive everywhere.
+    """
+    logits, reference = checked_outcomes(logits, _checked_reference(reference))
+    law, log_ratio = softmax(logits), log_softmax(logits) - np.log(reference)
+    return -law * (log_ratio - law @ log_ratio)
+
+
+def law_of_flow(rewards: np.ndarray, reference: np.ndarray, beta: float, alpha: float) -> np.ndarray:
+    """The law `[K]` at which `flows.flow_velocity` + beta `divergence_velocity` rests, from every interior start.
+
+    alpha = 0 gives p_i proportional to pi_i e^(r_i / beta). Otherwise, with y = r_i alpha / beta p_i^(-alpha), the
+    condition reads y + log y = alpha / beta (S - beta log pi_i) + log(r_i alpha / beta): Wright's omega function.
+
+    Raises:
+      ValueError: the shapes differ, beta is not positive, alpha or a reward is negative, or the reference is not a
+        positive distribution.
+    """
+    rewards, reference = _checked(rewards, reference, beta)
+    if not alpha >= 0:
+        raise ValueError(f"alpha is {alpha}, must not be negative")
+    if alpha == 0:
+        return softmax(np.log(reference) + rewards / beta)
+    rewarded = rewards > 0
+    # Outcomes without reward keep to the reference; 1 stands in for them where a logarithm is taken.
+    log_scale = np.log(np.where(rewarded, rewards, 1.0) * alpha / beta)
+
+    def log_law(level: float) -> np.ndarray:
+        distance = level / beta - np.log(reference)
+        scaled = (log_scale - np.log(wrightomega(alpha * distance + log_scale))) / alpha
+        return np.where(rewarded, scaled, -distance)
+
+    return _law_at_rest(log_law, len(rewards), lambda law: rewards * law**-alpha - beta * np.log(law / reference))
+
+
+def law_of_groups(
+    rewards: np.ndarray, reference: np.ndarray, beta: float, weights: np.ndarray, rule: Rule
+) -> np.ndarray:
+    """The law `[K]` at which a rule's `mean_field` + beta `divergence_velocity` rests: no baseline, or group mean.
+
+    Where the minority of two would die without the divergence, it stays at about
+    p_2 = pi_2 / pi_1 e^(-(r_1 omega(G) - r_2 omega(1)) / beta) for small beta and no baseline.
+
+    Raises:
+      ValueError: the shapes differ, beta is not positive, a reward is negative, the reference is not a positive
+        distribution, the weights are negative or rise with the count, or the rule divides by the std: it has no
+        potential, and no such law is known.
+    """
+    rewards, reference = _checked(rewards, reference, beta)
+    weights = checked_weights(weights)
+    if np.any(weights < 0) or np.any(np.diff(weights) > 0):
+        raise ValueError("weights must not be negative and must not rise with the count")
+    if checked_rule(rule) == "group mean and std":
+        raise ValueError("laws at rest are known without a baseline and for the group mean, not with the group's std")
+    if rule == "group mean":
+        weights = without_one_sample(weights)
+
+    def excess(log_probability: float, outcome: int, level: float) -> float:
+        push = rewards[outcome] * expected_weight(np.exp(log_probability), weights)
+        return push - beta * (log_probability - np.log(reference[outcome])) - level
+
+    def log_probability(outcome: int, level: float) -> float:
+        # At the lower end the divergence alone reaches the level.
+        low, high = np.log(reference[outcome]) - level / beta, 0.0
+        return high if excess(high, outcome, level) >= 0 else brentq(excess, low, high, args=(outcome, level))
+
+    def log_law(level: float) -> np.ndarray:
+        return np.array([log_probability(outcome, level) for outcome in range(len(rewards))])
+
+    return _law_at_rest(
+        log_law, len(rewards), lambda law: rewards * expected_weight(law, weights) - beta * np.log(law / reference)
+    )
+
+
+def _law_at_rest(
+    log_law: Callable[[float], np.ndarray], num_outcomes: int, level_of: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """exp(log_law(S)) `[K]` at the level S where it sums to 1; `level_of` is the inverse, from laws to levels `[K]`."""
+    whole = np.ones(num_outcomes)
+    # At the lowest level one outcome alone takes everything, at the highest none takes more than half its share.
+    low, high = level_of(whole).max(), level_of(whole / (2 * num_outcomes)).max()
+    level = brentq(lambda level: logsumexp(log_law(level)), low, high, rtol=1e-15)
+    return softmax(log_law(level))
+
+
+def _checked(rewards: np.ndarray, reference: np.ndarray, beta: float) -> tuple[np.ndarray, np.ndarray]:
+    rewards, reference = checked_outcomes(rewards, _checked_reference(reference))
+    if np.any(rewards < 0):
+        raise ValueError(f"rewards must not be negative, but they are {rewards}")
+    if not beta > 0:
+        raise ValueError(f"beta is {beta}, must be positive: without a divergence see flows and survival")
+    return rewards, reference
+
+
+def _checked_reference(reference: np.ndarray) -> np.ndarray:
+    reference = checked_law(reference)
+    if np.any(reference == 0):
+        raise ValueError(f"the reference must be positive everywhere, but it is {reference}")
+    return reference

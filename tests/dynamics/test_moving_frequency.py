@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+
+from ipsrl.dynamics import finite_groups, moving_frequency
+
+PROBABILITY, GROUP_SIZE, RATE = 0.5, 16, 0.1
+
+
+@pytest.fixture(scope="module")
+def frequencies():
+    """phat and pbar `[runs]` of a policy that has stood still for long."""
+    random = np.random.default_rng(0)
+    average = np.full(200_000, PROBABILITY)
+    for _ in range(60):  # 0.9^120: the memory of the start is gone from the variance, too
+        frequency = random.binomial(GROUP_SIZE, PROBABILITY, len(average)) / GROUP_SIZE
+        average = (1 - RATE) * average + RATE * frequency
+    return frequency, average
+
+
+def test_variance(frequencies):
+    variance = moving_frequency.variance(PROBABILITY, GROUP_SIZE, RATE)
+    assert np.var(frequencies[1]) == pytest.approx(variance, rel=4 * np.sqrt(2 / len(frequencies[1])))
+    assert moving_frequency.effective_group_size(GROUP_SIZE, RATE) == pytest.approx(304.0)
+    assert variance == pytest.approx(0.25 / 304)
+    assert moving_frequency.effective_group_size(GROUP_SIZE, 1.0) == GROUP_SIZE
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.5, 2.0])
+def test_distortion(frequencies, alpha):
+    """The terms of first order have mean zero: without them 200,000 runs are enough."""
+    frequency, average = (values / PROBABILITY - 1 for values in frequencies)
+    samples = (1 + frequency) * (1 + average) ** -alpha - 1 - frequency + alpha * average
+    error = 4 * samples.std() / np.sqrt(len(samples))
+    expected = moving_frequency.distortion(PROBABILITY, GROUP_SIZE, RATE, alpha)
+    # What the formula leaves out is smaller by the order of the relative variance of pbar, 1 / 304, times alpha^2.
+    assert samples.mean() == pytest.approx(expected, abs=error + 0.02 * abs(expected))
+    assert error < 0.1 * abs(expected)
+    if alpha == 1.0:
+        assert expected == pytest.approx(-0.00296, abs=5e-6)
+
+
+def test_without_memory_the_distortion_is_that_of_counts():
+    for alpha in (0.5, 2.0):
+        counts = finite_groups.distortion(PROBABILITY, finite_groups.count_weights(2000, alpha), alpha)
+        assert moving_frequency.distortion(PROBABILITY, 2000, 1.0, alpha) == pytest.approx(counts, rel=5e-3)
+
+
+def test_lag():
+    average, drift = 0.0, 1e-3
+    for update in range(1, 400):
+        average = (1 - RATE) * average + RATE * drift * update
+    assert drift * update - average == pytest.approx(moving_frequency.lag(drift, RATE), rel=1e-9)
+    assert moving_frequency.lag(drift, 1.0) == 0.0
+
+
+def test_rates_with_memory():
+    """Of d(theta)/dt = -lambda m, dm/dt = kappa (theta - m)."""
+    for memory_rate, restoring_rate in ((3.0, 1.6), (8.0, 1.6)):
+        system = np.array([[0.0, -restoring_rate], [memory_rate, -memory_rate]])
+        found = moving_frequency.rates_with_memory(memory_rate, restoring_rate)
+        np.testing.assert_allclose(np.sort_complex(found), np.sort_complex(np.linalg.eigvals(system)), rtol=1e-12)
+        assert np.any(found.imag != 0) == (memory_rate < 4 * restoring_rate)
+    np.testing.assert_allclose(moving_frequency.rates_with_memory(6.4, 1.6), -3.2)
+    slowest = [moving_frequency.rates_with_memory(k, 1.6).real.max() for k in np.linspace(1, 30, 291)]
+    assert np.linspace(1, 30, 291)[np.argmin(slowest)] == pytest.approx(6.4)
+
+
+def test_bad_input_is_refused():
+    for rate in (0.0, 1.1):
+        with pytest.raises(ValueError, match="rate is"):
+            moving_frequency.lag(1e-3, rate)
+    with pytest.raises(ValueError, match="at least 1 sample"):
+        moving_frequency.variance(0.5, 0, 0.1)
+    with pytest.raises(ValueError, match="above 0"):
+        moving_frequency.distortion(0.0, 16, 0.1, 1.0)
+    with pytest.raises(ValueError, match="must be positive"):
+        moving_frequency.rates_with_memory(0.0, 1.0)

@@ -1,0 +1,154 @@
+import math
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+from scipy.stats import binom
+
+from ipsrl.dynamics import flows, step_sizes, survival
+from ipsrl.dynamics.finite_groups import count_weights
+
+REWARDS = np.array([2.0, 1.0, 0.5])
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
+def test_jacobian_at_rest(alpha):
+    rest, step = np.log(flows.stationary_law(REWARDS, alpha)), 1e-5
+    columns = [
+        (flows.flow_velocity(rest + e, REWARDS, alpha) - flows.flow_velocity(rest - e, REWARDS, alpha)) / (2 * step)
+        for e in step * np.eye(3)
+    ]
+    np.testing.assert_allclose(step_sizes.jacobian_at_rest(REWARDS, alpha), np.transpose(columns), atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "alpha", "rate"),
+    [
+        ([4.0, 1.0], 1.0, 1.6),
+        ([4.0, 1.0], 2.0, 8.0),
+        ([2.0, 1.0], 0.5, 0.358),
+        ([2.0, 1.0], 1.0, 1.33),
+        ([2.0, 1.0], 2.0, 5.66),
+        ([2.0, 1.0], 4.0, 45.6),
+    ],
+)
+def test_rates_at_rest(rewards, alpha, rate):
+    assert step_sizes.rates_at_rest(np.array(rewards), alpha).tolist() == pytest.approx([rate], rel=4e-3)
+
+
+def test_rates_of_a_tie():
+    for alpha in (0.5, 1.0, 3.0):
+        rates = step_sizes.rates_at_rest(np.full(5, 1.5), alpha)
+        np.testing.assert_allclose(rates, alpha * 1.5 * 5 ** (alpha - 1), rtol=1e-12)
+    assert np.isfinite(step_sizes.rates_at_rest(REWARDS * 1e3, 0.01)).all()  # r^(1/alpha) alone would overflow
+
+
+def euler(logits, step, rewards, alpha):
+    return logits + step * flows.flow_velocity(logits, rewards, alpha)
+
+
+def runge_kutta(logits, step, rewards, alpha):
+    first = flows.flow_velocity(logits, rewards, alpha)
+    second = flows.flow_velocity(logits + step / 2 * first, rewards, alpha)
+    third = flows.flow_velocity(logits + step / 2 * second, rewards, alpha)
+    fourth = flows.flow_velocity(logits + step * third, rewards, alpha)
+    return logits + step / 6 * (first + 2 * second + 2 * third + fourth)
+
+
+@pytest.mark.parametrize(("method", "advance"), [("euler", euler), ("runge-kutta", runge_kutta)])
+def test_explicit_steps_settle_below_the_largest_step_only(method, advance):
+    alpha = 1.0
+    largest = step_sizes.largest_step(REWARDS, alpha, method)
+    for share in (0.98, 1.02):
+        logits = np.log(flows.stationary_law(REWARDS, alpha)) + np.array([1e-6, 0.0, -1e-6])
+        speeds = []
+        for _ in range(200):
+            logits = advance(logits, share * largest, REWARDS, alpha)
+            speeds.append(np.abs(flows.flow_velocity(logits, REWARDS, alpha)).max())
+        assert (speeds[-1] < speeds[0]) == (share < 1)
+
+
+def test_limits_of_explicit_steps():
+    rates = step_sizes.rates_at_rest(REWARDS, 1.0)
+    assert step_sizes.largest_step(REWARDS, 1.0) == pytest.approx(2 / rates.max())
+    assert step_sizes.largest_step(REWARDS, 1.0, "runge-kutta") == pytest.approx(2.7852936 / rates.max(), rel=2e-8)
+
+
+def test_the_largest_step_is_local():
+    """For alpha > 1 the flow is arbitrarily stiff near the boundary: a stable step there overshoots without end."""
+    rewards, alpha, step = np.array([4.0, 1.0]), 2.0, 0.05
+    assert step < step_sizes.largest_step(rewards, alpha)
+    with np.errstate(all="ignore"):
+        for start, settles in ((0.1, True), (0.01, False)):
+            logits = np.log([1 - start, start])
+            for _ in range(500):
+                logits = euler(logits, step, rewards, alpha)
+            arrived = np.allclose(softmax(logits), flows.stationary_law(rewards, alpha))
+            assert arrived == settles
+
+
+def mean_change_of_rarity(rewards, weights, step_size, rare):
+    """Mean of 1 / p_2 after an update without a baseline, less 1 / p_2, over the groups that matter at a tiny p_2."""
+    first, second = rewards
+    group_size, law = len(weights), np.array([1 - rare, rare])
+    change = 0.0
+    for n in range(group_size + 1):
+        scaled = np.array(
+            [first * weights[group_size - n - 1] if n < group_size else 0.0, second * weights[n - 1] if n > 0 else 0.0]
+        )
+        pushes = np.array([group_size - n, n]) / group_size * scaled
+        update = pushes - law * pushes.sum()
+        change += binom.pmf(n, group_size, rare) * np.expm1(step_size * (update[0] - update[1])) * (1 - rare) / rare
+    return change
+
+
+@pytest.mark.parametrize(
+    ("rewards", "weights"), [((4.0, 1.0), count_weights(5)), ((2.0, 1.5), np.array([5.0, 4.0, 1.0, 0.5]))]
+)
+def test_below_the_largest_surviving_step_rarity_shrinks(rewards, weights):
+    largest = step_sizes.largest_surviving_step(rewards, weights)
+    assert mean_change_of_rarity(rewards, weights, 0.999 * largest, 1e-7) < 0
+    assert mean_change_of_rarity(rewards, weights, 1.001 * largest, 1e-7) > 0
+
+
+def test_largest_surviving_step():
+    # G (1 - e^(-2 h)) = 8 h at G = 5.
+    assert step_sizes.largest_surviving_step((4.0, 1.0), count_weights(5)) == pytest.approx(0.232106, abs=1e-6)
+    for group_size in (2, 4):
+        assert step_sizes.largest_surviving_step((4.0, 1.0), count_weights(group_size)) == 0.0
+    # A tie is lost to noise at a finite step unless alpha is large enough.
+    assert step_sizes.critical_alpha_of_step((1.0, 1.0), 16, 0.5) == pytest.approx(0.0116, abs=5e-5)
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.3])
+def test_critical_alpha_of_a_step(floor):
+    rewards, step_size = (2.0, 1.0), 0.3
+    alpha = step_sizes.critical_alpha_of_step(rewards, 8, step_size, floor)
+    assert step_sizes.largest_surviving_step(rewards, count_weights(8, alpha, floor)) == pytest.approx(step_size)
+    limit = step_sizes.critical_alpha_of_step(rewards, 8, 1e-9, floor)
+    assert limit == pytest.approx(survival.critical_alpha(2.0, 8, "no baseline", floor), rel=1e-7)
+    # To first order the ratio that survives shifts by the share h r_2 omega(1) / G.
+    shifts = []
+    for small in (1e-3, 5e-4):
+        weights = count_weights(8, step_sizes.critical_alpha_of_step(rewards, 8, small, floor), floor)
+        shifts.append((weights[0] / weights[-1] / 2.0 - 1) / (small * weights[0] / 8))
+    np.testing.assert_allclose(shifts, 1.0, atol=2e-3)
+    assert step_sizes.critical_alpha_of_step(rewards, 8, 2.0, floor) == math.inf
+    assert step_sizes.critical_alpha_of_step(rewards, 8, 0.1, floor=1.0) == math.inf
+
+
+def test_bad_input_is_refused():
+    with pytest.raises(ValueError, match="positive alpha"):
+        step_sizes.rates_at_rest(REWARDS, 0.0)
+    with pytest.raises(ValueError, match="inside the simplex"):
+        step_sizes.jacobian_at_rest(np.array([1.0, 0.0]), 1.0)
+    with pytest.raises(ValueError, match="take one of euler, runge-kutta"):
+        step_sizes.largest_step(REWARDS, 1.0, "heun")
+    with pytest.raises(ValueError, match="at least two"):
+        step_sizes.largest_step(np.ones(1), 1.0)
+    with pytest.raises(ValueError, match="must be positive"):
+        step_sizes.largest_surviving_step((1.0, 0.0), count_weights(4))
+    with pytest.raises(ValueError, match="better one first"):
+        step_sizes.critical_alpha_of_step((1.0, 2.0), 4, 0.1)
+    with pytest.raises(ValueError, match="better one first"):
+        step_sizes.critical_alpha_of_step((2.0, 1.0), 4, 0.0)

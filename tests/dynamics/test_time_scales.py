@@ -1,0 +1,168 @@
+import functools
+import math
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from ipsrl.dynamics import flows, time_scales
+from ipsrl.dynamics.finite_groups import count_weights, mean_field, without_one_sample
+
+RULES = ["no baseline", "group mean", "group mean and std"]
+
+
+def test_tie_collapse_time():
+    """In updates; times the step size, 1/2, it is 249, 497, 995, 1989, 3979."""
+    updates = [time_scales.tie_collapse_time(group_size, 0.5) for group_size in (4, 8, 16, 32, 64)]
+    np.testing.assert_allclose(np.array(updates) * 0.5, [249, 497, 995, 1989, 3979], atol=0.5)
+    assert time_scales.tie_collapse_time(4, 0.5, reward=2.0) == pytest.approx(updates[0] / 4)
+
+
+def test_simulated_ties_collapse_after_that_time_and_the_overshoot():
+    random, group_size, step_size = np.random.default_rng(0), 8, 1.0
+    log_ratio, updates, taken = np.zeros(3000), 0, []
+    while len(log_ratio):
+        first = 1 / (1 + np.exp(-log_ratio))
+        log_ratio = log_ratio + 2 * step_size * (random.binomial(group_size, first) / group_size - first)
+        updates += 1
+        collapsed = np.abs(log_ratio) >= np.log(0.98 / 0.02)
+        taken += [updates] * collapsed.sum()
+        log_ratio = log_ratio[~collapsed]
+    expected = time_scales.tie_collapse_time(group_size, step_size)
+    error = 3 * np.std(taken) / np.sqrt(len(taken)) / expected
+    assert -error < np.mean(taken) / expected - 1 < 0.25 * step_size / np.sqrt(group_size) + error
+    assert error < 0.05
+
+
+@pytest.mark.parametrize(
+    ("start", "finite", "hyperbolic", "ideal"),
+    [(1e-2, 5.4, 4.2, 1.54), (1e-4, 420, 417, 3.87), (1e-6, 41673, 41667, 6.18), (1e-8, 4.17e6, 4.17e6, 8.48)],
+)
+def test_recovery_times(start, finite, hyperbolic, ideal):
+    """To half the target probability, 0.2, with G = 16."""
+    rewards, weights = (4.0, 1.0), count_weights(16)
+    assert time_scales.recovery_time(start, 0.1, rewards, weights) == pytest.approx(finite, rel=8e-3)
+    assert time_scales.recovery_coefficient(rewards, weights) == 24.0
+    assert 1 / (24.0 * start) == pytest.approx(hyperbolic, rel=8e-3)
+    assert time_scales.ideal_recovery_time(start, 0.1, rewards) == pytest.approx(ideal, abs=5e-3)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_recovery_time_is_that_of_the_mean_field(rule):
+    rewards, weights = (4.0, 1.0), count_weights(8, alpha=1.2, floor=0.15)
+    elapsed = time_scales.recovery_time(0.01, 0.08, rewards, weights, rule)
+
+    def velocity(logits):
+        return mean_field(softmax(logits), np.array(rewards), weights, rule)
+
+    arrived = flows.integrate(velocity, np.log([0.99, 0.01]), np.array([elapsed]))[0]
+    assert softmax(arrived)[1] == pytest.approx(0.08, rel=1e-7)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_recovery_is_hyperbolic_at_first(rule):
+    """dp_2/dt = c p_2^2, so that the time from p_2 to 2 p_2 is 1 / (2 c p_2)."""
+    rewards, weights = (3.0, 1.0), np.array([7.0, 4.0, 2.5, 1.5, 1.0])
+    coefficient = time_scales.recovery_coefficient(rewards, weights, rule)
+    for start, tolerance in ((1e-4, 1e-2), (1e-6, 1e-4)):
+        doubling = time_scales.recovery_time(start, 2 * start, rewards, weights, rule)
+        assert doubling * 2 * coefficient * start == pytest.approx(1.0, rel=tolerance)
+
+
+def test_recovery_coefficient_of_the_lost():
+    weights = count_weights(5)
+    assert time_scales.recovery_coefficient((4.0, 1.0), weights, "no baseline") == 2.0
+    assert time_scales.recovery_coefficient((4.0, 1.0), weights, "group mean") == pytest.approx(0.0, abs=1e-14)
+    assert time_scales.recovery_coefficient((4.0, 1.0), weights, "group mean and std") == 0.0
+    assert time_scales.recovery_coefficient((6.0, 1.0), weights, "group mean and std") == -4.0
+
+
+def test_ideal_recovery_time():
+    """alpha = 1 by partial fractions: dp/dt = 2 R p (1 - p) (q - p), with R = r_1 + r_2 and q = r_2 / R."""
+    total, target = 5.0, 0.2
+
+    def primitive(p):
+        return np.log(p) / target + np.log1p(-p) / (1 - target) - np.log(target - p) / (target * (1 - target))
+
+    expected = (primitive(0.15) - primitive(1e-5)) / (2 * total)
+    assert time_scales.ideal_recovery_time(1e-5, 0.15, (4.0, 1.0)) == pytest.approx(expected, rel=1e-9)
+    # Ten times rarer: longer by a power of 10 for alpha = 1/2, by nothing much for alpha = 2.
+    times = {a: [time_scales.ideal_recovery_time(p, 0.05, (4.0, 1.0), a) for p in (1e-9, 1e-10)] for a in (0.5, 2.0)}
+    assert times[0.5][1] / times[0.5][0] == pytest.approx(math.sqrt(10), rel=1e-3)
+    assert times[2.0][1] - times[2.0][0] == pytest.approx(0.0, abs=1e-8)
+    # Expected return: u + sinh u.
+    assert time_scales.ideal_recovery_time(0.2, 0.9, (1.0, 2.0), alpha=0.0) == pytest.approx(
+        flows.two_outcome_time(math.log(4), -math.log(9), -1.0)
+    )
+
+
+@pytest.mark.parametrize(
+    ("num_outcomes", "group_size", "share"),
+    [
+        (16, 8, 0.08503),
+        (64, 8, 0.006421),
+        (256, 8, 0.000421),
+        (16, 16, 0.26411),
+        (64, 16, 0.025334),
+        (256, 16, 0.001766),
+    ],
+)
+def test_many_outcomes_are_hardly_restored(num_outcomes, group_size, share):
+    rate = time_scales.restoring_rate(num_outcomes, count_weights(group_size))
+    assert rate / time_scales.ideal_restoring_rate(num_outcomes, 1.0) == pytest.approx(share, rel=1e-3)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
+def test_restoring_share_is_the_limit_of_many_outcomes(alpha):
+    for num_outcomes, tolerance in ((1e3, 2e-2), (1e5, 2e-4)):
+        rate = time_scales.restoring_rate(num_outcomes, count_weights(8, alpha), reward=1.5)
+        share = rate / time_scales.ideal_restoring_rate(num_outcomes, alpha, reward=1.5)
+        assert share == pytest.approx(time_scales.restoring_share(num_outcomes, 8, alpha), rel=tolerance)
+    assert time_scales.restoring_share(64, 8) == pytest.approx(8 * 7 / (2 * 64**2))
+
+
+@pytest.mark.parametrize("rule", ["no baseline", "group mean"])
+def test_restoring_rate_is_the_slope_of_the_field_at_the_uniform_policy(rule):
+    weights, rewards, step = count_weights(6, 0.7, 0.25), np.full(4, 1.5), 1e-5
+    aside = np.array([1.0, -2.0, 0.5, 0.5])
+    fields = [mean_field(softmax(sign * step * aside), rewards, weights, rule) for sign in (1, -1)]
+    effective = weights if rule == "no baseline" else without_one_sample(weights)
+    slope = -time_scales.restoring_rate(4, effective, reward=1.5) * aside
+    np.testing.assert_allclose((fields[0] - fields[1]) / (2 * step), slope, rtol=1e-7)
+
+
+def test_ideal_restoring_rate_is_the_slope_of_the_flow():
+    rewards, step, aside = np.full(4, 1.5), 1e-5, np.array([1.0, -2.0, 0.5, 0.5])
+    velocity = functools.partial(flows.flow_velocity, rewards=rewards, alpha=0.7)
+    slope = -time_scales.ideal_restoring_rate(4, 0.7, reward=1.5) * aside
+    np.testing.assert_allclose((velocity(step * aside) - velocity(-step * aside)) / (2 * step), slope, rtol=1e-7)
+
+
+def test_bad_input_is_refused():
+    weights = count_weights(16)
+    with pytest.raises(ValueError, match="where a tie starts"):
+        time_scales.tie_collapse_time(4, 0.5, threshold=0.5)
+    with pytest.raises(ValueError, match="must be positive"):
+        time_scales.tie_collapse_time(4, 0.0)
+    with pytest.raises(ValueError, match="at least 1 sample"):
+        time_scales.tie_collapse_time(0, 0.5)
+    with pytest.raises(ValueError, match="must rise"):
+        time_scales.recovery_time(0.1, 0.01, (4.0, 1.0), weights)
+    with pytest.raises(ValueError, match="does not recover to 0"):
+        time_scales.recovery_time(0.1, 0.3, (4.0, 1.0), weights)
+    with pytest.raises(ValueError, match="does not recover"):
+        time_scales.recovery_time(1e-6, 1e-3, (4.0, 1.0), count_weights(5), "group mean and std")
+    with pytest.raises(ValueError, match="must not rise"):
+        time_scales.recovery_time(1e-6, 1e-3, (4.0, 1.0), weights[::-1])
+    with pytest.raises(ValueError, match="does not recover"):
+        time_scales.ideal_recovery_time(0.1, 0.2, (4.0, 1.0))
+    with pytest.raises(ValueError, match="no rule"):
+        time_scales.recovery_coefficient((4.0, 1.0), weights, "std")
+    with pytest.raises(ValueError, match="at least 2"):
+        time_scales.recovery_coefficient((4.0, 1.0), count_weights(1), "group mean")
+    with pytest.raises(ValueError, match="a tie has at least 2"):
+        time_scales.restoring_rate(1, weights)
+    with pytest.raises(ValueError, match="reward is 0"):
+        time_scales.ideal_restoring_rate(4, 1.0, reward=0.0)
+    with pytest.raises(ValueError, match="positive"):
+        time_scales.restoring_share(64, 8, alpha=0.0)
