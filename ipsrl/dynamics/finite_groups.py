@@ -17,7 +17,8 @@ import math
 from typing import Literal, get_args
 
 import numpy as np
-from scipy.stats import binom, multinomial
+from scipy.special import gammaln, xlogy
+from scipy.stats import binom
 
 from ipsrl.dynamics.flows import checked_law, checked_outcomes
 
@@ -127,7 +128,8 @@ def _standardised_mean_field(law: np.ndarray, rewards: np.ndarray, weights: np.n
     # An exact tie, such as 4/(4/5) and 1/(1/5), must not become a full step by rounding.
     told_apart = std > 1e-12 * np.abs(scaled).max(axis=1)
     updates = np.divide(shares * deviation, std[:, None], out=np.zeros_like(shares), where=told_apart[:, None])
-    return multinomial.pmf(counts, len(weights), law) @ updates
+    log_ways = gammaln(len(weights) + 1) - gammaln(counts + 1).sum(axis=1)
+    return np.exp(log_ways + xlogy(counts, law).sum(axis=1)) @ updates
 
 
 def count_vectors(num_outcomes: int, group_size: int) -> np.ndarray:

@@ -104,6 +104,13 @@ def test_the_group_std_takes_out_how_large_two_rewards_are():
         np.testing.assert_allclose(found, [first, -first], rtol=1e-12)
 
 
+def test_rare_outcomes_keep_their_digits():
+    """To first order the groups with one of the rare outcome alone count: each pushes it up by sqrt(G - 1) / G."""
+    for rare in (1e-12, 1e-30):
+        update = mean_field(np.array([1.0 - rare, rare]), np.array([4.0, 1.0]), count_weights(6), "group mean and std")
+        assert update[1] / rare == pytest.approx(math.sqrt(5), rel=1e-10)
+
+
 def test_an_exact_tie_of_scaled_rewards_says_nothing():
     """4 / (4/5) = 1 / (1/5): of the mixed groups those with one sample of the second outcome are ties."""
     law = np.array([1 - 1e-9, 1e-9])

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
+from scipy.special import softmax
 
-from ipsrl.dynamics import finite_groups, moving_frequency
+from ipsrl.dynamics import finite_groups, flows, moving_frequency, step_sizes
 
 PROBABILITY, GROUP_SIZE, RATE = 0.5, 16, 0.1
 
@@ -53,16 +54,33 @@ def test_lag():
     assert moving_frequency.lag(drift, 1.0) == 0.0
 
 
-def test_rates_with_memory():
-    """Of d(theta)/dt = -lambda m, dm/dt = kappa (theta - m)."""
-    for memory_rate, restoring_rate in ((3.0, 1.6), (8.0, 1.6)):
-        system = np.array([[0.0, -restoring_rate], [memory_rate, -memory_rate]])
-        found = moving_frequency.rates_with_memory(memory_rate, restoring_rate)
-        np.testing.assert_allclose(np.sort_complex(found), np.sort_complex(np.linalg.eigvals(system)), rtol=1e-12)
-        assert np.any(found.imag != 0) == (memory_rate < 4 * restoring_rate)
+@pytest.mark.parametrize("memory_rate", [3.0, 40.0])
+def test_rates_with_memory_are_those_of_the_policy_and_its_average_together(memory_rate):
+    """dz_i/dt = p_i (r_i m_i^-alpha - sum_k p_k r_k m_k^-alpha), dm/dt = kappa (p - m), linearised at rest."""
+    rewards, alpha, step = np.array([3.0, 2.0, 1.0]), 0.7, 1e-6
+    rest = flows.stationary_law(rewards, alpha)
+
+    def velocity(state):
+        law, pushes = softmax(state[:3]), rewards * state[3:] ** -alpha
+        return np.concatenate([law * (pushes - law @ pushes), memory_rate * (law - state[3:])])
+
+    at_rest = np.concatenate([np.log(rest), rest])
+    columns = [(velocity(at_rest + e) - velocity(at_rest - e)) / (2 * step) for e in step * np.eye(6)]
+    restoring_rates = step_sizes.rates_at_rest(rewards, alpha)
+    pairs = [moving_frequency.rates_with_memory(memory_rate, rate) for rate in restoring_rates]
+    # The logits may shift together, and the average may leave the simplex: two more directions.
+    expected = np.sort_complex(np.concatenate([*pairs, [0.0, -memory_rate]]))
+    np.testing.assert_allclose(np.sort_complex(np.linalg.eigvals(np.transpose(columns))), expected, atol=1e-6)
+    for pair, rate in zip(pairs, restoring_rates, strict=True):
+        assert np.any(pair.imag != 0) == (memory_rate < 4 * rate)
+
+
+def test_the_fastest_memory():
+    """At kappa = 4 lambda both rates are -2 lambda."""
     np.testing.assert_allclose(moving_frequency.rates_with_memory(6.4, 1.6), -3.2)
-    slowest = [moving_frequency.rates_with_memory(k, 1.6).real.max() for k in np.linspace(1, 30, 291)]
-    assert np.linspace(1, 30, 291)[np.argmin(slowest)] == pytest.approx(6.4)
+    memory_rates = np.linspace(1, 30, 291)
+    slower = [moving_frequency.rates_with_memory(memory_rate, 1.6).real.max() for memory_rate in memory_rates]
+    assert memory_rates[np.argmin(slower)] == pytest.approx(6.4)
 
 
 def test_bad_input_is_refused():

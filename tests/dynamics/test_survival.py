@@ -3,8 +3,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
-from ipsrl.dynamics import survival
+from ipsrl.dynamics import flows, survival
 from ipsrl.dynamics.finite_groups import count_weights, mean_field
 
 RULES = ["no baseline", "group mean", "group mean and std"]
@@ -114,6 +115,15 @@ def test_the_stationary_law_is_a_rest_point_with_no_push_on_the_extinct(rule):
         for outcome in np.flatnonzero(~alive):
             seed = np.where(np.arange(len(law)) == outcome, 1e-7, law * (1 - 1e-7))
             assert mean_field(seed, rewards, weights, rule)[outcome] < 0
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_mean_field_goes_to_the_stationary_law(rule):
+    rewards = TWO if rule == "group mean and std" else np.array([4.0, 3.0, 2.0])
+    weights = count_weights(10)
+    start = np.log([0.05, 0.95]) if len(rewards) == 2 else np.log([0.05, 0.05, 0.9])
+    path = flows.integrate(lambda z: mean_field(softmax(z), rewards, weights, rule), start, np.array([60.0]))
+    np.testing.assert_allclose(softmax(path[0]), survival.stationary_law(rewards, weights, rule), rtol=1e-6)
 
 
 def test_standardised_groups_rest_elsewhere():
