@@ -80,7 +80,8 @@ def law_of_groups(
         weights = without_one_sample(weights)
 
     def excess(log_probability: float, outcome: int, level: float) -> float:
-        push = rewards[outcome] * expected_weight(np.exp(log_probability), weights)
+        # Below e^-700 the binomial distribution overflows, and the weight has long been omega(1).
+        push = rewards[outcome] * expected_weight(np.exp(max(log_probability, -700.0)), weights)
         return push - beta * (log_probability - np.log(reference[outcome])) - level
 
     def log_probability(outcome: int, level: float) -> float:
@@ -101,9 +102,14 @@ def _law_at_rest(
 ) -> np.ndarray:
     """exp(log_law(S)) `[K]` at the level S where it sums to 1; `level_of` is the inverse, from laws to levels `[K]`."""
     whole = np.ones(num_outcomes)
-    # At the lowest level one outcome alone takes everything, at the highest none takes more than half its share.
+
+    def log_total(level: float) -> float:
+        return logsumexp(log_law(level))
+
+    # At the lowest level one outcome alone takes everything, which after rounding may be less than 1; at the highest
+    # none takes more than half its share.
     low, high = level_of(whole).max(), level_of(whole / (2 * num_outcomes)).max()
-    level = brentq(lambda level: logsumexp(log_law(level)), low, high, rtol=1e-15)
+    level = low if log_total(low) <= 0 else brentq(log_total, low, high, rtol=1e-15, maxiter=1000)
     return softmax(log_law(level))
 
 

@@ -50,7 +50,10 @@ def stationary_law(rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> np.n
     # At the lowest level the best outcome takes everything (also after rounding), at the highest there is nothing left.
     low, high = rewards.max() * counted[-1] * (1 - 1e-12), rewards.max() * counted[0]
     level = brentq(lambda level: law(level).sum() - 1, low, high, xtol=1e-300, rtol=1e-15)
-    found = law(level)
+    # Where a floor makes the weights of small counts equal, rounding hides how w_G falls: the law jumps at the level.
+    below, above = law(level * (1 - 1e-14)), law(level * (1 + 1e-14))
+    share = np.interp(1.0, [above.sum(), below.sum()], [0.0, 1.0])
+    found = np.where(survives(rewards, weights, rule), share * below + (1 - share) * above, 0.0)
     return found / found.sum()
 
 

@@ -73,6 +73,20 @@ def test_limits_of_the_law_of_groups():
     np.testing.assert_allclose(large, reference_penalty.law_of_flow(REWARDS, REFERENCE, 0.5, 1.0), rtol=1e-9)
 
 
+def test_laws_that_one_outcome_takes_almost_whole():
+    """Rewards and weights over many orders of magnitude: rounding must neither lose the root nor overflow."""
+    rewards, reference = np.array([200.0, 0.1, 0.002]), np.array([0.2, 0.5, 0.3])
+    for beta in (1e-3, 0.1, 100.0):
+        for alpha in (0.01, 10.0):
+            law = reference_penalty.law_of_flow(rewards, reference, beta, alpha)
+            assert np.argmax(law) == 0
+        law = reference_penalty.law_of_groups(rewards, reference, beta, count_weights(2, 10.0, 1 / 3), "no baseline")
+        assert law.sum() == pytest.approx(1.0)
+    only = np.ones(1)
+    assert reference_penalty.law_of_flow(only, only, 0.3, 0.7).tolist() == [1.0]
+    assert reference_penalty.law_of_groups(only, only, 0.3, count_weights(4), "group mean").tolist() == [1.0]
+
+
 def test_no_outcome_dies_next_to_a_reference():
     """At G = 3 and rewards (4, 1) the minority would: it settles at pi_2 / pi_1 e^(-(4 - 3) / beta)."""
     for beta, tolerance in ((0.1, 5e-3), (0.05, 1e-6), (0.01, 1e-12)):

@@ -117,6 +117,18 @@ def test_the_stationary_law_is_a_rest_point_with_no_push_on_the_extinct(rule):
             assert mean_field(seed, rewards, weights, rule)[outcome] < 0
 
 
+def test_laws_where_rounding_hides_that_the_weight_falls():
+    """A floor makes all counts up to 38 of 64 weigh the same, so that w_G does not seem to fall below p = 0.2."""
+    rewards, weights = np.array([5.0, 1.0, 1.0]), count_weights(64, alpha=10.0, floor=0.6)
+    law = survival.stationary_law(rewards, weights, "no baseline")
+    assert law[1] == pytest.approx(law[2], rel=1e-12)
+    np.testing.assert_allclose(mean_field(law, rewards, weights, "no baseline") / weights[0], 0.0, atol=1e-12)
+    # 1 / floor = 3, exactly at the border.
+    law = survival.stationary_law(np.array([1.0, 1.0, 3.0]), count_weights(64, floor=1 / 3), "no baseline")
+    assert law.tolist() == [0.0, 0.0, 1.0]
+    assert survival.stationary_law(np.array([2.0]), weights, "no baseline").tolist() == [1.0]
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_the_mean_field_goes_to_the_stationary_law(rule):
     rewards = TWO if rule == "group mean and std" else np.array([4.0, 3.0, 2.0])
