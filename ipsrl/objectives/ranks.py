@@ -129,8 +129,8 @@ def _over_rows(numbers: Array, axis: Axis, dimensions: int = 1) -> Array:
 
 
 def _ordered(values: Array) -> Array:
-    """uint32 numbers in the order of the float32 values; 0 and -0 are one. uint32 values are in order as they are."""
+    """uint32 numbers in the order of the values, rounded to float32; 0 and -0 are one. uint32 values stay as they are."""
     if values.dtype == jnp.uint32:
         return values
-    bits = jax.lax.bitcast_convert_type(jnp.where(values == 0, 0.0, values), jnp.uint32)
+    bits = jax.lax.bitcast_convert_type(jnp.where(values == 0, 0.0, values).astype(jnp.float32), jnp.uint32)
     return jnp.where(bits >= HIGHEST_BIT, ~bits, bits | HIGHEST_BIT)

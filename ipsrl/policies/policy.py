@@ -53,7 +53,7 @@ def distribution(logits: Array, legal_actions: Array | None, temperature: float)
 
     The sampler and every `score` go through this one function, so that behaviour and scored log-probabilities agree.
     """
-    logits = logits.astype(jnp.float32) / temperature
+    logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32)) / temperature
     if legal_actions is not None:
         logits = jnp.where(legal_actions, logits, -jnp.inf)
     return jax.nn.log_softmax(logits)

@@ -1,0 +1,302 @@
+"""The exact mean of one training update, of any objective, over all groups that a policy can sample.
+
+The training step itself (`ipsrl.training.step.update`) is run on every group that can occur, in the limit of small
+steps, and its updates are averaged with the probabilities of the groups. A group is known by how often it holds each
+trajectory, so the groups are the count vectors, C(M + G - 1, G) of M trajectories, and their law is multinomial.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+from scipy.special import gammaln
+
+from ipsrl.dynamics.finite_groups import count_vectors
+from ipsrl.dynamics.trajectories import every_trajectory
+from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.state_graph import StateGraph
+from ipsrl.objectives.objective import Objective
+from ipsrl.policies.policy import Parameters
+from ipsrl.policies.tabular import Tabular
+from ipsrl.structures import Trajectories, Verdict
+from ipsrl.training.off_policy import OffPolicyAnswers
+from ipsrl.training.step import WHOLE_BATCH, TrainState, check_objective, update
+
+MOST_GROUPS = 200_000
+"""Groups up to which the mean is enumerated."""
+BLOCK = 512
+"""Groups whose updates are computed at once."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """A mean over sampled groups.
+
+    Attributes:
+      update: the mean, shaped as the logits.
+      standard_error: of each entry, from the spread between antithetic pairs, which are independent.
+      groups: how many were sampled.
+    """
+
+    update: Array
+    standard_error: Array
+    groups: int = dataclasses.field(metadata={"static": True})
+
+
+def expected_update(
+    objective: Objective,
+    logits: Array,
+    rewards: Array,
+    group_size: int,
+    *,
+    environment: StateGraph | None = None,
+    reference: Array | None = None,
+    objective_state: tuple | None = None,
+    off_policy: OffPolicyAnswers | None = None,
+    draws: int = 8,
+) -> Array:
+    """Mean of minus the gradient by the logits, over the groups that the policy samples for one prompt.
+
+    It is what stochastic gradient descent with a small step and one prompt in a batch does on average, divided by the
+    step size, and includes all optimiser steps that the objective makes of a batch. Parts that see the whole batch see
+    one group. `logits`, `rewards` and `reference` may be traced, and mapped by `jax.vmap`; the computation has the
+    dtype of `logits`. Its derivative is that of `differentiable`, not of the code: gradients that an objective stops
+    stay stopped.
+
+    Args:
+      objective: any that needs no text.
+      logits: `[K]` of a bandit with K arms, or `[S, V]` of a table on `environment`.
+      rewards: `[K]`, of the outcomes.
+      group_size: G.
+      environment: whose walks the trajectories are; its own rewards are not looked at. A bandit by default.
+      reference: logits of the reference policy, shaped as `logits`; uniform over legal actions by default.
+      objective_state: what the objective carries from batch to batch; as before the first batch by default.
+      off_policy: what puts answers into groups that the policy did not draw, as in the training loop.
+      draws: for objectives that draw at random, how many keys stand for all (always the same); each is used with
+        every rotation of the group, so that no sample is favoured.
+
+    Returns:
+      an array of the shape of `logits`.
+
+    Raises:
+      ValueError: the objective cannot be computed here, shapes do not fit, or there are too many groups to enumerate
+        (then `estimated_update` helps).
+    """
+    setting = _setting(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy)
+    walks, own_answers = setting.log_law.shape[0], group_size - (off_policy is not None)
+    groups = math.comb(walks + own_answers - 1, own_answers) * (1 if off_policy is None else walks)
+    if groups > MOST_GROUPS:
+        raise ValueError(
+            f"{walks} trajectories in groups of {group_size} make {groups} different groups, more than {MOST_GROUPS}: "
+            "take estimated_update, which samples them"
+        )
+    counts = count_vectors(walks, own_answers)
+    coefficients = gammaln(own_answers + 1) - gammaln(counts + 1).sum(axis=1)
+    log_chances = coefficients + jnp.where(counts > 0, counts * setting.log_law, 0.0).sum(axis=1)
+    members = np.repeat(np.tile(np.arange(walks), len(counts)), counts.ravel()).reshape(len(counts), own_answers)
+    if off_policy is not None:
+        members = np.column_stack([np.tile(np.arange(walks), len(counts)), np.repeat(members, walks, axis=0)])
+        log_chances = (log_chances[:, None] + _log_law_of_best(setting, off_policy)).ravel()
+    keys = jax.random.split(jax.random.key(0), (len(members), draws if "keys" in objective.needs else 1))
+    updates = _updates(objective, setting, members, keys)
+    return jnp.tensordot(jnp.exp(log_chances).astype(updates.dtype), updates, axes=1).reshape(logits.shape)
+
+
+def estimated_update(
+    objective: Objective,
+    logits: Array,
+    rewards: Array,
+    group_size: int,
+    key: Array,
+    *,
+    pairs: int = 4096,
+    environment: StateGraph | None = None,
+    reference: Array | None = None,
+    objective_state: tuple | None = None,
+    off_policy: OffPolicyAnswers | None = None,
+) -> Estimate:
+    """`expected_update` where there are too many groups to enumerate: the mean over antithetic pairs of sampled groups.
+
+    Where a group takes its trajectories from uniform numbers u, in the order of the trajectories, its partner takes
+    1 - u; each is a sample of the right law, and their errors tend to cancel.
+
+    Args:
+      objective, logits, rewards, group_size, environment, reference, objective_state, off_policy: as there.
+      key: the same key gives the same groups.
+      pairs: half as many as groups, at least 2.
+
+    Raises:
+      ValueError: the objective cannot be computed here, shapes do not fit, or there are fewer than 2 pairs.
+    """
+    if pairs < 2:
+        raise ValueError(f"pairs is {pairs}, but a standard error needs at least 2")
+    setting = _setting(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy)
+    of_groups, of_draws = jax.random.split(key)
+    uniform = jax.random.uniform(of_groups, (pairs, group_size), logits.dtype)
+    uniform = jnp.concatenate([uniform, 1 - uniform])
+
+    def inverted(log_law, numbers):
+        # Rounding may leave the last sum a little below 1.
+        cumulative = jnp.cumsum(jnp.exp(log_law)).at[-1].set(1.0)
+        return jnp.searchsorted(cumulative, numbers)
+
+    members = inverted(setting.log_law, uniform)
+    if off_policy is not None:
+        members = members.at[:, 0].set(inverted(_log_law_of_best(setting, off_policy), uniform[:, 0]))
+    updates = _updates(objective, setting, members, jax.random.split(of_draws, (2 * pairs, 1)))
+    of_pairs = updates.reshape(2, pairs, *logits.shape).mean(axis=0)
+    return Estimate(of_pairs.mean(axis=0), of_pairs.std(axis=0, ddof=1) / math.sqrt(pairs), 2 * pairs)
+
+
+def differentiable(field: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """A function of logits with its true derivative, for `jax.jacfwd`.
+
+    The weights of an objective may depend on the policy (inverse probabilities, a divergence in the reward), and the
+    objective rightly stops their gradient; automatic differentiation of its mean update would miss that dependence.
+    The derivative is the central difference of the values, exact to about 1e-10 in float64, and 1e-4 in float32.
+    """
+
+    @jax.custom_jvp
+    def function(logits):
+        return field(logits)
+
+    @function.defjvp
+    def derivative(primals, tangents):
+        (logits,), (direction,) = primals, tangents
+        step = jnp.finfo(logits.dtype).eps ** (1 / 3)
+        difference = field(logits + step * direction) - field(logits - step * direction)
+        return field(logits), difference / (2 * step)
+
+    return function
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class _Setting:
+    """What all groups share.
+
+    Attributes:
+      state: of training, before the update.
+      reference: parameters of the reference policy.
+      trajectories, verdict: every trajectory as one group.
+      log_law: `[M]`, log-probability of each.
+      environment: where they come from.
+      has_off_policy: the first answer of each group is off-policy.
+    """
+
+    state: TrainState
+    reference: Parameters
+    trajectories: Trajectories
+    verdict: Verdict
+    log_law: Array
+    environment: StateGraph = dataclasses.field(metadata={"static": True})
+    has_off_policy: bool = dataclasses.field(metadata={"static": True})
+
+    @property
+    def policy(self) -> Tabular:
+        return Tabular(self.environment.num_observations, self.environment.vocabulary_size)
+
+
+def _setting(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy) -> _Setting:
+    if environment is None:
+        environment = Bandit((0.0,) * rewards.shape[-1])
+    table_shape = (environment.num_observations, environment.vocabulary_size)
+    expected = {"rewards": (rewards.shape, (environment.num_outcomes,))}
+    for name, table in {"logits": logits, "reference": logits if reference is None else reference}.items():
+        expected[name] = (table.shape, table_shape[1:] if isinstance(environment, Bandit) else table_shape)
+    for name, (shape, right) in expected.items():
+        if shape != right:
+            raise ValueError(f"{name} has shape {shape}, expected {right}")
+    if off_policy is not None and off_policy.at_most is not None:
+        raise ValueError("off_policy must put an answer into every group here: leave at_most out")
+    policy = Tabular(*table_shape)
+    check_objective(objective, environment, policy, group_size, off_policy)
+    table = logits.reshape(table_shape)
+    state = TrainState.create({"logits": table}, objective, _SUM_OF_UPDATES, environment)
+    if objective_state is not None:
+        state = dataclasses.replace(state, objective_state=objective_state)
+    state = jax.tree.map(
+        lambda leaf: leaf.astype(logits.dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf, state
+    )
+    trajectories = every_trajectory(environment, table, top_tokens=objective.top_tokens)
+    verdict = environment.verify(trajectories)
+    return _Setting(
+        state=state,
+        reference={"logits": jnp.zeros_like(table) if reference is None else reference.reshape(table_shape)},
+        trajectories=trajectories,
+        verdict=dataclasses.replace(verdict, rewards=rewards.astype(logits.dtype)[verdict.outcome_id]),
+        log_law=trajectories.behaviour_log_probs[0].sum(axis=-1),
+        environment=environment,
+        has_off_policy=off_policy is not None,
+    )
+
+
+def _log_law_of_best(setting: _Setting, off_policy: OffPolicyAnswers) -> Array:
+    """`[M]`, log-probability of each trajectory to be the first of the highest reward among the further answers."""
+    log_law, rewards = setting.log_law, setting.verdict.rewards[0]
+    if off_policy.source == "reference":
+        answers = every_trajectory(setting.environment, setting.reference["logits"])
+        log_law = answers.behaviour_log_probs[0].sum(axis=-1)
+    law = jnp.exp(log_law)
+    below = jnp.where(rewards < rewards[:, None], law, 0.0).sum(axis=1)
+    tied = jnp.where(rewards == rewards[:, None], law, 0.0).sum(axis=1)
+    return log_law + jnp.log(((below + tied) ** off_policy.answers - below**off_policy.answers) / tied)
+
+
+@functools.partial(jax.jit, static_argnames="objective")
+def _updates(objective: Objective, setting: _Setting, members: Array, keys: Array) -> Array:
+    """`[N, S, V]`, the update by each group: `members` `[N, G]` says which trajectories it holds.
+
+    Args:
+      keys: `[N, D]`; the mean over D keys is taken, and for objectives that use them over all rotations of the group.
+    """
+    # An answer that is off-policy stays the first.
+    rotations = members.shape[1] if "keys" in objective.needs and not setting.has_off_policy else 1
+
+    def of_group(group, key):
+        trajectories, verdict = jax.tree.map(
+            lambda leaf: leaf[:, group], (dataclasses.replace(setting.trajectories, prompts=None), setting.verdict)
+        )
+        off_policy = jnp.zeros((1, len(group)), bool).at[:, 0].set(True) if setting.has_off_policy else None
+        trajectories = dataclasses.replace(trajectories, prompts=setting.trajectories.prompts, off_policy=off_policy)
+        after, _ = update(
+            setting.state, trajectories, verdict, setting.reference, key, policy=setting.policy, objective=objective,
+            optimizer=_SUM_OF_UPDATES, batching=WHOLE_BATCH, temperature=1.0,
+        )  # fmt: skip
+        return after.optimizer_state["logits"]
+
+    def of_draws(group_and_keys):
+        group, keys = group_and_keys
+        turned = jax.vmap(jnp.roll, in_axes=(None, 0))(group, jnp.arange(rotations))
+        of_all = jax.vmap(jax.vmap(of_group, in_axes=(None, 0)), in_axes=(0, None))
+        return of_all(turned, keys).mean(axis=(0, 1))
+
+    # In equal blocks: a shorter last one would be compiled for itself.
+    groups = members.shape[0]
+    blocks = -(-groups // BLOCK)
+    size = -(-groups // blocks)
+    missing = jnp.arange(blocks * size) % groups
+    updates = jax.lax.map(of_draws, (members[missing], keys[missing]), batch_size=size)
+    return updates[:groups]
+
+
+def _sum_of_updates() -> optax.GradientTransformation:
+    """Stands still, and keeps the sum of minus the gradients as its state: an infinitely small step."""
+
+    def init(parameters):
+        return jax.tree.map(jnp.zeros_like, parameters)
+
+    def step(gradients, state, parameters=None):
+        return jax.tree.map(jnp.zeros_like, gradients), jax.tree.map(jnp.subtract, state, gradients)
+
+    return optax.GradientTransformation(init, step)
+
+
+_SUM_OF_UPDATES = _sum_of_updates()

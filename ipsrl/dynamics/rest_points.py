@@ -1,0 +1,257 @@
+"""Where an objective takes a policy: the flow of its expected update on a bandit, and the laws at which it rests."""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.integrate import LSODA
+from scipy.linalg import null_space
+from scipy.optimize import root
+from scipy.special import softmax
+
+from ipsrl.dynamics.expected_update import differentiable, expected_update
+from ipsrl.objectives.objective import Objective
+from ipsrl.training.off_policy import OffPolicyAnswers
+
+MOST_EVALUATIONS = 1500
+"""Of a field, in one integration: a policy that slides along a jump of its field would take forever."""
+FIRST_TIME = 1e-3
+"""Where log-time begins."""
+AT_REST = 3e-8
+"""The speed of logits below which nothing moves: counts and rewards are float32 in the objectives' code."""
+NEUTRAL = 1e-8
+"""The rate below which a deviation neither grows nor shrinks."""
+SAME_LAW = 1e-3
+"""The difference in probability below which two laws are one, and an outcome is not part of a law."""
+TRACE = 1e-6
+"""The probability at which it is asked whether an outcome comes back."""
+NOTHING = 1e-18
+"""The probability that stands for 0."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """The expected update of an objective on a bandit, dz/dt = field(z), in float64.
+
+    Attributes:
+      objective: any that needs no text.
+      rewards: of the K outcomes.
+      group_size: G.
+      reference: law of the reference policy; uniform by default.
+      off_policy: what puts answers into groups that the policy did not draw.
+    """
+
+    objective: Objective
+    rewards: tuple[float, ...]
+    group_size: int
+    reference: tuple[float, ...] | None = None
+    off_policy: OffPolicyAnswers | None = None
+
+    def __call__(self, logits: np.ndarray) -> np.ndarray:
+        """`[N, K]` at the logits `[N, K]`."""
+        return self._evaluate(_velocity, logits)
+
+    def jacobian(self, logits: np.ndarray) -> np.ndarray:
+        """`[K, K]`, the derivative of the field by the logits `[K]`; see `expected_update.differentiable`."""
+        return self._evaluate(_jacobian, logits)
+
+    def _evaluate(self, function, logits):
+        reference = np.log(self.reference) if self.reference else np.zeros(len(self.rewards))
+        with jax.enable_x64(True):
+            points, rewards, reference = (
+                jnp.asarray(array, jnp.float64) for array in (logits, self.rewards, reference)
+            )
+            return np.asarray(function(self.objective, self.group_size, self.off_policy, points, rewards, reference))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _velocity(objective, group_size, off_policy, logits, rewards, reference):
+    field = functools.partial(_at_point, objective, group_size, off_policy, rewards, reference)
+    return jax.vmap(field)(logits)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
+def _train(step_size, steps, objective, group_size, off_policy, logits, rewards, reference):
+    def step(carry, number):
+        logits, late_sum = carry
+        logits = logits + step_size * _velocity(objective, group_size, off_policy, logits, rewards, reference)
+        return (logits, late_sum + jnp.where(number >= steps - steps // 4, logits, 0.0)), None
+
+    (_, late_sum), _ = jax.lax.scan(step, (logits, jnp.zeros_like(logits)), jnp.arange(steps))
+    return late_sum / (steps // 4)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _jacobian(objective, group_size, off_policy, logits, rewards, reference):
+    field = functools.partial(_at_point, objective, group_size, off_policy, rewards, reference)
+    return jax.jacfwd(differentiable(field))(logits)
+
+
+def _at_point(objective, group_size, off_policy, rewards, reference, logits):
+    return expected_update(objective, logits, rewards, group_size, reference=reference, off_policy=off_policy, draws=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Flow:
+    """Expected training from N starts.
+
+    Attributes:
+      times: `[T]`, updates x step size; the first is 0.
+      logits: `[T, N, K]`.
+      velocity: `[N, K]`, dz/dt at the end.
+      finished: False where the integration was given up before its end, because the field jumps there.
+    """
+
+    times: np.ndarray
+    logits: np.ndarray
+    velocity: np.ndarray
+    finished: bool
+
+    @property
+    def laws(self) -> np.ndarray:
+        """`[T, N, K]`."""
+        return softmax(self.logits, axis=-1)
+
+    @property
+    def exponents(self) -> np.ndarray:
+        """`[N, K]`, d log p / d log t at the end: p changes as t to this power, 0 where it rests."""
+        return self.times[-1] * growth(self.laws[-1], self.velocity)
+
+
+def growth(laws: np.ndarray, velocity: np.ndarray) -> np.ndarray:
+    """d log p / dt `[..., K]` where dz/dt is `velocity`: v_i - sum_k p_k v_k."""
+    return velocity - (laws * velocity).sum(axis=-1, keepdims=True)
+
+
+def follow(field: Field, laws: Sequence[Sequence[float]], time: float = 1e8) -> Flow:
+    """Integrates the field from the laws `[N, K]` (all probabilities positive) to a time, or until nothing moves.
+
+    In log-time and by LSODA, whose implicit method passes quickly over where little is left to change. Relative
+    tolerance 1e-7, absolute 1e-9.
+    """
+    starts = np.log(np.asarray(laws, np.float64))
+    starts -= starts.mean(axis=1, keepdims=True)
+
+    def in_log_time(log_time, flat):
+        return np.exp(log_time) * field(flat.reshape(starts.shape)).ravel()
+
+    # The starts do not see each other: the derivative is K x K blocks along the diagonal.
+    band = starts.shape[1] - 1
+    solver = LSODA(
+        in_log_time, np.log(FIRST_TIME), starts.ravel(), np.log(time), rtol=1e-7, atol=1e-9, lband=band, uband=band
+    )
+    times, logits, velocity = [0.0, FIRST_TIME], [starts, starts], field(starts)
+    while solver.status == "running" and solver.nfev < MOST_EVALUATIONS and np.abs(velocity).max() > AT_REST:
+        solver.step()
+        times.append(float(np.exp(solver.t)))
+        logits.append(solver.y.reshape(starts.shape).copy())
+        velocity = field(logits[-1])
+    finished = solver.status == "finished" or bool(np.abs(velocity).max() <= AT_REST)
+    return Flow(np.array(times), np.array(logits), velocity, finished)
+
+
+def train(field: Field, laws: Sequence[Sequence[float]], step_size: float, steps: int) -> np.ndarray:
+    """Laws `[N, K]` after expected training with a finite step size, z <- z + step_size * field(z).
+
+    It is training without noise, and passes over jumps of a field, where `follow` gives up; a policy that slides along
+    a jump crosses it forever, so the logits are means over the last quarter of the steps.
+    """
+    return softmax(field._evaluate(functools.partial(_train, step_size, steps), np.log(laws)), axis=-1)
+
+
+@dataclasses.dataclass(frozen=True)
+class RestPoint:
+    """A law at which expected training stands still, and what becomes of policies beside it.
+
+    Attributes:
+      law: `[K]`; exactly 0 for outcomes that it lacks.
+      rates: real parts of the eigenvalues of the Jacobian among the outcomes that it has, one fewer than these: a
+        small deviation changes as exp(rate * t).
+      invasion: growth d log p / dt, at p = 1e-6, of each outcome that it lacks.
+    """
+
+    law: np.ndarray
+    rates: np.ndarray
+    invasion: np.ndarray
+
+    @property
+    def kind(self) -> str:
+        """`attracts`, `repels`, `saddle`, or `neutral` where some direction neither grows nor shrinks."""
+        directions = np.concatenate([self.rates, self.invasion])
+        if np.any(np.abs(directions) <= NEUTRAL):
+            return "neutral"
+        return {0: "attracts", len(directions): "repels"}.get(int((directions > 0).sum()), "saddle")
+
+
+def rest_points(field: Field, starts_each_way: int = 4) -> list[RestPoint]:
+    """The rest points of a field, found by root finding from a grid of starts on every face of the simplex.
+
+    A face is a set of outcomes that keep probability; its corners always rest. Where a whole face rests (ties under
+    expected return), its middle stands for it and is `neutral`. A field that jumps may have rest points that this
+    does not find.
+
+    Args:
+      field: of a few outcomes: faces are 2^K - 1.
+      starts_each_way: of the grid, on each edge of a face.
+    """
+    found = []
+    outcomes = len(field.rewards)
+    for size in range(1, outcomes + 1):
+        for present in map(list, itertools.combinations(range(outcomes), size)):
+            for law in _rest_laws_of_face(field, present, starts_each_way):
+                if all(np.abs(law - other.law).max() > SAME_LAW for other in found):
+                    found.append(rest_point(field, law))
+    return found
+
+
+def _rest_laws_of_face(field: Field, present: list[int], starts_each_way: int) -> list[np.ndarray]:
+    """Laws `[K]` inside the face of the outcomes `present`."""
+    outcomes, size = len(field.rewards), len(present)
+    if size == 1:
+        return [np.eye(outcomes)[present[0]]]
+
+    def logits_at(free):
+        logits = np.full(outcomes, np.log(NOTHING))
+        logits[present] = np.append(free, 0.0)
+        return logits
+
+    def differences(free):
+        pushes = field(logits_at(free)[None])[0][present]
+        return pushes[:-1] - pushes[-1]
+
+    def slopes(free):
+        jacobian = field.jacobian(logits_at(free))[np.ix_(present, present)]
+        return (jacobian[:-1] - jacobian[-1])[:, :-1]
+
+    counts = np.array([c for c in np.ndindex(*(starts_each_way,) * size) if sum(c) == starts_each_way - 1])
+    grid = (counts + 0.5) / (counts + 0.5).sum(axis=1, keepdims=True)
+    if max(np.abs(differences(np.log(law[:-1] / law[-1]))).max() for law in grid) <= AT_REST:
+        grid = np.full((1, size), 1 / size)
+    laws = []
+    for start in grid:
+        solution = root(differences, np.log(start[:-1] / start[-1]), jac=slopes, tol=1e-10)
+        law = softmax(np.append(solution.x, 0.0))
+        if np.abs(solution.fun).max() <= AT_REST and law.min() > SAME_LAW:
+            whole = np.zeros(outcomes)
+            whole[present] = law
+            laws.append(whole)
+    return laws
+
+
+def rest_point(field: Field, law: np.ndarray) -> RestPoint:
+    """What becomes of policies beside a law `[K]` at which the field is known to rest."""
+    present = np.flatnonzero(law > 0)
+    jacobian = field.jacobian(np.log(np.where(law > 0, law, NOTHING)))[np.ix_(present, present)]
+    # Among logits that sum to zero: adding a constant to all of them changes nothing.
+    tangent = null_space(np.ones((1, len(present))))
+    rates = np.linalg.eigvals(tangent.T @ jacobian @ tangent).real
+    invasion = []
+    for outcome in np.flatnonzero(law == 0):
+        with_trace = np.where(law > 0, law, NOTHING)
+        with_trace[outcome] = TRACE
+        invasion.append(growth(law, field(np.log(with_trace)[None])[0])[outcome])
+    return RestPoint(law, np.sort(rates), np.array(invasion))

@@ -1,0 +1,78 @@
+"""Every trajectory of a small environment, and what a table of logits says of each."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl.environments.state_graph import StateGraph
+from ipsrl.policies.policy import distribution, entropy
+from ipsrl.structures import Trajectories
+
+MOST_TRAJECTORIES = 100_000
+
+
+@functools.cache
+def every_walk(environment: StateGraph, prompt: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`(states, actions, mask)`, each `[M, T]`: all walks of a prompt, in lexical order; 0 after their end.
+
+    Raises:
+      ValueError: there are more than 100,000.
+    """
+    states, actions = np.arange(environment.num_observations), np.arange(environment.vocabulary_size)
+    with jax.ensure_compile_time_eval():
+        legal = np.asarray(environment.legal(states))
+        following = np.asarray(environment.step(*np.meshgrid(states, actions, indexing="ij")))
+        first_state = int(environment.first_state(jnp.int32(prompt)))
+    walks, unfinished = [], [((), first_state)]
+    while unfinished:
+        walk, state = unfinished.pop()
+        if state >= environment.num_observations:
+            walks.append(walk)
+        else:
+            moves = np.flatnonzero(legal[state])[::-1].tolist()
+            unfinished.extend(((*walk, (state, move)), int(following[state, move])) for move in moves)
+        if len(walks) + len(unfinished) > MOST_TRAJECTORIES:
+            raise ValueError(f"{environment} has more than {MOST_TRAJECTORIES} trajectories: too many to list")
+    table = np.zeros((len(walks), environment.max_tokens, 2), np.int32)
+    for row, walk in enumerate(walks):
+        table[row, : len(walk)] = walk
+    mask = np.arange(environment.max_tokens) < np.array([len(walk) for walk in walks])[:, None]
+    return table[..., 0], table[..., 1], mask
+
+
+def every_trajectory(environment: StateGraph, logits: Array, prompt: int = 0, top_tokens: int = 0) -> Trajectories:
+    """All M trajectories of a prompt as one group `[1, M, T]`, each once, as the sampler would return them.
+
+    Args:
+      environment: of at most 100,000 trajectories for each prompt.
+      logits: `[S, V]`, of the behaviour policy.
+      prompt: which one.
+      top_tokens: how many of the likeliest actions to keep, at most V.
+
+    Raises:
+      ValueError: there are too many.
+    """
+    states, actions, mask = (array[None] for array in every_walk(environment, prompt))
+    legal_actions = environment.legal(states)
+    # After its end a walk stands in state 0, where an action is legal.
+    log_probs = distribution(logits[states], legal_actions, temperature=1.0)
+    chosen = jnp.take_along_axis(log_probs, actions[..., None], axis=-1)[..., 0]
+    likeliest = (None, None)
+    if top_tokens:
+        top = jax.lax.top_k(log_probs, min(top_tokens, environment.vocabulary_size))
+        likeliest = [jnp.where(mask[..., None], values, 0) for values in top]
+    return Trajectories(
+        prompts=environment.prompts(jnp.array([prompt])),
+        observations=jnp.asarray(states),
+        tokens=jnp.asarray(actions),
+        token_mask=jnp.asarray(mask),
+        legal_actions=legal_actions,
+        behaviour_log_probs=jnp.where(mask, chosen, 0.0),
+        behaviour_entropy=jnp.where(mask, entropy(log_probs), 0.0),
+        truncated=jnp.zeros(mask.shape[:2], bool),
+        top_log_probs=likeliest[0],
+        top_tokens=likeliest[1],
+    )
