@@ -112,9 +112,10 @@ def test_rare_outcomes_keep_their_digits():
 
 
 def test_an_exact_tie_of_scaled_rewards_says_nothing():
-    """4 / (4/5) = 1 / (1/5): of the mixed groups those with one sample of the second outcome are ties."""
-    law = np.array([1 - 1e-9, 1e-9])
-    assert abs(mean_field(law, np.array([4.0, 1.0]), count_weights(5), "group mean and std")[1]) < 1e-15
+    """0.7 / (7/8) = 0.1 / (1/8): of the mixed groups those with one sample of the rare outcome are ties."""
+    law, weights = np.array([1 - 1e-9, 1e-9]), count_weights(8)
+    assert 0.7 * weights[6] != 0.1 * weights[0]  # in floating point
+    assert abs(mean_field(law, np.array([0.7, 0.1]), weights, "group mean and std")[1]) < 1e-15
 
 
 def test_distortion():
