@@ -15,6 +15,8 @@ FIGURES = {
     "hypospace": "hypospace",
     "group_size_and_floor": "group_size_and_floor",
     "compare": "comparison",
+    "many_outcomes": "many_outcomes",
+    "path_multiplicity": "path_multiplicity",
 }
 
 
