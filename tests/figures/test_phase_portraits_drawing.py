@@ -1,0 +1,108 @@
+import dataclasses
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+from matplotlib.quiver import Quiver
+from matplotlib.text import Text
+
+from ipsrl.dynamics.rest_points import RestPoint
+from ipsrl.figures import phase_portraits, style
+from ipsrl.figures.phase_portraits import CORNERS, Portrait
+
+CORNER = RestPoint(np.array([1.0, 0.0, 0.0]), np.zeros(0), np.array([-1.0, -1.0]))
+
+
+def portrait(rewards, objective="grpo"):
+    """The flow of replicators, dp_i/dt = p_i (r_i - rbar): tied outcomes rest on their edge."""
+    laws = phase_portraits.lattice(12)
+    mean = laws @ rewards
+    return Portrait(
+        objective=objective,
+        rewards=rewards,
+        intervals=12,
+        velocity=laws * (np.array(rewards) - mean[:, None]),
+        paths=[np.array([[0.2, 0.3, 0.5], [0.5, 0.4, 0.1]])],
+        finished=[True],
+        rest_points=[CORNER],
+    )
+
+
+def text_of(figure):
+    return "\n".join(text.get_text() for text in figure.findobj(Text) if text.get_visible())
+
+
+def test_lattice_holds_every_multiple_once():
+    laws = phase_portraits.lattice(4)
+    assert len(np.unique(laws, axis=0)) == len(laws) == 15
+    np.testing.assert_allclose(laws.sum(axis=1), 1)
+    assert (np.sort(laws, axis=1)[:, :2] == 0).all(axis=1).sum() == 3
+
+
+def test_resting_edges():
+    assert portrait((1.0, 1.0, 0.5)).resting_edges == [(0, 1)]
+    assert portrait((0.5, 1.0, 1.0)).resting_edges == [(1, 2)]
+    assert portrait((1.0, 0.6, 0.3)).resting_edges == []
+    assert not portrait((1.0, 1.0, 0.5)).rests_everywhere
+    assert portrait((1.0, 1.0, 1.0)).rests_everywhere
+
+
+def test_every_mark_has_an_entry_in_the_key(tmp_path):
+    inside = np.array([0.4, 0.3, 0.3])
+    kinds = {
+        "rests and attracts": RestPoint(inside, np.array([-1.0, -2.0]), np.zeros(0)),
+        "rests, but repels": RestPoint(inside, np.array([1.0, 2.0]), np.zeros(0)),
+        "rests, attracts from some sides": RestPoint(inside, np.array([-1.0, 2.0]), np.zeros(0)),
+        "rests, to first order indifferent": RestPoint(inside, np.array([-1.0, 0.0]), np.zeros(0)),
+    }
+    plain = portrait((1.0, 0.6, 0.3))
+    for shown, point in kinds.items():
+        text = text_of(phase_portraits.draw([dataclasses.replace(plain, rest_points=[point])], group_size=8))
+        assert [entry for entry in kinds if entry in text] == [shown]
+        assert "edge" not in text
+        assert "given up" not in text
+        assert "reference policy" not in text
+    tied = dataclasses.replace(portrait((1.0, 1.0, 0.5)), finished=[False])
+    figure = phase_portraits.draw([tied], group_size=8, reference=(0.2, 0.3, 0.5))
+    text = text_of(figure)
+    for entry in (
+        "every law of the edge rests",
+        "given up: the field jumps",
+        "reference policy",
+        "a group of 8 answers",
+    ):
+        assert entry in text.replace("\n", " ")
+    # A corner of an edge that rests is no rest point of its own.
+    assert not [entry for entry in kinds if entry in text]
+
+
+def test_a_block_for_each_reward_vector(tmp_path):
+    names = ("grpo", "grpo(kl=0.1)", "ips_grpo", "darling", "gapo", "ucpo")
+    portraits = [portrait(rewards, name) for name in names for rewards in ((1.0, 1.0, 0.5), (1.0, 1.0, 1.0))]
+    figure = phase_portraits.draw(portraits, group_size=4)
+    png, pdf = style.save(figure, tmp_path / "figure")
+    assert imread(png)[..., :3].std() > 0.05
+    assert pdf.stat().st_size > 1000
+    text = text_of(figure)
+    for words in ("rewards 1, 1, 0.5", "rewards 1, 1, 1", "(kl=0.1)", "r₃ = 0.5", "|dp/dt|"):
+        assert words in text
+    assert text.count("every law rests") == len(names)
+    panels = [axes for axes in figure.axes if axes.get_title()]
+    assert [axes.get_title() for axes in panels] == 2 * [name.partition("(")[0] for name in names]
+
+
+def test_arrows_point_where_the_policy_goes():
+    figure = phase_portraits.draw([portrait((1.0, 0.0, 0.0))], group_size=4)
+    (arrows,) = figure.findobj(Quiver)
+    laws = np.array([(i, j, 4 - i - j) for i in (1, 2) for j in range(1, 4 - i)]) / 4
+    np.testing.assert_allclose(arrows.XY, laws @ CORNERS)
+    # Where all that is gained goes to the first outcome, the others keep their odds: straight to its corner.
+    directions = np.stack([arrows.U, arrows.V], axis=1)
+    towards = CORNERS[0] - laws @ CORNERS
+    np.testing.assert_allclose(np.linalg.norm(directions, axis=1), 0.62 / 4)
+    np.testing.assert_allclose(directions / (0.62 / 4), towards / np.linalg.norm(towards, axis=1, keepdims=True))
+
+
+def test_nothing_to_draw():
+    with pytest.raises(ValueError, match="nothing to draw"):
+        phase_portraits.draw([], group_size=4)
