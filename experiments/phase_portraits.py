@@ -34,9 +34,6 @@ from ipsrl.figures.phase_portraits import LINES_FOR_ONE_ARROW, Portrait
 from ipsrl.training.metric_log import MetricLog
 from ipsrl.training.run_folder import RunFolder
 
-GRID_OF_STARTS = 8
-"""Of root finding, on each edge; from 4 or 6, some saddles of `gapo` are not found."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
@@ -137,7 +134,7 @@ def portrait_of(name: str, field: Field, settings: Settings) -> Portrait:
         velocity=velocity,
         paths=[flow.laws[:, 0] for flow in flows],
         finished=[flow.finished for flow in flows],
-        rest_points=rest_points(field, GRID_OF_STARTS),
+        rest_points=rest_points(field),
     )
     print(f"trained {name} in expectation, rewards {_shown(field.rewards)}", file=sys.stderr, flush=True)
     return portrait

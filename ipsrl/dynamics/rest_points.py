@@ -11,21 +11,21 @@ import numpy as np
 from scipy.integrate import LSODA
 from scipy.linalg import null_space
 from scipy.optimize import root
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 
 from ipsrl.dynamics.expected_update import differentiable, expected_update
 from ipsrl.objectives.objective import Objective
 from ipsrl.training.off_policy import OffPolicyAnswers
 
-MOST_EVALUATIONS = 1500
-"""Of a field, in one integration: a policy that slides along a jump of its field would take forever."""
-FIRST_TIME = 1e-3
+CRAWL_STEPS, CRAWL = 200, 0.05
+"""An integration whose last steps together advance log-time by less slides along a jump of its field, forever."""
+FIRST_TIME = 1e-8
 """Where log-time begins."""
 AT_REST = 3e-8
 """The speed of logits below which nothing moves: counts and rewards are float32 in the objectives' code."""
 NEUTRAL = 1e-8
 """The rate below which a deviation neither grows nor shrinks."""
-SAME_LAW = 1e-3
+SAME_LAW = 1e-6
 """The difference in probability below which two laws are one, and an outcome is not part of a law."""
 TRACE = 1e-6
 """The probability at which it is asked whether an outcome comes back."""
@@ -76,13 +76,18 @@ def _velocity(objective, group_size, off_policy, logits, rewards, reference):
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
 def _train(step_size, steps, objective, group_size, off_policy, logits, rewards, reference):
-    def step(carry, number):
-        logits, late_sum = carry
+    def step(carry, _):
+        logits, total = carry
         logits = logits + step_size * _velocity(objective, group_size, off_policy, logits, rewards, reference)
-        return (logits, late_sum + jnp.where(number >= steps - steps // 4, logits, 0.0)), None
+        return (logits, total + logits), None
 
-    (_, late_sum), _ = jax.lax.scan(step, (logits, jnp.zeros_like(logits)), jnp.arange(steps))
-    return late_sum / (steps // 4)
+    def an_eighth(logits, _):
+        (logits, total), _ = jax.lax.scan(step, (logits, jnp.zeros_like(logits)), length=steps // 8)
+        return logits, total / (steps // 8)
+
+    _, means = jax.lax.scan(an_eighth, logits, length=8)
+    # Of the fourth eighth, and of the last two.
+    return jnp.stack([means[3], means[6:].mean(axis=0)])
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
@@ -127,11 +132,11 @@ def growth(laws: np.ndarray, velocity: np.ndarray) -> np.ndarray:
     return velocity - (laws * velocity).sum(axis=-1, keepdims=True)
 
 
-def follow(field: Field, laws: Sequence[Sequence[float]], time: float = 1e8) -> Flow:
+def follow(field: Field, laws: Sequence[Sequence[float]], time: float = 1e6) -> Flow:
     """Integrates the field from the laws `[N, K]` (all probabilities positive) to a time, or until nothing moves.
 
     In log-time and by LSODA, whose implicit method passes quickly over where little is left to change. Relative
-    tolerance 1e-7, absolute 1e-9.
+    tolerance 1e-7, absolute 1e-9: at a rest point of rate 1 the exponents are right to 1e-7 times the time.
     """
     starts = np.log(np.asarray(laws, np.float64))
     starts -= starts.mean(axis=1, keepdims=True)
@@ -145,8 +150,10 @@ def follow(field: Field, laws: Sequence[Sequence[float]], time: float = 1e8) -> 
         in_log_time, np.log(FIRST_TIME), starts.ravel(), np.log(time), rtol=1e-7, atol=1e-9, lband=band, uband=band
     )
     times, logits, velocity = [0.0, FIRST_TIME], [starts, starts], field(starts)
-    while solver.status == "running" and solver.nfev < MOST_EVALUATIONS and np.abs(velocity).max() > AT_REST:
+    while solver.status == "running" and np.abs(velocity).max() > AT_REST:
         solver.step()
+        if len(times) > CRAWL_STEPS and solver.t - np.log(times[-CRAWL_STEPS]) < CRAWL:
+            break
         times.append(float(np.exp(solver.t)))
         logits.append(solver.y.reshape(starts.shape).copy())
         velocity = field(logits[-1])
@@ -154,13 +161,17 @@ def follow(field: Field, laws: Sequence[Sequence[float]], time: float = 1e8) -> 
     return Flow(np.array(times), np.array(logits), velocity, finished)
 
 
-def train(field: Field, laws: Sequence[Sequence[float]], step_size: float, steps: int) -> np.ndarray:
-    """Laws `[N, K]` after expected training with a finite step size, z <- z + step_size * field(z).
+def train(field: Field, laws: Sequence[Sequence[float]], step_size: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Laws `[N, K]` after expected training with a finite step size, z <- z + step_size * field(z), and exponents.
 
-    It is training without noise, and passes over jumps of a field, where `follow` gives up; a policy that slides along
-    a jump crosses it forever, so the logits are means over the last quarter of the steps.
+    It is training without noise, and passes over jumps of a field, where `follow` gives up. A policy that slides along
+    a jump crosses it forever, so the logits are means over the last quarter of the steps, and the exponents
+    d log p / d log t compare them with those at half that time.
     """
-    return softmax(field._evaluate(functools.partial(_train, step_size, steps), np.log(laws)), axis=-1)
+    logits = np.log(np.asarray(laws, np.float64))
+    half, end = field._evaluate(functools.partial(_train, step_size, steps), logits)
+    log_laws = log_softmax(np.stack([half, end]), axis=-1)
+    return np.exp(log_laws[1]), (log_laws[1] - log_laws[0]) / np.log(2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,7 +198,7 @@ class RestPoint:
         return {0: "attracts", len(directions): "repels"}.get(int((directions > 0).sum()), "saddle")
 
 
-def rest_points(field: Field, starts_each_way: int = 4) -> list[RestPoint]:
+def rest_points(field: Field, starts_each_way: int = 8) -> list[RestPoint]:
     """The rest points of a field, found by root finding from a grid of starts on every face of the simplex.
 
     A face is a set of outcomes that keep probability; its corners always rest. Where a whole face rests (ties under
@@ -196,7 +207,7 @@ def rest_points(field: Field, starts_each_way: int = 4) -> list[RestPoint]:
 
     Args:
       field: of a few outcomes: faces are 2^K - 1.
-      starts_each_way: of the grid, on each edge of a face.
+      starts_each_way: of the grid, on each edge of a face; from 6, some saddles of `gapo` are not found.
     """
     found = []
     outcomes = len(field.rewards)

@@ -31,7 +31,7 @@ DYING = -0.1
 """The exponent d log p / d log t below which an outcome counts as lost, however much is left of it."""
 FITS = 0.1
 """The residual up to which a law follows a power of the rewards: root mean square of log p."""
-STEP_SIZE, STEPS = 0.25, 4_000
+STEP_SIZE, STEPS = 0.25, 2_000
 """Of expected training, where a flow is not smooth."""
 DRAWN = 0.05
 """The speed below which an objective that draws at random counts as standing still: a few keys stand for all."""
@@ -48,7 +48,7 @@ class Case:
     Attributes:
       field: of the expected update.
       ends: `[12, 3]`, laws at the end of the flows from `STARTS`.
-      exponents: `[12, 3]`, d log p / d log t there; zeros where the flow is not smooth.
+      exponents: `[12, 3]`, d log p / d log t there.
     """
 
     field: Field
@@ -63,8 +63,7 @@ class Case:
         flow = follow(field, STARTS)
         if flow.finished:
             return cls(field, flow.laws[-1], flow.exponents)
-        ends = train(field, STARTS, STEP_SIZE, STEPS)
-        return cls(field, ends, np.zeros_like(ends))
+        return cls(field, *train(field, STARTS, STEP_SIZE, STEPS))
 
     @property
     def stays(self) -> bool:

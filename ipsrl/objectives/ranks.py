@@ -129,7 +129,7 @@ def _over_rows(numbers: Array, axis: Axis, dimensions: int = 1) -> Array:
 
 
 def _ordered(values: Array) -> Array:
-    """uint32 numbers in the order of the values, rounded to float32; 0 and -0 are one. uint32 values stay as they are."""
+    """uint32 numbers in the order of the values as float32; 0 and -0 are one. uint32 values stay as they are."""
     if values.dtype == jnp.uint32:
         return values
     bits = jax.lax.bitcast_convert_type(jnp.where(values == 0, 0.0, values).astype(jnp.float32), jnp.uint32)
