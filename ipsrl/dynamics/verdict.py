@@ -8,8 +8,11 @@ from typing import Literal
 import numpy as np
 
 from ipsrl.dynamics.rest_points import Field, RestPoint, follow, rest_point, train
+from ipsrl.environments.bandit import Bandit
 from ipsrl.objectives.objective import Objective
+from ipsrl.policies.tabular import Tabular
 from ipsrl.training.off_policy import OffPolicyAnswers
+from ipsrl.training.step import check_objective
 
 CASES = {
     "full tie": (1.0, 1.0, 1.0),
@@ -33,8 +36,6 @@ FITS = 0.1
 """The residual up to which a law follows a power of the rewards: root mean square of log p."""
 STEP_SIZE, STEPS = 0.25, 2_000
 """Of expected training, where a flow is not smooth."""
-DRAWN = 0.05
-"""The speed below which an objective that draws at random counts as standing still: a few keys stand for all."""
 
 Word = Literal[
     "collapses", "neutral on ties", "reward-proportional", "uniform over correct", "reference-shaped", "other"
@@ -58,8 +59,6 @@ class Case:
     @classmethod
     def of(cls, field: Field) -> "Case":
         """Follows the flows."""
-        if "keys" in field.objective.needs and np.abs(field(np.log(STARTS))).max() < DRAWN:
-            return cls(field, np.array(STARTS), np.zeros((len(STARTS), 3)))
         flow = follow(field, STARTS)
         if flow.finished:
             return cls(field, flow.laws[-1], flow.exponents)
@@ -117,6 +116,19 @@ class Verdict:
     cases_with_reference: dict[str, Case]
 
 
+def check(objective: Objective, group_size: int, off_policy: OffPolicyAnswers | None = None) -> None:
+    """Raises ValueError where an objective cannot be judged.
+
+    It may need what three outcomes do not have; or draw at random, so that its mean update is not exact: where nothing
+    moves on average, as on ties, the error of the mean would be judged.
+    """
+    bandit = Bandit(CASES["full tie"])
+    policy = Tabular(bandit.num_observations, bandit.vocabulary_size)
+    check_objective(objective, bandit, policy, group_size, off_policy)
+    if "keys" in objective.needs:
+        raise ValueError("the objective draws at random: its mean update is not exact, and ties would show its error")
+
+
 def verdict(objective: Objective, group_size: int, off_policy: OffPolicyAnswers | None = None) -> Verdict:
     """Follows the expected updates of an objective from twelve policies over three outcomes, and judges the ends.
 
@@ -135,8 +147,9 @@ def verdict(objective: Objective, group_size: int, off_policy: OffPolicyAnswers 
       off_policy: for objectives that need such answers.
 
     Raises:
-      ValueError: the objective cannot be computed here.
+      ValueError: see `check`.
     """
+    check(objective, group_size, off_policy)
     references = REFERENCES if "reference_log_probs" in objective.needs else {"uniform": None}
     by_reference = [
         {name: Case.of(Field(objective, rewards, group_size, reference, off_policy)) for name, rewards in CASES.items()}

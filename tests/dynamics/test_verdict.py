@@ -26,7 +26,6 @@ def test_fitted_alpha():
         pytest.param("grpo(kl=0.5)", "reference-shaped", marks=pytest.mark.slow),
         pytest.param("flowrl", "reference-shaped", marks=pytest.mark.slow),
         pytest.param("trajectory_balance", "reward-proportional", marks=pytest.mark.slow),
-        pytest.param("placebo", "collapses", marks=pytest.mark.slow),
     ],
 )
 def test_words(text, word):
@@ -47,6 +46,9 @@ def test_exponent_is_found_again(alpha):
     assert fitted_alpha(found.cases["unequal"].law, np.array([1.0, 0.6, 0.3]))[0] == pytest.approx(alpha, abs=0.02)
 
 
-def test_what_needs_text_is_refused():
-    with pytest.raises(ValueError, match="needs prompt_log_probs"):
-        verdict(objectives.make("progrpo"), group_size=4)
+@pytest.mark.parametrize(
+    ("text", "message"), [("progrpo", "needs prompt_log_probs"), ("placebo", "the objective draws at random")]
+)
+def test_what_cannot_be_judged_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        verdict(objectives.make(text), group_size=4)

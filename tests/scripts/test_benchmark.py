@@ -27,6 +27,17 @@ def test_every_objective_of_the_catalog_can_be_timed(tmp_path, capsys):
     assert all(name in shown for name in names())
 
 
+@pytest.mark.slow
+def test_expected_updates_can_be_timed(tmp_path, capsys):
+    file = tmp_path / "expected_updates.json"
+    benchmark.main(["expected_update", "--only=reinforce", "--runs=5", f"--json={file}"])
+    timings = json.loads(file.read_text())["expected_updates"]
+    assert [(timing["outcomes"], timing["group_size"]) for timing in timings] == [(5, 16), (3, 64)]
+    for timing in timings:
+        assert 0 < timing["shortest"] <= timing["median"] <= timing["longest"]
+    assert capsys.readouterr().out.count("reinforce") == 2
+
+
 def test_a_slow_row_is_flagged_and_the_table_has_the_order_given():
     rows = [
         benchmark.Timing("slow", 0.0065, 0.006, 0.009, ratio=3.2, temporary=2.0, compilation=0.1),
