@@ -72,30 +72,7 @@ def group_pushes(objective: Objective, rewards: tuple[float, float], group_size:
       ValueError: the objective cannot be a table: it asks for more than rewards and outcomes, carries state or
         parameters, has penalties or stages, or weighs a group by the policy's probabilities; or the group is too small.
     """
-    bandit = Bandit(rewards)
-    if bandit.num_outcomes != 2 or bandit.num_prompts != 1:
-        raise ValueError(f"rewards are {rewards}, must be one number for each of two outcomes")
-    objective.check(frozenset(), group_size, bandit.sizes)
-    if objective.penalties or objective.num_stages > 1:
-        raise ValueError("an objective with penalties or stages is no table of counts: take train_ensemble")
-    if jax.tree.leaves((objective.init(bandit.sizes), objective.init_parameters(bandit.sizes))):
-        raise ValueError("an objective that carries state or parameters is no table of counts: take train_ensemble")
-    members = (np.arange(group_size) >= np.arange(group_size + 1)[:, None]).astype(int)
-
-    def pushes(rollouts):
-        def loss(log_probs):
-            output = objective(PolicyScores(log_probs, rollouts.behaviour_entropy), rollouts, bandit.sizes)
-            return output.loss_sum / output.count
-
-        return -jax.grad(loss)(rollouts.behaviour_log_probs)[0, :, 0]
-
-    # Under two policies that prefer different outcomes, to see that this does not matter. Not compiled: that would be
-    # done again for each of thousands of objectives and group sizes, and takes longer than to run it once.
-    groups = jax.tree.map(lambda *both: np.concatenate(both), *(_groups(bandit, u, members) for u in (-1.0, 1.5)))
-    here, there = np.asarray(jax.vmap(pushes)(groups)).reshape(2, *members.shape)
-    if not np.allclose(here, there, rtol=1e-5, atol=1e-6 * np.abs(here).max()):
-        raise ValueError("an objective that weighs groups by the policy is no table of counts: take train_ensemble")
-    return np.stack([(here * (members == outcome)).sum(axis=1) for outcome in (0, 1)], axis=1)
+    return _pushes((objective,), rewards, group_size)[0]
 
 
 def train(
@@ -199,6 +176,39 @@ class _Runs:
     high: Array
 
 
+def _pushes(objectives: Sequence[Objective], rewards: tuple[float, float], group_size: int) -> list[np.ndarray]:
+    """`group_pushes` of several objectives, as one program: compiling each for itself takes three times as long."""
+    bandit = Bandit(rewards)
+    if bandit.num_outcomes != 2 or bandit.num_prompts != 1:
+        raise ValueError(f"rewards are {rewards}, must be one number for each of two outcomes")
+    for objective in objectives:
+        objective.check(frozenset(), group_size, bandit.sizes)
+        if objective.penalties or objective.num_stages > 1:
+            raise ValueError("an objective with penalties or stages is no table of counts: take train_ensemble")
+        if jax.tree.leaves((objective.init(bandit.sizes), objective.init_parameters(bandit.sizes))):
+            raise ValueError("an objective that carries state or parameters is no table of counts: take train_ensemble")
+
+    def by_sample(objective, rollouts):
+        def loss(log_probs):
+            output = objective(PolicyScores(log_probs, rollouts.behaviour_entropy), rollouts, bandit.sizes)
+            return output.loss_sum / output.count
+
+        return -jax.grad(loss)(rollouts.behaviour_log_probs)[0, :, 0]
+
+    @jax.jit
+    def of_groups(groups):
+        return [jax.vmap(functools.partial(by_sample, objective))(groups) for objective in objectives]
+
+    members = (np.arange(group_size) >= np.arange(group_size + 1)[:, None]).astype(int)
+    pushes = []
+    # Under two policies that prefer different outcomes, to see that this does not matter.
+    for here, there in zip(*(of_groups(_groups(bandit, u, members)) for u in (-1.0, 1.5)), strict=True):
+        if not np.allclose(here, there, rtol=1e-5, atol=1e-6 * np.abs(here).max()):
+            raise ValueError("an objective that weighs groups by the policy is no table of counts: take train_ensemble")
+        pushes.append(np.stack([(here * (members == outcome)).sum(axis=1) for outcome in (0, 1)], axis=1))
+    return pushes
+
+
 def _groups(bandit: Bandit, log_ratio: float, members: np.ndarray) -> Rollouts:
     """Groups `[N, 1, G, ...]` of the bandit under the policy of that log-ratio; `members` `[N, G]` are their arms."""
     arms = every_trajectory(bandit, jnp.array([[log_ratio, 0.0]]))
@@ -212,8 +222,12 @@ def _placed(
 ) -> tuple[_Runs, Array]:
     """All runs, cell by cell, divided over devices, and the tables `[C, largest G + 1, 2]` of the cells."""
     tables = np.zeros((len(cells), 1 + max(cell.group_size for cell in cells), 2), np.float32)
-    for table, cell in zip(tables, cells, strict=True):
-        table[: cell.group_size + 1] = group_pushes(cell.objective, cell.rewards, cell.group_size)
+    alike: dict[tuple, dict[Objective, list[int]]] = {}
+    for number, cell in enumerate(cells):
+        alike.setdefault((cell.rewards, cell.group_size), {}).setdefault(cell.objective, []).append(number)
+    for (rewards, group_size), numbers in alike.items():
+        for pushes, cells_of_one in zip(_pushes(tuple(numbers), rewards, group_size), numbers.values(), strict=True):
+            tables[cells_of_one, : group_size + 1] = pushes
 
     number = np.repeat(np.arange(len(cells)), len(seeds))
     devices = 1 if mesh is None else mesh.shape[DATA]
