@@ -1,0 +1,54 @@
+"""How many updates sampled training with two outcomes takes on average to leave a range: for steps of finite size.
+
+Diffusion limits and mean fields hold for small steps; this says how far a real step is from them, without sampling.
+"""
+
+import numpy as np
+from scipy.sparse import csr_array, eye_array
+from scipy.sparse.linalg import spsolve
+from scipy.special import expit
+from scipy.stats import binom
+
+from ipsrl.dynamics.two_outcome_training import Cell, group_pushes
+
+
+def mean_first_passage(cell: Cell, low: float, high: float, points: int = 4001) -> float:
+    """Mean number of updates until u = ln(p_1 / p_2) is no longer strictly between `low` and `high`.
+
+    With u'(n, u) the log-ratio after a group with n times outcome 1, the mean time E from each u in the range solves
+
+        E(u) = 1 + sum over n of Binomial(n; G, p_1) E(u'(n, u)),     E = 0 outside,
+
+    here on equally spaced u, with E taken as linear in between. It is the mean of `two_outcome_training.first_passage`
+    without its noise. E jumps where one more group would leave the range, so that the error falls only with 1 / points;
+    for a tie with h = 1/2 and G up to 64 it is below half a percent at 4001 points.
+
+    Args:
+      cell: where the run starts, and by what rule it moves.
+      low, high: finite.
+      points: number of values of u.
+
+    Raises:
+      ValueError: the run does not start between `low` and `high`, or the objective is no table of counts.
+    """
+    if not -np.inf < low < cell.log_ratio < high < np.inf:
+        raise ValueError(f"a run that starts at {cell.log_ratio} is not between {low} and {high}, two finite numbers")
+    pushes = np.float64(group_pushes(cell.objective, cell.rewards, cell.group_size))
+    u = np.linspace(low, high, points)[:, None]
+    chances = binom.pmf(np.arange(cell.group_size + 1), cell.group_size, expit(u))
+    after = u + 2 * cell.step_size * (expit(-u) * pushes[:, 0] - expit(u) * pushes[:, 1])
+    inside = (low < after) & (after < high)
+    position = np.where(inside, (after - low) / (high - low) * (points - 1), 0.0)
+    left = np.minimum(position.astype(int), points - 2)
+    right_share = position - left
+    row = np.broadcast_to(np.arange(points)[:, None], left.shape)
+    weights = np.where(inside, chances, 0.0)
+    stays = csr_array(
+        (
+            np.concatenate([(weights * (1 - right_share)).ravel(), (weights * right_share).ravel()]),
+            (np.concatenate([row.ravel()] * 2), np.concatenate([left.ravel(), left.ravel() + 1])),
+        ),
+        shape=(points, points),
+    )
+    times = spsolve((eye_array(points) - stays).tocsc(), np.ones(points))
+    return float(np.interp(cell.log_ratio, u[:, 0], times))

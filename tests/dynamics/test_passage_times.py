@@ -1,0 +1,36 @@
+import numpy as np
+import pytest
+
+from ipsrl.dynamics.passage_times import mean_first_passage
+from ipsrl.dynamics.time_scales import tie_collapse_time
+from ipsrl.dynamics.two_outcome_training import Cell, first_passage
+from ipsrl.objectives import make
+
+
+def test_ranges_that_every_step_leaves():
+    assert mean_first_passage(Cell(make("reinforce"), (1.0, 1.0), 3, 0.5), -1e-3, 1e-3) == pytest.approx(1.0)
+    # Half of the groups of two hold both outcomes, and stay where they are.
+    assert mean_first_passage(Cell(make("reinforce"), (1.0, 1.0), 2, 0.5), -1e-3, 1e-3) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("objective", ["reinforce", "grpo", "ips_reinforce(alpha=0.3)"])
+def test_it_is_the_mean_of_sampled_passages(objective):
+    cell = Cell(make(objective), (1.0, 0.9), 4, 0.5, log_ratio=-0.4)
+    sampled = first_passage([cell], range(4000), -1.5, 2.5, 100_000)[0]
+    error = sampled.std(ddof=1) / np.sqrt(len(sampled))
+    assert mean_first_passage(cell, -1.5, 2.5) == pytest.approx(sampled.mean(), abs=4 * error)
+
+
+def test_small_steps_collapse_a_tie_as_the_diffusion_limit_says():
+    bound = np.log(49)
+    excess = []
+    for step_size in (0.5, 0.25):
+        exact = mean_first_passage(Cell(make("reinforce"), (1.0, 1.0), 4, step_size), -bound, bound)
+        excess.append(exact / tie_collapse_time(4, step_size) - 1)
+    # Its error is of the order of the step.
+    assert 0 < excess[1] < 0.7 * excess[0] < 0.05
+
+
+def test_a_start_outside_is_refused():
+    with pytest.raises(ValueError, match="not between -1 and inf, two finite numbers"):
+        mean_first_passage(Cell(make("reinforce"), (1.0, 1.0), 4, 0.5), -1, np.inf)
