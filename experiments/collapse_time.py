@@ -1,0 +1,146 @@
+"""How long does a tie of two equally good outcomes last, if only noise can break it?
+
+Claim     Without a baseline, expected return loses one of two outcomes with the same reward to the noise of sampling,
+          after G / (h r)^2 (U^2/2 + cosh U - 1) updates on average, U = ln(threshold / (1 - threshold)): linear in the
+          group size. With a group mean an exact tie does not move at all, and inverse probability scaling keeps it.
+Paper     After arXiv 2601.21669, which says that expected return collapses even with equal rewards; the formula is
+          derived (limit of small steps), and so is what a group mean does.
+Command   python -m experiments.collapse_time
+Time      demo one minute on two busy CPU cores, smoke half of one; paper, not run, an estimated ten.
+Expected  520 [504, 537], 1023 [991, 1055], 2054 [1989, 2119], 3992 [3865, 4122] and 8018 [7757, 8277] updates (2000
+          seeds) for G = 4 ... 64. The formula says 497, 995, 1989, 3979, 7957, less by 5 % at G = 4 and 1 % at G = 64
+          than the exact mean for steps of this size, 522, 1023, 2026, 4029, 8026, which all intervals hold.
+          0 % of the other runs collapse in 20,000 updates, but 1 % with alpha = 0.5.
+Smoke     python -m experiments.collapse_time --preset=smoke
+Figure    OUT/collapse_time.png and .pdf, drawn by the same command; --resume computes all of it again.
+
+A run has collapsed when an outcome has reached the probability `threshold`; the winner can change after that.
+"""
+
+import dataclasses
+import math
+import sys
+import time
+
+import numpy as np
+
+from experiments.launch import Output, launch, read_numbers, read_seeds, require_positive
+from ipsrl import objectives
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.dynamics.passage_times import mean_first_passage
+from ipsrl.dynamics.time_scales import tie_collapse_time
+from ipsrl.dynamics.two_outcome_training import Cell, first_passage
+from ipsrl.figures import collapse_time as figure
+from ipsrl.figures import style
+from ipsrl.measures.seeds import mean_over_seeds
+from ipsrl.training.metric_log import MetricLog
+from ipsrl.training.run_folder import RunFolder
+
+COLLAPSES = "reinforce"
+KEEPERS = ("dr_grpo", "grpo", "ips_reinforce(alpha=0.5)", "ips_reinforce", "ips_dr_grpo", "ips_grpo")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Flags of the experiment; `keeper_steps` is how long the objectives that keep the tie are watched."""
+
+    group_sizes: str = "4,8,16,32,64"
+    seeds: str = "0:2000"
+    step_size: float = 0.5
+    reward: float = 1.0
+    threshold: float = 0.98
+    keeper_seeds: str = "0:200"
+    keeper_steps: int = 20000
+
+    def __post_init__(self):
+        require_positive(self, "step_size", "reward", "keeper_steps")
+        sizes = read_numbers(self.group_sizes, int)
+        if sizes[0] < 2 or np.any(np.diff(sizes) <= 0):
+            raise ValueError(f"--group_sizes={self.group_sizes} must be rising numbers from 2 on")
+        if not 0.5 < self.threshold < 1:
+            raise ValueError(f"--threshold is {self.threshold}, it must lie between 1/2, where a tie starts, and 1")
+        if len(read_seeds(self.seeds)) < 2:
+            raise ValueError(f"--seeds={self.seeds} names one run, but an interval needs two")
+
+
+PRESETS = {
+    "smoke": Settings(group_sizes="4,16", seeds="0:200", keeper_seeds="0:20", keeper_steps=4000),
+    "demo": Settings(),
+    "paper": Settings(seeds="0:10000", keeper_seeds="0:400", keeper_steps=100_000),
+}
+
+MOST = 40
+"""Updates after which a run is given up, in mean collapse times: exit times have exponential tails."""
+
+
+def run(settings: Settings, output: Output) -> None:
+    with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
+        points = collapse_times(settings)
+        kept = collapsed_shares(settings)
+        with MetricLog(folder.metrics_path) as log:
+            log.truncate_after(-1)
+            for point in points:
+                record = dataclasses.asdict(point)
+                log.write(round(point.sampled.mean), record | record.pop("sampled"))
+        inside = all(point.sampled.low <= point.exact <= point.sampled.high for point in points)
+        folder.write_summary(
+            {
+                "collapse_time": [dataclasses.asdict(point) for point in points],
+                "sampled_agrees_with_exact": inside,
+                "collapsed_share": kept,
+            }
+        )
+        print(
+            f"updates until {COLLAPSES} gives one of two equal outcomes {settings.threshold:g}, mean of "
+            f"{points[0].sampled.seeds} runs [95 % bootstrap interval]\n"
+            "G     sampled                 small steps (formula)    these steps (exact)"
+        )
+        for point in points:
+            sampled = f"{point.sampled.mean:.0f} [{point.sampled.low:.0f}, {point.sampled.high:.0f}]"
+            print(f"{point.group_size:<5d} {sampled:23s} {point.formula:<24.0f} {point.exact:.0f}")
+        for text, share in kept.items():
+            print(f"{text}: {share:.1%} of the runs collapsed within {settings.keeper_steps} updates")
+        png, _ = style.save(
+            figure.draw(points, settings.threshold, kept, settings.keeper_steps), folder.path / "collapse_time"
+        )
+        print(f"figure: {png}")
+
+
+def collapse_times(settings: Settings) -> list[figure.Point]:
+    """Sampled, in the limit of small steps, and exact, for each group size."""
+    cells, bound, seeds = tied_cells(COLLAPSES, settings), exit_ratio(settings), read_seeds(settings.seeds)
+    formulas = [
+        tie_collapse_time(cell.group_size, settings.step_size, settings.reward, settings.threshold) for cell in cells
+    ]
+    begin = time.monotonic()
+    sampled = first_passage(cells, seeds, -bound, bound, round(MOST * max(formulas)), make_mesh())
+    print(f"trained {sampled.size} runs in {time.monotonic() - begin:.0f} s", file=sys.stderr)
+    return [
+        figure.Point(cell.group_size, mean_over_seeds(times), formula, mean_first_passage(cell, -bound, bound))
+        for cell, times, formula in zip(cells, sampled, formulas, strict=True)
+    ]
+
+
+def collapsed_shares(settings: Settings) -> dict[str, float]:
+    """For each objective that should keep the tie, the share of runs of all group sizes that lost it all the same."""
+    cells = [cell for text in KEEPERS for cell in tied_cells(text, settings)]
+    bound = exit_ratio(settings)
+    passage = first_passage(cells, read_seeds(settings.keeper_seeds), -bound, bound, settings.keeper_steps, make_mesh())
+    shares = np.isfinite(passage).reshape(len(KEEPERS), -1).mean(axis=1)
+    return dict(zip(KEEPERS, shares.tolist(), strict=True))
+
+
+def tied_cells(text: str, settings: Settings) -> list[Cell]:
+    """Runs of an objective from the tie, one for each group size."""
+    rewards = (settings.reward, settings.reward)
+    sizes = read_numbers(settings.group_sizes, int)
+    return [Cell(objectives.make(text), rewards, size, settings.step_size) for size in sizes]
+
+
+def exit_ratio(settings: Settings) -> float:
+    """U, the log-ratio at which an outcome has the threshold."""
+    return math.log(settings.threshold / (1 - settings.threshold))
+
+
+if __name__ == "__main__":
+    launch("collapse_time", PRESETS, run)

@@ -1,0 +1,157 @@
+"""How long does a nearly dead outcome take to come back? Long, if its probability is a count in a small group.
+
+Claim     In groups of G samples an outcome with p_2 << 1/G is rarely seen, and nothing scales up what is not seen: it
+          recovers as dp_2/dt = c p_2^2, so that the time grows as 1 / (c p_2(0)). With exact probabilities (infinitely
+          many samples) it grows with the logarithm of 1 / p_2(0) only.
+Paper     The rule is Algorithm 1 of arXiv 2601.21669, exact scaling its Theorem 4.1; the times are derived.
+Command   python -m experiments.recovery_time
+Time      demo and smoke under half a minute on two CPU cores, paper under two minutes.
+Expected  no baseline, G = 16: 5.42 [5.35, 5.49], 44.2 [43.6, 44.8], 427 [420, 434] from p_2 = 1e-2, 1e-3, 1e-4 (200
+          seeds); mean field 5.35, 44.1, 420; 1 / (c p_2) 4.17, 41.7, 417; exact probabilities 1.51, 2.69, 3.85. Steps
+          of 0.01 take 1 % longer than the mean field's small ones. With a group mean and std it takes three times as
+          long: 13.7, 132, 1298.
+Smoke     python -m experiments.recovery_time --preset=smoke
+Figure    OUT/recovery_time.png and .pdf, drawn by the same command; --resume computes all of it again.
+
+Recovered is an outcome that has half of its probability at rest without a baseline. Time is updates x step size. Exact
+probabilities are shown as a flow only: a single sample of an outcome of probability 1e-4 has the weight 1e4 there, and
+would throw the policy to the other side at any step size at which counts can be sampled.
+"""
+
+import dataclasses
+import math
+import sys
+import time
+
+import numpy as np
+from scipy.special import logit
+
+from experiments.launch import Output, launch, read_numbers, read_seeds, require_positive
+from ipsrl import objectives
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.dynamics.finite_groups import Rule, count_weights
+from ipsrl.dynamics.survival import stationary_law
+from ipsrl.dynamics.time_scales import ideal_recovery_time, recovery_coefficient, recovery_time
+from ipsrl.dynamics.two_outcome_training import Cell, first_passage
+from ipsrl.figures import recovery_time as figure
+from ipsrl.figures import style
+from ipsrl.measures.seeds import mean_over_seeds
+from ipsrl.training.metric_log import MetricLog
+from ipsrl.training.run_folder import RunFolder
+
+OBJECTIVES: dict[Rule, str] = {
+    "no baseline": "ips_reinforce",
+    "group mean": "ips_dr_grpo",
+    "group mean and std": "ips_grpo",
+}
+LINE = np.geomspace(1e-2, 1e-8, 25)
+"""p_2 at the start, for theory."""
+MOST = 20
+"""Updates after which a run is given up, in recovery times of the mean field."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Flags of the experiment: `starts` are p_2 at the start of the sampled runs; the better reward comes first."""
+
+    rewards: str = "4.0,1.0"
+    alpha: float = 1.0
+    group_size: int = 16
+    starts: str = "1e-2,1e-3,1e-4"
+    seeds: str = "0:200"
+    step_size: float = 0.01
+
+    def __post_init__(self):
+        require_positive(self, "alpha", "step_size")
+        better, worse = read_numbers(self.rewards, count=2)
+        if not better > worse > 0:
+            raise ValueError(f"--rewards={self.rewards} must be positive, and the first the larger one")
+        if len(read_seeds(self.seeds)) < 2:
+            raise ValueError(f"--seeds={self.seeds} names one run, but an interval needs two")
+        if not 0 < min(read_numbers(self.starts)) <= max(read_numbers(self.starts)) < recovered(self):
+            raise ValueError(f"--starts={self.starts} must lie between 0 and {recovered(self):.3g}, where runs end")
+
+
+def recovered(settings: Settings) -> float:
+    """p_2 at which an outcome has recovered: half of what it has at rest without a baseline."""
+    rewards = np.array(read_numbers(settings.rewards, count=2))
+    weights = count_weights(settings.group_size, settings.alpha)
+    return float(stationary_law(rewards, weights, "no baseline")[1]) / 2
+
+
+PRESETS = {
+    "smoke": Settings(starts="1e-2,1e-3", seeds="0:20", step_size=0.05),
+    "demo": Settings(),
+    "paper": Settings(starts="1e-2,1e-3,1e-4,1e-5", seeds="0:400"),
+}
+
+
+def run(settings: Settings, output: Output) -> None:
+    with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
+        curves = [curve(rule, settings) for rule in OBJECTIVES]
+        ideal = np.array([ideal_time(float(start), settings) for start in LINE])
+        with MetricLog(folder.metrics_path) as log:
+            log.truncate_after(-1)
+            for line in curves:
+                for point in line.points:
+                    record = {"rule": line.rule, **dataclasses.asdict(point)}
+                    log.write(round(point.sampled.mean / settings.step_size), record | record.pop("sampled"))
+        points = {line.rule: [dataclasses.asdict(point) for point in line.points] for line in curves}
+        folder.write_summary({"rules": points})
+        print(
+            f"time (updates x {settings.step_size:g}) until p_2 is {recovered(settings):.4f}; sampled: mean of "
+            f"{len(read_seeds(settings.seeds))} runs [95 % bootstrap interval]\n"
+            "p_2 at the start    rule                  sampled                    mean field    1 / (c p_2)"
+        )
+        for line in curves:
+            for point in line.points:
+                times = point.sampled
+                sampled = f"{times.mean:.4g} [{times.low:.4g}, {times.high:.4g}]"
+                print(
+                    f"{point.start:<19g} {line.rule:21s} {sampled:26s} {point.mean_field:<13.4g} "
+                    f"{point.approximation:.4g}"
+                )
+        for start in starts(settings):
+            print(f"{start:<19g} {'exact probabilities':21s} {'':26s} {ideal_time(start, settings):.4g}")
+        png, _ = style.save(figure.draw(curves, ideal, settings.group_size), folder.path / "recovery_time")
+        print(f"figure: {png}")
+
+
+def curve(rule: Rule, settings: Settings) -> figure.Curve:
+    """Sampled and mean-field times of one rule."""
+    rewards, weights = read_numbers(settings.rewards, count=2), count_weights(settings.group_size, settings.alpha)
+    coefficient, end = recovery_coefficient(rewards, weights, rule), recovered(settings)
+    points, begin = [], time.monotonic()
+    for start in starts(settings):
+        mean_field = recovery_time(start, end, rewards, weights, rule)
+        cell = Cell(
+            objectives.make(f"{OBJECTIVES[rule]}(alpha={settings.alpha})"),
+            rewards,
+            settings.group_size,
+            settings.step_size,
+            log_ratio=-float(logit(start)),
+        )
+        most_steps = round(MOST * mean_field / settings.step_size)
+        # One start at a time: the program runs until the last run has ended.
+        steps = first_passage([cell], read_seeds(settings.seeds), -float(logit(end)), math.inf, most_steps, make_mesh())
+        if not np.isfinite(steps).all():
+            raise ValueError(f"some runs with {rule} did not recover from {start:g}: take a smaller --step_size")
+        times = mean_over_seeds(steps[0] * settings.step_size)
+        points.append(figure.Point(start, times, mean_field, 1 / (coefficient * start)))
+    print(f"trained {rule} in {time.monotonic() - begin:.0f} s", file=sys.stderr)
+    line = np.array([recovery_time(float(start), end, rewards, weights, rule) for start in LINE])
+    return figure.Curve(rule, points, LINE, line)
+
+
+def ideal_time(start: float, settings: Settings) -> float:
+    """Recovery time in the flow of exact probabilities."""
+    return ideal_recovery_time(start, recovered(settings), read_numbers(settings.rewards, count=2), settings.alpha)
+
+
+def starts(settings: Settings) -> list[float]:
+    """p_2 at the start of the sampled runs, falling."""
+    return sorted(read_numbers(settings.starts), reverse=True)
+
+
+if __name__ == "__main__":
+    launch("recovery_time", PRESETS, run)

@@ -1,0 +1,229 @@
+"""Where does the weaker of two outcomes survive inverse probability scaling by counts? Over group size and exponent.
+
+Claim     A finite group caps the weight of a rare outcome. With rewards r_1 > r_2 and rho = r_1 / r_2, the weaker one
+          survives without a baseline iff alpha > ln rho / ln min(G, 1/floor); with a group mean, or a group mean and
+          std, iff alpha > ln rho / ln(G - 1) (floor <= 1/G): the baseline costs one sample.
+Paper     The rule is Algorithm 1 of arXiv 2601.21669, alpha its exponent; the borders are derived, not the paper's.
+Command   python -m experiments.survival_map
+Time      on two busy CPU cores smoke and demo under one minute, paper three: 1.15e9 updates, all as one program.
+Expected  paper, of 600 cells for each rule 4, 4 and 0 on the wrong side of the border, none by more than 0.02 in alpha;
+          with a threshold of 0.0033 it is 0, 1 and 0, of 0.03 19, 16 and 6. Mean p_2 within 0.04 of the mean field's
+          rest everywhere, 0.0004 in the median. With the std p_2 jumps with alpha and G: only signs count there.
+Smoke     python -m experiments.survival_map --preset=smoke
+Figure    OUT/survival_map.png and .pdf, drawn by the same command; --resume computes all of it again.
+
+A run survives if p_2, on average over the last half of its updates, is above `threshold`. A dying outcome falls as
+p_2 = 1 / (c t) with c = 2 (r_1 omega(G) - r_2 omega(1)) without a baseline, t = updates x step size: it is below the
+threshold in the end unless it is within c < 1.4 / (threshold t) of the border; the law at rest of a surviving one rises
+from 0 at the border. So the map is blurred near the border, by what the table says for a threshold of a third and of
+three times as much.
+"""
+
+import dataclasses
+import sys
+import time
+
+import numpy as np
+
+from experiments.launch import Output, launch, read_numbers, read_seeds, require_positive
+from ipsrl import objectives
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.dynamics.finite_groups import Rule, count_weights
+from ipsrl.dynamics.survival import critical_alpha, stationary_law
+from ipsrl.dynamics.two_outcome_training import Cell, train
+from ipsrl.figures import style
+from ipsrl.figures import survival_map as figure
+from ipsrl.measures.seeds import mean_over_seeds
+from ipsrl.training.metric_log import MetricLog
+from ipsrl.training.run_folder import RunFolder
+
+OBJECTIVES: dict[Rule, str] = {
+    "no baseline": "ips_reinforce",
+    "group mean": "ips_dr_grpo",
+    "group mean and std": "ips_grpo",
+}
+RECORDS = 20
+"""Intervals in which p_2 is averaged."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Flags of the experiment: `alphas` exponents from `lowest_alpha` to `highest_alpha`; the better reward first."""
+
+    rewards: str = "4.0,1.0"
+    group_sizes: str = "2,3,4,5,6,8,11,16,23,32,45,64"
+    lowest_alpha: float = 0.0
+    highest_alpha: float = 2.0
+    alphas: int = 13
+    floor: float = 0.0
+    seeds: str = "0:16"
+    step_size: float = 0.05
+    steps: int = 20000
+    threshold: float = 0.01
+
+    def __post_init__(self):
+        require_positive(self, "step_size", "steps", "threshold")
+        if self.steps % RECORDS:
+            raise ValueError(f"--steps is {self.steps}, it must be a multiple of {RECORDS}")
+        better, worse = read_numbers(self.rewards, count=2)
+        if not better > worse > 0:
+            raise ValueError(f"--rewards={self.rewards} must be positive, and the first the larger one")
+        sizes = read_numbers(self.group_sizes, int)
+        if len(sizes) < 2 or sizes[0] < 2 or np.any(np.diff(sizes) <= 0):
+            raise ValueError(f"--group_sizes={self.group_sizes} must be two or more rising numbers from 2 on")
+        if self.alphas < 2 or not 0 <= self.lowest_alpha < self.highest_alpha:
+            raise ValueError("--alphas must be at least 2, and they must rise from 0 or more")
+
+
+PRESETS = {
+    "smoke": Settings(group_sizes="2,4,8,16", alphas=5, seeds="0:4", steps=4000),
+    "demo": Settings(),
+    "paper": Settings(
+        group_sizes="2,3,4,5,6,7,8,9,10,11,12,14,16,18,20,23,26,29,32,37,42,48,56,64", alphas=25, seeds="0:32"
+    ),
+}
+
+
+def run(settings: Settings, output: Output) -> None:
+    with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
+        panels = trained_panels(settings)
+        rests = [at_rest(panel, settings) for panel in panels]
+        with MetricLog(folder.metrics_path) as log:
+            log.truncate_after(-1)
+            for panel, rest in zip(panels, rests, strict=True):
+                write(log, panel, rest, settings)
+        rows = {panel.rule: compared(panel, rest, settings) for panel, rest in zip(panels, rests, strict=True)}
+        folder.write_summary({"rules": rows})
+        print(table(rows, settings))
+        rewards = read_numbers(settings.rewards, count=2)
+        png, _ = style.save(figure.draw(panels, rewards, settings.threshold), folder.path / "survival_map")
+        print(f"figure: {png}")
+
+
+def trained_panels(settings: Settings) -> list[figure.Panel]:
+    """All cells of all rules, trained as one program."""
+    rewards, seeds = read_numbers(settings.rewards, count=2), read_seeds(settings.seeds)
+    alphas = np.linspace(settings.lowest_alpha, settings.highest_alpha, settings.alphas)
+    group_sizes = np.array(read_numbers(settings.group_sizes, int))
+    cells = [
+        Cell(
+            objectives.make(f"{name}(alpha={float(alpha)}, floor={settings.floor})"),
+            rewards,
+            int(size),
+            settings.step_size,
+        )
+        for name in OBJECTIVES.values()
+        for alpha in alphas
+        for size in group_sizes
+    ]
+    begin = time.monotonic()
+    records = train(cells, seeds, settings.steps, settings.steps // RECORDS, make_mesh())
+    seconds = time.monotonic() - begin
+    runs = len(cells) * len(seeds)
+    print(f"trained {runs} runs of {settings.steps} updates in {seconds:.0f} s", file=sys.stderr)
+    every_size = np.arange(group_sizes[0], group_sizes[-1] + 1)
+    end = records.second[..., RECORDS // 2 :].mean(axis=-1, dtype=np.float64)
+    by_rule = end.reshape(len(OBJECTIVES), len(alphas), len(group_sizes), len(seeds))
+    return [
+        figure.Panel(
+            rule=rule,
+            formula=formula(rule, settings.floor),
+            group_sizes=group_sizes,
+            alphas=alphas,
+            second=second,
+            critical_alpha=border(rule, group_sizes, settings),
+            border=np.array([every_size, border(rule, every_size, settings)]),
+        )
+        for rule, second in zip(OBJECTIVES, by_rule, strict=True)
+    ]
+
+
+def border(rule: Rule, group_sizes: np.ndarray, settings: Settings) -> np.ndarray:
+    """The critical alpha for each group size."""
+    better, worse = read_numbers(settings.rewards, count=2)
+    return np.array([critical_alpha(better / worse, int(size), rule, settings.floor) for size in group_sizes])
+
+
+def formula(rule: Rule, floor: float) -> str:
+    """Of the border, in symbols."""
+    if rule == "no baseline":
+        return "α > ln ρ / ln min(G, 1/floor)" if floor else "α > ln ρ / ln G"
+    return "α > ln ρ / ln min(G−1, (1−1/G)/floor)" if floor else "α > ln ρ / ln(G−1)"
+
+
+def write(log: MetricLog, panel: figure.Panel, rest: np.ndarray, settings: Settings) -> None:
+    """One line for each cell."""
+    share, second = panel.share(settings.threshold), mean_over_seeds(np.moveaxis(panel.second, -1, 0))
+    for row, column in np.ndindex(share.shape):
+        log.write(
+            settings.steps,
+            {
+                "rule": panel.rule,
+                "group_size": int(panel.group_sizes[column]),
+                "alpha": float(panel.alphas[row]),
+                "critical_alpha": float(panel.critical_alpha[column]),
+                "survival": float(share[row, column]),
+                "second": float(second.mean[row, column]),
+                "second_low": float(second.low[row, column]),
+                "second_high": float(second.high[row, column]),
+                "second_at_rest": float(rest[row, column]),
+            },
+        )
+
+
+def at_rest(panel: figure.Panel, settings: Settings) -> np.ndarray:
+    """`[n, m]`, p_2 of the law at which the mean field rests; 0 where the weaker outcome dies out."""
+    rewards, rest = np.array(read_numbers(settings.rewards, count=2)), np.zeros(panel.second.shape[:2])
+    for row, column in np.argwhere(panel.alphas[:, None] > panel.critical_alpha):
+        weights = count_weights(int(panel.group_sizes[column]), float(panel.alphas[row]), settings.floor)
+        rest[row, column] = stationary_law(rewards, weights, panel.rule)[1]
+    return rest
+
+
+def compared(panel: figure.Panel, rest: np.ndarray, settings: Settings) -> dict:
+    """How far the map and the closed forms are apart.
+
+    `beyond_border` is the distance in alpha of the farthest cell on the wrong side; `undecided` the share of runs that
+    a threshold of a third or of three times as much might call otherwise.
+    """
+    threshold = settings.threshold
+    wrong = panel.wrong(threshold)
+    distance = np.abs(panel.alphas[:, None] - panel.critical_alpha)
+    off = np.abs(panel.second.mean(axis=-1) - rest)
+    return {
+        "cells": wrong.size,
+        "wrong_cells": int(wrong.sum()),
+        "wrong_share": float(wrong.mean()),
+        "beyond_border": float(distance[wrong].max(initial=0.0)),
+        "dead_above_border": int((wrong & (panel.alphas[:, None] > panel.critical_alpha)).sum()),
+        "wrong_cells_at_a_third": int(panel.wrong(threshold / 3).sum()),
+        "wrong_cells_at_three_times": int(panel.wrong(threshold * 3).sum()),
+        "undecided": float(np.mean((panel.second > threshold / 3) & (panel.second <= 3 * threshold))),
+        "off_law_at_rest_median": float(np.median(off)),
+        "off_law_at_rest_most": float(off.max()),
+    }
+
+
+def table(rows: dict[Rule, dict], settings: Settings) -> str:
+    """The results as text."""
+    low, high = settings.threshold / 3, settings.threshold * 3
+    cells, lines = next(iter(rows.values()))["cells"], []
+    for rule, row in rows.items():
+        wrong = f"{row['wrong_cells']} ({row['wrong_share']:.1%}), farthest {row['beyond_border']:.2f}"
+        others = f"{row['wrong_cells_at_a_third']}, {row['wrong_cells_at_three_times']}"
+        off = f"{row['off_law_at_rest_median']:.4f}, {row['off_law_at_rest_most']:.4f}"
+        lines.append(f"{rule:20s}  {wrong:26s}  {others:27s}  {off}")
+    return "\n".join(
+        [
+            f"rewards {settings.rewards}, {cells} cells for each rule, {len(read_seeds(settings.seeds))} seeds, "
+            f"{settings.steps} updates of size {settings.step_size:g}; survival: mean p_2 > {settings.threshold:g}",
+            f"{'rule':20s}  {'cells on the wrong side of':26s}  {f'... if p_2 > {low:.2g}, {high:.2g}':27s}  "
+            "mean p_2 off the mean field's",
+            f"{'':20s}  {'the border, by alpha':26s}  {'':27s}  rest: median, most",
+            *lines,
+        ]
+    )
+
+
+if __name__ == "__main__":
+    launch("survival_map", PRESETS, run)

@@ -1,0 +1,127 @@
+"""Survival of the weaker of two outcomes over group size and exponent, with the closed-form border."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+
+from ipsrl.figures import style
+
+
+@dataclasses.dataclass(frozen=True)
+class Panel:
+    """One rule: n exponents, m group sizes, S seeds.
+
+    Attributes:
+      rule: its name.
+      formula: of the border, for the label.
+      group_sizes: `[m]`, rising.
+      alphas: `[n]`, rising.
+      second: `[n, m, S]`, p_2 of each run, averaged over the end of training.
+      critical_alpha: `[m]`, above which the weaker outcome survives; inf where it never does.
+      border: group sizes and critical alphas, `[2, b]`: the line.
+    """
+
+    rule: str
+    formula: str
+    group_sizes: np.ndarray
+    alphas: np.ndarray
+    second: np.ndarray
+    critical_alpha: np.ndarray
+    border: np.ndarray
+
+    def share(self, threshold: float) -> np.ndarray:
+        """`[n, m]`, share of seeds in which the weaker outcome survives."""
+        return (self.second > threshold).mean(axis=-1)
+
+    def wrong(self, threshold: float) -> np.ndarray:
+        """`[n, m]` bool, cells in which most seeds end on the other side of the border; cells on it are on no side."""
+        alphas = self.alphas[:, None]
+        on_border = np.isclose(alphas, self.critical_alpha)
+        return ((self.share(threshold) > 0.5) != (alphas > self.critical_alpha)) & ~on_border
+
+
+def draw(panels: Sequence[Panel], rewards: tuple[float, float], threshold: float) -> Figure:
+    """Above, the share of seeds in which the weaker outcome survives; below, its mean probability. One column a rule.
+
+    The line is the border. Cells that it has on the wrong side are crossed out.
+
+    Args:
+      panels: one for each rule, on the same grid.
+      rewards: r_1 > r_2.
+      threshold: of the mean p_2 above which an outcome counts as surviving.
+    """
+    shades = LinearSegmentedColormap.from_list("shades", ["#FFFFFF", "#A9CCE6", "#0072B2", "#003A5C"])
+    target = rewards[1] / sum(rewards)
+    highest = max(panel.second.mean(axis=-1).max() for panel in panels)
+    with style.looks():
+        figure = Figure(figsize=(2.75 * len(panels) + 0.9, 5.6))
+        grid = figure.subplots(2, len(panels), sharex=True, sharey=True, squeeze=False)
+        for column, panel in enumerate(panels):
+            above, below = grid[:, column]
+            survived = _map(above, panel, panel.share(threshold), shades, 1.0)
+            probability = _map(below, panel, panel.second.mean(axis=-1), shades, highest)
+            for axes in (above, below):
+                _border(axes, panel)
+            rows, columns = np.nonzero(panel.wrong(threshold))
+            above.plot(
+                panel.group_sizes[columns], panel.alphas[rows], "x", color="#D55E00", markersize=4, markeredgewidth=1.2
+            )
+            above.set_title(f"{panel.rule}\n{panel.formula}", fontsize=9)
+            below.set_xlabel("group size G")
+        _words(grid[0, 0])
+        for axes in grid[:, 0]:
+            axes.set_ylabel("exponent α of the scaling")
+        figure.colorbar(survived, ax=grid[0], label="share of seeds in which\nthe weaker outcome survives", aspect=14)
+        scale = figure.colorbar(probability, ax=grid[1], label="its mean probability p₂", aspect=14)
+        if target < highest:
+            scale.ax.axhline(target, color="#D55E00", linewidth=1.5)
+            scale.ax.annotate(
+                "r₂/(r₁+r₂)", (0, target), (-2, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
+                ha="right", va="center", fontsize=7, color="#D55E00", rotation=90,
+            )  # fmt: skip
+        figure.suptitle(
+            f"Which groups keep the weaker of two outcomes? Rewards {rewards[0]:g} and {rewards[1]:g}, "
+            f"ρ = {rewards[0] / rewards[1]:g}. Survival: mean p₂ > {threshold:g} in the second half\n"
+            "shades: sampled training; line: closed form, written above; ×: cells where the two disagree",
+            fontsize=9.5,
+        )
+    return figure
+
+
+def _map(axes: Axes, panel: Panel, values: np.ndarray, shades: LinearSegmentedColormap, highest: float) -> QuadMesh:
+    axes.set_xscale("log")
+    mesh = axes.pcolormesh(
+        _edges(np.log(panel.group_sizes), np.exp), _edges(panel.alphas), values, cmap=shades, vmin=0.0, vmax=highest,
+        rasterized=True,
+    )  # fmt: skip
+    ticks = [size for size in (2, 4, 8, 16, 32, 64, 128, 256) if size in panel.group_sizes] or panel.group_sizes
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.minorticks_off()
+    return mesh
+
+
+def _border(axes: Axes, panel: Panel) -> None:
+    limits = axes.get_xlim(), axes.get_ylim()
+    axes.plot(
+        *panel.border, color="#E69F00", linewidth=1.8,
+        path_effects=[withStroke(linewidth=3.4, foreground="black")],
+    )  # fmt: skip
+    axes.set(xlim=limits[0], ylim=limits[1])
+
+
+def _words(axes: Axes) -> None:
+    """What the two sides of the border mean, in the first panel."""
+    axes.text(0.96, 0.9, "survives", transform=axes.transAxes, ha="right", color="white")
+    axes.text(0.04, 0.06, "dies out", transform=axes.transAxes, ha="left", color="black")
+
+
+def _edges(centres: np.ndarray, back=lambda values: values) -> np.ndarray:
+    """The borders between cells, halfway between their centres, and half a cell further at both ends."""
+    between = (centres[1:] + centres[:-1]) / 2
+    return back(np.concatenate([[2 * centres[0] - between[0]], between, [2 * centres[-1] - between[-1]]]))
