@@ -17,6 +17,7 @@ FIGURES = {
     "compare": "comparison",
     "many_outcomes": "many_outcomes",
     "path_multiplicity": "path_multiplicity",
+    "verdicts": "verdicts",
 }
 
 
@@ -31,7 +32,7 @@ def test_smoke_command_writes_everything_and_continues_when_asked(experiment, tm
     out = tmp_path / "out"
     first = run(f"experiments.{experiment}", "--preset=smoke", f"--out={out}")
     assert first.returncode == 0, first.stderr
-    assert all(line.startswith("trained ") for line in first.stderr.splitlines()), first.stderr
+    assert all(line.startswith(("trained ", "judged ")) for line in first.stderr.splitlines()), first.stderr
     assert json.loads((out / "summary.json").read_text())["complete"]
     assert json.loads((out / "config.json").read_text())
     assert list(out.rglob("metrics.jsonl"))

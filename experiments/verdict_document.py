@@ -1,0 +1,219 @@
+"""What is told of the verdicts on objectives: which do the same, in Markdown, and in short."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ipsrl.dynamics.verdict import CASES, LOST, REFERENCES, SAME, STARTS, STEP_SIZE, STEPS, Case, Verdict
+
+MEANINGS = {
+    "collapses": (
+        "of two equally good outcomes, one is lost",
+        "Bad where several good answers are wanted; does no harm where one is enough.",
+    ),
+    "neutral on ties": (
+        "equally good outcomes keep the shares among them that they started with",
+        "Nothing is lost on average, but nothing comes back, and the noise of sampling adds up.",
+    ),
+    "reward-proportional": (
+        "from every start the same law, a power of the reward; nothing that pays is lost",
+        "Good for diversity and discovery; the price is mean reward, because worse outcomes stay likely.",
+    ),
+    "uniform over correct": (
+        "from every start, the right outcomes share evenly",
+        "Good where every right answer counts; what it does to outcomes that pay differently is another matter.",
+    ),
+    "reference-shaped": (
+        "where training ends depends on a reference policy, also among equally good outcomes",
+        "Good where that policy is to be trusted; what it hardly does stays rare.",
+    ),
+    "other": ("none of these", "The cells say what happens."),
+}
+"""Word -> what it means, and what is good or bad about it."""
+REWARDS = {
+    "full tie": "all three are equally good",
+    "partial tie": "two are equally good, the third is half as good",
+    "binary": "two are right, one is wrong, as a verifier says",
+    "unequal": "all pay, and differently",
+}
+"""Case -> what its rewards stand for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Judgement:
+    """What is told of the verdict on one objective.
+
+    Attributes:
+      objective: its specification.
+      word, evidence: as in `Verdict`.
+      texts: law of the reference policy (`uniform`, and `skewed` for objectives that look at one) -> case -> the end
+        of training in a few words.
+      laws: the same -> case -> `[12, 3]`, the end from each of `STARTS`, without the outcomes that are lost.
+    """
+
+    objective: str
+    word: str
+    evidence: str
+    texts: Mapping[str, Mapping[str, str]]
+    laws: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]
+
+    @classmethod
+    def of(cls, objective: str, judged: Verdict) -> "Judgement":
+        sides = sides_of(judged)
+        return cls(
+            objective=objective,
+            word=judged.word,
+            evidence=judged.evidence,
+            texts={side: {name: case.text for name, case in cases.items()} for side, cases in sides.items()},
+            laws={side: {name: case.limits.tolist() for name, case in cases.items()} for side, cases in sides.items()},
+        )
+
+    def equals(self, other: "Judgement") -> bool:
+        """Nothing but the name tells the two apart."""
+        if (self.word, self.evidence, self.texts) != (other.word, other.evidence, other.texts):
+            return False
+        return all(
+            np.abs(np.subtract(self.laws[side][name], other.laws[side][name])).max() < SAME
+            for side, cases in self.texts.items()
+            for name in cases
+        )
+
+
+def sides_of(judged: Verdict) -> dict[str, dict[str, Case]]:
+    """Law of the reference policy -> cases; one only where the objective looks at none."""
+    sides = (judged.cases, judged.cases_with_reference)
+    return dict(zip(REFERENCES, sides if sides[0] is not sides[1] else sides[:1], strict=False))
+
+
+def grouped(judgements: Sequence[Judgement]) -> list[list[Judgement]]:
+    """Judgements that differ in nothing but the name, together; in the order of `MEANINGS`."""
+    rows = []
+    for judged in judgements:
+        row = next((row for row in rows if judged.equals(row[0])), None)
+        if row is None:
+            rows.append([judged])
+        else:
+            row.append(judged)
+    return sorted(rows, key=lambda row: list(MEANINGS).index(row[0].word))
+
+
+def short_table(rows: Sequence[Sequence[Judgement]]) -> str:
+    """A line for each row, with a uniform reference policy."""
+    lines = [("verdict", "objectives", *(f"{name} {numbers(rewards)}" for name, rewards in CASES.items()))]
+    for row in rows:
+        more = f" and {len(row) - 1} more" if len(row) > 1 else ""
+        texts = [text.partition(": 0.")[0] if "start" in text else text for text in row[0].texts["uniform"].values()]
+        lines.append((row[0].word, row[0].objective + more, *texts))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    padded = [[cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines]
+    return "\n".join("  ".join(cells).rstrip() for cells in padded)
+
+
+def document(
+    rows: Sequence[Sequence[Judgement]],
+    left_out: Mapping[str, str],
+    group_size: int,
+    command: str,
+    figure: str,
+) -> str:
+    """The verdicts as a Markdown page for a reader who knows none of the papers.
+
+    Args:
+      rows: as `grouped` gives them.
+      left_out: objective -> why it could not be judged.
+      group_size: G.
+      command: that writes the page.
+      figure: path of the figure, as seen from the page.
+    """
+    words = dict.fromkeys(row[0].word for row in rows)
+    sections = [
+        _FRONT.format(
+            group_size=group_size,
+            figure=figure,
+            starts=" and ".join(f"{start[0]:g} : {start[1]:g} : {start[2]:g}" for start in (STARTS[0], STARTS[6])),
+            rewards="\n".join(f"- **{name}**, {numbers(CASES[name])}: {text}." for name, text in REWARDS.items()),
+            meanings="\n".join(f"- **{word}**: {what}. {worth}" for word, (what, worth) in MEANINGS.items()),
+            lost=f"{LOST:g}",
+            skewed=" : ".join(f"{chance:g}" for chance in REFERENCES["skewed"]),
+        )
+    ]
+    for word in words:
+        sections.append(f"## {word}\n\n{_table([row for row in rows if row[0].word == word])}")
+    sections.append(_LIMITS.format(step_size=STEP_SIZE, steps=STEPS))
+    if left_out:
+        reasons = "\n".join(f"- `{name}`: {reason}." for name, reason in left_out.items())
+        sections.append(f"Not judged:\n\n{reasons}")
+    sections.append(f"This page is written by\n\n    {command}")
+    return "\n\n".join(sections) + "\n"
+
+
+def _table(rows: Sequence[Sequence[Judgement]]) -> str:
+    heads = ("objectives", *(f"{name}: {numbers(rewards)}" for name, rewards in CASES.items()), "evidence")
+    lines = [heads, ("---",) * len(heads)]
+    for row in rows:
+        texts = row[0].texts
+        cells = [
+            "<br>".join(f"{side}: {cases[name]}" if len(texts) > 1 else cases[name] for side, cases in texts.items())
+            for name in CASES
+        ]
+        lines.append((", ".join(f"`{judged.objective}`" for judged in row), *cells, row[0].evidence))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def numbers(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
+
+
+_FRONT = """\
+# What each objective does to the set of outcomes
+
+A policy chooses one of three outcomes, an objective turns their rewards into training, and this page says where that
+training takes the policy on average: do outcomes that are equally good survive together, or does one of them take all,
+for no other reason than that it was a little likelier at the start? Every objective was run with its own code: the mean
+of its update over all groups of {group_size} answers is exact, and it was followed from twelve policies, the orders of
+{starts}, until nothing moves, or for longer than anyone trains.
+
+![Where training ends, for each objective and reward]({figure})
+
+The verdicts, and what they are good for:
+
+{meanings}
+
+The columns are the rewards of the three outcomes:
+
+{rewards}
+
+How to read a cell:
+
+- `0.50 : 0.50 : 0`: the probabilities of the three outcomes where training ends, the same from all twelve starts. 0 is
+  an outcome that is lost: below {lost}, or on its way to zero however much is left of it.
+- `one of 2 outcomes`: one outcome takes all, and which of these two it is depends on the start.
+- `stays where it is`: on average nothing moves, from any start.
+- `depends on the start: ...`: what is left differs from start to start; one example is given.
+- `uniform: ...` and `skewed: ...`: the objective looks at a reference policy, which is uniform in the first line and
+  {skewed} in the second.
+
+In the evidence, t is training time, updates x step size. `t^-0.5` says that a probability falls as one over the square
+root of it: a hundred times the training leaves a tenth. `p ~ r^(1/2.00)` is the best fit of the end by a power of the
+rewards r, and the residual its error in log p; 1/1 is proportional to the reward, 1/2 to its square root. The rate at
+which the slowest deviation fades is per unit of t.
+
+Objectives whose rows would be the same share one. Rules that only clip share that of GRPO: with one update on each
+batch, the policy is the one that sampled it, and nothing is clipped."""
+
+_LIMITS = """\
+## Limits
+
+- Three outcomes of one token: nothing here shows what happens in long answers, or where outcomes share tokens. A rule
+  that looks for a certain token finds it in the first outcome, if anywhere.
+- The mean over groups is exact, but it is a mean: single runs also drift by sampling noise, most where it is zero.
+- The group size is fixed. Rules that count outcomes in the group get closer to their ideal with larger groups.
+- Steps are infinitely small. Where the mean update jumps from one policy to the next, and cannot be followed so, it was
+  applied in {steps} steps of size {step_size:g}.
+- What an objective carries from batch to batch is as before the first batch: adaptive coefficients have their first
+  value, running means are empty.
+- Some rules know only right and wrong, and take every reward above zero for right: where nothing pays zero, their
+  cells show just that.
+- An objective that needs an answer which the policy did not draw spends half of the group, and the other half on the
+  best of further answers."""
