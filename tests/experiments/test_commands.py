@@ -15,9 +15,13 @@ FIGURES = {
     "hypospace": "hypospace",
     "group_size_and_floor": "group_size_and_floor",
     "compare": "comparison",
+    "survival_map": "survival_map",
+    "collapse_time": "collapse_time",
+    "recovery_time": "recovery_time",
     "many_outcomes": "many_outcomes",
     "path_multiplicity": "path_multiplicity",
     "verdicts": "verdicts",
+    "phase_portraits": "phase_portraits",
 }
 
 
