@@ -30,6 +30,12 @@ def test_catalog_example():
     assert execute("objectives.describe(")["objective"].reward_shaping
 
 
+def test_wind_tunnel_example():
+    names = execute("import verdict")
+    assert names["judged"].word == "collapses"
+    np.testing.assert_allclose(names["flow"].exponents[0], [0.0, -0.5, -1.0], atol=0.01)
+
+
 def test_training_example():
     assert len(execute("state = train(")["records"]) == 50
 
