@@ -30,10 +30,12 @@ SAME = 0.02
 """The difference in probability up to which laws count as one."""
 LOST = 0.01
 """The probability below which an outcome counts as lost."""
-DYING = -0.1
-"""The exponent d log p / d log t below which an outcome counts as lost, however much is left of it."""
-FITS = 0.1
+DYING, STILL_THERE = -0.1, 0.3
+"""The exponent d log p / d log t below which an outcome counts as lost, if less than this is left of it."""
+FITS = 0.2
 """The residual up to which a law follows a power of the rewards: root mean square of log p."""
+RARE = 0.1
+"""The probability up to which a wrong outcome does not count against the right ones."""
 STEP_SIZE, STEPS = 0.25, 2_000
 """Of expected training, where a flow is not smooth."""
 
@@ -72,7 +74,8 @@ class Case:
     @functools.cached_property
     def limits(self) -> np.ndarray:
         """`[12, 3]`, the ends without the outcomes that are lost."""
-        kept = np.where((self.ends < LOST) | (self.exponents < DYING), 0.0, self.ends)
+        dying = (self.exponents < DYING) & (self.ends < STILL_THERE)
+        kept = np.where((self.ends < LOST) | dying, 0.0, self.ends)
         return kept / kept.sum(axis=1, keepdims=True)
 
     @property
@@ -195,14 +198,14 @@ def _judge(cases: dict[str, Case], with_reference: dict[str, Case]) -> tuple[Wor
             return "neutral on ties", "two correct outcomes keep the shares among them that they had"
     lost = [i for i in range(len(STARTS)) if (binary.limits[i] > 0).sum() == 1]
     if len(lost) == len(STARTS):
-        tied = np.where(binary.ends[:, 0] < binary.ends[:, 1], binary.exponents[:, 0], binary.exponents[:, 1]).mean()
-        return "collapses", f"the rarer of two correct outcomes is lost as t^{tied:.2g}"
+        rarer = np.where(binary.ends[:, 0] < binary.ends[:, 1], binary.exponents[:, 0], binary.exponents[:, 1])
+        return "collapses", f"the rarer of two correct outcomes is lost as t^{np.median(rarer):.2g}"
     return "other", f"binary rewards: {binary.text}; unequal: {unequal.text}"
 
 
 def _even_among_correct(case: Case) -> str:
     """The evidence that correct outcomes share evenly from every start; empty where they do not."""
-    if case.law is None or abs(case.law[0] - case.law[1]) > SAME or case.law[2] > 0.5 * case.law[0]:
+    if case.law is None or abs(case.law[0] - case.law[1]) > SAME or case.law[2] > RARE:
         return ""
     return f"two correct outcomes share evenly: {_written(case.law)}"
 
