@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -22,9 +22,10 @@ CRAWL_STEPS, CRAWL = 200, 0.05
 FIRST_TIME = 1e-8
 """Where log-time begins."""
 AT_REST = 3e-8
-"""The speed of logits below which nothing moves: counts and rewards are float32 in the objectives' code."""
-NEUTRAL = 1e-8
-"""The rate below which a deviation neither grows nor shrinks."""
+"""The speed of logits, over that of the field elsewhere, below which nothing moves."""
+NEUTRAL, NO_INVASION = 1e-8, 1e-13
+"""The rates, over the field's speed, below which a deviation and a trace of an outcome neither grow nor shrink: the
+errors of a derivative by differences and of rounding."""
 SAME_LAW = 1e-6
 """The difference in probability below which two laws are one, and an outcome is not part of a law."""
 TRACE = 1e-6
@@ -53,19 +54,37 @@ class Field:
 
     def __call__(self, logits: np.ndarray) -> np.ndarray:
         """`[N, K]` at the logits `[N, K]`."""
-        return self._evaluate(_velocity, logits)
+        return self.evaluate(_velocity, logits)
 
     def jacobian(self, logits: np.ndarray) -> np.ndarray:
         """`[K, K]`, the derivative of the field by the logits `[K]`; see `expected_update.differentiable`."""
-        return self._evaluate(_jacobian, logits)
+        return self.evaluate(_jacobian, logits)
 
-    def _evaluate(self, function, logits):
+    @functools.cached_property
+    def scale(self) -> float:
+        """Its largest speed, over laws that are spread over the simplex; 1 where nothing moves."""
+        outcomes = len(self.rewards)
+        laws = np.concatenate([np.full((1, outcomes), 1 / outcomes), (0.7 * np.eye(outcomes) + 0.3 / outcomes)])
+        speed = float(np.abs(self(np.log(laws))).max())
+        return speed if speed > 1e-12 * np.abs(self.rewards).max() else 1.0
+
+    def evaluate(self, function: Callable, logits: np.ndarray) -> np.ndarray:
+        """A function of (objective, group size, off-policy rule, logits, rewards, reference logits) in float64.
+
+        Raises:
+          ValueError: it is not finite there.
+        """
         reference = np.log(self.reference) if self.reference else np.zeros(len(self.rewards))
         with jax.enable_x64(True):
             points, rewards, reference = (
                 jnp.asarray(array, jnp.float64) for array in (logits, self.rewards, reference)
             )
-            return np.asarray(function(self.objective, self.group_size, self.off_policy, points, rewards, reference))
+            values = np.asarray(function(self.objective, self.group_size, self.off_policy, points, rewards, reference))
+        if not np.isfinite(values).all():
+            raise ValueError(
+                f"the expected update is not finite for rewards {self.rewards} at logits {logits.tolist()}"
+            )
+        return values
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
@@ -155,14 +174,15 @@ def follow(field: Field, laws: Sequence[Sequence[float]], time: float = 1e6) -> 
         in_log_time, np.log(FIRST_TIME), starts.ravel(), np.log(time), rtol=1e-7, atol=1e-9, lband=band, uband=band
     )
     times, logits, velocity = [0.0, FIRST_TIME], [starts, starts], field(starts)
-    while solver.status == "running" and np.abs(velocity).max() > AT_REST:
+    at_rest = AT_REST * field.scale
+    while solver.status == "running" and np.abs(velocity).max() > at_rest:
         solver.step()
         if len(times) > CRAWL_STEPS and solver.t - np.log(times[-CRAWL_STEPS]) < CRAWL:
             break
         times.append(float(np.exp(solver.t)))
         logits.append(solver.y.reshape(starts.shape).copy())
         velocity = field(logits[-1])
-    finished = solver.status == "finished" or bool(np.abs(velocity).max() <= AT_REST)
+    finished = solver.status == "finished" or bool(np.abs(velocity).max() <= at_rest)
     return Flow(np.array(times), np.array(logits), finished)
 
 
@@ -172,9 +192,14 @@ def train(field: Field, laws: Sequence[Sequence[float]], step_size: float, steps
     It is training without noise, and passes over jumps of a field, where `follow` gives up. A policy that slides along
     a jump crosses it forever, so the logits are means over the last quarter of the steps, and the exponents
     d log p / d log t compare them with those at half that time.
+
+    Raises:
+      ValueError: `steps` is no positive multiple of 8, or training leaves the real numbers.
     """
+    if steps < 1 or steps % 8:
+        raise ValueError(f"steps is {steps}, it must be a positive multiple of 8")
     logits = np.log(np.asarray(laws, np.float64))
-    half, end = field._evaluate(functools.partial(_train, step_size, steps), logits)
+    half, end = field.evaluate(functools.partial(_train, step_size, steps), logits)
     log_laws = log_softmax(np.stack([half, end]), axis=-1)
     return np.exp(log_laws[1]), (log_laws[1] - log_laws[0]) / np.log(2)
 
@@ -188,17 +213,20 @@ class RestPoint:
       rates: real parts of the eigenvalues of the Jacobian among the outcomes that it has, one fewer than these: a
         small deviation changes as exp(rate * t).
       invasion: growth d log p / dt, at p = 1e-6, of each outcome that it lacks.
+      scale: of the field, see `Field.scale`.
     """
 
     law: np.ndarray
     rates: np.ndarray
     invasion: np.ndarray
+    scale: float = 1.0
 
     @property
     def kind(self) -> str:
         """`attracts`, `repels`, `saddle`, or `neutral` where some direction neither grows nor shrinks."""
-        directions = np.concatenate([self.rates, self.invasion])
-        if np.any(np.abs(directions) <= NEUTRAL):
+        directions = np.concatenate([self.rates, self.invasion]) / self.scale
+        noise = np.repeat([NEUTRAL, NO_INVASION], [len(self.rates), len(self.invasion)])
+        if np.any(np.abs(directions) <= noise):
             return "neutral"
         return {0: "attracts", len(directions): "repels"}.get(int((directions > 0).sum()), "saddle")
 
@@ -227,8 +255,9 @@ def rest_points(field: Field, starts_each_way: int = 8) -> list[RestPoint]:
 def _rest_laws_of_face(field: Field, present: list[int], starts_each_way: int) -> list[np.ndarray]:
     """Laws `[K]` inside the face of the outcomes `present`."""
     outcomes, size = len(field.rewards), len(present)
+    middle = np.bincount(present, minlength=outcomes) / size
     if size == 1:
-        return [np.eye(outcomes)[present[0]]]
+        return [middle]
 
     def logits_at(free):
         logits = np.full(outcomes, np.log(NOTHING))
@@ -245,13 +274,15 @@ def _rest_laws_of_face(field: Field, present: list[int], starts_each_way: int) -
 
     counts = np.array([c for c in np.ndindex(*(starts_each_way,) * size) if sum(c) == starts_each_way - 1])
     grid = (counts + 0.5) / (counts + 0.5).sum(axis=1, keepdims=True)
-    if max(np.abs(differences(np.log(law[:-1] / law[-1]))).max() for law in grid) <= AT_REST:
-        grid = np.full((1, size), 1 / size)
+    free_starts = np.log(grid[:, :-1] / grid[:, -1:])
+    at_rest = AT_REST * field.scale
+    if all(np.abs(differences(free)).max() <= at_rest for free in free_starts):
+        return [middle]
     laws = []
-    for start in grid:
-        solution = root(differences, np.log(start[:-1] / start[-1]), jac=slopes, tol=1e-10)
+    for free in free_starts:
+        solution = root(differences, free, jac=slopes, tol=1e-10)
         law = softmax(np.append(solution.x, 0.0))
-        if np.abs(solution.fun).max() <= AT_REST and law.min() > SAME_LAW:
+        if np.abs(solution.fun).max() <= at_rest and law.min() > SAME_LAW:
             whole = np.zeros(outcomes)
             whole[present] = law
             laws.append(whole)
@@ -270,4 +301,4 @@ def rest_point(field: Field, law: np.ndarray) -> RestPoint:
         with_trace = np.where(law > 0, law, NOTHING)
         with_trace[outcome] = TRACE
         invasion.append(growth(law, field(np.log(with_trace)[None])[0])[outcome])
-    return RestPoint(law, np.sort(rates), np.array(invasion))
+    return RestPoint(law, np.sort(rates), np.array(invasion), field.scale)

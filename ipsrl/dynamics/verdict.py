@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from ipsrl.dynamics.rest_points import Field, RestPoint, follow, rest_point, train
+from ipsrl.dynamics.rest_points import AT_REST, NOTHING, Field, RestPoint, follow, rest_point, rest_points, train
 from ipsrl.environments.bandit import Bandit
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.tabular import Tabular
@@ -33,7 +33,7 @@ LOST = 0.01
 DYING, STILL_THERE = -0.1, 0.3
 """The exponent d log p / d log t below which an outcome counts as lost, if less than this is left of it."""
 FITS = 0.2
-"""The residual up to which a law follows a power of the rewards: root mean square of log p."""
+"""The residual of log p, over its range, up to which a law follows a power of the rewards."""
 RARE = 0.1
 """The probability up to which a wrong outcome does not count against the right ones."""
 STEP_SIZE, STEPS = 0.25, 2_000
@@ -84,10 +84,11 @@ class Case:
         mean = self.limits.mean(axis=0)
         return mean if np.abs(self.limits - mean).max() < SAME else None
 
-    @property
+    @functools.cached_property
     def rest(self) -> RestPoint | None:
-        """The law as a rest point, with its stability; None where there is not one for all starts."""
-        return None if self.law is None else rest_point(self.field, self.law)
+        """The rest point where all flows end, found by root finding; None where it is not one, or not found."""
+        near = [] if self.law is None else [p for p in rest_points(self.field) if np.abs(p.law - self.law).max() < SAME]
+        return next((point for point in near if point.kind == "attracts"), None)
 
     @property
     def text(self) -> str:
@@ -159,65 +160,94 @@ def verdict(objective: Objective, group_size: int, off_policy: OffPolicyAnswers 
         for reference in references.values()
     ]
     cases, with_reference = by_reference[0], by_reference[-1]
-    word, evidence = _judge(cases, with_reference)
-    return Verdict(word, evidence, cases, with_reference)
+    word = word_for(cases, with_reference)
+    return Verdict(word, _evidence(word, cases, with_reference), cases, with_reference)
 
 
-def fitted_alpha(law: np.ndarray, rewards: np.ndarray) -> tuple[float, float]:
-    """alpha of the best fit log p = log(r) / alpha + c, and its residual, the root mean square of log p.
+def fitted_alpha(cases: dict[str, Case]) -> tuple[float, float, bool]:
+    """alpha of the best fit p ~ r^(1/alpha) to the laws of the partial tie and of unequal rewards, and how good it is.
 
-    Infinite where p does not depend on r. All of both must be positive.
+    Returns:
+      alpha (infinite where p does not grow with r); the residual, the root mean square of log(p / p_1), of which there
+      are four; and whether that is at most `FITS` of the largest of them, and less than that of a fit p ~ exp(r / T).
     """
-    log_rewards, log_law = np.log(rewards), np.log(law)
-    slope, intercept = np.polyfit(log_rewards, log_law, 1)
-    residual = np.sqrt(np.mean((log_law - slope * log_rewards - intercept) ** 2))
-    return float("inf") if abs(slope) < 1e-3 else 1 / slope, float(residual)
+    unequal, tie = cases["unequal"].law, cases["partial tie"].law
+    rewards = np.array([*CASES["unequal"][1:], *CASES["partial tie"][1:]])
+    log_ratios = np.log(np.concatenate([unequal[1:] / unequal[0], tie[1:] / tie[0]]))
+
+    def fit(values):
+        slope = values @ log_ratios / (values @ values)
+        return slope, float(np.sqrt(np.mean((log_ratios - slope * values) ** 2)))
+
+    (slope, residual), (_, exponential) = fit(np.log(rewards)), fit(rewards - 1)
+    good = residual <= FITS * np.abs(log_ratios).max() and residual < exponential
+    return (1 / slope if slope > 1e-3 else float("inf")), residual, bool(good)
 
 
-def _judge(cases: dict[str, Case], with_reference: dict[str, Case]) -> tuple[Word, str]:
+def word_for(cases: dict[str, Case], with_reference: dict[str, Case]) -> Word:
+    """The word of `verdict`, from the cases with a uniform and with a skewed reference."""
+    words = {_word_of_side(side) for side in (cases, with_reference)}
+    if len(words) == 1 and "other" not in words:
+        return words.pop()
+    moved = max(np.abs(cases[name].limits - with_reference[name].limits).max() for name in CASES)
+    return "reference-shaped" if moved > SAME else "other"
+
+
+def _word_of_side(cases: dict[str, Case]) -> Word:
+    binary, survivors = cases["binary"], [cases[name].law for name in ("unequal", "partial tie")]
+    correct = binary.limits[:, :2]
+    law = binary.law
+    if law is not None and abs(law[0] - law[1]) < SAME and law[2] <= RARE:
+        if all(law is not None and law.all() for law in survivors):
+            alpha, _, good = fitted_alpha(cases)
+            if good and alpha < 10:
+                return "reward-proportional"
+        return "uniform over correct"
+    if (correct > 0).all():
+        started = np.array(STARTS)[:, 0] / np.array(STARTS)[:, :2].sum(axis=1)
+        if np.abs(correct[:, 0] / correct.sum(axis=1) - started).max() < SAME:
+            return "neutral on ties"
+    if ((correct > 0).sum(axis=1) == 1).all() and (binary.limits[:, 2] == 0).all():
+        return "collapses"
+    return "other"
+
+
+def _evidence(word: Word, cases: dict[str, Case], with_reference: dict[str, Case]) -> str:
     binary, unequal = cases["binary"], cases["unequal"]
-    even = [_even_among_correct(side["binary"]) for side in (cases, with_reference)]
-    proportional = [_proportional(side["unequal"]) for side in (cases, with_reference)]
-    if all(proportional) and all(even):
-        return "reward-proportional", proportional[0]
-    if all(even):
-        return "uniform over correct", even[0]
-    if cases is not with_reference:
-        moved = max(np.abs(cases[name].limits - with_reference[name].limits).max() for name in CASES)
-        if moved > SAME and with_reference["full tie"].law is not None:
-            shaped = _written(with_reference["full tie"].law)
-            return (
-                "reference-shaped",
-                f"among equal rewards the reference {_written(REFERENCES['skewed'])} gives {shaped}",
-            )
-    shares = np.array(STARTS)[:, 0] / np.array(STARTS)[:, :2].sum(axis=1)
-    kept = np.all(binary.limits[:, :2] > 0, axis=1)
-    if kept.all():
-        now = binary.limits[:, 0] / binary.limits[:, :2].sum(axis=1)
-        if np.abs(now - shares).max() < SAME:
-            return "neutral on ties", "two correct outcomes keep the shares among them that they had"
-    lost = [i for i in range(len(STARTS)) if (binary.limits[i] > 0).sum() == 1]
-    if len(lost) == len(STARTS):
+    if word == "reward-proportional":
+        alpha, residual, _ = fitted_alpha(cases)
+        return f"p ~ r^(1/{alpha:.2f}), residual {residual:.2f}{_stability(unequal)}"
+    if word == "uniform over correct":
+        return f"two correct outcomes share evenly: {_written(binary.law)}{_stability(binary)}"
+    if word == "neutral on ties":
+        return "two correct outcomes keep the shares among them that they had"
+    if word == "collapses":
         rarer = np.where(binary.ends[:, 0] < binary.ends[:, 1], binary.exponents[:, 0], binary.exponents[:, 1])
-        return "collapses", f"the rarer of two correct outcomes is lost as t^{np.median(rarer):.2g}"
-    return "other", f"binary rewards: {binary.text}; unequal: {unequal.text}"
+        return (
+            f"the rarer of two correct outcomes is lost as t^{np.median(rarer):.2g}{_fate_of_even_split(binary.field)}"
+        )
+    if word == "reference-shaped":
+        name = "full tie" if with_reference["full tie"].law is not None else "binary"
+        texts = cases[name].text, with_reference[name].text
+        return f"{name}: {texts[0]} by a uniform reference, {texts[1]} by {_written(REFERENCES['skewed'])}"
+    return f"binary rewards: {binary.text}; unequal: {unequal.text}"
 
 
-def _even_among_correct(case: Case) -> str:
-    """The evidence that correct outcomes share evenly from every start; empty where they do not."""
-    if case.law is None or abs(case.law[0] - case.law[1]) > SAME or case.law[2] > RARE:
+def _fate_of_even_split(field: Field) -> str:
+    """Whether anything restores an even split of two correct outcomes; empty where training moves it on."""
+    even = np.array([0.5, 0.5, 0.0])
+    first, second, _ = field(np.log(np.maximum(even, NOTHING))[None])[0]
+    if abs(first - second) > AT_REST * field.scale:
         return ""
-    return f"two correct outcomes share evenly: {_written(case.law)}"
+    fate = {"neutral": "is not restored", "attracts": "is restored only from nearby"}
+    return f"; an even split {fate.get(rest_point(field, even).kind, 'repels')}"
 
 
-def _proportional(case: Case) -> str:
-    """The evidence that the law is a power of the rewards; empty where it is not."""
-    if case.law is None or not case.law.all():
+def _stability(case: Case) -> str:
+    """How fast the slowest deviation from the law fades, among the outcomes that it has."""
+    if case.rest is None or not len(case.rest.rates):
         return ""
-    alpha, residual = fitted_alpha(case.law, np.array(case.field.rewards))
-    if residual > FITS or not 0 < alpha < 10:
-        return ""
-    return f"p ~ r^(1/{alpha:.2f}), residual {residual:.2f}; the slowest deviation fades at {case.rest.rates.max():.2g}"
+    return f"; the slowest deviation fades at {case.rest.rates.max():.2g}"
 
 
 def _written(law) -> str:

@@ -86,3 +86,15 @@ def test_expected_training_slides_along_a_jump():
 def test_reference_moves_the_rest():
     field = Field(objectives.make("grpo(kl=0.5)"), (1.0, 1.0, 1.0), 3, reference=(0.5, 0.3, 0.2))
     np.testing.assert_allclose(follow(field, STARTS).laws[-1], [[0.5, 0.3, 0.2]] * 2, atol=1e-4)
+
+
+def test_kinds_do_not_depend_on_the_scale_of_rewards(expected_return):
+    found = [point.kind for point in rest_points(expected_return((1e-3, 0.6e-3, 0.3e-3)))]
+    assert found == ["attracts", "saddle", "repels"]
+
+
+def test_refusals(expected_return):
+    with pytest.raises(ValueError, match="steps is 12, it must be a positive multiple of 8"):
+        train(expected_return(UNEQUAL), STARTS, step_size=0.1, steps=12)
+    with pytest.raises(ValueError, match="not finite for rewards"):
+        follow(expected_return((1.0, np.nan, 0.0)), STARTS)
