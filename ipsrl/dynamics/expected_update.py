@@ -41,7 +41,9 @@ class Estimate:
 
     Attributes:
       update: the mean, shaped as the logits.
-      standard_error: of each entry, from the spread between antithetic pairs, which are independent.
+      standard_error: of each entry, from the spread between antithetic pairs, which are independent. It knows nothing
+        of an outcome that is too rare to be drawn: if a rare one counts for much, as under inverse probabilities, the
+        error may be thousands of times larger (float32 draws moreover have a grain of 1.2e-7).
       groups: how many were sampled.
     """
 
@@ -67,15 +69,17 @@ def expected_update(
     It is what stochastic gradient descent with a small step and one prompt in a batch does on average, divided by the
     step size, and includes all optimiser steps that the objective makes of a batch. Parts that see the whole batch see
     one group. `logits`, `rewards` and `reference` may be traced, and mapped by `jax.vmap`; the computation has the
-    dtype of `logits`. Its derivative is that of `differentiable`, not of the code: gradients that an objective stops
-    stay stopped.
+    dtype of `logits`. An outcome of logit -inf counts for nothing. Do not differentiate the function itself, wrap it
+    in `differentiable` first: an objective stops the gradient of its weights, and `jax.jacfwd` would take them for
+    constants.
 
     Args:
       objective: any that needs no text.
       logits: `[K]` of a bandit with K arms, or `[S, V]` of a table on `environment`.
       rewards: `[K]`, of the outcomes.
       group_size: G.
-      environment: whose walks the trajectories are; its own rewards are not looked at. A bandit by default.
+      environment: of one prompt, whose walks the trajectories are; its own rewards are not looked at. A bandit by
+        default.
       reference: logits of the reference policy, shaped as `logits`; uniform over legal actions by default.
       objective_state: what the objective carries from batch to batch; as before the first batch by default.
       off_policy: what puts answers into groups that the policy did not draw, as in the training loop.
@@ -106,7 +110,10 @@ def expected_update(
         log_chances = (log_chances[:, None] + _log_law_of_best(setting, off_policy)).ravel()
     keys = jax.random.split(jax.random.key(0), (len(members), draws if "keys" in objective.needs else 1))
     updates = _updates(objective, setting, members, keys)
-    return jnp.tensordot(jnp.exp(log_chances).astype(updates.dtype), updates, axes=1).reshape(logits.shape)
+    chances = jnp.exp(log_chances).astype(updates.dtype)
+    # The update by an impossible group may be infinite or NaN.
+    updates = jnp.where(chances[:, None, None] > 0, updates, 0.0)
+    return jnp.tensordot(chances, updates, axes=1).reshape(logits.shape)
 
 
 def estimated_update(
@@ -124,8 +131,11 @@ def estimated_update(
 ) -> Estimate:
     """`expected_update` where there are too many groups to enumerate: the mean over antithetic pairs of sampled groups.
 
-    Where a group takes its trajectories from uniform numbers u, in the order of the trajectories, its partner takes
-    1 - u; each is a sample of the right law, and their errors tend to cancel.
+    Where a group takes its trajectories from uniform numbers u, in the order of their rewards, its partner takes 1 - u;
+    each is a sample of the right law. How much it helps depends on objective and point: the error over that of as many
+    independent groups of 8, at 10 random points of 3 and of 6 arms (normal logits, uniform rewards), was on average
+    0.85 and 0.94 for reinforce and 0.85 and 0.91 for grpo, but 0.91 to 1.00 for dr_grpo, ips_reinforce, ips_dr_grpo and
+    ips_grpo; at single points it was 0.3 to 1.16, so that it may also be a little larger.
 
     Args:
       objective, logits, rewards, group_size, environment, reference, objective_state, off_policy: as there.
@@ -139,13 +149,15 @@ def estimated_update(
         raise ValueError(f"pairs is {pairs}, but a standard error needs at least 2")
     setting = _setting(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy)
     of_groups, of_draws = jax.random.split(key)
-    uniform = jax.random.uniform(of_groups, (pairs, group_size), logits.dtype)
+    # Above 0, where the inversion would find an impossible trajectory if it were the first.
+    uniform = jax.random.uniform(of_groups, (pairs, group_size), logits.dtype, minval=jnp.finfo(logits.dtype).tiny)
     uniform = jnp.concatenate([uniform, 1 - uniform])
+    order = jnp.lexsort((setting.verdict.outcome_id[0], setting.verdict.rewards[0]))
 
     def inverted(log_law, numbers):
+        cumulative = jnp.cumsum(jnp.exp(log_law[order]))
         # Rounding may leave the last sum a little below 1.
-        cumulative = jnp.cumsum(jnp.exp(log_law)).at[-1].set(1.0)
-        return jnp.searchsorted(cumulative, numbers)
+        return order[jnp.searchsorted(cumulative / cumulative[-1], numbers)]
 
     members = inverted(setting.log_law, uniform)
     if off_policy is not None:
@@ -207,6 +219,8 @@ class _Setting:
 def _setting(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy) -> _Setting:
     if environment is None:
         environment = Bandit((0.0,) * rewards.shape[-1])
+    if environment.num_prompts != 1:
+        raise ValueError(f"environment has {environment.num_prompts} prompts, but the mean is over one prompt's groups")
     table_shape = (environment.num_observations, environment.vocabulary_size)
     expected = {"rewards": (rewards.shape, (environment.num_outcomes,))}
     for name, table in {"logits": logits, "reference": logits if reference is None else reference}.items():
@@ -245,9 +259,11 @@ def _log_law_of_best(setting: _Setting, off_policy: OffPolicyAnswers) -> Array:
         answers = every_trajectory(setting.environment, setting.reference["logits"])
         log_law = answers.behaviour_log_probs[0].sum(axis=-1)
     law = jnp.exp(log_law)
-    below = jnp.where(rewards < rewards[:, None], law, 0.0).sum(axis=1)
-    tied = jnp.where(rewards == rewards[:, None], law, 0.0).sum(axis=1)
-    return log_law + jnp.log(((below + tied) ** off_policy.answers - below**off_policy.answers) / tied)
+    below = jnp.where(rewards < rewards[:, None], law, 0.0).sum(axis=1, keepdims=True)
+    not_above = jnp.where(rewards <= rewards[:, None], law, 0.0).sum(axis=1, keepdims=True)
+    # Answers before it are below it, those after it not above it.
+    before = np.arange(off_policy.answers)
+    return log_law + jnp.log((below**before * not_above ** before[::-1]).sum(axis=1))
 
 
 @functools.partial(jax.jit, static_argnames="objective")
@@ -278,12 +294,12 @@ def _updates(objective: Objective, setting: _Setting, members: Array, keys: Arra
         of_all = jax.vmap(jax.vmap(of_group, in_axes=(None, 0)), in_axes=(0, None))
         return of_all(turned, keys).mean(axis=(0, 1))
 
-    # In equal blocks: a shorter last one would be compiled for itself.
+    # In equal blocks, filled up with the first groups: a shorter last one would be compiled for itself.
     groups = members.shape[0]
     blocks = -(-groups // BLOCK)
     size = -(-groups // blocks)
-    missing = jnp.arange(blocks * size) % groups
-    updates = jax.lax.map(of_draws, (members[missing], keys[missing]), batch_size=size)
+    filled_up = jnp.arange(blocks * size) % groups
+    updates = jax.lax.map(of_draws, (members[filled_up], keys[filled_up]), batch_size=size)
     return updates[:groups]
 
 

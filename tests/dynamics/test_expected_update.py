@@ -15,6 +15,9 @@ from ipsrl.environments.tree import Tree
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.training.off_policy import OffPolicyAnswers
+from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.step import WHOLE_BATCH, TrainState, sample_and_verify
+from ipsrl.training.step import update as training_update
 
 LOGITS, REWARDS = np.array([0.2, -0.6, 0.7]), np.array([1.0, 0.55, 0.13])
 RULES = {"ips_reinforce": "no baseline", "ips_dr_grpo": "group mean", "ips_grpo": "group mean and std"}
@@ -44,12 +47,6 @@ def test_all_dtypes_and_batches_agree():
     many = jax.vmap(lambda z: expected_update(objective, z, jnp.float32(REWARDS), 33))(jnp.asarray(points))
     for point, update in zip(points, many, strict=True):
         np.testing.assert_allclose(update, exact("ips_grpo", point, group_size=33), atol=2e-6)
-
-
-def test_an_outcome_that_never_occurs_changes_nothing():
-    update = exact("grpo", np.array([0.3, 0.1, -100.0]), np.array([1.0, 0.0, 5.0]), group_size=4)
-    np.testing.assert_allclose(update[:2], exact("grpo", np.array([0.3, 0.1]), np.array([1.0, 0.0]), group_size=4))
-    assert abs(update[2]) < 1e-30
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.5])
@@ -93,6 +90,72 @@ def test_jacobian_sees_weights_that_follow_the_policy():
     np.testing.assert_allclose(eigenvalues, ideal / 2, atol=1e-6)
 
 
+@pytest.mark.parametrize("text", ["grpo", "ips_grpo(probability=exact)"])
+def test_an_outcome_that_never_occurs_changes_nothing(text):
+    without = exact(text, np.array([0.3, 0.1]), np.array([1.0, 0.2]), group_size=3)
+    for rare in (-100.0, -np.inf) if text == "grpo" else (-np.inf,):
+        update = exact(text, np.array([rare, 0.3, 0.1]), np.array([5.0, 1.0, 0.2]), group_size=3)
+        np.testing.assert_allclose(update[1:], without, atol=1e-7)
+        assert abs(update[0]) < 1e-30
+
+
+def test_best_answer_among_all_but_impossible_ones():
+    """Float32 chances of 1e-48 are 0, and the update is that without the outcome."""
+    objective, off_policy = objectives.make("critique_grpo"), OffPolicyAnswers(8)
+
+    def field(logits, rewards):
+        return expected_update(objective, jnp.float32(logits), jnp.float32(rewards), 3, off_policy=off_policy)
+
+    for rare in (-110.0, -np.inf):
+        for rewards in ([1.0, 0.3, 0.0], [0.3, 0.0, 1.0]):
+            update = field([0.0, 0.0, rare], rewards)
+            np.testing.assert_allclose(update, [*field([0.0, 0.0], rewards[:2]), 0.0], atol=1e-6)
+            assert np.abs(update).max() > 0.01
+
+
+TREE = Tree()
+TREE_LOGITS = np.random.default_rng(0).normal(size=(TREE.num_observations, TREE.vocabulary_size)).astype(np.float32)
+
+
+def trained(objective, environment, logits, group_size, samples):
+    """`[samples, S, V]`, what independent steps of training do to the logits `[S, V]`, over the step size."""
+    policy = Tabular(*logits.shape)
+    optimizer = make_optimizer("sgd", 1e-2, max_gradient_norm=None)
+
+    @jax.jit
+    @jax.vmap
+    def step(key):
+        of_groups, of_objective = jax.random.split(key)
+        state = TrainState.create({"logits": logits}, objective, optimizer, environment)
+        prompts = environment.prompts(jnp.zeros(1, jnp.int32))
+        groups = sample_and_verify(environment, policy, state.parameters, prompts, of_groups, group_size, 1.0, 0)
+        after, _ = training_update(
+            state, *groups, {"logits": jnp.zeros_like(logits)}, of_objective, policy=policy, objective=objective,
+            optimizer=optimizer, batching=WHOLE_BATCH, temperature=1.0,
+        )  # fmt: skip
+        return (after.parameters["logits"] - logits) / 1e-2
+
+    return np.asarray(step(jax.random.split(jax.random.key(0), samples)), np.float64)
+
+
+@pytest.mark.parametrize("text", ["ips_grpo", "ips_grpo(probability=exact)"])
+def test_tree_against_training_and_estimate(text):
+    """Several trajectories share an outcome: counts are of outcomes, probabilities need the backward policy."""
+    objective, tree = objectives.make(text), Tree()
+    logits = jax.random.normal(jax.random.key(0), (tree.num_observations, tree.vocabulary_size))
+    rewards = jnp.asarray(tree.reward_table()[0])
+    update = expected_update(objective, logits, rewards, 3, environment=tree)
+    assert np.abs(update).max() > 0.05
+    sampled = trained(objective, tree, logits, 3, 4000)
+    error = sampled.std(axis=0, ddof=1) / math.sqrt(4000)
+    # Rounding of logits over the step size.
+    assert np.all(np.abs(sampled.mean(axis=0) - update) <= 4 * error + 2e-5)
+    estimate = estimated_update(objective, logits, rewards, 3, jax.random.key(0), pairs=1000, environment=tree)
+    # Illegal actions have updates and errors of 0.
+    assert np.all(np.abs(estimate.update - update) <= 4 * estimate.standard_error + 1e-7)
+    assert estimate.standard_error.max() < 0.05
+
+
 def test_tree_follows_the_gradient_of_the_return():
     tree = Tree()
     policy = Tabular(tree.num_observations, tree.vocabulary_size)
@@ -121,6 +184,16 @@ def test_antithetic_estimate_knows_its_error():
     np.testing.assert_allclose(estimate.standard_error, spread * math.sqrt(2 / 4000), rtol=0.15)
 
 
+def test_pairs_gain_whatever_the_order_of_the_arms():
+    """Of grpo with rewards 0, 1/2 and 1 the error is less than two thirds of that of independent groups."""
+    objective = objectives.make("grpo")
+    for rewards in [(0.5, 0.0, 1.0), (0.0, 1.0, 0.5)]:
+        single = trained(objective, Bandit(rewards), jnp.zeros((1, 3)), 8, 4000)[:, 0]
+        arrays = jnp.zeros(3), jnp.float32(rewards)
+        estimate = estimated_update(objective, *arrays, 8, jax.random.key(0), pairs=2000)
+        assert np.linalg.norm(estimate.standard_error) < 2 / 3 * np.linalg.norm(single.std(axis=0)) / math.sqrt(4000)
+
+
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
@@ -129,6 +202,7 @@ def test_antithetic_estimate_knows_its_error():
         ("grpo", {"group_size": 1}, "it must be at least 2"),
         ("grpo", {"group_size": 700}, "246051 different groups, more than 200000: take estimated_update"),
         ("grpo", {"logits": np.zeros(2)}, r"logits has shape \(2,\), expected \(3,\)"),
+        ("grpo", {"environment": Bandit((tuple(REWARDS),) * 2)}, "environment has 2 prompts, but the mean is over one"),
         ("grpo", {"environment": Tree()}, r"rewards has shape \(3,\), expected \(4,\)"),
         ("critique_grpo", {"off_policy": OffPolicyAnswers(2, at_most=0.5)}, "leave at_most out"),
     ],
