@@ -24,10 +24,13 @@ from ipsrl.distributed.mesh import DATA
 from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.environments.bandit import Bandit
 from ipsrl.objectives.objective import Objective
-from ipsrl.structures import PolicyScores, Rollouts
+from ipsrl.structures import PolicyScores, Rollouts, Sizes
 
 CHECK_EVERY = 256
 """Steps after which `first_passage` looks whether any run goes on."""
+
+LARGEST_GROUP = 125
+"""The largest group that can be drawn: `draw_count` starts from a chance of 2^-G or more, a normal float32 number."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Cell:
     Attributes:
       objective: one that `group_pushes` takes.
       rewards: of the two outcomes.
-      group_size: G.
+      group_size: G, for sampled runs at most `LARGEST_GROUP`.
       step_size: h of plain gradient descent.
       log_ratio: ln(p_1 / p_2) at the start.
     """
@@ -90,7 +93,8 @@ def train(
       mesh: runs are divided over its axis "data"; by default they are all on one device.
 
     Raises:
-      ValueError: the steps are no multiple of `record_every`, or an objective is refused by `group_pushes`.
+      ValueError: the steps are no multiple of `record_every`, a group is larger than `LARGEST_GROUP`, or an objective
+        is refused by `group_pushes`.
     """
     if steps < 1 or record_every < 1 or steps % record_every:
         raise ValueError(f"steps is {steps}, it must be a positive multiple of record_every, {record_every}")
@@ -122,7 +126,8 @@ def first_passage(
       most_steps: after which it ends in any case.
 
     Raises:
-      ValueError: a run does not start between `low` and `high`, or an objective is refused by `group_pushes`.
+      ValueError: a run does not start between `low` and `high`, a group is larger than `LARGEST_GROUP`, or an objective
+        is refused by `group_pushes`.
     """
     bounds = np.broadcast_to(np.asarray(low), len(cells)), np.broadcast_to(np.asarray(high), len(cells))
     for cell, lower, upper in zip(cells, *bounds, strict=True):
@@ -143,7 +148,7 @@ def draw_count(uniform: Array, log_ratio: Array, group_size: Array, largest: int
     Args:
       uniform: `[R]` in (0, 1].
       log_ratio: `[R]`, u.
-      group_size: `[R]` float32, G.
+      group_size: `[R]` float32, G, at most `LARGEST_GROUP`: beyond it (1 - p)^G is lost to float32.
       largest: at least the largest G; the number of terms of the recursion.
 
     Returns:
@@ -176,7 +181,7 @@ class _Runs:
     high: Array
 
 
-def _pushes(objectives: Sequence[Objective], rewards: tuple[float, float], group_size: int) -> list[np.ndarray]:
+def _pushes(objectives: tuple[Objective, ...], rewards: tuple[float, float], group_size: int) -> list[np.ndarray]:
     """`group_pushes` of several objectives, as one program: compiling each for itself takes three times as long."""
     bandit = Bandit(rewards)
     if bandit.num_outcomes != 2 or bandit.num_prompts != 1:
@@ -188,25 +193,29 @@ def _pushes(objectives: Sequence[Objective], rewards: tuple[float, float], group
         if jax.tree.leaves((objective.init(bandit.sizes), objective.init_parameters(bandit.sizes))):
             raise ValueError("an objective that carries state or parameters is no table of counts: take train_ensemble")
 
-    def by_sample(objective, rollouts):
-        def loss(log_probs):
-            output = objective(PolicyScores(log_probs, rollouts.behaviour_entropy), rollouts, bandit.sizes)
-            return output.loss_sum / output.count
-
-        return -jax.grad(loss)(rollouts.behaviour_log_probs)[0, :, 0]
-
-    @jax.jit
-    def of_groups(groups):
-        return [jax.vmap(functools.partial(by_sample, objective))(groups) for objective in objectives]
-
     members = (np.arange(group_size) >= np.arange(group_size + 1)[:, None]).astype(int)
     pushes = []
     # Under two policies that prefer different outcomes, to see that this does not matter.
-    for here, there in zip(*(of_groups(_groups(bandit, u, members)) for u in (-1.0, 1.5)), strict=True):
+    by_policy = (_pushes_of_samples(_groups(bandit, u, members), objectives, bandit.sizes) for u in (-1.0, 1.5))
+    for here, there in zip(*by_policy, strict=True):
         if not np.allclose(here, there, rtol=1e-5, atol=1e-6 * np.abs(here).max()):
             raise ValueError("an objective that weighs groups by the policy is no table of counts: take train_ensemble")
         pushes.append(np.stack([(here * (members == outcome)).sum(axis=1) for outcome in (0, 1)], axis=1))
     return pushes
+
+
+@functools.partial(jax.jit, static_argnames=("objectives", "sizes"))
+def _pushes_of_samples(groups: Rollouts, objectives: tuple[Objective, ...], sizes: Sizes) -> list[Array]:
+    """For each objective `[N, G]`: -d loss / d log pi(sample) in each group of `groups` `[N, 1, G, ...]`."""
+
+    def of_group(objective, rollouts):
+        def loss(log_probs):
+            output = objective(PolicyScores(log_probs, rollouts.behaviour_entropy), rollouts, sizes)
+            return output.loss_sum / output.count
+
+        return -jax.grad(loss)(rollouts.behaviour_log_probs)[0, :, 0]
+
+    return [jax.vmap(functools.partial(of_group, objective))(groups) for objective in objectives]
 
 
 def _groups(bandit: Bandit, log_ratio: float, members: np.ndarray) -> Rollouts:
@@ -221,7 +230,10 @@ def _placed(
     cells: Sequence[Cell], seeds: Sequence[int], mesh: Mesh | None, low: np.ndarray, high: np.ndarray
 ) -> tuple[_Runs, Array]:
     """All runs, cell by cell, divided over devices, and the tables `[C, largest G + 1, 2]` of the cells."""
-    tables = np.zeros((len(cells), 1 + max(cell.group_size for cell in cells), 2), np.float32)
+    largest = max(cell.group_size for cell in cells)
+    if largest > LARGEST_GROUP:
+        raise ValueError(f"group_size is {largest}, at most {LARGEST_GROUP} can be drawn here: take train_ensemble")
+    tables = np.zeros((len(cells), 1 + largest, 2), np.float32)
     alike: dict[tuple, dict[Objective, list[int]]] = {}
     for number, cell in enumerate(cells):
         alike.setdefault((cell.rewards, cell.group_size), {}).setdefault(cell.objective, []).append(number)

@@ -7,7 +7,14 @@ from scipy.stats import binom
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.dynamics.finite_groups import count_weights, mean_field
-from ipsrl.dynamics.two_outcome_training import Cell, draw_count, first_passage, group_pushes, train
+from ipsrl.dynamics.two_outcome_training import (
+    LARGEST_GROUP,
+    Cell,
+    draw_count,
+    first_passage,
+    group_pushes,
+    train,
+)
 from ipsrl.environments.bandit import Bandit
 from ipsrl.objectives import make, names
 from ipsrl.policies.tabular import Tabular
@@ -26,13 +33,13 @@ def first_probability(log_ratio):
     return 1 / (1 + np.exp(-np.float64(log_ratio)))
 
 
-@pytest.mark.parametrize("group_size", [1, 5, 64])
+@pytest.mark.parametrize("group_size", [1, 5, 64, LARGEST_GROUP])
 @pytest.mark.parametrize("log_ratio", [-9.0, -1.0, 0.0, 0.3, 4.0])
 def test_equally_spaced_numbers_are_drawn_in_binomial_shares(group_size, log_ratio):
     numbers = 2**16
     uniform = (jnp.arange(numbers) + 0.5) / numbers
     # The recursion is longer than the smaller groups need.
-    count = draw_count(uniform, jnp.full(numbers, log_ratio), jnp.full(numbers, float(group_size)), 64)
+    count = draw_count(uniform, jnp.full(numbers, log_ratio), jnp.full(numbers, float(group_size)), LARGEST_GROUP)
     found = np.bincount(count, minlength=group_size + 1)
     expected = numbers * binom.pmf(np.arange(group_size + 1), group_size, first_probability(log_ratio))
     np.testing.assert_allclose(found, expected, atol=1.5)
@@ -63,6 +70,17 @@ def test_pushes_of_the_three_rules():
     for rule, row in RULES.items():
         found = group_pushes(make(f"{row}(alpha=0.5)"), REWARDS, 4)
         np.testing.assert_allclose(found, expected[rule].T, atol=1e-6)
+
+
+def test_pushes_are_compiled_once(caplog):
+    compilations = []
+    for _ in range(2):
+        with jax.log_compiles():
+            group_pushes(make("ips_reinforce(alpha=0.123)"), REWARDS, 4)
+        compilations.append(caplog.text.count("Compiling"))
+        caplog.clear()
+    assert compilations[0] > 0
+    assert compilations[1] == 0
 
 
 def refusal(name):
@@ -206,6 +224,9 @@ def test_bad_input_is_refused():
         group_pushes(make("grpo"), REWARDS, 1)
     with pytest.raises(ValueError, match="one number for each of two outcomes"):
         group_pushes(make("grpo"), (1.0, 2.0, 3.0), 4)
+    for run in (lambda cells: train(cells, (0,), 1, 1), lambda cells: first_passage(cells, (0,), -1.0, 1.0, 1)):
+        with pytest.raises(ValueError, match="group_size is 126, at most 125 can be drawn here: take train_ensemble"):
+            run([cell("grpo"), cell("grpo", LARGEST_GROUP + 1)])
     with pytest.raises(ValueError, match="multiple of record_every, 3"):
         train([cell("grpo")], (0,), 10, 3)
     with pytest.raises(ValueError, match=r"starts at 0\.0 is not between 0\.5 and 1\.0"):
