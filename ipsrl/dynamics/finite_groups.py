@@ -71,13 +71,22 @@ def expected_weight(probability: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
     w_G(0) = omega(1) and w_G(1) = omega(G). For alpha = 1 and floor <= 1/G this is (1 - (1 - p)^G) / p, which falls
     short of 1 / p by the chance that the outcome is missing from the group.
+
+    Raises:
+      ValueError: a probability is not in [0, 1], or the weights are not `[G]` and finite.
     """
     weights, probability = checked_weights(weights), np.asarray(probability, np.float64)
+    if not np.all((probability >= 0) & (probability <= 1)):
+        raise ValueError(f"probability must lie between 0 and 1, but it is {probability}")
     return binom.pmf(np.arange(len(weights)), len(weights) - 1, probability[..., None]) @ weights
 
 
 def expected_weight_slope(probability: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """dw_G/dp = (G - 1) E[omega(2 + B) - omega(1 + B)], B ~ Binomial(G - 2, p), for any shape of p; 0 for G = 1."""
+    """dw_G/dp = (G - 1) E[omega(2 + B) - omega(1 + B)], B ~ Binomial(G - 2, p), for any shape of p; 0 for G = 1.
+
+    Raises:
+      ValueError: as `expected_weight`.
+    """
     weights = checked_weights(weights)
     if len(weights) == 1:
         return np.zeros(np.shape(probability))
@@ -89,6 +98,9 @@ def distortion(probability: np.ndarray, weights: np.ndarray, alpha: float) -> np
 
     With count weights alpha (alpha - 1) (1 - p) / (2 G p) + O(1/G^2), and exactly -(1 - p)^G for alpha = 1 and a floor
     that never acts. With the pseudo-count (alpha - 1) / 2, an offset of the counts, O(1/G^2).
+
+    Raises:
+      ValueError: as `expected_weight`.
     """
     return expected_weight(probability, weights) * np.asarray(probability, np.float64) ** alpha - 1
 
@@ -148,10 +160,20 @@ def count_vectors(num_outcomes: int, group_size: int) -> np.ndarray:
 
 
 def checked_weights(weights: np.ndarray) -> np.ndarray:
-    """`weights` as a float64 array, if it is `[G]` with G >= 1; otherwise a ValueError."""
+    """`weights` as a float64 array, if it is `[G]` with G >= 1 and finite; otherwise a ValueError."""
     weights = np.asarray(weights, np.float64)
     if weights.ndim != 1 or len(weights) == 0:
         raise ValueError(f"weights {weights.shape} must be [group_size]: one weight for each count from 1 to G")
+    if not np.all(np.isfinite(weights)):
+        raise ValueError(f"weights must be finite, but they are {weights}")
+    return weights
+
+
+def checked_falling_weights(weights: np.ndarray) -> np.ndarray:
+    """`checked_weights`, if none is negative and none is above that of a smaller count; otherwise a ValueError."""
+    weights = checked_weights(weights)
+    if np.any(weights < 0) or np.any(np.diff(weights) > 0):
+        raise ValueError("weights must not be negative and must not rise with the count")
     return weights
 
 

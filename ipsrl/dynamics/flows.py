@@ -92,13 +92,15 @@ def stationary_law(rewards: np.ndarray, alpha: float) -> np.ndarray:
 
     Raises:
       ValueError: alpha is not positive (expected return has no such law: it goes to the best outcomes, and its limit
-        depends on the start), a reward is negative, or no reward is positive.
+        depends on the start), the rewards are not `[K]`, one is negative, or none is positive.
     """
     rewards = np.asarray(rewards, np.float64)
-    if alpha <= 0:
+    if not alpha > 0:
         raise ValueError(f"alpha is {alpha}, but only a positive alpha has a stationary law that forgets the start")
-    if np.any(rewards < 0) or not np.any(rewards > 0):
-        raise ValueError("rewards must not be negative, and at least one must be positive")
+    if rewards.ndim != 1 or not np.all(rewards >= 0) or not np.any(rewards > 0):
+        raise ValueError(
+            f"rewards must be [outcome] and not negative, and at least one must be positive, but they are {rewards}"
+        )
     # Divided by the largest reward first, so that a small alpha does not overflow.
     scaled = (rewards / rewards.max()) ** (1.0 / alpha)
     return scaled / scaled.sum()

@@ -14,9 +14,11 @@ def variance(probability: np.ndarray, group_size: int, rate: float) -> np.ndarra
     """Variance of pbar while the policy stands still: b / (2 - b) p (1 - p) / G.
 
     Raises:
-      ValueError: the group is empty, or the rate is not in (0, 1].
+      ValueError: the group is empty, the rate is not in (0, 1], or a probability is not in [0, 1].
     """
     probability = np.asarray(probability, np.float64)
+    if not np.all((probability >= 0) & (probability <= 1)):
+        raise ValueError(f"probability must lie between 0 and 1, but it is {probability}")
     return probability * (1 - probability) / effective_group_size(group_size, rate)
 
 
@@ -45,13 +47,15 @@ def distortion(probability: np.ndarray, group_size: int, rate: float, alpha: flo
 
         alpha b (1 - p) / (G p) ((alpha + 1) / (2 (2 - b)) - 1)
 
-    It is negative for small b: pbar has seen the sample that it weighs. It vanishes only as b -> 0; b = 1 gives the
-    first order of `finite_groups.distortion`. For a floor that never acts and G p / b well above 1.
+    It is negative for small b and 0 < alpha < 3: pbar has seen the sample that it weighs. It vanishes as b -> 0; b = 1
+    gives the first order of `finite_groups.distortion`. For a floor that never acts and G p / b well above 1.
 
     Raises:
-      ValueError: the group is empty, the rate is not in (0, 1], or a probability is not in (0, 1].
+      ValueError: the group is empty, the rate is not in (0, 1], alpha is negative, or a probability is not in (0, 1].
     """
     _check(group_size, rate)
+    if not alpha >= 0:
+        raise ValueError(f"alpha is {alpha}, must not be negative")
     probability = np.asarray(probability, np.float64)
     if not np.all((probability > 0) & (probability <= 1)):
         raise ValueError(f"probability must lie above 0 and not above 1, but it is {probability}")

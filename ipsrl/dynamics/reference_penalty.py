@@ -15,7 +15,13 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_softmax, logsumexp, softmax, wrightomega
 
-from ipsrl.dynamics.finite_groups import Rule, checked_rule, checked_weights, expected_weight, without_one_sample
+from ipsrl.dynamics.finite_groups import (
+    Rule,
+    checked_falling_weights,
+    checked_rule,
+    expected_weight,
+    without_one_sample,
+)
 from ipsrl.dynamics.flows import checked_law, checked_outcomes
 
 
@@ -71,9 +77,7 @@ def law_of_groups(
         potential, and no such law is known.
     """
     rewards, reference = _checked(rewards, reference, beta)
-    weights = checked_weights(weights)
-    if np.any(weights < 0) or np.any(np.diff(weights) > 0):
-        raise ValueError("weights must not be negative and must not rise with the count")
+    weights = checked_falling_weights(weights)
     if checked_rule(rule) == "group mean and std":
         raise ValueError("laws at rest are known without a baseline and for the group mean, not with the group's std")
     if rule == "group mean":

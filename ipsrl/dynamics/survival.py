@@ -13,7 +13,6 @@ The group mean is the same with the weights `finite_groups.without_one_sample`. 
 laws are derived.
 """
 
-import itertools
 import math
 
 import numpy as np
@@ -21,8 +20,8 @@ from scipy.optimize import brentq
 
 from ipsrl.dynamics.finite_groups import (
     Rule,
+    checked_falling_weights,
     checked_rule,
-    checked_weights,
     count_weights,
     expected_weight,
     mean_field,
@@ -84,8 +83,7 @@ def critical_alpha(reward_ratio: float, group_size: int, rule: Rule, floor: floa
       ValueError: rho < 1, the rule is unknown, the floor is negative, or the group is smaller than the rule allows: 1
         without a baseline, otherwise 2.
     """
-    if not reward_ratio >= 1:
-        raise ValueError(f"reward_ratio is {reward_ratio}, but it is the better reward over the worse, at least 1")
+    _check_ratio(reward_ratio)
     reach = _relative_weights(group_size, rule, floor)[-1]
     return math.log(reward_ratio) / -math.log(reach) if reach < 1 else math.inf
 
@@ -93,17 +91,28 @@ def critical_alpha(reward_ratio: float, group_size: int, rule: Rule, floor: floa
 def smallest_group(reward_ratio: float, rule: Rule, alpha: float = 1.0, floor: float = 0.0) -> float:
     """The smallest group size in which the weaker of two outcomes survives with count weights, rho = r_1 / r_2 >= 1.
 
-    Without a floor and with x = rho^(1 / alpha) it is above x without a baseline, above 1 + x with a group mean.
-    math.inf where no group helps, because the floor caps the weight at 1/floor^alpha <= rho.
+    With x = rho^(1 / alpha) it is the first whole number above x without a baseline, above both 1 + x and
+    1 / (1 - floor x) with a group mean, with or without the std; bounds are known to a relative 1e-12, and a group that
+    is exactly at its bound does not help. math.inf where no group helps, because the floor caps the weight at
+    1/floor^alpha <= rho, and where its size is beyond float64.
 
     Raises:
       ValueError: rho < 1, alpha is not positive, the rule is unknown, or the floor is negative.
     """
     if not alpha > 0:
         raise ValueError(f"alpha is {alpha}, must be positive: at 0 no group helps, nor does the rule")
-    if floor * reward_ratio ** (1 / alpha) >= 1:
-        return math.inf
-    return next(size for size in itertools.count(2) if critical_alpha(reward_ratio, size, rule, floor) < alpha)
+    _check_ratio(reward_ratio)
+    if not floor >= 0:
+        raise ValueError(f"floor is {floor}, must not be negative")
+    with np.errstate(over="ignore"):
+        bound = float(np.exp(np.float64(math.log(reward_ratio)) / alpha))
+    # Rounding must not let a group pass that is exactly at its bound.
+    rounding = 1e-12
+    room = 1 - floor * bound if floor > 0 else 1.0
+    if checked_rule(rule) != "no baseline" and room > rounding:
+        bound = max(1 + bound, 1 / room)
+    bound *= 1 + rounding
+    return math.inf if room <= rounding or bound == math.inf else math.floor(bound) + 1
 
 
 def extinction_exponents(rewards: np.ndarray, group_size: int, rule: Rule, floor: float = 0.0) -> np.ndarray:
@@ -143,13 +152,16 @@ def extinction_exponents(rewards: np.ndarray, group_size: int, rule: Rule, floor
     return np.array([exponent(reward) for reward in rewards])
 
 
+def _check_ratio(reward_ratio: float) -> None:
+    if not reward_ratio >= 1:
+        raise ValueError(f"reward_ratio is {reward_ratio}, but it is the better reward over the worse, at least 1")
+
+
 def _checked(rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
     """Rewards `[K]`, and the weights that decide survival: `[G]`, or `[G - 1]` with a group mean."""
-    rewards, weights = np.asarray(rewards, np.float64), checked_weights(weights)
+    rewards, weights = np.asarray(rewards, np.float64), checked_falling_weights(weights)
     if rewards.ndim != 1 or len(rewards) == 0 or not np.all(rewards > 0):
         raise ValueError(f"rewards must be [outcome] and positive, but they are {rewards}")
-    if np.any(weights < 0) or np.any(np.diff(weights) > 0):
-        raise ValueError("weights must not be negative and must not rise with the count")
     if checked_rule(rule) == "group mean and std" and len(rewards) != 2:
         raise ValueError(f"with the group's std, survival is known for two outcomes only, not for {len(rewards)}")
     counted = weights if rule == "no baseline" else without_one_sample(weights)

@@ -10,7 +10,14 @@ from collections.abc import Callable
 import numpy as np
 from scipy.integrate import quad
 
-from ipsrl.dynamics.finite_groups import Rule, checked_rule, checked_weights, expected_weight_slope, mean_field
+from ipsrl.dynamics.finite_groups import (
+    Rule,
+    checked_falling_weights,
+    checked_rule,
+    checked_weights,
+    expected_weight_slope,
+    mean_field,
+)
 from ipsrl.dynamics.flows import flow_velocity
 
 
@@ -50,11 +57,11 @@ def recovery_time(
     rarely, and recovery is hyperbolic.
 
     Raises:
-      ValueError: not 0 < start <= end < 1, the weights rise with the count, or the outcome does not recover that far.
+      ValueError: not 0 < start <= end < 1, the weights are negative or rise with the count, or the outcome does not
+        recover that far.
     """
     _check_rise(start, end)
-    if np.any(np.diff(checked_weights(weights)) > 0):
-        raise ValueError("weights must not rise with the count")
+    weights = checked_falling_weights(weights)
 
     def growth(log_probability: float) -> float:
         p = math.exp(log_probability)
@@ -122,9 +129,11 @@ def ideal_restoring_rate(num_outcomes: int, alpha: float, reward: float = 1.0) -
     """`restoring_rate` with infinitely many samples: lambda = alpha r K^(alpha - 1).
 
     Raises:
-      ValueError: there are fewer than two outcomes, or the reward is not positive.
+      ValueError: there are fewer than two outcomes, the reward is not positive, or alpha is negative.
     """
     _check_tie(num_outcomes, reward)
+    if not alpha >= 0:
+        raise ValueError(f"alpha is {alpha}, must not be negative")
     return alpha * reward * num_outcomes ** (alpha - 1.0)
 
 

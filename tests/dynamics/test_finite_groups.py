@@ -165,6 +165,12 @@ def test_bad_input_is_refused():
         mean_field(LAW, REWARDS[:2], weights, "no baseline")
     with pytest.raises(ValueError, match="one weight for each count"):
         mean_field(LAW, REWARDS, np.ones((4, 1)), "no baseline")
+    for bad in (np.nan, np.inf):
+        with pytest.raises(ValueError, match="weights must be finite"):
+            mean_field(LAW, REWARDS, np.array([bad, 1.0]), "no baseline")
+    for probability in (1.5, -0.1, np.nan):
+        with pytest.raises(ValueError, match="probability must lie between 0 and 1"):
+            expected_weight(probability, weights)
     with pytest.raises(ValueError, match="too many"):
         mean_field(np.full(40, 1 / 40), np.ones(40), count_weights(16), "group mean and std")
     with pytest.raises(ValueError, match="negative"):

@@ -136,8 +136,11 @@ def test_bad_input_is_refused():
         flows.flow_velocity(np.zeros(2), np.ones(3), 1.0)
     with pytest.raises(ValueError, match="positive alpha"):
         flows.stationary_law(np.ones(2), 0.0)
-    with pytest.raises(ValueError, match="negative"):
-        flows.stationary_law(np.array([1.0, -1.0]), 1.0)
+    with pytest.raises(ValueError, match="positive alpha"):
+        flows.stationary_law(np.ones(2), np.nan)
+    for rewards in ([1.0, -1.0], [1.0, np.nan], [[1.0, 2.0]], [0.0, 0.0]):
+        with pytest.raises(ValueError, match=r"rewards must be \[outcome\] and not negative"):
+            flows.stationary_law(np.array(rewards), 1.0)
     with pytest.raises(ValueError, match="increasing"):
         flows.integrate(lambda z: z, np.zeros(2), np.array([1.0, 1.0]))
     with pytest.raises(ValueError, match="never moves"):

@@ -40,6 +40,11 @@ def test_distortion(frequencies, alpha):
         assert expected == pytest.approx(-0.00296, abs=5e-6)
 
 
+def test_the_sign_of_the_distortion_of_a_long_memory_turns_at_alpha_3():
+    for alpha, sign in ((0.1, -1), (2.9, -1), (3.1, 1), (5.0, 1)):
+        assert np.sign(moving_frequency.distortion(PROBABILITY, GROUP_SIZE, 1e-3, alpha)) == sign
+
+
 def test_without_memory_the_distortion_is_that_of_counts():
     for alpha in (0.5, 2.0):
         counts = finite_groups.distortion(PROBABILITY, finite_groups.count_weights(2000, alpha), alpha)
@@ -91,5 +96,9 @@ def test_bad_input_is_refused():
         moving_frequency.variance(0.5, 0, 0.1)
     with pytest.raises(ValueError, match="above 0"):
         moving_frequency.distortion(0.0, 16, 0.1, 1.0)
+    with pytest.raises(ValueError, match="alpha is -1"):
+        moving_frequency.distortion(0.5, 16, 0.1, -1.0)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        moving_frequency.variance(1.5, 16, 0.1)
     with pytest.raises(ValueError, match="must be positive"):
         moving_frequency.rates_with_memory(0.0, 1.0)

@@ -65,6 +65,24 @@ def test_smallest_group():
     assert [survival.smallest_group(4.0, rule, floor=0.24) for rule in RULES] == [5, 26, 26]
 
 
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("floor", [0.0, 0.03, 0.12])
+def test_smallest_group_is_the_first_whose_critical_alpha_is_below(rule, floor):
+    for reward_ratio, alpha in itertools.product((1.0, 1.3, 2.0, 4.0), (0.51, 1.0, 3.0)):
+        size = survival.smallest_group(reward_ratio, rule, alpha, floor)
+        critical = [survival.critical_alpha(reward_ratio, G, rule, floor) for G in range(2, 200)]
+        saved = [G for G, critical_alpha in zip(range(2, 200), critical, strict=True) if critical_alpha < alpha]
+        assert size == (saved[0] if saved else math.inf)
+
+
+def test_the_smallest_group_of_a_small_alpha_is_very_large():
+    for rule, more in zip(RULES, (0, 1, 1), strict=True):
+        assert survival.smallest_group(4.0, rule, alpha=0.05) == pytest.approx(4.0**20 + more + 1, rel=3e-12)
+        for alpha in (0.001, 1e-320):
+            assert survival.smallest_group(4.0, rule, alpha) == math.inf
+        assert survival.smallest_group(4.0, rule, math.log(4) / math.log(1.7976931348e308)) > 1e300
+
+
 @pytest.mark.parametrize(
     ("group_size", "no_baseline", "group_mean"),
     [

@@ -162,6 +162,11 @@ def test_bad_input_is_refused():
         time_scales.recovery_coefficient((4.0, 1.0), count_weights(1), "group mean")
     with pytest.raises(ValueError, match="a tie has at least 2"):
         time_scales.restoring_rate(1, weights)
+    with pytest.raises(ValueError, match="must not be negative and must not rise"):
+        time_scales.recovery_time(1e-6, 1e-3, (4.0, 1.0), weights - 2)
+    for alpha in (-1.0, np.nan):
+        with pytest.raises(ValueError, match="alpha is"):
+            time_scales.ideal_restoring_rate(4, alpha)
     with pytest.raises(ValueError, match="reward is 0"):
         time_scales.ideal_restoring_rate(4, 1.0, reward=0.0)
     with pytest.raises(ValueError, match="positive"):
