@@ -1,6 +1,7 @@
 """What all experiments share on the command line: flags made from a settings dataclass, presets, and bad input."""
 
 import dataclasses
+import inspect
 import re
 import sys
 import typing
@@ -44,19 +45,21 @@ def launch(experiment: str, presets: Mapping[str, Any], run: Callable[[Any, Outp
     hints = typing.get_type_hints(settings_class)
     define = {int: flags.DEFINE_integer, float: flags.DEFINE_float, str: flags.DEFINE_string, bool: flags.DEFINE_bool}
     overrides = {
-        field.name: define[hints[field.name]](
-            field.name, None, f"overrides the preset ({_defaults(presets, field.name)})"
-        )
+        field.name: define[hints[field.name]](field.name, None, f"by default {_defaults(presets, field.name)}")
         for field in dataclasses.fields(settings_class)
         if hints[field.name] in define
     }
     preset = flags.DEFINE_string("preset", "demo", f"size of the experiment: {', '.join(presets)}")
     out = flags.DEFINE_string("out", None, f"folder for all results; runs/{experiment}-<preset> by default")
     resume = flags.DEFINE_bool("resume", False, "continue the runs that --out holds")
-    devices = flags.DEFINE_integer("host_devices", None, "CPU devices to shard prompts over; one by default")
+    devices = flags.DEFINE_integer("host_devices", None, "CPU devices to divide prompts or runs over; one by default")
     # --help shows the flags of the main module, which these belong to in all but the place of their definition.
     for flag in (*overrides.values(), preset, out, resume, devices):
         flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[flag.name])
+
+    # --help shows the docstring of the main module, and what its flags are stands in that of the settings.
+    main_module = sys.modules["__main__"]
+    main_module.__doc__ = "\n\n".join(filter(None, (main_module.__doc__, inspect.getdoc(settings_class))))
 
     def main(arguments: list[str]) -> None:
         # absl would show what every library logs for information.
@@ -75,7 +78,7 @@ def launch(experiment: str, presets: Mapping[str, Any], run: Callable[[Any, Outp
             logging.debug("the error came from here", exc_info=True)
             sys.exit(f"error: {error}")
         except KeyboardInterrupt:
-            print("interrupted: the same command with --resume continues", file=sys.stderr)
+            print("interrupted: the same command with --resume takes up what is finished", file=sys.stderr)
             sys.exit(130)
 
     app.run(main)

@@ -98,7 +98,7 @@ def test_ctrl_c_ends_in_one_sentence(tmp_path):
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert errors == "interrupted: the same command with --resume continues\n"
+    assert errors == "interrupted: the same command with --resume takes up what is finished\n"
 
 
 @pytest.mark.slow
