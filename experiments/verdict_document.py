@@ -5,7 +5,19 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ipsrl.dynamics.verdict import CASES, LOST, REFERENCES, SAME, STARTS, STEP_SIZE, STEPS, Case, Verdict
+from ipsrl.dynamics.verdict import (
+    CASES,
+    FITS,
+    LOST,
+    REFERENCES,
+    SAME,
+    STARTS,
+    STEP_SIZE,
+    STEPS,
+    STILL_THERE,
+    Case,
+    Verdict,
+)
 
 MEANINGS = {
     "collapses": (
@@ -38,6 +50,12 @@ REWARDS = {
     "unequal": "all pay, and differently",
 }
 """Case -> what its rewards stand for."""
+REMARKS = {
+    "hgpo": "outcome 1 is not like the others: it is the token that opens a thought",
+    "degrpo": "an answer of one token is a control token alone, whose weight is small",
+    "gapo": "with two valid outcomes both always earn the same",
+}
+"""Objective -> what the reader of its row has to know of it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,6 +153,8 @@ def document(
             rewards="\n".join(f"- **{name}**, {numbers(CASES[name])}: {text}." for name, text in REWARDS.items()),
             meanings="\n".join(f"- **{word}**: {what}. {worth}" for word, (what, worth) in MEANINGS.items()),
             lost=f"{LOST:g}",
+            still_there=f"{STILL_THERE:g}",
+            fits=f"{FITS:g}",
             skewed=" : ".join(f"{chance:g}" for chance in REFERENCES["skewed"]),
         )
     ]
@@ -157,7 +177,9 @@ def _table(rows: Sequence[Sequence[Judgement]]) -> str:
             "<br>".join(f"{side}: {cases[name]}" if len(texts) > 1 else cases[name] for side, cases in texts.items())
             for name in CASES
         ]
-        lines.append((", ".join(f"`{judged.objective}`" for judged in row), *cells, row[0].evidence))
+        remarks = [REMARKS[judged.objective] for judged in row if judged.objective in REMARKS]
+        evidence = "; ".join([row[0].evidence, *remarks])
+        lines.append((", ".join(f"`{judged.objective}`" for judged in row), *cells, evidence))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -187,7 +209,7 @@ The columns are the rewards of the three outcomes:
 How to read a cell:
 
 - `0.50 : 0.50 : 0`: the probabilities of the three outcomes where training ends, the same from all twelve starts. 0 is
-  an outcome that is lost: below {lost}, or on its way to zero however much is left of it.
+  an outcome that is lost: below {lost}, or below {still_there} and still falling as a power of time at the end.
 - `one of 2 outcomes`: one outcome takes all, and which of these two it is depends on the start.
 - `stays where it is`: on average nothing moves, from any start.
 - `depends on the start: ...`: what is left differs from start to start; one example is given.
@@ -195,9 +217,10 @@ How to read a cell:
   {skewed} in the second.
 
 In the evidence, t is training time, updates x step size. `t^-0.5` says that a probability falls as one over the square
-root of it: a hundred times the training leaves a tenth. `p ~ r^(1/2.00)` is the best fit of the end by a power of the
-rewards r, and the residual its error in log p; 1/1 is proportional to the reward, 1/2 to its square root. The rate at
-which the slowest deviation fades is per unit of t.
+root of it: a hundred times the training leaves a tenth. `p ~ r^(1/2.00)` is the best fit of the ends by a power of the
+rewards r, for unequal rewards and the partial tie together, and the residual its error in log p, which has to be below
+{fits} of the range of log p, and below that of a fit by exp(r / T); 1/1 is proportional to the reward, 1/2 to its
+square root. The rate at which the slowest deviation fades is per unit of t.
 
 Objectives whose rows would be the same share one. Rules that only clip share that of GRPO: with one update on each
 batch, the policy is the one that sampled it, and nothing is clipped."""
@@ -208,7 +231,8 @@ _LIMITS = """\
 - Three outcomes of one token: nothing here shows what happens in long answers, or where outcomes share tokens. A rule
   that looks for a certain token finds it in the first outcome, if anywhere.
 - The mean over groups is exact, but it is a mean: single runs also drift by sampling noise, most where it is zero.
-- The group size is fixed. Rules that count outcomes in the group get closer to their ideal with larger groups.
+- The group size is fixed. Rules that count outcomes in the group get closer to r^1 with larger groups, and with smaller
+  ones they lose the worst outcome.
 - Steps are infinitely small. Where the mean update jumps from one policy to the next, and cannot be followed so, it was
   applied in {steps} steps of size {step_size:g}.
 - What an objective carries from batch to batch is as before the first batch: adaptive coefficients have their first

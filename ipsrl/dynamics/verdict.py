@@ -30,7 +30,7 @@ SAME = 0.02
 """The difference in probability up to which laws count as one."""
 LOST = 0.01
 """The probability below which an outcome counts as lost."""
-DYING, STILL_THERE = -0.1, 0.3
+DYING, STILL_THERE = -0.03, 0.4
 """The exponent d log p / d log t below which an outcome counts as lost, if less than this is left of it."""
 FITS = 0.2
 """The residual of log p, over its range, up to which a law follows a power of the rewards."""
@@ -222,10 +222,13 @@ def _evidence(word: Word, cases: dict[str, Case], with_reference: dict[str, Case
     if word == "neutral on ties":
         return "two correct outcomes keep the shares among them that they had"
     if word == "collapses":
-        rarer = np.where(binary.ends[:, 0] < binary.ends[:, 1], binary.exponents[:, 0], binary.exponents[:, 1])
-        return (
-            f"the rarer of two correct outcomes is lost as t^{np.median(rarer):.2g}{_fate_of_even_split(binary.field)}"
-        )
+        first, second = binary.ends[:, 0], binary.ends[:, 1]
+        rarer = np.where(first < second, binary.exponents[:, 0], binary.exponents[:, 1])
+        if rarer.max() > DYING:
+            return f"one of two correct outcomes is left with less than {LOST:g}"
+        fastest, slowest = f"{rarer.min():.2g}", f"{rarer.max():.2g}"
+        power = f"t^{slowest}" if fastest == slowest else f"t^{slowest} to t^{fastest}"
+        return f"the rarer of two correct outcomes is lost as {power}{_fate_of_even_split(binary.field)}"
     if word == "reference-shaped":
         name = "full tie" if with_reference["full tie"].law is not None else "binary"
         texts = cases[name].text, with_reference[name].text
