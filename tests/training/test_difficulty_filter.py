@@ -210,6 +210,7 @@ def text_batch():
      {"weight_decay": 0.5}, {"max_gradient_norm": 1e-6}, {"width": 8}, {"last_width": 4}],
     ids=str,
 )  # fmt: skip
+@pytest.mark.slow
 def test_every_number_changes_what_the_scorer_learns(change):
     groups = collect(FIRST_TOKEN, TRANSFORMER, *text_batch(), group_size=4, temperature=1.0)
 
@@ -224,6 +225,7 @@ def test_every_number_changes_what_the_scorer_learns(change):
     assert np.abs(learned(dataclasses.replace(rule, **change)) - learned(rule)).max() > 1e-6
 
 
+@pytest.mark.slow
 def test_hopeless_prompts_are_learned_and_skipped(tmp_path):
     """Three of four prompts never pay. Each has a row of its own in the scorer, for prompts have no tokens here."""
     hopeless, prompts = 12, 16

@@ -54,7 +54,9 @@ def ensemble(text, seeds, environment=BANDIT, policy=ON_BANDIT, steps=STEPS, rec
         ("ips_grpo", BANDIT, ON_BANDIT, None),
         ("ips_grpo(probability=exact)", GRID, ON_GRID, None),
         ("critique_grpo", BANDIT, ON_BANDIT, OffPolicyAnswers(answers=3)),
-        ("critique_grpo", BANDIT, ON_BANDIT, OffPolicyAnswers(answers=3, source="reference")),
+        pytest.param(
+            "critique_grpo", BANDIT, ON_BANDIT, OffPolicyAnswers(answers=3, source="reference"), marks=pytest.mark.slow
+        ),
     ],
     ids=["bandit", "grid", "best of three", "best of three of the reference"],
 )

@@ -86,7 +86,10 @@ def assert_resumed_bitwise(tmp_path, **case):
     return whole
 
 
-@pytest.mark.parametrize(("rules", "mesh"), [*((name, "replica:-1") for name in RULES), ("all", "data:8")])
+@pytest.mark.parametrize(
+    ("rules", "mesh"),
+    [*((name, "replica:-1") for name in RULES), pytest.param("all", "data:8", marks=pytest.mark.slow)],
+)
 def test_rules_are_resumed_bit_for_bit(tmp_path, rules, mesh):
     state = assert_resumed_bitwise(tmp_path, rules=rules, mesh=mesh)
     assert (state.reference is not None) == (rules in ("refresh", "all"))
@@ -141,6 +144,7 @@ def test_a_reference_that_nothing_asks_for_cannot_move(objective, off_policy, is
         check_run(BANDIT, policy, objectives.make(objective), settings, make_mesh("replica:-1"))
 
 
+@pytest.mark.slow
 def test_rules_that_are_off_cost_nothing(tmp_path, monkeypatch):
     """No state, no metric, no call, one round of sampling: the step sees the same arrays as if there were no rules."""
     calls = []
