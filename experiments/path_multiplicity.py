@@ -41,6 +41,7 @@ from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.metric_log import MetricLog
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.step import check_objective
 
 ENDS_ON = 0.9
 """A seed ends on an outcome that has at least this share of the probability of both."""
@@ -67,6 +68,8 @@ class Settings:
 
     def __post_init__(self):
         require_positive(self, "depth", "group_size", "learning_rate", "steps", "record_every")
+        if len(read_seeds(self.seeds)) < 2:
+            raise ValueError(f"--seeds={self.seeds} is one seed, but an interval needs at least 2")
         if self.steps % self.record_every:
             raise ValueError(f"--steps is {self.steps}, it must be a multiple of --record_every, {self.record_every}")
         for name in ("more_paths", "fewer_paths"):
@@ -106,6 +109,12 @@ def run(settings: Settings, output: Output) -> None:
     if settings.uncorrected:
         chosen[f"{settings.uncorrected} without backward policy"] = (uncorrected, settings.uncorrected)
     made = {label: (environment, objectives.make(name)) for label, (environment, name) in chosen.items()}
+    for label, (environment, objective) in made.items():
+        try:
+            check_objective(objective, environment, policy_of(environment), settings.group_size)
+        except ValueError as error:
+            raise ValueError(f"{label} cannot be trained here: {error}") from None
+    style.line_styles(made)  # Refuses more lines than the figure can tell apart.
     if settings.uncorrected and "log_backward" not in objectives.make(settings.uncorrected).needs:
         raise ValueError(f"--uncorrected={settings.uncorrected} reads no given backward policy that could be left out")
     updates = np.arange(0, settings.steps + 1, settings.record_every)
@@ -122,19 +131,24 @@ def run(settings: Settings, output: Output) -> None:
                         point = {name: values[row, column] for name, values in curves.items()}
                         log.write(update, {"objective": label, "seed": seed} | point)
         results = {label: summarise(curves) for label, curves in measures.items()}
-        figure = path_multiplicity.draw(
-            updates, {label: curves["share"] for label, curves in measures.items()}, tree.path_counts(), *rewarded
+        names, paths = tree.outcome_names(), tree.path_counts()
+        folder.write_summary({"paths": paths.tolist(), "objectives": results})
+        print(table(results, *(f"{names[outcome]} by {paths[outcome]} paths" for outcome in rewarded)))
+        shares = {label: curves["share"] for label, curves in measures.items()}
+        png, _ = style.save(
+            path_multiplicity.draw(updates, shares, paths, *rewarded), folder.path / "path_multiplicity"
         )
-        png, _ = style.save(figure, folder.path / "path_multiplicity")
-        folder.write_summary({"paths": tree.path_counts().tolist(), "objectives": results})
-    names, paths = tree.outcome_names(), tree.path_counts()
-    print(table(results, *(f"{names[outcome]} by {paths[outcome]} paths" for outcome in rewarded)))
     print(f"figure: {png}")
+
+
+def policy_of(environment: Tree) -> Tabular:
+    """A table of logits, all zero at the start."""
+    return Tabular(environment.num_observations, environment.vocabulary_size)
 
 
 def train(environment: Tree, objective: objectives.Objective, settings: Settings) -> np.ndarray:
     """`[S, U, K]`, the exact law of the ends for each seed, before training and at every record."""
-    policy = Tabular(environment.num_observations, environment.vocabulary_size)
+    policy = policy_of(environment)
     laws = train_ensemble(
         environment,
         policy,

@@ -9,6 +9,7 @@ from experiments.launch import Output
 from ipsrl import objectives
 
 COUNTS, EXACT = many_outcomes.RATE_RULES
+TWELVE = ",".join(f"ips_grpo(floor=0.{number})" for number in range(11, 23))
 SMALL = dataclasses.replace(many_outcomes.PRESETS["smoke"], rate_batches=8)
 
 
@@ -62,6 +63,9 @@ def test_counts_fall_behind_as_outcomes_multiply_and_exact_probabilities_do_not(
         ({"num_outcomes": "64,16"}, "must be different numbers in ascending order"),
         ({"group_size": 2}, "need 3 samples"),
         ({"rate_batches": 1}, "an interval needs at least 2"),
+        ({"seeds": "0"}, "an interval needs at least 2"),
+        ({"objectives": "grpo,progrpo"}, "progrpo cannot be trained here: .* prompt_log_probs"),
+        ({"objectives": TWELVE}, "a figure can tell at most 12 lines apart, not 14"),
         ({"passes": 0}, "--passes is 0, it must be positive"),
         ({"objectives": "grppo"}, "unknown objective 'grppo'"),
     ],

@@ -13,6 +13,7 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.training.step import sample_and_verify
 
 REWARDS = (0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0)
+TWELVE = ",".join(f"ips_grpo(floor=0.{number})" for number in range(11, 23))
 SHORT = Settings(seeds="0:8", steps=1000, record_every=500)
 
 
@@ -71,6 +72,9 @@ def test_paths_decide_unless_the_probability_is_that_of_the_outcome():
         ({"more_paths": 8}, "it must be in 0 .. depth = 0 .. 7"),
         ({"more_paths": 1, "fewer_paths": 3}, "the first must have more"),
         ({"depth": 0}, "--depth is 0, it must be positive"),
+        ({"seeds": "0"}, "an interval needs at least 2"),
+        ({"objectives": "grpo,progrpo"}, "progrpo cannot be trained here: .* prompt_log_probs"),
+        ({"objectives": TWELVE}, "a figure can tell at most 12 lines apart, not 13"),
         ({"uncorrected": "ips"}, "unknown objective 'ips'"),
         ({"uncorrected": "ips_grpo"}, "reads no given backward policy"),
     ],
