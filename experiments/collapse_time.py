@@ -2,7 +2,8 @@
 
 Claim     Without a baseline, expected return loses one of two outcomes with the same reward to the noise of sampling,
           after G / (h r)^2 (U^2/2 + cosh U - 1) updates on average, U = ln(threshold / (1 - threshold)): linear in the
-          group size. With a group mean an exact tie does not move at all, and inverse probability scaling keeps it.
+          group size. With a group mean an exact tie does not move at all. Inverse probability scaling keeps it
+          at alpha = 1, and with few exceptions at alpha = 1/2.
 Paper     After arXiv 2601.21669, which says that expected return collapses even with equal rewards; the formula is
           derived (limit of small steps), and so is what a group mean does.
 Command   python -m experiments.collapse_time
@@ -23,44 +24,74 @@ import sys
 import time
 
 import numpy as np
+from scipy.stats import binomtest
 
 from experiments.launch import Output, launch, read_numbers, read_seeds, require_positive
-from ipsrl import objectives
+from experiments.two_outcome_rules import require_rising_groups, require_several_seeds
+from ipsrl import objectives, specifications
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.dynamics.passage_times import mean_first_passage
 from ipsrl.dynamics.time_scales import tie_collapse_time
-from ipsrl.dynamics.two_outcome_training import Cell, first_passage
+from ipsrl.dynamics.two_outcome_training import Cell, first_passage, group_pushes
 from ipsrl.figures import collapse_time as figure
 from ipsrl.figures import style
-from ipsrl.measures.seeds import mean_over_seeds
+from ipsrl.measures.seeds import Interval, mean_over_seeds
 from ipsrl.training.metric_log import MetricLog
 from ipsrl.training.run_folder import RunFolder
 
 COLLAPSES = "reinforce"
-KEEPERS = ("dr_grpo", "grpo", "ips_reinforce(alpha=0.5)", "ips_reinforce", "ips_dr_grpo", "ips_grpo")
+MOST = 40
+"""Updates after which a run is given up, in mean collapse times: exit times have exponential tails."""
+FEWEST_STEPS = 10
+"""A tie that lasts fewer updates is not lost in small steps."""
+MOST_STEPS = 2**31 / MOST / 2
+"""A tie that lasts more updates cannot be sampled: they are counted in int32."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Flags of the experiment; `keeper_steps` is how long the objectives that keep the tie are watched."""
+    """Flags of the experiment; the `keepers`, which should keep the tie, are watched for `keeper_steps`."""
 
     group_sizes: str = "4,8,16,32,64"
     seeds: str = "0:2000"
     step_size: float = 0.5
     reward: float = 1.0
     threshold: float = 0.98
+    keepers: str = "dr_grpo,grpo,ips_reinforce(alpha=0.5),ips_reinforce,ips_dr_grpo,ips_grpo"
     keeper_seeds: str = "0:200"
     keeper_steps: int = 20000
 
     def __post_init__(self):
         require_positive(self, "step_size", "reward", "keeper_steps")
-        sizes = read_numbers(self.group_sizes, int)
-        if sizes[0] < 2 or np.any(np.diff(sizes) <= 0):
-            raise ValueError(f"--group_sizes={self.group_sizes} must be rising numbers from 2 on")
+        require_rising_groups(self.group_sizes)
+        require_several_seeds("seeds", self.seeds)
+        read_seeds(self.keeper_seeds)
         if not 0.5 < self.threshold < 1:
             raise ValueError(f"--threshold is {self.threshold}, it must lie between 1/2, where a tie starts, and 1")
-        if len(read_seeds(self.seeds)) < 2:
-            raise ValueError(f"--seeds={self.seeds} names one run, but an interval needs two")
+        if not self.keeper_steps < 2**30:
+            raise ValueError(f"--keeper_steps is {self.keeper_steps}, it must be below 2^30")
+        times = small_step_times(self)
+        if times[0] < FEWEST_STEPS:
+            raise ValueError(
+                f"a tie would last {times[0]:.3g} updates in the smallest group, too few for the limit of small steps: "
+                "take a smaller --step_size or --reward"
+            )
+        if times[-1] > MOST_STEPS:
+            raise ValueError(
+                f"a tie would last {times[-1]:.3g} updates in the largest group, but at most {MOST_STEPS:.3g} can be "
+                "sampled: take a lower --threshold, a larger --step_size or smaller --group_sizes"
+            )
+        for text in specifications.split(self.keepers):
+            objectives.make(text)
+
+
+def small_step_times(settings: Settings) -> list[float]:
+    """Mean number of updates in the limit of small steps, for each group size; inf and 0 beyond float64."""
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        return [
+            float(tie_collapse_time(size, np.float64(settings.step_size), settings.reward, settings.threshold))
+            for size in read_numbers(settings.group_sizes, int)
+        ]
 
 
 PRESETS = {
@@ -69,11 +100,29 @@ PRESETS = {
     "paper": Settings(seeds="0:10000", keeper_seeds="0:400", keeper_steps=100_000),
 }
 
-MOST = 40
-"""Updates after which a run is given up, in mean collapse times: exit times have exponential tails."""
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """One group size; all times are in updates.
+
+    Attributes:
+      group_size: G.
+      sampled: mean over runs.
+      formula: in the limit of small steps.
+      exact: for steps of the size that was sampled.
+    """
+
+    group_size: int
+    sampled: Interval
+    formula: float
+    exact: float
 
 
 def run(settings: Settings, output: Output) -> None:
+    # What is no table of counts is refused before there is a folder.
+    for text in specifications.split(settings.keepers):
+        cell = tied_cells(text, settings)[0]
+        group_pushes(cell.objective, cell.rewards, cell.group_size)
     with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
         points = collapse_times(settings)
         kept = collapsed_shares(settings)
@@ -87,7 +136,7 @@ def run(settings: Settings, output: Output) -> None:
             {
                 "collapse_time": [dataclasses.asdict(point) for point in points],
                 "sampled_agrees_with_exact": inside,
-                "collapsed_share": kept,
+                "collapsed_share": {text: dataclasses.asdict(share) for text, share in kept.items()},
             }
         )
         print(
@@ -98,36 +147,47 @@ def run(settings: Settings, output: Output) -> None:
         for point in points:
             sampled = f"{point.sampled.mean:.0f} [{point.sampled.low:.0f}, {point.sampled.high:.0f}]"
             print(f"{point.group_size:<5d} {sampled:23s} {point.formula:<24.0f} {point.exact:.0f}")
+        print(f"collapsed within {settings.keeper_steps} updates, runs of all group sizes [95 % binomial interval]")
         for text, share in kept.items():
-            print(f"{text}: {share:.1%} of the runs collapsed within {settings.keeper_steps} updates")
-        png, _ = style.save(
-            figure.draw(points, settings.threshold, kept, settings.keeper_steps), folder.path / "collapse_time"
+            print(f"{text}: {share.collapsed} of {share.runs} [{100 * share.low:.2g} %, {100 * share.high:.2g} %]")
+        drawn = figure.draw(
+            COLLAPSES,
+            np.array([point.group_size for point in points]),
+            [point.sampled for point in points],
+            formula=np.array([point.formula for point in points]),
+            exact=np.array([point.exact for point in points]),
+            threshold=settings.threshold,
+            kept=kept,
+            kept_steps=settings.keeper_steps,
         )
+        png, _ = style.save(drawn, folder.path / "collapse_time")
         print(f"figure: {png}")
 
 
-def collapse_times(settings: Settings) -> list[figure.Point]:
+def collapse_times(settings: Settings) -> list[Point]:
     """Sampled, in the limit of small steps, and exact, for each group size."""
     cells, bound, seeds = tied_cells(COLLAPSES, settings), exit_ratio(settings), read_seeds(settings.seeds)
-    formulas = [
-        tie_collapse_time(cell.group_size, settings.step_size, settings.reward, settings.threshold) for cell in cells
-    ]
+    formulas = small_step_times(settings)
     begin = time.monotonic()
     sampled = first_passage(cells, seeds, -bound, bound, round(MOST * max(formulas)), make_mesh())
     print(f"trained {sampled.size} runs in {time.monotonic() - begin:.0f} s", file=sys.stderr)
     return [
-        figure.Point(cell.group_size, mean_over_seeds(times), formula, mean_first_passage(cell, -bound, bound))
+        Point(cell.group_size, mean_over_seeds(times), formula, mean_first_passage(cell, -bound, bound))
         for cell, times, formula in zip(cells, sampled, formulas, strict=True)
     ]
 
 
-def collapsed_shares(settings: Settings) -> dict[str, float]:
-    """For each objective that should keep the tie, the share of runs of all group sizes that lost it all the same."""
-    cells = [cell for text in KEEPERS for cell in tied_cells(text, settings)]
+def collapsed_shares(settings: Settings) -> dict[str, figure.Share]:
+    """For each objective that should keep the tie, how many runs of all group sizes lost it all the same."""
+    keepers = specifications.split(settings.keepers)
+    cells = [cell for text in keepers for cell in tied_cells(text, settings)]
     bound = exit_ratio(settings)
     passage = first_passage(cells, read_seeds(settings.keeper_seeds), -bound, bound, settings.keeper_steps, make_mesh())
-    shares = np.isfinite(passage).reshape(len(KEEPERS), -1).mean(axis=1)
-    return dict(zip(KEEPERS, shares.tolist(), strict=True))
+    shares = {}
+    for text, left in zip(keepers, np.isfinite(passage).reshape(len(keepers), -1), strict=True):
+        interval = binomtest(int(left.sum()), left.size).proportion_ci(0.95)
+        shares[text] = figure.Share(int(left.sum()), left.size, float(interval.low), float(interval.high))
+    return shares
 
 
 def tied_cells(text: str, settings: Settings) -> list[Cell]:

@@ -24,28 +24,26 @@ import sys
 import time
 
 import numpy as np
+from matplotlib.figure import Figure
 from scipy.special import logit
 
 from experiments.launch import Output, launch, read_numbers, read_seeds, require_positive
+from experiments.two_outcome_rules import OBJECTIVES, require_ordered_rewards, require_several_seeds
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.dynamics.finite_groups import Rule, count_weights
-from ipsrl.dynamics.survival import stationary_law
+from ipsrl.dynamics.step_sizes import largest_surviving_step
+from ipsrl.dynamics.survival import smallest_group, stationary_law
 from ipsrl.dynamics.time_scales import ideal_recovery_time, recovery_coefficient, recovery_time
-from ipsrl.dynamics.two_outcome_training import Cell, first_passage
+from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, Cell, first_passage
 from ipsrl.figures import recovery_time as figure
 from ipsrl.figures import style
-from ipsrl.measures.seeds import mean_over_seeds
+from ipsrl.measures.seeds import Interval, mean_over_seeds
 from ipsrl.training.metric_log import MetricLog
 from ipsrl.training.run_folder import RunFolder
 
-OBJECTIVES: dict[Rule, str] = {
-    "no baseline": "ips_reinforce",
-    "group mean": "ips_dr_grpo",
-    "group mean and std": "ips_grpo",
-}
-LINE = np.geomspace(1e-2, 1e-8, 25)
-"""p_2 at the start, for theory."""
+BEYOND = 100
+"""Theory is shown down to starts this much rarer than the rarest sampled one."""
 MOST = 20
 """Updates after which a run is given up, in recovery times of the mean field."""
 
@@ -63,20 +61,56 @@ class Settings:
 
     def __post_init__(self):
         require_positive(self, "alpha", "step_size")
-        better, worse = read_numbers(self.rewards, count=2)
-        if not better > worse > 0:
-            raise ValueError(f"--rewards={self.rewards} must be positive, and the first the larger one")
-        if len(read_seeds(self.seeds)) < 2:
-            raise ValueError(f"--seeds={self.seeds} names one run, but an interval needs two")
+        require_ordered_rewards(self.rewards)
+        require_several_seeds("seeds", self.seeds)
+        _check_group(self)
+        longest_step = largest_surviving_step(read_numbers(self.rewards, count=2), weights_of(self))
+        if not self.step_size < longest_step:
+            raise ValueError(
+                f"--step_size={self.step_size} lets the weaker outcome die out without a baseline, "
+                f"it must be below {longest_step:.3g}"
+            )
         if not 0 < min(read_numbers(self.starts)) <= max(read_numbers(self.starts)) < recovered(self):
             raise ValueError(f"--starts={self.starts} must lie between 0 and {recovered(self):.3g}, where runs end")
+
+
+def _check_group(settings: Settings) -> None:
+    """Raises ValueError unless the weaker outcome comes back under all rules."""
+    better, worse = read_numbers(settings.rewards, count=2)
+    if not settings.alpha * math.log(LARGEST_GROUP) + math.log(better) < math.log(np.finfo(np.float32).max):
+        raise ValueError(
+            f"--alpha={settings.alpha} or --rewards is too large: r_1 {LARGEST_GROUP}^alpha must fit in float32"
+        )
+    # With a group mean it takes the larger group.
+    smallest = smallest_group(better / worse, "group mean", settings.alpha)
+    if smallest > LARGEST_GROUP:
+        raise ValueError(
+            f"--rewards={settings.rewards} are too far apart for --alpha={settings.alpha}: the weaker outcome survives "
+            f"only in groups of more than {LARGEST_GROUP}, which cannot be sampled here"
+        )
+    if not smallest <= settings.group_size <= LARGEST_GROUP:
+        raise ValueError(
+            f"--group_size is {settings.group_size}, it must lie between {smallest}, the first above "
+            f"1 + (r_1 / r_2)^(1 / alpha), where the weaker outcome survives, and {LARGEST_GROUP}"
+        )
+    for rule in OBJECTIVES:
+        rest = stationary_law(np.array([better, worse]), weights_of(settings), rule)[1]
+        if not rest > recovered(settings):
+            raise ValueError(
+                f"--group_size={settings.group_size} is too small: with {rule} the weaker outcome rests at {rest:.3g}, "
+                f"below {recovered(settings):.3g}, half of its rest without a baseline"
+            )
+
+
+def weights_of(settings: Settings) -> np.ndarray:
+    """`[G]`, of the counts."""
+    return count_weights(settings.group_size, settings.alpha)
 
 
 def recovered(settings: Settings) -> float:
     """p_2 at which an outcome has recovered: half of what it has at rest without a baseline."""
     rewards = np.array(read_numbers(settings.rewards, count=2))
-    weights = count_weights(settings.group_size, settings.alpha)
-    return float(stationary_law(rewards, weights, "no baseline")[1]) / 2
+    return float(stationary_law(rewards, weights_of(settings), "no baseline")[1]) / 2
 
 
 PRESETS = {
@@ -86,40 +120,55 @@ PRESETS = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """One start of sampled training; times are updates x step size.
+
+    Attributes:
+      start: p_2.
+      sampled: mean over runs.
+      mean_field: of the same rule and group size.
+      approximation: 1 / (c p_2).
+    """
+
+    start: float
+    sampled: Interval
+    mean_field: float
+    approximation: float
+
+
 def run(settings: Settings, output: Output) -> None:
     with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
-        curves = [curve(rule, settings) for rule in OBJECTIVES]
-        ideal = np.array([ideal_time(float(start), settings) for start in LINE])
+        points = {rule: recovery_times(rule, settings) for rule in OBJECTIVES}
         with MetricLog(folder.metrics_path) as log:
             log.truncate_after(-1)
-            for line in curves:
-                for point in line.points:
-                    record = {"rule": line.rule, **dataclasses.asdict(point)}
+            for rule, of_rule in points.items():
+                for point in of_rule:
+                    record = {"rule": rule, **dataclasses.asdict(point)}
                     log.write(round(point.sampled.mean / settings.step_size), record | record.pop("sampled"))
-        points = {line.rule: [dataclasses.asdict(point) for point in line.points] for line in curves}
-        folder.write_summary({"rules": points})
+        rows = {rule: [dataclasses.asdict(point) for point in of_rule] for rule, of_rule in points.items()}
+        folder.write_summary({"recovered": recovered(settings), "rules": rows})
         print(
             f"time (updates x {settings.step_size:g}) until p_2 is {recovered(settings):.4f}; sampled: mean of "
             f"{len(read_seeds(settings.seeds))} runs [95 % bootstrap interval]\n"
             "p_2 at the start    rule                  sampled                    mean field    1 / (c p_2)"
         )
-        for line in curves:
-            for point in line.points:
+        for rule, of_rule in points.items():
+            for point in of_rule:
                 times = point.sampled
                 sampled = f"{times.mean:.4g} [{times.low:.4g}, {times.high:.4g}]"
                 print(
-                    f"{point.start:<19g} {line.rule:21s} {sampled:26s} {point.mean_field:<13.4g} "
-                    f"{point.approximation:.4g}"
+                    f"{point.start:<19g} {rule:21s} {sampled:26s} {point.mean_field:<13.4g} {point.approximation:.4g}"
                 )
         for start in starts(settings):
             print(f"{start:<19g} {'exact probabilities':21s} {'':26s} {ideal_time(start, settings):.4g}")
-        png, _ = style.save(figure.draw(curves, ideal, settings.group_size), folder.path / "recovery_time")
+        png, _ = style.save(drawn(points, settings), folder.path / "recovery_time")
         print(f"figure: {png}")
 
 
-def curve(rule: Rule, settings: Settings) -> figure.Curve:
-    """Sampled and mean-field times of one rule."""
-    rewards, weights = read_numbers(settings.rewards, count=2), count_weights(settings.group_size, settings.alpha)
+def recovery_times(rule: Rule, settings: Settings) -> list[Point]:
+    """Sampled and mean-field times of one rule, for each start."""
+    rewards, weights = read_numbers(settings.rewards, count=2), weights_of(settings)
     coefficient, end = recovery_coefficient(rewards, weights, rule), recovered(settings)
     points, begin = [], time.monotonic()
     for start in starts(settings):
@@ -137,10 +186,28 @@ def curve(rule: Rule, settings: Settings) -> figure.Curve:
         if not np.isfinite(steps).all():
             raise ValueError(f"some runs with {rule} did not recover from {start:g}: take a smaller --step_size")
         times = mean_over_seeds(steps[0] * settings.step_size)
-        points.append(figure.Point(start, times, mean_field, 1 / (coefficient * start)))
+        points.append(Point(start, times, mean_field, 1 / (coefficient * start)))
     print(f"trained {rule} in {time.monotonic() - begin:.0f} s", file=sys.stderr)
-    line = np.array([recovery_time(float(start), end, rewards, weights, rule) for start in LINE])
-    return figure.Curve(rule, points, LINE, line)
+    return points
+
+
+def drawn(points: dict[Rule, list[Point]], settings: Settings) -> Figure:
+    """The figure, with theory on a fine grid of starts."""
+    rewards, end = read_numbers(settings.rewards, count=2), recovered(settings)
+    grid = np.geomspace(starts(settings)[0], starts(settings)[-1] / BEYOND, 25)
+    curves = [
+        figure.Curve(
+            rule=rule,
+            sampled_starts=np.array(starts(settings)),
+            sampled=[point.sampled for point in of_rule],
+            mean_field=np.array([point.mean_field for point in of_rule]),
+            starts=grid,
+            times=np.array([recovery_time(float(p), end, rewards, weights_of(settings), rule) for p in grid]),
+        )
+        for rule, of_rule in points.items()
+    ]
+    ideal = np.array([ideal_time(float(p), settings) for p in grid])
+    return figure.draw(curves, ideal, settings.group_size, end)
 
 
 def ideal_time(start: float, settings: Settings) -> float:

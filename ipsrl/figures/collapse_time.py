@@ -11,52 +11,58 @@ from ipsrl.measures.seeds import Interval
 
 
 @dataclasses.dataclass(frozen=True)
-class Point:
-    """One group size; all times are in updates.
+class Share:
+    """How many of an objective's `runs` have `collapsed`, and the 95 % interval `low` to `high` of their share."""
 
-    Attributes:
-      group_size: G.
-      sampled: mean over runs.
-      formula: in the limit of small steps.
-      exact: for steps of the size that was sampled.
-    """
-
-    group_size: int
-    sampled: Interval
-    formula: float
-    exact: float
+    collapsed: int
+    runs: int
+    low: float
+    high: float
 
 
-def draw(points: Sequence[Point], threshold: float, kept: Mapping[str, float], kept_steps: int) -> Figure:
-    """Above, the times; below, by how much they exceed the formula.
+def draw(
+    objective: str,
+    sizes: np.ndarray,
+    sampled: Sequence[Interval],
+    formula: np.ndarray,
+    exact: np.ndarray,
+    threshold: float,
+    kept: Mapping[str, Share],
+    kept_steps: int,
+) -> Figure:
+    """Above, the times in updates; below, by how much they exceed the formula.
 
     Args:
-      points: of the objective that loses the tie, in rising order of G.
+      objective: name of the one that loses the tie.
+      sizes: `[n]`, G, rising.
+      sampled: n means over runs.
+      formula: `[n]`, in the limit of small steps.
+      exact: `[n]`, for steps of the size that was sampled.
       threshold: the probability at which an outcome has everything.
-      kept: objective that should keep the tie -> share of its runs that lost it within `kept_steps` updates.
+      kept: objective that should keep the tie -> its runs that lost it within `kept_steps` updates.
       kept_steps: see there.
     """
-    sizes = np.array([point.group_size for point in points])
-    formula, exact = (np.array([getattr(point, name) for point in points]) for name in ("formula", "exact"))
-    mean, low, high = (np.array([getattr(point.sampled, name) for point in points]) for name in ("mean", "low", "high"))
+    mean, low, high = (np.array([getattr(interval, name) for interval in sampled]) for name in ("mean", "low", "high"))
     sampled_look = {"fmt": "o", "color": "black", "markerfacecolor": "white", "capsize": 3, "elinewidth": 1}
     with style.looks():
-        figure = Figure(figsize=(5.8, 5.0))
+        figure = Figure(figsize=(6.4, 6.2))
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1.2))
-        above.plot(sizes, formula, color="#0072B2", label="limit of small steps: linear in G")
+        above.plot(sizes, formula, color="#0072B2", label=f"{objective}, limit of small steps: linear in G")
         above.errorbar(
             sizes, mean, yerr=(mean - low, high - mean), **sampled_look,
-            label=f"no baseline, sampled: mean of {points[0].sampled.seeds} runs",
+            label=f"{objective}, sampled: mean of {sampled[0].seeds} runs, bars: 95 % intervals",
         )  # fmt: skip
         above.set_yscale("log")
         above.axhline(kept_steps, color="0.45", linewidth=1, linestyle=(0, (1, 2)))
-        above.plot(sizes, np.full(len(sizes), kept_steps), "^", color="#E69F00", markeredgecolor="black")
-        above.annotate(
-            f"in {kept_steps:,} updates collapsed\n{_in_lines(kept)}",
-            (0.02, kept_steps), (0, -8), xycoords=("axes fraction", "data"), textcoords="offset points",
-            va="top", fontsize=7.5, color="0.25",
+        above.plot(
+            sizes, np.full(len(sizes), kept_steps), "^", color="#E69F00", markeredgecolor="black",
+            label=f"the others, named above: watched for {kept_steps:,} updates",
         )  # fmt: skip
-        above.set_ylim(formula.min() / 2.5, max(formula.max(), kept_steps) * 1.6)
+        above.annotate(
+            _in_lines(kept), (0.02, kept_steps), (0, 8), xycoords=("axes fraction", "data"),
+            textcoords="offset points", va="bottom", fontsize=7.5, color="0.25",
+        )  # fmt: skip
+        above.set_ylim(formula.min() / 2.5, max(formula.max(), kept_steps * 5))
         above.set_ylabel(f"updates until one outcome has p = {threshold:g}")
         above.set_title("Two equally good outcomes: how long until noise drops one?")
         above.legend(loc="lower right")
@@ -82,9 +88,15 @@ def draw(points: Sequence[Point], threshold: float, kept: Mapping[str, float], k
     return figure
 
 
-def _in_lines(kept: Mapping[str, float]) -> str:
-    """The objectives in a sentence, a few in each line."""
-    names = [name for name, share in kept.items() if share == 0]
-    lines = ["  " + ", ".join(names[first : first + 3]) for first in range(0, len(names), 3)]
-    some = [f"{share:.1%} of the runs of {name}" for name, share in kept.items() if share > 0]
-    return "\n".join([*some, "no run of", ",\n".join(lines)])
+def _in_lines(kept: Mapping[str, Share]) -> str:
+    """What became of the objectives that should keep the tie, one to a line where runs collapsed."""
+    lines = [
+        f"{name}: {100 * share.collapsed / share.runs:.2g} % of {share.runs:,} runs collapsed "
+        f"[95 %: {100 * share.low:.2g}, {100 * share.high:.2g}]"
+        for name, share in kept.items()
+        if share.collapsed
+    ]
+    names = [name for name, share in kept.items() if not share.collapsed]
+    if names:
+        lines.append(f"none of {kept[names[0]].runs:,} runs of each collapsed: {', '.join(names)}")
+    return "\n".join(lines)

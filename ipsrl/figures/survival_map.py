@@ -15,15 +15,16 @@ from ipsrl.figures import style
 
 @dataclasses.dataclass(frozen=True)
 class Panel:
-    """One rule: n exponents, m group sizes, S seeds.
+    """One rule: n exponents, m group sizes.
 
     Attributes:
       rule: its name.
       formula: of the border, for the label.
       group_sizes: `[m]`, rising.
       alphas: `[n]`, rising.
-      second: `[n, m, S]`, p_2 of each run, averaged over the end of training.
-      critical_alpha: `[m]`, above which the weaker outcome survives; inf where it never does.
+      survival: `[n, m]`, share of seeds in which the weaker outcome survives.
+      probability: `[n, m]`, its mean probability.
+      wrong: `[n, m]` bool, cells on the wrong side of the border.
       border: group sizes and critical alphas, `[2, b]`: the line.
     """
 
@@ -31,22 +32,13 @@ class Panel:
     formula: str
     group_sizes: np.ndarray
     alphas: np.ndarray
-    second: np.ndarray
-    critical_alpha: np.ndarray
+    survival: np.ndarray
+    probability: np.ndarray
+    wrong: np.ndarray
     border: np.ndarray
 
-    def share(self, threshold: float) -> np.ndarray:
-        """`[n, m]`, share of seeds in which the weaker outcome survives."""
-        return (self.second > threshold).mean(axis=-1)
 
-    def wrong(self, threshold: float) -> np.ndarray:
-        """`[n, m]` bool, cells in which most seeds end on the other side of the border; cells on it are on no side."""
-        alphas = self.alphas[:, None]
-        on_border = np.isclose(alphas, self.critical_alpha)
-        return ((self.share(threshold) > 0.5) != (alphas > self.critical_alpha)) & ~on_border
-
-
-def draw(panels: Sequence[Panel], rewards: tuple[float, float], threshold: float) -> Figure:
+def draw(panels: Sequence[Panel], rewards: tuple[float, float], threshold: float, runs: str) -> Figure:
     """Above, the share of seeds in which the weaker outcome survives; below, its mean probability. One column a rule.
 
     The line is the border. Cells that it has on the wrong side are crossed out.
@@ -55,20 +47,21 @@ def draw(panels: Sequence[Panel], rewards: tuple[float, float], threshold: float
       panels: one for each rule, on the same grid.
       rewards: r_1 > r_2.
       threshold: of the mean p_2 above which an outcome counts as surviving.
+      runs: how many and how long, in words.
     """
     shades = LinearSegmentedColormap.from_list("shades", ["#FFFFFF", "#A9CCE6", "#0072B2", "#003A5C"])
     target = rewards[1] / sum(rewards)
-    highest = max(panel.second.mean(axis=-1).max() for panel in panels)
+    highest = max(panel.probability.max() for panel in panels)
     with style.looks():
-        figure = Figure(figsize=(2.75 * len(panels) + 0.9, 5.6))
+        figure = Figure(figsize=(2.75 * len(panels) + 0.9, 5.8))
         grid = figure.subplots(2, len(panels), sharex=True, sharey=True, squeeze=False)
         for column, panel in enumerate(panels):
             above, below = grid[:, column]
-            survived = _map(above, panel, panel.share(threshold), shades, 1.0)
-            probability = _map(below, panel, panel.second.mean(axis=-1), shades, highest)
+            survived = _map(above, panel, panel.survival, shades, 1.0)
+            probability = _map(below, panel, panel.probability, shades, highest)
             for axes in (above, below):
                 _border(axes, panel)
-            rows, columns = np.nonzero(panel.wrong(threshold))
+            rows, columns = np.nonzero(panel.wrong)
             above.plot(
                 panel.group_sizes[columns], panel.alphas[rows], "x", color="#D55E00", markersize=4, markeredgewidth=1.2
             )
@@ -86,9 +79,11 @@ def draw(panels: Sequence[Panel], rewards: tuple[float, float], threshold: float
                 ha="right", va="center", fontsize=7, color="#D55E00", rotation=90,
             )  # fmt: skip
         figure.suptitle(
-            f"Which groups keep the weaker of two outcomes? Rewards {rewards[0]:g} and {rewards[1]:g}, "
-            f"ρ = {rewards[0] / rewards[1]:g}. Survival: mean p₂ > {threshold:g} in the second half\n"
-            "shades: sampled training; line: closed form, written above; ×: cells where the two disagree",
+            "Inverse probability scaling by counts: which groups keep the weaker of two outcomes? "
+            f"Rewards {rewards[0]:g} and {rewards[1]:g}, ρ = {rewards[0] / rewards[1]:g}\n"
+            f"shades: sampled training, {runs}; survival: mean p₂ > {threshold:g} in the second half\n"
+            "line: closed form, written above. They agree where dark begins at the line; "
+            "×: cells on its wrong side",
             fontsize=9.5,
         )
     return figure
