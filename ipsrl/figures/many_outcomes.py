@@ -67,10 +67,7 @@ def _draw_kept(
     styles: Mapping[str, dict],
 ) -> None:
     axes.plot(num_outcomes, start, color="0.45", linewidth=1, linestyle=(0, (1, 2)))
-    axes.annotate(
-        "before training", (num_outcomes[0], start[0]), (0, 5), textcoords="offset points", fontsize=8, color="0.35"
-    )
-    labels = {}
+    labels = {"before training": (start[-1], "0.35")}
     for name, values in kept.items():
         intervals = [mean_over_seeds(seeds) for seeds in values]
         mean, low, high = (np.array([getattr(i, key) for i in intervals]) for key in ("mean", "low", "high"))
@@ -111,9 +108,9 @@ def _draw_rates(
             num_outcomes, mean, (mean - low, high - mean), color=look["color"], marker=look["marker"],
             linestyle="none", markerfacecolor="white", capsize=3,
         )  # fmt: skip
-        middle = len(sizes) // 2
         axes.annotate(
-            name, (sizes[middle], values[middle]), (6, 6), textcoords="offset points", fontsize=8, color=look["color"],
+            name.replace("(", "\n("), (sizes[-1], values[-1]), (8, 0), textcoords="offset points", va="center",
+            fontsize=8, color=look["color"], annotation_clip=False,
         )  # fmt: skip
     axes.errorbar([], [], [], color="0.2", marker="o", linestyle="none", markerfacecolor="white", capsize=3,
                   label="measured, 95 % interval")  # fmt: skip

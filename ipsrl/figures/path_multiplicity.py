@@ -1,5 +1,6 @@
 """Two equally good outcomes with many and with few paths: what share each objective leaves them."""
 
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
@@ -9,7 +10,8 @@ from matplotlib.figure import Figure
 from ipsrl.figures import style
 from ipsrl.measures.seeds import mean_over_seeds
 
-MORE, FEWER = "#D55E00", "#0072B2"
+NAME_SIZE, LINE_OF_NAME = 7.5, 0.05
+"""Points, and the height of a line of this size on the axis of shares."""
 
 
 def draw(
@@ -35,7 +37,7 @@ def draw(
             raise ValueError(f"the shares of {name} {np.shape(values)} must be [seed, {len(updates)}]")
     styles = style.line_styles(shares)
     with style.looks():
-        figure = Figure(figsize=(6.0 + 1.2 * len(shares), 3.7))
+        figure = Figure(figsize=(7.1 + 1.2 * len(shares), 3.7))
         lattice, curves, seeds = figure.subplots(1, 3, width_ratios=(2.6, 3.2, 1.2 * len(shares)))
         _draw_lattice(lattice, path_counts, more_paths, fewer_paths)
         _draw_curves(curves, updates, shares, styles)
@@ -63,14 +65,14 @@ def _draw_lattice(axes: Axes, path_counts: np.ndarray, more_paths: int, fewer_pa
             axes.plot([x, x], [y, y + 1], color="0.75", linewidth=1, zorder=1)
     ends = np.arange(depth + 1)
     axes.plot(ends, depth - ends, "o", color="0.6", markerfacecolor="white", zorder=2)
-    axes.plot(0, 0, "o", color="black", zorder=2)
+    axes.plot(0, 0, "o", color="0.3", markersize=4, zorder=2)
     axes.annotate("start", (0, 0), (0, -6), textcoords="offset points", ha="center", va="top", fontsize=8)
-    for x, colour, marker in ((more_paths, MORE, "s"), (fewer_paths, FEWER, "^")):
-        axes.plot(x, depth - x, marker, color=colour, markersize=9, zorder=3)
+    for x in (more_paths, fewer_paths):
+        axes.plot(x, depth - x, "o", color="0.3", markersize=9, zorder=3)
         paths = f"{path_counts[x]} path{'s' if path_counts[x] > 1 else ''}"
         axes.annotate(
-            f"reward 1,\n{paths}", (x, depth - x), (8, 3), textcoords="offset points", color=colour,
-            fontsize=8.5, fontweight="bold", va="bottom",
+            f"reward 1,\n{paths}", (x, depth - x), (8, 3), textcoords="offset points", fontsize=8.5,
+            fontweight="bold", va="bottom",
         )  # fmt: skip
     axes.annotate(
         "○ reward 0", (depth, 0), (0, -6), textcoords="offset points", ha="center", va="top", fontsize=8, color="0.35"
@@ -90,9 +92,32 @@ def _draw_curves(axes: Axes, updates: np.ndarray, shares: Mapping[str, np.ndarra
         first = (1 + 2 * position) % every
         axes.plot(updates, interval.mean, markevery=(first, every), markerfacecolor="white", **styles[name])
         axes.fill_between(updates, interval.low, interval.high, color=styles[name]["color"], alpha=0.25, linewidth=0)
+    for name, end, height in zip(shares, *_apart(shares), strict=True):
+        axes.annotate(
+            _in_lines(name), (updates[-1], end), (1.06, height), textcoords=("axes fraction", "data"), va="center",
+            fontsize=NAME_SIZE, color=styles[name]["color"], annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": styles[name]["color"], "linewidth": 0.6, "relpos": (0, 0.5)},
+        )  # fmt: skip
     axes.set_xlim(0, updates[-1])
     axes.set_xlabel("updates")
     axes.set_title("During training: mean, 95 % interval")
+
+
+def _apart(shares: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Where lines end, and heights for their names, moved up and then down until none is on another."""
+    ends = np.array([mean_over_seeds(values[:, -1]).mean for values in shares.values()])
+    room = LINE_OF_NAME * np.array([_in_lines(name).count("\n") + 1.4 for name in shares])
+    heights, order = ends.copy(), np.argsort(ends, kind="stable")
+    for below, above in itertools.pairwise(order):
+        heights[above] = max(heights[above], heights[below] + (room[below] + room[above]) / 2)
+    heights[order[-1]] = min(heights[order[-1]], 1.0)
+    for below, above in reversed(list(itertools.pairwise(order))):
+        heights[below] = min(heights[below], heights[above] - (room[below] + room[above]) / 2)
+    return ends, heights
+
+
+def _in_lines(name: str) -> str:
+    return name.replace("(", "\n(").replace(", ", ",\n").replace(") ", ")\n")
 
 
 def _draw_seeds(axes: Axes, shares: Mapping[str, np.ndarray], styles: dict) -> None:
@@ -106,8 +131,7 @@ def _draw_seeds(axes: Axes, shares: Mapping[str, np.ndarray], styles: dict) -> N
             f"{mean:.2f}", (column + 0.16, mean), (3, 0), textcoords="offset points", va="center", fontsize=8.5,
             fontweight="bold", bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
         )  # fmt: skip
-    labels = [name.replace("(", "\n(").replace(", ", ",\n").replace(") ", ")\n") for name in shares]
-    axes.set_xticks(range(len(shares)), labels, fontsize=7.5)
+    axes.set_xticks(range(len(shares)), list(map(_in_lines, shares)), fontsize=NAME_SIZE)
     axes.set_xlim(-0.6, len(shares) - 0.4)
     axes.tick_params(axis="x", length=0)
-    axes.set_title("At the end: each seed, and their mean")
+    axes.set_title(f"At the end: {len(values)} seeds, and their mean")

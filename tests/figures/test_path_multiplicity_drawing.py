@@ -27,6 +27,17 @@ def test_lattice_curves_and_final_seeds(tmp_path):
     _, curves, seeds = figure.axes
     assert any(np.allclose(line.get_ydata(), (0.75, 0.85)) for line in curves.lines)
     assert any(np.allclose(line.get_ydata(), (0.5, 0.6)) for line in seeds.lines)
+    assert "2 seeds" in seeds.get_title()
+
+
+def test_names_of_lines_that_end_together_stand_apart():
+    final = {"top": 0.99, "one": 0.98, "two": 0.98, "three(a=1)": 0.5, "four": 0.5}
+    shares = {name: np.full((2, 2), end) for name, end in final.items()}
+    curves = path_multiplicity.draw(np.array([0, 10]), shares, PATHS, 1, 3).axes[1]
+    heights = [text.get_position()[1] for text in curves.texts]
+    assert [text.get_text().replace("\n", "") for text in curves.texts] == list(final)
+    assert np.diff(np.sort(heights)).min() > 0.05
+    assert max(heights) <= 1.0
 
 
 def test_shares_must_belong_to_the_updates():
