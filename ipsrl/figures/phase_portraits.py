@@ -1,4 +1,4 @@
-"""Phase portraits of objectives on the triangle of laws over three outcomes."""
+"""Phase portraits of objectives on the triangle of policies over three outcomes."""
 
 import dataclasses
 import math
@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Polygon
 from matplotlib.patheffects import withStroke
 
-from ipsrl.dynamics.rest_points import AT_REST, RestPoint
+from ipsrl.dynamics.rest_points import RestPoint
 from ipsrl.figures import style
 
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(3) / 2]])
@@ -28,8 +28,8 @@ PANEL = 2.0
 CAPTION = (
     "A point of a triangle is a policy over three outcomes with rewards r: at a corner it gives one outcome only, in "
     "the middle all three equally often. Arrows show where the mean update of a group of {} answers moves it, shades "
-    "how fast. Bad: paths that end at a corner, where one outcome is left. Good: paths that end inside, where all "
-    "outcomes are kept and better ones are more frequent; only an outcome that pays nothing should go."
+    "how fast. Paths that end at a corner keep one outcome, on an edge two: bad, unless what they lose pays nothing. "
+    "Good: paths that end inside, where all outcomes are kept and better ones are more frequent."
 )
 ALONE = {"linestyle": "none", "markeredgewidth": 0.8}
 PATH = {"color": "#D55E00", "linewidth": 1.3, "solid_capstyle": "round"}
@@ -58,6 +58,8 @@ class Portrait:
       rewards: of the three outcomes, none negative, not all zero.
       intervals: of the lattice, a multiple of `LINES_FOR_ONE_ARROW`.
       velocity: `[N, 3]`, dp/dt at the laws of the lattice.
+      moves: `[N]`, whether training moves them.
+      resting_edges: pairs of outcomes between which every law rests.
       paths: `[T, 3]` each, the laws along expected training from some starts.
       finished: for each path, False where it was given up because the field jumps there.
       rest_points: where training stands still.
@@ -67,6 +69,8 @@ class Portrait:
     rewards: tuple[float, float, float]
     intervals: int
     velocity: np.ndarray
+    moves: np.ndarray
+    resting_edges: Sequence[tuple[int, int]]
     paths: Sequence[np.ndarray]
     finished: Sequence[bool]
     rest_points: Sequence[RestPoint]
@@ -83,14 +87,7 @@ class Portrait:
 
     @property
     def rests_everywhere(self) -> bool:
-        return bool((self.speed <= AT_REST).all())
-
-    @property
-    def resting_edges(self) -> list[tuple[int, int]]:
-        """Pairs of outcomes between which every law rests."""
-        moves = self.speed > AT_REST
-        lacks = self.laws == 0
-        return [edge for edge in ((0, 1), (0, 2), (1, 2)) if not moves[lacks[:, 3 - sum(edge)]].any()]
+        return not self.moves.any()
 
 
 def lattice(intervals: int) -> np.ndarray:
@@ -167,7 +164,7 @@ def _draw_portrait(
         axes.annotate(f"r{number} = {reward:g}", corner, textcoords="offset points", fontsize=7.5, **place)
     if portrait.rests_everywhere:
         axes.add_patch(Polygon(CORNERS, facecolor="0.8", edgecolor="0.35", linewidth=1.5))
-        axes.text(0.5, 0.1, "every law rests", ha="center", va="center", fontsize=8)
+        axes.text(0.5, 0.1, "every policy rests", ha="center", va="center", fontsize=8)
     else:
         shown = np.maximum(portrait.speed, norm.boundaries[0] * 0.5)
         axes.tricontourf(*(portrait.laws @ CORNERS).T, shown, levels=[0, *norm.boundaries], cmap=colours, norm=norm)
@@ -181,7 +178,8 @@ def _draw_portrait(
             axes.plot(*line[0], **START, zorder=2.6)
             if not finished:
                 axes.plot(*line[-1], **GIVEN_UP, markeredgewidth=0.5, zorder=2.8)
-    for point in portrait.rest_points:
+    # Attracting ones last, so that they are on top where two are close to each other.
+    for point in sorted(portrait.rest_points, key=lambda point: point.kind == "attracts"):
         if not _is_on_resting_face(point, portrait):
             axes.plot(*(point.law @ CORNERS), **REST[point.kind], markeredgewidth=0.9, zorder=3, clip_on=False)
     if reference is not None:
@@ -194,7 +192,7 @@ def _draw_arrows(axes: Axes, portrait: Portrait) -> None:
     """All of one length, where the policy has all outcomes and moves."""
     laws, intervals = portrait.laws, portrait.intervals
     on_lines = (np.rint(laws * intervals) % LINES_FOR_ONE_ARROW == 0).all(axis=1)
-    chosen = on_lines & (laws > 0).all(axis=1) & (portrait.speed > AT_REST)
+    chosen = on_lines & (laws > 0).all(axis=1) & portrait.moves
     directions = portrait.velocity[chosen] @ CORNERS
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     length = 0.62 * LINES_FOR_ONE_ARROW / intervals
@@ -233,8 +231,8 @@ def _key(portraits: Sequence[Portrait], reference: Sequence[float] | None) -> li
     shown = [("expected training from a dot", START | PATH)]
     shown += [(name, REST[kind] | ALONE) for kind, name in names.items() if kind in kinds]
     if any(portrait.resting_edges for portrait in portraits):
-        shown.append(("every law of the edge rests", RESTING_EDGE))
-    shown.append(("reward-proportional law", PROPORTIONAL | ALONE))
+        shown.append(("every policy of the edge rests", RESTING_EDGE))
+    shown.append(("reward-proportional policy", PROPORTIONAL | ALONE))
     if reference is not None:
         shown.append(("reference policy", REFERENCE | ALONE))
     if not all(finished for portrait in portraits for finished in portrait.finished):
