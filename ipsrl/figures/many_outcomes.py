@@ -86,8 +86,9 @@ def _label_ends(axes: Axes, x: float, labels: Mapping[str, tuple[float, str]]) -
     for name, (end, colour) in sorted(labels.items(), key=lambda item: item[1][0]):
         lowest = max(end, lowest + 0.09)
         axes.annotate(
-            name.replace("(", "\n("), (x, lowest), (8, 0), textcoords="offset points", va="center", fontsize=8,
-            color=colour, annotation_clip=False,
+            name.replace("(", "\n("), (x, end), (1.03, lowest), textcoords=("axes fraction", "data"), va="center",
+            fontsize=8, color=colour, annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "relpos": (0, 0.5)},
         )  # fmt: skip
 
 

@@ -41,7 +41,7 @@ def test_lines_are_means_and_every_line_has_its_name(tmp_path):
 def test_names_of_lines_that_end_together_stand_apart():
     together = {name: [np.full(2, 0.6), np.full(2, 0.6)] for name in ("one", "two", "three")}
     figure = drawn(kept=together)
-    heights = sorted(text.xy[1] for text in figure.axes[0].texts if text.get_text() in together)
+    heights = sorted(text.get_position()[1] for text in figure.axes[0].texts if text.get_text() in together)
     assert len(heights) == 3
     assert np.diff(heights).min() > 0.05
 
