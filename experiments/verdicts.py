@@ -1,7 +1,8 @@
 """Verdicts: what every objective does to the set of outcomes, in one word each.
 
 Claim     Expected return, however it is clipped and normalised, loses all but one of several equally good outcomes, at
-          t^-0.5; inverse probability scaling and trajectory balance keep them all, in proportion to their rewards.
+          t^-0.5; inverse probability scaling keeps them all, by a power of their rewards that nears 1 as groups grow;
+          exact probabilities and trajectory balance keep them in proportion.
 Paper     Theorems 3.1 and 4.1 of arXiv 2601.21669 for expected return and inverse probability scaling; for the others
           exact dynamics of the objectives' own code.
 Command   python -m experiments.verdicts --document=docs/verdicts.md

@@ -15,8 +15,8 @@ MOST_TRAJECTORIES = 100_000
 
 
 @functools.cache
-def every_walk(environment: StateGraph, prompt: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`(states, actions, mask)`, each `[M, T]`: all walks of a prompt, in lexical order; 0 after their end.
+def every_walk(environment: StateGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`(states, actions, mask)`, each `[M, T]`: all walks of the first prompt, in lexical order; 0 after their end.
 
     Raises:
       ValueError: there are more than 100,000.
@@ -25,7 +25,7 @@ def every_walk(environment: StateGraph, prompt: int = 0) -> tuple[np.ndarray, np
     with jax.ensure_compile_time_eval():
         legal = np.asarray(environment.legal(states))
         following = np.asarray(environment.step(*np.meshgrid(states, actions, indexing="ij")))
-        first_state = int(environment.first_state(jnp.int32(prompt)))
+        first_state = int(environment.first_state(jnp.int32(0)))
     walks, unfinished = [], [((), first_state)]
     while unfinished:
         walk, state = unfinished.pop()
@@ -43,19 +43,18 @@ def every_walk(environment: StateGraph, prompt: int = 0) -> tuple[np.ndarray, np
     return table[..., 0], table[..., 1], mask
 
 
-def every_trajectory(environment: StateGraph, logits: Array, prompt: int = 0, top_tokens: int = 0) -> Trajectories:
-    """All M trajectories of a prompt as one group `[1, M, T]`, each once, as the sampler would return them.
+def every_trajectory(environment: StateGraph, logits: Array, top_tokens: int = 0) -> Trajectories:
+    """All M trajectories of the first prompt as one group `[1, M, T]`, each once, as the sampler would return them.
 
     Args:
-      environment: of at most 100,000 trajectories for each prompt.
+      environment: of at most 100,000 trajectories.
       logits: `[S, V]`, of the behaviour policy.
-      prompt: which one.
       top_tokens: how many of the likeliest actions to keep, at most V.
 
     Raises:
       ValueError: there are too many.
     """
-    states, actions, mask = (array[None] for array in every_walk(environment, prompt))
+    states, actions, mask = (array[None] for array in every_walk(environment))
     legal_actions = environment.legal(states)
     # After its end a walk stands in state 0, where an action is legal.
     log_probs = distribution(logits[states], legal_actions, temperature=1.0)
@@ -65,7 +64,7 @@ def every_trajectory(environment: StateGraph, logits: Array, prompt: int = 0, to
         top = jax.lax.top_k(log_probs, min(top_tokens, environment.vocabulary_size))
         likeliest = [jnp.where(mask[..., None], values, 0) for values in top]
     return Trajectories(
-        prompts=environment.prompts(jnp.array([prompt])),
+        prompts=environment.prompts(jnp.array([0])),
         observations=jnp.asarray(states),
         tokens=jnp.asarray(actions),
         token_mask=jnp.asarray(mask),
