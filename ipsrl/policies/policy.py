@@ -4,6 +4,8 @@ A policy is a frozen, hashable dataclass of hyper-parameters; its parameters are
 `jax.grad` and optax handle. Flax NNX, where it is used, stays inside this folder.
 """
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 import jax
@@ -86,3 +88,43 @@ def score_logits(logits: Array, trajectories: Trajectories, temperature: float) 
         entropy=jnp.where(mask, entropy(log_probs), 0.0),
         top_log_probs=top_log_probs,
     )
+
+
+def score_hidden(
+    logits_of: Callable[[Array], Array],
+    hidden: Array,
+    trajectories: Trajectories,
+    temperature: float,
+    tokens_at_once: int,
+) -> PolicyScores:
+    """`score_logits` of `logits_of(hidden)`, of which no more than [P, G, tokens_at_once, V] exist at any time.
+
+    The logits of a language model are by far its largest array (a float32 row of 152,000 takes 0.6 MB). They are made
+    for some columns of tokens at a time, and made again in the backward pass: one more product with the unembedding.
+
+    Args:
+      logits_of: hidden states `[P, G, S, H]` -> logits `[P, G, S, V]`.
+      hidden: `[P, G, T, H]`.
+      tokens_at_once: columns of T in one block; with T or more there is one block, whose logits are kept.
+    """
+    length = hidden.shape[2]
+    if tokens_at_once >= length:
+        return score_logits(logits_of(hidden), trajectories, temperature)
+    blocks = -(-length // tokens_at_once)
+
+    def split(leaf):
+        padding = [(0, 0)] * leaf.ndim
+        padding[2] = (0, blocks * tokens_at_once - length)
+        shape = (*leaf.shape[:2], blocks, tokens_at_once, *leaf.shape[3:])
+        return jnp.moveaxis(jnp.pad(leaf, padding).reshape(shape), 2, 0)
+
+    def join(leaf):
+        return jnp.moveaxis(leaf, 0, 2).reshape(*leaf.shape[1:3], -1, *leaf.shape[4:])[:, :, :length]
+
+    @jax.checkpoint
+    def score_block(block):
+        hidden, columns = block
+        return score_logits(logits_of(hidden), dataclasses.replace(trajectories, **columns), temperature)
+
+    columns = {name: getattr(trajectories, name) for name in ("tokens", "token_mask", "legal_actions", "top_tokens")}
+    return jax.tree.map(join, jax.lax.map(score_block, jax.tree.map(split, (hidden, columns))))
