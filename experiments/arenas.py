@@ -1,7 +1,7 @@
 """Where objectives are compared: each arena trains one objective with all its seeds and measures it on the way.
 
 `exact_arena` is for environments whose laws are known: all seeds are one compiled program, and every measure is exact.
-`text_arena` is for text tasks: the runs of `experiments.hypospace`, measured on sampled answers.
+`text_arena` is for text tasks: the runs of `experiments.text_tasks`, measured on sampled answers.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import hypospace
+from experiments import text_tasks
 from experiments.grid import TrainingGrid
 from experiments.launch import Output, folder_name
 from ipsrl import objectives
@@ -231,7 +231,7 @@ class TextArena:
     """A text task, on which a transformer starts from a prior that is competent and biased.
 
     Attributes:
-      grid: runs of `experiments.hypospace` with any objective, for all that is not an objective.
+      grid: runs of `experiments.text_tasks` with any objective, for all that is not an objective.
       warm_start: the prior.
       answers: to each prompt at an evaluation.
     """
@@ -267,7 +267,7 @@ class TextArena:
             grid.train(
                 output,
                 self.prior,
-                functools.partial(hypospace.evaluate, grid, self.answers, "independent"),
+                functools.partial(text_tasks.evaluate, grid, self.answers, "independent"),
                 identity={"warm_start": dataclasses.asdict(self.warm_start)},
             )
         )

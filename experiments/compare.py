@@ -54,7 +54,7 @@ import jax
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments import hypospace
+from experiments import hypospace, text_tasks
 from experiments.arenas import Arena, Curves, ExactArena, TextArena
 from experiments.launch import Output, launch, read_numbers, read_seeds, require_positive
 from ipsrl import objectives, specifications
@@ -339,7 +339,7 @@ def text_arena(environment: TextTask, settings: Settings) -> TextArena:
         rules=settings.rules,
     )
     return TextArena(
-        hypospace.training_grid(settings.environment, resolved),
+        text_tasks.training_grid(settings.environment, resolved),
         WarmStart(admissible_share=resolved.prior_share, steps=resolved.prior_steps, seed=resolved.prior_seed),
         resolved.answers,
     )

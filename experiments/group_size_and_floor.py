@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from experiments import hypospace
+from experiments import text_tasks
 from experiments.launch import Output, launch, read_numbers, read_seeds, require_positive
 from ipsrl import specifications
 from ipsrl.figures import group_size_and_floor as figure
@@ -36,7 +36,7 @@ from ipsrl.training.warm_start import WarmStart, prior_parameters
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """Flags of the experiment: `objectives` is the one objective that gets a floor; the rest is as in
-    `experiments.hypospace`."""
+    `experiments.text_tasks`."""
 
     task: str = "hypospace_causal(nodes=4, perturbations=2)"
     objectives: str = "ips_grpo"
@@ -80,7 +80,7 @@ PRESETS = {
 def run(settings: Settings, output: Output) -> None:
     group_sizes = read_numbers(settings.group_sizes, int)
     floors, seeds = read_numbers(settings.floors), read_seeds(settings.seeds)
-    grids = [hypospace.training_grid(settings.task, row_settings(settings, size, floors)) for size in group_sizes]
+    grids = [text_tasks.training_grid(settings.task, row_settings(settings, size, floors)) for size in group_sizes]
     warm_start = WarmStart(admissible_share=settings.prior_share, steps=settings.prior_steps)
 
     with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
@@ -90,7 +90,7 @@ def run(settings: Settings, output: Output) -> None:
             runs = grid.train(
                 Output(output.path / f"group_size_{size}", output.resume),
                 prior,
-                functools.partial(hypospace.evaluate, grid, settings.answers, "independent"),
+                functools.partial(text_tasks.evaluate, grid, settings.answers, "independent"),
                 identity={"warm_start": dataclasses.asdict(warm_start)},
             )
             recovery[row].flat = [finished.last(EVALUATION + "recovery") for finished in runs]
@@ -111,12 +111,12 @@ def run(settings: Settings, output: Output) -> None:
         print(f"figure: {png}")
 
 
-def row_settings(settings: Settings, group_size: int, floors: Sequence[float]) -> hypospace.Settings:
-    """One row of the table, all floors and seeds at one group size, as runs of `experiments.hypospace`."""
+def row_settings(settings: Settings, group_size: int, floors: Sequence[float]) -> text_tasks.Settings:
+    """One row of the table, all floors and seeds at one group size, as runs of `experiments.text_tasks`."""
     if settings.answers_per_step % group_size:
         raise ValueError(f"answers_per_step is {settings.answers_per_step}, no multiple of the group size {group_size}")
     prompts = settings.answers_per_step // group_size
-    return hypospace.Settings(
+    return text_tasks.Settings(
         objectives=",".join(specifications.with_argument(settings.objectives, "floor", floor) for floor in floors),
         seeds=settings.seeds,
         steps=settings.steps,

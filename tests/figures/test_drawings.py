@@ -5,7 +5,7 @@ import pytest
 from matplotlib.image import imread
 from matplotlib.text import Text
 
-from ipsrl.figures import comparison, group_size_and_floor, hypergrid_laws, hypospace, style, two_outcomes
+from ipsrl.figures import comparison, group_size_and_floor, hypergrid_laws, style, text_tasks, two_outcomes
 
 
 def seen(figure, folder):
@@ -47,7 +47,7 @@ def test_hypergrid_laws(tmp_path):
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_hypospace(tmp_path, seeds):
     curve = np.linspace(5, 1, 6) + np.arange(seeds)[:, None]
-    result = hypospace.TaskResult(
+    result = text_tasks.TaskResult(
         task="Boolean",
         updates=np.arange(6),
         effective_outcomes={"grpo": curve, "ips_grpo": curve + 1},
@@ -56,7 +56,7 @@ def test_hypospace(tmp_path, seeds):
         validity={"grpo": np.full(seeds, 0.9), "ips_grpo": np.full(seeds, 0.9)},
         ceiling=0.65,
     )
-    figure = hypospace.draw([result, result])
+    figure = text_tasks.draw([result, result])
     text = seen(figure, tmp_path)
     for word in ("Boolean", "in 64 answers to a prompt", "prior", "recovery", "validity", "ceiling of independent"):
         assert word in text

@@ -1,4 +1,4 @@
-"""HypoSpace: how many outcomes are left during training, and what is recovered at its end."""
+"""Text tasks: how many outcomes are left during training, and what is recovered at its end."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence

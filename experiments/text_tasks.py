@@ -1,0 +1,229 @@
+"""Text tasks: what is left of the admissible answers after training, for any objectives.
+
+The experiments `hypospace` and `countdown` are presets of these settings.
+
+Recovery is the share of a prompt's A admissible hypotheses among N = A answers to it, mean over all prompts.
+`independent` answers know nothing of each other, so that even uniform sampling recovers only 1 - (1 - 1/A)^A (the
+ceiling); `with_history` shows each query the earlier answers, as the HypoSpace benchmark does, to policies that can
+read them. All seeds start from the same prior and are evaluated with the same draws: intervals cover the training
+alone.
+"""
+
+import dataclasses
+import functools
+import typing
+from collections.abc import Sequence
+
+import numpy as np
+
+from experiments.grid import Run, TrainingGrid, final_intervals, group_by_objective
+from experiments.launch import Output, folder_name, read_seeds, require_positive
+from ipsrl import specifications
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.environments import catalog as environments
+from ipsrl.environments.text import TextTask
+from ipsrl.figures import style
+from ipsrl.figures import text_tasks as figure
+from ipsrl.measures import answers, diversity
+from ipsrl.measures.pass_at_k import mean_pass_at_k
+from ipsrl.policies.policy import Parameters
+from ipsrl.policies.transformer import Transformer
+from ipsrl.rollouts.answers import answers_with_history, independent_answers
+from ipsrl.training.loop import EVALUATION, TrainSettings
+from ipsrl.training.randomness import stream
+from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.settings import make_rules
+from ipsrl.training.step import Batching
+from ipsrl.training.warm_start import WarmStart, prior_parameters
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Flags of the experiment.
+
+    `answers` is the number of answers to each prompt at an evaluation. `rules` surround the objective, as in
+    --rules="dynamic_sampling(rounds=10), difficulty_filter", see `ipsrl.training.settings`.
+    """
+
+    tasks: str = "hypospace_boolean(operators=full, depth=2)"
+    objectives: str = "grpo,ips_grpo(floor=0.2),progrpo"
+    seeds: str = "0:3"
+    steps: int = 300
+    prompts_per_step: int = 40
+    group_size: int = 16
+    mini_batches: int = 1
+    epochs: int = 1
+    temperature: float = 1.0
+    micro_batches: int = 5
+    learning_rate: float = 3e-4
+    rules: str = ""
+    refresh_reference_every: int = 0
+    hidden_size: int = 64
+    num_layers: int = 2
+    prior_share: float = 0.6
+    prior_steps: int = 1000
+    prior_seed: int = 0
+    protocol: str = "independent"
+    answers: int = 64
+    evaluate_every: int = 25
+    checkpoint_every: int = 100
+    mesh: str = "data:-1"
+    check_claims: bool = True
+
+    def __post_init__(self):
+        require_positive(self, "answers")
+        if self.protocol not in typing.get_args(answers.Protocol):
+            known = ", ".join(typing.get_args(answers.Protocol))
+            raise ValueError(f"unknown protocol {self.protocol!r}; known: {known}")
+        read_seeds(str(self.prior_seed))
+
+
+PASS_AT = (1, 4, 16)
+# Recovery is also told apart by the number A of admissible hypotheses: one answer to a prompt with A = 1 recovers all.
+SIZES = ((1, 3), (4, 27), (28, 1000))
+
+
+def run(experiment: str, settings: Settings, output: Output) -> None:
+    """Trains, measures and draws; the figure is called as the experiment."""
+    grids = {task: training_grid(task, settings) for task in specifications.split(settings.tasks)}
+    warm_start = WarmStart(admissible_share=settings.prior_share, steps=settings.prior_steps, seed=settings.prior_seed)
+    with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
+        results, summary = [], {}
+        for task, grid in grids.items():
+            runs = list(
+                grid.train(
+                    Output(output.path / folder_name(task), output.resume),
+                    prior_parameters(grid.environment, grid.policy, warm_start),
+                    functools.partial(evaluate, grid, settings.answers, settings.protocol),
+                    identity={"warm_start": dataclasses.asdict(warm_start), "protocol": settings.protocol},
+                )
+            )
+            results.append(task_result(task, runs, settings.answers))
+            summary[task] = summarise(runs, settings.check_claims)
+        folder.write_summary({"protocol": settings.protocol, "tasks": summary})
+        print(table(summary, settings))
+        png, _ = style.save(figure.draw(results), folder.path / experiment)
+        print(f"figure: {png}")
+
+
+def training_grid(task: str, settings: Settings) -> TrainingGrid:
+    """The runs on one task."""
+    environment = environments.make(task)
+    if not isinstance(environment, TextTask):
+        raise ValueError(f"{task} is no text task: take hypospace_boolean, hypospace_causal or hypospace_voxels")
+    return TrainingGrid(
+        environment,
+        Transformer(environment.vocabulary_size, hidden_size=settings.hidden_size, num_layers=settings.num_layers),
+        specifications.split(settings.objectives),
+        read_seeds(settings.seeds),
+        TrainSettings(
+            steps=settings.steps,
+            prompts_per_step=settings.prompts_per_step,
+            group_size=settings.group_size,
+            temperature=settings.temperature,
+            learning_rate=settings.learning_rate,
+            refresh_reference_every=settings.refresh_reference_every,
+            **make_rules(settings.rules),
+            batching=Batching(settings.epochs, settings.mini_batches, settings.micro_batches),
+            evaluate_every=settings.evaluate_every,
+            checkpoint_every=settings.checkpoint_every,
+        ),
+        make_mesh(settings.mesh),
+    )
+
+
+def evaluate(
+    grid: TrainingGrid, kept: int, protocol: answers.Protocol, step: int, parameters: Parameters
+) -> dict[str, float]:
+    """Measures of the answers to every prompt, each the mean over prompts.
+
+    Recovery, validity and uniqueness look at each prompt's first A answers, all others at its first `kept`, or at all
+    where there are fewer.
+    """
+    environment = grid.environment
+    queries = int(answers.query_count(environment.admissible.sum(axis=1)).max())
+    independent = protocol == "independent"
+    sample, asked = (independent_answers, max(kept, queries)) if independent else (answers_with_history, queries)
+    # The same draws at each evaluation, whatever the seed: differences come from the policies.
+    key = stream(0, 0, "evaluation")
+    verdict = sample(environment, grid.policy, parameters, key, asked, grid.settings.temperature)
+    valid = verdict.rewards > 0
+    measured = answers.measure_answers(verdict.outcome_id, valid, environment.admissible, protocol)
+    outcomes = np.where(valid, verdict.outcome_id, -1)[:, :kept]
+    # The estimator is unbiased for independent answers only.
+    tried = [k for k in PASS_AT if independent and k <= kept]
+    pass_at = mean_pass_at_k(valid[:, :kept].sum(axis=1), kept, tried)
+    sizes = {(low, high): measured.recovery_between(low, high) for low, high in SIZES}
+    return {
+        **measured.means(),
+        "effective_outcomes": float(diversity.effective_outcomes(outcomes).mean()),
+        "largest_outcome_share": float(diversity.largest_outcome_share(outcomes).mean()),
+        **{f"pass_at_{k}": value for k, value in pass_at.items()},
+        **{f"recovery_of_{low}_to_{high}": value for (low, high), value in sizes.items() if value is not None},
+    }
+
+
+def task_result(task: str, runs: Sequence[Run], answers_per_prompt: int) -> figure.TaskResult:
+    """What the figure draws of the runs on one task."""
+    by_objective = group_by_objective(runs)
+
+    def ends(metric: str) -> dict[str, np.ndarray]:
+        prior = {"prior": np.array([runs[0].first(metric)])}
+        return prior | {name: np.array([run.last(metric) for run in same]) for name, same in by_objective.items()}
+
+    return figure.TaskResult(
+        task=task,
+        updates=np.array(runs[0].curve(EVALUATION + "recovery")[0]),
+        effective_outcomes={
+            name: np.array([run.curve(EVALUATION + "effective_outcomes")[1] for run in same])
+            for name, same in by_objective.items()
+        },
+        answers=answers_per_prompt,
+        recovery=ends(EVALUATION + "recovery"),
+        validity=ends(EVALUATION + "validity"),
+        ceiling=runs[0].first(EVALUATION + "ceiling"),
+    )
+
+
+def summarise(runs: Sequence[Run], check_claims: bool) -> dict:
+    """Means over seeds with 95 % intervals at the end of training; the prior; the ceiling; whether the claims hold."""
+    rows = final_intervals(runs)
+    plain = [name for name in rows if name.startswith("grpo")]
+    scaled = [name for name in rows if name.startswith("ips_grpo")]
+    return {
+        "objectives": rows,
+        "prior": {measure: runs[0].first(EVALUATION + measure) for measure in next(iter(rows.values()))},
+        "checks": {
+            f"{b} recovers more than {a}, intervals apart, both at validity 0.9": (
+                rows[b]["recovery"].low > rows[a]["recovery"].high
+                and min(rows[a]["validity"].mean, rows[b]["validity"].mean) >= 0.9
+            )
+            for a in plain
+            for b in scaled
+            if check_claims
+        },
+    }
+
+
+def table(summary: dict, settings: Settings) -> str:
+    """The results as text: one block for each task, one row for each objective."""
+    columns = ("recovery", "recovery_of_4_to_27", "validity", "uniqueness", "effective_outcomes", "pass_at_1")
+    lines = []
+    for task, result in summary.items():
+        shown = [column for column in columns if column in result["prior"]]
+        rows = {
+            "prior": [f"{result['prior'][column]:.2f}" for column in shown],
+            **{
+                objective: [str(measured[column]) for column in shown]
+                for objective, measured in result["objectives"].items()
+            },
+            "ceiling of independent answers": [f"{result['prior']['ceiling']:.2f}"],
+        }
+        lines += [
+            f"{task}, protocol {settings.protocol}, mean over seeds {settings.seeds} [95 % bootstrap interval]",
+            "  ".join(["".ljust(32), *(column.replace("_", " ").ljust(20) for column in shown)]).rstrip(),
+            *("  ".join([name.ljust(32), *(cell.ljust(20) for cell in row)]).rstrip() for name, row in rows.items()),
+            *(f"{'holds' if held else 'DOES NOT HOLD'}: {claim}" for claim, held in result["checks"].items()),
+            "",
+        ]
+    return "\n".join(lines)
