@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
+from ipsrl.distributed.placement import WHOLE, Rules
 from ipsrl.policies.policy import Cache, Parameters, score_logits
 from ipsrl.structures import PolicyScores, Prompts, Trajectories
 
@@ -32,6 +33,7 @@ class MLP:
     """
 
     optional_fields: ClassVar[frozenset[str]] = frozenset()
+    placement_rules: ClassVar[Rules] = WHOLE
 
     features: Callable[[Array], Array]
     num_features: int

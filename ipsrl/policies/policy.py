@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.distributed.placement import Rules
 from ipsrl.structures import PolicyScores, Prompts, Trajectories
 
 Parameters = Any
@@ -24,9 +25,11 @@ class Policy(Protocol):
     Attributes:
       optional_fields: the optional fields of `Rollouts` that this policy can give (`prompt_log_probs`, by a method of
         that name).
+      placement_rules: where its parameters lie on a mesh; `WHOLE` for those that are too small to be cut.
     """
 
     optional_fields: ClassVar[frozenset[str]]
+    placement_rules: Rules
 
     def init(self, key: Array) -> Parameters:
         """Fresh parameters (float32)."""

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.distributed.placement import WHOLE, Rules
 from ipsrl.policies.policy import Cache, Parameters, score_logits
 from ipsrl.structures import PolicyScores, Prompts, Trajectories
 
@@ -26,6 +27,7 @@ class Tabular:
     """
 
     optional_fields: ClassVar[frozenset[str]] = frozenset()
+    placement_rules: ClassVar[Rules] = WHOLE
 
     num_observations: int
     vocabulary_size: int
