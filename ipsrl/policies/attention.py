@@ -1,14 +1,20 @@
-"""Grouped-query attention with rotary positions, for groups of sequences that share a prompt.
+"""Grouped-query attention for groups of sequences that share a prompt.
 
 Every query of a group attends to two sets of keys under one softmax: those of the prompt, which exist once for each
-prompt however large its group is, and those of its own sequence.
+prompt however large its group is, and those of its own sequence. Which keys a query may see follows from positions
+alone, so that causality, padding and sliding windows are one rule.
 """
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+
+# The position of a key that no query reaches: padding.
+UNREACHABLE = np.iinfo(np.int32).max
 
 
 @jax.tree_util.register_dataclass
@@ -24,53 +30,109 @@ class KeyValues:
     values: Array
 
 
-def rotate(vectors: Array, positions: Array, theta: float) -> Array:
-    """Rotary position embedding (arXiv 2104.09864), with the two halves of a vector paired as in Llama.
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Positions:
+    """Where queries and keys stand in the text of their prompt and answer, int32, the same for all of a group.
 
-    The pair (x_i, x_{i + d/2}) is turned by the angle position * theta^(-2i/d), so that a product of query and key
-    depends on the difference of their positions only.
-
-    Args:
-      vectors: `[P, G, S, heads, d]`, d even.
-      positions: `[P, S]` int32.
-      theta: base of the wavelengths.
+    Attributes:
+      queries: `[P, S]`; -1 on padding, which sees nothing.
+      prompt: `[P, L]`, of the prompt's keys; `UNREACHABLE` on padding.
+      own: `[P, N]`, of the keys of the own sequence; `UNREACHABLE` on padding.
     """
-    half = vectors.shape[-1] // 2
-    frequencies = theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
-    angles = positions[:, None, :, None, None] * frequencies
-    cosine, sine = jnp.cos(angles), jnp.sin(angles)
-    first, second = jnp.split(vectors.astype(jnp.float32), 2, axis=-1)
-    rotated = jnp.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
-    return rotated.astype(vectors.dtype)
+
+    queries: Array
+    prompt: Array
+    own: Array
 
 
-def attend(queries: Array, prompt: KeyValues, prompt_mask: Array, own: KeyValues, own_mask: Array) -> Array:
-    """softmax(q k / sqrt(d)) v over the tokens of the prompt and of the own sequence together.
+def attend(
+    queries: Array,
+    prompt: KeyValues,
+    own: KeyValues,
+    positions: Positions,
+    *,
+    scale: float,
+    window: int | None = None,
+    soft_cap: float | None = None,
+    block: int = 256,
+) -> Array:
+    """softmax(scale * q k) v over the tokens of the prompt and of the own sequence together.
 
-    Logits and softmax are float32. A query that may see nothing gets a finite mean of values, not NaN.
+    A query at position i sees the keys at positions j with i - window < j <= i. Logits and softmax are float32. A query
+    that may see nothing gets a finite mean of values, not NaN.
+
+    No more than `block` queries of a sequence are worked on at a time, and their weights are computed again for the
+    gradient: memory grows with block * (L + N), not with S * (L + N).
 
     Args:
       queries: `[P, G, S, H, d]`, H a multiple of the number of key-value heads; neighbouring heads share keys.
       prompt: `[P, K, L, d]`, used as it stands: it is never repeated G times. L may be 0.
-      prompt_mask: `[P, L]` bool, False on padding.
       own: `[P, K, G, N, d]`.
-      own_mask: `[P or 1, S, N]` bool, which of its own tokens each query may see.
+      positions: of queries and keys.
+      scale: of the logits, 1 / sqrt(d) in most models.
+      window: how many tokens a query sees, its own included; None for all.
+      soft_cap: logits become cap * tanh(logits / cap) (arXiv 2408.00118); None leaves them.
+      block: the largest number of queries of one sequence whose logits exist at the same time.
 
     Returns:
       `[P, G, S, H, d]`, of the dtype of `queries`.
     """
+    some = functools.partial(
+        _attend, prompt=prompt, own=own, positions=positions, scale=scale, window=window, soft_cap=soft_cap
+    )
+    length = queries.shape[2]
+    if length <= block:
+        return some(queries, positions.queries)
+    # Blocks of equal size waste less padding than full blocks and a short one.
+    blocks = -(-length // block)
+    size = -(-length // blocks)
+
+    def split(array: Array, axis: int, fill: int) -> Array:
+        widths = [(0, 0)] * array.ndim
+        widths[axis] = (0, blocks * size - length)
+        padded = jnp.pad(array, widths, constant_values=fill)
+        return jnp.moveaxis(padded.reshape(*array.shape[:axis], blocks, size, *array.shape[axis + 1 :]), axis, 0)
+
+    attended = jax.lax.map(
+        lambda part: jax.checkpoint(some, prevent_cse=False)(*part),
+        (split(queries, 2, 0), split(positions.queries, 1, -1)),
+    )
+    attended = jnp.moveaxis(attended, 0, 2)
+    return attended.reshape(*queries.shape[:2], blocks * size, *queries.shape[3:])[:, :, :length]
+
+
+def _attend(
+    queries: Array,
+    query_positions: Array,
+    prompt: KeyValues,
+    own: KeyValues,
+    positions: Positions,
+    scale: float,
+    window: int | None,
+    soft_cap: float | None,
+) -> Array:
     num_prompts, group, length, heads, width = queries.shape
     kv_heads = own.keys.shape[1]
     # [P, K, G, R, S, d]: R query heads for each key-value head.
     queries = queries.reshape(num_prompts, group, length, kv_heads, heads // kv_heads, width)
     queries = queries.transpose(0, 3, 1, 4, 2, 5)
 
-    to_prompt = jnp.einsum("pkgrsd,pkld->pkgrsl", queries, prompt.keys, preferred_element_type=jnp.float32)
-    to_own = jnp.einsum("pkgrsd,pkgnd->pkgrsn", queries, own.keys, preferred_element_type=jnp.float32)
     # The lowest finite number, as a row of -inf would be NaN.
     lowest = jnp.finfo(jnp.float32).min
-    to_prompt = jnp.where(prompt_mask[:, None, None, None, None, :], to_prompt * width**-0.5, lowest)
-    to_own = jnp.where(own_mask[:, None, None, None, :, :], to_own * width**-0.5, lowest)
+
+    def masked(logits: Array, key_positions: Array) -> Array:
+        logits = logits * scale
+        if soft_cap is not None:
+            logits = soft_cap * jnp.tanh(logits / soft_cap)
+        visible = key_positions[:, None, :] <= query_positions[:, :, None]
+        if window is not None:
+            visible &= query_positions[:, :, None] - key_positions[:, None, :] < window
+        return jnp.where(visible[:, None, None, None], logits, lowest)
+
+    to_prompt = jnp.einsum("pkgrsd,pkld->pkgrsl", queries, prompt.keys, preferred_element_type=jnp.float32)
+    to_own = jnp.einsum("pkgrsd,pkgnd->pkgrsn", queries, own.keys, preferred_element_type=jnp.float32)
+    to_prompt, to_own = masked(to_prompt, positions.prompt), masked(to_own, positions.own)
 
     # One softmax over both parts, without a concatenation of them: the division by its sum comes last.
     highest = jnp.maximum(

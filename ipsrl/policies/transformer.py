@@ -1,8 +1,7 @@
 """A decoder-only language model as a policy for text: observations are the tokens before each action.
 
-RMSNorm (arXiv 1910.07467), rotary positions (arXiv 2104.09864), grouped-query attention (arXiv 2305.13245) and SwiGLU
-(arXiv 2002.05202), with the parameter names of Llama and Qwen. A group shares its prompt: the prompt is read once, and
-the completions attend to its keys and values where they are.
+One decoder for Llama, Qwen2, Qwen3, Gemma 2 and Gemma 3; the defaults are Llama's. A group shares its prompt: the
+prompt is read once, and the completions attend to its keys and values where they are.
 
 The last token of a prompt is the first observation. So the tokens before it are the prompt that is read ahead, and the
 sequence of observations starts at the position of that last token.
@@ -17,9 +16,14 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
-from ipsrl.policies.attention import KeyValues, attend, rotate
+from ipsrl.policies.attention import UNREACHABLE, KeyValues, Positions
+from ipsrl.policies.decoder import BLOCKS, REMATERIALISATIONS, Decoder
 from ipsrl.policies.policy import Parameters, distribution, score_logits
+from ipsrl.policies.rotary import Rotary
 from ipsrl.structures import PolicyScores, Prompts, Trajectories
+
+# The matrices of a block, each of which may have a bias.
+BIASES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
 @jax.tree_util.register_dataclass
@@ -29,15 +33,39 @@ class Cache:
 
     Attributes:
       prompt: for each layer `[P, K, L - 1, d]`, the prompt without its last token.
-      prompt_mask: `[P, L - 1]` bool, False on padding.
+      prompt_positions: `[P, L - 1]` int32, `UNREACHABLE` on padding.
       first_position: `[P]` int32, position of the first observation.
       completion: for each layer `[P, K, G, T, d]`, of which the columns up to the current position are filled.
     """
 
     prompt: tuple[KeyValues, ...]
-    prompt_mask: Array
+    prompt_positions: Array
     first_position: Array
     completion: tuple[KeyValues, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class SlidingWindow:
+    """Which layers see only the last tokens, and how they encode positions.
+
+    Attributes:
+      window: number of tokens that a token sees, itself included.
+      layers: numbers of these layers, from 0; all others see everything before them.
+      rotary: the rotary positions of these layers.
+
+    Raises:
+      ValueError: `window` is not positive, or `layers` are not increasing numbers from 0.
+    """
+
+    window: int
+    layers: tuple[int, ...]
+    rotary: Rotary = dataclasses.field(default_factory=Rotary)
+
+    def __post_init__(self):
+        if self.window < 1:
+            raise ValueError(f"window is {self.window}, but must be positive.")
+        if list(self.layers) != sorted(set(self.layers)) or not all(number >= 0 for number in self.layers):
+            raise ValueError(f"The layers {self.layers} of a sliding window must be increasing numbers from 0.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +75,8 @@ class Transformer:
     Parameters are a nested dict of float32 arrays, named as in Llama: `embed_tokens`, `layers` -> number ->
     `input_layernorm`, `self_attn` (`q_proj`, `k_proj`, `v_proj`, `o_proj`), `post_attention_layernorm`, `mlp`
     (`gate_proj`, `up_proj`, `down_proj`), then `norm`, and `lm_head` where embeddings are not tied. A `kernel` is
-    `[in, out]`.
+    `[in, out]`, a `bias` `[out]`. Normalised heads add `q_norm` and `k_norm` to `self_attn`, Gemma's blocks
+    `pre_feedforward_layernorm` and `post_feedforward_layernorm` to a layer.
 
     Attributes:
       vocabulary_size: V, number of tokens, and of logits.
@@ -56,15 +85,27 @@ class Transformer:
       num_heads: number of query heads.
       num_key_value_heads: number of key-value heads, a divisor of `num_heads`.
       head_dim: width of a head, even; None for hidden_size / num_heads.
-      intermediate_size: width of the SwiGLU; None for 8/3 hidden_size, rounded up to a multiple of 32.
-      rope_theta: base of the wavelengths of the rotary positions.
+      intermediate_size: width of the gated linear unit; None for 8/3 hidden_size, rounded up to a multiple of 32.
+      block: "llama", or "gemma" for what Gemma 2 and 3 have in common: four norms in a block, whose scales count from
+        one, tanh-GELU in place of SiLU, and token embeddings times sqrt(hidden_size).
+      rotary: how positions turn queries and keys.
+      sliding: the layers that see only the last tokens; None where all layers see everything.
+      biases: names of the matrices that a bias follows, such as `("q_proj", "k_proj", "v_proj")` in Qwen2.
+      normalise_heads: whether queries and keys pass an RMSNorm, head by head, before they are turned.
+      query_pre_attention_scalar: the attention logits are q k / sqrt(of this); None for the width of a head.
+      attention_soft_cap: attention logits become cap * tanh(logits / cap); None leaves them.
+      logit_soft_cap: the same for the logits of tokens.
       rms_norm_epsilon: added to the mean square.
       tie_embeddings: whether the logits are products with the token embeddings, instead of a matrix `lm_head`.
-      dtype: what activations, keys and values are computed in, "float32" or "bfloat16"; the softmax and the logits
-        are float32 in both.
+      dtype: what activations, keys and values are computed in, "float32" or "bfloat16"; norms, softmax and logits are
+        float32 in both.
+      query_block: number of queries of a sequence whose attention weights exist at the same time; changes memory and
+        rounding only.
+      remat: what the backward pass computes again instead of storing it: "none"; "layer", all of a block but its
+        input; "dots", all but the products with matrices. Changes memory and rounding only.
 
     Raises:
-      ValueError: a size is not positive, or sizes do not fit each other.
+      ValueError: a size is not positive, sizes do not fit each other, or a name is not one of the known.
     """
 
     vocabulary_size: int
@@ -74,17 +115,26 @@ class Transformer:
     num_key_value_heads: int = 2
     head_dim: int | None = None
     intermediate_size: int | None = None
-    rope_theta: float = 10000.0
+    block: str = "llama"
+    rotary: Rotary = dataclasses.field(default_factory=Rotary)
+    sliding: SlidingWindow | None = None
+    biases: tuple[str, ...] = ()
+    normalise_heads: bool = False
+    query_pre_attention_scalar: float | None = None
+    attention_soft_cap: float | None = None
+    logit_soft_cap: float | None = None
     rms_norm_epsilon: float = 1e-6
     tie_embeddings: bool = True
     dtype: str = "float32"
+    query_block: int = 256
+    remat: str = "none"
 
     optional_fields: ClassVar[frozenset[str]] = frozenset({"prompt_log_probs"})
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.type in (int, int | None, float) and value is not None and value <= 0:
+            if field.type in (int, int | None, float, float | None) and value is not None and value <= 0:
                 raise ValueError(f"{field.name} is {value}, but must be positive.")
         if self.num_heads % self.num_key_value_heads:
             raise ValueError(f"num_key_value_heads {self.num_key_value_heads} must divide num_heads {self.num_heads}.")
@@ -94,8 +144,20 @@ class Transformer:
             )
         if self.head_width % 2:
             raise ValueError(f"A head is {self.head_width} wide, but rotary positions need an even width.")
-        if self.dtype not in ("float32", "bfloat16"):
-            raise ValueError(f'dtype is {self.dtype!r}, but must be "float32" or "bfloat16".')
+        for name, known in (
+            ("dtype", ("float32", "bfloat16")),
+            ("block", tuple(BLOCKS)),
+            ("remat", tuple(REMATERIALISATIONS)),
+        ):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} is {getattr(self, name)!r}, but must be one of {known}.")
+        if unknown := set(self.biases) - set(BIASES):
+            raise ValueError(f"biases has {sorted(unknown)}, but only {BIASES} can have a bias.")
+        if self.sliding is not None and max(self.sliding.layers, default=0) >= self.num_layers:
+            raise ValueError(
+                f"Layer {max(self.sliding.layers)} cannot slide: the last of {self.num_layers} layers is "
+                f"number {self.num_layers - 1}."
+            )
 
     @property
     def head_width(self) -> int:
@@ -104,7 +166,7 @@ class Transformer:
 
     @property
     def intermediate_width(self) -> int:
-        """The width of the SwiGLU."""
+        """The width of the gated linear unit."""
         if self.intermediate_size is None:
             return -(-8 * self.hidden_size // (3 * 32)) * 32
         return self.intermediate_size
@@ -126,7 +188,7 @@ class Transformer:
         _, prompt = self._read(parameters, tokens, mask)
         return Cache(
             prompt=tuple(KeyValues(layer.keys[:, :, 0], layer.values[:, :, 0]) for layer in prompt),
-            prompt_mask=mask,
+            prompt_positions=_key_positions(mask),
             first_position=mask.sum(axis=1),
             completion=self._empty((len(tokens), self.num_key_value_heads, group_size, max_tokens)),
         )
@@ -179,14 +241,15 @@ class Transformer:
     def _read(self, parameters: Parameters, tokens: Array, mask: Array) -> tuple[Array, tuple[KeyValues, ...]]:
         """Hidden states `[P, 1, L, hidden]` and key-values of prompts: groups of one, with nothing before them."""
         num_prompts, length = tokens.shape
-        causal = jnp.tri(length, dtype=bool)
         return self._decoder(parameters)(
             tokens=tokens[:, None],
-            positions=jnp.cumsum(mask, axis=1) - 1,
             prompt=self._empty((num_prompts, self.num_key_value_heads, 0)),
-            prompt_mask=mask[:, :0],
             own=self._empty((num_prompts, self.num_key_value_heads, 1, length)),
-            own_mask=causal & mask[:, None, :],
+            positions=Positions(
+                queries=jnp.cumsum(mask, axis=1) - 1,
+                prompt=_key_positions(mask[:, :0]),
+                own=_key_positions(mask),
+            ),
             offset=0,
         )
 
@@ -195,170 +258,28 @@ class Transformer:
     ) -> tuple[Array, Cache]:
         """Logits `[P, G, S, V]` after the observations `[P, G, S]`, which follow `offset` earlier ones."""
         decoder = self._decoder(parameters)
-        columns = offset + jnp.arange(observations.shape[2])
         capacity = cache.completion[0].keys.shape[3]
+        first = cache.first_position[:, None]
         hidden, completion = decoder(
             tokens=observations,
-            positions=cache.first_position[:, None] + columns,
             prompt=cache.prompt,
-            prompt_mask=cache.prompt_mask,
             own=cache.completion,
-            own_mask=(jnp.arange(capacity) <= columns[:, None])[None],
+            positions=Positions(
+                queries=first + (offset + jnp.arange(observations.shape[2])),
+                prompt=cache.prompt_positions,
+                own=first + jnp.arange(capacity),
+            ),
             offset=offset,
         )
         return decoder.logits(hidden), dataclasses.replace(cache, completion=completion)
+
+
+def _key_positions(mask: Array) -> Array:
+    """`[P, N]` int32 positions of the tokens where `mask` is True, from 0; `UNREACHABLE` elsewhere."""
+    return jnp.where(mask, jnp.cumsum(mask, axis=1) - 1, UNREACHABLE)
 
 
 @functools.cache
 def _graph(policy: Transformer) -> nnx.GraphDef:
     """The structure of the modules without their arrays, so that no trace ever builds them again."""
     return nnx.graphdef(nnx.eval_shape(lambda: Decoder(policy, nnx.Rngs(0))))
-
-
-class Decoder(nnx.Module):
-    """Token embeddings, blocks, and the last norm."""
-
-    def __init__(self, policy: Transformer, rngs: nnx.Rngs):
-        self.embed_tokens = nnx.Embed(
-            policy.vocabulary_size,
-            policy.hidden_size,
-            dtype=policy.dtype,
-            embedding_init=nnx.initializers.normal(policy.hidden_size**-0.5),
-            rngs=rngs,
-        )
-        self.layers = nnx.List([DecoderLayer(policy, rngs) for _ in range(policy.num_layers)])
-        self.norm = RMSNorm(policy)
-        if not policy.tie_embeddings:
-            self.lm_head = _linear(policy, policy.hidden_size, policy.vocabulary_size, rngs)
-        self.dtype = policy.dtype
-        self.tie_embeddings = policy.tie_embeddings
-
-    def __call__(
-        self,
-        tokens: Array,
-        positions: Array,
-        prompt: tuple[KeyValues, ...],
-        prompt_mask: Array,
-        own: tuple[KeyValues, ...],
-        own_mask: Array,
-        offset: Array | int,
-    ) -> tuple[Array, tuple[KeyValues, ...]]:
-        """Hidden states `[P, G, S, hidden]` of `tokens` `[P, G, S]` at `positions` `[P, S]`, and `own` with their
-        key-values in the columns from `offset` on. The masks are those of `attend`."""
-        hidden = self.embed_tokens(tokens)
-        filled = []
-        for layer, layer_prompt, layer_own in zip(self.layers, prompt, own, strict=True):
-            hidden, layer_own = layer(hidden, positions, layer_prompt, prompt_mask, layer_own, own_mask, offset)
-            filled.append(layer_own)
-        return self.norm(hidden), tuple(filled)
-
-    def logits(self, hidden: Array) -> Array:
-        """Float32 logits `[..., V]`; in bfloat16 only the factors are rounded, not their sums."""
-        kernel = self.embed_tokens.embedding[...].T if self.tie_embeddings else self.lm_head.kernel[...]
-        return jnp.dot(hidden, kernel.astype(self.dtype), preferred_element_type=jnp.float32)
-
-
-class DecoderLayer(nnx.Module):
-    """x + attention(norm(x)), then x + mlp(norm(x))."""
-
-    def __init__(self, policy: Transformer, rngs: nnx.Rngs):
-        self.input_layernorm = RMSNorm(policy)
-        self.self_attn = Attention(policy, rngs)
-        self.post_attention_layernorm = RMSNorm(policy)
-        self.mlp = GatedMLP(policy, rngs)
-
-    def __call__(
-        self,
-        hidden: Array,
-        positions: Array,
-        prompt: KeyValues,
-        prompt_mask: Array,
-        own: KeyValues,
-        own_mask: Array,
-        offset: Array | int,
-    ) -> tuple[Array, KeyValues]:
-        attended, own = self.self_attn(
-            self.input_layernorm(hidden), positions, prompt, prompt_mask, own, own_mask, offset
-        )
-        hidden += attended
-        return hidden + self.mlp(self.post_attention_layernorm(hidden)), own
-
-
-class Attention(nnx.Module):
-    """Projections around `attend`, and the filling of the cache."""
-
-    def __init__(self, policy: Transformer, rngs: nnx.Rngs):
-        query_width = policy.num_heads * policy.head_width
-        key_value_width = policy.num_key_value_heads * policy.head_width
-        self.q_proj = _linear(policy, policy.hidden_size, query_width, rngs)
-        self.k_proj = _linear(policy, policy.hidden_size, key_value_width, rngs)
-        self.v_proj = _linear(policy, policy.hidden_size, key_value_width, rngs)
-        self.o_proj = _linear(policy, query_width, policy.hidden_size, rngs, _residual_scale(policy))
-        self.head_width = policy.head_width
-        self.rope_theta = policy.rope_theta
-
-    def __call__(
-        self,
-        hidden: Array,
-        positions: Array,
-        prompt: KeyValues,
-        prompt_mask: Array,
-        own: KeyValues,
-        own_mask: Array,
-        offset: Array | int,
-    ) -> tuple[Array, KeyValues]:
-        queries = rotate(self._heads(self.q_proj(hidden)), positions, self.rope_theta)
-        keys = rotate(self._heads(self.k_proj(hidden)), positions, self.rope_theta)
-        values = self._heads(self.v_proj(hidden))
-        own = KeyValues(_write(own.keys, keys, offset), _write(own.values, values, offset))
-        attended = attend(queries, prompt, prompt_mask, own, own_mask)
-        return self.o_proj(attended.reshape(*hidden.shape[:-1], self.o_proj.in_features)), own
-
-    def _heads(self, projected: Array) -> Array:
-        """`[..., heads, d]` of `[..., heads * d]`."""
-        return projected.reshape(*projected.shape[:-1], projected.shape[-1] // self.head_width, self.head_width)
-
-
-class RMSNorm(nnx.Module):
-    """scale * x / sqrt(mean(x^2) + epsilon), with the mean in float32.
-
-    Written out because `nnx.RMSNorm` multiplies the scale into the inverse root first, an array as large as the input,
-    which makes the gradient of a small model some 6 % slower on CPU.
-    """
-
-    def __init__(self, policy: Transformer):
-        self.scale = nnx.Param(jnp.ones(policy.hidden_size))
-        self.epsilon = policy.rms_norm_epsilon
-
-    def __call__(self, hidden: Array) -> Array:
-        precise = hidden.astype(jnp.float32)
-        normed = precise * jax.lax.rsqrt(jnp.mean(precise**2, axis=-1, keepdims=True) + self.epsilon)
-        return normed.astype(hidden.dtype) * self.scale[...].astype(hidden.dtype)
-
-
-class GatedMLP(nnx.Module):
-    """SwiGLU: down(silu(gate(x)) * up(x))."""
-
-    def __init__(self, policy: Transformer, rngs: nnx.Rngs):
-        self.gate_proj = _linear(policy, policy.hidden_size, policy.intermediate_width, rngs)
-        self.up_proj = _linear(policy, policy.hidden_size, policy.intermediate_width, rngs)
-        self.down_proj = _linear(policy, policy.intermediate_width, policy.hidden_size, rngs, _residual_scale(policy))
-
-    def __call__(self, hidden: Array) -> Array:
-        return self.down_proj(nnx.silu(self.gate_proj(hidden)) * self.up_proj(hidden))
-
-
-def _write(stored: Array, new: Array, offset: Array | int) -> Array:
-    """`stored` `[P, K, G, T, d]` with `new` `[P, G, S, K, d]` in the columns from `offset` on."""
-    return jax.lax.dynamic_update_slice_in_dim(stored, new.transpose(0, 3, 1, 2, 4), offset, axis=3)
-
-
-def _linear(policy: Transformer, inputs: int, outputs: int, rngs: nnx.Rngs, variance: float = 1.0) -> nnx.Linear:
-    """A matrix without bias, whose entries start normal with variance `variance` / inputs."""
-    kernel_init = nnx.initializers.variance_scaling(variance, "fan_in", "normal")
-    return nnx.Linear(inputs, outputs, use_bias=False, dtype=policy.dtype, kernel_init=kernel_init, rngs=rngs)
-
-
-def _residual_scale(policy: Transformer) -> float:
-    """Variance that keeps the sum of all 2 num_layers writers to the residual stream of order one."""
-    return 0.5 / policy.num_layers

@@ -8,7 +8,8 @@ import numpy as np
 import optax
 import pytest
 
-from ipsrl.policies.attention import KeyValues, attend
+from ipsrl.policies.attention import UNREACHABLE, KeyValues, Positions, attend
+from ipsrl.policies.rotary import Rotary
 from ipsrl.policies.transformer import Transformer
 from ipsrl.structures import Prompts, Rollouts, Trajectories
 
@@ -18,7 +19,7 @@ SMALL = Transformer(vocabulary_size=V, hidden_size=16, num_heads=4, num_key_valu
 VARIANTS = {
     "grouped queries": SMALL,
     "one key-value head, wide heads, untied": dataclasses.replace(
-        SMALL, num_key_value_heads=1, head_dim=6, tie_embeddings=False, rope_theta=100.0
+        SMALL, num_key_value_heads=1, head_dim=6, tie_embeddings=False, rotary=Rotary(theta=100.0)
     ),
     "a key-value head for each query head": dataclasses.replace(SMALL, num_key_value_heads=4, num_layers=1),
 }
@@ -58,7 +59,7 @@ def reference_log_probs(policy: Transformer, parameters, tokens) -> np.ndarray:
     width = policy.head_dim or policy.hidden_size // policy.num_heads
     length = len(tokens)
     # The two halves of a vector are its real and imaginary part, which a position turns.
-    turns = np.exp(1j * np.outer(np.arange(length), policy.rope_theta ** (-2 * np.arange(width // 2) / width)))
+    turns = np.exp(1j * np.outer(np.arange(length), policy.rotary.theta ** (-2 * np.arange(width // 2) / width)))
 
     def norm(x, layer):
         return x / np.sqrt(np.mean(x * x, -1, keepdims=True) + policy.rms_norm_epsilon) * layer["scale"]
@@ -245,7 +246,10 @@ def test_the_optional_field_it_gives_is_a_field_of_rollouts_and_a_method():
 def test_a_query_that_sees_nothing_gets_no_nan():
     ones = KeyValues(jnp.ones((1, 1, 2, 4)), jnp.ones((1, 1, 2, 4)))
     own = KeyValues(ones.keys[:, :, None], ones.values[:, :, None])
-    attended = attend(jnp.ones((1, 1, 1, 2, 4)), ones, jnp.zeros((1, 2), bool), own, jnp.zeros((1, 1, 2), bool))
+    padding = jnp.full((1, 2), UNREACHABLE)
+    attended = attend(
+        jnp.ones((1, 1, 1, 2, 4)), ones, own, Positions(jnp.zeros((1, 1), int), padding, padding), scale=1.0
+    )
     np.testing.assert_allclose(attended, 1.0)
 
 
@@ -365,7 +369,7 @@ def test_step_runs_in_a_while_loop_mapped_over_parameters():
         ({"hidden_size": 18}, "hidden_size 18 must be a multiple of num_heads 4"),
         ({"num_key_value_heads": 3}, "num_key_value_heads 3 must divide num_heads 4"),
         ({"num_layers": 0}, "num_layers is 0, but must be positive"),
-        ({"rope_theta": -1.0}, "rope_theta is -1.0, but must be positive"),
+        ({"rms_norm_epsilon": -1.0}, "rms_norm_epsilon is -1.0, but must be positive"),
         ({"intermediate_size": 0}, "intermediate_size is 0, but must be positive"),
         ({"head_dim": 5}, "5 wide"),
         ({"dtype": "float16"}, "dtype is 'float16'"),

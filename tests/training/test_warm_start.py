@@ -131,7 +131,7 @@ def test_a_prior_is_learned_once(prior, monkeypatch):
         prior_parameters(SMALL, POLICY, dataclasses.replace(SETTINGS, **{name: value}))
     assert len(learned) == len(changes)
     prior_parameters(HypospaceCausal(2, perturbations=1), POLICY, SETTINGS)
-    prior_parameters(SMALL, dataclasses.replace(POLICY, rope_theta=500.0), SETTINGS)
+    prior_parameters(SMALL, dataclasses.replace(POLICY, rms_norm_epsilon=1e-5), SETTINGS)
     assert len(learned) == len(changes) + 2
 
 

@@ -1,0 +1,246 @@
+"""The modules of the decoder-only transformer: embeddings, blocks, and the last norm.
+
+RMSNorm (arXiv 1910.07467), rotary positions (arXiv 2104.09864), grouped-query attention (arXiv 2305.13245) and gated
+linear units (arXiv 2002.05202), with the parameter names of Llama, Qwen and Gemma.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax import Array
+
+from ipsrl.policies.attention import KeyValues, Positions, attend
+
+if TYPE_CHECKING:
+    from ipsrl.policies.transformer import Transformer
+
+
+class Decoder(nnx.Module):
+    """Token embeddings, blocks, and the last norm."""
+
+    def __init__(self, policy: Transformer, rngs: nnx.Rngs):
+        self.embed_tokens = Embedding(policy, rngs)
+        block = BLOCKS[policy.block]
+        self.layers = nnx.List([block(policy, number, rngs) for number in range(policy.num_layers)])
+        self.norm = RMSNorm(policy, policy.hidden_size)
+        if not policy.tie_embeddings:
+            self.lm_head = Linear(policy, "lm_head", policy.hidden_size, policy.vocabulary_size, rngs)
+        self.dtype = policy.dtype
+        self.tie_embeddings = policy.tie_embeddings
+        self.logit_soft_cap = policy.logit_soft_cap
+        self.remat = policy.remat
+
+    def __call__(
+        self,
+        tokens: Array,
+        prompt: tuple[KeyValues, ...],
+        own: tuple[KeyValues, ...],
+        positions: Positions,
+        offset: Array | int,
+    ) -> tuple[Array, tuple[KeyValues, ...]]:
+        """Hidden states `[P, G, S, hidden]` of `tokens` `[P, G, S]`, and `own` with their key-values in the columns
+        from `offset` on. What a token sees is as in `attend`."""
+        hidden = self.embed_tokens(tokens)
+        # `offset` is not an argument of what is rematerialised: a Python number shall stay one.
+        run = REMATERIALISATIONS[self.remat](lambda layer, *arrays: layer(*arrays, offset))
+        filled = []
+        for layer, layer_prompt, layer_own in zip(self.layers, prompt, own, strict=True):
+            hidden, layer_own = run(layer, hidden, layer_prompt, layer_own, positions)
+            filled.append(layer_own)
+        return self.norm(hidden), tuple(filled)
+
+    def unembedding(self) -> Array:
+        """`[hidden, V]`, what hidden states are multiplied with, in the dtype of the computation."""
+        kernel = self.embed_tokens.embedding[...].T if self.tie_embeddings else self.lm_head.kernel[...]
+        return kernel.astype(self.dtype)
+
+    def logits(self, hidden: Array) -> Array:
+        """Float32 logits `[..., V]`; in bfloat16 only the factors are rounded, not their sums."""
+        logits = jnp.dot(hidden, self.unembedding(), preferred_element_type=jnp.float32)
+        if self.logit_soft_cap is None:
+            return logits
+        return self.logit_soft_cap * jnp.tanh(logits / self.logit_soft_cap)
+
+
+class LlamaBlock(nnx.Module):
+    """x + attention(norm(x)), then x + mlp(norm(x)): Llama and Qwen."""
+
+    def __init__(self, policy: Transformer, number: int, rngs: nnx.Rngs):
+        self.input_layernorm = RMSNorm(policy, policy.hidden_size)
+        self.self_attn = Attention(policy, number, rngs)
+        self.post_attention_layernorm = RMSNorm(policy, policy.hidden_size)
+        self.mlp = GatedMLP(policy, rngs)
+
+    def __call__(
+        self, hidden: Array, prompt: KeyValues, own: KeyValues, positions: Positions, offset: Array | int
+    ) -> tuple[Array, KeyValues]:
+        attended, own = self.self_attn(self.input_layernorm(hidden), prompt, own, positions, offset)
+        hidden += attended
+        return hidden + self.mlp(self.post_attention_layernorm(hidden)), own
+
+
+class GemmaBlock(nnx.Module):
+    """x + norm(attention(norm(x))), then x + norm(mlp(norm(x))): Gemma 2 and 3 (arXiv 2408.00118, 2503.19786)."""
+
+    def __init__(self, policy: Transformer, number: int, rngs: nnx.Rngs):
+        self.input_layernorm = RMSNorm(policy, policy.hidden_size)
+        self.self_attn = Attention(policy, number, rngs)
+        self.post_attention_layernorm = RMSNorm(policy, policy.hidden_size)
+        self.pre_feedforward_layernorm = RMSNorm(policy, policy.hidden_size)
+        self.mlp = GatedMLP(policy, rngs)
+        self.post_feedforward_layernorm = RMSNorm(policy, policy.hidden_size)
+
+    def __call__(
+        self, hidden: Array, prompt: KeyValues, own: KeyValues, positions: Positions, offset: Array | int
+    ) -> tuple[Array, KeyValues]:
+        attended, own = self.self_attn(self.input_layernorm(hidden), prompt, own, positions, offset)
+        hidden += self.post_attention_layernorm(attended)
+        return hidden + self.post_feedforward_layernorm(self.mlp(self.pre_feedforward_layernorm(hidden))), own
+
+
+BLOCKS: dict[str, type[nnx.Module]] = {"llama": LlamaBlock, "gemma": GemmaBlock}
+
+# What the backward pass of a block finds stored and what it computes again. The weights of the attention count as
+# products with batch dimensions, so "dots" does not store them.
+REMATERIALISATIONS: dict[str, Callable[[Callable], Callable]] = {
+    "none": lambda function: function,
+    "layer": jax.checkpoint,
+    "dots": functools.partial(jax.checkpoint, policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable),
+}
+
+
+class Attention(nnx.Module):
+    """Projections around `attend`, and the filling of the cache."""
+
+    def __init__(self, policy: Transformer, number: int, rngs: nnx.Rngs):
+        query_width = policy.num_heads * policy.head_width
+        key_value_width = policy.num_key_value_heads * policy.head_width
+        self.q_proj = Linear(policy, "q_proj", policy.hidden_size, query_width, rngs)
+        self.k_proj = Linear(policy, "k_proj", policy.hidden_size, key_value_width, rngs)
+        self.v_proj = Linear(policy, "v_proj", policy.hidden_size, key_value_width, rngs)
+        self.o_proj = Linear(policy, "o_proj", query_width, policy.hidden_size, rngs, _residual_scale(policy))
+        self.normalise_heads = policy.normalise_heads
+        if policy.normalise_heads:
+            self.q_norm = RMSNorm(policy, policy.head_width)
+            self.k_norm = RMSNorm(policy, policy.head_width)
+        self.head_width = policy.head_width
+        sliding = policy.sliding if policy.sliding is not None and number in policy.sliding.layers else None
+        self.rotary = policy.rotary if sliding is None else sliding.rotary
+        self.window = None if sliding is None else sliding.window
+        self.scale = (policy.query_pre_attention_scalar or policy.head_width) ** -0.5
+        self.soft_cap = policy.attention_soft_cap
+        self.query_block = policy.query_block
+
+    def __call__(
+        self, hidden: Array, prompt: KeyValues, own: KeyValues, positions: Positions, offset: Array | int
+    ) -> tuple[Array, KeyValues]:
+        queries, keys, values = (self._heads(linear(hidden)) for linear in (self.q_proj, self.k_proj, self.v_proj))
+        if self.normalise_heads:
+            queries, keys = self.q_norm(queries), self.k_norm(keys)
+        queries, keys = self.rotary(queries, positions.queries), self.rotary(keys, positions.queries)
+        own = KeyValues(_write(own.keys, keys, offset), _write(own.values, values, offset))
+        attended = attend(
+            queries,
+            prompt,
+            own,
+            positions,
+            scale=self.scale,
+            window=self.window,
+            soft_cap=self.soft_cap,
+            block=self.query_block,
+        )
+        *_, heads, width = attended.shape
+        return self.o_proj(attended.reshape(*hidden.shape[:-1], heads * width)), own
+
+    def _heads(self, projected: Array) -> Array:
+        """`[..., heads, d]` of `[..., heads * d]`."""
+        return projected.reshape(*projected.shape[:-1], projected.shape[-1] // self.head_width, self.head_width)
+
+
+class GatedMLP(nnx.Module):
+    """down(activation(gate(x)) * up(x)): SwiGLU in Llama and Qwen, GeGLU (by tanh) in Gemma."""
+
+    def __init__(self, policy: Transformer, rngs: nnx.Rngs):
+        hidden, inner = policy.hidden_size, policy.intermediate_width
+        self.gate_proj = Linear(policy, "gate_proj", hidden, inner, rngs)
+        self.up_proj = Linear(policy, "up_proj", hidden, inner, rngs)
+        self.down_proj = Linear(policy, "down_proj", inner, hidden, rngs, _residual_scale(policy))
+        self.activation = {"llama": jax.nn.silu, "gemma": jax.nn.gelu}[policy.block]
+
+    def __call__(self, hidden: Array) -> Array:
+        return self.down_proj(self.activation(self.gate_proj(hidden)) * self.up_proj(hidden))
+
+
+class Linear(nnx.Module):
+    """x kernel + bias: every matrix of the decoder but the token embeddings.
+
+    `kernel` is `[in, out]`, normal with variance `variance` / inputs at the start. `bias` `[out]`, zero at the start,
+    exists where `name` is in `policy.biases`. Both are float32, rounded to the dtype of the computation.
+    """
+
+    def __init__(
+        self, policy: Transformer, name: str, inputs: int, outputs: int, rngs: nnx.Rngs, variance: float = 1.0
+    ):
+        initialise = nnx.initializers.variance_scaling(variance, "fan_in", "normal")
+        self.kernel = nnx.Param(initialise(rngs.params(), (inputs, outputs)))
+        self.has_bias = name in policy.biases
+        if self.has_bias:
+            self.bias = nnx.Param(jnp.zeros(outputs))
+        self.dtype = policy.dtype
+
+    def __call__(self, inputs: Array) -> Array:
+        outputs = jnp.dot(inputs.astype(self.dtype), self.kernel[...].astype(self.dtype))
+        return outputs + self.bias[...].astype(self.dtype) if self.has_bias else outputs
+
+
+class Embedding(nnx.Module):
+    """Rows of a matrix `[V, hidden]`; in Gemma times sqrt(hidden), rounded to the dtype of the computation.
+
+    Written out because `nnx.Embed` rounds the whole matrix before it takes a few rows.
+    """
+
+    def __init__(self, policy: Transformer, rngs: nnx.Rngs):
+        initialise = nnx.initializers.normal(policy.hidden_size**-0.5)
+        self.embedding = nnx.Param(initialise(rngs.params(), (policy.vocabulary_size, policy.hidden_size)))
+        self.scale = policy.hidden_size**0.5 if policy.block == "gemma" else None
+        self.dtype = policy.dtype
+
+    def __call__(self, tokens: Array) -> Array:
+        rows = jnp.take(self.embedding[...], tokens, axis=0).astype(self.dtype)
+        return rows if self.scale is None else rows * jnp.asarray(self.scale, self.dtype)
+
+
+class RMSNorm(nnx.Module):
+    """scale * x / sqrt(mean(x^2) + epsilon), with the mean in float32; 1 + scale, applied in float32 too, in Gemma.
+
+    Written out because `nnx.RMSNorm` multiplies the scale into the inverse root first, an array as large as the input,
+    which makes the gradient of a small model some 6 % slower on CPU.
+    """
+
+    def __init__(self, policy: Transformer, width: int):
+        self.from_one = policy.block == "gemma"
+        self.scale = nnx.Param(jnp.zeros(width) if self.from_one else jnp.ones(width))
+        self.epsilon = policy.rms_norm_epsilon
+
+    def __call__(self, hidden: Array) -> Array:
+        precise = hidden.astype(jnp.float32)
+        normed = precise * jax.lax.rsqrt(jnp.mean(precise**2, axis=-1, keepdims=True) + self.epsilon)
+        if self.from_one:
+            return (normed * (1 + self.scale[...])).astype(hidden.dtype)
+        return normed.astype(hidden.dtype) * self.scale[...].astype(hidden.dtype)
+
+
+def _write(stored: Array, new: Array, offset: Array | int) -> Array:
+    """`stored` `[P, K, G, T, d]` with `new` `[P, G, S, K, d]` in the columns from `offset` on."""
+    return jax.lax.dynamic_update_slice_in_dim(stored, new.transpose(0, 3, 1, 2, 4), offset, axis=3)
+
+
+def _residual_scale(policy: Transformer) -> float:
+    """Variance that keeps the sum of all 2 num_layers writers to the residual stream of order one."""
+    return 0.5 / policy.num_layers

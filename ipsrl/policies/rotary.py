@@ -1,0 +1,152 @@
+"""Rotary positions, and the scalings by which checkpoints stretch them over texts longer than they were trained on."""
+
+import dataclasses
+import math
+
+import jax.numpy as jnp
+from jax import Array
+
+
+@dataclasses.dataclass(frozen=True)
+class LinearScaling:
+    """Position interpolation (arXiv 2306.15595): every frequency divided by `factor`.
+
+    Raises:
+      ValueError: `factor` is below 1.
+    """
+
+    factor: float
+
+    def __post_init__(self):
+        _check_factor(self.factor)
+
+    def __call__(self, frequencies: Array, theta: float) -> Array:
+        return frequencies / self.factor
+
+
+@dataclasses.dataclass(frozen=True)
+class Llama3Scaling:
+    """The scaling of Llama 3.1 (arXiv 2407.21783): long wavelengths are stretched, short ones stay.
+
+    Frequencies that turn fewer than `low_frequency_factor` times in `original_length` tokens are divided by `factor`,
+    those that turn more than `high_frequency_factor` times are kept, and those between are interpolated by their turns.
+
+    Raises:
+      ValueError: `factor` is below 1, or the numbers of turns are not in order.
+    """
+
+    factor: float
+    low_frequency_factor: float
+    high_frequency_factor: float
+    original_length: int
+
+    def __post_init__(self):
+        _check_factor(self.factor)
+        if not 0 < self.low_frequency_factor < self.high_frequency_factor:
+            raise ValueError(
+                f"low_frequency_factor {self.low_frequency_factor} must be positive and below high_frequency_factor "
+                f"{self.high_frequency_factor}."
+            )
+
+    def __call__(self, frequencies: Array, theta: float) -> Array:
+        turns = self.original_length * frequencies / (2 * math.pi)
+        low, high = self.low_frequency_factor, self.high_frequency_factor
+        kept = jnp.clip((turns - low) / (high - low), 0.0, 1.0)
+        return (1 - kept) * frequencies / self.factor + kept * frequencies
+
+
+@dataclasses.dataclass(frozen=True)
+class YarnScaling:
+    """YaRN (arXiv 2309.00071): frequencies interpolated by their index, and sharper attention.
+
+    The index i at which a frequency turns b times in `original_length` tokens is
+    d ln(original_length / (2 pi b)) / (2 ln theta). Frequencies before that of `beta_fast` turns are kept, those after
+    that of `beta_slow` turns are divided by `factor`, and between them the share falls linearly with the index.
+
+    Attributes:
+      factor: by how much the text may be longer than `original_length`.
+      original_length: tokens that the model was trained on.
+      beta_fast, beta_slow: numbers of turns between which frequencies are interpolated.
+      attention_factor: multiplies rotated queries and keys; None for the paper's 0.1 ln(factor) + 1.
+      truncate: whether the two indices are rounded outwards.
+
+    Raises:
+      ValueError: `factor` is below 1, or `beta_slow` is not positive and below `beta_fast`.
+    """
+
+    factor: float
+    original_length: int
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    attention_factor: float | None = None
+    truncate: bool = True
+
+    def __post_init__(self):
+        _check_factor(self.factor)
+        if not 0 < self.beta_slow < self.beta_fast:
+            raise ValueError(f"beta_slow {self.beta_slow} must be positive and below beta_fast {self.beta_fast}.")
+
+    @property
+    def magnitude(self) -> float:
+        """What rotated queries and keys are multiplied by."""
+        return 0.1 * math.log(self.factor) + 1 if self.attention_factor is None else self.attention_factor
+
+    def __call__(self, frequencies: Array, theta: float) -> Array:
+        half = len(frequencies)
+
+        def index(turns: float) -> float:
+            return half * math.log(self.original_length / (turns * 2 * math.pi)) / math.log(theta)
+
+        first, last = index(self.beta_fast), index(self.beta_slow)
+        if self.truncate:
+            first, last = math.floor(first), math.ceil(last)
+        first, last = max(first, 0), min(last, 2 * half - 1)
+        # A ramp needs some width.
+        width = last - first if last != first else 0.001
+        stretched = jnp.clip((jnp.arange(half) - first) / width, 0.0, 1.0)
+        return stretched * frequencies / self.factor + (1 - stretched) * frequencies
+
+
+Scaling = LinearScaling | Llama3Scaling | YarnScaling
+
+
+@dataclasses.dataclass(frozen=True)
+class Rotary:
+    """Rotary position embedding (arXiv 2104.09864), with the two halves of a vector paired as in Llama.
+
+    The pair (x_i, x_{i + d/2}) is turned by the angle position * theta^(-2i/d), so that a product of query and key
+    depends on the difference of their positions only.
+
+    Attributes:
+      theta: base of the wavelengths.
+      scaling: what stretches the wavelengths; None leaves them.
+
+    Raises:
+      ValueError: `theta` is not above 1.
+    """
+
+    theta: float = 10000.0
+    scaling: Scaling | None = None
+
+    def __post_init__(self):
+        if self.theta <= 1:
+            raise ValueError(f"theta, the base of the rotary wavelengths, is {self.theta}, but must be above 1.")
+
+    def __call__(self, vectors: Array, positions: Array) -> Array:
+        """`vectors` `[P, G, S, heads, d]`, d even, turned as far as their `positions` `[P, S]` say, in float32."""
+        half = vectors.shape[-1] // 2
+        frequencies = self.theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
+        if self.scaling is not None:
+            frequencies = self.scaling(frequencies, self.theta)
+        angles = positions[:, None, :, None, None] * frequencies
+        cosine, sine = jnp.cos(angles), jnp.sin(angles)
+        if isinstance(self.scaling, YarnScaling):
+            cosine, sine = cosine * self.scaling.magnitude, sine * self.scaling.magnitude
+        first, second = jnp.split(vectors.astype(jnp.float32), 2, axis=-1)
+        rotated = jnp.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
+        return rotated.astype(vectors.dtype)
+
+
+def _check_factor(factor: float) -> None:
+    if factor < 1:
+        raise ValueError(f"The factor of a rotary scaling is {factor}, but must be at least 1.")
