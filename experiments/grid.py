@@ -1,6 +1,7 @@
 """Trains every objective with every seed, each in a folder of its own."""
 
 import dataclasses
+import functools
 import itertools
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,7 @@ from jax.sharding import Mesh
 
 from experiments.launch import Output, folder_name
 from ipsrl import objectives as objective_catalog
+from ipsrl.distributed import hosts
 from ipsrl.environments.environment import Environment
 from ipsrl.measures.seeds import Interval, mean_over_seeds
 from ipsrl.policies.policy import Parameters, Policy
@@ -145,8 +147,9 @@ class TrainingGrid:
                     initial_parameters,
                     evaluate,
                 )
-                records = metric_log.read(folder.metrics_path)
+                records = hosts.tell_all(hosts.first_does(functools.partial(metric_log.read, folder.metrics_path)))
                 folder.write_summary(records[-1])
             reward = records[-1]["reward"]
-            print(f"trained {text}, seed {seed}: reward {reward:.3g}, {path}", file=sys.stderr, flush=True)
+            if hosts.is_first():
+                print(f"trained {text}, seed {seed}: reward {reward:.3g}, {path}", file=sys.stderr, flush=True)
             yield Run(text, seed, records, state.parameters)

@@ -141,4 +141,4 @@ def inert_floors_agree(group_sizes: tuple[int, ...], floors: tuple[float, ...], 
 
 
 if __name__ == "__main__":
-    launch("group_size_and_floor", PRESETS, run)
+    launch("group_size_and_floor", PRESETS, run, many_hosts=True)

@@ -210,4 +210,4 @@ def table(title: str, result: dict) -> str:
 
 
 if __name__ == "__main__":
-    launch("hypergrid", PRESETS, run)
+    launch("hypergrid", PRESETS, run, many_hosts=True)

@@ -46,4 +46,4 @@ PRESETS = {
 }
 
 if __name__ == "__main__":
-    launch("hypospace", PRESETS, functools.partial(run, "hypospace"))
+    launch("hypospace", PRESETS, functools.partial(run, "hypospace"), many_hosts=True)

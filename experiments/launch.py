@@ -1,7 +1,9 @@
 """What all experiments share on the command line: flags made from a settings dataclass, presets, and bad input."""
 
+import contextlib
 import dataclasses
 import inspect
+import os
 import re
 import sys
 import typing
@@ -9,9 +11,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import jax
 from absl import app, flags, logging
 
-from ipsrl.distributed.start_up import start_up
+from ipsrl.distributed import hosts
+from ipsrl.distributed.start_up import Cluster, start_up
 from ipsrl.training.loop import NonFiniteLossError
 
 
@@ -28,7 +32,9 @@ class Output:
     resume: bool
 
 
-def launch(experiment: str, presets: Mapping[str, Any], run: Callable[[Any, Output], None]) -> None:
+def launch(
+    experiment: str, presets: Mapping[str, Any], run: Callable[[Any, Output], None], many_hosts: bool = False
+) -> None:
     """Runs an experiment from the command line.
 
     Each int, float, str or bool among the fields of the presets' settings dataclass becomes a flag that overrides the
@@ -40,6 +46,8 @@ def launch(experiment: str, presets: Mapping[str, Any], run: Callable[[Any, Outp
       experiment: name, for the default output folder.
       presets: name -> settings.
       run: what to do with the resolved settings.
+      many_hosts: whether it can run on many hosts as one program, and has the flag --multihost. Then the first host
+        alone prints results; all of them end with the same message, and where one is lost the others end as well.
     """
     settings_class = type(next(iter(presets.values())))
     hints = typing.get_type_hints(settings_class)
@@ -53,8 +61,9 @@ def launch(experiment: str, presets: Mapping[str, Any], run: Callable[[Any, Outp
     out = flags.DEFINE_string("out", None, f"folder for all results; runs/{experiment}-<preset> by default")
     resume = flags.DEFINE_bool("resume", False, "continue the runs that --out holds")
     devices = flags.DEFINE_integer("host_devices", None, "CPU devices to divide prompts or runs over; one by default")
+    multihost = _multihost_flags() if many_hosts else {}
     # --help shows the flags of the main module, which these belong to in all but the place of their definition.
-    for flag in (*overrides.values(), preset, out, resume, devices):
+    for flag in (*overrides.values(), preset, out, resume, devices, *multihost.values()):
         flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[flag.name])
 
     # --help shows the docstring of the main module, and what its flags are stands in that of the settings.
@@ -72,16 +81,52 @@ def launch(experiment: str, presets: Mapping[str, Any], run: Callable[[Any, Outp
                 raise ValueError(f"unknown preset {preset.value!r}; known: {', '.join(presets)}")
             given = {name: flag.value for name, flag in overrides.items() if flag.value is not None}
             settings = dataclasses.replace(presets[preset.value], **given)
-            start_up(host_devices=devices.value)
-            run(settings, Output(Path(out.value or f"runs/{experiment}-{preset.value}"), resume.value))
+            start_up(devices.value, _cluster(multihost))
+            with contextlib.nullcontext() if hosts.is_first() else contextlib.redirect_stdout(None):
+                run(settings, Output(Path(out.value or f"runs/{experiment}-{preset.value}"), resume.value))
+            hosts.wait_for_all()
         except (ValueError, NonFiniteLossError, OSError) as error:
             logging.debug("the error came from here", exc_info=True)
             sys.exit(f"error: {error}")
+        except jax.errors.JaxRuntimeError as error:
+            if jax.process_count() == 1:
+                raise
+            # Nothing that waits for the lost host may keep this one.
+            _end_at_once(
+                f"error: what {jax.process_count()} hosts compute together has failed, most likely because one of them "
+                f"has ended: start the same command with --resume on all of them ({str(error).splitlines()[0]})"
+            )
         except KeyboardInterrupt:
             print("interrupted: the same command with --resume takes up what is finished", file=sys.stderr)
             sys.exit(130)
 
     app.run(main)
+
+
+def _multihost_flags() -> dict[str, flags.FlagHolder]:
+    unknown = "where JAX cannot find it out (it can on TPU pods and under SLURM, Open MPI and Kubernetes)"
+    return {
+        "multihost": flags.DEFINE_bool("multihost", False, "run as one program with the same command on other hosts"),
+        "coordinator": flags.DEFINE_string("coordinator", None, f"address:port of the first process, {unknown}"),
+        "num_processes": flags.DEFINE_integer("num_processes", None, f"number of processes, {unknown}"),
+        "process_id": flags.DEFINE_integer("process_id", None, f"which of them this is, from 0, {unknown}"),
+    }
+
+
+def _cluster(multihost: Mapping[str, flags.FlagHolder]) -> Cluster | None:
+    """What the flags say; None for a single process."""
+    given = {name: flag.value for name, flag in multihost.items()}
+    if given.pop("multihost", False):
+        return Cluster(**given)
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"--{name} says how processes find each other: give it together with --multihost")
+    return None
+
+
+def _end_at_once(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+    os._exit(1)
 
 
 def read_seeds(text: str) -> tuple[int, ...]:

@@ -6,6 +6,8 @@ from typing import Any
 import jax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from ipsrl.distributed import hosts
+
 PyTree = Any
 
 DATA = "data"
@@ -61,12 +63,12 @@ def shard_prompts(tree: PyTree, mesh: Mesh) -> PyTree:
         return replicate(tree, mesh)
     for leaf in jax.tree.leaves(tree):
         check_prompts_divide(leaf.shape[0], mesh)
-    return jax.device_put(tree, NamedSharding(mesh, PartitionSpec(DATA)))
+    return hosts.place(tree, NamedSharding(mesh, PartitionSpec(DATA)))
 
 
 def replicate(tree: PyTree, mesh: Mesh) -> PyTree:
     """Places a whole copy of every array on every device."""
-    return jax.device_put(tree, NamedSharding(mesh, PartitionSpec()))
+    return hosts.place(tree, NamedSharding(mesh, PartitionSpec()))
 
 
 def keep_prompts_sharded(tree: PyTree) -> PyTree:

@@ -1,5 +1,6 @@
 """What has to be decided before JAX looks for devices."""
 
+import dataclasses
 import os
 from pathlib import Path
 
@@ -11,7 +12,30 @@ def cache_folder() -> Path:
     return Path(os.environ.get("IPSRL_CACHE") or "~/.cache/ipsrl").expanduser()
 
 
-def start_up(host_devices: int | None = None) -> None:
+# The death of a host ends the others after this time at the latest, where no broken connection has told them before.
+HEARTBEAT_TIMEOUT_SECONDS = 45
+# How long a process that ends waits for the others to end as well.
+SHUTDOWN_TIMEOUT_SECONDS = 45
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """The processes that run one program together, one or more on each host.
+
+    On TPU pods and under SLURM, Open MPI or Kubernetes JAX finds out by itself all that is None here.
+
+    Attributes:
+      coordinator: address and port of the first process, "10.0.0.1:8476"; by default $JAX_COORDINATOR_ADDRESS.
+      num_processes: how many there are; by default $JAX_NUM_PROCESSES.
+      process_id: which one this is, from 0; by default $JAX_PROCESS_ID.
+    """
+
+    coordinator: str | None = None
+    num_processes: int | None = None
+    process_id: int | None = None
+
+
+def start_up(host_devices: int | None = None, cluster: Cluster | None = None) -> None:
     """Configures JAX; called once, before anything computes or asks for devices.
 
     Compiled programs are kept in the cache folder, so that the second run of a command starts at once.
@@ -19,9 +43,10 @@ def start_up(host_devices: int | None = None) -> None:
     Args:
       host_devices: into how many devices the CPU is divided; None leaves JAX's default of one. Other platforms are not
         affected.
+      cluster: joins these processes to one program; returns when all have come. None for a program of one process.
 
     Raises:
-      ValueError: `host_devices` is not positive.
+      ValueError: `host_devices` is not positive, or the cluster is not told in full and cannot be found out.
       RuntimeError: JAX has already been used with another number of devices.
     """
     if host_devices is not None:
@@ -31,3 +56,28 @@ def start_up(host_devices: int | None = None) -> None:
     jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "compilation"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    if cluster is not None:
+        _join(cluster)
+
+
+def _join(cluster: Cluster) -> None:
+    """Makes the devices of all processes visible to each: `jax.devices()` are those of all."""
+    try:
+        jax.distributed.initialize(
+            cluster.coordinator,
+            _number(cluster.num_processes, "JAX_NUM_PROCESSES"),
+            _number(cluster.process_id, "JAX_PROCESS_ID"),
+            heartbeat_timeout_seconds=HEARTBEAT_TIMEOUT_SECONDS,
+            shutdown_timeout_seconds=SHUTDOWN_TIMEOUT_SECONDS,
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"this process cannot join the others ({error}): on a cluster that JAX does not know, give --coordinator, "
+            "--num_processes and --process_id, or $JAX_COORDINATOR_ADDRESS, $JAX_NUM_PROCESSES and $JAX_PROCESS_ID"
+        ) from error
+
+
+def _number(given: int | None, variable: str) -> int | None:
+    """What was given, or else what the environment says."""
+    text = os.environ.get(variable)
+    return given if given is not None or text is None else int(text)

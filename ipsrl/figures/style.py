@@ -11,6 +11,8 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
+from ipsrl.distributed import hosts
+
 _LOOKS = {
     "font.size": 9,
     "axes.titlesize": 10,
@@ -70,9 +72,12 @@ def line_styles(names: Iterable[str]) -> dict[str, dict]:
 def save(figure: Figure, path: str | Path) -> tuple[Path, Path]:
     """Writes `path`.png (200 dots per inch) and `path`.pdf and returns both paths; `path` has no suffix.
 
-    The files hold no dates or version numbers: drawing the same data again gives the same bytes.
+    The files hold no dates or version numbers: drawing the same data again gives the same bytes. Of many hosts only the
+    first writes.
     """
     png, pdf = Path(f"{path}.png"), Path(f"{path}.pdf")
+    if not hosts.is_first():
+        return png, pdf
     png.parent.mkdir(parents=True, exist_ok=True)
     with looks():
         figure.savefig(png, dpi=200, metadata={"Software": None})

@@ -4,10 +4,12 @@ import jax
 import numpy as np
 from jax import Array
 
+from ipsrl.distributed import hosts
 from ipsrl.environments.text import TextTask
 from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.rollouts.judging import judge_on_hosts
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.structures import Prompts, Trajectories, Verdict
+from ipsrl.structures import Verdict
 
 
 def independent_answers(
@@ -20,7 +22,8 @@ def independent_answers(
 ) -> Verdict:
     """I.i.d. answers to every prompt of the task: a verdict `[num_prompts, answers_per_prompt]`."""
     prompts = environment.prompts(np.arange(environment.num_prompts))
-    return environment.verify(_sample(environment, policy, parameters, prompts, key, answers_per_prompt, temperature))
+    sampled = sample_groups(environment, policy, parameters, prompts, key, answers_per_prompt, temperature)
+    return judge_on_hosts(environment, sampled)
 
 
 def answers_with_history(
@@ -43,13 +46,11 @@ def answers_with_history(
     outcome_id = np.zeros((len(index), answers_per_prompt), np.int32)
     for query in range(answers_per_prompt):
         prompts = environment.prompts_with_history(index, histories, longest)
-        sampled = _sample(environment, policy, parameters, prompts, jax.random.fold_in(key, query), 1, temperature)
-        verdict = environment.verify(sampled)
+        step_key = jax.random.fold_in(key, query)
+        sampled = sample_groups(environment, policy, parameters, prompts, step_key, 1, temperature)
+        verdict = judge_on_hosts(environment, sampled)
+        tokens, mask = hosts.to_host((sampled.tokens, sampled.token_mask))
         rewards[:, query], outcome_id[:, query] = verdict.rewards[:, 0], verdict.outcome_id[:, 0]
         for prompt in np.flatnonzero(verdict.outcome_id[:, 0] >= 0):
-            histories[prompt].append(sampled.tokens[prompt, 0][sampled.token_mask[prompt, 0]].tolist())
+            histories[prompt].append(tokens[prompt, 0][mask[prompt, 0]].tolist())
     return Verdict(rewards=rewards, outcome_id=outcome_id)
-
-
-def _sample(environment, policy, parameters, prompts: Prompts, key, group_size, temperature) -> Trajectories:
-    return jax.device_get(sample_groups(environment, policy, parameters, prompts, key, group_size, temperature))

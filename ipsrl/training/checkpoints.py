@@ -1,13 +1,16 @@
 """The states that a run can be resumed from."""
 
 import concurrent.futures
+import functools
 import shutil
 from pathlib import Path
 from typing import Any, Self
 
+import jax
 from absl import logging
 from orbax.checkpoint import v1 as ocp
 
+from ipsrl.distributed import hosts
 from ipsrl.training import stored_tree
 
 PyTree = Any
@@ -18,6 +21,9 @@ class Checkpoints:
 
     A state is a pytree of arrays (no typed PRNG keys) and comes back bit for bit. Orbax writes to a temporary folder
     and renames it, so that a process killed at any moment leaves the earlier checkpoints as they were.
+
+    Of many hosts each writes its own share of the arrays, into one folder that all of them see; the first seals it when
+    all have written, and decides for all what is restored. Every process calls the same methods in the same order.
 
     Args:
       directory: where the checkpoints lie, one folder for each step; made when missing.
@@ -55,8 +61,9 @@ class Checkpoints:
         response = self._checkpointer.save_async(step, stored_tree.storable(state), force=True)
 
         def seal_when_written() -> None:
-            response.result()
-            stored_tree.seal(self._directory / str(step))
+            response.result()  # when all hosts have written
+            if hosts.is_first():
+                stored_tree.seal(self._directory / str(step))
 
         self._saving = self._sealer.submit(seal_when_written)
         return True
@@ -76,13 +83,15 @@ class Checkpoints:
         """
         self.wait()
         unreadable: dict[int, str] = {}
-        for step in self._steps():
+        for step in hosts.tell_all(self._steps()):
             try:
-                state = stored_tree.load(self._directory / str(step), like)
+                state = self._load(step, like)
             except stored_tree.DamagedTreeError as error:
                 unreadable[step] = str(error)
                 continue
-            self._set_aside(unreadable, used=step)
+            hosts.first_does(functools.partial(self._set_aside, unreadable, used=step))
+            if unreadable and self._checkpointer is not None:
+                self._checkpointer.reload()
             return step, state
         if unreadable:
             reasons = "; ".join(f"step {step}: {reason}" for step, reason in unreadable.items())
@@ -107,8 +116,10 @@ class Checkpoints:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        # Where a computation over many hosts has failed, a host is gone, and what is being written will never be whole.
+        if not (kind is jax.errors.JaxRuntimeError and jax.process_count() > 1):
+            self.close()
 
     def _open(self) -> ocp.training.Checkpointer:
         """The Orbax object that saves: not needed to restore, and loud where a checkpoint is damaged."""
@@ -118,6 +129,20 @@ class Checkpoints:
             # What a killed process had begun to write is of no use.
             cleanup_tmp_directories=True,
         )
+
+    def _load(self, step: int, like: PyTree) -> PyTree:
+        """The state of a step; `DamagedTreeError` on all hosts where one of them cannot read it."""
+        directory, state, harm = self._directory / str(step), None, None
+        damage = hosts.tell_all(hosts.first_does(functools.partial(stored_tree.damage, directory)))
+        if damage:
+            raise stored_tree.DamagedTreeError(damage)
+        try:
+            state = stored_tree.load(directory, like)
+        except stored_tree.DamagedTreeError as error:
+            harm = str(error)
+        if not hosts.all_hosts(harm is None):
+            raise stored_tree.DamagedTreeError(harm or "another host cannot read it")
+        return state
 
     def _steps(self) -> list[int]:
         """The steps that have been saved, latest first."""
@@ -136,5 +161,3 @@ class Checkpoints:
                 aside,
                 used,
             )
-        if unreadable and self._checkpointer is not None:
-            self._checkpointer.reload()

@@ -2,9 +2,11 @@
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any, Self
 
+from ipsrl.distributed import hosts
 from ipsrl.training.json_files import plain, replace_file
 
 
@@ -12,14 +14,14 @@ class MetricLog:
     """Appends records to a file of JSON lines, such as `{"step": 7, "reward": 0.25}`.
 
     Every line is handed to the operating system as soon as it is written, so that killing the process loses none. A
-    non-finite number is written as null, which `read` gives back as NaN.
+    non-finite number is written as null, which `read` gives back as NaN. Of many hosts only the first writes.
 
     Call `truncate_after` before the first `write` of a resumed run.
     """
 
     def __init__(self, path: str | Path):
         self._path = Path(path)
-        self._file = self._path.open("a", encoding="utf-8")
+        self._file = self._path.open("a", encoding="utf-8") if hosts.is_first() else None
 
     def write(self, step: int, metrics: dict[str, Any]) -> None:
         """Appends one record.
@@ -38,21 +40,30 @@ class MetricLog:
             record[name] = plain(value)
             if isinstance(record[name], list | dict):
                 raise ValueError(f"metric {name!r} must be a single value, not {value!r}")
-        self._file.write(json.dumps(record) + "\n")
-        self._file.flush()
+        if self._file is not None:
+            self._file.write(json.dumps(record) + "\n")
+            self._file.flush()
+
+    def keep(self) -> None:
+        """Has the storage keep what was written, whatever becomes of the machine."""
+        if self._file is not None:
+            os.fsync(self._file.fileno())
 
     def truncate_after(self, step: int) -> None:
         """Drops the records of steps later than `step`, and a last line that was cut short, atomically.
 
         A resumed run writes those records again.
         """
+        if self._file is None:
+            return
         self._file.close()
         kept = [line for line in _whole_lines(self._path) if json.loads(line)["step"] <= step]
         replace_file(self._path, "".join(line + "\n" for line in kept))
         self._file = self._path.open("a", encoding="utf-8")
 
     def close(self) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
     def __enter__(self) -> Self:
         return self

@@ -1,5 +1,6 @@
 """Parameters that are expensive to make and always come out the same: kept on disk between runs."""
 
+import functools
 import hashlib
 import json
 import os
@@ -9,9 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
+import numpy as np
 from absl import logging
+from jax.experimental import multihost_utils
 from orbax.checkpoint import v1 as ocp
 
+from ipsrl.distributed import hosts
 from ipsrl.distributed.start_up import cache_folder
 from ipsrl.training import stored_tree
 from ipsrl.training.json_files import plain, write_json
@@ -24,7 +29,8 @@ def cached(key: dict[str, Any], make: Callable[[], PyTree], like: PyTree) -> PyT
 
     An entry that is damaged, or is not a tree like `like`, is reported by a warning and made again. Processes that make
     the same entry at the same time do not harm each other: each writes a folder of its own, and renames it when it is
-    whole.
+    whole. Of many hosts the first reads or makes the tree and sends it to the others. It does not keep what it made:
+    Orbax saves from all hosts or from none.
 
     Args:
       key: everything that the tree depends on, JSON-able; the order of its entries does not matter.
@@ -35,22 +41,44 @@ def cached(key: dict[str, Any], make: Callable[[], PyTree], like: PyTree) -> PyT
     Raises:
       ValueError: `make` returned a tree that is not like `like`.
     """
+    tree = hosts.first_does(functools.partial(_cached_here, key, make, like))
+    if jax.process_count() == 1:
+        return tree
+    empty = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), like)
+    return multihost_utils.broadcast_one_to_all(tree if hosts.is_first() else empty)
+
+
+def _cached_here(key: dict[str, Any], make: Callable[[], PyTree], like: PyTree) -> PyTree:
     digest = hashlib.sha256(json.dumps(plain(key), sort_keys=True).encode()).hexdigest()
     entry = cache_folder() / "parameters" / digest[:32]
     if entry.exists():
         try:
-            return stored_tree.load(entry, like)
+            harm = stored_tree.damage(entry)
+            if harm:
+                raise stored_tree.DamagedTreeError(harm)
+            with _this_process_alone():
+                return stored_tree.load(entry, like)
         except (stored_tree.DamagedTreeError, ValueError) as error:
             logging.warning("The cached parameters in %s cannot be used and are made again: %s", entry, error)
     tree = make()
     difference = stored_tree.first_difference(stored_tree.storable(tree), stored_tree.storable(like))
     if difference:
         raise ValueError(f"the tree made for the parameter cache is not as announced: {difference}")
+    if jax.process_count() > 1:
+        return tree
     try:
         _store(entry, plain(key), tree)
     except OSError as error:
         logging.warning("The parameters could not be cached in %s, and will be made again next time: %s", entry, error)
     return tree
+
+
+def _this_process_alone() -> ocp.Context:
+    """Orbax waits for no other host."""
+    context = ocp.Context()
+    context.multiprocessing.primary_host = jax.process_index()
+    context.multiprocessing.active_processes = {jax.process_index()}
+    return context
 
 
 def _store(entry: Path, key: dict[str, Any], tree: PyTree) -> None:

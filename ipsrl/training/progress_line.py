@@ -4,9 +4,12 @@ from typing import Any, Self
 
 from tqdm import tqdm
 
+from ipsrl.distributed import hosts
+
 
 class ProgressLine:
-    """Steps done, rates, time left and chosen metrics, on stderr; silent where stderr is not a terminal.
+    """Steps done, rates, time left and chosen metrics, on stderr; silent where stderr is not a terminal, and on
+    all hosts but the first.
 
     Args:
       total: steps of the whole run.
@@ -21,7 +24,7 @@ class ProgressLine:
         self._bar = tqdm(
             total=total,
             initial=done,
-            disable=None,
+            disable=None if hosts.is_first() else True,
             dynamic_ncols=True,
             unit="step",
             desc=label,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import fcntl
+import functools
 import importlib.metadata
 import json
 import platform
@@ -14,6 +15,7 @@ from typing import IO, Any, Self
 import jax
 
 import ipsrl
+from ipsrl.distributed import hosts
 from ipsrl.training.json_files import plain, read_json, write_json
 
 
@@ -26,22 +28,23 @@ class RunFolder:
     """The output folder of one run, held by one process at a time.
 
         config.json        what was asked for, resolved: the identity of the run
-        environment.json   a list, one entry for each start: versions, devices, commit
+        environment.json   a list, one entry for each start: versions, processes, devices, commit
         metrics.jsonl      written by `MetricLog`
         checkpoints/       written by `Checkpoints`
         summary.json       what came out
 
     Made by `RunFolder.open`; a context manager that gives the folder back. The operating system gives it back when the
-    process is killed.
+    process is killed. Of many hosts the first holds the folder and writes its files, checkpoints excepted, for all.
 
     Attributes:
       path: the folder.
       config: the run's configuration, as it stands in config.json.
+      lock: held by the first host, None on the others.
     """
 
     path: Path
     config: dict[str, Any]
-    lock: IO[str] = dataclasses.field(repr=False, compare=False)
+    lock: IO[str] | None = dataclasses.field(repr=False, compare=False)
 
     @classmethod
     def open(cls, path: str | Path, config: dict[str, Any], resume: bool = False) -> Self:
@@ -59,29 +62,12 @@ class RunFolder:
         Raises:
           RunFolderError: the folder holds another run, the same run without `resume`, files but no run, a damaged
             config.json, or another process is writing to it. Nothing in it has been changed then.
+          OtherHostError: any of these, on the hosts that did not look.
+          ValueError: the hosts do not have the same configuration.
         """
         path, config = Path(path), plain(config)
-        # Once without the lock, so that nothing is written to a folder that is refused; then again with it, because
-        # another process may have started a run in between.
-        _check(path, config, resume)
-        path.mkdir(parents=True, exist_ok=True)
-        lock = (path / ".lock").open("w")
-        try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise RunFolderError(
-                    f"another process is writing to {path}; wait until it ends or choose another --out"
-                ) from error
-            _check(path, config, resume)
-            folder = cls(path=path, config=config, lock=lock)
-            if not (path / "config.json").exists():
-                write_json(path / "config.json", config)
-            _record_start(path / "environment.json")
-        except BaseException:
-            lock.close()
-            raise
-        return folder
+        hosts.require_same(config, "configuration of this run")
+        return cls(path, config, hosts.first_does(functools.partial(_take, path, config, resume)))
 
     @property
     def metrics_path(self) -> Path:
@@ -97,17 +83,43 @@ class RunFolder:
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Writes summary.json atomically, with `complete: true` among its entries: it is written when all is done."""
-        write_json(self.summary_path, {"complete": True, **summary})
+        if hosts.is_first():
+            write_json(self.summary_path, {"complete": True, **summary})
 
     def close(self) -> None:
         """Gives the folder back."""
-        self.lock.close()
+        if self.lock is not None:
+            self.lock.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _take(path: Path, config: dict[str, Any], resume: bool) -> IO[str]:
+    """What `RunFolder.open` does on the first host; returns the lock."""
+    # Once without the lock, so that nothing is written to a folder that is refused; then again with it, because
+    # another process may have started a run in between.
+    _check(path, config, resume)
+    path.mkdir(parents=True, exist_ok=True)
+    lock = (path / ".lock").open("w")
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RunFolderError(
+                f"another process is writing to {path}; wait until it ends or choose another --out"
+            ) from error
+        _check(path, config, resume)
+        if not (path / "config.json").exists():
+            write_json(path / "config.json", config)
+        _record_start(path / "environment.json")
+    except BaseException:
+        lock.close()
+        raise
+    return lock
 
 
 def _check(path: Path, config: dict[str, Any], resume: bool) -> None:
@@ -170,6 +182,7 @@ def _record_start(path: Path) -> None:
         },
         "platform": platform.platform(),
         "backend": jax.default_backend(),
+        "processes": jax.process_count(),
         "devices": [device.device_kind for device in devices],
         "git_commit": _git_commit(),
     }

@@ -13,6 +13,7 @@ from ipsrl.environments.environment import Environment
 from ipsrl.measures import diversity
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.rollouts.judging import judge_on_hosts
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Prompts, Rollouts, Trajectories, Verdict, masked_sum
 from ipsrl.training.adam_by_element import adam_by_element
@@ -178,7 +179,7 @@ def sample_and_verify(
     """Samples groups and has them judged, on the device or on the host as the environment says."""
     trajectories = sample_groups(environment, policy, parameters, prompts, key, group_size, temperature, top_tokens)
     if environment.verifies_on_host:
-        return trajectories, environment.verify(jax.device_get(trajectories))
+        return trajectories, judge_on_hosts(environment, trajectories)
     return trajectories, _verify_on_device(environment, trajectories)
 
 

@@ -1,0 +1,110 @@
+"""Many hosts that run one program: what one of them does for all, and what all of them must see.
+
+One process runs on each host, and all run the same lines in the same order. Computation over the mesh needs nothing
+from here; the functions below are for what is not computation: files, judging answers, and looking at arrays.
+With a single process they cost nothing.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Sharding
+
+PyTree = Any
+Result = TypeVar("Result")
+
+
+class OtherHostError(ValueError):
+    """The first host refused to go on; the message is its own."""
+
+
+def is_first() -> bool:
+    """Whether this process is the one that writes files."""
+    return jax.process_index() == 0
+
+
+def place(tree: PyTree, sharding: Sharding) -> PyTree:
+    """Places arrays by `sharding`. Values that only this process holds must be the same on every host.
+
+    `jax.device_put` would compare such values over the network, array by array.
+    """
+
+    def place_one(leaf):
+        if sharding.is_fully_addressable or not _is_whole_here(leaf):
+            return jax.device_put(leaf, sharding)
+        value = np.asarray(leaf)
+        return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
+
+    return jax.tree.map(place_one, tree)
+
+
+def to_host(tree: PyTree) -> PyTree:
+    """The whole of every array as NumPy, on every host; what is spread over hosts is gathered.
+
+    Every process has to call it.
+    """
+
+    def fetch(leaf):
+        return jax.device_get(leaf) if _is_whole_here(leaf) else multihost_utils.process_allgather(leaf, tiled=True)
+
+    return jax.tree.map(fetch, tree)
+
+
+def first_does(action: Callable[[], Result]) -> Result | None:
+    """Has the first host do something while the others wait; they return None.
+
+    Raises:
+      OtherHostError: on the others, with the message of the exception that the action raised on the first host.
+    """
+    if jax.process_count() == 1:
+        return action()
+    result, error = None, None
+    if is_first():
+        try:
+            result = action()
+        except Exception as caught:
+            error = caught
+    message = tell_all(None if error is None else str(error))
+    if error is not None:
+        raise error
+    if message is not None:
+        raise OtherHostError(message)
+    return result
+
+
+def tell_all(value: Any) -> Any:
+    """What the first host says, on every host: a value that JSON can hold. Others may say anything."""
+    if jax.process_count() == 1:
+        return value
+    said = json.dumps(value).encode() if is_first() else b""
+    length = int(multihost_utils.broadcast_one_to_all(np.int32(len(said))))
+    # Few lengths, so that few programs are compiled.
+    letters = np.zeros(max(1024, 1 << (length - 1).bit_length()), np.uint8)
+    letters[: len(said)] = np.frombuffer(said, np.uint8)
+    return json.loads(multihost_utils.broadcast_one_to_all(letters)[:length].tobytes())
+
+
+def all_hosts(flag: bool) -> bool:
+    """Whether `flag` holds on every host."""
+    return flag if jax.process_count() == 1 else bool(multihost_utils.process_allgather(np.bool_(flag)).all())
+
+
+def require_same(value: Any, what: str) -> None:
+    """Raises ValueError on every host where a value that JSON can hold, called `what`, differs between hosts."""
+    if not all_hosts(tell_all(value) == value):
+        raise ValueError(f"the {what} is not the same on all hosts: start the same command everywhere")
+
+
+def wait_for_all() -> None:
+    """Returns when every host has come here."""
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices("wait for all")
+
+
+def _is_whole_here(leaf: Any) -> bool:
+    """Whether this process can look at the whole array without the others."""
+    return not isinstance(leaf, jax.Array) or leaf.is_fully_addressable

@@ -1,0 +1,67 @@
+"""Answers judged on hosts: each host judges a share of those it holds, and all hear every verdict."""
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import NamedSharding, PartitionSpec, Sharding
+
+from ipsrl.environments.environment import Environment
+from ipsrl.structures import Trajectories, Verdict
+
+
+def judge_on_hosts(environment: Environment, trajectories: Trajectories) -> Verdict:
+    """What `environment.verify` says of the trajectories `[P, G]`, as NumPy arrays, the same on every host.
+
+    Where the prompts are spread over hosts, each group is judged by exactly one of the hosts that hold it: time limits
+    make verdicts depend on who gives them, and all devices must learn from the same ones. Every process has to call it.
+    """
+    if trajectories.tokens.is_fully_addressable:
+        return environment.verify(jax.device_get(trajectories))
+    sharding = _over_rows(trajectories.tokens.sharding)
+    judge = judge_of_rows(sharding, len(trajectories.tokens))
+    mine = np.flatnonzero(judge == jax.process_index())
+    held, trajectories = _held_here(jax.device_put(trajectories, sharding))
+    # Without a row of its own, a host judges one that it holds, for the shapes, and nobody listens.
+    chosen = np.searchsorted(held, mine if len(mine) else held[:1])
+    verdict = environment.verify(jax.tree.map(lambda leaf: leaf[chosen], trajectories))
+    most = np.bincount(judge).max()
+
+    def tell(said):
+        padded = np.zeros((most, *said.shape[1:]), said.dtype)
+        padded[: len(mine)] = said[: len(mine)]
+        whole = np.empty((len(judge), *said.shape[1:]), said.dtype)
+        for process, heard in enumerate(multihost_utils.process_allgather(padded)):
+            rows = np.flatnonzero(judge == process)
+            whole[rows] = heard[: len(rows)]
+        return whole
+
+    return jax.tree.map(tell, verdict)
+
+
+def judge_of_rows(sharding: Sharding, num_rows: int) -> np.ndarray:
+    """`[P]`, the process that judges each row of an array `[P, ...]`: those that hold a block of rows take turns."""
+    holders: dict[tuple[int, int], set[int]] = {}
+    for device, (rows,) in sharding.devices_indices_map((num_rows,)).items():
+        block = rows.indices(num_rows)[:2]
+        holders.setdefault(block, set()).add(device.process_index)
+    judge = np.empty(num_rows, int)
+    for (start, stop), processes in holders.items():
+        judge[start:stop] = np.resize(sorted(processes), stop - start)
+    return judge
+
+
+def _over_rows(sharding: NamedSharding) -> NamedSharding:
+    """The part of a sharding that concerns the first axis."""
+    return NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec[:1]))
+
+
+def _held_here(tree):
+    """Which rows of arrays `[P, ...]` that are spread over rows alone this host holds, in order, and those rows."""
+
+    def blocks(leaf):
+        found = {shard.index[0].indices(len(leaf))[:2]: shard.data for shard in leaf.addressable_shards}
+        return sorted(found.items(), key=lambda block: block[0])
+
+    first = jax.tree.leaves(tree)[0]
+    rows = np.concatenate([np.arange(*block) for block, _ in blocks(first)])
+    return rows, jax.tree.map(lambda leaf: np.concatenate([jax.device_get(data) for _, data in blocks(leaf)]), tree)
