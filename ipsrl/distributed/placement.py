@@ -73,31 +73,32 @@ class Placement:
 NO_PARAMETER = Placement(None, PartitionSpec())
 
 
-def check_rules(rules: Rules, mesh: Mesh, *trees: PyTree) -> None:
-    """Refuses rules and meshes that do not fit each other, or the parameters.
-
-    Args:
-      trees: all trees that the rules are written for, together.
-
-    Raises:
-      ValueError: the axis `model` would cut a unit, a leaf matches no rule, or a rule matches no leaf or one that has
-        fewer dimensions.
-    """
+def check_units(rules: Rules, mesh: Mesh) -> None:
+    """Raises ValueError where the axis `model` of a mesh would cut a unit of a rule."""
     devices = mesh.shape.get(MODEL, 1)
-    for rule in rules:
-        if rule.units is not None and rule.units[1] % devices:
-            name, number = rule.units
+    for name, number in dict.fromkeys(rule.units for rule in rules if rule.units is not None):
+        if number % devices:
             fitting = ", ".join(str(size) for size in range(1, number + 1) if number % size == 0)
             raise ValueError(
                 f"{name} is {number}, which cannot be split evenly over the {devices} devices of mesh axis {MODEL!r}: "
                 f"choose a --mesh with {MODEL} one of {fitting}, and give the other devices to {DATA!r}"
             )
-    used = {placement.rule.pattern for tree in trees for placement in jax.tree.leaves(placements(rules, tree, mesh))}
+
+
+def check_rules(rules: Rules, *trees: PyTree) -> None:
+    """Raises ValueError where a leaf matches no rule, or no leaf has a rule as its first match.
+
+    Args:
+      trees: all trees that the rules are written for, together.
+    """
+    used = set()
+    for tree in trees:
+        used |= {_first_match(rules, path).pattern for path, _ in jax.tree.leaves_with_path(tree)}
     for rule in rules:
         if rule.pattern not in used:
             raise ValueError(
-                f"the placement rule {rule.pattern!r} is the first to match no parameter at all: remove it, or correct "
-                "it; a path looks like 'layers/0/self_attn/q_proj/kernel', and earlier rules come first"
+                f"the placement rule {rule.pattern!r} places no parameter: remove or correct it; a path looks like "
+                "'layers/0/self_attn/q_proj/kernel', and earlier rules come first"
             )
 
 
@@ -112,22 +113,21 @@ def placements(rules: Rules, tree: PyTree, mesh: Mesh | AbstractMesh) -> PyTree:
     Raises:
       ValueError: a leaf matches no rule, or has fewer dimensions than its rule.
     """
-    patterns = [re.compile(rule.pattern) for rule in rules]
-
-    def place(path, leaf):
-        name = jax.tree_util.keystr(path, simple=True, separator="/")
-        for rule, pattern in zip(rules, patterns, strict=True):
-            if pattern.fullmatch(name):
-                return _placement(rule, name, leaf.shape, mesh)
-        raise ValueError(f"no placement rule matches the parameter {name!r}: end the rules with one for '.*'")
-
-    return jax.tree.map_with_path(place, tree)
+    return jax.tree.map_with_path(lambda path, leaf: _placement(_first_match(rules, path), leaf.shape, mesh), tree)
 
 
-def _placement(rule: Rule, name: str, shape: tuple[int, ...], mesh: Mesh | AbstractMesh) -> Placement:
+def _first_match(rules: Rules, path: tuple[Any, ...]) -> Rule:
+    name = jax.tree_util.keystr(path, simple=True, separator="/")
+    for rule in rules:
+        if re.fullmatch(rule.pattern, name):
+            return rule
+    raise ValueError(f"no placement rule matches the parameter {name!r}: end the rules with one for '.*'")
+
+
+def _placement(rule: Rule, shape: tuple[int, ...], mesh: Mesh | AbstractMesh) -> Placement:
     if len(rule.spec) > len(shape):
         raise ValueError(
-            f"the placement rule {rule.pattern!r} has {len(rule.spec)} axes, but the parameter {name!r} is {shape}"
+            f"the placement rule {rule.pattern!r} has {len(rule.spec)} axes, but matches a parameter of shape {shape}"
         )
     spec, remarks = [], []
     for size, axis in zip(shape, rule.spec, strict=False):

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
+from ipsrl.distributed.mesh import keep_prompts_sharded
 from ipsrl.policies.attention import KeyValues, Positions, attend
 
 if TYPE_CHECKING:
@@ -46,12 +47,14 @@ class Decoder(nnx.Module):
     ) -> tuple[Array, tuple[KeyValues, ...]]:
         """Hidden states `[P, G, S, hidden]` of `tokens` `[P, G, S]`, and `own` with their key-values in the columns
         from `offset` on. What a token sees is as in `attend`."""
-        hidden = self.embed_tokens(tokens)
+        # Said of the hidden states, so that matrices at rest are gathered over `data`, and never the prompts instead.
+        hidden = keep_prompts_sharded(self.embed_tokens(tokens))
         # `offset` is not an argument of what is rematerialised: a Python number shall stay one.
         run = REMATERIALISATIONS[self.remat](lambda layer, *arrays: layer(*arrays, offset))
         filled = []
         for layer, layer_prompt, layer_own in zip(self.layers, prompt, own, strict=True):
             hidden, layer_own = run(layer, hidden, layer_prompt, layer_own, positions)
+            hidden = keep_prompts_sharded(hidden)
             filled.append(layer_own)
         return self.norm(hidden), tuple(filled)
 

@@ -16,8 +16,10 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
+from ipsrl.distributed.placement import Rules
 from ipsrl.policies.attention import UNREACHABLE, KeyValues, Positions
 from ipsrl.policies.decoder import BLOCKS, REMATERIALISATIONS, Decoder
+from ipsrl.policies.decoder_placement import decoder_rules
 from ipsrl.policies.policy import Parameters, distribution, score_logits
 from ipsrl.policies.rotary import Rotary
 from ipsrl.structures import PolicyScores, Prompts, Trajectories
@@ -158,6 +160,11 @@ class Transformer:
                 f"Layer {max(self.sliding.layers)} cannot slide: the last of {self.num_layers} layers is "
                 f"number {self.num_layers - 1}."
             )
+
+    @property
+    def placement_rules(self) -> Rules:
+        """Where the parameters lie on a mesh."""
+        return decoder_rules(self.num_heads, self.num_key_value_heads, self.tie_embeddings, self.dtype)
 
     @property
     def head_width(self) -> int:

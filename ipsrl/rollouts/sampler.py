@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.distributed.mesh import keep_prompts_sharded
+from ipsrl.distributed.placement import gathered
 from ipsrl.environments.environment import Environment
 from ipsrl.policies.policy import Parameters, Policy, distribution, entropy
 from ipsrl.structures import Prompts, Trajectories
@@ -88,6 +89,8 @@ def sample_groups(
         position, _, finished, _, _ = carry
         return (position < horizon) & ~finished.all()
 
+    # Once for the rollout, not once for each token.
+    parameters = gathered(parameters, policy.placement_rules)
     cache = policy.start(parameters, prompts, group_size, horizon)
     states, written = keep_prompts_sharded((states, written))
     start = (jnp.int32(0), states, _per_trajectory(environment.finished)(states), cache, written)

@@ -8,7 +8,9 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
+from jax.sharding import Mesh
 
+from ipsrl.distributed.placement import NO_PARAMETER, constrain, follow, placements
 from ipsrl.environments.environment import Environment
 from ipsrl.measures import diversity
 from ipsrl.objectives.objective import Objective
@@ -131,6 +133,22 @@ def check_objective(
     objective.check(environment.optional_fields | policy.optional_fields | from_step, group_size, environment.sizes)
 
 
+def state_placements(
+    state: TrainState, policy: Policy, optimizer: optax.GradientTransformation, mesh: Mesh
+) -> TrainState:
+    """The placement of every leaf of a state: parameters by the rules of the policy, with what the optimiser keeps of
+    them; what belongs to the objective, the filter and the clock is whole.
+    """
+    rules = policy.placement_rules
+    parameters = placements(rules, state.parameters, mesh)
+    return dataclasses.replace(
+        jax.tree.map(lambda _: NO_PARAMETER, state),
+        parameters=parameters,
+        optimizer_state=follow(optimizer, parameters, state.optimizer_state),
+        reference=placements(rules, state.reference, mesh),
+    )
+
+
 def shuffled_prompts(environment: Environment, seed: Array, step: Array) -> Array:
     """`[num_prompts]`, the prompts in the order of a step's stream, which begins anew where it ends."""
     return jax.random.permutation(stream(seed, step, "prompts"), environment.num_prompts)
@@ -219,6 +237,8 @@ def update(
     rollouts = Rollouts.of(trajectories, verdict, **optional)
     weights, objective_state, metrics = objective.weigh(rollouts, state.objective_state)
     objective_optimizer = _objective_optimizer(objective)
+    placed = placements(policy.placement_rules, state.parameters, jax.sharding.get_abstract_mesh())
+    optimizer_placed = follow(optimizer, placed, state.optimizer_state)
 
     def statistics(parameters, batch):
         trajectories, rollouts, weights = batch
@@ -245,16 +265,18 @@ def update(
         def gradient_and_sums(piece):
             both = (parameters, objective_parameters)
             gradients, (loss_and_count, metrics, difference) = jax.grad(loss, has_aux=True)(both, piece, sums)
-            return (gradients, loss_and_count, metrics), difference
+            gradient, objective_gradient = gradients
+            return (constrain(gradient, placed), objective_gradient, loss_and_count, metrics), difference
 
-        (gradients, (loss_sum, count), metrics), differences = _summed(gradient_and_sums, pieces)
+        (*gradients, (loss_sum, count), metrics), differences = _summed(gradient_and_sums, pieces)
         gradient, objective_gradient = jax.tree.map(lambda leaf: leaf / count, gradients)
         metrics = metrics | {"loss": (loss_sum, count), "gradient_norm": (optax.tree.norm(gradient), jnp.float32(1))}
         updates, optimizer_state = optimizer.update(gradient, optimizer_state, parameters)
         objective_updates, objective_optimizer_state = objective_optimizer.update(
             objective_gradient, objective_optimizer_state
         )
-        parameters = optax.apply_updates(parameters, updates)
+        optimizer_state = constrain(optimizer_state, optimizer_placed)
+        parameters = constrain(optax.apply_updates(parameters, updates), placed)
         objective_parameters = optax.apply_updates(objective_parameters, objective_updates)
         carry = (parameters, optimizer_state, objective_parameters, objective_optimizer_state)
         return carry, (metrics, differences.max())
