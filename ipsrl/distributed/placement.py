@@ -20,6 +20,7 @@ import jax
 import optax
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
+from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import DATA
 
 PyTree = Any
@@ -158,8 +159,13 @@ def follow(optimizer: optax.GradientTransformation, placed: PyTree, optimizer_st
     )
 
 
+def place(tree: PyTree, placed: PyTree, mesh: Mesh) -> PyTree:
+    """Moves arrays to their placements; values that only this process holds must be the same on every host."""
+    return jax.tree.map(hosts.place, tree, shardings(placed, mesh))
+
+
 def shardings(placed: PyTree, mesh: Mesh) -> PyTree:
-    """The tree of `NamedSharding` that belongs to placements: for `jax.device_put`, to restore, to compile ahead."""
+    """The tree of `NamedSharding` that belongs to placements: to restore into, or to compile ahead."""
     return jax.tree.map(lambda placement: NamedSharding(mesh, placement.spec), placed)
 
 

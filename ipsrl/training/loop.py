@@ -2,13 +2,16 @@
 
 import dataclasses
 import math
+import sys
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from ipsrl.distributed.mesh import check_prompts_divide, replicate
+from ipsrl.distributed import hosts
+from ipsrl.distributed.mesh import check_prompts_divide
+from ipsrl.distributed.placement import check_rules, check_units, place, placements, table
 from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
@@ -22,7 +25,7 @@ from ipsrl.training.progress_line import ProgressLine
 from ipsrl.training.randomness import stream
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.settings import TrainSettings
-from ipsrl.training.step import TrainState, check_objective, compiled_update
+from ipsrl.training.step import TrainState, check_objective, compiled_update, state_placements
 
 # What the names of an evaluation's metrics begin with in the log.
 EVALUATION = "evaluation/"
@@ -58,13 +61,15 @@ def train(
     Args:
       environment, policy, objective, settings, seed: what to train, and how.
       folder: receives metrics.jsonl and checkpoints.
-      mesh: prompts are sharded over its axis `data`, parameters are replicated.
+      mesh: prompts lie over its axis `data`, parameters and what the optimiser keeps of them as the policy's rules say;
+        the table of what lies where goes to stderr.
       initial_parameters: where to start; fresh ones by default. They are also the (first) reference policy.
       evaluate: (step, parameters) -> further metrics, logged as `evaluation/name`.
       further_answers: where the answers of `settings.off_policy` come from; by default they are drawn as all others.
 
     Raises:
-      ValueError: the objective cannot be computed here, or the prompts cannot be split as asked.
+      ValueError: the objective cannot be computed here, the prompts cannot be split as asked, or the mesh does not
+        fit the policy.
       NonFiniteLossError: the reward, the loss, the gradient or the parameters of a step were NaN or infinite. Nothing
         of that step is written; earlier checkpoints stay.
     """
@@ -74,21 +79,27 @@ def train(
     if initial_parameters is None:
         initial_parameters = policy.init(stream(seed, 0, "parameters"))
 
+    check_rules(policy.placement_rules, initial_parameters)
+    placed_parameters = placements(policy.placement_rules, initial_parameters, mesh)
+
     def copy_of(parameters):
         # Updates donate their state: a copy keeps the caller's parameters, and the reference, alive.
-        return replicate(jax.tree.map(jnp.copy, parameters), mesh)
+        return place(jax.tree.map(jnp.copy, parameters), placed_parameters, mesh)
 
     state = TrainState.create(copy_of(initial_parameters), objective, optimizer, environment)
     reference, refresh_every = None, 0
     if needs_reference(objective, settings):
-        reference, refresh_every = replicate(initial_parameters, mesh), settings.refresh_reference_every
+        reference, refresh_every = place(initial_parameters, placed_parameters, mesh), settings.refresh_reference_every
     if refresh_every:
         # What changes belongs to the state, and to its checkpoints.
         state, reference = dataclasses.replace(state, reference=copy_of(initial_parameters)), None
     if settings.difficulty_filter is not None:
         difficulty = DifficultyState.create(settings.difficulty_filter, environment, stream(seed, 0, "difficulty"))
         state = dataclasses.replace(state, difficulty=difficulty)
-    state = replicate(state, mesh)
+    placed = state_placements(state, policy, optimizer, mesh)
+    state = place(state, placed, mesh)
+    if mesh.size > 1 and hosts.is_first():
+        print(table(placed, state, mesh), file=sys.stderr)
     collector = BatchCollector(environment, policy, objective, settings, seed, mesh, further_answers)
 
     with (
@@ -157,7 +168,7 @@ def check_run(
 
     Raises:
       ValueError: the objective needs what the environment, the policy and the settings do not give, a rule of the
-        settings cannot be followed, or the prompts cannot be split as asked.
+        settings cannot be followed, the prompts cannot be split as asked, or the mesh would cut the policy's heads.
     """
     check_objective(objective, environment, policy, settings.group_size, settings.off_policy)
     if settings.dynamic_sampling is not None and settings.group_size < 2:
@@ -169,3 +180,4 @@ def check_run(
         )
     settings.batching.check(settings.prompts_per_step)
     check_prompts_divide(settings.prompts_per_step // settings.batching.pieces, mesh)
+    check_units(policy.placement_rules, mesh)
