@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import inspect
-import os
 import re
 import sys
 import typing
@@ -11,7 +10,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import jax
 from absl import app, flags, logging
 
 from ipsrl.distributed import hosts
@@ -82,20 +80,12 @@ def launch(
             given = {name: flag.value for name, flag in overrides.items() if flag.value is not None}
             settings = dataclasses.replace(presets[preset.value], **given)
             start_up(devices.value, _cluster(multihost))
-            with contextlib.nullcontext() if hosts.is_first() else contextlib.redirect_stdout(None):
+            silent = contextlib.nullcontext() if hosts.is_first() else contextlib.redirect_stdout(None)
+            with hosts.together(), silent:
                 run(settings, Output(Path(out.value or f"runs/{experiment}-{preset.value}"), resume.value))
-            hosts.wait_for_all()
         except (ValueError, NonFiniteLossError, OSError) as error:
             logging.debug("the error came from here", exc_info=True)
             sys.exit(f"error: {error}")
-        except jax.errors.JaxRuntimeError as error:
-            if jax.process_count() == 1:
-                raise
-            # Nothing that waits for the lost host may keep this one.
-            _end_at_once(
-                f"error: what {jax.process_count()} hosts compute together has failed, most likely because one of them "
-                f"has ended: start the same command with --resume on all of them ({str(error).splitlines()[0]})"
-            )
         except KeyboardInterrupt:
             print("interrupted: the same command with --resume takes up what is finished", file=sys.stderr)
             sys.exit(130)
@@ -122,11 +112,6 @@ def _cluster(multihost: Mapping[str, flags.FlagHolder]) -> Cluster | None:
         if value is not None:
             raise ValueError(f"--{name} says how processes find each other: give it together with --multihost")
     return None
-
-
-def _end_at_once(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)
-    os._exit(1)
 
 
 def read_seeds(text: str) -> tuple[int, ...]:

@@ -5,8 +5,11 @@ from here; the functions below are for what is not computation: files, judging a
 With a single process they cost nothing.
 """
 
+import contextlib
 import json
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import jax
@@ -103,6 +106,30 @@ def wait_for_all() -> None:
     """Returns when every host has come here."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices("wait for all")
+
+
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """What runs inside begins and ends on all hosts; wrapped around the whole of a program.
+
+    Where a computation over several hosts fails, most likely because one of them is gone, this process says so in one
+    sentence and ends at once with status 1, because an orderly end would wait for the lost host. All other exceptions
+    pass.
+    """
+    try:
+        yield
+        wait_for_all()
+    except jax.errors.JaxRuntimeError as error:
+        if jax.process_count() == 1:
+            raise
+        reason = str(error).partition("\n")[0]
+        print(
+            f"error: what {jax.process_count()} processes compute together has failed, most likely because one of them "
+            f"has ended; start the run again on all hosts and let it resume ({reason})",
+            file=sys.stderr,
+            flush=True,
+        )
+        os._exit(1)
 
 
 def _is_whole_here(leaf: Any) -> bool:

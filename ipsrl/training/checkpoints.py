@@ -41,6 +41,10 @@ class Checkpoints:
         self._sealer = concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
         self._saving: concurrent.futures.Future[None] | None = None
 
+    def due(self, step: int) -> bool:
+        """Whether `save` writes at this step without being forced."""
+        return step % self._every == 0
+
     def save(self, step: int, state: PyTree, force: bool = False) -> bool:
         """Writes `state` in the background, if `step` is due or `force` is set.
 
@@ -53,7 +57,7 @@ class Checkpoints:
           FileExistsError: there is a checkpoint of this step.
           Exception: whatever went wrong in the background since the last call.
         """
-        if not (force or step % self._every == 0):
+        if not (force or self.due(step)):
             return False
         self.wait()
         if self._checkpointer is None:

@@ -145,7 +145,10 @@ def train(
                 if evaluate is not None and (done % settings.evaluate_every == 0 or last):
                     metrics |= _evaluation(evaluate, done, state)
                 log.write(done, metrics)
-                if checkpoints.save(done, state, force=last):
+                if last or checkpoints.due(done):
+                    # A checkpoint must not outlive the records before it.
+                    log.keep()
+                    checkpoints.save(done, state, force=True)
                     last_good = done
                 progress.advance(**{name: metrics[name] for name in ("reward", "distinct_outcomes", "token_entropy")})
     return state
