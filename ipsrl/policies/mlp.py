@@ -11,7 +11,7 @@ from flax import nnx
 from jax import Array
 
 from ipsrl.distributed.placement import WHOLE, Rules
-from ipsrl.policies.policy import Cache, Parameters, score_logits
+from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
 from ipsrl.structures import PolicyScores, Prompts, Trajectories
 
 
@@ -59,7 +59,7 @@ class MLP:
         return self._logits(parameters, observations), cache
 
     def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
-        return score_logits(self._logits(parameters, trajectories.observations), trajectories, temperature)
+        return score_logits(self._logits(parameters, trajectories.observations), Actions.of(trajectories), temperature)
 
     def _logits(self, parameters: Parameters, observations: Array) -> Array:
         layers = nnx.merge(_graphdef(self._widths), parameters)

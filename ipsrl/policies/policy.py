@@ -70,21 +70,37 @@ def entropy(log_probs: Array) -> Array:
     return -jnp.sum(jnp.exp(log_probs) * finite, axis=-1)
 
 
-def score_logits(logits: Array, trajectories: Trajectories, temperature: float) -> PolicyScores:
-    """`PolicyScores` of sampled tokens from the logits `[P, G, T, V]` that precede them.
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Actions:
+    """Actions to be scored, each by the logits that precede it; the attributes are those of `Trajectories`."""
+
+    tokens: Array
+    token_mask: Array
+    legal_actions: Array | None = None
+    top_tokens: Array | None = None
+
+    @classmethod
+    def of(cls, trajectories: Trajectories) -> "Actions":
+        """Those of sampled trajectories."""
+        return cls(**{field.name: getattr(trajectories, field.name) for field in dataclasses.fields(cls)})
+
+
+def score_logits(logits: Array, actions: Actions, temperature: float) -> PolicyScores:
+    """`PolicyScores` of actions from the logits `[P, G, T, V]` that precede them.
 
     Padding positions get log-probability and entropy 0 and no gradient.
     """
-    mask = trajectories.token_mask
+    mask = actions.token_mask
     # On padding no action may be legal: all -inf would give NaN gradients even behind a mask.
-    legal = trajectories.legal_actions
+    legal = actions.legal_actions
     if legal is not None:
         legal = legal | ~mask[..., None]
     log_probs = distribution(logits, legal, temperature)
-    chosen = jnp.take_along_axis(log_probs, trajectories.tokens[..., None], axis=-1)[..., 0]
+    chosen = jnp.take_along_axis(log_probs, actions.tokens[..., None], axis=-1)[..., 0]
     top_log_probs = None
-    if trajectories.top_tokens is not None:
-        top_log_probs = jnp.take_along_axis(log_probs, trajectories.top_tokens, axis=-1)
+    if actions.top_tokens is not None:
+        top_log_probs = jnp.take_along_axis(log_probs, actions.top_tokens, axis=-1)
         top_log_probs = jnp.where(mask[..., None], top_log_probs, 0.0)
     return PolicyScores(
         log_probs=jnp.where(mask, chosen, 0.0),
@@ -94,13 +110,9 @@ def score_logits(logits: Array, trajectories: Trajectories, temperature: float) 
 
 
 def score_hidden(
-    logits_of: Callable[[Array], Array],
-    hidden: Array,
-    trajectories: Trajectories,
-    temperature: float,
-    tokens_at_once: int,
+    logits_of: Callable[[Array], Array], hidden: Array, actions: Actions, temperature: float, at_once: int
 ) -> PolicyScores:
-    """`score_logits` of `logits_of(hidden)`, of which no more than [P, G, tokens_at_once, V] exist at any time.
+    """`score_logits` of `logits_of(hidden)`, of which no more than `[P, G, at_once, V]` exist at any time.
 
     The logits of a language model are by far its largest array (a float32 row of 152,000 takes 0.6 MB). They are made
     for some columns of tokens at a time, and made again in the backward pass: one more product with the unembedding.
@@ -108,17 +120,17 @@ def score_hidden(
     Args:
       logits_of: hidden states `[P, G, S, H]` -> logits `[P, G, S, V]`.
       hidden: `[P, G, T, H]`.
-      tokens_at_once: columns of T in one block; with T or more there is one block, whose logits are kept.
+      at_once: columns of T in one block; with T or more there is one block, whose logits are kept.
     """
     length = hidden.shape[2]
-    if tokens_at_once >= length:
-        return score_logits(logits_of(hidden), trajectories, temperature)
-    blocks = -(-length // tokens_at_once)
+    if at_once >= length:
+        return score_logits(logits_of(hidden), actions, temperature)
+    blocks = -(-length // at_once)
 
     def split(leaf):
         padding = [(0, 0)] * leaf.ndim
-        padding[2] = (0, blocks * tokens_at_once - length)
-        shape = (*leaf.shape[:2], blocks, tokens_at_once, *leaf.shape[3:])
+        padding[2] = (0, blocks * at_once - length)
+        shape = (*leaf.shape[:2], blocks, at_once, *leaf.shape[3:])
         return jnp.moveaxis(jnp.pad(leaf, padding).reshape(shape), 2, 0)
 
     def join(leaf):
@@ -126,8 +138,7 @@ def score_hidden(
 
     @jax.checkpoint
     def score_block(block):
-        hidden, columns = block
-        return score_logits(logits_of(hidden), dataclasses.replace(trajectories, **columns), temperature)
+        hidden, actions = block
+        return score_logits(logits_of(hidden), actions, temperature)
 
-    columns = {name: getattr(trajectories, name) for name in ("tokens", "token_mask", "legal_actions", "top_tokens")}
-    return jax.tree.map(join, jax.lax.map(score_block, jax.tree.map(split, (hidden, columns))))
+    return jax.tree.map(join, jax.lax.map(score_block, jax.tree.map(split, (hidden, actions))))

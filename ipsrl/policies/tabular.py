@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.distributed.placement import WHOLE, Rules
-from ipsrl.policies.policy import Cache, Parameters, score_logits
+from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
 from ipsrl.structures import PolicyScores, Prompts, Trajectories
 
 
@@ -62,4 +62,4 @@ class Tabular:
         return parameters["logits"][observations], cache
 
     def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
-        return score_logits(parameters["logits"][trajectories.observations], trajectories, temperature)
+        return score_logits(parameters["logits"][trajectories.observations], Actions.of(trajectories), temperature)

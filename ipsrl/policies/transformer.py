@@ -16,11 +16,12 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
-from ipsrl.distributed.placement import Rules
+from ipsrl.distributed.mesh import DATA
+from ipsrl.distributed.placement import MODEL, Rules
 from ipsrl.policies.attention import UNREACHABLE, KeyValues, Positions
 from ipsrl.policies.decoder import BLOCKS, REMATERIALISATIONS, Decoder
 from ipsrl.policies.decoder_placement import decoder_rules
-from ipsrl.policies.policy import Parameters, distribution, score_logits
+from ipsrl.policies.policy import Actions, Parameters, score_hidden
 from ipsrl.policies.rotary import Rotary
 from ipsrl.structures import PolicyScores, Prompts, Trajectories
 
@@ -103,6 +104,8 @@ class Transformer:
         float32 in both.
       query_block: number of queries of a sequence whose attention weights exist at the same time; changes memory and
         rounding only.
+      logits_at_once: the most logits of scored tokens that exist at the same time on a device, 2^27 of them in half a
+        GiB; changes memory and rounding only.
       remat: what the backward pass computes again instead of storing it: "none"; "layer", all of a block but its
         input; "dots", all but the products with matrices. Changes memory and rounding only.
 
@@ -129,6 +132,7 @@ class Transformer:
     tie_embeddings: bool = True
     dtype: str = "float32"
     query_block: int = 256
+    logits_at_once: int = 2**27
     remat: str = "none"
 
     optional_fields: ClassVar[frozenset[str]] = frozenset({"prompt_log_probs"})
@@ -202,8 +206,8 @@ class Transformer:
 
     def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
         """Logits `[P, G, V]` of action number `position`, after `observations` `[P, G]`, and the cache with them."""
-        logits, cache = self._extend(parameters, cache, observations[:, :, None], position)
-        return logits[:, :, 0], cache
+        hidden, cache = self._extend(parameters, cache, observations[:, :, None], position)
+        return self._decoder(parameters).logits(hidden[:, :, 0]), cache
 
     def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
         """Log-probabilities and entropies `[P, G, T]` of all sampled tokens, in one pass over the prompts and one over
@@ -219,8 +223,8 @@ class Transformer:
             )
         _, group_size, max_tokens = observations.shape
         cache = self.start(parameters, prompts, group_size, max_tokens)
-        logits, _ = self._extend(parameters, cache, observations, 0)
-        return score_logits(logits, trajectories, temperature)
+        hidden, _ = self._extend(parameters, cache, observations, 0)
+        return self._score(parameters, hidden, Actions.of(trajectories), temperature)
 
     def prompt_log_probs(self, parameters: Parameters, prompts: Prompts, temperature: float) -> tuple[Array, Array]:
         """Log-probability of each prompt token given those before it, under the full vocabulary at the temperature.
@@ -230,12 +234,11 @@ class Transformer:
           something: not on padding, and not on the first token.
         """
         hidden, _ = self._read(parameters, prompts.tokens, prompts.mask)
-        logits = self._decoder(parameters).logits(hidden[:, 0, :-1])
-        log_probs = distribution(logits, None, temperature)
-        following = jnp.take_along_axis(log_probs, prompts.tokens[:, 1:, None], axis=-1)[..., 0]
         mask = prompts.mask[:, 1:] & prompts.mask[:, :-1]
+        actions = Actions(prompts.tokens[:, None, 1:], mask[:, None])
+        following = self._score(parameters, hidden[:, :, :-1], actions, temperature).log_probs[:, 0]
         first_column = ((0, 0), (prompts.tokens.shape[1] - mask.shape[1], 0))
-        return jnp.pad(jnp.where(mask, following, 0.0), first_column), jnp.pad(mask, first_column)
+        return jnp.pad(following, first_column), jnp.pad(mask, first_column)
 
     def _decoder(self, parameters: Parameters) -> "Decoder":
         return nnx.merge(_graph(self), parameters)
@@ -263,11 +266,10 @@ class Transformer:
     def _extend(
         self, parameters: Parameters, cache: Cache, observations: Array, offset: Array | int
     ) -> tuple[Array, Cache]:
-        """Logits `[P, G, S, V]` after the observations `[P, G, S]`, which follow `offset` earlier ones."""
-        decoder = self._decoder(parameters)
+        """Hidden states `[P, G, S, hidden]` after the observations `[P, G, S]`, which follow `offset` earlier ones."""
         capacity = cache.completion[0].keys.shape[3]
         first = cache.first_position[:, None]
-        hidden, completion = decoder(
+        hidden, completion = self._decoder(parameters)(
             tokens=observations,
             prompt=cache.prompt,
             own=cache.completion,
@@ -278,7 +280,15 @@ class Transformer:
             ),
             offset=offset,
         )
-        return decoder.logits(hidden), dataclasses.replace(cache, completion=completion)
+        return hidden, dataclasses.replace(cache, completion=completion)
+
+    def _score(self, parameters: Parameters, hidden: Array, actions: Actions, temperature: float) -> PolicyScores:
+        """Scores of actions after `hidden`, with no more logits on a device at a time than allowed."""
+        mesh = jax.sharding.get_abstract_mesh().shape
+        rows = -(-hidden.shape[0] // mesh.get(DATA, 1)) * hidden.shape[1]
+        row = -(-self.vocabulary_size // mesh.get(MODEL, 1))
+        at_once = max(1, self.logits_at_once // (rows * row))
+        return score_hidden(self._decoder(parameters).logits, hidden, actions, temperature, at_once)
 
 
 def _key_positions(mask: Array) -> Array:

@@ -5,47 +5,40 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.policies.policy import score_hidden, score_logits
-from ipsrl.structures import Prompts, Trajectories
+from ipsrl.policies.policy import Actions, score_hidden, score_logits
 
 PROMPTS, GROUP, LENGTH, HIDDEN, VOCABULARY = 2, 3, 7, 5, 11
 
 
-def trajectories(rng, length=LENGTH, vocabulary=VOCABULARY, legal=False, top=False):
+def random_actions(rng, length=LENGTH, vocabulary=VOCABULARY, legal=False, top=False):
     shape = (PROMPTS, GROUP, length)
     tokens = rng.integers(0, vocabulary, shape)
     mask = np.arange(length) < rng.integers(1, length + 1, shape[:2])[..., None]
     legal_actions = rng.random((*shape, vocabulary)) < 0.6
     np.put_along_axis(legal_actions, tokens[..., None], True, axis=-1)
     legal_actions &= mask[..., None]  # after the end nothing is legal
-    nothing = jnp.zeros((PROMPTS, 0), jnp.int32)
-    return Trajectories(
-        prompts=Prompts(jnp.arange(PROMPTS), nothing, nothing.astype(bool)),
-        observations=jnp.zeros(shape, jnp.int32),
+    return Actions(
         tokens=jnp.asarray(tokens),
         token_mask=jnp.asarray(mask),
         legal_actions=jnp.asarray(legal_actions) if legal else None,
-        behaviour_log_probs=jnp.zeros(shape),
-        behaviour_entropy=jnp.zeros(shape),
-        truncated=jnp.zeros(shape[:2], bool),
         top_tokens=jnp.asarray(rng.integers(0, vocabulary, (*shape, 2))) if top else None,
     )
 
 
 @pytest.mark.parametrize("options", [{}, {"legal": True}, {"top": True}], ids=["plain", "legal actions", "top tokens"])
-@pytest.mark.parametrize("tokens_at_once", [1, 3, 7, 8])
-def test_blocks_change_neither_scores_nor_gradients(options, tokens_at_once):
+@pytest.mark.parametrize("at_once", [1, 3, 7, 8])
+def test_blocks_change_neither_scores_nor_gradients(options, at_once):
     rng = np.random.default_rng(0)
-    sampled = trajectories(rng, **options)
+    actions = random_actions(rng, **options)
     hidden = jnp.asarray(rng.normal(size=(PROMPTS, GROUP, LENGTH, HIDDEN)), jnp.float32)
     kernel = jnp.asarray(rng.normal(size=(HIDDEN, VOCABULARY)), jnp.float32)
     weights = jnp.asarray(rng.normal(size=(PROMPTS, GROUP, LENGTH)), jnp.float32)
 
     def in_blocks(hidden, kernel):
-        return score_hidden(lambda some: some @ kernel, hidden, sampled, 0.7, tokens_at_once)
+        return score_hidden(lambda some: some @ kernel, hidden, actions, 0.7, at_once)
 
-    def at_once(hidden, kernel):
-        return score_logits(hidden @ kernel, sampled, 0.7)
+    def whole(hidden, kernel):
+        return score_logits(hidden @ kernel, actions, 0.7)
 
     def loss(score, hidden, kernel):
         scores = score(hidden, kernel)
@@ -56,11 +49,11 @@ def test_blocks_change_neither_scores_nor_gradients(options, tokens_at_once):
 
     jax.tree.map(
         lambda ours, theirs: np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6),
-        in_blocks(hidden, kernel), at_once(hidden, kernel),
+        in_blocks(hidden, kernel), whole(hidden, kernel),
     )  # fmt: skip
     for ours, theirs in zip(
         jax.grad(lambda *both: loss(in_blocks, *both), (0, 1))(hidden, kernel),
-        jax.grad(lambda *both: loss(at_once, *both), (0, 1))(hidden, kernel),
+        jax.grad(lambda *both: loss(whole, *both), (0, 1))(hidden, kernel),
         strict=True,
     ):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=2e-6)
@@ -69,10 +62,10 @@ def test_blocks_change_neither_scores_nor_gradients(options, tokens_at_once):
 def test_memory_is_that_of_a_block():
     """With a vocabulary of 150,000: neither the scores nor their gradient hold all logits."""
     length, vocabulary, at_once = 64, 150_000, 4
-    sampled = trajectories(np.random.default_rng(0), length, 100)
+    actions = random_actions(np.random.default_rng(0), length, 100)
 
     def loss(hidden, kernel):
-        scores = score_hidden(lambda some: some @ kernel, hidden, sampled, 1.0, at_once)
+        scores = score_hidden(lambda some: some @ kernel, hidden, actions, 1.0, at_once)
         return scores.log_probs.sum() + scores.entropy.sum()
 
     abstract = (
