@@ -285,7 +285,9 @@ def make_arena(settings: Settings) -> tuple[str, Settings, Arena]:
     """The kind of the environment, the settings with all sizes filled in, and where the runs take place."""
     environment = environments.make(TWELVE if settings.environment == "bandit" else settings.environment)
     kinds = {"bandit": Bandit, "graph": StateGraph, "text": TextTask}
-    kind = next(name for name, base in kinds.items() if isinstance(environment, base))
+    kind = next((name for name, base in kinds.items() if isinstance(environment, base)), None)
+    if kind is None:
+        raise ValueError(f"{settings.environment} has no small policy: take a bandit, a tree, a grid or a text task")
     sizes = dataclasses.asdict(SIZES[settings.preset][kind])
     settings = dataclasses.replace(settings, **{name: getattr(settings, name) or sizes[name] for name in sizes})
     require_positive(settings, "steps", "prompts_per_step", "group_size", "evaluate_every")

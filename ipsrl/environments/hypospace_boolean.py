@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import NO_OUTCOME, TextTask, check_choice, listed_history
 
 VARIABLES = ("x", "y")
@@ -154,8 +155,11 @@ class HypospaceBoolean(TextTask):
         return [f"(x={ROWS[row][0]},y={ROWS[row][1]})->{output}" for row, output in self.observation_sets[prompt]]
 
     def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
+        return prefix(self._tree(hypothesis, rng))
+
+    def _tree(self, hypothesis: int, rng: np.random.Generator | None) -> Tree:
         key = self.keys[hypothesis]
-        return prefix(self._canonical[-1][key][2] if rng is None else self._random_tree(key, self.depth, rng))
+        return self._canonical[-1][key][2] if rng is None else self._random_tree(key, self.depth, rng)
 
     def _random_tree(self, key: Key, level: int, rng: np.random.Generator) -> Tree:
         counts = self._tree_counts[level][key]
@@ -188,12 +192,12 @@ class HypospaceBoolean(TextTask):
             return NO_OUTCOME
         return self._id_of[mechanistic_key(answer)]
 
-    def answer_text(self, hypothesis: int) -> str:
-        self._check("hypothesis", hypothesis, self.num_hypotheses)
-        return f"Expression: {self.hypotheses[hypothesis]}"
+    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
+        check_number("hypothesis", hypothesis, self.num_hypotheses)
+        return f"Expression: {infix(self._tree(hypothesis, rng))}"
 
     def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
-        self._check("prompt", prompt, self.num_prompts)
+        check_number("prompt", prompt, self.num_prompts)
         observations = "\n".join(
             f"(x={ROWS[row][0]}, y={ROWS[row][1]}) -> {output}" for row, output in self.observation_sets[prompt]
         )

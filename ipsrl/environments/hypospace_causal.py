@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice, listed_history
 
 NO_EDGES = "No edges"
@@ -184,12 +185,12 @@ class HypospaceCausal(TextTask):
         # Unknown nodes, self-loops, cycles and too many edges are all absent from the table.
         return self._id_of.get(frozenset(f"{a}->{b}" for a, b in answer), NO_OUTCOME)
 
-    def answer_text(self, hypothesis: int) -> str:
-        self._check("hypothesis", hypothesis, self.num_hypotheses)
-        return f"Graph: {self.hypotheses[hypothesis]}"
+    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
+        check_number("hypothesis", hypothesis, self.num_hypotheses)
+        return f"Graph: {', '.join(self.spell(hypothesis, rng))}"
 
     def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
-        self._check("prompt", prompt, self.num_prompts)
+        check_number("prompt", prompt, self.num_prompts)
         lines = []
         for node, effect in self.observation_sets[prompt]:
             effects = " ".join(f"{name}:{effect >> other & 1}" for other, name in enumerate(self.node_names))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import LARGEST_SPACE, TextTask, check_choice, listed_history
 
 NEXT_LAYER = ";"
@@ -169,10 +170,10 @@ class HypospaceVoxels(TextTask):
         # Where all blocks are supported the ground layer is the view from above.
         return supported and answer[:1] == (self.top_views[prompt],)
 
-    def answer_text(self, hypothesis: int) -> str:
-        self._check("hypothesis", hypothesis, self.num_hypotheses)
+    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
+        check_number("hypothesis", hypothesis, self.num_hypotheses)
         lines = ["Structure:"]
-        for number, layer in enumerate(self._structures[hypothesis][1], 1):
+        for number, layer in enumerate("".join(self.spell(hypothesis, rng)).split(NEXT_LAYER), 1):
             lines += [f"Layer {number}:", self._rows(layer)]
         return "\n".join(lines)
 
@@ -180,7 +181,7 @@ class HypospaceVoxels(TextTask):
         return "\n".join(" ".join(layer[start : start + self.grid]) for start in range(0, len(layer), self.grid))
 
     def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
-        self._check("prompt", prompt, self.num_prompts)
+        check_number("prompt", prompt, self.num_prompts)
         return f"""\
 Unit blocks are stacked on a floor of {self.grid} x {self.grid} cells, at most {self.max_height} blocks high. Seen \
 from straight above, a cell shows 1 where its column holds at least one block and 0 where it is empty:

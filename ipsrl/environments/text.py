@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import re
 import zlib
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
@@ -18,6 +18,8 @@ import numpy as np
 from jax import Array
 
 from ipsrl.environments.environment import OutcomeSpace
+from ipsrl.environments.questions import Answer, Questions, check_number
+from ipsrl.environments.verifier_pool import last_answer
 from ipsrl.structures import Prompts, Sizes, Trajectories, Verdict
 
 PADDING, BEGIN, STOP, ANSWER, EARLIER = range(5)
@@ -27,11 +29,9 @@ SLACK = 2
 # Spaces that would need gigabytes, or minutes, are refused before they are built.
 LARGEST_SPACE = 100_000
 
-Answer = Hashable  # what a task reads from tokens or text before it asks which hypothesis that is
-
 
 @dataclasses.dataclass(frozen=True)
-class TextTask(abc.ABC):
+class TextTask(Questions):
     """A task with a finite hypothesis space, of K hypotheses, and several observation sets: the prompts.
 
     An answer ends with the stop token. Outcome ids are 0 .. K - 1 for the hypotheses, K and above for well-formed
@@ -97,12 +97,8 @@ class TextTask(abc.ABC):
         """Outcome id of what was read; -1 where it breaks a rule of the answer format."""
 
     @abc.abstractmethod
-    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
-        """The prompt for a language model; `history` holds earlier answers as text."""
-
-    @abc.abstractmethod
-    def answer_text(self, hypothesis: int) -> str:
-        """The canonical answer in the benchmark's text format."""
+    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
+        """The answer in the benchmark's text format: canonical without `rng`, else a random equivalent form."""
 
     def explains(self, prompt: int, answer: Any) -> bool:
         """Whether an answer from outside the hypothesis space is nevertheless valid for the prompt."""
@@ -110,6 +106,10 @@ class TextTask(abc.ABC):
         return False
 
     # What all tasks share.
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields: tables that can be computed again do not travel to the processes that read answers."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @functools.cached_property
     def vocabulary(self) -> tuple[str, ...]:
@@ -186,9 +186,13 @@ class TextTask(abc.ABC):
         tokens = _left_padded(rows, width)
         return _as_prompts(jnp.asarray(index), jnp.asarray(tokens))
 
+    def history_width(self, answers: int) -> int:
+        """Columns that hold every prompt with that many earlier answers, each of them after an `<earlier>` mark."""
+        return self.prompt_length + answers * (self.max_tokens + 1)
+
     def prompt_tokens(self, prompt: int, history: Sequence[Sequence[int]] = ()) -> list[int]:
         """The compact prompt, not padded, with the answers of `history` (what follows a stop token is left out)."""
-        self._check("prompt", prompt, self.num_prompts)
+        check_number("prompt", prompt, self.num_prompts)
         tokens = [BEGIN, *(self._token_of[symbol] for symbol in self.observation_symbols(prompt))]
         for answer in history:
             answer = [int(token) for token in answer]
@@ -214,7 +218,7 @@ class TextTask(abc.ABC):
 
     def render(self, hypothesis: int, rng: np.random.Generator | None = None) -> list[int]:
         """Answer tokens of a hypothesis with the stop token; canonical without `rng`, else a random surface form."""
-        self._check("hypothesis", hypothesis, self.num_hypotheses)
+        check_number("hypothesis", hypothesis, self.num_hypotheses)
         return [*(self._token_of[symbol] for symbol in self.spell(hypothesis, rng)), STOP]
 
     def parse(self, tokens: Sequence[int] | np.ndarray) -> int:
@@ -226,7 +230,7 @@ class TextTask(abc.ABC):
 
         The last well-formed answer counts, even where it breaks a rule and therefore has no outcome.
         """
-        return self._judge(self._last_answer(text))[0]
+        return self._judge(self.reader(text))[0]
 
     def verify(self, trajectories: Trajectories) -> Verdict:
         """Rewards and outcomes `[P, G]` and the planning mask `[P, G, T]`, NumPy; only tokens under the mask count."""
@@ -238,19 +242,15 @@ class TextTask(abc.ABC):
         planning_mask = mask & self._is_planning[np.where(mask, tokens, PADDING)]
         return dataclasses.replace(self._verdict(trajectories.prompts.index, judged), planning_mask=planning_mask)
 
-    def verify_texts(self, prompt_index: Sequence[int] | np.ndarray, texts: Sequence[Sequence[str]]) -> Verdict:
-        """The verdict on the texts `[P][G]` that a language model wrote for the prompts `prompt_index` `[P]`.
+    @property
+    def reader(self) -> Callable[[str], Answer | None]:
+        return functools.partial(last_answer, self.answer_marker, self.read_text)
 
-        There is no planning mask: these texts are not made of the task's own tokens.
-        """
-        if len(texts) != len(prompt_index):
-            raise ValueError(f"{len(prompt_index)} prompts need as many groups of texts, got {len(texts)}")
-        return self._verdict(
-            prompt_index, [[self._judge(self._last_answer(text)) for text in group] for group in texts]
-        )
+    def judge(self, prompt_index: Sequence[int] | np.ndarray, answers: Sequence[Sequence[Answer | None]]) -> Verdict:
+        return self._verdict(prompt_index, [[self._judge(answer) for answer in group] for group in answers])
 
     def outcome_space(self, prompt: int) -> OutcomeSpace:
-        self._check("prompt", prompt, self.num_prompts)
+        check_number("prompt", prompt, self.num_prompts)
         return OutcomeSpace(names=self.hypotheses, rewards=self.admissible[prompt].astype(np.float32))
 
     def outside(self, content: str) -> int:
@@ -260,10 +260,6 @@ class TextTask(abc.ABC):
     def _judge(self, answer: Answer | None) -> tuple[int, Answer | None]:
         return (NO_OUTCOME if answer is None else self.outcome(answer)), answer
 
-    def _last_answer(self, text: str) -> Answer | None:
-        parts = self.answer_marker.split(text)[1:]
-        return next((answer for part in reversed(parts) if (answer := self.read_text(part)) is not None), None)
-
     def _verdict(self, prompt_index: Any, judged: list[list[tuple[int, Answer | None]]]) -> Verdict:
         index = np.asarray(prompt_index)
         outcome_id = np.array([[outcome for outcome, _ in group] for group in judged], np.int32)
@@ -272,10 +268,6 @@ class TextTask(abc.ABC):
         for row, column in np.argwhere(outcome_id >= self.num_hypotheses):
             valid[row, column] = self.explains(int(index[row]), judged[row][column][1])
         return Verdict(rewards=valid.astype(np.float32), outcome_id=outcome_id)
-
-    def _check(self, what: str, number: int, count: int) -> None:
-        if not 0 <= number < count:
-            raise ValueError(f"{what} {number} does not exist: this task has {count}, numbered from 0")
 
 
 # Policies repeat themselves: most answers of a batch have been judged before.

@@ -5,7 +5,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.distributed import hosts
-from ipsrl.environments.text import TextTask
+from ipsrl.environments.questions import HypothesisEnvironment
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rollouts.judging import judge_on_hosts
 from ipsrl.rollouts.sampler import sample_groups
@@ -13,7 +13,7 @@ from ipsrl.structures import Verdict
 
 
 def independent_answers(
-    environment: TextTask,
+    environment: HypothesisEnvironment,
     policy: Policy,
     parameters: Parameters,
     key: Array,
@@ -27,7 +27,7 @@ def independent_answers(
 
 
 def answers_with_history(
-    environment: TextTask,
+    environment: HypothesisEnvironment,
     policy: Policy,
     parameters: Parameters,
     key: Array,
@@ -41,7 +41,7 @@ def answers_with_history(
     """
     index = np.arange(environment.num_prompts)
     histories = [[] for _ in index]
-    longest = environment.prompt_length + (answers_per_prompt - 1) * (environment.max_tokens + 1)
+    longest = environment.history_width(answers_per_prompt - 1)
     rewards = np.zeros((len(index), answers_per_prompt), np.float32)
     outcome_id = np.zeros((len(index), answers_per_prompt), np.int32)
     for query in range(answers_per_prompt):

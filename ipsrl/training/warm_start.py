@@ -16,7 +16,7 @@ import optax
 from jax import Array
 
 import ipsrl
-from ipsrl.environments.text import TextTask
+from ipsrl.environments.questions import HypothesisEnvironment
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.structures import Prompts, Trajectories
 from ipsrl.training.parameter_cache import cached
@@ -58,7 +58,7 @@ class WarmStart:
                 raise ValueError(f"{name} of the warm start is {getattr(self, name)}, it must be positive")
 
 
-def prior_parameters(environment: TextTask, policy: Policy, settings: WarmStart) -> Parameters:
+def prior_parameters(environment: HypothesisEnvironment, policy: Policy, settings: WarmStart) -> Parameters:
     """Parameters of the prior, learned once and then read from the cache on disk (`IPSRL_CACHE`).
 
     An edit of the code that they depend on makes them anew.
@@ -77,7 +77,7 @@ def prior_parameters(environment: TextTask, policy: Policy, settings: WarmStart)
     return cached(key, lambda: learn_prior(environment, policy, settings), abstract)
 
 
-def learn_prior(environment: TextTask, policy: Policy, settings: WarmStart) -> Parameters:
+def learn_prior(environment: HypothesisEnvironment, policy: Policy, settings: WarmStart) -> Parameters:
     """Trains the prior, as one compiled program."""
     rng = np.random.default_rng(settings.seed)
     weights = answer_weights(environment, settings, rng)
@@ -85,7 +85,7 @@ def learn_prior(environment: TextTask, policy: Policy, settings: WarmStart) -> P
     return _fit(environment, policy, settings, jnp.asarray(weights), jnp.asarray(answers), jnp.asarray(lengths))
 
 
-def answer_weights(environment: TextTask, settings: WarmStart, rng: np.random.Generator) -> np.ndarray:
+def answer_weights(environment: HypothesisEnvironment, settings: WarmStart, rng: np.random.Generator) -> np.ndarray:
     """`[num_prompts, K]` float32, probability of each hypothesis as a training answer to each prompt."""
     admissible = environment.admissible
     rank = 1 + rng.permutation(admissible.shape[1])
@@ -95,7 +95,9 @@ def answer_weights(environment: TextTask, settings: WarmStart, rng: np.random.Ge
     return weights
 
 
-def rendered_answers(environment: TextTask, renderings: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def rendered_answers(
+    environment: HypothesisEnvironment, renderings: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """`[K, R, T]` int32 token rows of the hypotheses' surface forms, padded with 0, and `[K, R]` int32 lengths."""
     count = len(environment.hypotheses)
     tokens = np.zeros((count, renderings, environment.max_tokens), np.int32)

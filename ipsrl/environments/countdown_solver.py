@@ -1,0 +1,109 @@
+"""All expressions of given numbers that reach a target.
+
+All expressions of up to four numbers are enumerated. Larger problems are searched from the target: where one side of
+`left operator right = target` is an expression of few numbers, the other side must have one certain value. So problems
+of six numbers need no list of their 793,002 expressions.
+"""
+
+import functools
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from ipsrl.environments.expressions import Form, join, number
+
+ENUMERATED = 4
+
+Numbers = tuple[int, ...]  # sorted
+
+
+class Solver:
+    """Solves one problem after the other with the same numbers, and remembers what it has found of their parts.
+
+    Forms that need a negative sign before everything else, as -(2 + 3) does, are not looked for: their values are
+    negative.
+
+    Args:
+      numbers: positive numbers.
+      use_all: whether a solution uses all of them, or some.
+    """
+
+    def __init__(self, numbers: Sequence[int], use_all: bool):
+        numbers = tuple(sorted(numbers))
+        self.parts = {numbers} if use_all else {part for pair in _splits(numbers) for part in pair} | {numbers}
+        self.enumerated = len(numbers) if len(numbers) <= ENUMERATED else len(numbers) - 2
+        self.by_value = functools.cache(self._by_value)
+        self.with_value = functools.cache(self._with_value)
+
+    def solutions(self, target: int) -> frozenset[Form]:
+        """The canonical forms with the value `target` that use each number at most as often as it is given."""
+        return frozenset().union(*(self.with_value(part, Fraction(target)) for part in self.parts))
+
+    def _by_value(self, numbers: Numbers) -> dict[Fraction, frozenset[Form]]:
+        """Every form that uses all of the numbers, by its value."""
+        if len(numbers) == 1:
+            return {Fraction(numbers[0]): frozenset({number(numbers[0])})}
+        found: dict[Fraction, set[Form]] = {}
+        for some, others in _splits(numbers):
+            for a, lefts in self.by_value(some).items():
+                for b, rights in self.by_value(others).items():
+                    for value, operator, swapped in _results(a, b):
+                        found.setdefault(value, set()).update(_joined(operator, swapped, lefts, rights))
+        return {value: frozenset(forms) for value, forms in found.items()}
+
+    def _with_value(self, numbers: Numbers, target: Fraction) -> frozenset[Form]:
+        if len(numbers) <= self.enumerated:
+            return self.by_value(numbers).get(target, frozenset())
+        found: set[Form] = set()
+        for some, others in _splits(numbers):
+            for a, lefts in self.by_value(some).items():
+                for b, operator, swapped in _wanted(a, target):
+                    found.update(_joined(operator, swapped, lefts, self.with_value(others, b)))
+                if a == target == 0:
+                    # 0 * b = 0, and 0 / b = 0 where b is not 0.
+                    for b, rights in self.by_value(others).items():
+                        for operator in "*/" if b else "*":
+                            found.update(_joined(operator, False, lefts, rights))
+        return frozenset(found)
+
+
+def _splits(numbers: Numbers) -> frozenset[tuple[Numbers, Numbers]]:
+    """Every way to divide numbers into two parts, in one order: the shorter part first."""
+    splits = set()
+    for size in range(1, len(numbers) // 2 + 1):
+        for some in itertools.combinations(numbers, size):
+            others = tuple(sorted((Counter(numbers) - Counter(some)).elements()))
+            if (others, some) not in splits:
+                splits.add((some, others))
+    return frozenset(splits)
+
+
+def _results(a: Fraction, b: Fraction) -> Iterator[tuple[Fraction, str, bool]]:
+    """What the operators make of two values: value, operator, and whether b stands on the left."""
+    yield a + b, "+", False
+    yield a - b, "-", False
+    yield b - a, "-", True
+    yield a * b, "*", False
+    if b:
+        yield a / b, "/", False
+    if a:
+        yield b / a, "/", True
+
+
+def _wanted(a: Fraction, target: Fraction) -> Iterator[tuple[Fraction, str, bool]]:
+    """The values b that make `target` of a, but for a = target = 0 in products: b, operator, whether b is left."""
+    yield target - a, "+", False
+    yield a - target, "-", False
+    yield target + a, "-", True
+    if a:
+        yield target / a, "*", False
+        yield target * a, "/", True
+        if target:
+            yield a / target, "/", False
+
+
+def _joined(operator: str, swapped: bool, lefts: frozenset[Form], rights: frozenset[Form]) -> Iterator[Form]:
+    if swapped:
+        lefts, rights = rights, lefts
+    return (join(operator, left, right) for left in lefts for right in rights)

@@ -1,0 +1,310 @@
+"""Arithmetic expressions as text, as trees, and in canonical form.
+
+A tree is an integer, `("-", tree)` for a negative, or `(operator, left, right)`. Two trees are the same expression
+where their canonical forms are equal, that is where they differ only by
+
+- the order and the grouping of sums and products: a + (b + c) = c + (a + b);
+- writing a - b as a + (-b), and so a - (b - c) = a - b + c;
+- writing a / b as a times the reciprocal of b, and so a / (b / c) = a * c / b;
+- moving signs through products: (a - b) * (c - d) = (b - a) * (d - c).
+
+Nothing else is identified: no number is computed (2 * 3 is not 6, 2 * 2 is not 2 + 2), nothing is multiplied out, and
+nothing cancels (a - a, b / b and 1 * c stay). In other words: take the numbers of a tree as variables, each of which
+occurs once. Two trees are the same expression where they are the same rational function, up to the names of variables
+that hold equal numbers.
+
+This module needs nothing but the standard library: the processes that read answers import it alone.
+"""
+
+import random
+import re
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+
+OPERATORS = ("+", "-", "*", "/")
+# Far above what six numbers need, far below what recursion can bear.
+LONGEST_TEXT = 64
+LONGEST_LINE = 400
+LONGEST_NUMBER = 10
+
+Tree = int | tuple
+
+# A sign and a body without one. A body is ("number", n), or ("sum", parts, even) of signed bodies that are no sums, or
+# ("product", parts, even) of pairs of an exponent, 1 or -1, and a body that is no product. Parts are sorted. A body is
+# even where it is its own negative, as 3 - 3 is; the sign of an even body is always 1.
+Body = tuple
+Form = tuple[int, Body]
+
+
+def number(value: int) -> Form:
+    """The canonical form of a number."""
+    return 1, ("number", value)
+
+
+def negative(form: Form) -> Form:
+    """The form of -x."""
+    sign, body = form
+    return (1 if is_even(body) else -sign), body
+
+
+def is_even(body: Body) -> bool:
+    """Whether a body is its own negative, by a change of names between equal numbers."""
+    return body[0] != "number" and body[2]
+
+
+def join(operator: str, left: Form, right: Form) -> Form:
+    """The form of `left operator right`."""
+    if operator in "+-":
+        return _sum(_terms(left) + _terms(right if operator == "+" else negative(right)))
+    return _product(left, right, 1 if operator == "*" else -1)
+
+
+def canonical(tree: Tree) -> Form:
+    """The form that all trees of the same expression share."""
+    if isinstance(tree, int):
+        return number(tree)
+    if len(tree) == 2:
+        return negative(canonical(tree[1]))
+    return join(tree[0], canonical(tree[1]), canonical(tree[2]))
+
+
+def _terms(form: Form) -> tuple[Form, ...]:
+    sign, body = form
+    if body[0] != "sum":
+        return (form,)
+    return body[1] if sign == 1 else tuple(map(negative, body[1]))
+
+
+def _sum(terms: tuple[Form, ...]) -> Form:
+    plain, flipped = _sorted_terms(terms), _sorted_terms(map(negative, terms))
+    # The first term of the orientation that is chosen is positive, if it can be.
+    body = min(plain, flipped, key=_term_order)
+    return (1 if body == plain else -1), ("sum", body, plain == flipped)
+
+
+def _sorted_terms(terms: Iterable[Form]) -> tuple[Form, ...]:
+    return tuple(sorted(terms, key=lambda term: (term[1], -term[0])))
+
+
+def _term_order(terms: Sequence[Form]) -> tuple:
+    return tuple((body, -sign) for sign, body in terms)
+
+
+def _product(left: Form, right: Form, exponent: int) -> Form:
+    (sign, body), (other_sign, other) = left, right
+    factors = _factors(body) + tuple((exponent * e, factor) for e, factor in _factors(other))
+    even = any(is_even(factor) for _, factor in factors)
+    # Numerators stand before denominators.
+    factors = tuple(sorted(factors, key=lambda factor: (-factor[0], factor[1])))
+    return (1 if even else sign * other_sign), ("product", factors, even)
+
+
+def _factors(body: Body) -> tuple[tuple[int, Body], ...]:
+    return body[1] if body[0] == "product" else ((1, body),)
+
+
+def evaluate(tree: Tree) -> Fraction:
+    """The exact value.
+
+    Raises:
+      ZeroDivisionError: something is divided by zero.
+    """
+    if isinstance(tree, int):
+        return Fraction(tree)
+    if len(tree) == 2:
+        return -evaluate(tree[1])
+    left, right = evaluate(tree[1]), evaluate(tree[2])
+    if tree[0] == "/":
+        return left / right
+    return left * right if tree[0] == "*" else left + right if tree[0] == "+" else left - right
+
+
+def numbers_of(tree: Tree) -> list[int]:
+    """The numbers in the order in which they stand."""
+    return [tree] if isinstance(tree, int) else [value for part in tree[1:] for value in numbers_of(part)]
+
+
+def as_tree(form: Form, rng: random.Random | None = None) -> Tree:
+    """A tree of a form, without a negative sign: the canonical one without `rng`, else one of many.
+
+    Raises:
+      ValueError: the form needs a negative sign, as -(2 + 3) does.
+    """
+    sign, body = form
+    if not _needs_no_sign(sign, body):
+        raise ValueError("this expression cannot be written without a negative sign")
+    return _tree(sign, body, rng)
+
+
+def _needs_no_sign(sign: int, body: Body) -> bool:
+    """Whether `sign * body` can be written with the four operators of two operands alone."""
+    # Without its sign every body can: the first term of a sum is chosen to be positive.
+    if sign == 1 or is_even(body):
+        return True
+    if body[0] == "number":
+        return False
+    if body[0] == "sum":
+        return any(_needs_no_sign(-s, term) for s, term in body[1])
+    return any(_needs_no_sign(-1, factor) for _, factor in body[1])
+
+
+def _tree(sign: int, body: Body, rng: random.Random | None) -> Tree:
+    if body[0] == "number":
+        return body[1]
+    if body[0] == "sum":
+        return _chain([(sign * s, term) for s, term in body[1]], "+", rng)
+    factors = [(exponent, 1, factor) for exponent, factor in body[1]]
+    if sign == -1 and not body[2]:
+        i = next(i for i, (_, _, factor) in enumerate(factors) if _needs_no_sign(-1, factor))
+        factors[i] = (factors[i][0], -1, factors[i][2])
+    return _chain(factors, "*", rng)
+
+
+def _chain(parts: list[tuple], operator: str, rng: random.Random | None) -> Tree:
+    """A tree of a sum of (sign, body), or of a product of (exponent, sign, body)."""
+    inverse = "-" if operator == "+" else "/"
+
+    def forward(part: tuple) -> bool:
+        """Whether a part can stand first, as it is."""
+        return _needs_no_sign(*part) if operator == "+" else part[0] == 1
+
+    def turned(part: tuple) -> tuple:
+        return (-part[0], *part[1:])
+
+    if len(parts) == 1:
+        return _tree(*parts[0][-2:], rng)
+    first = [part for part in parts if forward(part)]
+    if rng is None:
+        rest = [part for part in parts if part is not first[0]]
+        # Numbers that are added stand before those that are taken away.
+        rest = [part for part in rest if forward(part)] + [part for part in rest if not forward(part)]
+        tree = _chain(first[:1], operator, rng)
+        for part in rest:
+            sense, part = (operator, part) if forward(part) else (inverse, turned(part))
+            tree = (sense, tree, _chain([part], operator, rng))
+        return tree
+    lead = rng.choice(first)
+    others = [part for part in parts if part is not lead]
+    rng.shuffle(others)
+    size = rng.randint(1, len(others))
+    left, right = [lead, *others[size:]], others[:size]
+    senses = [operator] * any(map(forward, right)) + [inverse] * any(forward(turned(part)) for part in right)
+    sense = rng.choice(senses)
+    right = _chain(right if sense == operator else [turned(part) for part in right], operator, rng)
+    left = _chain(left, operator, rng)
+    # Sums and products may be written from either side.
+    return (operator, right, left) if sense == operator and rng.random() < 0.5 else (sense, left, right)
+
+
+def prefix(tree: Tree) -> list[str]:
+    """A tree without negative signs in Polish notation."""
+    return [str(tree)] if isinstance(tree, int) else [tree[0], *(word for part in tree[1:] for word in prefix(part))]
+
+
+def read_prefix(words: Sequence[str]) -> Tree | None:
+    """The tree of words in Polish notation, or None where they are none."""
+    stack: list[Tree] = []
+    for word in reversed(words):
+        if word in OPERATORS:
+            if len(stack) < 2:
+                return None
+            stack.append((word, stack.pop(), stack.pop()))
+        elif word.isdecimal():
+            stack.append(int(word))
+        else:
+            return None
+    return stack[0] if len(stack) == 1 else None
+
+
+def infix(tree: Tree) -> str:
+    """The tree as it is written, with no parentheses that the rules of precedence make superfluous."""
+    return _infix(tree)[0]
+
+
+def _infix(tree: Tree) -> tuple[str, int]:
+    """The text and how closely it binds: 1 for sums, 2 for products, 3 for numbers."""
+    if isinstance(tree, int):
+        return str(tree), 3
+    binding = 1 if tree[0] in "+-" else 2
+    if len(tree) == 2:
+        text, inner = _infix(tree[1])
+        return f"-{text}" if inner > 1 else f"-({text})", 1
+    (left, left_binding), (right, right_binding) = _infix(tree[1]), _infix(tree[2])
+    # What stands on the right of - or /, or as closely bound on the right of + or *, has to keep its own tree.
+    left = left if left_binding >= binding else f"({left})"
+    right = right if right_binding > binding else f"({right})"
+    return f"{left} {tree[0]} {right}", binding
+
+
+_SPELLINGS = (
+    (re.compile(r"\\(?:left|right|[,;:! ])"), " "),
+    (re.compile(r"\\(?:times|cdot|ast)(?![a-zA-Z])|[×⋅·∗✕✖]|(?<=[\d)\s])[xX](?=[\d(\s])"), "*"),
+    (re.compile(r"\\div(?![a-zA-Z])|[÷∕⁄]"), "/"),
+    (re.compile(r"[−–—‒]"), "-"),
+    (re.compile(r"\\[dt]?frac(?![a-zA-Z])"), "frac"),
+)
+_WORD = re.compile(r"\s*(frac|\d+|\*\*|\S)")
+_END = re.compile(r"\s*(?:$|=|</|[)}\]$`;:!]|\\[)\]]|\*\*(?!\s*[\d({\[])|[.,](?!\d))")
+_BRACKETS = {"(": ")", "{": "}", "[": "]"}
+
+
+def read_expression(text: str) -> Tree | None:
+    """The tree of the expression that a text begins with, or None where it begins with none.
+
+    Products bind closer than sums, chains are grouped from the left, and + and - may stand before an operand. Unicode
+    and LaTeX operators count, `\\frac{a}{b}` too, and x between operands. The expression has to end with its line, or
+    before "=", a closing tag, bracket or dollar sign, or punctuation. One of more than 64 words and signs or 400
+    characters is none, nor is one with a number of more than 10 digits.
+    """
+    line = text.lstrip(" \t\r\n*_`$").partition("\n")[0].rstrip(" \t\r*_`$")
+    if len(line) > LONGEST_LINE:
+        line = line[:LONGEST_LINE] + "…"
+    for spelling, plain in _SPELLINGS:
+        line = spelling.sub(plain, line)
+    line = line.removeprefix(r"\(").removeprefix(r"\[")
+    words = [(match[1], match.end()) for match in _WORD.finditer(line)][:LONGEST_TEXT]
+    next_word = 0
+
+    def peek() -> str:
+        return words[next_word][0] if next_word < len(words) else ""
+
+    def take() -> str:
+        nonlocal next_word
+        next_word += 1
+        return words[next_word - 1][0] if next_word <= len(words) else ""
+
+    def chain(operators: str, operand: Callable[[], Tree]) -> Tree:
+        tree = operand()
+        while peek() in tuple(operators):
+            tree = (take(), tree, operand())
+        return tree
+
+    def expression() -> Tree:
+        return chain("+-", lambda: chain("*/", factor))
+
+    def group() -> Tree:
+        opening = take()
+        tree = expression()
+        if take() != _BRACKETS.get(opening):
+            raise ValueError(f"{opening!r} does not open a group that is closed")
+        return tree
+
+    def factor() -> Tree:
+        if peek() in _BRACKETS:
+            return group()
+        word = take()
+        if word == "-":
+            return ("-", factor())
+        if word == "+":
+            return factor()
+        if word == "frac":
+            return ("/", group(), group())
+        if word.isascii() and word.isdecimal() and len(word) <= LONGEST_NUMBER:
+            return int(word)
+        raise ValueError(f"{word!r} cannot stand here")
+
+    try:
+        tree = expression()
+    except ValueError:
+        return None
+    return tree if _END.match(line, words[next_word - 1][1]) else None

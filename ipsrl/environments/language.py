@@ -1,0 +1,273 @@
+"""Text tasks for language models: prompts through a tokenizer's chat template, answers in the model's own tokens."""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jinja2 import TemplateError
+
+from ipsrl.environments.environment import OutcomeSpace
+from ipsrl.environments.questions import Questions
+from ipsrl.environments.text import TextTask
+from ipsrl.environments.verifier_pool import VerifierPool
+from ipsrl.structures import Prompts, Sizes, Trajectories, Verdict
+
+# Behind the masks of prompts and answers may stand any token that the model has.
+PADDING = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class LanguageTask:
+    """An `Environment` that asks a language model the questions of a task, and lets the task judge its answers.
+
+    A prompt is one message of a user, after that of the system where there is one, in the chat template of the
+    tokenizer up to where the model's turn begins. A tokenizer without a template gets the plain text and a line break.
+    The policy sees the token before each action, the first time the last one of the prompt. An answer ends with any of
+    the stop tokens: those of the tokenizer and of the folder's generation_config.json. Every token of the model is
+    legal everywhere; those that the tokenizer does not know stand for no text.
+
+    Answers are judged as text, without special tokens, also where they are cut off at `max_tokens`.
+
+    Around a `TextTask` this is a `HypothesisEnvironment` as well.
+
+    Attributes:
+      task: what is asked.
+      tokenizer_dir: folder of a tokenizer in the format of `transformers`; nothing is downloaded.
+      vocabulary_size: V of the model; it may be larger than the tokenizer's.
+      max_tokens: T, the most tokens of an answer, the stop token included.
+      longest_prompt: the most tokens that a prompt may have, with its history where there is one.
+      system_prompt: message of the system; none where it is empty.
+      thinking: what the chat template is told as `enable_thinking`, which only some templates ask for (Qwen3).
+      verifier: the processes that read answers.
+
+    Raises:
+      ValueError: the folder holds no tokenizer with these abilities, it has tokens that the model does not know, it has
+        no stop token, a prompt is too long, or a size is not positive.
+    """
+
+    task: Questions
+    tokenizer_dir: str
+    vocabulary_size: int
+    max_tokens: int = 512
+    longest_prompt: int = 1024
+    system_prompt: str = ""
+    thinking: bool = False
+    verifier: VerifierPool = dataclasses.field(default_factory=VerifierPool)
+
+    optional_fields: ClassVar[frozenset[str]] = frozenset({"question_mask"})
+    verifies_on_host: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for name in ("vocabulary_size", "max_tokens", "longest_prompt"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, it must be positive")
+        added = self.tokenizer.get_added_vocab()
+        ordinary = (token for word, token in self.tokenizer.get_vocab().items() if word not in added)
+        # Added tokens may lie beyond: text models of Gemma 3 share a tokenizer that has a token for images.
+        largest = max(*ordinary, *self.stop_tokens, int(self.prompt_table.tokens.max()))
+        if largest >= self.vocabulary_size:
+            raise ValueError(
+                f"the tokenizer in {self.tokenizer_dir} has a token {largest}, but the model knows only "
+                f"{self.vocabulary_size}: take the tokenizer of the same model"
+            )
+
+    @functools.cached_property
+    def tokenizer(self) -> Any:
+        """The fast tokenizer of `transformers`."""
+        # Importing it takes a second, and no other environment needs it.
+        from transformers import AutoTokenizer
+
+        folder = Path(self.tokenizer_dir).expanduser()
+        if not folder.is_dir():
+            raise ValueError(f"there is no folder {folder}: tokenizer_dir has to be one that holds a tokenizer")
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{folder} holds no tokenizer that transformers can read: {error}") from None
+        if not tokenizer.is_fast:
+            raise ValueError(f"the tokenizer in {folder} has no tokenizer.json, which tells where its tokens come from")
+        return tokenizer
+
+    @functools.cached_property
+    def stop_tokens(self) -> tuple[int, ...]:
+        """The tokens that end an answer."""
+        from transformers import GenerationConfig
+
+        stops = {self.tokenizer.eos_token_id}
+        folder = Path(self.tokenizer_dir).expanduser()
+        if (folder / "generation_config.json").exists():
+            ends = GenerationConfig.from_pretrained(folder, local_files_only=True).eos_token_id
+            stops |= set(ends if isinstance(ends, list) else [ends])
+        if not (stops := stops - {None}):
+            raise ValueError(f"neither the tokenizer nor a generation_config.json in {folder} names an eos token")
+        return tuple(sorted(stops))
+
+    @property
+    def num_prompts(self) -> int:
+        return self.task.num_prompts
+
+    @property
+    def num_observations(self) -> int:
+        return self.vocabulary_size
+
+    @property
+    def sizes(self) -> Sizes:
+        return Sizes(num_prompts=self.num_prompts, vocabulary_size=self.vocabulary_size)
+
+    @property
+    def prompt_length(self) -> int:
+        return self.prompt_table.tokens.shape[1]
+
+    @functools.cached_property
+    def prompt_table(self) -> Prompts:
+        """All prompts, without history, as NumPy arrays."""
+        return self._padded(np.arange(self.num_prompts), [()] * self.num_prompts, None)
+
+    def prompts(self, index: Array) -> Prompts:
+        index = jnp.asarray(index, jnp.int32)
+        return jax.tree.map(lambda column: jnp.asarray(column)[index], self.prompt_table)
+
+    def prompts_with_history(
+        self, index: Sequence[int] | np.ndarray, histories: Sequence[Sequence[Sequence[int]]], width: int | None = None
+    ) -> Prompts:
+        """The prompts `index` `[P]`, each with its own earlier answers, padded on the left to `width` columns.
+
+        Earlier answers that are hypotheses are shown in their canonical form, others as the model wrote them.
+
+        Args:
+          index: `[P]`, which prompts.
+          histories: for each prompt its earlier answers, each a list of tokens.
+          width: columns of the result; by default as many as the longest of these prompts needs.
+
+        Raises:
+          ValueError: a prompt has more tokens than `width` or `longest_prompt`, or the number of histories is not the
+            number of prompts.
+        """
+        index = np.asarray(index, np.int32)
+        if len(histories) != len(index):
+            raise ValueError(f"{len(index)} prompts need as many histories, got {len(histories)}")
+        shown = [[self._shown(text) for text in self._texts(history)] for history in histories]
+        return jax.tree.map(jnp.asarray, self._padded(index, shown, width))
+
+    def history_width(self, answers: int) -> int:
+        """`longest_prompt`, however many earlier answers there are: how long a model's text becomes is not known."""
+        del answers
+        return self.longest_prompt
+
+    def reset(self, prompt_index: Array) -> tuple[Array, Array]:
+        return jnp.asarray(self.prompt_table.tokens[:, -1])[prompt_index], jnp.bool_(False)
+
+    def observe(self, state: tuple[Array, Array]) -> Array:
+        return state[0]
+
+    def legal(self, state: tuple[Array, Array]) -> None:
+        del state
+
+    def step(self, state: tuple[Array, Array], token: Array) -> tuple[Array, Array]:
+        token = jnp.asarray(token, jnp.int32)
+        return token, state[1] | jnp.isin(token, jnp.array(self.stop_tokens, jnp.int32))
+
+    def finished(self, state: tuple[Array, Array]) -> Array:
+        return state[1]
+
+    def verify(self, trajectories: Trajectories) -> Verdict:
+        """Rewards and outcomes `[P, G]`, NumPy, of whichever prompts the trajectories answer."""
+        tokens, mask = np.asarray(trajectories.tokens), np.asarray(trajectories.token_mask)
+        texts = [
+            self._texts(answer[real] for answer, real in zip(group, group_mask, strict=True))
+            for group, group_mask in zip(tokens, mask, strict=True)
+        ]
+        return self.task.verify_texts(np.asarray(trajectories.prompts.index), texts, self.verifier)
+
+    def outcome_space(self, prompt: int) -> OutcomeSpace:
+        return self.task.outcome_space(prompt)
+
+    @property
+    def hypotheses(self) -> tuple[str, ...]:
+        return self._known.hypotheses
+
+    @property
+    def admissible(self) -> np.ndarray:
+        return self._known.admissible
+
+    def render(self, hypothesis: int, rng: np.random.Generator | None = None) -> list[int]:
+        """Answer tokens of a hypothesis with the stop token; canonical without `rng`, else a random surface form.
+
+        Raises:
+          ValueError: there is no such hypothesis, or it has more than `max_tokens` tokens.
+        """
+        text = self._known.answer_text(hypothesis, rng)
+        stop = self.stop_tokens[0] if self.tokenizer.eos_token_id is None else self.tokenizer.eos_token_id
+        tokens = [*self.tokenizer(text, add_special_tokens=False)["input_ids"], stop]
+        if len(tokens) > self.max_tokens:
+            raise ValueError(f"the answer {text!r} has {len(tokens)} tokens, more than max_tokens, {self.max_tokens}")
+        return tokens
+
+    @property
+    def _known(self) -> TextTask:
+        if not isinstance(self.task, TextTask):
+            raise ValueError(f"the outcomes of {self.task} cannot be listed: what needs hypotheses takes a text task")
+        return self.task
+
+    def _texts(self, answers: Any) -> list[str]:
+        """What the tokens of answers say, without stop tokens and special ones."""
+        kept = [[int(token) for token in answer if token not in self.stop_tokens] for answer in answers]
+        return self.tokenizer.batch_decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+    def _shown(self, text: str) -> str:
+        outcome = self._known.parse_text(text)
+        return self._known.answer_text(outcome) if 0 <= outcome < self._known.num_hypotheses else text
+
+    def _padded(self, index: np.ndarray, histories: Sequence[Sequence[str]], width: int | None) -> Prompts:
+        """The prompts `index`, each with its own earlier answers, as NumPy arrays; `width` columns, or as few as do."""
+        questions = [
+            self.task.prompt_text(int(i), history).strip() for i, history in zip(index, histories, strict=True)
+        ]
+        wholes = [self._templated(question) for question in questions]
+        encoded = self.tokenizer(
+            wholes,
+            # A template writes the special tokens itself.
+            add_special_tokens=self.tokenizer.chat_template is None,
+            return_offsets_mapping=True,
+        )
+        lengths = [len(row) for row in encoded["input_ids"]]
+        limit = self.longest_prompt if width is None else min(width, self.longest_prompt)
+        if max(lengths) > limit:
+            longest = int(np.argmax(lengths))
+            raise ValueError(
+                f"prompt {index[longest]} has {lengths[longest]} tokens, more than the {limit} that are allowed: raise "
+                "longest_prompt, or ask shorter questions or fewer of them in a row"
+            )
+        width = max(lengths) if width is None else width
+        tokens = np.full((len(wholes), width), PADDING, np.int32)
+        mask, question_mask = np.zeros(tokens.shape, bool), np.zeros(tokens.shape, bool)
+        for i, (whole, question) in enumerate(zip(wholes, questions, strict=True)):
+            start = whole.rfind(question)
+            if start < 0:
+                raise ValueError(f"the chat template in {self.tokenizer_dir} changes the words of prompt {index[i]}")
+            real = slice(width - lengths[i], width)
+            tokens[i, real], mask[i, real] = encoded["input_ids"][i], True
+            question_mask[i, real] = [
+                max(first, start) < min(last, start + len(question)) for first, last in encoded["offset_mapping"][i]
+            ]
+        return Prompts(np.asarray(index, np.int32), tokens, mask, question_mask)
+
+    def _templated(self, question: str) -> str:
+        if self.tokenizer.chat_template is None:
+            return f"{self.system_prompt}\n\n{question}\n" if self.system_prompt else f"{question}\n"
+        system = [{"role": "system", "content": self.system_prompt}] if self.system_prompt else []
+        try:
+            return self.tokenizer.apply_chat_template(
+                [*system, {"role": "user", "content": question}],
+                add_generation_prompt=True,
+                tokenize=False,
+                enable_thinking=self.thinking,
+            )
+        except TemplateError as error:
+            raise ValueError(f"the chat template in {self.tokenizer_dir} refuses the prompt: {error}") from None

@@ -1,0 +1,140 @@
+"""Mathematical questions with numbers as answers, from TensorFlow Datasets, without TensorFlow.
+
+The data set has to be there in the format array_record, which is read at random. Nothing is downloaded.
+"""
+
+import dataclasses
+import functools
+import zlib
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from ipsrl.environments.environment import OutcomeSpace
+from ipsrl.environments.numeric_answers import read_number
+from ipsrl.environments.questions import Answer, Questions, check_number
+from ipsrl.environments.text import NO_OUTCOME, listed_history
+from ipsrl.structures import Verdict
+
+
+@dataclasses.dataclass(frozen=True)
+class MathAnswers(Questions):
+    """Questions whose answer is one number, such as those of GSM8K (arXiv 2110.14168).
+
+    An answer is read by `ipsrl.environments.numeric_answers` and compared exactly, as a fraction; so is the reference,
+    which may be a whole solution that ends with "#### 42". The reward is 1 where both are equal, else 0. An outcome id
+    is a hash of the number, -1 where there is none: outcomes cannot be enumerated.
+
+    Attributes:
+      data_dir: folder of data sets; the data set itself is in data_dir/builder/version.
+      builder: name of the data set, with its configuration if it has any ("name/configuration").
+      split: in the language of TFDS, such as "train", "test" or "train[:100]".
+      question_key, answer_key: names of two text features.
+      limit: use no more than that many questions, the first ones of the split.
+
+    Raises:
+      ValueError: `limit` is not positive. Also, as soon as the questions are asked for: the data set, the split or a
+        feature is not there, or a reference holds no number.
+    """
+
+    data_dir: str = "~/tensorflow_datasets"
+    builder: str = "gsm8k"
+    split: str = "train"
+    question_key: str = "question"
+    answer_key: str = "answer"
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"limit is {self.limit}, it must be at least 1")
+
+    @functools.cached_property
+    def rows(self) -> tuple[tuple[str, Fraction], ...]:
+        """Question and number of every prompt."""
+        # Importing it takes a second, and nothing else needs it.
+        import tensorflow_datasets as tfds
+
+        folder, name = Path(self.data_dir).expanduser(), f"{self.builder}/{self.split}"
+        versions = sorted((folder / self.builder).glob("*/dataset_info.json"), key=lambda info: _version(info.parent))
+        if not versions:
+            raise ValueError(f"there is no data set {self.builder} in {folder}: {self._how_to_prepare(folder)}")
+        builder = tfds.builder_from_directory(versions[-1].parent)
+        missing = [key for key in (self.question_key, self.answer_key) if key not in builder.info.features]
+        if missing:
+            raise ValueError(
+                f"{self.builder} has no feature {missing[0]!r}; known: {', '.join(builder.info.features)}: set "
+                "question_key and answer_key"
+            )
+        try:
+            source = builder.as_data_source(split=self.split)
+        except NotImplementedError:
+            raise ValueError(
+                f"{versions[-1].parent} is not in the format array_record: remove it, and "
+                f"{self._how_to_prepare(folder)}"
+            ) from None
+        except ValueError as error:
+            raise ValueError(
+                f"{self.builder} has no split {self.split!r} ({error}); known: {', '.join(builder.info.splits)}"
+            ) from None
+        rows = []
+        for number in range(len(source) if self.limit is None else min(self.limit, len(source))):
+            row = source[number]
+            question, reference = (row[key].decode() for key in (self.question_key, self.answer_key))
+            value = read_number(reference)
+            if value is None:
+                raise ValueError(f"the answer to question {number} of {name} holds no number: {reference[-60:]!r}")
+            rows.append((question, value))
+        if not rows:
+            raise ValueError(f"{name} in {folder} holds no questions: choose another split")
+        return tuple(rows)
+
+    def _how_to_prepare(self, folder: Path) -> str:
+        name = self.builder.partition("/")[0]
+        if name == "gsm8k":
+            code = "from tensorflow_datasets.text import Gsm8k as Builder"
+        else:
+            code = f"from the_module_of_{name} import Builder"
+        code += f"; Builder(data_dir='{folder}', file_format='array_record').download_and_prepare()"
+        return f'prepare it by python -c "{code}"'
+
+    def __getstate__(self) -> dict:
+        """The fields: questions that can be read again do not travel."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    @property
+    def num_prompts(self) -> int:
+        return len(self.rows)
+
+    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
+        check_number("prompt", prompt, self.num_prompts)
+        return f"""\
+{self.rows[prompt][0].strip()}
+{listed_history(history)}
+Reason step by step, and end with a line that holds nothing but #### and the answer as a number, for instance:
+#### 42"""
+
+    @property
+    def reader(self) -> Callable[[str], Answer | None]:
+        return read_number
+
+    def judge(self, prompt_index: Sequence[int] | np.ndarray, answers: Sequence[Sequence[Answer | None]]) -> Verdict:
+        references = [self.rows[int(prompt)][1] for prompt in prompt_index]
+        right = [[answer == value for answer in group] for value, group in zip(references, answers, strict=True)]
+        return Verdict(
+            rewards=np.array(right, np.float32),
+            outcome_id=np.array([[outcome_of(answer) for answer in group] for group in answers], np.int32),
+        )
+
+    def outcome_space(self, prompt: int) -> OutcomeSpace:
+        raise ValueError("any number can be the answer to a question of math_answers: its outcomes cannot be listed")
+
+
+def outcome_of(answer: Fraction | None) -> int:
+    """A stable outcome id, within int32, that equal numbers share; -1 for None."""
+    return NO_OUTCOME if answer is None else zlib.crc32(str(answer).encode()) % 2**31
+
+
+def _version(folder: Path) -> tuple[int, ...]:
+    return tuple(int(part) for part in folder.name.split(".") if part.isdecimal())

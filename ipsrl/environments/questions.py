@@ -1,0 +1,97 @@
+"""Questions in text, with judges of the answers: what a language model can be asked."""
+
+import abc
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ipsrl.environments.environment import Environment, OutcomeSpace
+from ipsrl.environments.verifier_pool import VerifierPool
+from ipsrl.structures import Prompts, Verdict
+
+Answer = Hashable  # what was read from tokens or text, before anybody asks which outcome that is
+
+IN_THIS_PROCESS = VerifierPool(workers=0)
+
+
+class Questions(abc.ABC):
+    """Prompts in text. Subclasses are frozen dataclasses.
+
+    An answer is judged in two steps. `reader` reads a text without knowing its prompt, in whichever process; `judge`
+    says what was read is worth, in the process that holds the tables of the task.
+    """
+
+    @property
+    @abc.abstractmethod
+    def num_prompts(self) -> int:
+        """Number of different prompts."""
+
+    @abc.abstractmethod
+    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
+        """The prompt for a language model; `history` holds earlier answers as text."""
+
+    @property
+    @abc.abstractmethod
+    def reader(self) -> Callable[[str], Answer | None]:
+        """What a text says, or None where it holds no answer; picklable, and bounded in time whatever the text."""
+
+    @abc.abstractmethod
+    def judge(self, prompt_index: Sequence[int] | np.ndarray, answers: Sequence[Sequence[Answer | None]]) -> Verdict:
+        """The verdict on what was read from the answers `[P][G]` to the prompts `prompt_index` `[P]`."""
+
+    @abc.abstractmethod
+    def outcome_space(self, prompt: int) -> OutcomeSpace:
+        """As in `Environment`."""
+
+    def verify_texts(
+        self,
+        prompt_index: Sequence[int] | np.ndarray,
+        texts: Sequence[Sequence[str]],
+        pool: VerifierPool = IN_THIS_PROCESS,
+    ) -> Verdict:
+        """The verdict on the texts `[P][G]` that a language model wrote for the prompts `prompt_index` `[P]`.
+
+        There is no planning mask: these texts are not made of a task's own tokens.
+
+        Raises:
+          ValueError: the number of groups is not the number of prompts.
+        """
+        if len(texts) != len(prompt_index):
+            raise ValueError(f"{len(prompt_index)} prompts need as many groups of texts, got {len(texts)}")
+        read = iter(pool.read(self.reader, [text for group in texts for text in group]))
+        return self.judge(prompt_index, [[next(read) for _ in group] for group in texts])
+
+
+class HypothesisEnvironment(Environment, Protocol):
+    """An environment whose outcomes are K known hypotheses, whatever the tokens that spell them.
+
+    `TextTask` is one, in its own compact tokens, and `LanguageTask` around one, in the tokens of a language model.
+
+    Attributes:
+      hypotheses: K names, in the order of their outcome ids.
+      admissible: `[num_prompts, K]` bool, True where a hypothesis is a right answer to a prompt.
+    """
+
+    hypotheses: tuple[str, ...]
+    admissible: np.ndarray
+
+    def render(self, hypothesis: int, rng: np.random.Generator | None = None) -> list[int]:
+        """Answer tokens of a hypothesis with the stop token; canonical without `rng`, else a random surface form."""
+        ...
+
+    def prompts_with_history(
+        self, index: Sequence[int] | np.ndarray, histories: Sequence[Sequence[Sequence[int]]], width: int | None = None
+    ) -> Prompts:
+        """The prompts `index` `[P]`, each with its own earlier answers as tokens, padded on the left to `width`."""
+        ...
+
+    def history_width(self, answers: int) -> int:
+        """Columns that hold every prompt with that many earlier answers."""
+        ...
+
+
+def check_number(what: str, number: Any, count: int) -> None:
+    """Raises ValueError unless there is a prompt, or a hypothesis, of that number."""
+    if not 0 <= number < count:
+        raise ValueError(f"{what} {number} does not exist: this task has {count}, numbered from 0")

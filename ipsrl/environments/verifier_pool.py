@@ -1,0 +1,158 @@
+"""Processes that read what language models wrote, with a time limit for each answer.
+
+Reading is the part of verification that meets text nobody has checked: it runs elsewhere, and a process that takes too
+long, or dies, is replaced. What was read is looked up in the tables of the task by the process that asked. Nothing that
+a model wrote is ever evaluated as code.
+"""
+
+import atexit
+import dataclasses
+import functools
+import math
+import multiprocessing
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from pebble import ProcessExpired, ProcessPool
+
+# Enough that sending a chunk costs less than reading it.
+LARGEST_CHUNK = 64
+CHUNKS_FOR_EACH_WORKER = 4
+
+
+class UnreadableAnswers(RuntimeWarning):
+    """Some answers took too long, or more memory or depth than there is; they count as answers without an outcome."""
+
+
+@dataclasses.dataclass(frozen=True)
+class VerifierPool:
+    """How answers are read.
+
+    The processes are started by the first batch ("spawn": they share nothing with this process, whose threads JAX
+    has), serve every pool of as many workers, and end with this process. They never touch an accelerator.
+
+    As all processes that Python spawns, they import the main module: a script has to start its work under
+    `if __name__ == "__main__":`.
+
+    Attributes:
+      workers: number of processes; 0 reads in this process, without a time limit.
+      seconds: the limit for one answer.
+
+    Raises:
+      ValueError: there are fewer than 0 workers, or the limit is not positive.
+    """
+
+    workers: int = 2
+    seconds: float = 5.0
+
+    def __post_init__(self) -> None:
+        if self.workers < 0:
+            raise ValueError(f"workers of the verifier pool is {self.workers}, it must not be negative")
+        if not (self.seconds > 0 and math.isfinite(self.seconds)):
+            raise ValueError(f"seconds of the verifier pool is {self.seconds}, it must be positive")
+
+    def read(self, reader: Callable[[str], Any], texts: Sequence[str]) -> list[Any]:
+        """What `reader` says of each text; equal texts are read once.
+
+        An answer beyond the limit, or one that its process does not survive, is read as None, and a warning
+        (`UnreadableAnswers`) counts those of the batch.
+
+        Args:
+          reader: picklable, and so is what it returns; None means that a text holds no answer.
+          texts: any number.
+
+        Raises:
+          RuntimeError: no process can be started.
+          Exception: what `reader` raises itself; that is a mistake in it, whatever the text.
+        """
+        distinct = list(dict.fromkeys(texts))
+        read = self._read_elsewhere(reader, distinct) if self.workers else _read_each(reader, distinct)
+        answer_of = dict(zip(distinct, read, strict=True))
+        failed = sum(isinstance(answer_of[text], _Failure) for text in texts)
+        if failed:
+            why = next(answer.why for answer in read if isinstance(answer, _Failure))
+            warnings.warn(
+                f"{failed} of {len(texts)} answers could not be read and count as wrong; the first: {why}",
+                UnreadableAnswers,
+                stacklevel=2,
+            )
+        return [None if isinstance(answer_of[text], _Failure) else answer_of[text] for text in texts]
+
+    def _read_elsewhere(self, reader: Callable[[str], Any], texts: list[str]) -> list[Any]:
+        size = min(LARGEST_CHUNK, max(1, math.ceil(len(texts) / (CHUNKS_FOR_EACH_WORKER * self.workers))))
+        chunks = [texts[start : start + size] for start in range(0, len(texts), size)]
+        read = self._results(reader, chunks)
+        # A chunk has the time of one answer. Where that was not enough, each of its answers has its own.
+        late = [i for i, answers in enumerate(read) if isinstance(answers, _Failure)]
+        alone = iter(self._results(reader, [[text] for i in late for text in chunks[i]]))
+        for i in late:
+            answers = [next(alone) for _ in chunks[i]]
+            read[i] = [answer if isinstance(answer, _Failure) else answer[0] for answer in answers]
+        return [answer for answers in read for answer in answers]
+
+    def _results(self, reader: Callable[[str], Any], chunks: list[list[str]]) -> list[Any]:
+        """For each chunk what was read, or the failure of its process."""
+        pool = _processes(self.workers)
+        try:
+            futures = [pool.schedule(_read_each, args=(reader, chunk), timeout=self.seconds) for chunk in chunks]
+            return [self._result(future) for future in futures]
+        except BrokenProcessPool:
+            _processes.cache_clear()
+            raise RuntimeError(
+                "the processes that read answers have died before they read any: start the work of a script under "
+                'if __name__ == "__main__":, since these processes import it'
+            ) from None
+
+    def _result(self, future) -> Any:
+        try:
+            return future.result()
+        except TimeoutError:
+            return _Failure(f"it took more than {self.seconds:g} seconds")
+        except ProcessExpired as error:
+            return _Failure(f"its process ended with exit code {error.exitcode}")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Failure:
+    why: str
+
+
+def _read_each(reader: Callable[[str], Any], texts: Sequence[str]) -> list[Any]:
+    return [_read(reader, text) for text in texts]
+
+
+def _read(reader: Callable[[str], Any], text: str) -> Any:
+    try:
+        return reader(text)
+    except (MemoryError, RecursionError) as error:
+        return _Failure(type(error).__name__)
+
+
+@functools.cache
+def _processes(workers: int) -> ProcessPool:
+    pool = ProcessPool(workers, initializer=_without_accelerator, context=multiprocessing.get_context("spawn"))
+    atexit.register(_end, pool)
+    return pool
+
+
+def _end(pool: ProcessPool) -> None:
+    pool.stop()
+    pool.join()
+
+
+def _without_accelerator() -> None:
+    """A reader imports JAX at most; should anything compute with it, it does so on the CPU."""
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    if "jax" in sys.modules:
+        sys.modules["jax"].config.update("jax_platforms", "cpu")
+
+
+def last_answer(marker: re.Pattern[str], read: Callable[[str], Any], text: str) -> Any:
+    """What `read` makes of the text after the last `marker` that an answer follows; None where there is none."""
+    parts = marker.split(text)[1:]
+    return next((answer for part in reversed(parts) if (answer := read(part)) is not None), None)
