@@ -1,0 +1,328 @@
+"""Weights of Hugging Face checkpoints: import, each device its own slices, and export.
+
+One table, `stored_tensors`, says which tensor of a file is which parameter; import and export both read it. The
+parameters are named as in the files, so that the table has one rule for each kind of leaf. On disk a matrix is
+`[out, in]`, a `kernel` is `[in, out]`.
+"""
+
+import contextlib
+import dataclasses
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Sharding
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from ipsrl.policies.hugging_face_config import read_json, read_policy, text_config
+from ipsrl.policies.policy import Parameters
+from ipsrl.policies.transformer import Transformer
+
+# The last part of a parameter's path -> the last part of a tensor's name, and whether it is stored transposed.
+LEAVES = {
+    "embedding": ("weight", False),
+    "kernel": ("weight", True),
+    "bias": ("bias", False),
+    "scale": ("weight", False),
+}
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+FLOATS = ("F32", "BF16", "F16", "F64")
+# What stands beside the weights and belongs to the tokenizer or to generation.
+COPIED = (
+    "generation_config.json",
+    "tokenizer*",
+    "vocab.*",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template*",
+)
+# Tensors that are no parameters of the text decoder: positions that old files of Llama store, and what sees images.
+SKIPPED = re.compile(r".*\.rotary_emb\.inv_freq|(model\.)?(vision_tower|multi_modal_projector)\..*")
+# Multi-modal files have the text decoder under other names: the older files first, then the newer.
+RENAMED = (
+    (re.compile(r"language_model\.(lm_head|model)\."), r"\1."),
+    (re.compile(r"model\.language_model\."), "model."),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredTensor:
+    """One parameter and its tensor.
+
+    Attributes:
+      path: of the parameter, such as "layers/0/self_attn/q_proj/kernel".
+      name: of the tensor, such as "model.layers.0.self_attn.q_proj.weight".
+      shape: of the tensor; that of the parameter reversed where it is `transposed`.
+      transposed: whether the tensor is the transpose of the parameter.
+    """
+
+    path: str
+    name: str
+    shape: tuple[int, ...]
+    transposed: bool
+
+
+def stored_tensors(policy: Transformer) -> dict[str, StoredTensor]:
+    """Path of every parameter -> its tensor, in the order of the parameters."""
+    table = {}
+    for path, shape in _shapes(jax.eval_shape(policy.init, jax.random.key(0))).items():
+        *parts, leaf = path.split("/")
+        name, transposed = LEAVES[leaf]
+        prefix = [] if parts == ["lm_head"] else ["model"]
+        table[path] = StoredTensor(
+            path, ".".join([*prefix, *parts, name]), shape[::-1] if transposed else shape, transposed
+        )
+    return table
+
+
+def load_parameters(
+    model_dir: str | Path,
+    policy: Transformer,
+    sharding_of: Callable[[str, tuple[int, ...]], Sharding] | None = None,
+    dtype: str = "float32",
+) -> Parameters:
+    """The weights of a checkpoint as the parameters of `policy`.
+
+    Everything that can be wrong is found before weights are read. Then every process reads only the slices of its own
+    devices, one after the other: no tensor is ever whole on the host unless its sharding says so.
+
+    Args:
+      model_dir: folder with `config.json` and `model.safetensors`, or an index and the files that it names.
+      policy: `read_policy(model_dir)`, or what differs from it only in how it computes.
+      sharding_of: path such as "layers/0/self_attn/q_proj/kernel" and shape of a parameter -> where it lies; None for
+        all on the first device of this process.
+      dtype: of the parameters, whatever that of the files is.
+
+    Raises:
+      ValueError: `policy` is another architecture; the folder has no safetensors files, or lacks one; a tensor is
+        missing, not a parameter, of another shape, or not floating point; or `lm_head.weight` is not the token
+        embeddings that it is tied to.
+    """
+    folder = Path(model_dir)
+    _check_architecture(folder, policy)
+    if sharding_of is None:
+        first = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+        sharding_of = lambda path, shape: first  # noqa: E731
+    table = stored_tensors(policy)
+    with contextlib.ExitStack() as stack:
+        slices = _open(folder, stack)
+        _check_tensors(folder, policy, table, slices)
+
+        def read(path: Any, parameter: jax.ShapeDtypeStruct) -> jax.Array:
+            tensor = table[_name(path)]
+            sharding = sharding_of(tensor.path, parameter.shape)
+            return _read(slices[tensor.name], tensor.transposed, parameter.shape, sharding, np.dtype(dtype))
+
+        return jax.tree.map_with_path(read, jax.eval_shape(policy.init, jax.random.key(0)))
+
+
+def save(
+    model_dir: str | Path,
+    policy: Transformer,
+    parameters: Parameters,
+    source_dir: str | Path,
+    dtype: str | None = None,
+    shard_bytes: int = 5 * 10**9,
+) -> None:
+    """Writes a folder that `transformers` loads: weights, configuration, tokenizer.
+
+    Of a multi-modal source the export is the text decoder alone (`Gemma3ForCausalLM`). Parameters may be sharded over
+    many processes: all call this function, process 0 writes. On the host there is never more than one file's weights.
+    The folder appears only when it is complete.
+
+    Args:
+      model_dir: the new folder.
+      policy, parameters: what is exported.
+      source_dir: a checkpoint of the same architecture, whose `config.json` and tokenizer are copied; it needs no
+        weights.
+      dtype: of the weights in the files; None for the one that the source's `config.json` names, else float32.
+      shard_bytes: the size that a file of more than one tensor does not exceed.
+
+    Raises:
+      ValueError: `model_dir` exists; the source is another architecture; or `parameters` are not those of `policy`.
+    """
+    # Imported late, like transformers, of which it is a part.
+    from huggingface_hub import split_state_dict_into_shards_factory
+
+    target, source = Path(model_dir).absolute(), Path(source_dir)
+    if target.exists():
+        raise ValueError(f"{target} exists already: name a new folder for the export.")
+    _check_architecture(source, policy)
+    table = stored_tensors(policy)
+    _check_parameters(table, parameters)
+    content = read_json(source)
+    dtype = dtype or content.get("dtype") or content.get("torch_dtype") or "float32"
+    leaves = {table[_name(path)].name: leaf for path, leaf in jax.tree.leaves_with_path(parameters)}
+    transposed = {tensor.name: tensor.transposed for tensor in table.values()}
+    split = split_state_dict_into_shards_factory(
+        leaves,
+        get_storage_size=lambda leaf: leaf.size * jnp.dtype(dtype).itemsize,
+        filename_pattern="model{suffix}.safetensors",
+        max_shard_size=shard_bytes,
+    )
+    writes = jax.process_index() == 0
+    with contextlib.ExitStack() as stack:
+        if writes:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = stack.enter_context(tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent))
+            # A folder inside it, because the temporary folder itself is closed to other users.
+            partial = Path(unfinished) / target.name
+            partial.mkdir()
+            (partial / "config.json").write_text(json.dumps(text_config(source, dtype), indent=2) + "\n")
+        for file, names in split.filename_to_tensors.items():
+            # Every process takes part in the gathering of what no single one has.
+            tensors = {name: _on_host(leaves[name], transposed[name], dtype) for name in names}
+            if writes:
+                save_file(tensors, partial / file, metadata={"format": "pt"})
+                # safetensors closes its files to other users.
+                shutil.copymode(partial / "config.json", partial / file)
+        if writes:
+            if split.is_sharded:
+                index = {"metadata": split.metadata, "weight_map": split.tensor_to_filename}
+                (partial / INDEX).write_text(json.dumps(index, indent=2) + "\n")
+            for path in sorted({path for pattern in COPIED for path in source.glob(pattern)}):
+                shutil.copy2(path, partial)
+            partial.rename(target)
+    multihost_utils.sync_global_devices(f"export to {target}")
+
+
+def _name(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator="/")
+
+
+def _shapes(tree: Parameters) -> dict[str, tuple[int, ...]]:
+    return {_name(path): leaf.shape for path, leaf in jax.tree.leaves_with_path(tree)}
+
+
+def _check_architecture(folder: Path, policy: Transformer) -> None:
+    """Refuses a policy that is not the one of `folder`, apart from how it computes."""
+    computing = {name: getattr(policy, name) for name in ("dtype", "query_block", "remat")}
+    stored = dataclasses.replace(read_policy(folder), **computing)
+    for field in dataclasses.fields(policy):
+        ours, theirs = getattr(policy, field.name), getattr(stored, field.name)
+        if ours != theirs:
+            raise ValueError(
+                f"The policy has {field.name} {ours!r}, but {folder}/config.json says {theirs!r}: make the policy by "
+                "read_policy."
+            )
+
+
+def _check_parameters(table: dict[str, StoredTensor], parameters: Parameters) -> None:
+    shapes = _shapes(parameters)
+    for path in [*table, *shapes]:
+        if path not in shapes:
+            raise ValueError(f"The parameters to export lack {path!r}.")
+        if path not in table:
+            raise ValueError(f"The parameters to export have {path!r}, which no checkpoint has: merge adapters first.")
+        tensor = table[path]
+        expected = tensor.shape[::-1] if tensor.transposed else tensor.shape
+        if shapes[path] != expected:
+            raise ValueError(f"The parameter {path!r} to export is {shapes[path]}, but must be {expected}.")
+
+
+def _open(folder: Path, stack: contextlib.ExitStack) -> dict[str, Any]:
+    """Name of each tensor of the text decoder -> safetensors' slice of it, without reading any."""
+    weight_map = None
+    if (folder / INDEX).exists():
+        weight_map = json.loads((folder / INDEX).read_text())["weight_map"]
+        files = sorted(set(weight_map.values()))
+    elif (folder / WEIGHTS).exists():
+        files = [WEIGHTS]
+    else:
+        raise ValueError(
+            f"{folder} has neither {WEIGHTS} nor {INDEX}: convert its weights to safetensors, for instance by "
+            "transformers' save_pretrained."
+        )
+    slices = {}
+    for file in files:
+        if not (folder / file).exists():
+            raise ValueError(f"{folder / file} does not exist, but {INDEX} names it: copy it there.")
+        opened = stack.enter_context(safe_open(folder / file, framework="np"))
+        for name in opened.offset_keys():
+            if weight_map is not None and weight_map.get(name) != file:
+                raise ValueError(f"{folder / file} has the tensor {name!r}, which {INDEX} does not place there.")
+            if SKIPPED.fullmatch(name):
+                continue
+            shown = name
+            for pattern, replacement in RENAMED:
+                shown = pattern.sub(replacement, shown) if pattern.match(shown) else shown
+            if shown in slices:
+                raise ValueError(f"{folder} has the tensor {shown!r} under two names: remove one of them.")
+            slices[shown] = opened.get_slice(name)
+    return slices
+
+
+def _check_tensors(folder: Path, policy: Transformer, table: dict[str, StoredTensor], slices: dict[str, Any]) -> None:
+    """Refuses files whose tensors are not the parameters of `policy`, each exactly once."""
+    expected = {tensor.name: tensor.shape for tensor in table.values()}
+    extra = set(slices) - set(expected)
+    if policy.tie_embeddings:
+        extra -= {"lm_head.weight"}
+    for verb, names in (("lacks", set(expected) - set(slices)), ("has", extra)):
+        if names:
+            others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            raise ValueError(
+                f"{folder} {verb} the tensor {min(names)!r}{others}, which its config.json "
+                f"{'asks for' if verb == 'lacks' else 'has no place for'}: the weights and the configuration must be "
+                "those of one model."
+            )
+    for name, shape in expected.items():
+        if tuple(slices[name].get_shape()) != shape:
+            raise ValueError(
+                f"The tensor {name!r} of {folder} is {tuple(slices[name].get_shape())}, but its config.json says "
+                f"{shape}: the weights and the configuration must be those of one model."
+            )
+        if slices[name].get_dtype() not in FLOATS:
+            raise ValueError(
+                f"The tensor {name!r} of {folder} is stored as {slices[name].get_dtype()}, but only "
+                f"{', '.join(FLOATS)} can be trained: choose a checkpoint that is not quantised."
+            )
+    if policy.tie_embeddings and "lm_head.weight" in slices:
+        _check_tied(folder, slices["model.embed_tokens.weight"], slices["lm_head.weight"])
+
+
+def _check_tied(folder: Path, embeddings: Any, head: Any) -> None:
+    rows, columns = embeddings.get_shape()
+    same = head.get_shape() == [rows, columns]
+    step = max(1, 2**24 // columns)
+    if not same or any(
+        not np.array_equal(embeddings[row : row + step], head[row : row + step]) for row in range(0, rows, step)
+    ):
+        raise ValueError(
+            f"lm_head.weight of {folder} differs from model.embed_tokens.weight, but its config.json ties them: set "
+            "tie_word_embeddings to false there."
+        )
+
+
+def _read(tensor: Any, transposed: bool, shape: tuple[int, ...], sharding: Sharding, dtype: np.dtype) -> jax.Array:
+    """A parameter of which each device gets its own slice; what several devices of a process hold is read once."""
+    read_before: dict[tuple[tuple[int | None, int | None], ...], np.ndarray] = {}
+
+    def read(index: tuple[slice, ...]) -> np.ndarray:
+        key = tuple((part.start, part.stop) for part in index)
+        if key not in read_before:
+            values = tensor[index[::-1]].T if transposed else tensor[index]
+            read_before[key] = values.astype(dtype)
+        return read_before[key]
+
+    return jax.make_array_from_callback(shape, sharding, read, dtype=dtype)
+
+
+def _on_host(leaf: jax.Array, transposed: bool, dtype: str) -> np.ndarray:
+    """A parameter as it is stored."""
+    if not getattr(leaf, "is_fully_addressable", True):
+        leaf = multihost_utils.process_allgather(leaf, tiled=True)
+    values = np.asarray(leaf).astype(jnp.dtype(dtype))
+    # safetensors writes memory as it lies, whatever the strides say.
+    return np.ascontiguousarray(values.T if transposed else values)

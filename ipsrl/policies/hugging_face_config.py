@@ -1,0 +1,203 @@
+"""What a Hugging Face `config.json` says about a decoder, in the words of `Transformer`."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ipsrl.policies.rotary import LinearScaling, Llama3Scaling, Rotary, Scaling, YarnScaling
+from ipsrl.policies.transformer import SlidingWindow, Transformer
+
+ATTENTION_MATRICES = ("q_proj", "k_proj", "v_proj", "o_proj")
+MLP_MATRICES = ("gate_proj", "up_proj", "down_proj")
+
+
+def read_policy(model_dir: str | Path) -> Transformer:
+    """The `Transformer` that a folder's `config.json` describes, computing in float32.
+
+    `dataclasses.replace` changes how it computes (`dtype`, `query_block`, `remat`). Of a multi-modal Gemma 3 it is the
+    text decoder.
+
+    Raises:
+      ValueError: there is no `config.json`, or it asks for a family or an option that this decoder does not have.
+    """
+    # It takes seconds to import, which those who need no checkpoint shall not wait for.
+    from huggingface_hub.errors import StrictDataclassError
+    from transformers import AutoConfig
+
+    folder = Path(model_dir)
+    model_type = read_json(folder)["model_type"]
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    except (ValueError, TypeError, KeyError, AttributeError, StrictDataclassError) as error:
+        raise ValueError(f"{folder}/config.json is no configuration of a {model_type} model: {error}") from error
+    text = config.text_config if model_type == "gemma3" else config
+    try:
+        return Transformer(
+            vocabulary_size=text.vocab_size,
+            hidden_size=text.hidden_size,
+            num_layers=text.num_hidden_layers,
+            num_heads=text.num_attention_heads,
+            num_key_value_heads=text.num_key_value_heads,
+            head_dim=getattr(text, "head_dim", None),
+            intermediate_size=text.intermediate_size,
+            rms_norm_epsilon=text.rms_norm_eps,
+            # A multi-modal model ties the embeddings of its text decoder by its own configuration.
+            tie_embeddings=config.tie_word_embeddings,
+            **_rotary_fields(text),
+            **FAMILIES[model_type](text),
+        )
+    except ValueError as error:
+        raise ValueError(f"{folder}/config.json cannot be imported: {error}") from error
+
+
+def read_json(folder: Path) -> dict[str, Any]:
+    """The content of `config.json`, of a supported family without quantisation.
+
+    Raises:
+      ValueError: it is not.
+    """
+    path = folder / "config.json"
+    try:
+        content = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise ValueError(f"{path} does not exist: give the folder of a Hugging Face checkpoint.") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is not JSON: {error}.") from error
+    model_type = content.get("model_type")
+    if model_type not in FAMILIES:
+        raise ValueError(
+            f"{path} names the model type {model_type!r}, but only {', '.join(FAMILIES)} can be imported: choose a "
+            "checkpoint of one of these families."
+        )
+    if content.get("quantization_config"):
+        raise ValueError(
+            f"{path} has a quantization_config, but quantised weights cannot be trained: choose the checkpoint in "
+            "bfloat16, float16 or float32."
+        )
+    return content
+
+
+def text_config(folder: Path, dtype: str) -> dict[str, Any]:
+    """The `config.json` of an export: that of `folder`, with weights in `dtype`; of a multi-modal one the text part."""
+    content = read_json(folder)
+    if content["model_type"] == "gemma3":
+        whole, content = content, dict(content["text_config"])
+        for key in ("bos_token_id", "eos_token_id", "pad_token_id"):
+            if key in whole:
+                content.setdefault(key, whole[key])
+        content["tie_word_embeddings"] = whole.get("tie_word_embeddings", True)
+        content |= {"model_type": "gemma3_text", "architectures": ["Gemma3ForCausalLM"]}
+    content.pop("torch_dtype", None)  # the older name of `dtype`
+    return content | {"dtype": dtype}
+
+
+def _rotary_fields(config: Any) -> dict[str, Any]:
+    """`rotary` and `sliding`."""
+    kinds = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
+    if unknown := set(kinds) - {"full_attention", "sliding_attention"}:
+        raise ValueError(f"layer_types has {sorted(unknown)}, but only full and sliding attention are supported.")
+    parameters = config.rope_parameters
+    nested = "full_attention" in parameters
+    layers = tuple(number for number, kind in enumerate(kinds) if kind == "sliding_attention")
+    sliding = None
+    if layers:
+        rotary = _rotary(parameters["sliding_attention"] if nested else parameters)
+        sliding = SlidingWindow(config.sliding_window, layers, rotary)
+    return {"rotary": _rotary(parameters["full_attention"] if nested else parameters), "sliding": sliding}
+
+
+def _rotary(parameters: dict[str, Any]) -> Rotary:
+    if parameters.get("partial_rotary_factor", 1.0) != 1.0:
+        raise ValueError(
+            f"partial_rotary_factor is {parameters['partial_rotary_factor']}, but only whole heads can be rotated."
+        )
+    return Rotary(parameters["rope_theta"], _scaling(parameters))
+
+
+def _scaling(parameters: dict[str, Any]) -> Scaling | None:
+    match parameters["rope_type"]:
+        case "default":
+            return None
+        case "linear":
+            return LinearScaling(parameters["factor"])
+        case "llama3":
+            return Llama3Scaling(
+                parameters["factor"],
+                parameters["low_freq_factor"],
+                parameters["high_freq_factor"],
+                parameters["original_max_position_embeddings"],
+            )
+        case "yarn":
+            if parameters.get("mscale") or parameters.get("mscale_all_dim"):
+                raise ValueError("mscale and mscale_all_dim of yarn are not supported: remove them from the file.")
+            return YarnScaling(
+                parameters["factor"],
+                parameters["original_max_position_embeddings"],
+                parameters.get("beta_fast") or 32.0,
+                parameters.get("beta_slow") or 1.0,
+                parameters.get("attention_factor"),
+                parameters.get("truncate", True),
+            )
+        case other:
+            raise ValueError(
+                f"rope_type {other!r} is not supported, only default, linear, llama3 and yarn: texts as long as in "
+                "pre-training need no scaling, so that it may be removed from the file."
+            )
+
+
+def _llama(config: Any) -> dict[str, Any]:
+    _check_activation("hidden_act", config.hidden_act, "silu")
+    mlp = MLP_MATRICES if config.mlp_bias else ()
+    return {"biases": _attention_biases(config) + mlp}
+
+
+def _qwen2(config: Any) -> dict[str, Any]:
+    _check_activation("hidden_act", config.hidden_act, "silu")
+    return {"biases": ("q_proj", "k_proj", "v_proj")}
+
+
+def _qwen3(config: Any) -> dict[str, Any]:
+    _check_activation("hidden_act", config.hidden_act, "silu")
+    return {"biases": _attention_biases(config), "normalise_heads": True}
+
+
+def _gemma2(config: Any) -> dict[str, Any]:
+    _check_activation("hidden_activation", config.hidden_activation, "gelu_pytorch_tanh")
+    if config.use_bidirectional_attention:
+        raise ValueError("use_bidirectional_attention is set, but a policy writes from left to right.")
+    return {
+        "block": "gemma",
+        "biases": _attention_biases(config),
+        "query_pre_attention_scalar": float(config.query_pre_attn_scalar),
+        "attention_soft_cap": config.attn_logit_softcapping,
+        "logit_soft_cap": config.final_logit_softcapping,
+    }
+
+
+def _gemma3(config: Any) -> dict[str, Any]:
+    # transformers' Gemma 3 reads this key and ignores it: to follow it or not would be wrong for somebody.
+    if config.attn_logit_softcapping is not None:
+        raise ValueError(
+            f"attn_logit_softcapping is {config.attn_logit_softcapping}, which Gemma 3 does not have: set it to null."
+        )
+    return _gemma2(config) | {"normalise_heads": True}
+
+
+FAMILIES: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "llama": _llama,
+    "qwen2": _qwen2,
+    "qwen3": _qwen3,
+    "gemma2": _gemma2,
+    "gemma3_text": _gemma3,
+    "gemma3": _gemma3,
+}
+
+
+def _attention_biases(config: Any) -> tuple[str, ...]:
+    return ATTENTION_MATRICES if config.attention_bias else ()
+
+
+def _check_activation(key: str, value: str, supported: str) -> None:
+    if value != supported:
+        raise ValueError(f"{key} is {value!r}, but models of this family are supported with {supported!r} only.")

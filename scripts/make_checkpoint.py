@@ -1,0 +1,201 @@
+"""Makes a tiny checkpoint in the format of Hugging Face: `python scripts/make_checkpoint.py --family=qwen2 --out=DIR`.
+
+Random weights, but the architecture of the family with all that is special to it, and a byte-level BPE tokenizer that
+is really trained, on the prompts and answers of the text tasks. It takes seconds, needs neither network nor PyTorch,
+and stands for a real checkpoint in tests and in the README.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from absl import app, flags
+
+from ipsrl.environments.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.hypospace_causal import HypospaceCausal
+from ipsrl.environments.hypospace_voxels import HypospaceVoxels
+from ipsrl.policies import hugging_face
+from ipsrl.policies.hugging_face_config import read_policy
+
+PADDING, TURN, END_OF_TURN = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+# What is special to a family: grouped queries in all, each of its other features where a tiny model can show it.
+FAMILIES: dict[str, dict[str, Any]] = {
+    "llama": {
+        "model_type": "llama",
+        "architectures": ["LlamaForCausalLM"],
+        "tie_word_embeddings": False,
+        "rope_parameters": {
+            "rope_type": "llama3",
+            "rope_theta": 500000.0,
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 512,
+        },
+    },
+    "qwen2": {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "tie_word_embeddings": True},
+    "qwen3": {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "tie_word_embeddings": True},
+    "gemma3": {
+        "model_type": "gemma3_text",
+        "architectures": ["Gemma3ForCausalLM"],
+        "sliding_window": 64,
+        "sliding_window_pattern": 2,
+    },
+}
+
+
+def make_checkpoint(
+    out: str | Path,
+    family: str = "qwen2",
+    *,
+    hidden_size: int = 64,
+    num_layers: int = 2,
+    num_heads: int = 4,
+    num_key_value_heads: int = 2,
+    vocabulary_size: int = 512,
+    max_length: int = 4096,
+    dtype: str = "float32",
+    seed: int = 0,
+    overrides: dict[str, Any] | None = None,
+    shard_bytes: int = 5 * 10**9,
+) -> Path:
+    """Writes the folder `out`, which must not exist, and returns it.
+
+    Args:
+      family: "llama", "qwen2", "qwen3" or "gemma3".
+      vocabulary_size: tokens of the tokenizer, and rows of the embeddings.
+      max_length: tokens that a text may have, for the record only.
+      dtype: of the weights in the file.
+      seed: of the weights.
+      overrides: keys of `config.json` in place of the family's.
+      shard_bytes: size of a file of weights at most.
+
+    Raises:
+      ValueError: the family is unknown, the vocabulary has another size than a tokenizer can have, or the sizes do not
+        fit each other.
+    """
+    from transformers import AutoConfig, GenerationConfig
+
+    if family not in FAMILIES:
+        raise ValueError(f"family is {family!r}, but must be one of {', '.join(FAMILIES)}.")
+    tokenizer = train_tokenizer(vocabulary_size)
+    ids = {
+        "bos_token_id": None,
+        "eos_token_id": tokenizer.convert_tokens_to_ids(END_OF_TURN),
+        "pad_token_id": tokenizer.convert_tokens_to_ids(PADDING),
+    }
+    sizes = {
+        "vocab_size": vocabulary_size,
+        "hidden_size": hidden_size,
+        "intermediate_size": 3 * hidden_size,
+        "num_hidden_layers": num_layers,
+        "num_attention_heads": num_heads,
+        "num_key_value_heads": num_key_value_heads,
+        "head_dim": hidden_size // num_heads,
+        "max_position_embeddings": max_length,
+    }
+    config = AutoConfig.for_model(
+        **FAMILIES[family] | ids | sizes | {"dtype": dtype} | (overrides or {}),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        config.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        GenerationConfig(**{name: value for name, value in ids.items() if value is not None}).save_pretrained(folder)
+        policy = read_policy(folder)
+        parameters = policy.init(jax.random.key(seed))
+        hugging_face.save(out, policy, parameters, folder, dtype=dtype, shard_bytes=shard_bytes)
+    return Path(out)
+
+
+def train_tokenizer(vocabulary_size: int) -> Any:
+    """A byte-level BPE tokenizer of exactly `vocabulary_size` tokens, with a chat template.
+
+    Raises:
+      ValueError: that is less than the 256 bytes and 3 marks, or more than the text of the tasks gives.
+    """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast, Qwen2Tokenizer
+
+    marks = [PADDING, TURN, END_OF_TURN]
+    smallest = 256 + len(marks)
+    if vocabulary_size < smallest:
+        raise ValueError(f"vocabulary_size is {vocabulary_size}, but the bytes and marks alone are {smallest}.")
+    tokenizer = Tokenizer(models.BPE())
+    # For a Qwen2 model transformers splits text as Qwen does, whatever the file says; for others it follows the file.
+    qwen = Qwen2Tokenizer().backend_tokenizer
+    tokenizer.normalizer, tokenizer.pre_tokenizer = qwen.normalizer, qwen.pre_tokenizer
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary_size,
+        special_tokens=marks,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts(), trainer)
+    if tokenizer.get_vocab_size() != vocabulary_size:
+        raise ValueError(
+            f"vocabulary_size is {vocabulary_size}, but the text of the tasks gives only "
+            f"{tokenizer.get_vocab_size()} tokens."
+        )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PADDING,
+        eos_token=END_OF_TURN,
+        additional_special_tokens=[TURN],
+        chat_template=CHAT_TEMPLATE,
+    )
+
+
+def texts() -> Iterator[str]:
+    """What the tokenizer is trained on: prompts and answers of the three HypoSpace tasks, and sums."""
+    for task in (HypospaceBoolean(), HypospaceCausal(), HypospaceVoxels()):
+        for prompt in range(min(task.num_prompts, 50)):
+            yield task.prompt_text(prompt)
+        for hypothesis in range(min(task.num_hypotheses, 500)):
+            yield task.answer_text(hypothesis)
+    generator = np.random.default_rng(0)
+    for first, second, third in generator.integers(1, 100, (1000, 3)):
+        yield f"Numbers: {first}, {second}, {third}. Target: {(first + second) * third}."
+        yield f"({first} + {second}) * {third} = {(first + second) * third}"
+        yield f"{first} - {second} / {third} = {first - second / third:.2f}"
+
+
+def main(arguments: list[str]) -> None:
+    if len(arguments) > 1:
+        raise app.UsageError(f"unknown arguments {arguments[1:]}")
+    values = {name: FLAGS[name].value for name in SETTINGS}
+    out = make_checkpoint(**values)
+    print(f"{out}: {', '.join(sorted(file.name for file in out.iterdir()))}")
+
+
+FLAGS = flags.FLAGS
+SETTINGS = (
+    "out",
+    "family",
+    "hidden_size",
+    "num_layers",
+    "num_heads",
+    "num_key_value_heads",
+    "vocabulary_size",
+    "dtype",
+    "seed",
+)
+
+if __name__ == "__main__":
+    flags.DEFINE_string("out", None, "The new folder.", required=True)
+    flags.DEFINE_enum("family", "qwen2", list(FAMILIES), "Whose architecture.")
+    flags.DEFINE_integer("hidden_size", 64, "Width of the residual stream.", lower_bound=1)
+    flags.DEFINE_integer("num_layers", 2, "Number of blocks.", lower_bound=1)
+    flags.DEFINE_integer("num_heads", 4, "Number of query heads.", lower_bound=1)
+    flags.DEFINE_integer("num_key_value_heads", 2, "Number of key-value heads.", lower_bound=1)
+    flags.DEFINE_integer("vocabulary_size", 512, "Tokens of the tokenizer.", lower_bound=1)
+    flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16", "float16"], "Of the weights in the file.")
+    flags.DEFINE_integer("seed", 0, "Of the weights.", lower_bound=0)
+    app.run(main)
