@@ -15,5 +15,7 @@ for argument in "$@"; do
     fi
 done
 prepare "$extras"
+# The tests start many processes: where this is set, each of them would compile the libraries' sources anew, for 4 seconds.
+unset PYTHONDONTWRITEBYTECODE
 # Before bash 4.4 an empty array counts as an unset variable.
 exec "$VENV/bin/python" -m pytest --numprocesses=auto --maxprocesses=4 ${arguments[@]+"${arguments[@]}"}
