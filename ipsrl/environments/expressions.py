@@ -153,10 +153,12 @@ def _tree(sign: int, body: Body, rng: random.Random | None) -> Tree:
         return body[1]
     if body[0] == "sum":
         return _chain([(sign * s, term) for s, term in body[1]], "+", rng)
-    factors = [(exponent, 1, factor) for exponent, factor in body[1]]
-    if sign == -1 and not body[2]:
-        i = next(i for i, (_, _, factor) in enumerate(factors) if _needs_no_sign(-1, factor))
-        factors[i] = (factors[i][0], -1, factors[i][2])
+    # Signs move in pairs, or change the sign of the product.
+    movable = [i for i, (_, factor) in enumerate(body[1]) if _needs_no_sign(-1, factor)]
+    moved = {i for i in movable if rng is not None and rng.random() < 0.5}
+    if not body[2] and len(moved) % 2 != (sign == -1):
+        moved ^= set(movable[:1])
+    factors = [(exponent, -1 if i in moved else 1, factor) for i, (exponent, factor) in enumerate(body[1])]
     return _chain(factors, "*", rng)
 
 
@@ -256,7 +258,7 @@ def read_expression(text: str) -> Tree | None:
     before "=", a closing tag, bracket or dollar sign, or punctuation. One of more than 64 words and signs or 400
     characters is none, nor is one with a number of more than 10 digits.
     """
-    line = text.lstrip(" \t\r\n*_`$").partition("\n")[0].rstrip(" \t\r*_`$")
+    line = text.lstrip(" \t\r\n*_`$").partition("\n")[0].rstrip(" \t\r_`$")
     if len(line) > LONGEST_LINE:
         line = line[:LONGEST_LINE] + "…"
     for spelling, plain in _SPELLINGS:
