@@ -72,7 +72,7 @@ class Countdown(TextTask):
     problems: int = 64
     largest_number: int = 99
     largest_target: int = 100
-    least_solutions: int = 2
+    least_solutions: int = 4
     use_all: bool = True
     seed: int = 0
 

@@ -56,7 +56,7 @@ class MathAnswers(Questions):
         # Importing it takes a second, and nothing else needs it.
         import tensorflow_datasets as tfds
 
-        folder, name = Path(self.data_dir).expanduser(), f"{self.builder}/{self.split}"
+        folder = Path(self.data_dir).expanduser()
         versions = sorted((folder / self.builder).glob("*/dataset_info.json"), key=lambda info: _version(info.parent))
         if not versions:
             raise ValueError(f"there is no data set {self.builder} in {folder}: {self._how_to_prepare(folder)}")
@@ -76,7 +76,8 @@ class MathAnswers(Questions):
             ) from None
         except ValueError as error:
             raise ValueError(
-                f"{self.builder} has no split {self.split!r} ({error}); known: {', '.join(builder.info.splits)}"
+                f"{self.builder} has no questions in the split {self.split!r} ({error}); known splits: "
+                f"{', '.join(builder.info.splits)}"
             ) from None
         rows = []
         for number in range(len(source) if self.limit is None else min(self.limit, len(source))):
@@ -84,10 +85,11 @@ class MathAnswers(Questions):
             question, reference = (row[key].decode() for key in (self.question_key, self.answer_key))
             value = read_number(reference)
             if value is None:
-                raise ValueError(f"the answer to question {number} of {name} holds no number: {reference[-60:]!r}")
+                raise ValueError(
+                    f"the answer to question {number} of {self.builder}/{self.split} holds no number: "
+                    f"{reference[-60:]!r}"
+                )
             rows.append((question, value))
-        if not rows:
-            raise ValueError(f"{name} in {folder} holds no questions: choose another split")
         return tuple(rows)
 
     def _how_to_prepare(self, folder: Path) -> str:

@@ -1,4 +1,6 @@
+import copy
 import dataclasses
+import pickle
 
 import jax
 import jax.numpy as jnp
@@ -7,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
@@ -20,9 +23,11 @@ TASKS = [
     HypospaceBoolean("full", 2),
     HypospaceBoolean("basic", 3),
     HypospaceVoxels(),
+    Countdown(numbers=3, problems=16, largest_number=9, largest_target=30, least_solutions=2),
 ]
 every_task = pytest.mark.parametrize("task", TASKS, ids=str)
 PIECES = "Graph:|Expression:|Structure:|Layer 1:|Layer 2:|\n| |A->B|,|No edges|(|)|x|y|AND|NOT |NOR(|1 0 0\n|0|[|**"
+PIECES += "|<answer>|+|/|</answer>"
 some_task = st.sampled_from(TASKS)
 
 
@@ -46,8 +51,8 @@ def test_every_form_of_a_hypothesis_is_read_back(task, data, seed):
     assert task.parse(canonical) == task.parse(random) == hypothesis
     assert len(canonical) <= task.longest_answer + 1
     assert len(random) <= task.longest_answer + 1
-    text = task.answer_text(hypothesis)
-    assert task.parse_text(text) == hypothesis
+    text = task.answer_text(hypothesis, np.random.default_rng(seed))
+    assert task.parse_text(text) == task.parse_text(task.answer_text(hypothesis)) == hypothesis
     assert task.parse_text(f"Let me think. A -> B?\n{text}\nI am sure of it: yes.") == hypothesis
 
 
@@ -108,6 +113,7 @@ def test_history_stands_before_the_answer_mark(task):
     assert prompts.tokens[0].tolist() == [PADDING] * 3 + expected
     assert prompts.tokens[1][prompts.mask[1]].tolist() == task.prompt_tokens(0)
     assert task.prompts_with_history([1, 0], [[first, second], []]).tokens.shape == (2, len(expected))
+    assert task.prompts_with_history([1], [[first] * 3], task.history_width(3)).mask.any()
     with pytest.raises(ValueError, match=f"has {len(expected)} tokens, more than the {len(expected) - 1} columns"):
         task.prompts_with_history([1], [[first, second]], len(expected) - 1)
     with pytest.raises(ValueError, match="2 prompts need as many histories, got 1"):
@@ -171,6 +177,7 @@ def test_verdict(task):
         (HypospaceCausal(3), "Perturb(A) A->B B:1", ".1."),
         (HypospaceVoxels(2, 2, 2), "1 0 0 1 ; 1 0 0 0 <stop>", "....1....."),
         (HypospaceVoxels(2, 2, 2), "0 1 0 0 <stop>", "....."),
+        (TASKS[6], "* 2 - 9 1 <stop>", "1.1..."),
     ],
 )
 def test_planning_tokens_choose_the_structure_of_an_answer(task, answer, planning):
@@ -215,6 +222,15 @@ def test_numbers_out_of_range(task):
         for number in (-1, count):
             with pytest.raises(ValueError, match=f"{what} {number} does not exist: this task has {count}"):
                 call(number)
+
+
+@every_task
+def test_tables_do_not_travel(task):
+    assert task.admissible.any()
+    assert len(pickle.dumps(task)) < 500
+    assert len(pickle.dumps(task.reader)) < 1000
+    assert pickle.loads(pickle.dumps(task)) == task
+    assert copy.copy(task).hypotheses == task.hypotheses
 
 
 def test_tasks_are_static_arguments():

@@ -1,0 +1,268 @@
+"""Countdown: solution sets against brute force, problems, the parser on text, and bounds."""
+
+import itertools
+import random
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ipsrl.environments import catalog, countdown
+from ipsrl.environments.countdown import Countdown
+from ipsrl.environments.countdown_solver import Solver
+from ipsrl.environments.expressions import as_tree, canonical, evaluate, infix, numbers_of
+from tests.environments.test_expressions import all_trees
+
+SMALL = Countdown(numbers=3, problems=12, largest_number=9, largest_target=30, least_solutions=2)
+
+
+def parts_of(numbers):
+    return [part for size in range(1, len(numbers) + 1) for part in itertools.combinations(numbers, size)]
+
+
+def brute_force(numbers, use_all):
+    """Value -> the canonical forms that reach it, from every tree."""
+    found = {}
+    for part in [numbers] if use_all else parts_of(numbers):
+        for tree in all_trees(list(part)):
+            try:
+                found.setdefault(evaluate(tree), set()).add(canonical(tree))
+            except ZeroDivisionError:
+                continue
+    return found
+
+
+@pytest.mark.parametrize("use_all", [True, False])
+@pytest.mark.parametrize(
+    "numbers", [(7,), (2, 2), (3, 8), (1, 2, 3), (5, 5, 5), (3, 3, 8), (10, 25, 4), (1, 1, 2)], ids=str
+)
+def test_every_tree_of_up_to_three_numbers(numbers, use_all):
+    expected = brute_force(numbers, use_all)
+    solver = Solver(numbers, use_all)
+    for target in {*expected, 97}:
+        found = {form for form in solver.solutions(target) if as_tree_or_none(form)}
+        assert found == {form for form in expected.get(target, ()) if as_tree_or_none(form)}
+    # What is positive is complete: none of it needs a sign before everything else.
+    assert all(as_tree_or_none(form) for target in expected if target > 0 for form in solver.solutions(target))
+
+
+def as_tree_or_none(form):
+    try:
+        return as_tree(form)
+    except ValueError:
+        return None
+
+
+@pytest.mark.parametrize("numbers", [(3, 3, 8, 8), (1, 2, 3, 4), (5, 5, 5, 1), (2, 2, 2, 2)], ids=str)
+def test_search_from_the_target_finds_what_enumeration_finds(numbers, monkeypatch):
+    expected = brute_force(numbers, use_all=True)
+    listed = Solver(numbers, use_all=True)
+    assert listed.enumerated == 4
+    monkeypatch.setattr("ipsrl.environments.countdown_solver.ENUMERATED", 3)
+    searched = Solver(numbers, use_all=True)
+    assert searched.enumerated == 2
+    targets = sorted(expected, key=lambda value: (value.denominator, abs(value)))[:40]
+    for target in [*targets, Fraction(0), Fraction(97)]:
+        forms = {form for form in expected.get(target, set()) if as_tree_or_none(form)}
+        assert {form for form in listed.solutions(target) if as_tree_or_none(form)} == forms
+        assert {form for form in searched.solutions(target) if as_tree_or_none(form)} == forms
+
+
+def test_known_problems():
+    (only,) = Solver((3, 3, 8, 8), use_all=True).solutions(24)
+    assert infix(as_tree(only)) == "8 / (3 - 8 / 3)"
+    (only,) = Solver((1, 5, 5, 5), use_all=True).solutions(24)
+    assert infix(as_tree(only)) == "5 * (5 - 1 / 5)"
+    assert Solver((1, 1, 1, 1), use_all=True).solutions(24) == frozenset()
+    assert Solver((1, 1, 1, 24), use_all=False).solutions(24) >= {canonical(24)}
+
+
+@pytest.mark.parametrize("numbers", [5, 6])
+def test_larger_problems_contain_every_random_solution(numbers):
+    rng = random.Random(numbers)
+    given_numbers = [rng.randint(1, 12) for _ in range(numbers)]
+    solver = Solver(given_numbers, use_all=True)
+    checked = 0
+    while checked < 100:
+        tree = random_tree([*given_numbers], rng)
+        try:
+            target = evaluate(tree)
+        except ZeroDivisionError:
+            continue
+        if target.denominator == 1 and 10 <= target <= 12:
+            assert canonical(tree) in solver.solutions(target)
+            checked += 1
+    for target in (10, 11, 12):
+        for form in solver.solutions(target):
+            assert evaluate(as_tree(form)) == target
+            assert sorted(numbers_of(as_tree(form))) == sorted(given_numbers)
+
+
+def random_tree(numbers, rng):
+    """Any tree, with negative signs at random."""
+    rng.shuffle(numbers)
+    size = rng.randint(1, len(numbers) - 1) if len(numbers) > 1 else 0
+    tree = (
+        (rng.choice("+-*/"), random_tree(numbers[:size], rng), random_tree(numbers[size:], rng)) if size else numbers[0]
+    )
+    return ("-", tree) if rng.random() < 0.2 else tree
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        SMALL,
+        Countdown(problems=4, largest_number=10),
+        Countdown(numbers=3, problems=6, largest_number=12, use_all=False, seed=3),
+        Countdown(numbers=2, problems=3, largest_number=30, least_solutions=1),
+    ],
+    ids=str,
+)
+def test_every_prompt_has_exactly_its_own_solutions(task):
+    assert task.num_prompts == task.problems == len({(p.numbers, p.target) for p in task.drawn_problems})
+    assert len(set(task.hypotheses)) == task.num_hypotheses
+    for prompt, problem in enumerate(task.drawn_problems):
+        assert len(problem.numbers) == task.numbers
+        assert list(problem.numbers) == sorted(problem.numbers)
+        assert 1 <= min(problem.numbers) <= max(problem.numbers) <= task.largest_number
+        assert 10 <= problem.target <= task.largest_target
+        expected = brute_force(problem.numbers, task.use_all)[problem.target]
+        assert set(problem.solutions) == expected
+        assert len(expected) >= task.least_solutions
+        space = task.outcome_space(prompt)
+        named = {name for name, reward in zip(space.names, space.rewards, strict=True) if reward == 1}
+        assert named == {infix(as_tree(form)) for form in expected}
+
+
+def test_the_seed_draws_the_problems():
+    again, other = (Countdown(numbers=3, problems=12, largest_number=9, largest_target=30, least_solutions=2, seed=s)
+                    for s in (0, 1))  # fmt: skip
+    assert again.drawn_problems == SMALL.drawn_problems != other.drawn_problems
+    assert (
+        catalog.make("countdown(numbers=3, problems=12, largest_number=9, largest_target=30, least_solutions=2)")
+        == SMALL
+    )
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.data(), st.integers(0, 2**32 - 1))
+def test_every_form_of_a_solution_is_read_back(data, seed):
+    hypothesis = data.draw(st.integers(0, SMALL.num_hypotheses - 1))
+    rng = np.random.default_rng(seed)
+    assert SMALL.parse(SMALL.render(hypothesis)) == SMALL.parse(SMALL.render(hypothesis, rng)) == hypothesis
+    assert len(SMALL.render(hypothesis, rng)) == SMALL.longest_answer + 1
+    for text in (SMALL.answer_text(hypothesis), SMALL.answer_text(hypothesis, rng)):
+        assert SMALL.parse_text(text) == hypothesis
+        assert SMALL.parse_text(f"<answer> 1 + 1 </answer> No.\n{text}\nAnswer: I am sure.") == hypothesis
+
+
+def verdict_of(text, task=None, prompt=0):
+    verdict = (task or SMALL).verify_texts([prompt], [[text]])
+    return int(verdict.outcome_id[0, 0]), float(verdict.rewards[0, 0])
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "<answer> {} </answer>",
+        "<ANSWER>{}</ANSWER>",
+        "<answer>\n{}\n</answer>",
+        "Answer: {}",
+        "**Answer:** {}",
+        "The equation: {} = 24.",
+        r"So \boxed{{{}}}.",
+        r"So $\boxed{{{} = 24}}$.",
+        "<think> <answer> 1 </answer> is wrong </think> <answer> {}</answer>",
+        "Answer: {}\nAnswer: none",
+    ],
+)
+def test_ways_to_answer(form):
+    for hypothesis in range(0, SMALL.num_hypotheses, 7):
+        prompt = int(np.flatnonzero(SMALL.admissible[:, hypothesis])[0])
+        assert verdict_of(form.format(SMALL.hypotheses[hypothesis]), prompt=prompt) == (hypothesis, 1)
+
+
+def test_other_expressions_have_outcomes_without_reward():
+    problem = SMALL.drawn_problems[0]
+    a, b, c = problem.numbers
+    solution = infix(as_tree(problem.solutions[0]))
+    wrong = [f"({a} + {b}) * {c} + 1", f"{solution} + 1 - 1", f"{problem.target}", f"-({solution})", "1 + 1"]
+    outcomes = [verdict_of(f"Answer: {text}") for text in wrong]
+    assert all(outcome >= SMALL.num_hypotheses and reward == 0 for outcome, reward in outcomes)
+    assert len(set(outcomes)) == len(wrong)
+    assert verdict_of("Answer: 2 + 3") == verdict_of("Answer: 3 + 2")
+    for nothing in (f"Answer: {a} / ({b} - {b})", solution, "Answer: Answer:", "Answer: eval('1')"):
+        assert verdict_of(nothing) == (-1, 0)
+    # A solution of another prompt is a hypothesis, but not a right answer here.
+    elsewhere = int(np.flatnonzero(~SMALL.admissible[0])[0])
+    assert verdict_of(SMALL.answer_text(elsewhere)) == (elsewhere, 0)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "10**10**10",
+        "9" * 100_000,
+        "(" * 100_000 + "1" + ")" * 100_000,
+        "-" * 100_000 + "1",
+        "1" + "+1" * 50_000,
+        r"\frac{" * 30_000,
+        " " * 100_000 + "1",
+        "9999999999*" * 1000 + "1",
+        "Answer: (" * 10_000,
+        "x " * 50_000,
+        "\\left(" * 20_000,
+    ],
+    ids=lambda text: text[:12],
+)
+def test_hostile_answers_end_soon(hostile):
+    start = time.perf_counter()
+    assert verdict_of("Answer: " + hostile)[1] == 0
+    assert verdict_of("<answer>" + hostile + "</answer>")[1] == 0
+    assert time.perf_counter() - start < 5
+
+
+def test_prompts():
+    problem = SMALL.drawn_problems[1]
+    text = SMALL.prompt_text(1)
+    assert str(list(problem.numbers)) in text
+    assert f"equals {problem.target}." in text
+    assert "exactly once" in text
+    assert "at most once" in Countdown(numbers=3, problems=1, use_all=False).prompt_text(0)
+    # The example of the format is no answer to this prompt.
+    assert SMALL.answer_text(0) not in text
+    assert SMALL.answer_text(0) in SMALL.prompt_text(1, [SMALL.answer_text(0)])
+    symbols = [SMALL.vocabulary[token] for token in SMALL.prompt_tokens(1)]
+    assert symbols == ["<bos>", *map(str, problem.numbers), "=", str(problem.target), "<answer>"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("numbers=7", "numbers must be an integer from 2 to 6, got 7"),
+        ("problems=0", "problems must be an integer from 1"),
+        ("largest_number=1", "largest_number must be an integer from 2"),
+        ("largest_target=9", "largest_target must be an integer from 10"),
+        ("least_solutions=0", "least_solutions must be an integer from 1"),
+        ("seed=-1", "seed must be an integer from 0"),
+    ],
+)
+def test_fields_out_of_range(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        catalog.make(f"countdown({arguments})")
+
+
+def test_problems_that_are_not_there():
+    with pytest.raises(
+        ValueError, match="only 0 of 1 problems with 2 numbers up to 9 and 9 solutions or more were fou"
+    ):
+        _ = Countdown(numbers=2, problems=1, largest_number=9, least_solutions=9).admissible
+
+
+def test_too_many_solutions(monkeypatch):
+    monkeypatch.setattr(countdown, "LARGEST_SPACE", 10)
+    with pytest.raises(ValueError, match=r"have \d+ solutions, more than the 10 .*choose fewer problems or numbers"):
+        _ = Countdown(numbers=3, problems=10, largest_number=9, largest_target=30).hypotheses

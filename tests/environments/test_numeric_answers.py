@@ -1,0 +1,130 @@
+"""Numbers in text are read exactly, whatever they are written as."""
+
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ipsrl.environments import numeric_answers
+from ipsrl.environments.numeric_answers import read_number
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("#### 42", "42"),
+        ("6 * 7 = <<6*7=42>>42\n#### 42", "42"),
+        ("7 apples. #### 1,234.50 dollars", "1234.5"),
+        ("#### -3\nThat is 17.", "-3"),
+        ("#### 1\n#### 2", "2"),
+        ("####\n 5", "5"),
+        ("#### nothing; I got 7.", "7"),
+        (r"Thus \boxed{\frac{3}{4}}, as 5 > 4.", "3/4"),
+        (r"\boxed{1} or \boxed{ 2 }", "2"),
+        (r"\boxed{-\dfrac{3}{4}}", "-3/4"),
+        (r"\boxed{\tfrac{-3}{4}}", "-3/4"),
+        (r"\boxed{2\frac12}", "5/2"),
+        (r"\boxed{x = 5}", "5"),
+        (r"\boxed{1{,}234\text{ m}^2}", "1234"),
+        ("The answer is $1,000,000. It took 3 steps.", "1000000"),
+        ("**Answer:** **12**", "12"),
+        ("answer = 5 of 9", "5"),
+        ("The answer is no\nWe count 8", "8"),
+        ("it costs -$5", "-5"),
+        ("it costs $-5", "-5"),
+        ("it costs \\$.50", "0.5"),
+        ("from 10-5", "5"),
+        ("(3)-2", "2"),
+        ("about −7", "-7"),
+        ("50%", "50"),
+        (r"50\%", "50"),
+        ("3/4", "3/4"),
+        ("2 1/2 hours", "5/2"),
+        ("-2 1/2", "-5/2"),
+        ("6 / 4", "3/2"),
+        ("1.5e-3", "0.0015"),
+        ("2E5", "200000"),
+        (r"3 \times 10^{5}", "300000"),
+        ("3×10^-2", "0.03"),
+        ("x2 = 3", "3"),
+        ("1,2345", "2345"),
+        ("42.", "42"),
+        ("012", "12"),
+        ("", None),
+        ("none", None),
+        ("x2", None),
+        ("1/0", None),
+        ("0/5", "0"),
+        ("9" * 100, "9" * 100),
+        ("9" * 101, None),
+        ("1e300", "1e300"),
+        ("1e301", None),
+        ("1e-999999999", None),
+        ("1/" + "9" * 101, None),
+    ],
+)
+def test_texts(text, number):
+    assert read_number(text) == (None if number is None else Fraction(number))
+
+
+SAME = st.sampled_from(["{}", "#### {}", "x = 3. #### {} units", r"\boxed{{{}}}", "the answer is {}.", "1 or 2 or {}"])
+
+
+@settings(deadline=None)
+@given(st.fractions(-(10**6), 10**6, max_denominator=1000), SAME)
+def test_fractions_are_read_back(value, template):
+    assert read_number(template.format(value)) == value
+    sign = "-" if value < 0 else ""
+    latex = rf"{sign}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"
+    assert read_number(template.format(latex)) == value
+
+
+@settings(deadline=None)
+@given(st.decimals(-(10**9), 10**9, places=4), SAME)
+def test_decimals_are_exact(value, template):
+    for text in (f"{value:f}", f"{value:,f}", f"{value}", f"{value:.12E}"):
+        assert read_number(template.format(text)) == Fraction(value)
+
+
+@settings(deadline=None)
+@given(st.lists(st.one_of(st.text(max_size=4), st.sampled_from([*r"0123456789+-.,/%$\{}e ", r"\frac", "####"]))))
+def test_any_text_is_read(parts):
+    number = read_number("".join(parts))
+    assert number is None or isinstance(number, Fraction)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "1",
+        "1,111",
+        r"\frac{",
+        "#### ",
+        "1 ",
+        "1/",
+        "-",
+        "1e",
+        "answer",
+        "answer is ",
+        ".1",
+        r"\boxed{",
+        "1, ",
+        "1 1/",
+        "$-",
+    ],
+)
+def test_long_text_ends_soon(hostile):
+    start = time.perf_counter()
+    for text in (hostile * (100_000 // len(hostile)), hostile + " " * 100_000 + "1", f"#### {hostile}" * 10_000):
+        read_number(text)
+    assert read_number("1e999999999") is read_number("10**10**10**" + "9" * 10_000) is None
+    assert time.perf_counter() - start < 5
+
+
+def test_reading_needs_the_standard_library_alone():
+    source = Path(numeric_answers.__file__).read_text()
+    imported = [line.split()[1] for line in source.splitlines() if line.startswith(("import ", "from "))]
+    assert imported == ["collections", "re", "fractions"]
