@@ -1,0 +1,51 @@
+"""Readers for the processes of the verifier pool: kept apart from the tests, so that processes import little."""
+
+import os
+import sys
+import time
+
+
+def upper(text):
+    return text.upper()
+
+
+def hang(text):
+    """Loops in one C call, where no signal handler runs."""
+    if "hang" in text:
+        return str(10**10**9)
+    return text
+
+
+def die(text):
+    if "die" in text:
+        os._exit(3)
+    return text
+
+
+def recurse(text):
+    return recurse(text + "!") if "recurse" in text else text
+
+
+def exhaust(text):
+    if "exhaust" in text:
+        raise MemoryError
+    return text
+
+
+def mistaken(text):
+    raise TypeError(f"cannot read {text}")
+
+
+def count_calls(text):
+    """Process and time: equal for texts that are read once."""
+    return os.getpid(), time.perf_counter_ns()
+
+
+def surroundings(text):
+    return "jax" in sys.modules, os.environ.get("JAX_PLATFORMS"), os.getpid()
+
+
+def platform_of_jax(text):
+    import jax
+
+    return jax.devices()[0].platform
