@@ -1,0 +1,251 @@
+"""A transformer trains the same on every mesh, and no device of a mesh holds more than its share."""
+
+import collections
+import dataclasses
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from first_token import FIRST_TOKEN
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from ipsrl import objectives
+from ipsrl.distributed import placement
+from ipsrl.distributed.collectives import collectives
+from ipsrl.distributed.mesh import make_mesh, shard_prompts
+from ipsrl.distributed.placement import place, placements, shardings, table
+from ipsrl.policies.transformer import Transformer
+from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.structures import Verdict
+from ipsrl.training import metric_log
+from ipsrl.training.loop import check_run, train
+from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.step import Batching, TrainState, choose_prompts, collect, compiled_update, state_placements
+
+MESHES = ("data:8", "data:4,model:2", "data:2,model:4", "data:1,model:8")
+EACH_MESH = [pytest.param(mesh, marks=[] if mesh == MESHES[1] else pytest.mark.slow) for mesh in MESHES]
+POLICY = Transformer(
+    FIRST_TOKEN.vocabulary_size,
+    hidden_size=64,
+    num_layers=1,
+    num_heads=8,
+    num_key_value_heads=8,
+    intermediate_size=128,
+)
+PROMPTS, GROUP_SIZE = 16, 4
+OBJECTIVE = objectives.make("ips_grpo")
+# Plain gradient descent: what moves is the gradient, and rounding is not divided by its own size.
+SGD = make_optimizer("sgd", learning_rate=1.0, max_gradient_norm=None)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cut_small_leaves_too():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(placement, "SMALLEST_SHARED", 0)
+        yield
+
+
+def moved(parameters, seed):
+    noise = jax.random.key(seed)
+    return jax.tree.map(lambda leaf: leaf + 0.05 * jax.random.normal(noise, leaf.shape), parameters)
+
+
+def one_step(mesh_text):
+    """Samples, metrics and gradient of a step by a policy that differs a little from the one that sampled."""
+    mesh = make_mesh(mesh_text) if mesh_text else Mesh(jax.devices()[:1], ("data",))
+    behaviour = POLICY.init(jax.random.key(0))
+    start = moved(behaviour, 1)
+    state = TrainState.create(jax.tree.map(jnp.copy, start), OBJECTIVE, SGD, FIRST_TOKEN)
+    with jax.set_mesh(mesh):
+        behaviour = place(behaviour, placements(POLICY.placement_rules, behaviour, mesh), mesh)
+        placed = state_placements(state, POLICY, SGD, mesh)
+        state = place(state, placed, mesh)
+        prompts = shard_prompts(choose_prompts(FIRST_TOKEN, 3, 0, PROMPTS), mesh)
+        groups = collect(FIRST_TOKEN, POLICY, behaviour, prompts, 3, 0, GROUP_SIZE, 1.0)
+        after, metrics = compiled_update(
+            state, *shard_prompts(groups, mesh), None, jax.random.key(5), policy=POLICY, objective=OBJECTIVE,
+            optimizer=SGD, batching=Batching(micro_batches=2), temperature=1.0,
+        )  # fmt: skip
+    # Donated buffers are only used where the result lies as the argument did.
+    for leaf, sharding in zip(*map(jax.tree.leaves, (after, shardings(placed, mesh))), strict=True):
+        assert leaf.sharding.is_equivalent_to(sharding, leaf.ndim)
+    gradient = jax.tree.map(lambda old, new: old - np.asarray(new), start, after.parameters)
+    return jax.device_get((groups, metrics, gradient))
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return one_step(None)
+
+
+@pytest.mark.parametrize("mesh", EACH_MESH)
+def test_samples_loss_and_gradients_are_those_of_one_device(mesh, alone):
+    groups, metrics, gradient = one_step(mesh)
+    expected_groups, expected_metrics, expected_gradient = alone
+    np.testing.assert_array_equal(groups[0].tokens, expected_groups[0].tokens)
+    np.testing.assert_array_equal(groups[1].rewards, expected_groups[1].rewards)
+    np.testing.assert_allclose(groups[0].behaviour_log_probs, expected_groups[0].behaviour_log_probs, atol=1e-5)
+    for name, value in expected_metrics.items():
+        np.testing.assert_allclose(metrics[name], value, rtol=1e-5, atol=1e-5, err_msg=name)
+    largest = max(np.abs(leaf).max() for leaf in jax.tree.leaves(expected_gradient))
+    assert largest > 1e-2
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-4 * largest), gradient, expected_gradient)
+
+
+SETTINGS = TrainSettings(
+    steps=4, prompts_per_step=PROMPTS, group_size=GROUP_SIZE, optimizer="sgd", learning_rate=0.1,
+    batching=Batching(mini_batches=2), checkpoint_every=2,
+)  # fmt: skip
+# A reference policy lies in its place as well.
+WITH_REFERENCE = objectives.make("grpo(kl=0.1)")
+
+
+def trained(mesh, path, settings=SETTINGS, resume=False):
+    with RunFolder.open(path, config={}, resume=resume) as folder:
+        state = train(FIRST_TOKEN, POLICY, WITH_REFERENCE, settings, seed=1, folder=folder, mesh=make_mesh(mesh))
+    return jax.device_get(state), metric_log.read(path / "metrics.jsonl")
+
+
+@pytest.fixture(scope="module")
+def whole_run(tmp_path_factory):
+    """A run whose parameters are whole on every device."""
+    return trained("replica:8", tmp_path_factory.mktemp("whole") / "run")
+
+
+def assert_same_run(found, expected):
+    (state, records), (expected_state, expected_records) = found, expected
+    assert [record["step"] for record in records] == [record["step"] for record in expected_records]
+    for record, expected_record in zip(records, expected_records, strict=True):
+        assert record["reward"] == expected_record["reward"]
+        for name in ("loss", "gradient_norm", "parameter_norm", "token_entropy"):
+            np.testing.assert_allclose(record[name], expected_record[name], rtol=1e-4, atol=1e-5, err_msg=name)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), state.parameters, expected_state.parameters)
+
+
+@pytest.mark.parametrize("mesh", EACH_MESH)
+def test_the_loop_trains_the_same_and_says_what_lies_where(mesh, whole_run, tmp_path, capsys):
+    found = trained(mesh, tmp_path / "run")
+    assert_same_run(found, whole_run)
+    printed = capsys.readouterr().err
+    rows = re.findall(r"^layers/\S+ +(\S+)(?:, (\S+))? +\d+ +([\d,]+) +([\d,]+)$", printed, re.M)
+    assert rows
+    for *_, in_all, each in rows:
+        assert int(in_all.replace(",", "")) == 8 * int(each.replace(",", ""))
+
+
+def test_a_run_goes_on_with_another_mesh(whole_run, tmp_path):
+    path = tmp_path / "run"
+    trained("data:4,model:2", path, dataclasses.replace(SETTINGS, steps=2))
+    assert_same_run(trained("data:2,model:4", path, resume=True), whole_run)
+
+
+def test_heads_that_a_mesh_would_cut_are_refused_before_anything_is_computed():
+    policy = dataclasses.replace(POLICY, num_key_value_heads=2)
+    with pytest.raises(ValueError, match="num_key_value_heads is 2, which cannot be split evenly over the 4 devices"):
+        check_run(FIRST_TOKEN, policy, OBJECTIVE, SETTINGS, make_mesh("data:2,model:4"))
+
+
+# Large enough that norms do not matter.
+LARGE = dataclasses.replace(POLICY, hidden_size=512, intermediate_size=1024, remat="layer")
+ADAM = make_optimizer("adam", 1e-3)
+
+
+def compiled(mesh, objective, micro_batches=2):
+    """The compiled update and sampler of LARGE, and its abstract state and placements; nothing is allocated."""
+    over_prompts = NamedSharding(mesh, PartitionSpec("data"))
+
+    def abstract(tree, sharding):
+        return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), tree)
+
+    with jax.set_mesh(mesh):
+        state = jax.eval_shape(lambda: TrainState.create(LARGE.init(jax.random.key(0)), objective, ADAM, FIRST_TOKEN))
+        placed = state_placements(state, LARGE, ADAM, mesh)
+        state = jax.tree.map(abstract, state, shardings(placed, mesh))
+        prompts = abstract(jax.eval_shape(lambda: choose_prompts(FIRST_TOKEN, 3, 0, PROMPTS)), over_prompts)
+        key = abstract(jax.random.key(0), NamedSharding(mesh, PartitionSpec()))
+        sampler = sample_groups.lower(FIRST_TOKEN, LARGE, state.parameters, prompts, key, GROUP_SIZE)
+        trajectories = abstract(sampler.out_info, over_prompts)
+        verdict = Verdict(
+            *(
+                jax.ShapeDtypeStruct((PROMPTS, GROUP_SIZE), dtype, sharding=over_prompts)
+                for dtype in ("float32", "int32")
+            )
+        )
+        update = compiled_update.lower(
+            state, trajectories, verdict, None, key, policy=LARGE, objective=objective, optimizer=ADAM,
+            batching=Batching(micro_batches=micro_batches), temperature=1.0,
+        )  # fmt: skip
+        return update.compile(), sampler.compile(), state, placed
+
+
+@pytest.fixture(scope="module")
+def four_by_two():
+    return make_mesh("data:4,model:2")
+
+
+@pytest.fixture(scope="module")
+def programs(four_by_two):
+    return compiled(four_by_two, OBJECTIVE)
+
+
+def test_a_device_holds_its_share_of_parameters_and_optimiser_state(programs, four_by_two):
+    update, _, state, placed = programs
+    in_all = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves((state.parameters, state.optimizer_state)))
+    memory = update.memory_analysis()
+    # The arguments are the state and a few prompts, and all of the state is donated.
+    assert memory.argument_size_in_bytes < 1.1 / 8 * in_all
+    total = re.findall(r"[\d,]+", table(placed, state, four_by_two).splitlines()[-1])[-1]
+    assert memory.alias_size_in_bytes == int(total.replace(",", ""))
+
+
+def test_statistics_of_a_group_stay_on_its_device(programs, four_by_two):
+    """They add no collective: neither to the same surrogate, nor to plain REINFORCE."""
+
+    def sent(update):
+        return collections.Counter(
+            (one.kind, shape, one.group, one.times) for one in collectives(update.as_text()) for shape in one.shapes
+        )
+
+    reinforce = objectives.make("reinforce")
+    without_statistics = dataclasses.replace(OBJECTIVE, reward_shaping=(), advantages=reinforce.advantages)
+    with_statistics = sent(programs[0])
+    assert with_statistics == sent(compiled(four_by_two, without_statistics)[0])
+    more, less = with_statistics.copy(), sent(compiled(four_by_two, reinforce)[0])
+    more.subtract(less)
+    # What differs is the number of metrics: scalars, summed in one go with the gradient.
+    assert {key for key, number in more.items() if number} <= {("all-reduce", (), (0, 2, 4, 6), 2)}
+
+
+def test_only_parameters_gradients_and_hidden_states_are_sent(programs):
+    """Never a batch of hidden states over `data`, which the compiler would choose where they are small."""
+    tokens = PROMPTS * GROUP_SIZE * FIRST_TOKEN.max_tokens
+    for program in programs[:2]:
+        for one in collectives(program.as_text()):
+            if one.kind == "all-gather" and one.group == (0, 2, 4, 6):
+                assert all(len(shape) == 2 or np.prod(shape) <= tokens for shape in one.shapes), one
+
+
+def test_the_sampler_gathers_parameters_once_and_keeps_its_cache_cut(programs):
+    """Inside the loop over tokens, heads and the vocabulary are summed, and no matrix is sent."""
+    _, sampler, state, _ = programs
+    text = sampler.as_text()
+    found = collectives(text)
+    in_loop = [one for one in found if one.times == FIRST_TOKEN.max_tokens]
+    largest = PROMPTS // 4 * GROUP_SIZE * LARGE.hidden_size * 4
+    assert in_loop
+    assert all(one.bytes <= largest for one in in_loop)
+    once = sum(one.bytes for one in found if one.kind == "all-gather" and one.times == 1)
+    matrices = sum(leaf.size * 4 for leaf in jax.tree.leaves(state.parameters) if leaf.ndim == 2)
+    # Each device has half of every matrix in use, and for the prompts as well.
+    assert once == matrices // 2
+    # The cache, [P, K, G, T, d] over (data, model): cut along both axes, and not along one or none.
+    there, *elsewhere = (
+        f"f32[{prompts},{heads},{GROUP_SIZE},{FIRST_TOKEN.max_tokens},{LARGE.head_width}]"
+        for prompts, heads in ((PROMPTS // 4, 4), (PROMPTS // 4, 8), (PROMPTS, 4), (PROMPTS, 8))
+    )
+    assert there in text
+    assert not any(shape in text for shape in elsewhere)
