@@ -16,6 +16,7 @@ from flax import nnx
 from jax import Array
 
 from ipsrl.distributed.mesh import keep_prompts_sharded
+from ipsrl.policies.adapters import matrix
 from ipsrl.policies.attention import KeyValues, Positions, attend
 
 if TYPE_CHECKING:
@@ -184,7 +185,8 @@ class Linear(nnx.Module):
     """x kernel + bias: every matrix of the decoder but the token embeddings.
 
     `kernel` is `[in, out]`, normal with variance `variance` / inputs at the start. `bias` `[out]`, zero at the start,
-    exists where `name` is in `policy.biases`. Both are float32, rounded to the dtype of the computation.
+    exists where `name` is in `policy.biases`. Both are rounded to the dtype of the computation. Where `name` is among
+    the targets of `policy.lora`, its adapter is added, with A uniform up to inputs^-1/2 at the start, and B zero.
     """
 
     def __init__(
@@ -196,10 +198,22 @@ class Linear(nnx.Module):
         if self.has_bias:
             self.bias = nnx.Param(jnp.zeros(outputs))
         self.dtype = policy.dtype
+        self.lora_scale = None
+        if policy.lora is not None and name in policy.lora.targets:
+            self.lora_scale = policy.lora.scale
+            initialise = nnx.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
+            self.lora_a = nnx.Param(initialise(rngs.params(), (inputs, policy.lora.rank)))
+            self.lora_b = nnx.Param(jnp.zeros((policy.lora.rank, outputs)))
 
     def __call__(self, inputs: Array) -> Array:
-        outputs = jnp.dot(inputs.astype(self.dtype), self.kernel[...].astype(self.dtype))
-        return outputs + self.bias[...].astype(self.dtype) if self.has_bias else outputs
+        inputs = inputs.astype(self.dtype)
+        outputs = jnp.dot(inputs, matrix(self.kernel.get_value()).astype(self.dtype))
+        if self.has_bias:
+            outputs += self.bias[...].astype(self.dtype)
+        if self.lora_scale is not None:
+            inner = jnp.dot(inputs, self.lora_a[...].astype(self.dtype))
+            outputs += self.lora_scale * jnp.dot(inner, self.lora_b[...].astype(self.dtype))
+        return outputs
 
 
 class Embedding(nnx.Module):

@@ -1,28 +1,47 @@
 """Where the matrices of a decoder lie on a mesh."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from jax.sharding import PartitionSpec
 
 from ipsrl.distributed.mesh import DATA
 from ipsrl.distributed.placement import MODEL, Rule, Rules
+from ipsrl.policies.adapters import FEW_BITS
+
+if TYPE_CHECKING:
+    from ipsrl.policies.transformer import Transformer
+
+COLUMNS, ROWS = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"), ("o_proj", "down_proj")
 
 
-def decoder_rules(num_heads: int, num_key_value_heads: int, tie_embeddings: bool, dtype: str) -> Rules:
+def decoder_rules(policy: Transformer) -> Rules:
     """Rules for parameters named as in Llama, with kernels `[in, out]`.
 
     Along `model` a block is cut as in Megatron (arXiv 1909.08053): query, key, value, gate and up by columns, o and
     down by rows, so that each half of a block ends in one sum over devices; embeddings and logits by the vocabulary.
-    At rest the other dimension is cut along `data`. Norms and biases stay whole: they are too small to be cut.
+    At rest the other dimension is cut along `data`. An adapter is cut where its matrix is, but not along its rank.
+    Norms and biases stay whole: they are too small to be cut.
     """
     into, out_of = PartitionSpec(DATA, MODEL), PartitionSpec(MODEL, DATA)
-    heads, key_value_heads = ("num_heads", num_heads), ("num_key_value_heads", num_key_value_heads)
+    heads = ("num_heads", policy.num_heads)
+    key_value_heads = ("num_key_value_heads", policy.num_key_value_heads)
+    # What has few bits keeps its type wherever it lies: it becomes a matrix where it is used.
+    few_bits = policy.lora is not None and policy.lora.frozen in FEW_BITS
+    kernel, dtype = (r"kernel/\w+", None) if few_bits else ("kernel", policy.dtype)
     rules = [
-        Rule(r"embed_tokens/embedding", out_of, dtype=dtype),
-        Rule(r"layers/\d+/self_attn/q_proj/kernel", into, heads, dtype),
-        Rule(r"layers/\d+/self_attn/[kv]_proj/kernel", into, key_value_heads, dtype),
-        Rule(r"layers/\d+/self_attn/o_proj/kernel", out_of, heads, dtype),
-        Rule(r"layers/\d+/mlp/(gate|up)_proj/kernel", into, dtype=dtype),
-        Rule(r"layers/\d+/mlp/down_proj/kernel", out_of, dtype=dtype),
+        Rule(r"embed_tokens/embedding", out_of, dtype=policy.dtype),
+        Rule(rf"layers/\d+/self_attn/q_proj/{kernel}", into, heads, dtype),
+        Rule(rf"layers/\d+/self_attn/[kv]_proj/{kernel}", into, key_value_heads, dtype),
+        Rule(rf"layers/\d+/self_attn/o_proj/{kernel}", out_of, heads, dtype),
+        Rule(rf"layers/\d+/mlp/(gate|up)_proj/{kernel}", into, dtype=dtype),
+        Rule(rf"layers/\d+/mlp/down_proj/{kernel}", out_of, dtype=dtype),
     ]
-    if not tie_embeddings:
-        rules.append(Rule(r"lm_head/kernel", into, dtype=dtype))
+    if not policy.tie_embeddings:
+        rules.append(Rule(r"lm_head/kernel", into, dtype=policy.dtype))
+    for names, (inputs, outputs) in ((COLUMNS, into), (ROWS, out_of)) if policy.lora is not None else ():
+        if adapted := "|".join(name for name in names if name in policy.lora.targets):
+            rules.append(Rule(rf"layers/.*/({adapted})/lora_a", PartitionSpec(inputs, None), dtype=policy.dtype))
+            rules.append(Rule(rf"layers/.*/({adapted})/lora_b", PartitionSpec(None, outputs), dtype=policy.dtype))
     return (*rules, Rule(r".*", PartitionSpec()))

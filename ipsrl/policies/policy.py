@@ -53,6 +53,16 @@ class Policy(Protocol):
         ...
 
 
+def union(trained: Parameters | None, frozen: Parameters | None) -> Parameters | None:
+    """The nested dict of all leaves of two, which must not share any; `trained` itself where either is None."""
+    if trained is None or frozen is None:
+        return trained
+    both = dict(frozen)
+    for name, value in trained.items():
+        both[name] = union(value, both[name]) if name in both else value
+    return both
+
+
 def distribution(logits: Array, legal_actions: Array | None, temperature: float) -> Array:
     """Log-probabilities `[..., V]` of the sampling distribution: legal actions only, at the temperature.
 

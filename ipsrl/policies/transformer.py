@@ -18,15 +18,13 @@ from jax import Array
 
 from ipsrl.distributed.mesh import DATA
 from ipsrl.distributed.placement import MODEL, Rules
+from ipsrl.policies.adapters import MATRICES, LoRA
 from ipsrl.policies.attention import UNREACHABLE, KeyValues, Positions
 from ipsrl.policies.decoder import BLOCKS, REMATERIALISATIONS, Decoder
 from ipsrl.policies.decoder_placement import decoder_rules
 from ipsrl.policies.policy import Actions, Parameters, score_hidden
 from ipsrl.policies.rotary import Rotary
 from ipsrl.structures import PolicyScores, Prompts, Trajectories
-
-# The matrices of a block, each of which may have a bias.
-BIASES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
 @jax.tree_util.register_dataclass
@@ -108,6 +106,7 @@ class Transformer:
         GiB; changes memory and rounding only.
       remat: what the backward pass computes again instead of storing it: "none"; "layer", all of a block but its
         input; "dots", all but the products with matrices. Changes memory and rounding only.
+      lora: the adapters, `lora_a` and `lora_b` beside the matrices they adapt; None for none.
 
     Raises:
       ValueError: a size is not positive, sizes do not fit each other, or a name is not one of the known.
@@ -134,6 +133,7 @@ class Transformer:
     query_block: int = 256
     logits_at_once: int = 2**27
     remat: str = "none"
+    lora: LoRA | None = None
 
     optional_fields: ClassVar[frozenset[str]] = frozenset({"prompt_log_probs"})
 
@@ -157,8 +157,8 @@ class Transformer:
         ):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} is {getattr(self, name)!r}, but must be one of {known}.")
-        if unknown := set(self.biases) - set(BIASES):
-            raise ValueError(f"biases has {sorted(unknown)}, but only {BIASES} can have a bias.")
+        if unknown := set(self.biases) - set(MATRICES):
+            raise ValueError(f"biases has {sorted(unknown)}, but only {MATRICES} can have a bias.")
         if self.sliding is not None and max(self.sliding.layers, default=0) >= self.num_layers:
             raise ValueError(
                 f"Layer {max(self.sliding.layers)} cannot slide: the last of {self.num_layers} layers is "
@@ -168,7 +168,7 @@ class Transformer:
     @property
     def placement_rules(self) -> Rules:
         """Where the parameters lie on a mesh."""
-        return decoder_rules(self.num_heads, self.num_key_value_heads, self.tie_embeddings, self.dtype)
+        return decoder_rules(self)
 
     @property
     def head_width(self) -> int:

@@ -14,7 +14,7 @@ from ipsrl.distributed.mesh import check_prompts_divide
 from ipsrl.distributed.placement import check_rules, check_units, place, placements, table
 from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective
-from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.policies.policy import Parameters, Policy, union
 from ipsrl.training.batch import BatchCollector
 from ipsrl.training.checkpoints import Checkpoints
 from ipsrl.training.difficulty_filter import DifficultyState
@@ -52,6 +52,7 @@ def train(
     initial_parameters: Parameters | None = None,
     evaluate: Evaluate | None = None,
     further_answers: FurtherAnswers | None = None,
+    frozen: Parameters | None = None,
 ) -> TrainState:
     """Trains a policy, or continues where the folder's last good checkpoint stands; both end bitwise the same.
 
@@ -66,6 +67,8 @@ def train(
       initial_parameters: where to start; fresh ones by default. They are also the (first) reference policy.
       evaluate: (step, parameters) -> further metrics, logged as `evaluation/name`.
       further_answers: where the answers of `settings.off_policy` come from; by default they are drawn as all others.
+      frozen: parameters that the policy reads beside the trained ones, on the mesh already: never copied, and in no
+        checkpoint. The reference policy shares them.
 
     Raises:
       ValueError: the objective cannot be computed here, the prompts cannot be split as asked, or the mesh does not
@@ -79,7 +82,7 @@ def train(
     if initial_parameters is None:
         initial_parameters = policy.init(stream(seed, 0, "parameters"))
 
-    check_rules(policy.placement_rules, initial_parameters)
+    check_rules(policy.placement_rules, union(initial_parameters, frozen))
     placed_parameters = placements(policy.placement_rules, initial_parameters, mesh)
 
     def copy_of(parameters):
@@ -111,19 +114,21 @@ def train(
         # Records after the checkpoint are written again; without one, the first evaluation is as well.
         log.truncate_after(last_good or -1)
         if last_good == 0 and evaluate is not None:
-            log.write(0, _evaluation(evaluate, 0, state))
+            log.write(0, _evaluation(evaluate, 0, union(state.parameters, frozen)))
 
         trajectories_per_step = settings.prompts_per_step * settings.group_size
         with ProgressLine(settings.steps, last_good, trajectories_per_step, str(folder.path)) as progress:
             for step in range(last_good, settings.steps):
+                current_reference = state.reference if refresh_every else reference
                 groups, difficulty, sampling_metrics = collector.collect(
-                    state.parameters, state.reference if refresh_every else reference, state.difficulty, step
+                    union(state.parameters, frozen), union(current_reference, frozen), state.difficulty, step
                 )
                 state, metrics = compiled_update(
                     dataclasses.replace(state, difficulty=difficulty),
                     *groups,
                     reference,
                     stream(seed, step, "objective"),
+                    frozen,
                     policy=policy,
                     objective=objective,
                     optimizer=optimizer,
@@ -143,7 +148,7 @@ def train(
 
                 done, last = step + 1, step + 1 == settings.steps
                 if evaluate is not None and (done % settings.evaluate_every == 0 or last):
-                    metrics |= _evaluation(evaluate, done, state)
+                    metrics |= _evaluation(evaluate, done, union(state.parameters, frozen))
                 log.write(done, metrics)
                 if last or checkpoints.due(done):
                     # A checkpoint must not outlive the records before it.
@@ -154,8 +159,8 @@ def train(
     return state
 
 
-def _evaluation(evaluate: Evaluate, step: int, state: TrainState) -> dict[str, float]:
-    return {f"{EVALUATION}{name}": value for name, value in evaluate(step, state.parameters).items()}
+def _evaluation(evaluate: Evaluate, step: int, parameters: Parameters) -> dict[str, float]:
+    return {f"{EVALUATION}{name}": value for name, value in evaluate(step, parameters).items()}
 
 
 def needs_reference(objective: Objective, settings: TrainSettings) -> bool:

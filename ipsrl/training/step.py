@@ -14,7 +14,7 @@ from ipsrl.distributed.placement import NO_PARAMETER, constrain, follow, placeme
 from ipsrl.environments.environment import Environment
 from ipsrl.measures import diversity
 from ipsrl.objectives.objective import Objective
-from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.policies.policy import Parameters, Policy, union
 from ipsrl.rollouts.judging import judge_on_hosts
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Prompts, Rollouts, Trajectories, Verdict, masked_sum
@@ -30,7 +30,7 @@ class TrainState:
 
     Attributes:
       step: `[]` int32, batches of rollouts used so far.
-      parameters: of the policy.
+      parameters: of the policy, those that are trained.
       optimizer_state: of optax.
       objective_state: what the objective's parts carry, see `Objective.init`.
       objective_parameters: what the objective itself learns, see `Objective.init_parameters`.
@@ -212,6 +212,7 @@ def update(
     verdict: Verdict,
     reference: Parameters | None,
     key: Array,
+    frozen: Parameters | None = None,
     *,
     policy: Policy,
     objective: Objective,
@@ -225,13 +226,29 @@ def update(
       state: before; its parameters are those that sampled the trajectories.
       reference: parameters of the frozen reference policy; None where the objective needs none, or the state has them.
       key: for objectives that draw.
+      frozen: what the policy reads beside the parameters of the state and of the reference; None for nothing.
       policy, objective, optimizer, batching, temperature: static under jit, see `compiled_update`.
 
     Returns:
       the state after, and metrics as scalars.
     """
     reference = state.reference if reference is None else reference
-    optional = _optional_fields(state.parameters, trajectories, reference, policy, objective, batching, temperature)
+
+    def score(parameters, trajectories):
+        return policy.score(union(parameters, frozen), trajectories, temperature)
+
+    def optional_fields(piece):
+        """The fields of `Rollouts` that take a pass of the policy."""
+        found = {}
+        if "prompt_log_probs" in objective.needs:
+            parameters = union(state.parameters, frozen)
+            log_probs, mask = policy.prompt_log_probs(parameters, piece.prompts, temperature)
+            found |= {"prompt_log_probs": log_probs, "prompt_mask": mask}
+        if "reference_log_probs" in objective.needs:
+            found["reference_log_probs"] = score(reference, piece).log_probs
+        return found
+
+    optional = _join(jax.lax.map(optional_fields, _split(trajectories, batching.pieces)))
     if "keys" in objective.needs:
         optional["keys"] = jax.random.split(key, verdict.rewards.shape[0])
     rollouts = Rollouts.of(trajectories, verdict, **optional)
@@ -242,12 +259,12 @@ def update(
 
     def statistics(parameters, batch):
         trajectories, rollouts, weights = batch
-        return objective.statistics(policy.score(parameters, trajectories, temperature), rollouts, weights), ()
+        return objective.statistics(score(parameters, trajectories), rollouts, weights), ()
 
     def loss(both_parameters, batch, statistics):
         parameters, objective_parameters = both_parameters
         trajectories, rollouts, weights = batch
-        scores = policy.score(parameters, trajectories, temperature)
+        scores = score(parameters, trajectories)
         output = objective.loss(scores, rollouts, weights, objective_parameters, statistics)
         mask = rollouts.token_mask
         difference = jnp.where(mask, jnp.abs(scores.log_probs - rollouts.behaviour_log_probs), 0.0).max()
@@ -336,21 +353,6 @@ def group_metrics(rollouts: Rollouts) -> dict[str, tuple[Array, Array]]:
         "effective_outcomes": (diversity.effective_outcomes(rewarded).sum(), groups),
         "largest_outcome_share": (diversity.largest_outcome_share(rewarded).sum(), groups),
     }
-
-
-def _optional_fields(parameters, trajectories, reference, policy, objective, batching, temperature) -> dict[str, Array]:
-    """The fields of `Rollouts` that take a pass of the policy, one micro-batch at a time."""
-
-    def fields(piece):
-        found = {}
-        if "prompt_log_probs" in objective.needs:
-            log_probs, mask = policy.prompt_log_probs(parameters, piece.prompts, temperature)
-            found |= {"prompt_log_probs": log_probs, "prompt_mask": mask}
-        if "reference_log_probs" in objective.needs:
-            found["reference_log_probs"] = policy.score(reference, piece, temperature).log_probs
-        return found
-
-    return _join(jax.lax.map(fields, _split(trajectories, batching.pieces)))
 
 
 def _objective_optimizer(objective: Objective) -> optax.GradientTransformation:

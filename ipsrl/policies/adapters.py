@@ -1,0 +1,116 @@
+"""Low-rank adapters on frozen matrices (LoRA, arXiv 2106.09685), and frozen matrices in four bits (arXiv 2305.14314).
+
+The parameters of a policy with adapters are two nested dicts: those that are trained, `lora_a` and `lora_b` beside the
+matrices they adapt, and the frozen rest; a policy reads the `union` of them. What is trained is
+small: a reference policy, the optimiser's moments and a checkpoint hold copies of that part alone.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import qwix
+from jax import Array
+
+from ipsrl.policies.policy import Parameters
+
+TRAINED = ("lora_a", "lora_b")
+MATRICES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+FLOATS, FEW_BITS = ("float32", "bfloat16"), ("int8", "int4", "nf4")
+# Inputs that share a scale: the block of QLoRA (arXiv 2305.14314).
+BLOCK = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class LoRA:
+    """x kernel + (alpha / rank) x A B, with A `[in, rank]` and B `[rank, out]` trained, and B zero at the start.
+
+    Attributes:
+      rank, alpha: 16 and 32 in arXiv 2601.21669.
+      targets: names of the matrices that have an adapter.
+      frozen: type of the frozen parameters, see `frozen_as`.
+
+    Raises:
+      ValueError: a number is not positive, or a name is not one of the known.
+    """
+
+    rank: int = 16
+    alpha: float = 32.0
+    targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
+    frozen: str = "float32"
+
+    def __post_init__(self):
+        if self.rank < 1 or self.alpha <= 0:
+            raise ValueError(f"LoRA needs a positive rank and alpha, not rank {self.rank} and alpha {self.alpha}")
+        if not self.targets or not set(self.targets) <= set(MATRICES):
+            raise ValueError(f"the targets of LoRA are some of {', '.join(MATRICES)}, not {', '.join(self.targets)!r}")
+        if self.frozen not in FLOATS + FEW_BITS:
+            raise ValueError(f"frozen parameters are one of {', '.join(FLOATS + FEW_BITS)}, not {self.frozen!r}")
+
+    @property
+    def scale(self) -> float:
+        """alpha / rank."""
+        return self.alpha / self.rank
+
+
+def split(parameters: Parameters) -> tuple[Parameters, Parameters]:
+    """The adapters and the rest: the inverse of `union`."""
+    adapters, rest = {}, {}
+    for name, value in parameters.items():
+        if isinstance(value, dict):
+            inner = split(value)
+            for side, part in zip((adapters, rest), inner, strict=True):
+                if part:
+                    side[name] = part
+        else:
+            (adapters if name in TRAINED else rest)[name] = value
+    return adapters, rest
+
+
+def merged(parameters: Parameters, lora: LoRA) -> Parameters:
+    """Parameters without adapters that compute the same, to be exported: kernel + (alpha / rank) A B, in float32.
+
+    What has no adapter keeps its type, unless it has few bits: that becomes float32 as well.
+    """
+    if "lora_a" in parameters:
+        added = lora.scale * jnp.dot(parameters["lora_a"], parameters["lora_b"])
+        rest = {name: value for name, value in parameters.items() if name not in TRAINED}
+        return rest | {"kernel": matrix(parameters["kernel"]).astype(jnp.float32) + added}
+    return {
+        name: merged(value, lora) if isinstance(value, dict) else matrix(value) for name, value in parameters.items()
+    }
+
+
+def matrix(kernel: Array | qwix.QArray) -> Array:
+    """The kernel itself, or what its few bits stand for."""
+    return qwix.dequantize(kernel) if isinstance(kernel, qwix.QArray) else kernel
+
+
+def frozen_as(dtype: str, frozen: Parameters) -> Parameters:
+    """Frozen parameters in another type: one of `FLOATS`, or one of `FEW_BITS` for the kernels of the blocks alone.
+
+    In few bits `BLOCK` neighbouring inputs of a column (or all, where it does not divide them) share a scale, their
+    largest absolute value. Norms, biases, embeddings and `lm_head` stay what they are: they are few, or read by rows.
+    It goes leaf by leaf, and each gives up its old buffer: the model never exists twice.
+    """
+
+    def convert(path: tuple[Any, ...], leaf: Array) -> Array | qwix.QArray:
+        if dtype in FLOATS:
+            return _as_type(leaf, dtype)
+        name = jax.tree_util.keystr(path, simple=True, separator="/")
+        return _in_few_bits(leaf, dtype) if name.startswith("layers/") and name.endswith("/kernel") else leaf
+
+    return jax.tree.map_with_path(convert, frozen)
+
+
+@functools.partial(jax.jit, static_argnames="dtype", donate_argnums=0)
+def _as_type(leaf: Array, dtype: str) -> Array:
+    return leaf.astype(dtype)
+
+
+@functools.partial(jax.jit, static_argnames="dtype", donate_argnums=0)
+def _in_few_bits(kernel: Array, dtype: str) -> qwix.QArray:
+    block = BLOCK if kernel.shape[0] % BLOCK == 0 else kernel.shape[0]
+    return qwix.quantize(kernel, dtype, channelwise_axes=(1,), tiled_axes={0: block})
