@@ -1,0 +1,126 @@
+"""Low-rank adapters, and the frozen matrices below them."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl.distributed.placement import check_rules
+from ipsrl.policies.adapters import FEW_BITS, FLOATS, LoRA, frozen_as, merged, split
+from ipsrl.policies.policy import union
+from ipsrl.policies.transformer import Transformer
+from ipsrl.structures import Prompts
+
+BASE = Transformer(19, hidden_size=128, num_layers=2, biases=("q_proj",), tie_embeddings=False)
+TARGETS = ("q_proj", "o_proj", "down_proj")
+
+
+def adapted(frozen: str = "float32") -> Transformer:
+    return dataclasses.replace(BASE, lora=LoRA(rank=3, alpha=6.0, targets=TARGETS, frozen=frozen))
+
+
+def parameters_of(policy: Transformer, trained: bool):
+    """Adapters, as at the start or as if trained, and frozen parameters in their type."""
+    adapters, frozen = split(policy.init(jax.random.key(0)))
+    if trained:
+        keys = iter(jax.random.split(jax.random.key(1), len(jax.tree.leaves(adapters))))
+        adapters = jax.tree.map(lambda leaf: 0.1 * jax.random.normal(next(keys), leaf.shape), adapters)
+    return adapters, frozen_as(policy.lora.frozen, frozen)
+
+
+def log_probs(policy: Transformer, parameters):
+    tokens = jax.random.randint(jax.random.key(2), (2, 7), 0, policy.vocabulary_size)
+    prompts = Prompts(jnp.arange(2), tokens, jnp.ones(tokens.shape, bool))
+    return jax.jit(lambda parameters: policy.prompt_log_probs(parameters, prompts, 1.0)[0])(parameters)
+
+
+def test_split_and_union_are_inverse():
+    parameters = adapted().init(jax.random.key(0))
+    adapters, frozen = split(parameters)
+    names = {jax.tree_util.keystr(path[-2:], simple=True) for path, _ in jax.tree.leaves_with_path(adapters)}
+    assert names == {f"{target}{leaf}" for target in TARGETS for leaf in ("lora_a", "lora_b")}
+    joined = union(adapters, frozen)
+    assert jax.tree.structure(joined) == jax.tree.structure(parameters)
+    assert all(map(np.array_equal, jax.tree.leaves(joined), jax.tree.leaves(parameters)))
+    assert union(parameters, None) is parameters
+
+
+def test_a_new_adapter_changes_nothing():
+    adapters, frozen = parameters_of(adapted(), trained=False)
+    assert any(jnp.any(leaf) for leaf in jax.tree.leaves(adapters))  # A
+    np.testing.assert_array_equal(log_probs(adapted(), union(adapters, frozen)), log_probs(BASE, frozen))
+
+
+@pytest.mark.parametrize("frozen", FLOATS + FEW_BITS)
+def test_merged_parameters_compute_the_same(frozen):
+    policy = adapted(frozen)
+    parameters = union(*parameters_of(policy, trained=True))
+    whole = merged(parameters, policy.lora)
+    assert jax.tree.structure(whole) == jax.tree.structure(BASE.init(jax.random.key(0)))
+    ours, theirs = log_probs(policy, parameters), log_probs(BASE, whole)
+    np.testing.assert_allclose(ours, theirs, atol=2e-5)
+    untrained = union(*parameters_of(policy, trained=False))
+    assert np.abs(ours - log_probs(policy, untrained)).max() > 0.01
+
+
+# Half the distance between neighbouring values, as a share of the largest of its block: 1 / (2 * 127), 1 / (2 * 7),
+# and half of the widest gap of NF4, that between -1 and -0.6962 (arXiv 2305.14314, appendix E).
+@pytest.mark.parametrize(("dtype", "error"), [("int8", 1 / 254), ("int4", 1 / 14), ("nf4", (1 - 0.6962) / 2)])
+def test_few_bits_are_near_the_matrix_they_stand_for(dtype, error):
+    _, frozen = split(adapted().init(jax.random.key(0)))
+    before = jax.tree.map(np.asarray, frozen)
+    stored = frozen_as(dtype, frozen)
+    after = merged(stored, LoRA())
+    kernel, there = before["layers"][0]["mlp"]["gate_proj"]["kernel"], after["layers"][0]["mlp"]["gate_proj"]["kernel"]
+    blocks = kernel.reshape(2, 64, -1)
+    largest = np.abs(blocks).max(axis=1, keepdims=True)
+    distance = np.abs(blocks - np.asarray(there).reshape(blocks.shape)) / largest
+    assert error / 4 < distance.max() < error * 1.001
+    for name in ("embed_tokens", "lm_head", "norm"):
+        jax.tree.map(np.testing.assert_array_equal, before[name], stored[name])
+    np.testing.assert_array_equal(
+        before["layers"][0]["self_attn"]["q_proj"]["bias"], stored["layers"][0]["self_attn"]["q_proj"]["bias"]
+    )
+
+
+@pytest.mark.parametrize("frozen", ["float32", "nf4"])
+def test_gradients_reach_the_adapters_through_frozen_matrices(frozen):
+    policy = adapted(frozen)
+    adapters, rest = parameters_of(policy, trained=True)
+
+    def loss(adapters):
+        return log_probs(policy, union(adapters, rest)).sum()
+
+    gradient = jax.grad(loss)(adapters)
+    assert jax.tree.structure(gradient) == jax.tree.structure(adapters)
+    assert all(jnp.any(leaf) for leaf in jax.tree.leaves(gradient))
+    direction = jax.tree.map(jnp.sign, gradient)
+    ahead, behind = (
+        loss(jax.tree.map(lambda leaf, way, step=step: leaf + step * way, adapters, direction))
+        for step in (1e-3, -1e-3)
+    )
+    slope = sum(jnp.abs(leaf).sum() for leaf in jax.tree.leaves(gradient))
+    np.testing.assert_allclose((ahead - behind) / 2e-3, slope, rtol=0.01)
+
+
+@pytest.mark.parametrize("frozen", ["bfloat16", "int4"])
+def test_every_rule_places_something(frozen):
+    policy = adapted(frozen)
+    check_rules(policy.placement_rules, *parameters_of(policy, trained=False))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rank": 0}, "positive rank and alpha, not rank 0"),
+        ({"alpha": -1.0}, "positive rank and alpha"),
+        ({"targets": ("q",)}, "the targets of LoRA are some of q_proj, .*, not 'q'"),
+        ({"targets": ()}, "the targets of LoRA are some of"),
+        ({"frozen": "int3"}, "frozen parameters are one of float32, bfloat16, int8, int4, nf4, not 'int3'"),
+    ],
+)
+def test_bad_adapters_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        LoRA(**arguments)
