@@ -184,13 +184,22 @@ def _gemma3(config: Any) -> dict[str, Any]:
     return _gemma2(config) | {"normalise_heads": True}
 
 
+def _multi_modal_gemma3(config: Any) -> dict[str, Any]:
+    # The same of another key: the text model of transformers follows it, the multi-modal one does not.
+    if config.final_logit_softcapping is not None:
+        raise ValueError(
+            f"final_logit_softcapping is {config.final_logit_softcapping}, which Gemma 3 does not have: set it to null."
+        )
+    return _gemma3(config)
+
+
 FAMILIES: dict[str, Callable[[Any], dict[str, Any]]] = {
     "llama": _llama,
     "qwen2": _qwen2,
     "qwen3": _qwen3,
     "gemma2": _gemma2,
     "gemma3_text": _gemma3,
-    "gemma3": _gemma3,
+    "gemma3": _multi_modal_gemma3,
 }
 
 

@@ -1,0 +1,151 @@
+"""Tiny models of every family, with all that is special to it: windows shorter than texts, biases, caps, scalings."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ipsrl.policies import hugging_face
+from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.policies.transformer import Transformer
+from ipsrl.structures import Prompts
+
+V = 61
+SIZES = {
+    "vocab_size": V,
+    "hidden_size": 32,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 48,
+    "max_position_embeddings": 256,
+}
+LLAMA3_SCALING = {
+    "rope_type": "llama3",
+    "rope_theta": 50.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+GEMMA3_POSITIONS = {
+    "full_attention": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 8.0},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+}
+FAMILIES: dict[str, dict[str, Any]] = {
+    "llama 2": {"model_type": "llama", "num_key_value_heads": 4},
+    "llama 3": {"model_type": "llama", "rope_parameters": LLAMA3_SCALING, "tie_word_embeddings": True},
+    "llama with biases and narrow heads": {
+        "model_type": "llama",
+        "attention_bias": True,
+        "mlp_bias": True,
+        "head_dim": 6,
+        "num_key_value_heads": 1,
+        "rope_parameters": {"rope_type": "linear", "rope_theta": 1000.0, "factor": 4.0},
+    },
+    "qwen2": {"model_type": "qwen2", "tie_word_embeddings": True},
+    "qwen2 with windows": {
+        "model_type": "qwen2",
+        "use_sliding_window": True,
+        "sliding_window": 5,
+        "max_window_layers": 2,
+    },
+    "qwen2 with yarn": {
+        "model_type": "qwen2",
+        "rope_parameters": {
+            "rope_type": "yarn",
+            "rope_theta": 100.0,
+            "factor": 8.0,
+            "original_max_position_embeddings": 32,
+        },
+    },
+    "qwen3": {"model_type": "qwen3", "head_dim": 16, "attention_bias": True},
+    "gemma2": {
+        "model_type": "gemma2",
+        "head_dim": 16,
+        "sliding_window": 5,
+        "query_pre_attn_scalar": 24,
+        "attn_logit_softcapping": 2.0,
+        "final_logit_softcapping": 3.0,
+    },
+    "gemma3": {
+        "model_type": "gemma3_text",
+        "head_dim": 16,
+        "sliding_window": 5,
+        "sliding_window_pattern": 2,
+        "query_pre_attn_scalar": 24,
+        "final_logit_softcapping": 3.0,
+        "rope_parameters": GEMMA3_POSITIONS,
+    },
+}
+
+
+def config_of(family: str) -> dict[str, Any]:
+    """The content of `config.json`."""
+    return SIZES | FAMILIES[family]
+
+
+def write_config(folder: Path, family: str, **changes: Any) -> Path:
+    """`folder` with nothing but a configuration."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config_of(family) | changes))
+    return folder
+
+
+def write_checkpoint(folder: Path, family: str, **settings: Any) -> tuple[Path, Transformer, Any]:
+    """A checkpoint with random weights, made by our export; and what it was made from."""
+    source = write_config(folder / "configuration", family)
+    policy = read_policy(source)
+    parameters = random_parameters(policy)
+    hugging_face.save(folder / "checkpoint", policy, parameters, source, **settings)
+    return folder / "checkpoint", policy, parameters
+
+
+def random_parameters(policy: Transformer, seed: int = 0) -> Any:
+    """Parameters with noise on all of them, so that no bias and no scale of a norm can be forgotten."""
+    leaves, structure = jax.tree.flatten(policy.init(jax.random.key(seed)))
+    keys = jax.random.split(jax.random.key(seed + 1), len(leaves))
+    noisy = [leaf + 0.2 * jax.random.normal(key, leaf.shape) for leaf, key in zip(leaves, keys, strict=True)]
+    return jax.tree.unflatten(structure, noisy)
+
+
+def left_padded(texts: list[np.ndarray]) -> Prompts:
+    """Prompts of different lengths."""
+    width = max(map(len, texts))
+    tokens, mask = np.zeros((len(texts), width), np.int32), np.zeros((len(texts), width), bool)
+    for row, text in enumerate(texts):
+        tokens[row, width - len(text) :], mask[row, width - len(text) :] = text, True
+    return Prompts(index=jnp.arange(len(texts)), tokens=jnp.asarray(tokens), mask=jnp.asarray(mask))
+
+
+def stepped_logits(policy: Transformer, parameters: Any, tokens: np.ndarray, read_ahead: int) -> np.ndarray:
+    """`[P, N - read_ahead, V]` logits after the tokens `[P, N]` from number `read_ahead` on, by `start` and `step`."""
+    prompts = left_padded(list(tokens[:, : read_ahead + 1]))
+    steps = tokens.shape[1] - read_ahead
+    cache = jax.jit(policy.start, static_argnums=(2, 3))(parameters, prompts, 1, steps)
+    step = jax.jit(policy.step)
+    logits = []
+    for position in range(steps):
+        new, cache = step(parameters, cache, tokens[:, None, read_ahead + position], position)
+        logits.append(np.asarray(new[:, 0]))
+    return np.stack(logits, axis=1)
+
+
+def greedy(policy: Transformer, parameters: Any, prompts: Prompts, steps: int) -> np.ndarray:
+    """`[P, steps]` likeliest tokens, by `start` and `step`."""
+    cache = jax.jit(policy.start, static_argnums=(2, 3))(parameters, prompts, 1, steps)
+    step = jax.jit(policy.step)
+    observations, chosen = prompts.tokens[:, -1:], []
+    for position in range(steps):
+        logits, cache = step(parameters, cache, observations, position)
+        observations = logits.argmax(-1)
+        chosen.append(np.asarray(observations[:, 0]))
+    return np.stack(chosen, axis=1)
+
+
+def in_bfloat16(policy: Transformer) -> Transformer:
+    return dataclasses.replace(policy, dtype="bfloat16")
