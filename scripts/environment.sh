@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by the other scripts: makes .venv where it is missing and installs the project with the extras asked for.
 #
 #   prepare EXTRAS   EXTRAS: comma-separated names from setup.py, or nothing

@@ -1,0 +1,180 @@
+"""The scripts that start runs on TPU pods and under SLURM, with stand-ins for gcloud, srun and scontrol."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = sorted((ROOT / "scripts").glob("*.sh"))
+EXPERIMENT = ["experiments.hypospace", "--mesh=data:8,model:4", "--objectives=grpo,ips_grpo(floor=0.2)"]
+TPU = ["--project=mine", "--zone=us-east5-a", "--accelerator_type=v5p-64", "--bucket=results"]
+
+# Writes down how it was called, and does what the test has said for the first word that fits.
+STAND_IN = """#!/usr/bin/env bash
+printf '%q ' "$(basename "$0")" "$@" | tr '\\n' ' ' >> "$LOG"; echo >> "$LOG"
+for word in "$(basename "$0")" "$@"; do
+    next="$ANSWERS/$word"
+    if [ -s "$next" ]; then
+        answer="$(head -n 1 "$next")"; sed -i 1d "$next"
+        if [ "${answer%% *}" = fail ]; then echo "${answer#fail }" >&2; exit "${STATUS:-1}"; fi
+        echo "$answer"; exit
+    fi
+done
+"""
+
+
+def script(name, *arguments, **environment):
+    return subprocess.run(
+        ["bash", ROOT / "scripts" / name, *arguments],
+        env={"PATH": os.environ["PATH"], "HOME": "/home/me", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.fixture
+def stand_ins(tmp_path):
+    """Call with answers, word -> lines, for the environment in which they are given; calls go to `calls`."""
+    (tmp_path / "bin").mkdir()
+    for name in ("gcloud", "srun", "scontrol"):
+        (tmp_path / "bin" / name).write_text(STAND_IN)
+        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "answers").mkdir()
+
+    def prepare(**answers):
+        for word, lines in answers.items():
+            (tmp_path / "answers" / word).write_text("".join(line + "\n" for line in lines))
+        return {
+            "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+            "ANSWERS": str(tmp_path / "answers"),
+            "LOG": str(tmp_path / "log"),
+            "POLL_SECONDS": "0",
+        }
+
+    prepare.calls = lambda: [shlex.split(line) for line in (tmp_path / "log").read_text().splitlines()]
+    return prepare
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_the_shell_understands_every_script(path):
+    subprocess.run(["bash", "-n", path], check=True)
+    shellcheck = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if shellcheck:
+        checked = subprocess.run([shellcheck, "--exclude=SC1091", path], capture_output=True, text=True)
+        assert checked.returncode == 0, checked.stdout
+
+
+def test_a_dry_run_prints_the_commands_of_a_pod():
+    done = script("launch_tpu_pod.sh", *TPU, "--name=pod", "--dry_run", "--", *EXPERIMENT)
+    assert done.returncode == 0, done.stderr
+    where = ["--project=mine", "--zone=us-east5-a"]
+    queued, machines = (["gcloud", "compute", "tpus", part] for part in ("queued-resources", "tpu-vm"))
+    create, describe, archive, copy, install, run, delete = [
+        shlex.split(line, comments=True) for line in done.stdout.splitlines() if not line.startswith("#")
+    ]
+    assert create == [
+        *queued, "create", "pod", "--node-id=pod", *where, "--accelerator-type=v5p-64",
+        "--runtime-version=v2-alpha-tpuv5", "--scopes=https://www.googleapis.com/auth/cloud-platform", "--spot",
+    ]  # fmt: skip
+    assert describe == [*queued, "describe", "pod", *where, "--format=value(state.state)"]
+    assert archive[:3] == ["git", "archive", "--format=tar.gz"]
+    assert copy == [*machines, "scp", archive[3].removeprefix("--output="), "pod:ipsrl.tar.gz", *where, "--worker=all"]
+    assert install[:7] == run[:7] == [*machines, "ssh", "pod", where[0]]
+    assert delete == [*queued, "delete", "pod", *where, "--force", "--quiet"]
+    # What the hosts are to run, as their shell reads it.
+    remote = run[-1].removeprefix("--command=").partition(" && ")[2]
+    assert shlex.split(remote) == [
+        "~/venv/bin/python", "-m", *EXPERIMENT, "--multihost", "--resume", "--out=$HOME/bucket/pod",
+    ]  # fmt: skip
+
+
+def test_a_slice_that_is_taken_away_is_asked_for_again(stand_ins):
+    environment = stand_ins(
+        describe=[
+            "fail NOT_FOUND: no such resource", "WAITING_FOR_RESOURCES", "fail the network is down", "ACTIVE",
+            "SUSPENDING", "SUSPENDED", "fail NOT_FOUND: no such resource", "ACTIVE",
+        ],
+        ssh=["installed", "fail connection lost", "installed", "done"],
+    )  # fmt: skip
+    done = script("launch_tpu_pod.sh", *TPU, "--", *EXPERIMENT, **environment)
+    assert done.returncode == 0, done.stderr
+    did = [call[4] for call in stand_ins.calls() if call[4] != "describe"]
+    once = ["create", "scp", "ssh", "ssh"]
+    assert did == [*once, "delete", *once, "delete"]
+
+
+def test_a_run_that_fails_by_itself_is_not_repeated_for_ever(stand_ins):
+    environment = stand_ins(describe=["ACTIVE"] * 9, ssh=["installed", *["fail error: unknown objective"] * 9])
+    done = script("launch_tpu_pod.sh", *TPU, "--retries=2", "--", *EXPERIMENT, **environment)
+    assert done.returncode == 1
+    assert "has failed 3 times on a slice that was not taken away" in done.stderr
+    assert "queued-resources delete ipsrl" in done.stderr.splitlines()[-1]
+    did = [call[4] for call in stand_ins.calls() if call[4] != "describe"]
+    assert did == ["scp", "ssh", "ssh", "ssh", "ssh"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([*TPU[1:], "--", *EXPERIMENT], "--project is missing"),
+        (TPU, "no experiment"),
+        ([*TPU, "--capacity=some", "--", *EXPERIMENT], "--capacity is some, it must be spot, reserved or guaranteed"),
+        ([*TPU, "--accelerator_type=v9-8", "--", *EXPERIMENT], "no runtime version is known for v9-8"),
+        ([*TPU, "--speed=high", "--", *EXPERIMENT], "unknown option --speed=high"),
+    ],
+)
+def test_bad_options_of_the_pod_are_refused_in_one_sentence(arguments, message):
+    done = script("launch_tpu_pod.sh", *arguments)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+SLURM = {"SLURM_JOB_ID": "17", "SLURM_SUBMIT_DIR": str(ROOT), "SLURM_GPUS_ON_NODE": "4"}
+RUN = [
+    "srun",
+    "--kill-on-bad-exit=1",
+    ".venv/bin/python",
+    "-m",
+    *EXPERIMENT,
+    "--out=/shared",
+    "--multihost",
+    "--resume",
+]
+
+
+@pytest.mark.parametrize(("tasks", "devices"), [("1", "0,1,2,3"), ("4", "")])
+def test_a_dry_run_prints_the_command_of_a_job(tasks, devices):
+    done = script(
+        "slurm_example.sh", *EXPERIMENT, "--out=/shared", **SLURM, SLURM_NTASKS_PER_NODE=tasks, DRY_RUN="1"
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert shlex.split(done.stdout) == [f"JAX_LOCAL_DEVICE_IDS={devices}", *RUN]
+
+
+@pytest.mark.parametrize(
+    ("status", "restarts", "again", "ends"),
+    [("75", "0", True, 0), ("134", "3", True, 0), ("75", "100", False, 1), ("1", "0", False, 1)],
+)
+def test_a_job_that_lost_a_process_goes_into_the_queue_again(stand_ins, status, restarts, again, ends):
+    environment = stand_ins(srun=["fail something happened"])
+    done = script(
+        "slurm_example.sh", *EXPERIMENT, "--out=/shared", **SLURM, **environment, STATUS=status,
+        SLURM_RESTART_COUNT=restarts,
+    )  # fmt: skip
+    assert done.returncode == ends
+    assert stand_ins.calls() == [RUN, *[["scontrol", "requeue", "17"]] * again]
+
+
+def test_a_job_without_a_shared_folder_is_refused():
+    done = script("slurm_example.sh", *EXPERIMENT, **SLURM)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: name the experiment and a folder that every node sees")
