@@ -113,8 +113,8 @@ def together() -> Iterator[None]:
     """What runs inside begins and ends on all hosts; wrapped around the whole of a program.
 
     Where a computation over several hosts fails, most likely because one of them is gone, this process says so in one
-    sentence and ends at once with status 1, because an orderly end would wait for the lost host. All other exceptions
-    pass.
+    sentence and ends at once, because an orderly end would wait for the lost host. The status is 75, which says that
+    trying again may help. All other exceptions pass.
     """
     try:
         yield
@@ -129,7 +129,7 @@ def together() -> Iterator[None]:
             file=sys.stderr,
             flush=True,
         )
-        os._exit(1)
+        os._exit(os.EX_TEMPFAIL)
 
 
 def _is_whole_here(leaf: Any) -> bool:

@@ -48,6 +48,9 @@ class MetricLog:
         """Has the storage keep what was written, whatever becomes of the machine."""
         if self._file is not None:
             os.fsync(self._file.fileno())
+            # Mounted buckets keep a file when it is closed, and not before.
+            self._file.close()
+            self._file = self._path.open("a", encoding="utf-8")
 
     def truncate_after(self, step: int) -> None:
         """Drops the records of steps later than `step`, and a last line that was cut short, atomically.
