@@ -4,7 +4,8 @@ import dataclasses
 import functools
 import itertools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,13 +30,15 @@ class Run:
       objective: its specification.
       seed: its seed.
       records: what metrics.jsonl holds.
-      parameters: the final ones.
+      path: its folder.
+      parameters: the final ones; None where they have been given up.
     """
 
     objective: str
     seed: int
     records: list[dict[str, Any]]
-    parameters: Parameters
+    path: Path
+    parameters: Parameters | None
 
     def curve(self, metric: str) -> tuple[list[int], list[float]]:
         """Steps at which a metric was recorded, and its values."""
@@ -114,15 +117,16 @@ class TrainingGrid:
     def train(
         self,
         output: Output,
-        initial_parameters: Parameters | None = None,
+        initial_parameters: Parameters | Callable[[], Parameters] | None = None,
         evaluate: Evaluate | None = None,
         identity: dict[str, Any] | None = None,
+        frozen: Parameters | None = None,
     ) -> Iterator[Run]:
         """Yields the finished runs, objective by objective, each with a folder of its own in `output`.
 
         Args:
           output: where to, and whether to continue what is there.
-          initial_parameters, evaluate: as in `ipsrl.training.loop.train`.
+          initial_parameters, evaluate, frozen: as in `ipsrl.training.loop.train`.
           identity: what else determines a run (a warm start, say), for its config.json.
         """
         for text, seed in itertools.product(self.objectives, self.seeds):
@@ -146,10 +150,11 @@ class TrainingGrid:
                     self.mesh,
                     initial_parameters,
                     evaluate,
+                    frozen=frozen,
                 )
                 records = hosts.tell_all(hosts.first_does(functools.partial(metric_log.read, folder.metrics_path)))
                 folder.write_summary(records[-1])
             reward = records[-1]["reward"]
             if hosts.is_first():
                 print(f"trained {text}, seed {seed}: reward {reward:.3g}, {path}", file=sys.stderr, flush=True)
-            yield Run(text, seed, records, state.parameters)
+            yield Run(text, seed, records, path, state.parameters)

@@ -17,15 +17,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from experiments.grid import Run, TrainingGrid, final_intervals, group_by_objective
+from experiments.language_model import LanguageModel
 from experiments.launch import Output, folder_name, read_seeds, require_positive
 from ipsrl import specifications
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments import catalog as environments
+from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.text import TextTask
 from ipsrl.figures import style
 from ipsrl.figures import text_tasks as figure
 from ipsrl.measures import answers, diversity
 from ipsrl.measures.pass_at_k import mean_pass_at_k
+from ipsrl.policies.adapters import LoRA
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.answers import answers_with_history, independent_answers
@@ -43,6 +46,11 @@ class Settings:
 
     `answers` is the number of answers to each prompt at an evaluation. `rules` surround the objective, as in
     --rules="dynamic_sampling(rounds=10), difficulty_filter", see `ipsrl.training.settings`.
+
+    `policy` is `small`, a transformer of `hidden_size` and `num_layers` that speaks the compact language of a task and
+    starts from a prior that is learned in `prior_steps`, or `hf`, the language model in the folder `model_dir`, which
+    reads prompts in plain words and answers in at most `max_tokens` tokens. `lora_rank` above 0 trains adapters on
+    weights that are kept as `frozen_dtype`; `export` writes every trained model to its run's folder as `model`.
     """
 
     tasks: str = "hypospace_boolean(operators=full, depth=2)"
@@ -58,8 +66,20 @@ class Settings:
     learning_rate: float = 3e-4
     rules: str = ""
     refresh_reference_every: int = 0
+    policy: str = "small"
     hidden_size: int = 64
     num_layers: int = 2
+    model_dir: str = ""
+    max_tokens: int = 256
+    system_prompt: str = ""
+    thinking: bool = False
+    dtype: str = "float32"
+    remat: str = "none"
+    lora_rank: int = 0
+    lora_alpha: float = 32.0
+    lora_targets: str = "q_proj,k_proj,v_proj,o_proj"
+    frozen_dtype: str = "float32"
+    export: bool = False
     prior_share: float = 0.6
     prior_steps: int = 1000
     prior_seed: int = 0
@@ -72,6 +92,13 @@ class Settings:
 
     def __post_init__(self):
         require_positive(self, "answers")
+        if self.policy not in ("small", "hf"):
+            raise ValueError(f"unknown policy {self.policy!r}; known: small, hf")
+        if (self.policy == "hf") != bool(self.model_dir):
+            raise ValueError(f"--policy={self.policy} --model_dir={self.model_dir!r}: hf, and only hf, has a folder")
+        for name in ("lora_rank", "export"):
+            if self.policy == "small" and getattr(self, name):
+                raise ValueError(f"--{name} is for language models: give --policy=hf and --model_dir as well")
         if self.protocol not in typing.get_args(answers.Protocol):
             known = ", ".join(typing.get_args(answers.Protocol))
             raise ValueError(f"unknown protocol {self.protocol!r}; known: {known}")
@@ -86,18 +113,10 @@ SIZES = ((1, 3), (4, 27), (28, 1000))
 def run(experiment: str, settings: Settings, output: Output) -> None:
     """Trains, measures and draws; the figure is called as the experiment."""
     grids = {task: training_grid(task, settings) for task in specifications.split(settings.tasks)}
-    warm_start = WarmStart(admissible_share=settings.prior_share, steps=settings.prior_steps, seed=settings.prior_seed)
     with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
         results, summary = [], {}
         for task, grid in grids.items():
-            runs = list(
-                grid.train(
-                    Output(output.path / folder_name(task), output.resume),
-                    prior_parameters(grid.environment, grid.policy, warm_start),
-                    functools.partial(evaluate, grid, settings.answers, settings.protocol),
-                    identity={"warm_start": dataclasses.asdict(warm_start), "protocol": settings.protocol},
-                )
-            )
+            runs = train_on_task(grid, settings, Output(output.path / folder_name(task), output.resume))
             results.append(task_result(task, runs, settings.answers))
             summary[task] = summarise(runs, settings.check_claims)
         folder.write_summary({"protocol": settings.protocol, "tasks": summary})
@@ -106,14 +125,60 @@ def run(experiment: str, settings: Settings, output: Output) -> None:
         print(f"figure: {png}")
 
 
+def train_on_task(grid: TrainingGrid, settings: Settings, output: Output) -> list[Run]:
+    """All runs on one task, without their parameters."""
+    model, frozen = language_model(settings), None
+    identity = {"protocol": settings.protocol}
+    if model is None:
+        warm_start = WarmStart(
+            admissible_share=settings.prior_share, steps=settings.prior_steps, seed=settings.prior_seed
+        )
+        start = prior_parameters(grid.environment, grid.policy, warm_start)
+        identity["warm_start"] = dataclasses.asdict(warm_start)
+    else:
+        start, frozen = model.load(grid.mesh)
+    measure = functools.partial(evaluate, grid, settings.answers, settings.protocol)
+    finished = []
+    for run in grid.train(output, start, measure, identity, frozen):
+        if settings.export:
+            folder = run.path / "model"
+            if not folder.exists():
+                model.export(folder, run.parameters, frozen)
+        finished.append(dataclasses.replace(run, parameters=None))
+    return finished
+
+
+def language_model(settings: Settings) -> LanguageModel | None:
+    """What --policy=hf names; None for a small policy."""
+    if settings.policy == "small":
+        return None
+    lora = None
+    if settings.lora_rank:
+        targets = tuple(settings.lora_targets.split(","))
+        lora = LoRA(settings.lora_rank, settings.lora_alpha, targets, settings.frozen_dtype)
+    return LanguageModel.read(settings.model_dir, settings.dtype, settings.remat, lora)
+
+
 def training_grid(task: str, settings: Settings) -> TrainingGrid:
     """The runs on one task."""
     environment = environments.make(task)
     if not isinstance(environment, TextTask):
-        raise ValueError(f"{task} is no text task: take hypospace_boolean, hypospace_causal or hypospace_voxels")
+        raise ValueError(f"{task} is no text task: take countdown or one of the three hypospace tasks")
+    model = language_model(settings)
+    if model is None:
+        policy = Transformer(
+            environment.vocabulary_size,
+            hidden_size=settings.hidden_size,
+            num_layers=settings.num_layers,
+            dtype=settings.dtype,
+            remat=settings.remat,
+        )
+    else:
+        policy = model.policy
+        environment = model.environment(environment, settings.max_tokens, settings.system_prompt, settings.thinking)
     return TrainingGrid(
         environment,
-        Transformer(environment.vocabulary_size, hidden_size=settings.hidden_size, num_layers=settings.num_layers),
+        policy,
         specifications.split(settings.objectives),
         read_seeds(settings.seeds),
         TrainSettings(
@@ -143,10 +208,16 @@ def evaluate(
     environment = grid.environment
     queries = int(answers.query_count(environment.admissible.sum(axis=1)).max())
     independent = protocol == "independent"
-    sample, asked = (independent_answers, max(kept, queries)) if independent else (answers_with_history, queries)
     # The same draws at each evaluation, whatever the seed: differences come from the policies.
-    key = stream(0, 0, "evaluation")
-    verdict = sample(environment, grid.policy, parameters, key, asked, grid.settings.temperature)
+    key, temperature = stream(0, 0, "evaluation"), grid.settings.temperature
+    if independent:
+        # What fits into memory for training does so here.
+        at_once = grid.settings.prompts_per_step if isinstance(environment, LanguageTask) else None
+        verdict = independent_answers(
+            environment, grid.policy, parameters, key, max(kept, queries), temperature, at_once
+        )
+    else:
+        verdict = answers_with_history(environment, grid.policy, parameters, key, queries, temperature)
     valid = verdict.rewards > 0
     measured = answers.measure_answers(verdict.outcome_id, valid, environment.admissible, protocol)
     outcomes = np.where(valid, verdict.outcome_id, -1)[:, :kept]

@@ -7,7 +7,6 @@ small: a reference policy, the optimiser's moments and a checkpoint hold copies 
 
 import dataclasses
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -88,29 +87,21 @@ def matrix(kernel: Array | qwix.QArray) -> Array:
     return qwix.dequantize(kernel) if isinstance(kernel, qwix.QArray) else kernel
 
 
-def frozen_as(dtype: str, frozen: Parameters) -> Parameters:
-    """Frozen parameters in another type: one of `FLOATS`, or one of `FEW_BITS` for the kernels of the blocks alone.
+def frozen_as(dtype: str, path: str, leaf: Array) -> Array | qwix.QArray:
+    """A frozen parameter in another type: one of `FLOATS`, or one of `FEW_BITS` for the kernels of the blocks alone.
 
     In few bits `BLOCK` neighbouring inputs of a column (or all, where it does not divide them) share a scale, their
     largest absolute value. Norms, biases, embeddings and `lm_head` stay what they are: they are few, or read by rows.
-    It goes leaf by leaf, and each gives up its old buffer: the model never exists twice.
+
+    Args:
+      path: of the parameter, such as "layers/0/self_attn/q_proj/kernel".
     """
-
-    def convert(path: tuple[Any, ...], leaf: Array) -> Array | qwix.QArray:
-        if dtype in FLOATS:
-            return _as_type(leaf, dtype)
-        name = jax.tree_util.keystr(path, simple=True, separator="/")
-        return _in_few_bits(leaf, dtype) if name.startswith("layers/") and name.endswith("/kernel") else leaf
-
-    return jax.tree.map_with_path(convert, frozen)
+    if dtype in FLOATS:
+        return leaf.astype(dtype)
+    return _in_few_bits(leaf, dtype) if path.startswith("layers/") and path.endswith("/kernel") else leaf
 
 
-@functools.partial(jax.jit, static_argnames="dtype", donate_argnums=0)
-def _as_type(leaf: Array, dtype: str) -> Array:
-    return leaf.astype(dtype)
-
-
-@functools.partial(jax.jit, static_argnames="dtype", donate_argnums=0)
+@functools.partial(jax.jit, static_argnames="dtype")
 def _in_few_bits(kernel: Array, dtype: str) -> qwix.QArray:
     block = BLOCK if kernel.shape[0] % BLOCK == 0 else kernel.shape[0]
     return qwix.quantize(kernel, dtype, channelwise_axes=(1,), tiled_axes={0: block})

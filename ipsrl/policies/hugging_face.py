@@ -47,6 +47,8 @@ COPIED = (
     "added_tokens.json",
     "chat_template*",
 )
+# Fields of a policy that say how it computes, not which architecture it is.
+COMPUTING = ("dtype", "query_block", "logits_at_once", "remat")
 # Tensors that are no parameters of the text decoder: positions that old files of Llama store, and what sees images.
 SKIPPED = re.compile(r".*\.rotary_emb\.inv_freq|(model\.)?(vision_tower|multi_modal_projector)\..*")
 # Multi-modal files have the text decoder under other names: the older files first, then the newer.
@@ -91,6 +93,7 @@ def load_parameters(
     policy: Transformer,
     sharding_of: Callable[[str, tuple[int, ...]], Sharding] | None = None,
     dtype: str = "float32",
+    convert: Callable[[str, jax.Array], Any] = lambda path, leaf: leaf,
 ) -> Parameters:
     """The weights of a checkpoint as the parameters of `policy`.
 
@@ -103,6 +106,7 @@ def load_parameters(
       sharding_of: path such as "layers/0/self_attn/q_proj/kernel" and shape of a parameter -> where it lies; None for
         all on the first device of this process.
       dtype: of the parameters, whatever that of the files is.
+      convert: path and parameter -> what takes its place, before the next one is read: a type of fewer bits.
 
     Raises:
       ValueError: `policy` is another architecture; the folder has no safetensors files, or lacks one; a tensor is
@@ -122,7 +126,8 @@ def load_parameters(
         def read(path: Any, parameter: jax.ShapeDtypeStruct) -> jax.Array:
             tensor = table[_name(path)]
             sharding = sharding_of(tensor.path, parameter.shape)
-            return _read(slices[tensor.name], tensor.transposed, parameter.shape, sharding, np.dtype(dtype))
+            leaf = _read(slices[tensor.name], tensor.transposed, parameter.shape, sharding, np.dtype(dtype))
+            return convert(tensor.path, leaf)
 
         return jax.tree.map_with_path(read, jax.eval_shape(policy.init, jax.random.key(0)))
 
@@ -207,7 +212,7 @@ def _shapes(tree: Parameters) -> dict[str, tuple[int, ...]]:
 
 def _check_architecture(folder: Path, policy: Transformer) -> None:
     """Refuses a policy that is not the one of `folder`, apart from how it computes."""
-    computing = {name: getattr(policy, name) for name in ("dtype", "query_block", "remat")}
+    computing = {name: getattr(policy, name) for name in COMPUTING}
     stored = dataclasses.replace(read_policy(folder), **computing)
     for field in dataclasses.fields(policy):
         ours, theirs = getattr(policy, field.name), getattr(stored, field.name)

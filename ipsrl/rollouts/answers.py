@@ -5,6 +5,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.distributed import hosts
+from ipsrl.environments.environment import Environment
 from ipsrl.environments.questions import HypothesisEnvironment
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rollouts.judging import judge_on_hosts
@@ -13,17 +14,29 @@ from ipsrl.structures import Verdict
 
 
 def independent_answers(
-    environment: HypothesisEnvironment,
+    environment: Environment,
     policy: Policy,
     parameters: Parameters,
     key: Array,
     answers_per_prompt: int,
     temperature: float = 1.0,
+    prompts_at_once: int | None = None,
 ) -> Verdict:
-    """I.i.d. answers to every prompt of the task: a verdict `[num_prompts, answers_per_prompt]`."""
-    prompts = environment.prompts(np.arange(environment.num_prompts))
-    sampled = sample_groups(environment, policy, parameters, prompts, key, answers_per_prompt, temperature)
-    return judge_on_hosts(environment, sampled)
+    """I.i.d. answers to every prompt of the task: a verdict `[num_prompts, answers_per_prompt]`.
+
+    Args:
+      prompts_at_once: how many prompts are answered by one call of the sampler, which limits its memory; None for all.
+        The last call answers some of the first prompts again, so that one program serves all.
+    """
+    count = environment.num_prompts
+    size = min(prompts_at_once or count, count)
+    verdicts = []
+    for block, first in enumerate(range(0, count, size)):
+        prompts = environment.prompts(np.arange(first, first + size) % count)
+        block_key = key if size == count else jax.random.fold_in(key, block)
+        sampled = sample_groups(environment, policy, parameters, prompts, block_key, answers_per_prompt, temperature)
+        verdicts.append(judge_on_hosts(environment, sampled))
+    return jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *verdicts)
 
 
 def answers_with_history(

@@ -1,6 +1,7 @@
 """The training loop: one for every environment, policy and objective."""
 
 import dataclasses
+import functools
 import math
 import sys
 from collections.abc import Callable
@@ -49,7 +50,7 @@ def train(
     seed: int,
     folder: RunFolder,
     mesh: Mesh,
-    initial_parameters: Parameters | None = None,
+    initial_parameters: Parameters | Callable[[], Parameters] | None = None,
     evaluate: Evaluate | None = None,
     further_answers: FurtherAnswers | None = None,
     frozen: Parameters | None = None,
@@ -64,7 +65,8 @@ def train(
       folder: receives metrics.jsonl and checkpoints.
       mesh: prompts lie over its axis `data`, parameters and what the optimiser keeps of them as the policy's rules say;
         the table of what lies where goes to stderr.
-      initial_parameters: where to start; fresh ones by default. They are also the (first) reference policy.
+      initial_parameters: where to start; fresh ones by default. They are also the (first) reference policy. Those that
+        a function makes belong to the run: a large model then exists no more often than it is needed.
       evaluate: (step, parameters) -> further metrics, logged as `evaluation/name`.
       further_answers: where the answers of `settings.off_policy` come from; by default they are drawn as all others.
       frozen: parameters that the policy reads beside the trained ones, on the mesh already: never copied, and in no
@@ -80,29 +82,33 @@ def train(
     optimizer = make_optimizer(settings.optimizer, settings.learning_rate, settings.max_gradient_norm)
 
     if initial_parameters is None:
-        initial_parameters = policy.init(stream(seed, 0, "parameters"))
+        initial_parameters = functools.partial(policy.init, stream(seed, 0, "parameters"))
+    owned = callable(initial_parameters)
+    parameters = initial_parameters() if owned else initial_parameters
 
-    check_rules(policy.placement_rules, union(initial_parameters, frozen))
-    placed_parameters = placements(policy.placement_rules, initial_parameters, mesh)
+    check_rules(policy.placement_rules, union(parameters, frozen))
+    placed_parameters = placements(policy.placement_rules, parameters, mesh)
 
-    def copy_of(parameters):
-        # Updates donate their state: a copy keeps the caller's parameters, and the reference, alive.
+    def placed_copy(parameters):
         return place(jax.tree.map(jnp.copy, parameters), placed_parameters, mesh)
 
-    state = TrainState.create(copy_of(initial_parameters), objective, optimizer, environment)
+    # Updates donate their state, which must therefore share nothing with the caller or the reference.
+    parameters = place(parameters, placed_parameters, mesh) if owned else placed_copy(parameters)
+    state = TrainState.create(parameters, objective, optimizer, environment)
     reference, refresh_every = None, 0
     if needs_reference(objective, settings):
-        reference, refresh_every = place(initial_parameters, placed_parameters, mesh), settings.refresh_reference_every
+        reference, refresh_every = placed_copy(parameters), settings.refresh_reference_every
     if refresh_every:
         # What changes belongs to the state, and to its checkpoints.
-        state, reference = dataclasses.replace(state, reference=copy_of(initial_parameters)), None
+        state, reference = dataclasses.replace(state, reference=reference), None
     if settings.difficulty_filter is not None:
         difficulty = DifficultyState.create(settings.difficulty_filter, environment, stream(seed, 0, "difficulty"))
         state = dataclasses.replace(state, difficulty=difficulty)
     placed = state_placements(state, policy, optimizer, mesh)
     state = place(state, placed, mesh)
     if mesh.size > 1 and hosts.is_first():
-        print(table(placed, state, mesh), file=sys.stderr)
+        placed_frozen = placements(policy.placement_rules, frozen, mesh)
+        print(table((placed, placed_frozen), (state, frozen), mesh), file=sys.stderr)
     collector = BatchCollector(environment, policy, objective, settings, seed, mesh, further_answers)
 
     with (
@@ -136,7 +142,7 @@ def train(
                     temperature=settings.temperature,
                 )
                 if refresh_every and (step + 1) % refresh_every == 0:
-                    state = dataclasses.replace(state, reference=copy_of(state.parameters))
+                    state = dataclasses.replace(state, reference=placed_copy(state.parameters))
                 metrics |= sampling_metrics
                 metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
                 broken = [

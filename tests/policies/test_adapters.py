@@ -21,13 +21,20 @@ def adapted(frozen: str = "float32") -> Transformer:
     return dataclasses.replace(BASE, lora=LoRA(rank=3, alpha=6.0, targets=TARGETS, frozen=frozen))
 
 
+def stored(dtype, frozen):
+    """All frozen parameters in another type."""
+    return jax.tree.map_with_path(
+        lambda path, leaf: frozen_as(dtype, jax.tree_util.keystr(path, simple=True, separator="/"), leaf), frozen
+    )
+
+
 def parameters_of(policy: Transformer, trained: bool):
     """Adapters, as at the start or as if trained, and frozen parameters in their type."""
     adapters, frozen = split(policy.init(jax.random.key(0)))
     if trained:
         keys = iter(jax.random.split(jax.random.key(1), len(jax.tree.leaves(adapters))))
         adapters = jax.tree.map(lambda leaf: 0.1 * jax.random.normal(next(keys), leaf.shape), adapters)
-    return adapters, frozen_as(policy.lora.frozen, frozen)
+    return adapters, stored(policy.lora.frozen, frozen)
 
 
 def log_probs(policy: Transformer, parameters):
@@ -71,17 +78,17 @@ def test_merged_parameters_compute_the_same(frozen):
 def test_few_bits_are_near_the_matrix_they_stand_for(dtype, error):
     _, frozen = split(adapted().init(jax.random.key(0)))
     before = jax.tree.map(np.asarray, frozen)
-    stored = frozen_as(dtype, frozen)
-    after = merged(stored, LoRA())
+    few_bits = stored(dtype, frozen)
+    after = merged(few_bits, LoRA())
     kernel, there = before["layers"][0]["mlp"]["gate_proj"]["kernel"], after["layers"][0]["mlp"]["gate_proj"]["kernel"]
     blocks = kernel.reshape(2, 64, -1)
     largest = np.abs(blocks).max(axis=1, keepdims=True)
     distance = np.abs(blocks - np.asarray(there).reshape(blocks.shape)) / largest
     assert error / 4 < distance.max() < error * 1.001
     for name in ("embed_tokens", "lm_head", "norm"):
-        jax.tree.map(np.testing.assert_array_equal, before[name], stored[name])
+        jax.tree.map(np.testing.assert_array_equal, before[name], few_bits[name])
     np.testing.assert_array_equal(
-        before["layers"][0]["self_attn"]["q_proj"]["bias"], stored["layers"][0]["self_attn"]["q_proj"]["bias"]
+        before["layers"][0]["self_attn"]["q_proj"]["bias"], few_bits["layers"][0]["self_attn"]["q_proj"]["bias"]
     )
 
 

@@ -1,0 +1,85 @@
+"""A language model from a folder of Hugging Face, as the policy of an experiment."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+from jax.sharding import Mesh, NamedSharding
+
+from ipsrl.distributed.placement import place, placements
+from ipsrl.environments.language import LanguageTask
+from ipsrl.environments.questions import Questions
+from ipsrl.policies import hugging_face
+from ipsrl.policies.adapters import LoRA, frozen_as, merged, split
+from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.policies.policy import Parameters, union
+from ipsrl.policies.transformer import Transformer
+from ipsrl.training.randomness import stream
+
+
+@dataclasses.dataclass(frozen=True)
+class LanguageModel:
+    """A checkpoint, and how it is computed with.
+
+    Attributes:
+      model_dir: its folder.
+      policy: what the folder describes, with the type, the rematerialisation and the adapters of the run.
+    """
+
+    model_dir: str
+    policy: Transformer
+
+    @classmethod
+    def read(cls, model_dir: str, dtype: str, remat: str, lora: LoRA | None) -> "LanguageModel":
+        """Reads the configuration, no weights.
+
+        Raises:
+          ValueError: the folder holds no checkpoint of a known architecture, or an argument is not one of the known.
+        """
+        return cls(model_dir, dataclasses.replace(read_policy(model_dir), dtype=dtype, remat=remat, lora=lora))
+
+    def environment(self, task: Questions, max_tokens: int, system_prompt: str, thinking: bool) -> LanguageTask:
+        """The task in the tokens and the chat template of the model."""
+        return LanguageTask(
+            task,
+            self.model_dir,
+            self.policy.vocabulary_size,
+            max_tokens,
+            system_prompt=system_prompt,
+            thinking=thinking,
+        )
+
+    def load(self, mesh: Mesh) -> tuple[Parameters | Callable[[], Parameters], Parameters | None]:
+        """Where runs start, and what they do not train, both on the mesh.
+
+        With adapters the weights are read once for all runs, which start with the same adapters. Without them they are
+        read for each run anew, by the function that is returned: so they exist no more often than they are trained.
+        """
+        lora = self.policy.lora
+        if lora is None:
+            return lambda: self._weights(mesh), None
+        with jax.set_mesh(mesh):
+            frozen = self._weights(mesh, "bfloat16" if lora.frozen == "bfloat16" else "float32", lora.frozen)
+        # The compiler leaves out what nobody asks for: the weights that `init` would make as well.
+        adapters = jax.jit(lambda key: split(self.policy.init(key))[0])(stream(0, 0, "adapters"))
+        return place(adapters, placements(self.policy.placement_rules, adapters, mesh), mesh), frozen
+
+    def export(self, folder: Path, trained: Parameters, frozen: Parameters | None) -> None:
+        """Writes a folder that `transformers` loads; adapters are merged into their matrices."""
+        parameters = union(trained, frozen)
+        if self.policy.lora is not None:
+            parameters = jax.jit(lambda parameters: merged(parameters, self.policy.lora))(parameters)
+        hugging_face.save(folder, dataclasses.replace(self.policy, lora=None), parameters, self.model_dir)
+
+    def _weights(self, mesh: Mesh, read_as: str = "float32", kept_as: str = "float32") -> Parameters:
+        plain = dataclasses.replace(self.policy, lora=None)
+        placed = placements(plain.placement_rules, jax.eval_shape(plain.init, jax.random.key(0)), mesh)
+        shardings = {
+            jax.tree_util.keystr(path, simple=True, separator="/"): NamedSharding(mesh, placement.spec)
+            for path, placement in jax.tree.leaves_with_path(placed)
+        }
+        return hugging_face.load_parameters(
+            self.model_dir, plain, lambda path, _: shardings[path], read_as, functools.partial(frozen_as, kept_as)
+        )
