@@ -12,8 +12,6 @@ def cache_folder() -> Path:
     return Path(os.environ.get("IPSRL_CACHE") or "~/.cache/ipsrl").expanduser()
 
 
-# The death of a host ends the others after this time at the latest, where no broken connection has told them before.
-HEARTBEAT_TIMEOUT_SECONDS = 45
 # How long a process that ends waits for the others to end as well.
 SHUTDOWN_TIMEOUT_SECONDS = 45
 
@@ -28,11 +26,14 @@ class Cluster:
       coordinator: address and port of the first process, "10.0.0.1:8476"; by default $JAX_COORDINATOR_ADDRESS.
       num_processes: how many there are; by default $JAX_NUM_PROCESSES.
       process_id: which one this is, from 0; by default $JAX_PROCESS_ID.
+      heartbeat_timeout: seconds of silence after which a process counts as dead, and the others end, where no broken
+        connection has told them before.
     """
 
     coordinator: str | None = None
     num_processes: int | None = None
     process_id: int | None = None
+    heartbeat_timeout: int = 45
 
 
 def start_up(host_devices: int | None = None, cluster: Cluster | None = None) -> None:
@@ -67,7 +68,7 @@ def _join(cluster: Cluster) -> None:
             cluster.coordinator,
             _number(cluster.num_processes, "JAX_NUM_PROCESSES"),
             _number(cluster.process_id, "JAX_PROCESS_ID"),
-            heartbeat_timeout_seconds=HEARTBEAT_TIMEOUT_SECONDS,
+            heartbeat_timeout_seconds=cluster.heartbeat_timeout,
             shutdown_timeout_seconds=SHUTDOWN_TIMEOUT_SECONDS,
         )
     except ValueError as error:

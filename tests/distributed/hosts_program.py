@@ -1,0 +1,164 @@
+"""One process of a training run over several: started by `test_many_hosts`, and read by it for the same run alone.
+
+python hosts_program.py '{"out": "folder", "mesh": "data:8", ..., "process": 0, "port": 12345}'
+"""
+
+import dataclasses
+import functools
+import itertools
+import json
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from ipsrl import objectives
+from ipsrl.distributed import hosts
+from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
+from ipsrl.distributed.start_up import Cluster, start_up
+from ipsrl.environments.hypospace_causal import HypospaceCausal
+from ipsrl.policies.transformer import Transformer
+from ipsrl.rollouts.answers import answers_with_history, independent_answers
+from ipsrl.training import stored_tree
+from ipsrl.training.checkpoints import Checkpoints
+from ipsrl.training.loop import TrainSettings, train
+from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.step import Batching, choose_prompts, collect
+
+JUDGED = []
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstTokenJudged(HypospaceCausal):
+    """The causal task, where an answer's first token decides, so that a fresh policy is sometimes right; says whom it
+    has judged.
+    """
+
+    nodes: int = 2
+
+    def verify(self, trajectories):
+        JUDGED.extend(np.asarray(trajectories.prompts.index).tolist())
+        first = np.asarray(trajectories.tokens)[:, :, 0]
+        said = super().verify(trajectories)
+        return dataclasses.replace(
+            said, rewards=(first % 2).astype(np.float32), outcome_id=(first % 3).astype(np.int32)
+        )
+
+
+TASK = FirstTokenJudged()
+POLICY = Transformer(
+    TASK.vocabulary_size, hidden_size=16, num_layers=1, num_heads=4, num_key_value_heads=4, intermediate_size=16
+)
+SEED = 5
+# Prompts on either host; on both hosts; a model axis between hosts, so that both hold every prompt.
+MESHES = ("data:8", "data:4,model:2", "model:2,data:4")
+
+
+def sampled(mesh, parameters):
+    """The first batch and its verdict as the loop makes them, whole, and which prompts this process has judged."""
+    with jax.set_mesh(mesh):
+        prompts = shard_prompts(choose_prompts(TASK, SEED, 0, 16), mesh)
+        JUDGED.clear()
+        trajectories, verdict = collect(TASK, POLICY, replicate(parameters, mesh), prompts, SEED, 0, 4, 1.0)
+        judged = list(JUDGED)
+        return hosts.to_host({"tokens": trajectories.tokens, "rewards": verdict.rewards}), judged
+
+
+def answered(step, parameters):
+    """Answers under both protocols, as numbers that any change of an answer changes."""
+    key = jax.random.key(step)
+    verdicts = [ask(TASK, POLICY, parameters, key, 3) for ask in (independent_answers, answers_with_history)]
+    place = np.arange(1, TASK.num_prompts * 3 + 1).reshape(-1, 3)
+    return {f"answers_{i}": float((verdict.outcome_id * place).sum()) for i, verdict in enumerate(verdicts)}
+
+
+def run(out, mesh, steps, optimizer="sgd", evaluate_every=0, resume=False):
+    """Trains in the folder `out`, and returns the final state; 0 is for no evaluation."""
+    settings = TrainSettings(
+        steps=steps,
+        prompts_per_step=16,
+        group_size=4,
+        learning_rate=0.05 if optimizer == "sgd" else 1e-3,
+        optimizer=optimizer,
+        batching=Batching(mini_batches=2),
+        evaluate_every=evaluate_every or steps,
+        checkpoint_every=10,
+    )
+    objective = objectives.make("ips_grpo(kl=0.1)")
+    with RunFolder.open(out, {"seed": SEED}, resume) as folder:
+        evaluate = answered if evaluate_every else None
+        return train(TASK, POLICY, objective, settings, SEED, folder, make_mesh(mesh), evaluate=evaluate)
+
+
+def main(process, port, save=None, meshes=(), forever=None, **arguments):
+    """Joins the other process, and runs.
+
+    Args:
+      process, port: which of the two this is, and where they meet.
+      save: the final parameters, and what `sampled` finds on `meshes`, go to this file followed by the process.
+      forever: a folder to write checkpoints to instead, until this process is killed.
+      arguments: of `run`.
+    """
+    cluster = Cluster(f"127.0.0.1:{port}", num_processes=2, process_id=process, heartbeat_timeout=20)
+    start_up(host_devices=4, cluster=cluster)
+    with hosts.together():
+        if forever:
+            save_for_ever(forever)
+        if meshes:
+            check_hosts(process)
+        state = run(**arguments)
+        if save:
+            found = {}
+            for mesh in meshes:
+                arrays, judged = sampled(make_mesh(mesh), POLICY.init(jax.random.key(0)))
+                found |= {f"{mesh} {name}": value for name, value in (arrays | {"judged": judged}).items()}
+            np.savez(f"{save}{process}.npz", **found, **by_name(state.parameters))
+
+
+def check_hosts(process):
+    """What the functions of `hosts` do where there are several."""
+    assert hosts.is_first() == (process == 0)
+    assert hosts.tell_all({"who": process, "long": "x" * 5000}) == {"who": 0, "long": "x" * 5000}
+    assert hosts.first_does(lambda: f"done by {process}") == (None if process else "done by 0")
+    assert hosts.all_hosts(True)
+    assert not hosts.all_hosts(process == 0)
+    hosts.require_same([1, {"a": None}], "list")
+    with pytest.raises(ValueError, match="the number is not the same on all hosts"):
+        hosts.require_same(process, "number")
+    with pytest.raises(hosts.OtherHostError if process else FileNotFoundError, match="no such file as 0"):
+        hosts.first_does(functools.partial(_fail, FileNotFoundError(f"no such file as {process}")))
+    mesh = make_mesh("data:8")
+    with jax.set_mesh(mesh):
+        spread = shard_prompts({"a": np.arange(16), "b": np.ones((8, 2), np.float16)}, mesh)
+        assert len(spread["a"].addressable_shards) == 4
+        np.testing.assert_array_equal(hosts.to_host(spread)["a"], np.arange(16))
+        # Onto another layout, over the network.
+        np.testing.assert_array_equal(replicate(spread["b"], mesh).addressable_data(0), np.ones((8, 2)))
+
+
+def _fail(error):
+    raise error
+
+
+def save_for_ever(folder):
+    """Prints the number of every checkpoint when it has begun to write it."""
+    mesh = make_mesh("data:8")
+
+    def state(step):
+        values = np.full((8, 100_000), step, np.float32)
+        return {"spread": shard_prompts(values, mesh), "whole": replicate(np.float32(step), mesh)}
+
+    with Checkpoints(folder, every=1) as checkpoints:
+        found = checkpoints.restore(state(0))
+        for step in itertools.count(found[0] + 1 if found else 1):
+            checkpoints.save(step, state(step))
+            print("saving", step, flush=True)
+
+
+def by_name(parameters):
+    return stored_tree.named_leaves(hosts.to_host(parameters))
+
+
+if __name__ == "__main__":
+    main(**json.loads(sys.argv[1]))

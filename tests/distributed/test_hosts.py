@@ -1,0 +1,104 @@
+"""What many hosts do together costs one process nothing; who judges what is decided alike everywhere."""
+
+import subprocess
+import sys
+from typing import NamedTuple
+
+import jax
+import numpy as np
+import pytest
+
+from ipsrl.distributed import hosts
+from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
+from ipsrl.rollouts.judging import judge_of_rows
+
+
+def test_one_process_does_it_all_itself():
+    assert hosts.is_first()
+    assert hosts.first_does(lambda: [1, jax]) == [1, jax]
+    assert hosts.tell_all({1: None}) == {1: None}
+    assert hosts.all_hosts(True)
+    assert not hosts.all_hosts(False)
+    hosts.require_same("anything", "thing")
+    with hosts.together():
+        hosts.wait_for_all()
+    with pytest.raises(KeyError):
+        hosts.first_does(lambda: {}["missing"])
+
+
+def test_arrays_are_placed_and_fetched():
+    mesh, values = make_mesh("data:4,model:2"), np.arange(24.0).reshape(8, 3)
+    for place in (shard_prompts, replicate):
+        placed = place({"of NumPy": values, "of JAX": jax.numpy.asarray(values)}, mesh)
+        fetched = hosts.to_host(placed)
+        for name in placed:
+            assert len(placed[name].sharding.device_set) == 8
+            assert isinstance(fetched[name], np.ndarray)
+            np.testing.assert_array_equal(fetched[name], values)
+
+
+class Device(NamedTuple):
+    number: int
+    process_index: int
+
+
+class Layout(NamedTuple):
+    """Of rows over devices, as a sharding tells it."""
+
+    blocks: int
+    processes: tuple[int, ...]
+
+    def devices_indices_map(self, shape):
+        size = shape[0] // self.blocks
+        rows = [slice(i * size, (i + 1) * size) if self.blocks > 1 else slice(None) for i in range(self.blocks)]
+        return {Device(i, process): (rows[i % self.blocks],) for i, process in enumerate(self.processes)}
+
+
+@pytest.mark.parametrize(
+    ("layout", "judges"),
+    [
+        # Each host holds its own rows, whichever order they come in.
+        (Layout(4, (0, 0, 1, 1)), [0, 0, 0, 0, 1, 1, 1, 1]),
+        (Layout(2, (1, 0, 1, 0)), [1, 1, 1, 1, 0, 0, 0, 0]),
+        # Both hold all: they take turns.
+        (Layout(1, (0, 0, 1, 1)), [0, 1, 0, 1, 0, 1, 0, 1]),
+        # Four hosts, each block on two of them.
+        (Layout(2, (0, 1, 2, 3)), [0, 2, 0, 2, 1, 3, 1, 3]),
+    ],
+)
+def test_every_row_is_judged_by_one_of_those_that_hold_it(layout, judges):
+    assert judge_of_rows(layout, 8).tolist() == judges
+
+
+def test_more_hosts_than_rows():
+    assert judge_of_rows(Layout(1, (0, 1, 2)), 2).tolist() == [0, 1]
+
+
+JOIN = "from ipsrl.distributed.start_up import Cluster, start_up; start_up(cluster=Cluster({}))"
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ("", "coordinator_address should be defined"),
+        ("'127.0.0.1:1', 2", "process id of the current process must be defined"),
+        ("'127.0.0.1:1', 2, 2", "process_id < num_processes"),
+    ],
+)
+def test_a_cluster_that_is_not_told_in_full_is_refused(told, message):
+    done = subprocess.run([sys.executable, "-c", JOIN.format(told)], capture_output=True, text=True)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ValueError: this process cannot join the others (")
+    assert message in last
+    assert "give --coordinator, --num_processes and --process_id" in last
+
+
+def test_where_processes_meet_is_only_asked_of_many():
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments.hypergrid", "--preset=smoke", "--process_id=1"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("error: --process_id says how processes find each other")

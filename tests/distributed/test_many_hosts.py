@@ -1,0 +1,263 @@
+"""Two processes with four CPU devices each train as one process with eight, and survive the loss of either."""
+
+import contextlib
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import hosts_program
+import jax
+import numpy as np
+import pytest
+from hosts_program import MESHES, POLICY, by_name, run, sampled
+
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.training import metric_log
+from ipsrl.training.checkpoints import Checkpoints
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+STEPS = 12
+LOST = re.compile(r"error: what 2 processes compute together has failed|JAX distributed service detected fatal errors")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Pair:
+    """Two processes that run the program, or a command, together; both are gone when the test is."""
+
+    def __init__(self, folder: Path, *command: str, **arguments):
+        folder.mkdir(exist_ok=True)
+        port = free_port()
+        self.logs, self.processes = [], []
+        for process in range(2):
+            told = json.dumps({**arguments, "process": process, "port": port})
+            joined = [
+                "--multihost", f"--coordinator=127.0.0.1:{port}", "--num_processes=2", f"--process_id={process}",
+                "--host_devices=4",
+            ]  # fmt: skip
+            line = ["-m", *command, *joined] if command else [hosts_program.__file__, told]
+            self.logs.append((folder / f"{process}.out", folder / f"{process}.err"))
+            with self.logs[-1][0].open("w") as out, self.logs[-1][1].open("w") as err:
+                started = subprocess.Popen([sys.executable, "-u", *line], cwd=ROOT, stdout=out, stderr=err)
+            self.processes.append(started)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+    def wait(self, timeout=200) -> list[int]:
+        deadline = time.monotonic() + timeout
+        return [process.wait(timeout=max(1.0, deadline - time.monotonic())) for process in self.processes]
+
+    def said(self, process: int) -> str:
+        """What a process wrote to stderr."""
+        return self.logs[process][1].read_text()
+
+    def printed(self, process: int) -> list[str]:
+        """Lines of stdout, without those of the network library."""
+        return [line for line in self.logs[process][0].read_text().splitlines() if "Gloo" not in line]
+
+    def wait_until(self, happened, timeout=150) -> None:
+        deadline = time.monotonic() + timeout
+        while not happened():
+            assert time.monotonic() < deadline, (self.said(0), self.said(1))
+            assert all(process.poll() is None for process in self.processes), (self.said(0), self.said(1))
+            time.sleep(0.005)
+
+
+def together(folder: Path, **arguments) -> Pair:
+    """Runs the program to its end."""
+    with Pair(folder, **arguments) as pair:
+        assert pair.wait() == [0, 0], (pair.said(0), pair.said(1))
+    return pair
+
+
+def assert_same_bits(one, other):
+    assert one.keys() == other.keys()
+    for name in one:
+        assert one[name].tobytes() == other[name].tobytes(), name
+
+
+def records(folder: Path) -> list[dict]:
+    with contextlib.suppress(FileNotFoundError):
+        return metric_log.read(folder / "metrics.jsonl")
+    return []
+
+
+def last_state(folder: Path, step: int, like) -> dict:
+    """The leaves of the last checkpoint."""
+    with Checkpoints(folder / "checkpoints", every=1) as checkpoints:
+        found, state = checkpoints.restore(like)
+    assert found == step
+    return by_name(state)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The folder and the final state of a run of this process."""
+    folder = tmp_path_factory.mktemp("alone") / "run"
+    return folder, run(folder, "data:8", STEPS, evaluate_every=4)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """The folder of the same run of two processes."""
+    folder = tmp_path_factory.mktemp("pair")
+    out, save = str(folder / "run"), str(folder / "found")
+    together(folder, out=out, save=save, meshes=MESHES, mesh="data:8", steps=STEPS, evaluate_every=4)
+    return folder
+
+
+def test_two_processes_train_as_one(alone, pair):
+    """The same answers, exactly; the same numbers but for the order in which devices are summed."""
+    ours, theirs = records(alone[0]), records(pair / "run")
+    assert [record["step"] for record in theirs] == list(range(STEPS + 1))
+    for mine, other in zip(ours, theirs, strict=True):
+        assert mine.keys() == other.keys()
+        for name in mine:
+            np.testing.assert_allclose(other[name], mine[name], rtol=1e-5, atol=1e-6, err_msg=name)
+            if name in ("reward", "length", "distinct_outcomes", "unparsed", "evaluation/answers_0"):
+                assert other[name] == mine[name]
+    for process in range(2):
+        found = np.load(pair / f"found{process}.npz")
+        for name, value in by_name(alone[1].parameters).items():
+            np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-6)
+    moved = max(np.abs(found[name] - start).max() for name, start in by_name(POLICY.init(jax.random.key(0))).items())
+    assert moved > 1e-3
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+def test_answers_are_the_same_and_each_is_judged_once(pair, mesh):
+    expected, judged = sampled(make_mesh(mesh), POLICY.init(jax.random.key(0)))
+    found = [np.load(pair / f"found{process}.npz") for process in range(2)]
+    for one in found:
+        np.testing.assert_array_equal(one[f"{mesh} tokens"], expected["tokens"])
+        np.testing.assert_array_equal(one[f"{mesh} rewards"], expected["rewards"])
+    shares = [one[f"{mesh} judged"].tolist() for one in found]
+    assert sorted(shares[0] + shares[1]) == sorted(judged)
+    assert len(shares[0]) == len(shares[1]) == 8
+
+
+def test_only_the_first_process_writes_files(pair):
+    assert {path.name for path in (pair / "run").iterdir()} == {
+        "config.json", "environment.json", "metrics.jsonl", "checkpoints", ".lock",
+    }  # fmt: skip
+    (start,) = json.loads((pair / "run" / "environment.json").read_text())
+    assert start["processes"] == 2
+    assert len(start["devices"]) == 8
+    assert sorted(path.name for path in (pair / "run" / "checkpoints").iterdir()) == ["10", "12"]
+    assert all((pair / "run" / "checkpoints" / step / "seal.json").exists() for step in ("10", "12"))
+
+
+def test_one_process_continues_what_two_began_on_another_mesh(alone, pair, tmp_path):
+    shutil.copytree(pair / "run", tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "12")
+    state = run(tmp_path / "run", "data:2,model:4", STEPS, evaluate_every=4, resume=True)
+    for name, value in by_name(alone[1].parameters).items():
+        np.testing.assert_allclose(by_name(state.parameters)[name], value, rtol=0, atol=1e-6)
+    starts = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert [start["processes"] for start in starts] == [2, 1]
+
+
+def test_two_processes_continue_what_one_began_on_another_mesh(alone, tmp_path):
+    """The latest checkpoint is damaged: all hosts agree on the one before it."""
+    shutil.copytree(alone[0], tmp_path / "run")
+    data = max((tmp_path / "run" / "checkpoints" / "12").rglob("*"), key=lambda path: path.stat().st_size)
+    data.write_bytes(data.read_bytes()[:-1] + b"x")
+    done = together(
+        tmp_path, out=str(tmp_path / "run"), mesh="model:2,data:4", steps=STEPS, resume=True,
+        save=str(tmp_path / "found"),
+    )  # fmt: skip
+    assert "The checkpoint of step 12 cannot be read" in done.said(0)
+    assert "cannot be read" not in done.said(1)
+    assert (tmp_path / "run" / "checkpoints" / "unreadable-12").exists()
+    for name, value in by_name(alone[1].parameters).items():
+        np.testing.assert_allclose(np.load(tmp_path / "found1.npz")[name], value, rtol=0, atol=1e-6)
+
+
+LONG = {"mesh": "data:8", "steps": 40, "optimizer": "adam"}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The state of a longer run of two processes that nobody touched."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    together(folder, out=str(folder / "run"), save=str(folder / "found"), **LONG)
+    return folder
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_the_loss_of_a_process_ends_the_other_and_a_restart_ends_at_the_same_bits(undisturbed, tmp_path, lost):
+    out = tmp_path / "run"
+    with Pair(tmp_path, out=str(out), **LONG) as pair:
+        pair.wait_until((out / "checkpoints" / "20" / "seal.json").exists)
+        pair.processes[lost].send_signal(signal.SIGKILL)
+        began = time.monotonic()
+        statuses = pair.wait(timeout=100)
+        assert time.monotonic() - began < 45
+        assert statuses[lost] == -signal.SIGKILL
+        assert statuses[1 - lost] not in (0, -signal.SIGKILL)
+        assert LOST.search(pair.said(1 - lost)), pair.said(1 - lost)
+    assert 20 <= len(records(out)) < LONG["steps"]
+    together(tmp_path, out=str(out), resume=True, save=str(tmp_path / "found"), **LONG)
+    assert (out / "metrics.jsonl").read_bytes() == (undisturbed / "run" / "metrics.jsonl").read_bytes()
+    for process in range(2):
+        found, expected = (np.load(folder / f"found{process}.npz") for folder in (tmp_path, undisturbed))
+        assert_same_bits(dict(found), dict(expected))
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_process_killed_while_checkpoints_are_written_leaves_a_whole_one(tmp_path, lost):
+    like = {"spread": np.zeros((8, 100_000), np.float32), "whole": np.float32(0)}
+    folder = tmp_path / "checkpoints"
+    with Pair(tmp_path, forever=str(folder)) as pair:
+        # When the third save begins, the second is complete.
+        pair.wait_until(lambda: len(pair.printed(lost)) >= 3)
+        time.sleep(np.random.default_rng().uniform(0, 0.2))
+        pair.processes[lost].kill()
+        pair.wait(timeout=100)
+        last = int(pair.printed(lost)[-1].split()[-1])
+    with Checkpoints(folder, every=1) as checkpoints:
+        step, state = checkpoints.restore(like)
+    assert step >= last - 1
+    assert state["whole"] == step
+    np.testing.assert_array_equal(state["spread"], step)
+
+
+def test_a_refused_folder_ends_every_process_with_the_same_sentence(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    command = ["experiments.hypergrid", "--preset=smoke", f"--out={tmp_path / 'run'}"]
+    with Pair(tmp_path, *command) as pair:
+        assert pair.wait() == [1, 1]
+        sentence = f"error: {tmp_path / 'run'} holds 'notes.txt' but no config.json"
+        for process in range(2):
+            assert pair.said(process).startswith(sentence)
+            assert pair.said(process).count("\n") == 1
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"notes.txt"}
+
+
+def test_numbers_that_are_not_finite_end_every_process_at_the_same_step(tmp_path):
+    command = ["experiments.hypergrid", "--preset=smoke", "--objectives=grpo", "--seeds=0", "--learning_rate=1e38"]
+    with Pair(tmp_path, *command, f"--out={tmp_path / 'run'}") as pair:
+        assert pair.wait() == [1, 1]
+        for process in range(2):
+            last = pair.said(process).splitlines()[-1]
+            assert re.match(r"error: step \d has .*parameter_norm inf; last good checkpoint: none", last), last
+        assert pair.said(0).splitlines()[-1] == pair.said(1).splitlines()[-1]
