@@ -20,6 +20,7 @@ from experiments.grid import Run, TrainingGrid, final_intervals, group_by_object
 from experiments.language_model import LanguageModel
 from experiments.launch import Output, folder_name, read_seeds, require_positive
 from ipsrl import specifications
+from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.language import LanguageTask
@@ -142,7 +143,7 @@ def train_on_task(grid: TrainingGrid, settings: Settings, output: Output) -> lis
     for run in grid.train(output, start, measure, identity, frozen):
         if settings.export:
             folder = run.path / "model"
-            if not folder.exists():
+            if not hosts.tell_all(folder.exists()):
                 model.export(folder, run.parameters, frozen)
         finished.append(dataclasses.replace(run, parameters=None))
     return finished

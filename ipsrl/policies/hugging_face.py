@@ -23,6 +23,7 @@ from jax.sharding import Sharding
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+from ipsrl.distributed import hosts
 from ipsrl.policies.hugging_face_config import read_json, read_policy, text_config
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
@@ -161,7 +162,7 @@ def save(
     from huggingface_hub import split_state_dict_into_shards_factory
 
     target, source = Path(model_dir).absolute(), Path(source_dir)
-    if target.exists():
+    if hosts.tell_all(target.exists()):
         raise ValueError(f"{target} exists already: name a new folder for the export.")
     _check_architecture(source, policy)
     table = stored_tensors(policy)
