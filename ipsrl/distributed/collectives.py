@@ -123,7 +123,7 @@ def _rounds(line: str, computations: dict[str, list[str]]) -> int:
     for inner in computations[condition]:
         for called in _called(inner):
             body += computations.get(called, [])
-    constants = [int(number) for line in body for number in re.findall(r"= s32\[\]\S* constant\((\d+)\)", line)]
+    constants = [int(number) for line in body for number in re.findall(r"= [su]32\[\]\S* constant\((\d+)\)", line)]
     if not constants:
         raise ValueError(f"the condition {condition!r} of a loop has no number of rounds")
     return max(constants)

@@ -54,7 +54,7 @@ def test_kinds_bytes_and_rounds(collective, kind, whole, group, sent):
 TPU = """HloModule jit_update
 
 %wide.condition (p: (s32[])) -> pred[] {
-  %constant.1 = s32[]{:T(128)} constant(5)
+  %constant.1 = u32[]{:T(128)} constant(5)
   ROOT %compare = pred[] compare(%i, %constant.1), direction=LT
 }
 
@@ -87,6 +87,6 @@ def test_the_forms_of_other_compilers():
 
 
 def test_a_loop_without_an_end():
-    endless = TPU.replace("%constant.1 = s32[]{:T(128)} constant(5)", "")
+    endless = TPU.replace("%constant.1 = u32[]{:T(128)} constant(5)", "")
     with pytest.raises(ValueError, match=r"the condition 'wide.condition' of a loop has no number of rounds"):
         collectives(endless)
