@@ -18,7 +18,7 @@ This module needs nothing but the standard library: the processes that read answ
 
 import random
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 OPERATORS = ("+", "-", "*", "/")
@@ -29,26 +29,26 @@ LONGEST_NUMBER = 10
 
 Tree = int | tuple
 
-# A sign and a body without one. A body is ("number", n), or ("sum", parts, even) of signed bodies that are no sums, or
-# ("product", parts, even) of pairs of an exponent, 1 or -1, and a body that is no product. Parts are sorted. A body is
-# even where it is its own negative, as 3 - 3 is; the sign of an even body is always 1.
+# Whether there is a minus, 0 or 1, and a body without one. A body is ("number", n), or ("sum", terms, even) of pairs of
+# a body that is no sum and its minus, or ("product", factors, even) of pairs of 0, or 1 for a reciprocal, and a body
+# that is no product. Parts are sorted. A body is even where it is its own negative, as 3 - 3 is; it has no minus then.
 Body = tuple
 Form = tuple[int, Body]
 
 
 def number(value: int) -> Form:
     """The canonical form of a number."""
-    return 1, ("number", value)
+    return 0, ("number", value)
 
 
 def negative(form: Form) -> Form:
     """The form of -x."""
-    sign, body = form
-    return (1 if is_even(body) else -sign), body
+    minus, body = form
+    return (0 if is_even(body) else 1 - minus), body
 
 
 def is_even(body: Body) -> bool:
-    """Whether a body is its own negative, by a change of names between equal numbers."""
+    """Whether a body is its own negative, up to the names of variables that hold equal numbers."""
     return body[0] != "number" and body[2]
 
 
@@ -56,7 +56,7 @@ def join(operator: str, left: Form, right: Form) -> Form:
     """The form of `left operator right`."""
     if operator in "+-":
         return _sum(_terms(left) + _terms(right if operator == "+" else negative(right)))
-    return _product(left, right, 1 if operator == "*" else -1)
+    return _product(left, right, operator == "/")
 
 
 def canonical(tree: Tree) -> Form:
@@ -68,39 +68,34 @@ def canonical(tree: Tree) -> Form:
     return join(tree[0], canonical(tree[1]), canonical(tree[2]))
 
 
-def _terms(form: Form) -> tuple[Form, ...]:
-    sign, body = form
+def _terms(form: Form) -> tuple[tuple[Body, int], ...]:
+    minus, body = form
     if body[0] != "sum":
-        return (form,)
-    return body[1] if sign == 1 else tuple(map(negative, body[1]))
+        return ((body, minus),)
+    return _flipped(body[1]) if minus else body[1]
 
 
-def _sum(terms: tuple[Form, ...]) -> Form:
-    plain, flipped = _sorted_terms(terms), _sorted_terms(map(negative, terms))
-    # The first term of the orientation that is chosen is positive, if it can be.
-    body = min(plain, flipped, key=_term_order)
-    return (1 if body == plain else -1), ("sum", body, plain == flipped)
+def _flipped(terms: tuple[tuple[Body, int], ...]) -> tuple[tuple[Body, int], ...]:
+    return tuple((body, 0 if is_even(body) else 1 - minus) for body, minus in terms)
 
 
-def _sorted_terms(terms: Iterable[Form]) -> tuple[Form, ...]:
-    return tuple(sorted(terms, key=lambda term: (term[1], -term[0])))
+def _sum(terms: tuple[tuple[Body, int], ...]) -> Form:
+    plain, flipped = tuple(sorted(terms)), tuple(sorted(_flipped(terms)))
+    # The smaller of both begins with a term without a minus, if either does.
+    if plain <= flipped:
+        return 0, ("sum", plain, plain == flipped)
+    return 1, ("sum", flipped, False)
 
 
-def _term_order(terms: Sequence[Form]) -> tuple:
-    return tuple((body, -sign) for sign, body in terms)
-
-
-def _product(left: Form, right: Form, exponent: int) -> Form:
-    (sign, body), (other_sign, other) = left, right
-    factors = _factors(body) + tuple((exponent * e, factor) for e, factor in _factors(other))
-    even = any(is_even(factor) for _, factor in factors)
-    # Numerators stand before denominators.
-    factors = tuple(sorted(factors, key=lambda factor: (-factor[0], factor[1])))
-    return (1 if even else sign * other_sign), ("product", factors, even)
+def _product(left: Form, right: Form, inverse: bool) -> Form:
+    (minus, body), (other_minus, other) = left, right
+    factors = _factors(body) + tuple((reciprocal ^ inverse, factor) for reciprocal, factor in _factors(other))
+    even = is_even(body) or is_even(other)
+    return (0 if even else minus ^ other_minus), ("product", tuple(sorted(factors)), even)
 
 
 def _factors(body: Body) -> tuple[tuple[int, Body], ...]:
-    return body[1] if body[0] == "product" else ((1, body),)
+    return body[1] if body[0] == "product" else ((0, body),)
 
 
 def evaluate(tree: Tree) -> Fraction:
@@ -130,48 +125,47 @@ def as_tree(form: Form, rng: random.Random | None = None) -> Tree:
     Raises:
       ValueError: the form needs a negative sign, as -(2 + 3) does.
     """
-    sign, body = form
-    if not _needs_no_sign(sign, body):
+    minus, body = form
+    if not _needs_no_sign(minus, body):
         raise ValueError("this expression cannot be written without a negative sign")
-    return _tree(sign, body, rng)
+    return _tree(minus, body, rng)
 
 
-def _needs_no_sign(sign: int, body: Body) -> bool:
-    """Whether `sign * body` can be written with the four operators of two operands alone."""
-    # Without its sign every body can: the first term of a sum is chosen to be positive.
-    if sign == 1 or is_even(body):
+def _needs_no_sign(minus: int, body: Body) -> bool:
+    """Whether a form can be written with the four operators of two operands alone."""
+    # Without its minus every body can: the first term of a sum has none.
+    if not minus or is_even(body):
         return True
     if body[0] == "number":
         return False
     if body[0] == "sum":
-        return any(_needs_no_sign(-s, term) for s, term in body[1])
-    return any(_needs_no_sign(-1, factor) for _, factor in body[1])
+        return any(_needs_no_sign(1 - of_term, term) for term, of_term in body[1])
+    return any(_needs_no_sign(1, factor) for _, factor in body[1])
 
 
-def _tree(sign: int, body: Body, rng: random.Random | None) -> Tree:
+def _tree(minus: int, body: Body, rng: random.Random | None) -> Tree:
     if body[0] == "number":
         return body[1]
     if body[0] == "sum":
-        return _chain([(sign * s, term) for s, term in body[1]], "+", rng)
-    # Signs move in pairs, or change the sign of the product.
-    movable = [i for i, (_, factor) in enumerate(body[1]) if _needs_no_sign(-1, factor)]
+        return _chain([(minus ^ of_term, term) for term, of_term in body[1]], "+", rng)
+    # Minuses of factors come in pairs, or one of them is that of the product.
+    movable = [i for i, (_, factor) in enumerate(body[1]) if _needs_no_sign(1, factor)]
     moved = {i for i in movable if rng is not None and rng.random() < 0.5}
-    if not body[2] and len(moved) % 2 != (sign == -1):
+    if not body[2] and len(moved) % 2 != minus:
         moved ^= set(movable[:1])
-    factors = [(exponent, -1 if i in moved else 1, factor) for i, (exponent, factor) in enumerate(body[1])]
-    return _chain(factors, "*", rng)
+    return _chain([(reciprocal, int(i in moved), part) for i, (reciprocal, part) in enumerate(body[1])], "*", rng)
 
 
 def _chain(parts: list[tuple], operator: str, rng: random.Random | None) -> Tree:
-    """A tree of a sum of (sign, body), or of a product of (exponent, sign, body)."""
+    """A tree of a sum of (minus, body), or of a product of (reciprocal, minus, body)."""
     inverse = "-" if operator == "+" else "/"
 
     def forward(part: tuple) -> bool:
         """Whether a part can stand first, as it is."""
-        return _needs_no_sign(*part) if operator == "+" else part[0] == 1
+        return _needs_no_sign(*part) if operator == "+" else not part[0]
 
     def turned(part: tuple) -> tuple:
-        return (-part[0], *part[1:])
+        return (1 - part[0], *part[1:])
 
     if len(parts) == 1:
         return _tree(*parts[0][-2:], rng)

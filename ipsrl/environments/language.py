@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -215,9 +215,13 @@ class LanguageTask:
             raise ValueError(f"the outcomes of {self.task} cannot be listed: what needs hypotheses takes a text task")
         return self.task
 
-    def _texts(self, answers: Any) -> list[str]:
+    def _texts(self, answers: Iterable[Sequence[int] | np.ndarray]) -> list[str]:
         """What the tokens of answers say, without stop tokens and special ones."""
-        kept = [[int(token) for token in answer if token not in self.stop_tokens] for answer in answers]
+        rows = [np.asarray(answer, np.int64) for answer in answers]
+        kept = [row[~np.isin(row, self.stop_tokens)].tolist() for row in rows]
+        # No answers would be decoded as one that is empty.
+        if not kept:
+            return []
         return self.tokenizer.batch_decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
     def _shown(self, text: str) -> str:

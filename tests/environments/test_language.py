@@ -1,0 +1,309 @@
+"""A text task in the tokens of a language model: prompts, stops, verdicts, and what warm start and evaluation need."""
+
+import dataclasses
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments import text_tasks
+from ipsrl.environments.countdown import Countdown
+from ipsrl.environments.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.hypospace_causal import HypospaceCausal
+from ipsrl.environments.hypospace_voxels import HypospaceVoxels
+from ipsrl.environments.language import LanguageTask
+from ipsrl.environments.questions import Questions
+from ipsrl.environments.verifier_pool import VerifierPool
+from ipsrl.policies.tabular import Tabular
+from ipsrl.policies.transformer import Transformer
+from ipsrl.rollouts.answers import answers_with_history, independent_answers
+from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.structures import Trajectories, Verdict
+from ipsrl.training.warm_start import WarmStart, learn_prior, rendered_answers
+from tests.environments.tokenizers_for_tests import BOS, END, EOS, TURN, save_tokenizer
+
+BOOLEAN = HypospaceBoolean("basic", 1, observations=2)
+TASKS = [
+    BOOLEAN,
+    HypospaceCausal(2),
+    HypospaceVoxels(2, 2, 1),
+    Countdown(numbers=3, problems=4, largest_number=9, largest_target=30, least_solutions=2),
+]
+VOCABULARY = 450  # of the model: more than the tokenizer has
+HERE = VerifierPool(workers=0)
+
+
+def texts_of(task):
+    return [*(task.prompt_text(i) for i in range(task.num_prompts)), *map(task.answer_text, range(task.num_hypotheses))]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_tokenizer(tmp_path_factory.mktemp("tokenizer"), [text for task in TASKS for text in texts_of(task)])
+
+
+def asked(folder, task=BOOLEAN, **fields):
+    fields = {"max_tokens": 60, "longest_prompt": 1500, "verifier": HERE} | fields
+    return LanguageTask(task, folder, VOCABULARY, **fields)
+
+
+@pytest.fixture(scope="module", params=TASKS, ids=lambda task: type(task).__name__)
+def environment(request, folder):
+    return asked(folder, request.param)
+
+
+def trajectories(environment, index, answers):
+    """Trajectories of token lists `answers[P][G]`; what lies behind the mask is to be ignored."""
+    tokens = np.full((len(answers), len(answers[0]), environment.max_tokens), 77, np.int32)
+    mask = np.zeros(tokens.shape, bool)
+    for p, group in enumerate(answers):
+        for g, answer in enumerate(group):
+            tokens[p, g, : len(answer)] = answer
+            mask[p, g, : len(answer)] = True
+    zeros = np.zeros(tokens.shape, np.float32)
+    prompts = jax.device_get(environment.prompts(jnp.array(index)))
+    return Trajectories(prompts, tokens, tokens, mask, None, zeros, zeros, ~mask.any(-1))
+
+
+def test_prompts_are_those_of_the_chat_template(environment):
+    prompts = jax.jit(environment.prompts)(jnp.arange(environment.num_prompts))
+    tokens, mask = np.asarray(prompts.tokens), np.asarray(prompts.mask)
+    assert tokens.shape == (environment.num_prompts, environment.prompt_length)
+    assert (tokens.dtype, prompts.index.tolist()) == (np.int32, list(range(environment.num_prompts)))
+    assert mask.all(1).any()
+    for prompt in range(environment.num_prompts):
+        message = {"role": "user", "content": environment.task.prompt_text(prompt)}
+        expected = environment.tokenizer.apply_chat_template([message], add_generation_prompt=True)["input_ids"]
+        assert tokens[prompt][mask[prompt]].tolist() == expected
+        # Padded on the left: the first observation is the last token.
+        assert mask[prompt].tolist() == sorted(mask[prompt].tolist())
+        assert environment.observe(environment.reset(jnp.int32(prompt))) == tokens[prompt, -1]
+        question = environment.tokenizer.decode(tokens[prompt][np.asarray(prompts.question_mask[prompt])])
+        assert question == environment.task.prompt_text(prompt)
+
+
+def test_system_prompt_and_thinking(folder):
+    environment = asked(folder, system_prompt="Be brief.", thinking=True)
+    prompts = environment.prompts(jnp.array([1]))
+    text = environment.tokenizer.decode(prompts.tokens[0][prompts.mask[0]])
+    question = BOOLEAN.prompt_text(1)
+    assert text == f"<bos><turn>system\nBe brief.<end>\n<turn>user\n{question}<end>\n<turn>model\n<think>"
+    assert environment.tokenizer.decode(prompts.tokens[0][prompts.question_mask[0]]) == question
+
+
+@pytest.mark.parametrize("system_prompt", ["", "Be brief."])
+def test_without_a_template_the_prompt_is_plain_text(tmp_path, system_prompt):
+    environment = asked(save_tokenizer(tmp_path, texts_of(BOOLEAN), template=None), system_prompt=system_prompt)
+    prompts = environment.prompts(jnp.array([2]))
+    row = np.asarray(prompts.tokens[0])[np.asarray(prompts.mask[0])]
+    before = "Be brief.\n\n" if system_prompt else ""
+    assert row[0] == BOS
+    assert environment.tokenizer.decode(row[1:]) == f"{before}{BOOLEAN.prompt_text(2)}\n"
+    question = environment.tokenizer.decode(prompts.tokens[0][prompts.question_mask[0]])
+    assert question == BOOLEAN.prompt_text(2)
+
+
+def test_any_stop_token_ends_an_answer(folder, tmp_path):
+    environment = asked(folder)
+    assert environment.stop_tokens == (EOS, END)
+    state = environment.reset(jnp.int32(0))
+    assert not environment.finished(state)
+    assert environment.legal(state) is None
+    for token, ends in ((5, False), (TURN, False), (EOS, True), (END, True)):
+        after = jax.jit(environment.step)(state, jnp.int32(token))
+        assert (int(environment.observe(after)), bool(environment.finished(after))) == (token, ends)
+        assert environment.finished(environment.step(after, jnp.int32(5))) == ends
+    alone = asked(save_tokenizer(tmp_path, texts_of(BOOLEAN), stops=None))
+    assert alone.stop_tokens == (EOS,)
+
+
+def test_sizes(folder):
+    environment = asked(folder)
+    assert environment.vocabulary_size == environment.num_observations == VOCABULARY
+    assert environment.sizes.vocabulary_size == VOCABULARY
+    assert environment.sizes.num_prompts == environment.num_prompts == BOOLEAN.num_prompts
+    assert hash(environment) == hash(asked(folder))
+    assert environment == asked(folder) != asked(folder, max_tokens=61)
+    assert repr(environment).startswith(f"LanguageTask(task={BOOLEAN!r}, tokenizer_dir={folder!r}, vocabulary_size=450")
+
+
+def test_answers_are_judged_as_text(environment):
+    task, rng = environment.task, np.random.default_rng(0)
+    # Some of the prompts, in another order: a host judges those it holds.
+    index = [environment.num_prompts - 1, 1]
+    hypotheses = rng.integers(task.num_hypotheses, size=(2, 3)).tolist()
+    texts = [[*(task.answer_text(i, rng) for i in group), "no idea", ""] for group in hypotheses]
+    tokens = [[environment.tokenizer(text, add_special_tokens=False)["input_ids"] for text in group] for group in texts]
+    # Either stop token, none, one alone; special tokens and tokens of the model alone say nothing.
+    ends = [EOS], [END], [], [EOS], [END]
+    tokens = [
+        [[BOS, VOCABULARY - 1, *answer, *end] for answer, end in zip(group, ends, strict=True)] for group in tokens
+    ]
+    verdict = environment.verify(trajectories(environment, index, tokens))
+    expected = task.verify_texts(index, texts)
+    np.testing.assert_array_equal(verdict.outcome_id, expected.outcome_id)
+    np.testing.assert_array_equal(verdict.rewards, expected.rewards)
+    assert verdict.outcome_id[:, :3].tolist() == hypotheses
+    assert (verdict.outcome_id[:, 3:] == -1).all()
+    assert verdict.planning_mask is None
+    np.testing.assert_array_equal(verdict.rewards[0, :3], task.admissible[index[0], hypotheses[0]])
+
+
+def test_processes_judge_as_this_one_does(folder):
+    environment = asked(folder, verifier=VerifierPool(workers=2))
+    answers = [[environment.render(i) for i in range(BOOLEAN.num_hypotheses)]] * 2
+    here, there = (
+        dataclasses.replace(environment, verifier=pool).verify(trajectories(environment, [0, 3], answers))
+        for pool in (HERE, environment.verifier)
+    )
+    np.testing.assert_array_equal(here.outcome_id, there.outcome_id)
+    np.testing.assert_array_equal(here.rewards, there.rewards)
+
+
+def test_hypotheses_are_rendered_in_the_tokens_of_the_model(environment):
+    assert environment.hypotheses == environment.task.hypotheses
+    np.testing.assert_array_equal(environment.admissible, environment.task.admissible)
+    np.testing.assert_array_equal(environment.outcome_space(1).rewards, environment.admissible[1])
+    rng = np.random.default_rng(0)
+    for hypothesis in range(len(environment.hypotheses)):
+        tokens = environment.render(hypothesis)
+        assert environment.tokenizer.decode(tokens) == f"{environment.task.answer_text(hypothesis)}<eos>"
+        answers = [[environment.render(hypothesis, rng), tokens]]
+        assert (environment.verify(trajectories(environment, [0], answers)).outcome_id == hypothesis).all()
+    tokens, lengths = rendered_answers(environment, 3, np.random.default_rng(1))
+    assert tokens.shape == (len(environment.hypotheses), 3, environment.max_tokens)
+    assert lengths.max() < environment.max_tokens
+
+
+def test_histories_are_shown_as_text(environment):
+    task = environment.task
+    first, second = environment.render(0, np.random.default_rng(3)), environment.render(1)
+    said = environment.tokenizer("Answer: 1 + 1. Perhaps?", add_special_tokens=False)["input_ids"]
+    width = environment.history_width(3)
+    prompts = environment.prompts_with_history([1, 0], [[first, second[:-1], [*said, END]], []], width)
+    assert prompts.tokens.shape == (2, width) == (2, environment.longest_prompt)
+    # Hypotheses in canonical form, all else in the model's words.
+    history = [task.answer_text(0), task.answer_text(1), "Answer: 1 + 1. Perhaps?"]
+    shown = environment.tokenizer.decode(prompts.tokens[0][prompts.question_mask[0]])
+    assert shown == task.prompt_text(1, history) != task.prompt_text(1)
+    plain = environment.prompts(jnp.array([0]))
+    np.testing.assert_array_equal(prompts.tokens[1][prompts.mask[1]], plain.tokens[0][plain.mask[0]])
+    np.testing.assert_array_equal(prompts.tokens[:, -1], environment.prompt_table.tokens[[1, 0], -1])
+    with pytest.raises(ValueError, match="2 prompts need as many histories, got 1"):
+        environment.prompts_with_history([1, 0], [[]])
+    with pytest.raises(ValueError, match=r"prompt 1 has \d+ tokens, more than the 30 that are allowed"):
+        environment.prompts_with_history([1], [[first]], 30)
+    with pytest.raises(ValueError, match=r"prompt 1 has \d+ tokens, more than the 1500 that are allowed"):
+        environment.prompts_with_history([1], [[said] * 200], 9000)
+
+
+@dataclasses.dataclass(frozen=True)
+class Riddles(Questions):
+    """Questions without a list of outcomes."""
+
+    num_prompts = 2
+
+    def prompt_text(self, prompt, history=()):
+        return f"Who is number {prompt}?"
+
+    @property
+    def reader(self):
+        return str.strip
+
+    def judge(self, prompt_index, answers):
+        rewards = np.array([[answer == "x" for answer in group] for group in answers], np.float32)
+        return Verdict(rewards, np.array([[len(answer) for answer in group] for group in answers], np.int32))
+
+    def outcome_space(self, prompt):
+        raise ValueError("nobody knows them all")
+
+
+def test_questions_without_hypotheses(folder):
+    environment = asked(folder, Riddles())
+    x = environment.tokenizer(" x ", add_special_tokens=False)["input_ids"]
+    verdict = environment.verify(trajectories(environment, [1], [[[*x, EOS], [EOS]]]))
+    assert verdict.rewards.tolist() == [[1, 0]]
+    for asking in (lambda: environment.hypotheses, lambda: environment.admissible, lambda: environment.render(0)):
+        with pytest.raises(ValueError, match=r"the outcomes of Riddles\(\) cannot be listed"):
+            asking()
+    with pytest.raises(ValueError, match="nobody knows them all"):
+        environment.outcome_space(0)
+
+
+def test_a_transformer_samples_and_is_judged(folder):
+    environment = asked(folder, max_tokens=12)
+    policy = Transformer(VOCABULARY, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=1)
+    parameters = policy.init(jax.random.key(0))
+    prompts = environment.prompts(jnp.array([3, 1]))
+    sampled = jax.device_get(sample_groups(environment, policy, parameters, prompts, jax.random.key(1), 64))
+    np.testing.assert_array_equal(sampled.observations[:, :, 0], np.asarray(prompts.tokens)[:, -1:].repeat(64, 1))
+    stopped = np.isin(sampled.tokens, environment.stop_tokens) & sampled.token_mask
+    np.testing.assert_array_equal(stopped.any(-1), ~sampled.truncated)
+    assert 0 < stopped.any(-1).mean() < 1
+    verdict = environment.verify(sampled)
+    assert verdict.rewards.shape == verdict.outcome_id.shape == (2, 64)
+
+
+def test_warm_start_and_evaluation_take_it(folder):
+    # A policy that sees the token before it, and no question, learns the format at least.
+    environment = asked(folder, max_tokens=16)
+    policy = Tabular(VOCABULARY, VOCABULARY)
+    settings = WarmStart(admissible_share=0.5, steps=60, prompts_per_step=4, learning_rate=0.3, renderings=2)
+    parameters = learn_prior(environment, policy, settings)
+    verdict = independent_answers(environment, policy, parameters, jax.random.key(0), 16)
+    assert verdict.outcome_id.shape == (environment.num_prompts, 16)
+    assert (verdict.outcome_id >= 0).mean() > 0.3
+    sequential = answers_with_history(environment, policy, parameters, jax.random.key(0), 2)
+    assert (sequential.outcome_id >= 0).any()
+
+    grid = types.SimpleNamespace(
+        environment=environment, policy=policy, settings=types.SimpleNamespace(temperature=1.0)
+    )
+    for protocol in ("independent", "with_history"):
+        measured = text_tasks.evaluate(grid, 4, protocol, 0, parameters)
+        assert 0 < measured["parse_rate"] <= 1
+        assert 0 < measured["recovery"] <= 1
+
+
+def test_what_cannot_be_is_refused_at_once(folder, tmp_path):
+    def refused(message, directory=folder, vocabulary=VOCABULARY, **fields):
+        with pytest.raises(ValueError, match=message):
+            LanguageTask(BOOLEAN, str(directory), vocabulary, **({"longest_prompt": 1500} | fields))
+
+    refused(r"prompt \d+ has \d+ tokens, more than the 50 that are allowed: raise longest_prompt", longest_prompt=50)
+    refused("has a token 419, but the model knows only 400: take the tokenizer of the same model", vocabulary=400)
+    refused("max_tokens is 0, it must be positive", max_tokens=0)
+    refused("vocabulary_size is 0, it must be positive", vocabulary=0)
+    refused(f"there is no folder {tmp_path}/none: tokenizer_dir", directory=tmp_path / "none")
+    (tmp_path / "empty").mkdir()
+    refused("empty holds no tokenizer that transformers can read", directory=tmp_path / "empty")
+
+    endless = save_tokenizer(tmp_path / "endless", ["x"], eos=None, stops=None)
+    refused("neither the tokenizer nor a generation_config.json in .* names an eos token", directory=endless)
+    shouting = save_tokenizer(tmp_path / "shouting", ["x"], template="{{ messages[0]['content'] | upper }}")
+    refused("the chat template in .*shouting changes the words of prompt 0", directory=shouting, longest_prompt=5000)
+    strict = save_tokenizer(
+        tmp_path / "strict",
+        ["x"],
+        template="{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+        "{{ messages[0]['content'] }}",
+    )
+    refused("strict refuses the prompt: no system role", directory=strict, system_prompt="Hi", longest_prompt=5000)
+    with pytest.raises(ValueError, match=r"has \d+ tokens, more than max_tokens, 2"):
+        asked(folder, max_tokens=2).render(0)
+
+
+def test_added_tokens_may_lie_beyond_the_model(tmp_path):
+    # Text models of Gemma 3 share a tokenizer that has one more token, for images.
+    from transformers import AutoTokenizer
+
+    folder = save_tokenizer(tmp_path, texts_of(BOOLEAN))
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    size = len(tokenizer)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<image>"]})
+    tokenizer.save_pretrained(folder)
+    assert LanguageTask(BOOLEAN, folder, size, longest_prompt=1500).tokenizer.convert_tokens_to_ids("<image>") == size
+    with pytest.raises(ValueError, match=f"has a token {size}, but the model knows only {size}"):
+        LanguageTask(BOOLEAN, folder, size, longest_prompt=1500, system_prompt="<image>")

@@ -1,0 +1,44 @@
+"""A tiny tokenizer with a chat template, trained here, in the folder format of `transformers`."""
+
+import json
+
+TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}"
+    "<turn>{{ message['role'] }}\n{{ message['content'] | trim }}<end>\n{% endfor %}"
+    "{% if add_generation_prompt %}<turn>model\n{% if enable_thinking %}<think>{% endif %}{% endif %}"
+)
+SPECIAL = ("<bos>", "<eos>", "<turn>", "<end>")
+BOS, EOS, TURN, END = range(4)
+
+
+def save_tokenizer(folder, texts, template=TEMPLATE, eos="<eos>", stops=(EOS, END), vocabulary_size=420):
+    """Trains a byte-level BPE on texts and writes it to a folder, which it returns as text.
+
+    Args:
+      folder: a path.
+      texts: what to train on.
+      template: chat template, or None for a tokenizer without one.
+      eos: the token that ends texts, or None.
+      stops: eos tokens of generation_config.json, which is not written where this is None.
+      vocabulary_size: at most as many tokens.
+    """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary_size,
+        special_tokens=[*SPECIAL, "<think>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", BOS)])
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<bos>", eos_token=eos)
+    wrapped.chat_template = template
+    wrapped.save_pretrained(folder)
+    if stops is not None:
+        (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": list(stops)}))
+    return str(folder)
