@@ -258,9 +258,8 @@ def test_warm_start_and_evaluation_take_it(folder):
     sequential = answers_with_history(environment, policy, parameters, jax.random.key(0), 2)
     assert (sequential.outcome_id >= 0).any()
 
-    grid = types.SimpleNamespace(
-        environment=environment, policy=policy, settings=types.SimpleNamespace(temperature=1.0)
-    )
+    settings = types.SimpleNamespace(temperature=1.0, prompts_per_step=2)
+    grid = types.SimpleNamespace(environment=environment, policy=policy, settings=settings)
     for protocol in ("independent", "with_history"):
         measured = text_tasks.evaluate(grid, 4, protocol, 0, parameters)
         assert 0 < measured["parse_rate"] <= 1

@@ -221,6 +221,7 @@ def test_lists_of_objectives_may_hold_all():
         ({"rules": "dynamic_sampling"}, "--rules=dynamic_sampling are for text tasks"),
         ({"environment": "hypospace_boolean", "rules": "off_policy"}, "--rules=off_policy is not for all"),
         ({"reward_share": 0.0}, "--reward_share is 0.0, it must be positive"),
+        ({"environment": "math_answers"}, "math_answers has no small policy: take a bandit, a tree, a grid or a text"),
     ],
     ids=str,
 )
