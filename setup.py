@@ -14,6 +14,10 @@ setup(
         "optax>=0.2.6",
         "orbax-checkpoint>=0.12",
         "transformers>=5.0",
+        "safetensors>=0.8",
+        "tokenizers>=0.22",
+        # transformers renders chat templates with it, but does not ask for it.
+        "jinja2>=3.1",
         "tensorflow-datasets>=4.9.9",
         "absl-py>=2.1",
         "matplotlib>=3.9",

@@ -7,6 +7,7 @@ parameters are named as in the files, so that the table has one rule for each ki
 
 import contextlib
 import dataclasses
+import functools
 import json
 import re
 import shutil
@@ -79,7 +80,7 @@ class StoredTensor:
 def stored_tensors(policy: Transformer) -> dict[str, StoredTensor]:
     """Path of every parameter -> its tensor, in the order of the parameters."""
     table = {}
-    for path, shape in _shapes(jax.eval_shape(policy.init, jax.random.key(0))).items():
+    for path, shape in _shapes(_abstract(policy)).items():
         *parts, leaf = path.split("/")
         name, transposed = LEAVES[leaf]
         prefix = [] if parts == ["lm_head"] else ["model"]
@@ -130,7 +131,7 @@ def load_parameters(
             leaf = _read(slices[tensor.name], tensor.transposed, parameter.shape, sharding, np.dtype(dtype))
             return convert(tensor.path, leaf)
 
-        return jax.tree.map_with_path(read, jax.eval_shape(policy.init, jax.random.key(0)))
+        return jax.tree.map_with_path(read, _abstract(policy))
 
 
 def save(
@@ -201,6 +202,12 @@ def save(
                 shutil.copy2(path, partial)
             partial.rename(target)
     multihost_utils.sync_global_devices(f"export to {target}")
+
+
+@functools.cache
+def _abstract(policy: Transformer) -> Parameters:
+    """The parameters without their values."""
+    return jax.eval_shape(policy.init, jax.random.key(0))
 
 
 def _name(path: Any) -> str:
