@@ -18,7 +18,7 @@ V = 61
 SIZES = {
     "vocab_size": V,
     "hidden_size": 32,
-    "num_hidden_layers": 4,
+    "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "intermediate_size": 48,
@@ -52,7 +52,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "model_type": "qwen2",
         "use_sliding_window": True,
         "sliding_window": 5,
-        "max_window_layers": 2,
+        "max_window_layers": 1,
     },
     "qwen2 with yarn": {
         "model_type": "qwen2",
