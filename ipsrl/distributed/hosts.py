@@ -27,7 +27,8 @@ class OtherHostError(ValueError):
 
 def is_first() -> bool:
     """Whether this process is the one that writes files."""
-    return jax.process_index() == 0
+    # Asking for an index makes JAX take the accelerator, which who only draws a figure leaves to others.
+    return not jax.distributed.is_initialized() or jax.process_index() == 0
 
 
 def place(tree: PyTree, sharding: Sharding) -> PyTree:

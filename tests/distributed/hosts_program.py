@@ -24,6 +24,7 @@ from ipsrl.training import stored_tree
 from ipsrl.training.checkpoints import Checkpoints
 from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.settings import make_rules
 from ipsrl.training.step import Batching, choose_prompts, collect
 
 JUDGED = []
@@ -73,7 +74,7 @@ def answered(step, parameters):
     return {f"answers_{i}": float((verdict.outcome_id * place).sum()) for i, verdict in enumerate(verdicts)}
 
 
-def run(out, mesh, steps, optimizer="sgd", evaluate_every=0, resume=False):
+def run(out, mesh, steps, optimizer="sgd", evaluate_every=0, rules="", resume=False):
     """Trains in the folder `out`, and returns the final state; 0 is for no evaluation."""
     settings = TrainSettings(
         steps=steps,
@@ -84,6 +85,7 @@ def run(out, mesh, steps, optimizer="sgd", evaluate_every=0, resume=False):
         batching=Batching(mini_batches=2),
         evaluate_every=evaluate_every or steps,
         checkpoint_every=10,
+        **make_rules(rules),
     )
     objective = objectives.make("ips_grpo(kl=0.1)")
     with RunFolder.open(out, {"seed": SEED}, resume) as folder:
