@@ -64,7 +64,7 @@ class MathAnswers(Questions):
         missing = [key for key in (self.question_key, self.answer_key) if key not in builder.info.features]
         if missing:
             raise ValueError(
-                f"{self.builder} has no feature {missing[0]!r}; known: {', '.join(builder.info.features)}: set "
+                f"{self.builder} has no feature {missing[0]!r}; known: {', '.join(sorted(builder.info.features))}: set "
                 "question_key and answer_key"
             )
         try:

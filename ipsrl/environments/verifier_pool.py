@@ -36,8 +36,8 @@ class VerifierPool:
     The processes are started by the first batch ("spawn": they share nothing with this process, whose threads JAX
     has), serve every pool of as many workers, and end with this process. They never touch an accelerator.
 
-    As all processes that Python spawns, they import the main module: a script has to start its work under
-    `if __name__ == "__main__":`.
+    As all processes that Python spawns, they import the main module, which takes seconds and a few hundred megabytes
+    each: a script has to start its work under `if __name__ == "__main__":`.
 
     Attributes:
       workers: number of processes; 0 reads in this process, without a time limit.
