@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import Array
+from jax.sharding import PartitionSpec
 
 from ipsrl.distributed.mesh import DATA
 from ipsrl.distributed.placement import MODEL, Rules
@@ -288,7 +289,26 @@ class Transformer:
         rows = -(-hidden.shape[0] // mesh.get(DATA, 1)) * hidden.shape[1]
         row = -(-self.vocabulary_size // mesh.get(MODEL, 1))
         at_once = max(1, self.logits_at_once // (rows * row))
-        return score_hidden(self._decoder(parameters).logits, hidden, actions, temperature, at_once)
+
+        def score(unembedding, hidden, actions):
+            logits = self._decoder(parameters | unembedding).logits
+            return score_hidden(logits, hidden, actions, temperature, at_once)
+
+        name = "embed_tokens" if self.tie_embeddings else "lm_head"
+        unembedding = {name: parameters[name]}
+        if at_once >= hidden.shape[2] or mesh.get(DATA, 1) == 1 or hidden.shape[0] % mesh[DATA]:
+            return score(unembedding, hidden, actions)
+
+        # The loop over blocks of logits would gather the unembedding in each, and sum its gradient over `data` in each.
+        # As a loop of every device by itself, it does so once.
+        def score_own(unembedding, hidden, actions):
+            return score(jax.lax.pcast(unembedding, DATA, to="varying"), hidden, actions)
+
+        prompts = PartitionSpec(DATA)
+        own = jax.shard_map(
+            score_own, in_specs=(PartitionSpec(), prompts, prompts), out_specs=prompts, axis_names={DATA}
+        )
+        return own(unembedding, hidden, actions)
 
 
 def _key_positions(mask: Array) -> Array:

@@ -36,6 +36,8 @@ POLICY = Transformer(
     num_key_value_heads=8,
     intermediate_size=128,
 )
+# On "data:4,model:2" a device has 2 prompts of 4 answers in a micro-batch, and half of the vocabulary.
+IN_BLOCKS = dataclasses.replace(POLICY, logits_at_once=2 * 4 * FIRST_TOKEN.vocabulary_size // 2)
 PROMPTS, GROUP_SIZE = 16, 4
 OBJECTIVE = objectives.make("ips_grpo")
 # Plain gradient descent: what moves is the gradient, and rounding is not divided by its own size.
@@ -54,20 +56,20 @@ def moved(parameters, seed):
     return jax.tree.map(lambda leaf: leaf + 0.05 * jax.random.normal(noise, leaf.shape), parameters)
 
 
-def one_step(mesh_text):
+def one_step(mesh_text, policy=POLICY):
     """Samples, metrics and gradient of a step by a policy that differs a little from the one that sampled."""
     mesh = make_mesh(mesh_text) if mesh_text else Mesh(jax.devices()[:1], ("data",))
-    behaviour = POLICY.init(jax.random.key(0))
+    behaviour = policy.init(jax.random.key(0))
     start = moved(behaviour, 1)
     state = TrainState.create(jax.tree.map(jnp.copy, start), OBJECTIVE, SGD, FIRST_TOKEN)
     with jax.set_mesh(mesh):
-        behaviour = place(behaviour, placements(POLICY.placement_rules, behaviour, mesh), mesh)
-        placed = state_placements(state, POLICY, SGD, mesh)
+        behaviour = place(behaviour, placements(policy.placement_rules, behaviour, mesh), mesh)
+        placed = state_placements(state, policy, SGD, mesh)
         state = place(state, placed, mesh)
         prompts = shard_prompts(choose_prompts(FIRST_TOKEN, 3, 0, PROMPTS), mesh)
-        groups = collect(FIRST_TOKEN, POLICY, behaviour, prompts, 3, 0, GROUP_SIZE, 1.0)
+        groups = collect(FIRST_TOKEN, policy, behaviour, prompts, 3, 0, GROUP_SIZE, 1.0)
         after, metrics = compiled_update(
-            state, *shard_prompts(groups, mesh), None, jax.random.key(5), policy=POLICY, objective=OBJECTIVE,
+            state, *shard_prompts(groups, mesh), None, jax.random.key(5), policy=policy, objective=OBJECTIVE,
             optimizer=SGD, batching=Batching(micro_batches=2), temperature=1.0,
         )  # fmt: skip
     # Donated buffers are only used where the result lies as the argument did.
@@ -84,7 +86,15 @@ def alone():
 
 @pytest.mark.parametrize("mesh", EACH_MESH)
 def test_samples_loss_and_gradients_are_those_of_one_device(mesh, alone):
-    groups, metrics, gradient = one_step(mesh)
+    assert_same_step(one_step(mesh), alone)
+
+
+def test_so_they_are_with_logits_in_blocks(alone):
+    assert_same_step(one_step("data:4,model:2", IN_BLOCKS), alone)
+
+
+def assert_same_step(found, alone):
+    groups, metrics, gradient = found
     expected_groups, expected_metrics, expected_gradient = alone
     np.testing.assert_array_equal(groups[0].tokens, expected_groups[0].tokens)
     np.testing.assert_array_equal(groups[1].rewards, expected_groups[1].rewards)
@@ -154,20 +164,20 @@ LARGE = dataclasses.replace(POLICY, hidden_size=512, intermediate_size=1024, rem
 ADAM = make_optimizer("adam", 1e-3)
 
 
-def compiled(mesh, objective, micro_batches=2):
-    """The compiled update and sampler of LARGE, and its abstract state and placements; nothing is allocated."""
+def compiled(mesh, objective, policy=LARGE):
+    """The compiled update and sampler, and its abstract state and placements; nothing is allocated."""
     over_prompts = NamedSharding(mesh, PartitionSpec("data"))
 
     def abstract(tree, sharding):
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), tree)
 
     with jax.set_mesh(mesh):
-        state = jax.eval_shape(lambda: TrainState.create(LARGE.init(jax.random.key(0)), objective, ADAM, FIRST_TOKEN))
-        placed = state_placements(state, LARGE, ADAM, mesh)
+        state = jax.eval_shape(lambda: TrainState.create(policy.init(jax.random.key(0)), objective, ADAM, FIRST_TOKEN))
+        placed = state_placements(state, policy, ADAM, mesh)
         state = jax.tree.map(abstract, state, shardings(placed, mesh))
         prompts = abstract(jax.eval_shape(lambda: choose_prompts(FIRST_TOKEN, 3, 0, PROMPTS)), over_prompts)
         key = abstract(jax.random.key(0), NamedSharding(mesh, PartitionSpec()))
-        sampler = sample_groups.lower(FIRST_TOKEN, LARGE, state.parameters, prompts, key, GROUP_SIZE)
+        sampler = sample_groups.lower(FIRST_TOKEN, policy, state.parameters, prompts, key, GROUP_SIZE)
         trajectories = abstract(sampler.out_info, over_prompts)
         verdict = Verdict(
             *(
@@ -176,8 +186,8 @@ def compiled(mesh, objective, micro_batches=2):
             )
         )
         update = compiled_update.lower(
-            state, trajectories, verdict, None, key, policy=LARGE, objective=objective, optimizer=ADAM,
-            batching=Batching(micro_batches=micro_batches), temperature=1.0,
+            state, trajectories, verdict, None, key, policy=policy, objective=objective, optimizer=ADAM,
+            batching=Batching(micro_batches=2), temperature=1.0,
         )  # fmt: skip
         return update.compile(), sampler.compile(), state, placed
 
@@ -249,3 +259,16 @@ def test_the_sampler_gathers_parameters_once_and_keeps_its_cache_cut(programs):
     )
     assert there in text
     assert not any(shape in text for shape in elsewhere)
+
+
+@pytest.mark.slow
+def test_blocks_of_logits_send_nothing_over_data(four_by_two):
+    """The unembedding is gathered, and its gradient summed, at most once in a micro-batch."""
+    in_blocks = dataclasses.replace(IN_BLOCKS, hidden_size=512, tie_embeddings=False)
+    update, *_ = compiled(four_by_two, OBJECTIVE, in_blocks)
+    text = update.as_text()
+    # A block has one column of logits; there is a block for each token.
+    assert f"f32[2,{GROUP_SIZE},1,{FIRST_TOKEN.vocabulary_size // 2}]" in text
+    over_data = [one for one in collectives(text) if one.group == (0, 2, 4, 6)]
+    assert {one.times for one in over_data} <= {1, 2}
+    assert any((in_blocks.hidden_size, FIRST_TOKEN.vocabulary_size // 2) in one.shapes for one in over_data)
