@@ -77,12 +77,15 @@ def prior_parameters(environment: HypothesisEnvironment, policy: Policy, setting
     return cached(key, lambda: learn_prior(environment, policy, settings), abstract)
 
 
-def learn_prior(environment: HypothesisEnvironment, policy: Policy, settings: WarmStart) -> Parameters:
-    """Trains the prior, as one compiled program."""
+def learn_prior(
+    environment: HypothesisEnvironment, policy: Policy, settings: WarmStart, parameters: Parameters | None = None
+) -> Parameters:
+    """Trains the prior, as one compiled program, from `parameters` (which are given up) or from fresh ones."""
     rng = np.random.default_rng(settings.seed)
     weights = answer_weights(environment, settings, rng)
     answers, lengths = rendered_answers(environment, settings.renderings, rng)
-    return _fit(environment, policy, settings, jnp.asarray(weights), jnp.asarray(answers), jnp.asarray(lengths))
+    tables = (jnp.asarray(table) for table in (weights, answers, lengths))
+    return _fit(environment, policy, settings, parameters, *tables)
 
 
 def answer_weights(environment: HypothesisEnvironment, settings: WarmStart, rng: np.random.Generator) -> np.ndarray:
@@ -126,8 +129,8 @@ def as_trajectories(prompts: Prompts, tokens: Array, lengths: Array) -> Trajecto
     )
 
 
-@functools.partial(jax.jit, static_argnames=("environment", "policy", "settings"))
-def _fit(environment, policy, settings, weights, answers, lengths):
+@functools.partial(jax.jit, static_argnames=("environment", "policy", "settings"), donate_argnames="parameters")
+def _fit(environment, policy, settings, parameters, weights, answers, lengths):
     optimizer = optax.chain(
         optax.clip_by_global_norm(1.0),
         optax.adam(optax.cosine_decay_schedule(settings.learning_rate, settings.steps)),
@@ -157,7 +160,8 @@ def _fit(environment, policy, settings, weights, answers, lengths):
         updates, optimizer_state = optimizer.update(gradient, optimizer_state, parameters)
         return (optax.apply_updates(parameters, updates), optimizer_state), None
 
-    parameters = policy.init(stream(settings.seed, 0, "parameters"))
+    if parameters is None:
+        parameters = policy.init(stream(settings.seed, 0, "parameters"))
     carry = (parameters, optimizer.init(parameters))
     (parameters, _), _ = jax.lax.scan(descend, carry, jnp.arange(settings.steps))
     return parameters

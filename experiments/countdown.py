@@ -1,0 +1,45 @@
+"""Countdown: of all expressions that reach the target, how many does a trained policy still write?
+
+Claim     Where a problem has several solutions, expected return (GRPO) keeps few of them, inverse probability scaling
+          (IPS-GRPO) most, at the same validity: what HypoSpace shows holds for arithmetic as well.
+Paper     The task of TinyZero (github.com/Jiayi-Pan/TinyZero), which rewards any solution and counts none. The claim is
+          that of arXiv 2601.21669; it has no numbers for this task.
+Command   python -m experiments.countdown
+Time      TIME
+Expected  EXPECTED
+Smoke     python -m experiments.countdown --preset=smoke
+Figure    OUT/countdown.png and .pdf, drawn by the same command; --resume draws them again from what is there.
+
+What is measured, and how: `experiments.text_tasks`. The policy is a small transformer in a compact language; a language
+model from a folder of Hugging Face takes its place by --policy=hf --model_dir=DIR.
+"""
+
+import functools
+
+from experiments.launch import launch
+from experiments.text_tasks import Settings, run
+
+DEMO = "countdown(numbers=4, problems=64, largest_number=12, largest_target=40)"
+
+PRESETS = {
+    "smoke": Settings(
+        tasks="countdown(numbers=3, problems=16, largest_number=9, largest_target=30, least_solutions=2)",
+        seeds="0:2",
+        steps=4,
+        prompts_per_step=8,
+        group_size=8,
+        micro_batches=2,
+        hidden_size=16,
+        num_layers=1,
+        prior_steps=20,
+        answers=16,
+        evaluate_every=2,
+        checkpoint_every=2,
+        check_claims=False,
+    ),
+    "demo": Settings(tasks=DEMO, prompts_per_step=32, micro_batches=4),
+    "paper": Settings(tasks=DEMO, prompts_per_step=32, micro_batches=4, seeds="0:5", steps=600),
+}
+
+if __name__ == "__main__":
+    launch("countdown", PRESETS, functools.partial(run, "countdown"), many_hosts=True)

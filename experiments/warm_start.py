@@ -1,0 +1,84 @@
+"""A supervised start for language models: a checkpoint that knows a task's answers, and likes some more than others.
+
+Claim     Reinforcement learning needs answers that are sometimes right. A model that writes none of a task's answers,
+          such as one with random weights, is first taught them, with the bias that a pretrained model has.
+Paper     None; the bias is that of `ipsrl.training.warm_start`, from which the small policies start as well.
+Command   python -m experiments.warm_start --model_dir=DIR --out=OUT
+Time      demo TIME on two CPU cores with the checkpoint that scripts/make_checkpoint.py writes, smoke under one minute.
+Expected  EXPECTED
+Smoke     python -m experiments.warm_start --preset=smoke --model_dir=DIR --out=OUT
+Figure    none; OUT/model is a folder that `transformers` loads, and that --policy=hf --model_dir=OUT/model starts from.
+"""
+
+import dataclasses
+
+import jax
+
+from experiments.language_model import LanguageModel
+from experiments.launch import Output, launch
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.environments import catalog as environments
+from ipsrl.environments.text import TextTask
+from ipsrl.rollouts.answers import independent_answers
+from ipsrl.training.randomness import stream
+from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.warm_start import WarmStart, learn_prior
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Flags of the experiment: `admissible_share` of the training answers are right, the others any hypothesis."""
+
+    model_dir: str = ""
+    task: str = "hypospace_boolean(operators=basic, depth=2)"
+    admissible_share: float = 0.6
+    steps: int = 600
+    prompts_per_step: int = 8
+    answers_per_prompt: int = 8
+    learning_rate: float = 2e-3
+    max_tokens: int = 48
+    system_prompt: str = ""
+    dtype: str = "float32"
+    remat: str = "none"
+    seed: int = 0
+    mesh: str = "data:-1"
+
+
+PRESETS = {"smoke": Settings(steps=10), "demo": Settings()}
+
+
+def run(settings: Settings, output: Output) -> None:
+    task = environments.make(settings.task)
+    if not isinstance(task, TextTask):
+        raise ValueError(f"{settings.task} has no list of answers to teach: take countdown or a hypospace task")
+    if not settings.model_dir:
+        raise ValueError("--model_dir is missing: the folder of the checkpoint to start from")
+    model = LanguageModel.read(settings.model_dir, settings.dtype, settings.remat, lora=None)
+    environment = model.environment(task, settings.max_tokens, settings.system_prompt, thinking=False)
+    warm_start = WarmStart(
+        admissible_share=settings.admissible_share,
+        steps=settings.steps,
+        prompts_per_step=settings.prompts_per_step,
+        answers_per_prompt=settings.answers_per_prompt,
+        learning_rate=settings.learning_rate,
+        seed=settings.seed,
+    )
+    mesh = make_mesh(settings.mesh)
+    with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder, jax.set_mesh(mesh):
+        start, _ = model.load(mesh)
+        parameters = learn_prior(environment, model.policy, warm_start, start())
+        key = stream(settings.seed, 0, "evaluation")
+        verdict = independent_answers(
+            environment, model.policy, parameters, key, 16, prompts_at_once=settings.prompts_per_step
+        )
+        measured = {"validity": float(verdict.rewards.mean()), "unparsed": float((verdict.outcome_id < 0).mean())}
+        model.export(folder.path / "model", parameters, None)
+        folder.write_summary(measured)
+        print(
+            f"of 16 answers to each prompt {measured['validity']:.2f} are right, {measured['unparsed']:.2f} unreadable"
+        )
+        print(f"model: {folder.path / 'model'}")
+
+
+if __name__ == "__main__":
+    launch("warm_start", PRESETS, run, many_hosts=True)
