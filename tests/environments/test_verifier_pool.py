@@ -15,7 +15,8 @@ from ipsrl.environments.verifier_pool import UnreadableAnswers, VerifierPool
 from tests.environments import readers
 
 POOL = VerifierPool(workers=2, seconds=20.0)
-HASTY = VerifierPool(workers=2, seconds=0.5)
+# Long enough that a busy machine does not make fine answers late.
+HASTY = VerifierPool(workers=2, seconds=2.0)
 HERE = VerifierPool(workers=0)
 
 
@@ -44,9 +45,7 @@ def test_processes_are_shared_light_and_keep_off_the_accelerator():
 def test_a_hanging_answer_costs_itself_alone():
     texts = [f"fine {i}" for i in range(20)] + ["hang"] + [f"fine {i}" for i in range(20, 40)] + ["hang"]
     start = time.perf_counter()
-    with pytest.warns(
-        UnreadableAnswers, match=r"2 of 42 answers .* count as wrong; the first: it took more than 0\.5 s"
-    ):
+    with pytest.warns(UnreadableAnswers, match=r"2 of 42 answers .* count as wrong; the first: it took more than 2 s"):
         read = HASTY.read(readers.hang, texts)
     assert read == [None if text == "hang" else text for text in texts]
     assert time.perf_counter() - start < 30
