@@ -1,0 +1,182 @@
+"""What every family must hold: steps, scores and reading agree; blocks and rematerialisation change only rounding."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from decoder_families import FAMILIES, V, left_padded, random_parameters, write_config
+
+from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.policies.rotary import Rotary
+from ipsrl.policies.transformer import SlidingWindow, Transformer
+from ipsrl.structures import Trajectories
+
+G, T = 3, 9
+# On both sides of the window of 5 tokens, and one that is read without anything ahead.
+LENGTHS = (12, 1, 4)
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def policy(request, tmp_path_factory):
+    return read_policy(write_config(tmp_path_factory.mktemp("folder"), request.param))
+
+
+def make_trajectories(padding=0, steps=T) -> Trajectories:
+    generator = np.random.default_rng(0)
+    prompts = left_padded([generator.integers(0, V, length) for length in LENGTHS])
+    prompts = dataclasses.replace(
+        prompts,
+        tokens=jnp.pad(prompts.tokens, ((0, 0), (padding, 0))),
+        mask=jnp.pad(prompts.mask, ((0, 0), (padding, 0))),
+    )
+    tokens = generator.integers(0, V, (len(LENGTHS), G, steps)).astype(np.int32)
+    last = np.broadcast_to(np.asarray(prompts.tokens)[:, None, -1:], (len(LENGTHS), G, 1))
+    return Trajectories(
+        prompts=prompts,
+        observations=jnp.asarray(np.concatenate([last, tokens[:, :, :-1]], axis=-1)),
+        tokens=jnp.asarray(tokens),
+        token_mask=jnp.ones(tokens.shape, bool),
+        legal_actions=None,
+        behaviour_log_probs=jnp.zeros(tokens.shape),
+        behaviour_entropy=jnp.zeros(tokens.shape),
+        truncated=jnp.zeros(tokens.shape[:2], bool),
+    )
+
+
+def scored(policy, parameters, trajectories):
+    return np.asarray(jax.jit(policy.score)(parameters, trajectories, 0.7).log_probs)
+
+
+def test_steps_scores_and_reading_agree(policy):
+    parameters = random_parameters(policy)
+    trajectories = make_trajectories()
+    scores = scored(policy, parameters, trajectories)
+    np.testing.assert_allclose(scored(policy, parameters, make_trajectories(padding=7)), scores, atol=1e-4)
+
+    cache = jax.jit(policy.start, static_argnums=(2, 3))(parameters, trajectories.prompts, G, T)
+    step = jax.jit(policy.step)
+    for position in range(T):
+        logits, cache = step(parameters, cache, trajectories.observations[:, :, position], position)
+        log_probs = jax.nn.log_softmax(logits / 0.7)
+        chosen = jnp.take_along_axis(log_probs, trajectories.tokens[:, :, position, None], axis=-1)[..., 0]
+        np.testing.assert_allclose(chosen, scores[:, :, position], atol=1e-4)
+
+    # Prompt and answer as one text, which is read without any sharing.
+    texts = [
+        np.concatenate([np.asarray(trajectories.prompts.tokens)[row, -length:], answer])
+        for row, length in enumerate(LENGTHS)
+        for answer in np.asarray(trajectories.tokens)[row]
+    ]
+    read, _ = jax.jit(policy.prompt_log_probs)(parameters, left_padded(texts), 0.7)
+    np.testing.assert_allclose(read[:, -T:].reshape(scores.shape), scores, atol=1e-4)
+
+
+def value_and_gradient(policy, parameters, trajectories):
+    def loss(parameters):
+        read, _ = policy.prompt_log_probs(parameters, trajectories.prompts, 0.7)
+        return policy.score(parameters, trajectories, 0.7).log_probs.sum() + read.sum()
+
+    return jax.jit(jax.value_and_grad(loss))(parameters)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["llama with biases and narrow heads", "gemma3"])
+def test_blocks_and_rematerialisation_change_only_rounding(family, tmp_path):
+    policy = read_policy(write_config(tmp_path, family))
+    parameters = random_parameters(policy)
+    trajectories = make_trajectories()
+    value, gradient = value_and_gradient(policy, parameters, trajectories)
+    scale = max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(gradient))
+    for change in ({"query_block": 4}, {"remat": "layer"}, {"remat": "dots", "query_block": 4}):
+        changed = dataclasses.replace(policy, **change)
+        other_value, other_gradient = value_and_gradient(changed, parameters, trajectories)
+        np.testing.assert_allclose(other_value, value, rtol=1e-5)
+        for leaf, other in zip(jax.tree.leaves(gradient), jax.tree.leaves(other_gradient), strict=True):
+            np.testing.assert_allclose(other, leaf, atol=1e-5 * scale)
+            assert jnp.abs(leaf).max() > 0
+
+
+SLIDING = Transformer(V, hidden_size=16, sliding=SlidingWindow(3, layers=(0, 1), rotary=Rotary(theta=50.0)))
+
+
+def test_a_window_hides_what_is_far_away():
+    # Through two layers a token sees (3 - 1) * 2 tokens before it.
+    parameters = random_parameters(SLIDING)
+    trajectories = make_trajectories()
+    scores = scored(SLIDING, parameters, trajectories)
+    for distance, seen in ((4, True), (5, False)):
+        # The first token is predicted after the last of the prompt; `distance` tokens before that one is changed.
+        prompts = trajectories.prompts
+        tokens = prompts.tokens.at[:, -1 - distance].add(1) % V
+        changed = dataclasses.replace(trajectories, prompts=dataclasses.replace(prompts, tokens=tokens))
+        first = scored(SLIDING, parameters, changed)[0, :, 0]
+        assert (np.abs(first - scores[0, :, 0]).max() > 1e-5) == seen
+    # The same inside the answer: five tokens later nothing is left of a change.
+    observations = trajectories.observations.at[:, :, 2].add(1) % V
+    changed = scored(SLIDING, parameters, dataclasses.replace(trajectories, observations=observations))
+    assert np.abs(changed[:, :, 6] - scores[:, :, 6]).max() > 1e-5
+    np.testing.assert_allclose(changed[:, :, 7:], scores[:, :, 7:], atol=1e-6)
+
+
+def shapes_in(jaxpr):
+    found = set()
+    for equation in jaxpr.eqns:
+        found |= {variable.aval.shape for variable in equation.outvars}
+        for inner in jax.tree.leaves(equation.params, is_leaf=lambda leaf: hasattr(leaf, "eqns")):
+            inner = getattr(inner, "jaxpr", inner)
+            if hasattr(inner, "eqns"):
+                found |= shapes_in(inner)
+    return found
+
+
+def test_only_a_block_of_queries_has_weights_at_a_time():
+    # Sizes that occur nowhere else: 9 answer tokens in 3 blocks of 3, prompts of 12 tokens of which 11 are read ahead.
+    policy = Transformer(V, hidden_size=20, num_heads=2, num_key_value_heads=1, head_dim=10, query_block=4)
+    trajectories = make_trajectories()
+    loss = lambda parameters: policy.score(parameters, trajectories, 1.0).log_probs.sum()  # noqa: E731
+    shapes = shapes_in(jax.make_jaxpr(jax.grad(loss))(policy.init(jax.random.key(0))).jaxpr)
+    prompts, kv_heads, repeats = len(LENGTHS), 1, 2
+    assert (prompts, kv_heads, G, repeats, 3, 11) in shapes
+    assert (prompts, kv_heads, G, repeats, T, 11) not in shapes
+    assert (3, prompts, kv_heads, G, repeats, 3, 11) not in shapes
+
+
+def test_rematerialisation_stores_less():
+    # What the backward pass finds stored, not the compiler's account: on CPU XLA merges what is computed twice.
+    trajectories = make_trajectories(steps=100)
+    stored = {}
+    for remat in ("none", "dots", "layer"):
+        policy = Transformer(V, num_layers=4, remat=remat)
+        loss = lambda parameters, policy=policy: policy.score(parameters, trajectories, 1.0).log_probs.sum()  # noqa: E731
+        backward = jax.eval_shape(
+            lambda w, loss=loss: jax.vjp(loss, w)[1], jax.eval_shape(policy.init, jax.random.key(0))
+        )
+        stored[remat] = sum(leaf.size for leaf in jax.tree.leaves(backward))
+    assert stored["layer"] < 0.5 * stored["dots"]
+    assert stored["dots"] < 0.5 * stored["none"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"block": "gpt"}, r"block is 'gpt', but must be one of \('llama', 'gemma'\)"),
+        ({"remat": "all"}, r"remat is 'all', but must be one of \('none', 'layer', 'dots'\)"),
+        ({"biases": ("q_proj", "lm_head")}, r"biases has \['lm_head'\], but only"),
+        ({"query_block": 0}, "query_block is 0, but must be positive"),
+        ({"logit_soft_cap": -1.0}, "logit_soft_cap is -1.0, but must be positive"),
+        ({"sliding": SlidingWindow(3, (2,))}, "Layer 2 cannot slide: the last of 2 layers is number 1"),
+    ],
+)
+def test_bad_arguments(change, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(SLIDING, **change)
+
+
+@pytest.mark.parametrize(
+    ("window", "layers", "message"), [(0, (0,), "window is 0"), (3, (1, 0), "increasing"), (3, (-1,), "from 0")]
+)
+def test_bad_windows(window, layers, message):
+    with pytest.raises(ValueError, match=message):
+        SlidingWindow(window, layers)
