@@ -18,7 +18,9 @@ setup(
         "tokenizers>=0.22",
         # transformers renders chat templates with it, but does not ask for it.
         "jinja2>=3.1",
+        "qwix>=0.1.8",
         "tensorflow-datasets>=4.9.9",
+        "pebble>=5.1",
         "absl-py>=2.1",
         "matplotlib>=3.9",
         "scipy>=1.14",
