@@ -31,6 +31,7 @@ setup(
         "tpu": ["jax[tpu]>=0.10"],
         # Other people's trainers, to compare losses with. The tests reach into TRL's methods, hence its exact version.
         "peers": ["torch>=2.13", "trl==1.16.0"],
-        "dev": ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "ruff==0.17.5"],
+        # TFDS writes data sets, as the tests do, with importlib_resources, but does not ask for it.
+        "dev": ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "importlib_resources", "ruff==0.17.5"],
     },
 )

@@ -19,7 +19,7 @@ import functools
 from experiments.launch import launch
 from experiments.text_tasks import Settings, run
 
-DEMO = "countdown(numbers=4, problems=64, largest_number=12, largest_target=40)"
+DEMO = "countdown(numbers=4, problems=64, largest_number=12, largest_target=40, least_solutions=4)"
 
 PRESETS = {
     "smoke": Settings(
