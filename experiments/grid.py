@@ -1,4 +1,4 @@
-"""Trains every objective with every seed, each in a folder of its own."""
+"""Trains every objective with every seed, each in a folder of its own; the flags that say how."""
 
 import dataclasses
 import functools
@@ -20,6 +20,47 @@ from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.training import metric_log
 from ipsrl.training.loop import EVALUATION, Evaluate, TrainSettings, check_run, train
 from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.settings import make_rules
+from ipsrl.training.step import Batching
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingFlags:
+    """`rules` surround the objective, as in --rules="dynamic_sampling(rounds=10), difficulty_filter".
+
+    They and the other flags of training are described in `ipsrl.training.settings`.
+    """
+
+    objectives: str = "grpo,ips_grpo(floor=0.2)"
+    seeds: str = "0:3"
+    steps: int = 300
+    prompts_per_step: int = 40
+    group_size: int = 16
+    mini_batches: int = 1
+    epochs: int = 1
+    temperature: float = 1.0
+    micro_batches: int = 5
+    learning_rate: float = 3e-4
+    rules: str = ""
+    refresh_reference_every: int = 0
+    evaluate_every: int = 25
+    checkpoint_every: int = 100
+    mesh: str = "data:-1"
+
+    def train_settings(self) -> TrainSettings:
+        """Raises ValueError where a number or a rule is not one that can be."""
+        return TrainSettings(
+            steps=self.steps,
+            prompts_per_step=self.prompts_per_step,
+            group_size=self.group_size,
+            temperature=self.temperature,
+            learning_rate=self.learning_rate,
+            refresh_reference_every=self.refresh_reference_every,
+            **make_rules(self.rules),
+            batching=Batching(self.epochs, self.mini_batches, self.micro_batches),
+            evaluate_every=self.evaluate_every,
+            checkpoint_every=self.checkpoint_every,
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A language model from a folder of Hugging Face, as the policy of an experiment."""
+"""A language model from a folder of Hugging Face, as the policy of an experiment, and its flags."""
 
 import dataclasses
 import functools
@@ -8,6 +8,8 @@ from pathlib import Path
 import jax
 from jax.sharding import Mesh, NamedSharding
 
+from experiments.grid import Run
+from ipsrl.distributed import hosts
 from ipsrl.distributed.placement import place, placements
 from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.questions import Questions
@@ -17,6 +19,27 @@ from ipsrl.policies.hugging_face_config import read_policy
 from ipsrl.policies.policy import Parameters, union
 from ipsrl.policies.transformer import Transformer
 from ipsrl.training.randomness import stream
+
+
+@dataclasses.dataclass(frozen=True)
+class LanguageModelFlags:
+    """A language model is the checkpoint in the folder `model_dir`, which answers in at most `max_tokens` tokens.
+
+    `lora_rank` above 0 trains adapters on weights that are kept as `frozen_dtype`; `export` writes every trained model
+    to its run's folder as `model`.
+    """
+
+    model_dir: str = ""
+    max_tokens: int = 256
+    system_prompt: str = ""
+    thinking: bool = False
+    dtype: str = "float32"
+    remat: str = "none"
+    lora_rank: int = 0
+    lora_alpha: float = 32.0
+    lora_targets: str = "q_proj,k_proj,v_proj,o_proj"
+    frozen_dtype: str = "float32"
+    export: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +53,14 @@ class LanguageModel:
 
     model_dir: str
     policy: Transformer
+
+    @classmethod
+    def of_flags(cls, flags: LanguageModelFlags) -> "LanguageModel":
+        """What the flags describe; raises as `read` does."""
+        lora = None
+        if flags.lora_rank:
+            lora = LoRA(flags.lora_rank, flags.lora_alpha, tuple(flags.lora_targets.split(",")), flags.frozen_dtype)
+        return cls.read(flags.model_dir, flags.dtype, flags.remat, lora)
 
     @classmethod
     def read(cls, model_dir: str, dtype: str, remat: str, lora: LoRA | None) -> "LanguageModel":
@@ -72,6 +103,12 @@ class LanguageModel:
         if self.policy.lora is not None:
             parameters = jax.jit(lambda parameters: merged(parameters, self.policy.lora))(parameters)
         hugging_face.save(folder, dataclasses.replace(self.policy, lora=None), parameters, self.model_dir)
+
+    def export_run(self, run: Run, frozen: Parameters | None) -> None:
+        """Writes what a run has trained to its folder as `model`, unless an earlier try has."""
+        folder = run.path / "model"
+        if not hosts.tell_all(folder.exists()):
+            self.export(folder, run.parameters, frozen)
 
     def _weights(self, mesh: Mesh, read_as: str = "float32", kept_as: str = "float32") -> Parameters:
         plain = dataclasses.replace(self.policy, lora=None)

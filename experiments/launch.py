@@ -64,9 +64,10 @@ def launch(
     for flag in (*overrides.values(), preset, out, resume, devices, *multihost.values()):
         flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[flag.name])
 
-    # --help shows the docstring of the main module, and what its flags are stands in that of the settings.
+    # --help shows the docstring of the main module, and what its flags are stands in those of the settings.
     main_module = sys.modules["__main__"]
-    main_module.__doc__ = "\n\n".join(filter(None, (main_module.__doc__, inspect.getdoc(settings_class))))
+    described = [inspect.getdoc(base) for base in settings_class.__mro__ if dataclasses.is_dataclass(base)]
+    main_module.__doc__ = "\n\n".join(filter(None, (main_module.__doc__, *described)))
 
     def main(arguments: list[str]) -> None:
         # absl would show what every library logs for information.

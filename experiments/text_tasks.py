@@ -16,11 +16,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from experiments.grid import Run, TrainingGrid, final_intervals, group_by_objective
-from experiments.language_model import LanguageModel
+from experiments.grid import Run, TrainingFlags, TrainingGrid, final_intervals, group_by_objective
+from experiments.language_model import LanguageModel, LanguageModelFlags
 from experiments.launch import Output, folder_name, read_seeds, require_positive
 from ipsrl import specifications
-from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.language import LanguageTask
@@ -29,66 +28,34 @@ from ipsrl.figures import style
 from ipsrl.figures import text_tasks as figure
 from ipsrl.measures import answers, diversity
 from ipsrl.measures.pass_at_k import mean_pass_at_k
-from ipsrl.policies.adapters import LoRA
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.answers import answers_with_history, independent_answers
-from ipsrl.training.loop import EVALUATION, TrainSettings
+from ipsrl.training.loop import EVALUATION
 from ipsrl.training.randomness import stream
 from ipsrl.training.run_folder import RunFolder
-from ipsrl.training.settings import make_rules
-from ipsrl.training.step import Batching
 from ipsrl.training.warm_start import WarmStart, prior_parameters
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class Settings(TrainingFlags, LanguageModelFlags):
     """Flags of the experiment.
 
-    `answers` is the number of answers to each prompt at an evaluation. `rules` surround the objective, as in
-    --rules="dynamic_sampling(rounds=10), difficulty_filter", see `ipsrl.training.settings`.
-
-    `policy` is `small`, a transformer of `hidden_size` and `num_layers` that speaks the compact language of a task and
-    starts from a prior that is learned in `prior_steps`, or `hf`, the language model in the folder `model_dir`, which
-    reads prompts in plain words and answers in at most `max_tokens` tokens. `lora_rank` above 0 trains adapters on
-    weights that are kept as `frozen_dtype`; `export` writes every trained model to its run's folder as `model`.
+    `answers` is the number of answers to each prompt at an evaluation. `policy` is `small`, a transformer of
+    `hidden_size` and `num_layers` that speaks the compact language of a task and starts from a prior that is learned in
+    `prior_steps`, or `hf`, a language model, which reads prompts in plain words.
     """
 
     tasks: str = "hypospace_boolean(operators=full, depth=2)"
     objectives: str = "grpo,ips_grpo(floor=0.2),progrpo"
-    seeds: str = "0:3"
-    steps: int = 300
-    prompts_per_step: int = 40
-    group_size: int = 16
-    mini_batches: int = 1
-    epochs: int = 1
-    temperature: float = 1.0
-    micro_batches: int = 5
-    learning_rate: float = 3e-4
-    rules: str = ""
-    refresh_reference_every: int = 0
     policy: str = "small"
     hidden_size: int = 64
     num_layers: int = 2
-    model_dir: str = ""
-    max_tokens: int = 256
-    system_prompt: str = ""
-    thinking: bool = False
-    dtype: str = "float32"
-    remat: str = "none"
-    lora_rank: int = 0
-    lora_alpha: float = 32.0
-    lora_targets: str = "q_proj,k_proj,v_proj,o_proj"
-    frozen_dtype: str = "float32"
-    export: bool = False
     prior_share: float = 0.6
     prior_steps: int = 1000
     prior_seed: int = 0
     protocol: str = "independent"
     answers: int = 64
-    evaluate_every: int = 25
-    checkpoint_every: int = 100
-    mesh: str = "data:-1"
     check_claims: bool = True
 
     def __post_init__(self):
@@ -142,22 +109,14 @@ def train_on_task(grid: TrainingGrid, settings: Settings, output: Output) -> lis
     finished = []
     for run in grid.train(output, start, measure, identity, frozen):
         if settings.export:
-            folder = run.path / "model"
-            if not hosts.tell_all(folder.exists()):
-                model.export(folder, run.parameters, frozen)
+            model.export_run(run, frozen)
         finished.append(dataclasses.replace(run, parameters=None))
     return finished
 
 
 def language_model(settings: Settings) -> LanguageModel | None:
     """What --policy=hf names; None for a small policy."""
-    if settings.policy == "small":
-        return None
-    lora = None
-    if settings.lora_rank:
-        targets = tuple(settings.lora_targets.split(","))
-        lora = LoRA(settings.lora_rank, settings.lora_alpha, targets, settings.frozen_dtype)
-    return LanguageModel.read(settings.model_dir, settings.dtype, settings.remat, lora)
+    return None if settings.policy == "small" else LanguageModel.of_flags(settings)
 
 
 def training_grid(task: str, settings: Settings) -> TrainingGrid:
@@ -182,18 +141,7 @@ def training_grid(task: str, settings: Settings) -> TrainingGrid:
         policy,
         specifications.split(settings.objectives),
         read_seeds(settings.seeds),
-        TrainSettings(
-            steps=settings.steps,
-            prompts_per_step=settings.prompts_per_step,
-            group_size=settings.group_size,
-            temperature=settings.temperature,
-            learning_rate=settings.learning_rate,
-            refresh_reference_every=settings.refresh_reference_every,
-            **make_rules(settings.rules),
-            batching=Batching(settings.epochs, settings.mini_batches, settings.micro_batches),
-            evaluate_every=settings.evaluate_every,
-            checkpoint_every=settings.checkpoint_every,
-        ),
+        settings.train_settings(),
         make_mesh(settings.mesh),
     )
 
