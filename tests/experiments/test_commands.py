@@ -13,6 +13,7 @@ FIGURES = {
     "two_outcomes": "two_outcomes",
     "hypergrid": "hypergrid_laws",
     "hypospace": "hypospace",
+    "countdown": "countdown",
     "group_size_and_floor": "group_size_and_floor",
     "compare": "comparison",
     "survival_map": "survival_map",

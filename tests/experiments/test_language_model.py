@@ -1,0 +1,133 @@
+"""Language models in experiments: loaded onto a mesh, adapted, trained, exported, and refused where they cannot be."""
+
+import dataclasses
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments import hypospace, text_tasks, warm_start
+from experiments.language_model import LanguageModel
+from experiments.launch import Output
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.policies.adapters import LoRA
+from ipsrl.policies.hugging_face import load_parameters
+from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.policies.policy import union
+from ipsrl.structures import Prompts
+from scripts.make_checkpoint import make_checkpoint
+
+MESH = "data:4,model:2"
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checkpoint") / "model"
+    return str(make_checkpoint(folder, "qwen2", hidden_size=32, num_layers=1))
+
+
+def settings(checkpoint, **changes):
+    return dataclasses.replace(
+        hypospace.PRESETS["smoke"],
+        **{"policy": "hf", "model_dir": checkpoint, "seeds": "0", "objectives": "grpo(kl=0.1)", "steps": 2}
+        | {"max_tokens": 4, "mesh": MESH, "answers": 4, "checkpoint_every": 1}
+        | changes,
+    )
+
+
+def log_probs(policy, parameters):
+    tokens = jax.random.randint(jax.random.key(0), (2, 9), 0, policy.vocabulary_size)
+    prompts = Prompts(jnp.arange(2), tokens, jnp.ones(tokens.shape, bool))
+    return jax.jit(lambda parameters: policy.prompt_log_probs(parameters, prompts, 1.0)[0])(parameters)
+
+
+def test_what_is_loaded_onto_a_mesh_is_what_is_exported(checkpoint, tmp_path):
+    model, mesh = LanguageModel.read(checkpoint, "float32", "none", None), make_mesh(MESH)
+    start, frozen = model.load(mesh)
+    assert frozen is None
+    parameters = start()
+    kernel = parameters["layers"][0]["mlp"]["up_proj"]["kernel"]
+    assert {shard.data.shape for shard in kernel.addressable_shards} == {(32, 48)}
+    assert not any(map(np.shares_memory, *map(jax.tree.leaves, (jax.device_get(start()), jax.device_get(parameters)))))
+    model.export(tmp_path / "export", parameters, None)
+    again = load_parameters(tmp_path / "export", read_policy(tmp_path / "export"))
+    jax.tree.map(np.testing.assert_array_equal, again, jax.device_get(parameters))
+
+
+@pytest.mark.parametrize("frozen_dtype", ["float32", "nf4"])
+def test_adapters_are_merged_when_exported(checkpoint, tmp_path, frozen_dtype):
+    lora = LoRA(rank=2, targets=("q_proj", "down_proj"), frozen=frozen_dtype)
+    model, mesh = LanguageModel.read(checkpoint, "float32", "none", lora), make_mesh(MESH)
+    adapters, frozen = model.load(mesh)
+    adapters = jax.tree.map(lambda leaf: leaf + 0.1, adapters)
+    model.export(tmp_path / "export", adapters, frozen)
+    policy = read_policy(tmp_path / "export")
+    ours = log_probs(policy, load_parameters(tmp_path / "export", policy))
+    with jax.set_mesh(mesh):
+        theirs = log_probs(model.policy, union(adapters, frozen))
+    np.testing.assert_allclose(ours, theirs, atol=2e-5)
+    assert np.abs(ours - log_probs(policy, load_parameters(checkpoint, policy))).max() > 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lora_rank", [0, 2])
+def test_a_run_on_a_mesh_continues_and_leaves_a_model(checkpoint, tmp_path, lora_rank):
+    asked = settings(checkpoint, lora_rank=lora_rank, export=True, dtype="bfloat16", remat="layer")
+    text_tasks.run("hypospace", asked, Output(tmp_path, resume=False))
+    (log,) = tmp_path.rglob("metrics.jsonl")
+    before = log.read_text()
+    assert [json.loads(line)["step"] for line in before.splitlines()] == [0, 1, 2]
+    text_tasks.run("hypospace", asked, Output(tmp_path, resume=True))
+    assert log.read_text() == before
+    (folder,) = tmp_path.rglob("model")
+    assert jax.tree.leaves(load_parameters(folder, read_policy(folder)))
+
+
+@pytest.mark.slow
+def test_a_supervised_start_teaches_the_format(checkpoint, tmp_path):
+    asked = warm_start.Settings(
+        model_dir=checkpoint, task="hypospace_causal(nodes=2)", steps=60, answers_per_prompt=4, mesh=MESH
+    )
+    warm_start.run(asked, Output(tmp_path, resume=False))
+    taught = json.loads((tmp_path / "summary.json").read_text())
+    assert taught["unparsed"] < 0.5
+    policy = read_policy(tmp_path / "model")
+    moved, start = (load_parameters(folder, policy) for folder in (tmp_path / "model", checkpoint))
+    assert np.abs(moved["norm"]["scale"] - start["norm"]["scale"]).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"policy": "big"}, "unknown policy 'big'; known: small, hf"),
+        ({"model_dir": ""}, "hf, and only hf, has a folder"),
+        ({"policy": "small", "model_dir": "", "lora_rank": 4}, "--lora_rank is for language models"),
+        ({"policy": "small", "model_dir": "", "export": True}, "--export is for language models"),
+        ({"model_dir": "/nowhere"}, "/nowhere/config.json does not exist"),
+        ({"lora_rank": 4, "lora_targets": "q"}, "the targets of LoRA are some of"),
+        ({"lora_rank": 4, "frozen_dtype": "int3"}, "frozen parameters are one of"),
+        ({"lora_rank": -1}, "positive rank"),
+        ({"dtype": "float16"}, "dtype is 'float16', but must be one of"),
+        ({"remat": "all"}, "remat is 'all', but must be one of"),
+        ({"max_tokens": 0}, "max_tokens is 0, it must be positive"),
+        ({"mesh": "data:2,model:4"}, "num_key_value_heads is 2, which cannot be split evenly over the 4 devices"),
+        ({"tasks": "bandit"}, "bandit is no text task"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else ",".join(value),
+)
+def test_what_cannot_be_is_refused_before_weights_are_read(checkpoint, changes, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        text_tasks.run("hypospace", settings(checkpoint, **changes), Output(tmp_path, resume=False))
+    assert not list(tmp_path.rglob("metrics.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"model_dir": ""}, "--model_dir is missing"), ({"task": "bandit"}, "no list of answers to teach")],
+)
+def test_bad_supervised_starts_are_refused(checkpoint, changes, message, tmp_path):
+    asked = dataclasses.replace(warm_start.Settings(model_dir=checkpoint), **changes)
+    with pytest.raises(ValueError, match=message):
+        warm_start.run(asked, Output(tmp_path, resume=False))
