@@ -1,0 +1,389 @@
+"""Writes docs/scaling.md: what a step sends and holds on a mesh, and how long it takes at least.
+
+    python scripts/scaling.py --document=docs/scaling.md
+
+Nothing is computed and no accelerator is needed: programs are compiled ahead, from shapes, for TPU v5p by the compiler
+in the wheel `libtpu`. `pip install "jax[tpu]"` brings it, into an environment of its own. Ten minutes on two CPU cores.
+"""
+
+import collections
+import dataclasses
+import math
+import os
+from pathlib import Path
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import app, flags
+from jax import Array
+from jax.experimental import topologies
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from ipsrl import objectives
+from ipsrl.distributed.collectives import Collective, collectives
+from ipsrl.distributed.mesh import DATA
+from ipsrl.distributed.placement import check_units, shardings
+from ipsrl.policies.rotary import Rotary
+from ipsrl.policies.transformer import Transformer
+from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.structures import Prompts, Sizes, Verdict
+from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.step import Batching, TrainState, compiled_update, state_placements
+
+DOCUMENT = flags.DEFINE_string("document", "docs/scaling.md", "where the page is written to")
+
+QWEN_7B = Transformer(
+    152064, hidden_size=3584, num_layers=28, num_heads=28, num_key_value_heads=4, intermediate_size=18944,
+    rotary=Rotary(theta=1e6), biases=("q_proj", "k_proj", "v_proj"), tie_embeddings=False, dtype="bfloat16",
+    remat="layer",
+)  # fmt: skip
+"""The shape of Qwen2.5-7B."""
+
+SMALL = Transformer(4096, hidden_size=512, num_heads=8, num_key_value_heads=8, intermediate_size=2048, dtype="bfloat16")
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """An environment of shapes only: what the compiler has to know of a text task.
+
+    Attributes:
+      vocabulary_size, prompt_length, max_tokens: see `Environment`.
+    """
+
+    vocabulary_size: int
+    prompt_length: int
+    max_tokens: int
+
+    num_prompts: ClassVar[int] = 1024
+    optional_fields: ClassVar[frozenset[str]] = frozenset()
+    sizes: ClassVar[Sizes] = Sizes(num_prompts=1024)
+
+    def reset(self, prompt_index: Array) -> tuple[Array, Array]:
+        """The last token, and whether the answer has ended."""
+        return jnp.int32(0), jnp.bool_(False)
+
+    def observe(self, state: tuple[Array, Array]) -> Array:
+        return state[0]
+
+    def legal(self, state: tuple[Array, Array]) -> None:
+        return None
+
+    def step(self, state: tuple[Array, Array], token: Array) -> tuple[Array, Array]:
+        return token, token == 0
+
+    def finished(self, state: tuple[Array, Array]) -> Array:
+        return state[1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """One step.
+
+    Attributes:
+      policy, environment: what is trained, and on what.
+      prompts, group_size: P and G of a step.
+      micro_batches: pieces whose gradients are summed.
+    """
+
+    policy: Transformer
+    environment: Text
+    prompts: int
+    group_size: int
+    micro_batches: int
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all answers, at their longest."""
+        return self.prompts * self.group_size * self.environment.max_tokens
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A compiled program, and what was asked of it.
+
+    Attributes:
+      mesh: of the devices it was compiled for.
+      sends: its collectives.
+      arguments, temporary, donated: bytes on each device.
+      bytes_accessed: bytes that a device moves to and from its memory, with the body of each loop once.
+    """
+
+    mesh: Mesh
+    sends: tuple[Collective, ...]
+    arguments: int
+    temporary: int
+    donated: int
+    bytes_accessed: float
+
+    def sent(self) -> dict[tuple[str, str], list[float]]:
+        """For each kind of collective and axes of the mesh: instructions, runs, and bytes that a device sends."""
+        shape, found = tuple(self.mesh.shape.values()), collections.defaultdict(lambda: [0, 0, 0.0])
+        for one in self.sends:
+            places = np.unravel_index(one.group, shape)
+            axes = [name for name, place in zip(self.mesh.axis_names, places, strict=True) if len(set(place)) > 1]
+            row = found[one.kind, " and ".join(axes)]
+            for column, more in enumerate((1, one.times, one.times * one.sent)):
+                row[column] += more
+        return dict(sorted(found.items()))
+
+
+def devices_of(topology: str) -> list[Any]:
+    """The devices of a slice, such as "v5p:2x4x4", without one.
+
+    Raises:
+      ValueError: there is no compiler for TPUs in this environment.
+    """
+    # What a TPU host would say of itself.
+    os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v5p-8")
+    os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
+    os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
+    try:
+        return topologies.get_topology_desc(topology, platform="tpu").devices
+    except Exception as error:
+        raise ValueError(
+            f"programs for {topology} cannot be compiled here ({str(error).splitlines()[0]}): install jax[tpu] into a "
+            "virtual environment of its own, and run this script with it"
+        ) from error
+
+
+def make_mesh(topology: str, **axes: int) -> Mesh:
+    devices = devices_of(topology)[: math.prod(axes.values())]
+    return jax.make_mesh(tuple(axes.values()), tuple(axes), axis_types=(AxisType.Auto,) * len(axes), devices=devices)
+
+
+def _lower(workload: Workload, mesh: Mesh) -> tuple[Any, Any]:
+    policy, environment, groups = workload.policy, workload.environment, (workload.prompts, workload.group_size)
+    objective, optimizer = objectives.make("ips_grpo"), make_optimizer("adam")
+    over_prompts, whole = (NamedSharding(mesh, spec) for spec in (PartitionSpec(DATA), PartitionSpec()))
+
+    def abstract(tree, sharding):
+        return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), tree)
+
+    # The abstract mesh alone: nothing can run on the devices of a topology.
+    with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+        state = jax.eval_shape(
+            lambda: TrainState.create(policy.init(jax.random.key(0)), objective, optimizer, environment)
+        )
+        state = jax.tree.map(abstract, state, shardings(state_placements(state, policy, optimizer, mesh), mesh))
+        key = abstract(jax.eval_shape(lambda: jax.random.key(0)), whole)
+        length = (workload.prompts, environment.prompt_length)
+        prompts = Prompts(
+            *(
+                jax.ShapeDtypeStruct(shape, dtype, sharding=over_prompts)
+                for shape, dtype in ((length[:1], "int32"), (length, "int32"), (length, "bool"))
+            )
+        )
+        sampler = sample_groups.lower(environment, policy, state.parameters, prompts, key, workload.group_size)
+        verdict = Verdict(
+            *(jax.ShapeDtypeStruct(groups, dtype, sharding=over_prompts) for dtype in ("float32", "int32"))
+        )
+        update = compiled_update.lower(
+            state, abstract(sampler.out_info, over_prompts), verdict, None, key, policy=policy, objective=objective,
+            optimizer=optimizer, batching=Batching(micro_batches=workload.micro_batches), temperature=1.0,
+        )  # fmt: skip
+    return update, sampler
+
+
+def _compile(lowered: Any, mesh: Mesh) -> Program:
+    compiled = lowered.compile()
+    memory = compiled.memory_analysis()
+    return Program(
+        mesh=mesh,
+        sends=tuple(collectives(compiled.as_text())),
+        arguments=memory.argument_size_in_bytes,
+        temporary=memory.temp_size_in_bytes,
+        donated=memory.alias_size_in_bytes,
+        bytes_accessed=compiled.cost_analysis()["bytes accessed"],
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """Published peaks of one device, and how fast a matrix that is cut over all devices becomes whole on each.
+
+    Attributes:
+      name: of the machine.
+      devices: how many.
+      operations: bf16, a second.
+      memory: bytes a second of its own memory.
+      gathering: bytes a second that arrive at the device that is reached worst.
+      sources: where the numbers stand, and how the last one follows.
+    """
+
+    name: str
+    devices: int
+    operations: float
+    memory: float
+    gathering: float
+    sources: str
+
+
+V5P_64 = Machine(
+    "v5p-64", 32, 459e12, 2765e9, 300e9,
+    "[Cloud TPU v5p](https://cloud.google.com/tpu/docs/v5p): 459 TFLOP/s, 95 GiB and 2765 GB/s a chip, 1200 GB/s "
+    "in both directions over six links, so 100 GB/s a link and direction. Names count TensorCores, two to a chip: "
+    "v5p-64 is 32 chips, 2x4x4. Less than a cube of 4x4x4 has no links around its edges, and "
+    "a corner has three: 300 GB/s.",
+)  # fmt: skip
+H200_64 = Machine(
+    "64 H200", 64, 989e12, 4800e9, 400e9 * 8 / 7,
+    "[H200](https://www.nvidia.com/en-us/data-center/h200/): 1979 TFLOP/s with sparsity, so 989 without, 141 GB and "
+    "4.8 TB/s, NVLink 450 GB/s in each direction; [DGX H200](https://docs.nvidia.com/dgx/dgxh200-user-guide/): eight "
+    "ports of 400 Gb/s InfiniBand to eight GPUs. All GPUs of a node together receive the 7/8 of a matrix that "
+    "other nodes hold at 400 GB/s, so a whole one at 457 GB/s; NVLink is as fast.",
+)  # fmt: skip
+
+
+def eight_devices() -> str:
+    """The table of what a small model sends and holds on meshes of eight."""
+    workload = Workload(SMALL, Text(SMALL.vocabulary_size, 32, 64), prompts=64, group_size=8, micro_batches=2)
+    lines = [
+        "| mesh | program | collective | over | instructions | runs | KiB sent by a device |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    held = [
+        "| mesh | state, KiB a device | share of all | train step, KiB beside | sampling, KiB beside |",
+        "|---|---|---|---|---|",
+    ]
+    in_all = None
+    for data, model in ((8, 1), (4, 2), (2, 4), (1, 8)):
+        mesh = make_mesh("v5p:2x2x2", data=data, model=model)
+        update, sampler = (_compile(lowered, mesh) for lowered in _lower(workload, mesh))
+        for name, program in (("train step", update), ("sampling", sampler)):
+            for (kind, axes), (instructions, runs, sent) in program.sent().items():
+                lines.append(
+                    f"| {data}x{model} | {name} | {kind} | {axes} | {instructions} | {runs} | {sent / 1024:,.0f} |"
+                )
+        in_all = _bytes_of_state(workload.policy)
+        held.append(
+            f"| {data}x{model} | {update.donated / 1024:,.0f} | 1 / {in_all / update.donated:.2f} | "
+            f"{update.temporary / 1024:,.0f} | {sampler.temporary / 1024:,.0f} |"
+        )
+    return "\n".join([*held, "", *lines])
+
+
+def _bytes_of_state(policy: Transformer) -> int:
+    parameters = jax.eval_shape(policy.init, jax.random.key(0))
+    return 3 * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(parameters))
+
+
+def seven_billion() -> str:
+    """The table of the least time of a train step of a model of seven billion parameters."""
+    environment = Text(QWEN_7B.vocabulary_size, 256, 1024)
+    whole = Workload(QWEN_7B, environment, prompts=256, group_size=8, micro_batches=8)
+    mesh = make_mesh("v5p:2x4x4", data=32, model=1)
+    check_units(QWEN_7B.placement_rules, mesh)
+    one, two = (
+        _compile(
+            _lower(dataclasses.replace(whole, policy=dataclasses.replace(QWEN_7B, num_layers=layers)), mesh)[0], mesh
+        )
+        for layers in (1, 2)
+    )
+
+    def of_all_layers(measure):
+        first, second = measure(one), measure(two)
+        return first + (QWEN_7B.num_layers - 1) * (second - first)
+
+    piece = dataclasses.replace(
+        whole,
+        policy=dataclasses.replace(QWEN_7B, query_block=environment.max_tokens, logits_at_once=2**50),
+        prompts=whole.prompts // whole.micro_batches,
+        micro_batches=1,
+    )
+    single = Mesh(jax.devices("cpu")[:1], (DATA,))
+    operations = _lower(piece, single)[0].cost_analysis()["flops"] * whole.micro_batches
+    # What passes through a device if a ring were endless: a sum passes twice.
+    passed = of_all_layers(
+        lambda program: sum(one.bytes * one.times * (2 if one.kind == "all-reduce" else 1) for one in program.sends)
+    )
+    moved = of_all_layers(lambda program: program.bytes_accessed) * whole.micro_batches
+    parameters = _bytes_of_state(QWEN_7B) / 12
+    lines = [
+        f"{parameters / 1e9:.2f} billion parameters, {whole.prompts} prompts of {environment.prompt_length} tokens, "
+        f"{whole.group_size} answers of {environment.max_tokens} tokens each, one prompt on a device at a time; "
+        f"{operations / 1e15:.1f} PFLOP, {operations / (6 * parameters * whole.tokens):.2f} times 6 N for each token "
+        "of an answer (the prompts, the attention, and what rematerialisation computes again).",
+        "",
+        "| | v5p-64 | 64 H200 |",
+        "|---|---|---|",
+    ]
+    columns = []
+    for machine in (V5P_64, H200_64):
+        rounds = V5P_64.devices / machine.devices
+        compute = operations / machine.devices / machine.operations
+        memory = moved * rounds / machine.memory
+        communication = passed * rounds * (1 - 1 / machine.devices) / machine.gathering
+        longest = max((compute, "the matrix units"), (memory, "the memory"), (communication, "communication"))
+        columns.append(
+            [
+                f"{whole.micro_batches * rounds:.0f}",
+                f"{_bytes_of_state(QWEN_7B) / machine.devices / 1e9:.2f} GB",
+                f"{compute:.2f} s",
+                f"{memory:.2f} s",
+                f"{passed * rounds / 1e9:,.0f} GB",
+                f"{communication:.2f} s",
+                f"{longest[0]:.2f} s ({longest[1]})",
+                f"{compute + communication:.2f} s",
+                f"{communication / (compute + communication):.0%}",
+            ]
+        )
+    names = (
+        "micro-batches", "parameters and Adam, a device", "matrix units at their peak", "memory at its peak",
+        "matrices and gradients through each device", "communication at its peak", "train step, all overlapped",
+        "train step, nothing overlapped", "share of communication then",
+    )  # fmt: skip
+    lines += [f"| {name} | {' | '.join(cells)} |" for name, *cells in zip(names, *columns, strict=True)]
+    return "\n".join(lines)
+
+
+PAGE = """# Scaling
+
+Written by `python scripts/scaling.py`; nothing here is measured on a machine. Programs are compiled ahead for TPU v5p
+by its own compiler (libtpu, jax {version}), and their text and cost analysis are read. Rounds of loops are counted.
+
+Parameters, gradients and optimiser state are cut over both axes of the mesh; a train step gathers a matrix over `data`
+where it is used and scatters its gradient, both in bfloat16 (the unembedding once for all its blocks of logits, in
+float32); along `model` hidden states are summed, twice a block
+and pass. A sampler gathers every matrix once for a rollout, before its loop over tokens, and inside the loop only
+hidden states, heads and logits are summed over `model`.
+
+## What eight devices send and hold
+
+Two layers, 512 wide, 8 heads, vocabulary 4096, bfloat16; Adam; 64 prompts of 32 tokens, 8 answers of 64 tokens, two
+micro-batches. State: parameters, Adam's moments, counters. Runs: rounds of loops included. Sent: by ring algorithms.
+
+{eight}
+
+The compiler for CPUs, which the tests run, sums whole gradients and cuts them afterwards (all-reduce in place of
+reduce-scatter), and moves gathers of matrices out of the loop over micro-batches; what is cut, and over which axis, is
+the same, since one partitioner decides it for all.
+
+## A model of seven billion parameters
+
+The shape of Qwen2.5-7B (28 heads and 4 key-value heads, so `model` may be 1, 2 or 4), `data` alone, `remat="layer"`,
+{seven}
+
+One and two layers are compiled, and the rest is added: layers are alike. Operations are those of the lowered program
+without loops, because a compiler counts the body of a loop once. The bytes that the memory moves are the compiler's,
+times the micro-batches: the loops inside one, over blocks and over windows of gathered matrices, count once, so the
+memory's time is a lower bound. What a step needs beside its state is not added up: it does not grow evenly by layers. A
+device of 64 runs the program of a device of 32 on half as many micro-batches, and the choices of the TPU's compiler
+stand for the GPU's.
+
+The matrix units limit both machines. Every micro-batch gathers every matrix and sums every gradient, whatever its size:
+half as many micro-batches, if their activations fit, halve the communication.
+
+{sources}
+"""
+
+
+def main(_: list[str]) -> None:
+    sources = "\n".join(f"- {machine.name}: {machine.sources}" for machine in (V5P_64, H200_64))
+    page = PAGE.format(version=jax.__version__, eight=eight_devices(), seven=seven_billion(), sources=sources)
+    Path(DOCUMENT.value).write_text(page)
+
+
+if __name__ == "__main__":
+    app.run(main)
