@@ -3,7 +3,7 @@
     python scripts/scaling.py --document=docs/scaling.md
 
 Nothing is computed and no accelerator is needed: programs are compiled ahead, from shapes, for TPU v5p by the compiler
-in the wheel `libtpu`. `pip install "jax[tpu]"` brings it, into an environment of its own. Ten minutes on two CPU cores.
+in the wheel `libtpu`. `pip install "jax[tpu]"` brings it, into an environment of its own. Twenty minutes on two busy CPU cores.
 """
 
 import collections
@@ -344,8 +344,8 @@ Written by `python scripts/scaling.py`; nothing here is measured on a machine. P
 by its own compiler (libtpu, jax {version}), and their text and cost analysis are read. Rounds of loops are counted.
 
 Parameters, gradients and optimiser state are cut over both axes of the mesh; a train step gathers a matrix over `data`
-where it is used and scatters its gradient, both in bfloat16 (the unembedding once for all its blocks of logits, in
-float32); along `model` hidden states are summed, twice a block
+where it is used and scatters its gradient, both in bfloat16 (the unembedding once for all its blocks of logits, and
+its gradient in float32); along `model` hidden states are summed, twice a block
 and pass. A sampler gathers every matrix once for a rollout, before its loop over tokens, and inside the loop only
 hidden states, heads and logits are summed over `model`.
 
