@@ -3,7 +3,8 @@
     python scripts/scaling.py --document=docs/scaling.md
 
 Nothing is computed and no accelerator is needed: programs are compiled ahead, from shapes, for TPU v5p by the compiler
-in the wheel `libtpu`. `pip install "jax[tpu]"` brings it, into an environment of its own. Twenty minutes on two busy CPU cores.
+in the wheel `libtpu`. `pip install "jax[tpu]"` brings it, into an environment of its own. Twenty minutes on two busy
+CPU cores.
 """
 
 import collections
