@@ -21,7 +21,10 @@ from ipsrl.objectives.catalog import CATALOG
 from ipsrl.objectives.objective import FIELDS_BY_SHAPE
 
 EVERY = [*names(), *(text for text in ROWS if text not in names())]
-every_objective = pytest.mark.parametrize("text", EVERY)
+# Every row by itself, and as a slow test with each declared variant of its arguments.
+every_objective = pytest.mark.parametrize(
+    "text", [text if text in names() else pytest.param(text, marks=pytest.mark.slow) for text in EVERY]
+)
 
 PROMPTS, GROUP, LENGTH = 4, 7, 5  # float32's mean of seven times 0.1 is not 0.1
 SIZES = sizes(PROMPTS)
@@ -305,6 +308,7 @@ PART_FIELDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "field"), PART_FIELDS, ids=lambda value: getattr(value, "__name__", value))
 def test_every_field_of_every_part_changes_something(kind, field):
     carriers = [(make(text), part) for text in EVERY for part in parts(make(text)) if type(part) is kind]
