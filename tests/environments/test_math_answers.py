@@ -1,6 +1,5 @@
 """Questions from a data set of TFDS in array_record, written and read without TensorFlow."""
 
-import functools
 import sys
 from fractions import Fraction
 
@@ -9,6 +8,7 @@ import pytest
 
 from ipsrl.environments import catalog
 from ipsrl.environments.math_answers import MathAnswers, outcome_of
+from scripts.make_questions import write_questions
 
 ROWS = [
     {"question": " What is 40 + 2? ", "answer": "It is <<40+2=42>>42.\n#### 42", "hint": "none"},
@@ -17,33 +17,8 @@ ROWS = [
 ]
 
 
-@functools.cache
-def tiny_math():
-    """A builder of TFDS; its names are registered once."""
-    import tensorflow_datasets as tfds
-
-    class TinyMath(tfds.core.GeneratorBasedBuilder):
-        VERSION = tfds.core.Version("1.0.0")
-        rows = ROWS
-
-        def _info(self):
-            text = tfds.features.Text()
-            features = tfds.features.FeaturesDict({"question": text, "answer": text, "hint": text})
-            return tfds.core.DatasetInfo(builder=self, features=features, disable_shuffling=True)
-
-        def _split_generators(self, dl_manager):
-            return {"train": enumerate(self.rows), "test": enumerate(self.rows[:1])}
-
-        def _generate_examples(self):
-            raise AssertionError("the splits hold the examples")
-
-    return TinyMath
-
-
 def write(folder, rows=ROWS):
-    builder = tiny_math()(data_dir=folder, file_format="array_record")
-    builder.rows = rows
-    builder.download_and_prepare()
+    write_questions(folder, "tiny_math", {"train": rows, "test": rows[:1]})
     return str(folder)
 
 

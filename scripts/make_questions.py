@@ -1,0 +1,120 @@
+"""Writes a small data set of arithmetic questions: `python scripts/make_questions.py --out=DIR`.
+
+It stands for a real one, such as GSM8K, in tests and smoke runs: the same format (TFDS in array_record, solutions that
+end with "#### 42"), read by --data="math_answers(data_dir=DIR, builder=small_sums)". It takes seconds, and neither
+network nor TensorFlow.
+"""
+
+import itertools
+import operator
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from absl import app, flags, logging
+
+NAME, VERSION = "small_sums", "1.0.0"
+OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+
+Row = Mapping[str, str]
+
+
+def make_questions(out: str | Path, train: int = 512, test: int = 128, largest: int = 9, seed: int = 0) -> Path:
+    """Writes the data set `small_sums` with the splits "train" and "test", which share no question, to `out`.
+
+    Args:
+      out: folder of data sets.
+      train, test: number of questions in each split.
+      largest: numbers in questions lie between 1 and this.
+      seed: of the choice among all questions.
+
+    Returns:
+      The folder of the data set.
+
+    Raises:
+      ValueError: `out` holds this data set already, or there are not as many questions.
+    """
+    rows = all_questions(largest)
+    if train + test > len(rows):
+        raise ValueError(f"{train} + {test} questions are asked for, but numbers up to {largest} give only {len(rows)}")
+    order = np.random.default_rng(seed).permutation(len(rows))
+    chosen = [rows[number] for number in order[: train + test]]
+    return write_questions(out, NAME, {"train": chosen[:train], "test": chosen[train:]})
+
+
+def all_questions(largest: int) -> list[Row]:
+    """Every question with one or two operations on numbers between 1 and `largest`, and its solution in steps."""
+    numbers, rows = range(1, largest + 1), []
+    for a, (first, apply_first), b in itertools.product(numbers, OPERATIONS.items(), numbers):
+        inner = apply_first(a, b)
+        step = f"{a} {first} {b} = {inner}"
+        rows.append({"question": f"What is {a} {first} {b}?", "answer": f"{step}\n#### {inner}"})
+        for (second, apply_second), c in itertools.product(OPERATIONS.items(), numbers):
+            value = apply_second(inner, c)
+            rows.append(
+                {
+                    "question": f"What is ({a} {first} {b}) {second} {c}?",
+                    "answer": f"{step}\n{inner} {second} {c} = {value}\n#### {value}",
+                }
+            )
+    return rows
+
+
+def write_questions(out: str | Path, name: str, splits: Mapping[str, Sequence[Row]]) -> Path:
+    """Writes a data set of TFDS in array_record, as version 1.0.0, and returns its folder.
+
+    Args:
+      out: folder of data sets.
+      name: of the data set.
+      splits: name of a split -> its rows in order; each is a dict of texts, all with the same keys.
+
+    Raises:
+      ValueError: `out` holds this version of a data set of this name.
+    """
+    # Importing it takes a second, which --help need not wait for.
+    import tensorflow_datasets as tfds
+
+    class TextRows(tfds.dataset_builders.AdhocBuilder, skip_registration=True):
+        def _split_generators(self, dl_manager):
+            # The method that this replaces asks TensorFlow what kind of data the rows are.
+            return {split: enumerate(rows) for split, rows in splits.items()}
+
+    folder = Path(out).expanduser()
+    if (folder / name / VERSION).exists():
+        raise ValueError(f"{folder / name / VERSION} exists already: name another folder")
+    keys = next(iter(splits.values()))[0]
+    builder = TextRows(
+        name=name,
+        version=VERSION,
+        features=tfds.features.FeaturesDict({key: tfds.features.Text() for key in keys}),
+        split_datasets=splits,
+        data_dir=folder,
+        file_format="array_record",
+        disable_shuffling=True,
+    )
+    builder.download_and_prepare()
+    return folder / name
+
+
+def main(arguments: list[str]) -> None:
+    if len(arguments) > 1:
+        raise app.UsageError(f"unknown arguments {arguments[1:]}")
+    # TFDS would log every file.
+    logging.set_verbosity(logging.WARNING)
+    try:
+        folder = make_questions(**{name: FLAGS[name].value for name in ("out", "train", "test", "largest", "seed")})
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+    print(f"{folder}: --data='math_answers(data_dir=\"{folder.parent}\", builder={NAME})'")
+
+
+FLAGS = flags.FLAGS
+
+if __name__ == "__main__":
+    flags.DEFINE_string("out", None, "Folder of data sets.", required=True)
+    flags.DEFINE_integer("train", 512, "Questions to train on.", lower_bound=1)
+    flags.DEFINE_integer("test", 128, "Questions that are held out.", lower_bound=1)
+    flags.DEFINE_integer("largest", 9, "Largest number in a question.", lower_bound=1)
+    flags.DEFINE_integer("seed", 0, "Of the choice among all questions.", lower_bound=0)
+    app.run(main)
