@@ -74,22 +74,10 @@ def _draw_kept(
         axes.fill_between(num_outcomes, low, high, color=styles[name]["color"], alpha=0.25, linewidth=0)
         axes.plot(num_outcomes, mean, markerfacecolor="white", **styles[name])
         labels[name] = (mean[-1], styles[name]["color"])
-    _label_ends(axes, num_outcomes[-1], labels)
     axes.axhline(1.0, color="0.45", linewidth=0.8)
     axes.set_ylim(0, 1.06)
+    style.label_ends(axes, num_outcomes[-1], labels)
     axes.set_ylabel("effective outcomes / K   (1 = all equally likely)")
-
-
-def _label_ends(axes: Axes, x: float, labels: Mapping[str, tuple[float, str]]) -> None:
-    """Names beside the ends of their lines, moved apart where lines end close to each other."""
-    lowest = -1.0
-    for name, (end, colour) in sorted(labels.items(), key=lambda item: item[1][0]):
-        lowest = max(end, lowest + 0.09)
-        axes.annotate(
-            name.replace("(", "\n("), (x, end), (1.03, lowest), textcoords=("axes fraction", "data"), va="center",
-            fontsize=8, color=colour, annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "relpos": (0, 0.5)},
-        )  # fmt: skip
 
 
 def _draw_rates(

@@ -5,10 +5,12 @@ its figure inside `with looks():`, returns it, and `save` writes it.
 """
 
 import contextlib
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ipsrl.distributed import hosts
@@ -67,6 +69,32 @@ def line_styles(names: Iterable[str]) -> dict[str, dict]:
     if len(names) > len(_STYLES):
         raise ValueError(f"a figure can tell at most {len(_STYLES)} lines apart, not {len(names)}: draw fewer at once")
     return {n: {"color": c, "linestyle": line, "marker": m} for n, (c, line, m) in zip(names, _STYLES, strict=False)}
+
+
+def label_ends(axes: Axes, x: float, ends: Mapping[str, tuple[float, str]]) -> None:
+    """Names beside the ends of lines, moved up, or down from the top, where lines end close to each other.
+
+    Args:
+      axes: its vertical axis is linear and has its limits.
+      x: where the lines end.
+      ends: name -> height at which its line ends, and colour.
+    """
+    low, high = axes.get_ylim()
+    room = 0.085 * (high - low)
+    names = sorted(ends, key=lambda name: ends[name][0])
+    heights = {name: ends[name][0] for name in names}
+    for below, above in itertools.pairwise(names):
+        heights[above] = max(heights[above], heights[below] + room)
+    heights[names[-1]] = min(heights[names[-1]], high)
+    for above, below in itertools.pairwise(reversed(names)):
+        heights[below] = min(heights[below], heights[above] - room)
+    for name in names:
+        end, colour = ends[name]
+        axes.annotate(
+            name.replace("(", "\n("), (x, end), (1.03, heights[name]), textcoords=("axes fraction", "data"),
+            va="center", fontsize=8, color=colour, annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "relpos": (0, 0.5)},
+        )  # fmt: skip
 
 
 def save(figure: Figure, path: str | Path) -> tuple[Path, Path]:
