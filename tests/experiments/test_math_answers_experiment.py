@@ -1,0 +1,196 @@
+"""The experiment on math answers: measures by hand, what its objectives are there, and the whole on a tiny model."""
+
+import dataclasses
+import json
+import types
+from fractions import Fraction
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments import math_answers
+from experiments.launch import Output
+from experiments.math_answers import PRESETS, Settings
+from ipsrl import objectives
+from ipsrl.environments.math_answers import outcome_of
+from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
+from ipsrl.structures import Verdict
+from scripts.make_checkpoint import make_checkpoint
+from scripts.make_questions import make_questions
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    """Of a smoke run on a tiny model and few questions."""
+    folder = tmp_path_factory.mktemp("material")
+    model = make_checkpoint(folder / "model", hidden_size=16, num_layers=1)
+    make_questions(folder, train=32, test=16, largest=2)
+    data = f"math_answers(data_dir={str(folder)!r}, builder=small_sums"
+    return dataclasses.replace(
+        PRESETS["smoke"],
+        model_dir=str(model),
+        data=f"{data})",
+        evaluation_data=f"{data}, split=test, limit=8)",
+        objectives="grpo,ips_dr_grpo",
+    )
+
+
+def test_measures_by_hand(monkeypatch):
+    right, wrong, none = outcome_of(Fraction(4)), outcome_of(Fraction(5)), -1
+    answers = Verdict(
+        rewards=np.array([[1, 1, 0, 0], [0, 0, 0, 0]], np.float32),
+        outcome_id=np.array([[right, right, wrong, none], [wrong, none, none, none]], np.int32),
+    )
+    asked = []
+
+    def answer(*arguments):
+        asked.append(arguments)
+        return answers
+
+    monkeypatch.setattr(math_answers, "independent_answers", answer)
+    grid = types.SimpleNamespace(policy="policy")
+    settings = Settings(answers=4, pass_at=3, prompts_at_once=2, temperature=0.5)
+    measured = math_answers.evaluate(grid, "held out", settings, "parameters")
+    ((environment, policy, parameters, _, *numbers),) = asked
+    assert (environment, policy, parameters, numbers) == ("held out", "policy", "parameters", [4, 0.5, 2])
+    # The first question has 2 of 4 right: two draws without replacement are both wrong with probability 1/6.
+    two_thirds = np.exp(-(2 / 3 * np.log(2 / 3) + 1 / 3 * np.log(1 / 3)))
+    assert measured == pytest.approx(
+        {
+            "pass_at_1": 1 / 4,
+            "pass_at_2": 5 / 12,
+            "pass_at_3": 1 / 2,
+            "effective_outcomes": (two_thirds + 1) / 2,
+            "distinct_outcomes": 3 / 2,
+            "parse_rate": 1 / 2,
+        }
+    )
+
+
+def test_numbers_of_answers_tried():
+    assert Settings(answers=128, pass_at=64).tried == [1, 2, 4, 8, 16, 32, 64]
+    assert Settings(answers=128, pass_at=100).tried == [1, 2, 4, 8, 16, 32, 64, 100]
+    assert Settings(answers=1, pass_at=1).tried == [1]
+
+
+def test_the_start_is_evaluated_once():
+    steps = []
+
+    def measure(step, parameters):
+        steps.append(step)
+        return {"pass_at_1": parameters}
+
+    once = math_answers.evaluated_once_at_start(measure)
+    assert [once(*call)["pass_at_1"] for call in ((0, 3), (5, 4), (0, 3), (5, 6))] == [3, 4, 3, 6]
+    assert steps == [0, 5, 5]
+
+
+@pytest.mark.parametrize(
+    ("scaled", "plain"),
+    [("ips_grpo", "grpo"), ("ips_grpo(floor=0.2)", "grpo"), ("ips_dr_grpo(aggregation=sequence_mean)", "maxrl")],
+)
+def test_inverse_probability_where_one_number_is_right(scaled, plain):
+    group = 6
+    # Every number of right answers; wrong ones give any number, or none.
+    right = np.arange(group) < np.arange(group + 1)[:, None]
+    rollouts, _ = synthetic_rollouts(0, group + 1, group, 3, True)
+    wrong = np.random.default_rng(0).integers(-1, 3, right.shape)
+    rollouts = dataclasses.replace(
+        rollouts, rewards=jnp.array(right, jnp.float32), outcome_id=jnp.array(np.where(right, 9, wrong))
+    )
+    weights = []
+    for text in (scaled, plain):
+        objective = objectives.make(text)
+        weighed, _, _ = objective.weigh(rollouts, objective.init(synthetic_sizes(group + 1)))
+        weights.append(np.asarray(weighed.advantages))
+    np.testing.assert_allclose(*weights, rtol=1e-5, atol=1e-6)
+    assert np.abs(weights[0]).max() > 1
+
+
+def test_claims_are_checked_against_the_start(tmp_path):
+    def run(objective, seed, *pass_at):
+        records = [
+            {"step": step, **{f"evaluation/pass_at_{k}": value for k, value in zip((1, 2), values, strict=True)}}
+            for step, values in ((0, (0.2, 0.6)), (1, pass_at))
+        ]
+        return math_answers.Run(objective, seed, records, tmp_path, None)
+
+    runs = [run("grpo", 0, 0.3, 0.5), run("grpo", 1, 0.4, 0.55), run("maxrl", 0, 0.3, 0.5), run("maxrl", 1, 0.4, 0.7)]
+    settings = Settings(answers=2, pass_at=2, evaluation_data="held out")
+    summary = math_answers.summarise(runs, settings)
+    assert list(summary["checks"].values()) == [True, False]
+    assert summary["pass_at_k"] == {
+        "k": [1, 2],
+        "start": [0.2, 0.6],
+        "objectives": {"grpo": [[0.3, 0.5], [0.4, 0.55]], "maxrl": [[0.3, 0.5], [0.4, 0.7]]},
+    }
+    shown = math_answers.table(summary, settings)
+    assert "before training  0.20" in shown
+    assert "0.35 [0.30, 0.40]" in shown
+    assert "holds: grpo: pass@1 rises and pass@2 falls" in shown
+    assert "DOES NOT HOLD: maxrl" in shown
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_dir": ""}, "--model_dir is missing: give it as in --model_dir=DIR"),
+        ({"data": ""}, r'--data is missing: give it as in --data="math_answers\(builder=gsm8k\)"'),
+        ({"evaluation_data": ""}, "--evaluation_data is missing: .* questions that are held out"),
+        ({"data": "countdown"}, "countdown asks no questions with numbers as answers"),
+        ({"data": "math_answers(builder=none)"}, "there is no data set none in"),
+        ({"objectives": "grpp"}, "unknown objective 'grpp'"),
+        ({"prompts_per_step": 6}, "6 prompts cannot be split evenly over the 8 devices"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_anything_is_written(settings, changes, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        math_answers.run(dataclasses.replace(settings, **changes), Output(tmp_path / "out", False))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"answers": 4, "pass_at": 8}, "pass@8 cannot be estimated from 4 answers: raise --answers"),
+        ({"answers": 0}, "--answers is 0, it must be positive"),
+        ({"pass_at": 0}, "--pass_at is 0, it must be positive"),
+        ({"prompts_at_once": -1}, "--prompts_at_once is -1, it must be positive"),
+    ],
+)
+def test_numbers_that_do_not_fit_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        Settings(**changes)
+
+
+@pytest.mark.slow
+def test_trains_measures_draws_and_continues(settings, tmp_path, capsys):
+    settings = dataclasses.replace(settings, lora_rank=2, export=True)
+    math_answers.run(settings, Output(tmp_path, False))
+    first = capsys.readouterr().out
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["complete"]
+    curves = summary["pass_at_k"]
+    assert curves["k"] == [1, 2, 4]
+    assert np.shape(list(curves["objectives"].values())) == (2, 2, 3)
+    assert 0 < summary["start"]["parse_rate"] < 1
+    for measured in summary["objectives"].values():
+        assert measured.keys() == summary["start"].keys()
+    for suffix in ("png", "pdf"):
+        assert (tmp_path / f"math_answers.{suffix}").stat().st_size > 5000
+    models = sorted(tmp_path.glob("*/seed_*/model"))
+    assert [str(model.relative_to(tmp_path).parent) for model in models] == [
+        f"{objective}/seed_{seed}" for objective in ("grpo", "ips_dr_grpo") for seed in (0, 1)
+    ]
+    assert read_policy(models[0]).hidden_size == 16
+    drawn = (tmp_path / "math_answers.png").read_bytes()
+    records = (tmp_path / "grpo" / "seed_0" / "metrics.jsonl").read_text()
+
+    (tmp_path / "math_answers.png").unlink()
+    math_answers.run(settings, Output(tmp_path, True))
+    assert capsys.readouterr().out == first
+    assert json.loads((tmp_path / "summary.json").read_text()) == summary
+    assert (tmp_path / "math_answers.png").read_bytes() == drawn
+    assert (tmp_path / "grpo" / "seed_0" / "metrics.jsonl").read_text() == records
