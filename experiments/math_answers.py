@@ -31,7 +31,7 @@ from experiments.grid import Run, TrainingFlags, TrainingGrid, final_intervals, 
 from experiments.language_model import LanguageModel, LanguageModelFlags
 from experiments.launch import Output, launch, read_seeds, require_positive
 from ipsrl import specifications
-from ipsrl.distributed.mesh import make_mesh
+from ipsrl.distributed.mesh import DATA, make_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.math_answers import MathAnswers
@@ -51,8 +51,8 @@ class Settings(TrainingFlags, LanguageModelFlags):
     """Flags of the experiment.
 
     `data` are the questions of training, `evaluation_data` those that are held out. An evaluation samples `answers` to
-    each of the latter, to `prompts_at_once` questions at a time, at the temperature of training. pass@k is estimated
-    for k = 1, 2, 4, ... up to `pass_at`; the more answers there are beyond it, the better is the estimate.
+    each of the latter, at the temperature of training, and holds those to `prompts_at_once` questions in memory. pass@k
+    is estimated for k = 1, 2, 4, ... up to `pass_at`; the more answers there are beyond it, the better is the estimate.
     """
 
     data: str = ""
@@ -130,6 +130,12 @@ def prepare(settings: Settings) -> tuple[TrainingGrid, LanguageTask]:
     ):
         if not getattr(settings, name):
             raise ValueError(f"--{name} is missing: give it as in --{name}={example}")
+    mesh = make_mesh(settings.mesh)
+    if settings.prompts_at_once % (devices := mesh.shape.get(DATA, 1)):
+        raise ValueError(
+            f"--prompts_at_once={settings.prompts_at_once} questions cannot be shared evenly by the {devices} devices "
+            f"of mesh axis {DATA!r}: give a multiple of {devices}"
+        )
     model = LanguageModel.of_flags(settings)
     environment = model.environment(
         _questions(settings.data), settings.max_tokens, settings.system_prompt, settings.thinking
@@ -140,7 +146,7 @@ def prepare(settings: Settings) -> tuple[TrainingGrid, LanguageTask]:
         specifications.split(settings.objectives),
         read_seeds(settings.seeds),
         settings.train_settings(),
-        make_mesh(settings.mesh),
+        mesh,
     )
     return grid, dataclasses.replace(environment, task=_questions(settings.evaluation_data))
 

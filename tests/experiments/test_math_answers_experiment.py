@@ -142,6 +142,7 @@ def test_claims_are_checked_against_the_start(tmp_path):
         ({"data": "countdown"}, "countdown asks no questions with numbers as answers"),
         ({"data": "math_answers(builder=none)"}, "there is no data set none in"),
         ({"objectives": "grpp"}, "unknown objective 'grpp'"),
+        ({"prompts_at_once": 12}, "--prompts_at_once=12 questions cannot be shared evenly by the 8 devices"),
         ({"prompts_per_step": 6}, "6 prompts cannot be split evenly over the 8 devices"),
     ],
 )
