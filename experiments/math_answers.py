@@ -5,7 +5,7 @@ Claim     Training on verified answers raises pass@1 and lowers pass@k at large 
 Paper     arXiv 2504.13837 makes the claim for models after reinforcement learning; whether objectives differ in it is
           our question. Where one number is right, its frequency in the group is the share of right answers. `ips_grpo`
           then takes the steps of `grpo`, because the standard deviation takes the common factor out again; without it,
-          in `ips_dr_grpo`, the factor favours questions that are rarely solved, exactly as in `maxrl`.
+          in `ips_dr_grpo`, the factor favours questions that are rarely solved, without a floor exactly as in `maxrl`.
 Command   python -m experiments.math_answers --model_dir=DIR --data="math_answers(builder=gsm8k)"
           --evaluation_data="math_answers(builder=gsm8k, split=test, limit=200)" --mesh=data:-1
 Time      smoke one minute on two CPU cores beside other work; demo needs an accelerator, and was not run.
@@ -23,7 +23,7 @@ the choice of questions nor the sampling of answers.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -176,7 +176,7 @@ def train_all(grid: TrainingGrid, held_out: LanguageTask, settings: Settings, ou
     return finished
 
 
-def evaluated_once_at_start(measure: Evaluate) -> Callable[[int, Parameters], dict[str, float]]:
+def evaluated_once_at_start(measure: Evaluate) -> Evaluate:
     """All runs start with the same parameters and are asked with the same draws: one evaluation serves them all."""
     start = {}
 
