@@ -6,6 +6,8 @@ objectives        Weights of a batch, loss, and gradient by the policy's scores,
                   CPU cores.
 expected_update   The exact mean of an objective's update over all groups of a bandit: of 16 answers over five outcomes
                   (4845 groups), and of 64 over three (2145). Half a minute.
+shared_prompt     Scores and gradient of a transformer where a group of answers shares its prompt, as it always does
+                  here, beside the same answers each with a prompt of its own. A minute.
 """
 
 import argparse
@@ -28,9 +30,11 @@ from ipsrl import specifications
 from ipsrl.distributed.start_up import start_up
 from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.objectives import Objective, make, names
+from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
-from ipsrl.structures import PolicyScores, Rollouts
+from ipsrl.structures import PolicyScores, Prompts, Rollouts
 from ipsrl.training.json_files import write_json
+from ipsrl.training.warm_start import as_trajectories
 
 YARDSTICK = "grpo"
 LARGEST_RATIO = 3.0
@@ -264,6 +268,68 @@ def expected_updates(arguments: argparse.Namespace) -> None:
         write_json(arguments.json, record | {"expected_updates": timings})
 
 
+@dataclasses.dataclass(frozen=True)
+class PromptTiming:
+    """Gradients of all scores of a batch with short or long prompts; seconds of one run.
+
+    Attributes:
+      prompt, answer: tokens of each.
+      shared, repeated: medians.
+      ratio: repeated to shared, median over neighbouring runs.
+      operations: the same ratio of what the compiler counts.
+    """
+
+    prompt: int
+    answer: int
+    shared: float
+    repeated: float
+    ratio: float
+    operations: float
+
+
+def time_shared_prompts(lengths: Sequence[tuple[int, int]], prompts: int, group: int, runs: int) -> list[PromptTiming]:
+    """Times each `(prompt, answer)` length of `prompts` groups of `group` answers."""
+    policy = Transformer(512, hidden_size=320, num_heads=8, num_key_value_heads=8)
+    parameters, found = policy.init(jax.random.key(0)), []
+
+    @jax.jit
+    def gradient(parameters, trajectories):
+        return jax.grad(lambda parameters: policy.score(parameters, trajectories, 1.0).log_probs.sum())(parameters)
+
+    for prompt, answer in lengths:
+        tokens = jax.random.randint(jax.random.key(1), (prompts, prompt), 0, policy.vocabulary_size)
+        answers = jax.random.randint(jax.random.key(2), (prompts, group, answer), 0, policy.vocabulary_size)
+        programs, operations = [], []
+        for copies in (1, group):
+            shape = (prompts * copies, group // copies)
+            repeated = Prompts(
+                jnp.arange(shape[0]), jnp.repeat(tokens, copies, axis=0), jnp.ones((shape[0], prompt), bool)
+            )
+            batch = as_trajectories(repeated, answers.reshape(*shape, answer), jnp.full(shape, answer))
+            program = gradient.lower(parameters, batch).compile()
+            operations.append(program.cost_analysis()["flops"])
+            programs.append(functools.partial(program, parameters, batch))
+        pairs = [pair(*programs, swap=bool(number % 2)) for number in range(runs + 1)][1:]
+        shared, repeated = (statistics.median(times) for times in zip(*pairs, strict=True))
+        ratio = statistics.median(slow / fast for fast, slow in pairs)
+        found.append(PromptTiming(prompt, answer, shared, repeated, ratio, operations[1] / operations[0]))
+    return found
+
+
+def shared_prompts(arguments: argparse.Namespace) -> None:
+    """The command `shared_prompt`."""
+    if arguments.json is not None:
+        check_file(arguments.json)
+    before = machine()
+    timings = time_shared_prompts(((32, 128), (128, 128), (256, 64)), prompts=2, group=8, runs=arguments.runs)
+    print("prompt  answer  shared s  repeated s  ratio  ratio of operations")
+    for t in timings:
+        print(f"{t.prompt:6}  {t.answer:6}  {t.shared:8.3f}  {t.repeated:10.3f}  {t.ratio:5.2f}  {t.operations:19.2f}")
+    if arguments.json is not None:
+        record = {"runs": arguments.runs, "machine": before, "load_after": os.getloadavg()}
+        write_json(arguments.json, record | {"shared_prompts": timings})
+
+
 def main(command_line: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
@@ -276,6 +342,10 @@ def main(command_line: Sequence[str] | None = None) -> None:
     command = commands.add_parser("expected_update", help="time exact means over all groups of a bandit")
     command.set_defaults(run=expected_updates)
     command.add_argument("--only", default="grpo,ips_grpo,trajectory_balance", help="by default %(default)s")
+    command.add_argument("--runs", type=int, default=7, help="runs of each, by default %(default)s")
+    command.add_argument("--json", type=Path, help="file for the results")
+    command = commands.add_parser("shared_prompt", help="time groups that share their prompt beside those that do not")
+    command.set_defaults(run=shared_prompts)
     command.add_argument("--runs", type=int, default=7, help="runs of each, by default %(default)s")
     command.add_argument("--json", type=Path, help="file for the results")
     arguments = parser.parse_args(command_line)

@@ -92,3 +92,12 @@ def test_bad_input_is_refused_in_one_sentence_before_anything_is_timed(arguments
     with pytest.raises(SystemExit, match=f"^error: .*({message})") as refusal:
         benchmark.main(["objectives", *arguments])
     assert "\n" not in refusal.value.code  # a text: the status is 1
+
+
+@pytest.mark.slow
+def test_a_shared_prompt_saves_operations():
+    (timing,) = benchmark.time_shared_prompts([(24, 8)], prompts=1, group=4, runs=2)
+    assert (timing.prompt, timing.answer) == (24, 8)
+    assert timing.shared > 0 < timing.repeated
+    # Of 24 + 4 * 8 tokens and 4 * (24 + 8): the logits of answers alone cost both the same.
+    assert 1.5 < timing.operations < 4 * 32 / 56
