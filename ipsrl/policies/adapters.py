@@ -74,7 +74,8 @@ def merged(parameters: Parameters, lora: LoRA) -> Parameters:
     What has no adapter keeps its type, unless it has few bits: that becomes float32 as well.
     """
     if "lora_a" in parameters:
-        added = lora.scale * jnp.dot(parameters["lora_a"], parameters["lora_b"])
+        # What is written once shall not be rounded as the products of a step are, on TPU to bfloat16.
+        added = lora.scale * jnp.dot(parameters["lora_a"], parameters["lora_b"], precision="highest")
         rest = {name: value for name, value in parameters.items() if name not in TRAINED}
         return rest | {"kernel": matrix(parameters["kernel"]).astype(jnp.float32) + added}
     return {

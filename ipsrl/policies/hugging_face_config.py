@@ -102,6 +102,8 @@ def _rotary_fields(config: Any) -> dict[str, Any]:
     layers = tuple(number for number, kind in enumerate(kinds) if kind == "sliding_attention")
     sliding = None
     if layers:
+        if config.sliding_window is None:
+            raise ValueError("layer_types has sliding layers, but sliding_window is null: give it their width.")
         rotary = _rotary(parameters["sliding_attention"] if nested else parameters)
         sliding = SlidingWindow(config.sliding_window, layers, rotary)
     return {"rotary": _rotary(parameters["full_attention"] if nested else parameters), "sliding": sliding}

@@ -72,6 +72,13 @@ def test_merged_parameters_compute_the_same(frozen):
     assert np.abs(ours - log_probs(policy, untrained)).max() > 0.01
 
 
+def test_merging_is_not_rounded_as_a_step_is():
+    parameters = adapted().init(jax.random.key(0))
+    program = str(jax.make_jaxpr(lambda parameters: merged(parameters, adapted().lora))(parameters))
+    products = program.count("dot_general")
+    assert products == BASE.num_layers * len(TARGETS) == program.count("precision=(Precision.HIGHEST")
+
+
 # Half the distance between neighbouring values, as a share of the largest of its block: 1 / (2 * 127), 1 / (2 * 7),
 # and half of the widest gap of NF4, that between -1 and -0.6962 (arXiv 2305.14314, appendix E).
 @pytest.mark.parametrize(("dtype", "error"), [("int8", 1 / 254), ("int4", 1 / 14), ("nf4", (1 - 0.6962) / 2)])

@@ -263,6 +263,7 @@ def test_bad_files(folder, tmp_path):
         ("qwen2", {"hidden_size": "wide"}, "is no configuration of a qwen2 model"),
         ("qwen2", {"num_key_value_heads": 3}, "num_key_value_heads 3 must divide num_heads 4"),
         ("qwen2", {"layer_types": ["full_attention", "chunked_attention"]}, "'chunked_attention'"),
+        ("gemma3", {"sliding_window": None}, "layer_types has sliding layers, but sliding_window is null"),
         (
             "llama 3",
             {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}},
