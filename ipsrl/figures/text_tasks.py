@@ -1,6 +1,7 @@
 """Text tasks: how many outcomes are left during training, and what is recovered at its end."""
 
 import dataclasses
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -69,7 +70,7 @@ def _draw_training(axes: Axes, result: TaskResult, styles: dict[str, dict]) -> N
         interval = mean_over_seeds(values)
         axes.fill_between(result.updates, interval.low, interval.high, color=look["color"], alpha=0.2, linewidth=0)
         axes.plot(result.updates, interval.mean, **look)
-    axes.set_title(result.task)
+    axes.set_title(textwrap.fill(result.task, 40), fontsize="medium")
     axes.set_xlabel("update")
     axes.set_ylim(bottom=0)
     axes.margins(x=0.01)
