@@ -20,6 +20,8 @@ from ipsrl.structures import Prompts, Sizes, Trajectories, Verdict
 
 # Behind the masks of prompts and answers may stand any token that the model has.
 PADDING = 0
+# What chat templates are told where they ask for a date: that which Llama 3.1 writes by itself.
+DATE = "26 Jul 2024"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,8 +132,11 @@ class LanguageTask:
         return self._padded(np.arange(self.num_prompts), [()] * self.num_prompts, None)
 
     def prompts(self, index: Array) -> Prompts:
-        index = jnp.asarray(index, jnp.int32)
-        return jax.tree.map(lambda column: jnp.asarray(column)[index], self.prompt_table)
+        """As in `Environment`; a traced index makes the whole table a constant of the program."""
+        if isinstance(index, jax.core.Tracer):
+            return jax.tree.map(lambda column: jnp.asarray(column)[index], self.prompt_table)
+        rows = np.asarray(index, np.int32)
+        return jax.tree.map(lambda column: jnp.asarray(column[rows]), self.prompt_table)
 
     def prompts_with_history(
         self, index: Sequence[int] | np.ndarray, histories: Sequence[Sequence[Sequence[int]]], width: int | None = None
@@ -272,6 +277,8 @@ class LanguageTask:
                 add_generation_prompt=True,
                 tokenize=False,
                 enable_thinking=self.thinking,
+                # Templates of Llama 3 would write today's, and a run that continues tomorrow would see other prompts.
+                date_string=DATE,
             )
         except TemplateError as error:
             raise ValueError(f"the chat template in {self.tokenizer_dir} refuses the prompt: {error}") from None

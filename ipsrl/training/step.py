@@ -154,7 +154,6 @@ def shuffled_prompts(environment: Environment, seed: Array, step: Array) -> Arra
     return jax.random.permutation(stream(seed, step, "prompts"), environment.num_prompts)
 
 
-@functools.partial(jax.jit, static_argnames=("environment", "prompts_per_step"))
 def choose_prompts(
     environment: Environment, seed: Array, step: Array, prompts_per_step: int, start: Array | int = 0
 ) -> Prompts:
@@ -163,8 +162,14 @@ def choose_prompts(
     Args:
       start: how many prompts of the step's stream have been used already.
     """
+    # Outside jit: a table of many prompts shall not be a constant of a program.
+    return environment.prompts(_choose(environment, seed, step, prompts_per_step, start))
+
+
+@functools.partial(jax.jit, static_argnames=("environment", "prompts_per_step"))
+def _choose(environment, seed, step, prompts_per_step, start):
     places = (start + jnp.arange(prompts_per_step)) % environment.num_prompts
-    return environment.prompts(shuffled_prompts(environment, seed, step)[places])
+    return shuffled_prompts(environment, seed, step)[places]
 
 
 def collect(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import types
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +22,7 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.answers import answers_with_history, independent_answers
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Trajectories, Verdict
+from ipsrl.training.step import choose_prompts
 from ipsrl.training.warm_start import WarmStart, learn_prior, rendered_answers
 from tests.environments.tokenizers_for_tests import BOS, END, EOS, TURN, save_tokenizer
 
@@ -82,6 +84,28 @@ def test_prompts_are_those_of_the_chat_template(environment):
         assert environment.observe(environment.reset(jnp.int32(prompt))) == tokens[prompt, -1]
         question = environment.tokenizer.decode(tokens[prompt][np.asarray(prompts.question_mask[prompt])])
         assert question == environment.task.prompt_text(prompt)
+
+
+def test_a_step_brings_its_own_prompts_to_the_device_and_no_table(environment):
+    index = jnp.array([1, 0])
+    inside, outside = jax.jit(environment.prompts)(index), environment.prompts(index)
+    jax.tree.map(np.testing.assert_array_equal, inside, outside)
+    with mock.patch.object(jnp, "asarray", wraps=jnp.asarray) as moved:
+        jax.tree.map(np.testing.assert_array_equal, inside, environment.prompts(index))
+    assert [len(call.args[0]) for call in moved.mock_calls] == [2] * 4
+    chosen = choose_prompts(environment, 3, 5, 2)
+    jax.tree.map(np.testing.assert_array_equal, chosen, environment.prompts(chosen.index))
+
+
+def test_no_template_knows_what_day_it_is(tmp_path):
+    # As in Llama 3.2: the date of the day, unless it is told one.
+    template = (
+        "{% if not date_string is defined %}{% set date_string = strftime_now('%d %b %Y') %}{% endif %}"
+        "Today: {{ date_string }}\n{{ messages[0]['content'] }}"
+    )
+    environment = asked(save_tokenizer(tmp_path, texts_of(BOOLEAN), template=template))
+    prompts = environment.prompts(jnp.array([0]))
+    assert environment.tokenizer.decode(prompts.tokens[0][prompts.mask[0]]).startswith("Today: 26 Jul 2024\n")
 
 
 def test_system_prompt_and_thinking(folder):
