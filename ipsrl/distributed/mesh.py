@@ -10,17 +10,20 @@ from ipsrl.distributed import hosts
 
 PyTree = Any
 
-DATA = "data"
+DATA, MODEL, REPLICA = "data", "model", "replica"
+
+# What lies over an axis; over the last nothing does, so that its devices do the same.
+AXES = {DATA: "prompts, and parameters at rest", MODEL: "heads, features and vocabulary", REPLICA: "nothing"}
 
 
 def make_mesh(text: str = "data:-1") -> Mesh:
-    """A mesh over all devices with the axes named in `text`, such as "data:4,model:2".
+    """A mesh over all devices with the axes named in `text`, such as "data:4,model:2"; `AXES` are those that there are.
 
     A size of -1, which one axis may have, stands for all devices that the other axes leave. The axes are Auto: the
     compiler inserts the communication.
 
     Raises:
-      ValueError: the text is malformed, or the sizes do not multiply to the number of devices.
+      ValueError: the text is malformed, an axis is unknown, or the sizes do not multiply to the number of devices.
     """
     axes: dict[str, int] = {}
     for part in text.split(","):
@@ -29,6 +32,9 @@ def make_mesh(text: str = "data:-1") -> Mesh:
             raise ValueError(
                 f"mesh {text!r} must be a list of name:size with positive sizes or -1, like 'data:4,model:2'"
             )
+        if name not in AXES:
+            known = ", ".join(f"{axis} ({what})" for axis, what in AXES.items())
+            raise ValueError(f"unknown axis {name!r} in mesh {text!r}: what can lie over one is {known}")
         if name in axes:
             raise ValueError(f"mesh {text!r} names the axis {name!r} twice; every axis has one size")
         axes[name] = int(size)

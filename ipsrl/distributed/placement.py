@@ -21,11 +21,9 @@ import optax
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 from ipsrl.distributed import hosts
-from ipsrl.distributed.mesh import DATA
+from ipsrl.distributed.mesh import DATA, MODEL
 
 PyTree = Any
-
-MODEL = "model"
 
 # Leaves of fewer elements are whole along `data`: a transfer of 256 KiB takes less time than its start.
 SMALLEST_SHARED = 2**16

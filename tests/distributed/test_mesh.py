@@ -31,6 +31,7 @@ def test_sizes(text, shape):
         ("data:4", "multiply to 4, which does not fit the 8 devices"),
         ("data:-1,model:16", "multiply to 16, which does not fit"),
         ("data:-1,model:-1", "2 axes of size -1"),
+        ("date:8", r"unknown axis 'date' in mesh 'date:8': .* data \(prompts, and parameters at rest\), model "),
         ("data:4,data:2", "names the axis 'data' twice"),
         ("data", "must be a list of name:size"),
         ("", "must be a list of name:size"),
