@@ -15,7 +15,7 @@ from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.questions import Questions
 from ipsrl.policies import hugging_face
 from ipsrl.policies.adapters import LoRA, frozen_as, merged, split
-from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.policies.hugging_face_config import num_positions, read_policy
 from ipsrl.policies.policy import Parameters, union
 from ipsrl.policies.transformer import Transformer
 from ipsrl.training.randomness import stream
@@ -25,12 +25,14 @@ from ipsrl.training.randomness import stream
 class LanguageModelFlags:
     """A language model is the checkpoint in the folder `model_dir`, which answers in at most `max_tokens` tokens.
 
+    A prompt, with all earlier answers that it shows, has at most `longest_prompt` tokens.
     `lora_rank` above 0 trains adapters on weights that are kept as `frozen_dtype`; `export` writes every trained model
     to its run's folder as `model`.
     """
 
     model_dir: str = ""
     max_tokens: int = 256
+    longest_prompt: int = 1024
     system_prompt: str = ""
     thinking: bool = False
     dtype: str = "float32"
@@ -56,10 +58,14 @@ class LanguageModel:
 
     @classmethod
     def of_flags(cls, flags: LanguageModelFlags) -> "LanguageModel":
-        """What the flags describe; raises as `read` does."""
+        """What the flags describe; raises as `read` does, and where they freeze weights that are trained."""
         lora = None
         if flags.lora_rank:
             lora = LoRA(flags.lora_rank, flags.lora_alpha, tuple(flags.lora_targets.split(",")), flags.frozen_dtype)
+        elif flags.frozen_dtype != LanguageModelFlags.frozen_dtype:
+            raise ValueError(
+                f"--frozen_dtype={flags.frozen_dtype} is the type of what adapters are trained on: give --lora_rank too"
+            )
         return cls.read(flags.model_dir, flags.dtype, flags.remat, lora)
 
     @classmethod
@@ -71,13 +77,31 @@ class LanguageModel:
         """
         return cls(model_dir, dataclasses.replace(read_policy(model_dir), dtype=dtype, remat=remat, lora=lora))
 
-    def environment(self, task: Questions, max_tokens: int, system_prompt: str, thinking: bool) -> LanguageTask:
-        """The task in the tokens and the chat template of the model."""
+    def environment(
+        self,
+        task: Questions,
+        max_tokens: int,
+        system_prompt: str,
+        thinking: bool,
+        longest_prompt: int = LanguageModelFlags.longest_prompt,
+    ) -> LanguageTask:
+        """The task in the tokens and the chat template of the model.
+
+        Raises:
+          ValueError: prompts and answers may be longer together than the model knows positions, or as `LanguageTask`.
+        """
+        positions = num_positions(self.model_dir)
+        if longest_prompt + max_tokens > positions:
+            raise ValueError(
+                f"longest_prompt {longest_prompt} and max_tokens {max_tokens} are together more than the {positions} "
+                f"positions that the model in {self.model_dir} was made for: lower one of them"
+            )
         return LanguageTask(
             task,
             self.model_dir,
             self.policy.vocabulary_size,
             max_tokens,
+            longest_prompt,
             system_prompt=system_prompt,
             thinking=thinking,
         )

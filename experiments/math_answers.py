@@ -138,7 +138,11 @@ def prepare(settings: Settings) -> tuple[TrainingGrid, LanguageTask]:
         )
     model = LanguageModel.of_flags(settings)
     environment = model.environment(
-        _questions(settings.data), settings.max_tokens, settings.system_prompt, settings.thinking
+        _questions(settings.data),
+        settings.max_tokens,
+        settings.system_prompt,
+        settings.thinking,
+        settings.longest_prompt,
     )
     grid = TrainingGrid(
         environment,

@@ -20,7 +20,7 @@ from experiments.grid import Run, TrainingFlags, TrainingGrid, final_intervals, 
 from experiments.language_model import LanguageModel, LanguageModelFlags
 from experiments.launch import Output, folder_name, read_seeds, require_positive
 from ipsrl import specifications
-from ipsrl.distributed.mesh import make_mesh
+from ipsrl.distributed.mesh import DATA, make_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.text import TextTask
@@ -64,9 +64,10 @@ class Settings(TrainingFlags, LanguageModelFlags):
             raise ValueError(f"unknown policy {self.policy!r}; known: small, hf")
         if (self.policy == "hf") != bool(self.model_dir):
             raise ValueError(f"--policy={self.policy} --model_dir={self.model_dir!r}: hf, and only hf, has a folder")
-        for name in ("lora_rank", "export"):
-            if self.policy == "small" and getattr(self, name):
-                raise ValueError(f"--{name} is for language models: give --policy=hf and --model_dir as well")
+        for field in dataclasses.fields(LanguageModelFlags):
+            for_both = field.name in ("dtype", "remat")
+            if self.policy == "small" and not for_both and getattr(self, field.name) != field.default:
+                raise ValueError(f"--{field.name} is for language models: give --policy=hf and --model_dir as well")
         if self.protocol not in typing.get_args(answers.Protocol):
             known = ", ".join(typing.get_args(answers.Protocol))
             raise ValueError(f"unknown protocol {self.protocol!r}; known: {known}")
@@ -135,7 +136,9 @@ def training_grid(task: str, settings: Settings) -> TrainingGrid:
         )
     else:
         policy = model.policy
-        environment = model.environment(environment, settings.max_tokens, settings.system_prompt, settings.thinking)
+        environment = model.environment(
+            environment, settings.max_tokens, settings.system_prompt, settings.thinking, settings.longest_prompt
+        )
     return TrainingGrid(
         environment,
         policy,
@@ -160,11 +163,9 @@ def evaluate(
     # The same draws at each evaluation, whatever the seed: differences come from the policies.
     key, temperature = stream(0, 0, "evaluation"), grid.settings.temperature
     if independent:
-        # What fits into memory for training does so here.
-        at_once = grid.settings.prompts_per_step if isinstance(environment, LanguageTask) else None
-        verdict = independent_answers(
-            environment, grid.policy, parameters, key, max(kept, queries), temperature, at_once
-        )
+        asked = max(kept, queries)
+        at_once = prompts_at_once(grid, asked) if isinstance(environment, LanguageTask) else None
+        verdict = independent_answers(environment, grid.policy, parameters, key, asked, temperature, at_once)
     else:
         verdict = answers_with_history(environment, grid.policy, parameters, key, queries, temperature)
     valid = verdict.rewards > 0
@@ -181,6 +182,16 @@ def evaluate(
         **{f"pass_at_{k}": value for k, value in pass_at.items()},
         **{f"recovery_of_{low}_to_{high}": value for (low, high), value in sizes.items() if value is not None},
     }
+
+
+def prompts_at_once(grid: TrainingGrid, answers_per_prompt: int) -> int:
+    """Prompts with no more answers than a training step samples, which fits into memory; the devices share them evenly.
+
+    With more answers to a prompt than that, it is one prompt for each of the devices that prompts lie over.
+    """
+    settings, devices = grid.settings, grid.mesh.shape.get(DATA, 1)
+    fitting = settings.prompts_per_step * min(settings.group_size, answers_per_prompt) // answers_per_prompt
+    return max(1, fitting // devices) * devices
 
 
 def task_result(task: str, runs: Sequence[Run], answers_per_prompt: int) -> figure.TaskResult:

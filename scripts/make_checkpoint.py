@@ -71,7 +71,7 @@ def make_checkpoint(
     Args:
       family: "llama", "qwen2", "qwen3" or "gemma3".
       vocabulary_size: tokens of the tokenizer, and rows of the embeddings.
-      max_length: tokens that a text may have, for the record only.
+      max_length: tokens that a text may have; experiments ask for no more.
       dtype: of the weights in the file.
       seed: of the weights.
       overrides: keys of `config.json` in place of the family's.

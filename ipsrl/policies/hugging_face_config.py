@@ -21,17 +21,8 @@ def read_policy(model_dir: str | Path) -> Transformer:
     Raises:
       ValueError: there is no `config.json`, or it asks for a family or an option that this decoder does not have.
     """
-    # It takes seconds to import, which those who need no checkpoint shall not wait for.
-    from huggingface_hub.errors import StrictDataclassError
-    from transformers import AutoConfig
-
     folder = Path(model_dir)
-    model_type = read_json(folder)["model_type"]
-    try:
-        config = AutoConfig.from_pretrained(folder, local_files_only=True)
-    except (ValueError, TypeError, KeyError, AttributeError, StrictDataclassError) as error:
-        raise ValueError(f"{folder}/config.json is no configuration of a {model_type} model: {error}") from error
-    text = config.text_config if model_type == "gemma3" else config
+    config, text = _configurations(folder)
     try:
         return Transformer(
             vocabulary_size=text.vocab_size,
@@ -45,10 +36,37 @@ def read_policy(model_dir: str | Path) -> Transformer:
             # A multi-modal model ties the embeddings of its text decoder by its own configuration.
             tie_embeddings=config.tie_word_embeddings,
             **_rotary_fields(text),
-            **FAMILIES[model_type](text),
+            **FAMILIES[config.model_type](text),
         )
     except ValueError as error:
         raise ValueError(f"{folder}/config.json cannot be imported: {error}") from error
+
+
+def num_positions(model_dir: str | Path) -> int:
+    """The tokens of the longest text that the model of a folder was made for.
+
+    Raises:
+      ValueError: as `read_policy`.
+    """
+    _, text = _configurations(Path(model_dir))
+    scaling = read_policy(model_dir).rotary.scaling
+    # Folders with other scalings name the length after it, those with yarn may name the one before.
+    stretched = scaling.factor * scaling.original_length if isinstance(scaling, YarnScaling) else 0
+    return max(text.max_position_embeddings, int(stretched))
+
+
+def _configurations(folder: Path) -> tuple[Any, Any]:
+    """What `transformers` makes of `config.json`, and the part of it that describes the text decoder."""
+    # It takes seconds to import, which those who need no checkpoint shall not wait for.
+    from huggingface_hub.errors import StrictDataclassError
+    from transformers import AutoConfig
+
+    model_type = read_json(folder)["model_type"]
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    except (ValueError, TypeError, KeyError, AttributeError, StrictDataclassError) as error:
+        raise ValueError(f"{folder}/config.json is no configuration of a {model_type} model: {error}") from error
+    return config, config.text_config if model_type == "gemma3" else config
 
 
 def read_json(folder: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from experiments import text_tasks
+from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
@@ -282,8 +283,8 @@ def test_warm_start_and_evaluation_take_it(folder):
     sequential = answers_with_history(environment, policy, parameters, jax.random.key(0), 2)
     assert (sequential.outcome_id >= 0).any()
 
-    settings = types.SimpleNamespace(temperature=1.0, prompts_per_step=2)
-    grid = types.SimpleNamespace(environment=environment, policy=policy, settings=settings)
+    settings = types.SimpleNamespace(temperature=1.0, prompts_per_step=2, group_size=4)
+    grid = types.SimpleNamespace(environment=environment, policy=policy, settings=settings, mesh=make_mesh("data:8"))
     for protocol in ("independent", "with_history"):
         measured = text_tasks.evaluate(grid, 4, protocol, 0, parameters)
         assert 0 < measured["parse_rate"] <= 1

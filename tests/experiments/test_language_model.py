@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import types
 
 import jax
 import jax.numpy as jnp
@@ -110,8 +111,15 @@ def test_a_supervised_start_teaches(checkpoint, tmp_path):
     [
         ({"policy": "big"}, "unknown policy 'big'; known: small, hf"),
         ({"model_dir": ""}, "hf, and only hf, has a folder"),
-        ({"policy": "small", "model_dir": "", "lora_rank": 4}, "--lora_rank is for language models"),
-        ({"policy": "small", "model_dir": "", "export": True}, "--export is for language models"),
+        ({"policy": "small", "model_dir": "", "max_tokens": 256, "lora_rank": 4}, "--lora_rank is for language models"),
+        ({"policy": "small", "model_dir": "", "max_tokens": 256, "export": True}, "--export is for language models"),
+        ({"policy": "small", "model_dir": "", "max_tokens": 9}, "--max_tokens is for language models"),
+        ({"frozen_dtype": "int4"}, "--frozen_dtype=int4 is the type of what adapters are trained on: give --lora_rank"),
+        ({"longest_prompt": 20}, "more than the 20 that are allowed: raise longest_prompt"),
+        (
+            {"longest_prompt": 4090, "max_tokens": 7},
+            "longest_prompt 4090 and max_tokens 7 are together more than the 4096 positions",
+        ),
         ({"model_dir": "/nowhere"}, "/nowhere/config.json does not exist"),
         ({"lora_rank": 4, "lora_targets": "q"}, "the targets of LoRA are some of"),
         ({"lora_rank": 4, "frozen_dtype": "int3"}, "frozen parameters are one of"),
@@ -128,6 +136,16 @@ def test_what_cannot_be_is_refused_before_weights_are_read(checkpoint, changes, 
     with pytest.raises(ValueError, match=message):
         text_tasks.run("hypospace", settings(checkpoint, **changes), Output(tmp_path, resume=False))
     assert not list(tmp_path.rglob("metrics.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("mesh", "answers", "prompts"),
+    [("data:8", 8, 16), ("data:8", 4, 16), ("data:8", 16, 8), ("data:8", 1000, 8), ("data:2,model:4", 20, 6)],
+)
+def test_an_evaluation_samples_no_more_at_once_than_training(mesh, answers, prompts):
+    training = types.SimpleNamespace(prompts_per_step=16, group_size=8)
+    grid = types.SimpleNamespace(settings=training, mesh=make_mesh(mesh))
+    assert text_tasks.prompts_at_once(grid, answers) == prompts
 
 
 @pytest.mark.parametrize(

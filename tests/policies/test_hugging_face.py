@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 from ipsrl.policies import hugging_face
 from ipsrl.policies.hugging_face import load_parameters, save, stored_tensors
-from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.policies.hugging_face_config import num_positions, read_policy
 
 MODEL = "model.safetensors"
 
@@ -287,6 +287,12 @@ def test_bad_files(folder, tmp_path):
 def test_bad_configurations(tmp_path, family, changes, message):
     with pytest.raises(ValueError, match=message):
         read_policy(write_config(tmp_path, family, **changes))
+
+
+@pytest.mark.parametrize(("family", "longest"), [("qwen2", 256), ("gemma3", 256), ("qwen2 with yarn", 32 * 16)])
+def test_the_longest_text_is_that_after_stretching(tmp_path, family, longest):
+    rope = {"rope_parameters": FAMILIES[family]["rope_parameters"] | {"factor": 16.0}} if "yarn" in family else {}
+    assert num_positions(write_config(tmp_path, family, **rope)) == longest
 
 
 def test_no_configuration(tmp_path):
