@@ -21,6 +21,10 @@ PyTree = Any
 Result = TypeVar("Result")
 
 
+# How errors begin that a computation would end with again: too little memory, or what cannot be done.
+LASTING = ("RESOURCE_EXHAUSTED", "INVALID_ARGUMENT", "UNIMPLEMENTED")
+
+
 class OtherHostError(ValueError):
     """The first host refused to go on; the message is its own."""
 
@@ -109,19 +113,25 @@ def wait_for_all() -> None:
         multihost_utils.sync_global_devices("wait for all")
 
 
+def may_be_a_loss(error: BaseException | None) -> bool:
+    """Whether an exception looks as if one of several hosts were gone."""
+    failed = isinstance(error, jax.errors.JaxRuntimeError) and not str(error).startswith(LASTING)
+    return failed and jax.process_count() > 1
+
+
 @contextlib.contextmanager
 def together() -> Iterator[None]:
     """What runs inside begins and ends on all hosts; wrapped around the whole of a program.
 
     Where a computation over several hosts fails, most likely because one of them is gone, this process says so in one
     sentence and ends at once, because an orderly end would wait for the lost host. The status is 75, which says that
-    trying again may help. All other exceptions pass.
+    trying again may help. All other exceptions pass, and so does a computation that would fail again (`LASTING`).
     """
     try:
         yield
         wait_for_all()
     except jax.errors.JaxRuntimeError as error:
-        if jax.process_count() == 1:
+        if not may_be_a_loss(error):
             raise
         reason = str(error).partition("\n")[0]
         print(

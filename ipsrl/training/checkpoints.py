@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 from typing import Any, Self
 
-import jax
 from absl import logging
 from orbax.checkpoint import v1 as ocp
 
@@ -120,9 +119,9 @@ class Checkpoints:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
-        # Where a computation over many hosts has failed, a host is gone, and what is being written will never be whole.
-        if not (kind is jax.errors.JaxRuntimeError and jax.process_count() > 1):
+    def __exit__(self, kind: object, exception: BaseException | None, traceback: object) -> None:
+        # Where a host is gone, what is being written will never be whole.
+        if not hosts.may_be_a_loss(exception):
             self.close()
 
     def _open(self) -> ocp.training.Checkpointer:

@@ -26,6 +26,31 @@ def test_one_process_does_it_all_itself():
         hosts.first_does(lambda: {}["missing"])
 
 
+class Ended(Exception):
+    """Stands for the end of the process."""
+
+
+@pytest.mark.parametrize(
+    ("processes", "message", "ends"),
+    [
+        (2, "FAILED_PRECONDITION: Connection closed by peer", True),
+        (2, "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 80.0G", False),
+        (1, "FAILED_PRECONDITION: anything", False),
+    ],
+)
+def test_only_what_may_be_the_loss_of_a_host_says_that_a_restart_helps(monkeypatch, capsys, processes, message, ends):
+    def exit_with(status):
+        assert status == 75
+        raise Ended
+
+    monkeypatch.setattr(jax, "process_count", lambda: processes)
+    monkeypatch.setattr(hosts.os, "_exit", exit_with)
+    with pytest.raises(Ended if ends else jax.errors.JaxRuntimeError), hosts.together():
+        raise jax.errors.JaxRuntimeError(message)
+    said = capsys.readouterr().err
+    assert said.endswith(f"start the run again on all hosts and let it resume ({message})\n") if ends else said == ""
+
+
 def test_arrays_are_placed_and_fetched():
     mesh, values = make_mesh("data:4,model:2"), np.arange(24.0).reshape(8, 3)
     for place in (shard_prompts, replicate):
