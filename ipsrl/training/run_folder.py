@@ -18,6 +18,9 @@ import ipsrl
 from ipsrl.distributed import hosts
 from ipsrl.training.json_files import plain, read_json, write_json
 
+# How long a network file system may take to show on one host what another has written.
+LATE_SECONDS = 30
+
 
 class RunFolderError(ValueError):
     """An output folder cannot be used for this run; the message says why and what to do, in one sentence."""
@@ -63,11 +66,17 @@ class RunFolder:
           RunFolderError: the folder holds another run, the same run without `resume`, files but no run, a damaged
             config.json, or another process is writing to it. Nothing in it has been changed then.
           OtherHostError: any of these, on the hosts that did not look.
-          ValueError: the hosts do not have the same configuration.
+          ValueError: the hosts do not have the same configuration, or do not see the same folder.
         """
         path, config = Path(path), plain(config)
         hosts.require_same(config, "configuration of this run")
-        return cls(path, config, hosts.first_does(functools.partial(_take, path, config, resume)))
+        folder = cls(path, config, hosts.first_does(functools.partial(_take, path, config, resume)))
+        if not hosts.all_hosts(_appears(path / "config.json")):
+            folder.close()
+            raise RunFolderError(
+                f"not all hosts see what the first has written to {path}; choose an --out that they share"
+            )
+        return folder
 
     @property
     def metrics_path(self) -> Path:
@@ -96,6 +105,15 @@ class RunFolder:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _appears(path: Path) -> bool:
+    """Whether a file is there, or is so within `LATE_SECONDS`."""
+    for _ in range(LATE_SECONDS):
+        if path.exists():
+            return True
+        time.sleep(1)
+    return path.exists()
 
 
 def _take(path: Path, config: dict[str, Any], resume: bool) -> IO[str]:

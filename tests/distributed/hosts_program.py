@@ -20,10 +20,10 @@ from ipsrl.distributed.start_up import Cluster, start_up
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.answers import answers_with_history, independent_answers
-from ipsrl.training import stored_tree
+from ipsrl.training import run_folder, stored_tree
 from ipsrl.training.checkpoints import Checkpoints
 from ipsrl.training.loop import TrainSettings, train
-from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.run_folder import RunFolder, RunFolderError
 from ipsrl.training.settings import make_rules
 from ipsrl.training.step import Batching, choose_prompts, collect
 
@@ -108,7 +108,7 @@ def main(process, port, save=None, meshes=(), forever=None, **arguments):
         if forever:
             save_for_ever(forever)
         if meshes:
-            check_hosts(process)
+            check_hosts(process, arguments["out"])
         state = run(**arguments)
         if save:
             found = {}
@@ -118,8 +118,8 @@ def main(process, port, save=None, meshes=(), forever=None, **arguments):
             np.savez(f"{save}{process}.npz", **found, **by_name(state.parameters))
 
 
-def check_hosts(process):
-    """What the functions of `hosts` do where there are several."""
+def check_hosts(process, folder):
+    """What the functions of `hosts` do where there are several, and a folder that not all see."""
     assert hosts.is_first() == (process == 0)
     assert hosts.tell_all({"who": process, "long": "x" * 5000}) == {"who": 0, "long": "x" * 5000}
     assert hosts.first_does(lambda: f"done by {process}") == (None if process else "done by 0")
@@ -130,6 +130,9 @@ def check_hosts(process):
         hosts.require_same(process, "number")
     with pytest.raises(hosts.OtherHostError if process else FileNotFoundError, match="no such file as 0"):
         hosts.first_does(functools.partial(_fail, FileNotFoundError(f"no such file as {process}")))
+    run_folder.LATE_SECONDS = 1
+    with pytest.raises(RunFolderError, match="choose an --out that they share"):
+        RunFolder.open(f"{folder}-of-{process}", {})
     mesh = make_mesh("data:8")
     with jax.set_mesh(mesh):
         spread = shard_prompts({"a": np.arange(16), "b": np.ones((8, 2), np.float16)}, mesh)
