@@ -1,7 +1,6 @@
 """A language model from a folder of Hugging Face, as the policy of an experiment, and its flags."""
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -141,6 +140,10 @@ class LanguageModel:
             jax.tree_util.keystr(path, simple=True, separator="/"): NamedSharding(mesh, placement.spec)
             for path, placement in jax.tree.leaves_with_path(placed)
         }
-        return hugging_face.load_parameters(
-            self.model_dir, plain, lambda path, _: shardings[path], read_as, functools.partial(frozen_as, kept_as)
-        )
+
+        def convert(path, leaf):
+            kept = {path: frozen_as(kept_as, path, leaf)}
+            # What becomes of a kernel in few bits need not lie where the kernel does.
+            return place(kept, placements(self.policy.placement_rules, kept, mesh), mesh)[path]
+
+        return hugging_face.load_parameters(self.model_dir, plain, lambda path, _: shardings[path], read_as, convert)

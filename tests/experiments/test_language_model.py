@@ -12,6 +12,7 @@ import pytest
 from experiments import hypospace, text_tasks, warm_start
 from experiments.language_model import LanguageModel
 from experiments.launch import Output
+from ipsrl.distributed import placement
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.policies.adapters import LoRA
@@ -57,6 +58,21 @@ def test_what_is_loaded_onto_a_mesh_is_what_is_exported(checkpoint, tmp_path):
     model.export(tmp_path / "export", parameters, None)
     again = load_parameters(tmp_path / "export", read_policy(tmp_path / "export"))
     jax.tree.map(np.testing.assert_array_equal, again, jax.device_get(parameters))
+
+
+@pytest.mark.parametrize("frozen_dtype", ["float32", "bfloat16", "int8", "int4", "nf4"])
+def test_frozen_weights_lie_where_the_rules_say(checkpoint, frozen_dtype, monkeypatch):
+    monkeypatch.setattr(placement, "SMALLEST_SHARED", 0)
+    model, mesh = LanguageModel.read(checkpoint, "float32", "none", LoRA(frozen=frozen_dtype)), make_mesh(MESH)
+    _, frozen = model.load(mesh)
+    expected = placement.shardings(placement.placements(model.policy.placement_rules, frozen, mesh), mesh)
+    jax.tree.map(lambda leaf, there: _same(leaf.sharding, there, leaf.ndim), frozen, expected)
+    kernel = jax.tree.leaves(frozen["layers"][0]["mlp"]["up_proj"]["kernel"])[0]
+    assert {shard.data.shape for shard in kernel.addressable_shards} == {(8, 48)}
+
+
+def _same(ours, theirs, dimensions):
+    assert ours.is_equivalent_to(theirs, dimensions), f"{ours} is not {theirs}"
 
 
 @pytest.mark.parametrize("frozen_dtype", ["float32", "nf4"])
