@@ -16,6 +16,7 @@ import jax
 
 from experiments.language_model import LanguageModel
 from experiments.launch import Output, launch
+from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.text import TextTask
@@ -65,19 +66,24 @@ def run(settings: Settings, output: Output) -> None:
     )
     mesh = make_mesh(settings.mesh)
     with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder, jax.set_mesh(mesh):
-        start, _ = model.load(mesh)
-        parameters = learn_prior(environment, model.policy, warm_start, start())
+        path = folder.path / "model"
+        # An earlier try may have ended between the export and the measurement.
+        if not hosts.tell_all(path.exists()):
+            start, _ = model.load(mesh)
+            model.export(path, learn_prior(environment, model.policy, warm_start, start()), None)
+        # What is measured is what was written, in the type of the files.
+        start, _ = dataclasses.replace(model, model_dir=str(path)).load(mesh)
+        parameters = start()
         key = stream(settings.seed, 0, "evaluation")
         verdict = independent_answers(
             environment, model.policy, parameters, key, 16, prompts_at_once=settings.prompts_per_step
         )
         measured = {"validity": float(verdict.rewards.mean()), "unparsed": float((verdict.outcome_id < 0).mean())}
-        model.export(folder.path / "model", parameters, None)
         folder.write_summary(measured)
         print(
             f"of 16 answers to each prompt {measured['validity']:.2f} are right, {measured['unparsed']:.2f} unreadable"
         )
-        print(f"model: {folder.path / 'model'}")
+        print(f"model: {path}")
 
 
 if __name__ == "__main__":

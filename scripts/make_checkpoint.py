@@ -5,6 +5,7 @@ is really trained, on the prompts and answers of the text tasks. It takes second
 and stands for a real checkpoint in tests and in the README.
 """
 
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from absl import app, flags
+from absl import app, flags, logging
 
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
@@ -170,8 +171,12 @@ def texts() -> Iterator[str]:
 def main(arguments: list[str]) -> None:
     if len(arguments) > 1:
         raise app.UsageError(f"unknown arguments {arguments[1:]}")
-    values = {name: FLAGS[name].value for name in SETTINGS}
-    out = make_checkpoint(**values)
+    # JAX would say which accelerators it has not found.
+    logging.set_verbosity(logging.WARNING)
+    try:
+        out = make_checkpoint(**{name: FLAGS[name].value for name in SETTINGS})
+    except ValueError as error:
+        sys.exit(f"error: {error}")
     print(f"{out}: {', '.join(sorted(file.name for file in out.iterdir()))}")
 
 

@@ -110,7 +110,14 @@ def test_a_supervised_start_teaches(checkpoint, tmp_path):
         model_dir=checkpoint, task="hypospace_causal(nodes=2)", steps=20, answers_per_prompt=2, mesh=MESH
     )
     warm_start.run(asked, Output(tmp_path, resume=False))
-    assert json.loads((tmp_path / "summary.json").read_text())["complete"]
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["complete"]
+    # Killed before it was measured: what was taught is not taught again.
+    (tmp_path / "summary.json").unlink()
+    written = (tmp_path / "model" / "model.safetensors").stat().st_mtime_ns
+    warm_start.run(asked, Output(tmp_path, resume=True))
+    assert json.loads((tmp_path / "summary.json").read_text()) == summary
+    assert (tmp_path / "model" / "model.safetensors").stat().st_mtime_ns == written
     model = LanguageModel.read(checkpoint, "float32", "none", None)
     task = model.environment(environments.make(asked.task), asked.max_tokens, "", thinking=False)
     answer = jnp.asarray(task.render(0))[None, None]

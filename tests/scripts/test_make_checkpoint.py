@@ -73,5 +73,5 @@ def test_the_command(tmp_path):
     assert "config.json, generation_config.json, model.safetensors, tokenizer.json" in done.stdout
     assert read_policy(tmp_path / "model").num_layers == 3
     again = subprocess.run(command, capture_output=True, text=True)
-    assert again.returncode != 0
-    assert "exists already: name a new folder" in again.stderr
+    assert again.returncode == 1
+    assert again.stderr == f"error: {tmp_path / 'model'} exists already: name a new folder for the export.\n"
