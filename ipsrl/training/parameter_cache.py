@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from absl import logging
 from jax.experimental import multihost_utils
-from orbax.checkpoint import v1 as ocp
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
 
 from ipsrl.distributed import hosts
 from ipsrl.distributed.start_up import cache_folder
@@ -23,20 +25,21 @@ from ipsrl.training.json_files import plain, write_json
 
 PyTree = Any
 
+# Not by Orbax, which numbers what all hosts do together: what one did alone would leave it waiting for the others.
+PARAMETERS = "parameters.safetensors"
+
 
 def cached(key: dict[str, Any], make: Callable[[], PyTree], like: PyTree) -> PyTree:
     """The tree that `make` returns, from the cache folder where an earlier call with the same key left it.
 
     An entry that is damaged, or is not a tree like `like`, is reported by a warning and made again. Processes that make
     the same entry at the same time do not harm each other: each writes a folder of its own, and renames it when it is
-    whole. Of many hosts the first reads or makes the tree and sends it to the others. It does not keep what it made:
-    Orbax saves from all hosts or from none.
+    whole. Of many hosts the first reads or makes the tree and sends it to the others.
 
     Args:
       key: everything that the tree depends on, JSON-able; the order of its entries does not matter.
       make: called where there is no usable entry.
-      like: a tree of arrays or `jax.ShapeDtypeStruct` with the structure, shapes, dtypes and (optionally) shardings
-        of the result.
+      like: a tree of arrays or `jax.ShapeDtypeStruct` with the structure, shapes and dtypes of the result.
 
     Raises:
       ValueError: `make` returned a tree that is not like `like`.
@@ -53,39 +56,38 @@ def _cached_here(key: dict[str, Any], make: Callable[[], PyTree], like: PyTree) 
     entry = cache_folder() / "parameters" / digest[:32]
     if entry.exists():
         try:
-            harm = stored_tree.damage(entry)
-            if harm:
-                raise stored_tree.DamagedTreeError(harm)
-            with _this_process_alone():
-                return stored_tree.load(entry, like)
-        except (stored_tree.DamagedTreeError, ValueError) as error:
+            return _read(entry, like)
+        except (stored_tree.DamagedTreeError, SafetensorError, ValueError, OSError) as error:
             logging.warning("The cached parameters in %s cannot be used and are made again: %s", entry, error)
     tree = make()
-    difference = stored_tree.first_difference(stored_tree.storable(tree), stored_tree.storable(like))
+    difference = stored_tree.first_difference(stored_tree.named_leaves(tree), stored_tree.named_leaves(like))
     if difference:
         raise ValueError(f"the tree made for the parameter cache is not as announced: {difference}")
-    if jax.process_count() > 1:
-        return tree
     try:
         _store(entry, plain(key), tree)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         logging.warning("The parameters could not be cached in %s, and will be made again next time: %s", entry, error)
     return tree
 
 
-def _this_process_alone() -> ocp.Context:
-    """Orbax waits for no other host."""
-    context = ocp.Context()
-    context.multiprocessing.primary_host = jax.process_index()
-    context.multiprocessing.active_processes = {jax.process_index()}
-    return context
+def _read(entry: Path, like: PyTree) -> PyTree:
+    harm = stored_tree.damage(entry)
+    if harm:
+        raise stored_tree.DamagedTreeError(harm)
+    stored, wanted = load_file(entry / PARAMETERS), stored_tree.named_leaves(like)
+    difference = stored_tree.first_difference(stored, wanted)
+    if difference:
+        raise ValueError(difference)
+    return jax.tree.unflatten(jax.tree.structure(like), [jnp.asarray(stored[name]) for name in wanted])
 
 
 def _store(entry: Path, key: dict[str, Any], tree: PyTree) -> None:
     entry.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{entry.name}.", dir=entry.parent))
     try:
-        ocp.save(temporary / "new", stored_tree.storable(tree))
+        (temporary / "new").mkdir()
+        named = stored_tree.named_leaves(tree)
+        save_file({name: np.asarray(leaf) for name, leaf in named.items()}, temporary / "new" / PARAMETERS)
         write_json(temporary / "new" / "key.json", key)
         stored_tree.seal(temporary / "new")
         if entry.exists():

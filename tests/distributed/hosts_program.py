@@ -10,6 +10,7 @@ import json
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -23,6 +24,7 @@ from ipsrl.rollouts.answers import answers_with_history, independent_answers
 from ipsrl.training import run_folder, stored_tree
 from ipsrl.training.checkpoints import Checkpoints
 from ipsrl.training.loop import TrainSettings, train
+from ipsrl.training.parameter_cache import cached
 from ipsrl.training.run_folder import RunFolder, RunFolderError
 from ipsrl.training.settings import make_rules
 from ipsrl.training.step import Batching, choose_prompts, collect
@@ -109,6 +111,7 @@ def main(process, port, save=None, meshes=(), forever=None, **arguments):
             save_for_ever(forever)
         if meshes:
             check_hosts(process, arguments["out"])
+            check_cache(process, arguments["out"])
         state = run(**arguments)
         if save:
             found = {}
@@ -140,6 +143,20 @@ def check_hosts(process, folder):
         np.testing.assert_array_equal(hosts.to_host(spread)["a"], np.arange(16))
         # Onto another layout, over the network.
         np.testing.assert_array_equal(replicate(spread["b"], mesh).addressable_data(0), np.ones((8, 2)))
+
+
+def check_cache(process, folder):
+    """The first host alone makes parameters and reads them again, which the checkpoints that follow must not notice."""
+    made = []
+
+    def make():
+        made.append(process)
+        return {"values": jnp.arange(3.0)}
+
+    for _ in range(2):
+        tree = cached({"of": folder}, make, {"values": jax.ShapeDtypeStruct((3,), jnp.float32)})
+        np.testing.assert_array_equal(tree["values"], np.arange(3.0))
+    assert made == [0] * (process == 0)
 
 
 def _fail(error):
