@@ -24,7 +24,7 @@ from ipsrl.training.randomness import stream
 class LanguageModelFlags:
     """A language model is the checkpoint in the folder `model_dir`, which answers in at most `max_tokens` tokens.
 
-    A prompt, with all earlier answers that it shows, has at most `longest_prompt` tokens.
+    A prompt has at most `longest_prompt` tokens; of earlier answers it shows the latest that fit.
     `lora_rank` above 0 trains adapters on weights that are kept as `frozen_dtype`; `export` writes every trained model
     to its run's folder as `model`.
     """

@@ -1,5 +1,6 @@
 """Text tasks for language models: prompts through a tokenizer's chat template, answers in the model's own tokens."""
 
+import bisect
 import dataclasses
 import functools
 from collections.abc import Iterable, Sequence
@@ -43,7 +44,7 @@ class LanguageTask:
       tokenizer_dir: folder of a tokenizer in the format of `transformers`; nothing is downloaded.
       vocabulary_size: V of the model; it may be larger than the tokenizer's.
       max_tokens: T, the most tokens of an answer, the stop token included.
-      longest_prompt: the most tokens that a prompt may have, with its history where there is one.
+      longest_prompt: the most tokens that a prompt may have, with as much of its history as fits.
       system_prompt: message of the system; none where it is empty.
       thinking: what the chat template is told as `enable_thinking`, which only some templates ask for (Qwen3).
       verifier: the processes that read answers.
@@ -143,7 +144,8 @@ class LanguageTask:
     ) -> Prompts:
         """The prompts `index` `[P]`, each with its own earlier answers, padded on the left to `width` columns.
 
-        Earlier answers that are hypotheses are shown in their canonical form, others as the model wrote them.
+        Earlier answers that are hypotheses are shown in their canonical form, others as the model wrote them. Where not
+        all of them fit, the latest that do are shown: how long a model's text becomes is not known.
 
         Args:
           index: `[P]`, which prompts.
@@ -151,17 +153,21 @@ class LanguageTask:
           width: columns of the result; by default as many as the longest of these prompts needs.
 
         Raises:
-          ValueError: a prompt has more tokens than `width` or `longest_prompt`, or the number of histories is not the
-            number of prompts.
+          ValueError: a prompt without its history has more tokens than `width` or `longest_prompt`, or the number of
+            histories is not the number of prompts.
         """
         index = np.asarray(index, np.int32)
         if len(histories) != len(index):
             raise ValueError(f"{len(index)} prompts need as many histories, got {len(histories)}")
-        shown = [[self._shown(text) for text in self._texts(history)] for history in histories]
+        limit = self._limit(width)
+        shown = [
+            self._latest(int(prompt), [self._shown(text) for text in self._texts(history)], limit)
+            for prompt, history in zip(index, histories, strict=True)
+        ]
         return jax.tree.map(jnp.asarray, self._padded(index, shown, width))
 
     def history_width(self, answers: int) -> int:
-        """`longest_prompt`, however many earlier answers there are: how long a model's text becomes is not known."""
+        """`longest_prompt`, however many earlier answers there are."""
         del answers
         return self.longest_prompt
 
@@ -233,25 +239,39 @@ class LanguageTask:
         outcome = self._known.parse_text(text)
         return self._known.answer_text(outcome) if 0 <= outcome < self._known.num_hypotheses else text
 
+    def _latest(self, prompt: int, history: list[str], limit: int) -> list[str]:
+        """Those of the earlier answers that a prompt of at most `limit` tokens has room for."""
+
+        def fits(left_out: int) -> bool:
+            whole = self._templated(self._question(prompt, history[left_out:]))
+            return len(self._encoded([whole])["input_ids"][0]) <= limit
+
+        left_out = 0 if fits(0) else bisect.bisect_left(range(len(history)), True, key=fits)
+        return history[left_out:]
+
+    def _limit(self, width: int | None) -> int:
+        return self.longest_prompt if width is None else min(width, self.longest_prompt)
+
+    def _question(self, prompt: int, history: Sequence[str]) -> str:
+        return self.task.prompt_text(prompt, history).strip()
+
+    def _encoded(self, wholes: list[str]) -> Any:
+        # A template writes the special tokens itself.
+        special = self.tokenizer.chat_template is None
+        return self.tokenizer(wholes, add_special_tokens=special, return_offsets_mapping=True)
+
     def _padded(self, index: np.ndarray, histories: Sequence[Sequence[str]], width: int | None) -> Prompts:
         """The prompts `index`, each with its own earlier answers, as NumPy arrays; `width` columns, or as few as do."""
-        questions = [
-            self.task.prompt_text(int(i), history).strip() for i, history in zip(index, histories, strict=True)
-        ]
+        questions = [self._question(int(i), history) for i, history in zip(index, histories, strict=True)]
         wholes = [self._templated(question) for question in questions]
-        encoded = self.tokenizer(
-            wholes,
-            # A template writes the special tokens itself.
-            add_special_tokens=self.tokenizer.chat_template is None,
-            return_offsets_mapping=True,
-        )
+        encoded = self._encoded(wholes)
         lengths = [len(row) for row in encoded["input_ids"]]
-        limit = self.longest_prompt if width is None else min(width, self.longest_prompt)
+        limit = self._limit(width)
         if max(lengths) > limit:
             longest = int(np.argmax(lengths))
             raise ValueError(
                 f"prompt {index[longest]} has {lengths[longest]} tokens, more than the {limit} that are allowed: raise "
-                "longest_prompt, or ask shorter questions or fewer of them in a row"
+                "longest_prompt, or ask shorter questions"
             )
         width = max(lengths) if width is None else width
         tokens = np.full((len(wholes), width), PADDING, np.int32)

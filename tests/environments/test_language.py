@@ -220,8 +220,23 @@ def test_histories_are_shown_as_text(environment):
         environment.prompts_with_history([1, 0], [[]])
     with pytest.raises(ValueError, match=r"prompt 1 has \d+ tokens, more than the 30 that are allowed"):
         environment.prompts_with_history([1], [[first]], 30)
-    with pytest.raises(ValueError, match=r"prompt 1 has \d+ tokens, more than the 1500 that are allowed"):
-        environment.prompts_with_history([1], [[said] * 200], 9000)
+
+
+def test_of_a_long_history_the_latest_answers_are_shown(folder):
+    environment = asked(folder, TASKS[3])
+    said = [f"Answer: {i} + {i}" for i in range(300)]
+    history = [environment.tokenizer(text, add_special_tokens=False)["input_ids"] for text in said]
+    prompts = environment.prompts_with_history([0, 1], [history, history[:1]], 9000)
+    mask = np.asarray(prompts.mask)
+    assert environment.longest_prompt - 20 < mask[0].sum() <= environment.longest_prompt
+    shown = environment.tokenizer.decode(prompts.tokens[0][prompts.question_mask[0]])
+    first = next(i for i in range(300) if said[i] + "\n" in shown)
+    assert first > 0
+    assert shown == environment.task.prompt_text(0, said[first:])
+    assert said[0] in environment.tokenizer.decode(prompts.tokens[1][mask[1]])
+    one_more = environment.task.prompt_text(0, said[first - 1 :])
+    template = mask[0].sum() - np.asarray(prompts.question_mask[0]).sum()
+    assert len(environment.tokenizer(one_more, add_special_tokens=False)["input_ids"]) + template > 1500
 
 
 @dataclasses.dataclass(frozen=True)
