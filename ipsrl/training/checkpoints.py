@@ -136,7 +136,8 @@ class Checkpoints:
     def _load(self, step: int, like: PyTree) -> PyTree:
         """The state of a step; `DamagedTreeError` on all hosts where one of them cannot read it."""
         directory, state, harm = self._directory / str(step), None, None
-        damage = hosts.tell_all(hosts.first_does(functools.partial(stored_tree.damage, directory)))
+        # What one host can find out comes before all load: one that gave up there would leave the others waiting.
+        damage = hosts.tell_all(hosts.first_does(functools.partial(_damage, directory, like)))
         if damage:
             raise stored_tree.DamagedTreeError(damage)
         try:
@@ -164,3 +165,15 @@ class Checkpoints:
                 aside,
                 used,
             )
+
+
+def _damage(directory: Path, like: PyTree) -> str | None:
+    """A phrase for what is wrong with a checkpoint, as far as can be seen without loading it; None for nothing."""
+    harm = stored_tree.damage(directory)
+    if harm:
+        return harm
+    try:
+        stored_tree.check(directory, like)
+    except stored_tree.DamagedTreeError as error:
+        return str(error)
+    return None
