@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 
 from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import check_prompts_divide
-from ipsrl.distributed.placement import check_rules, check_units, place, placements, table
+from ipsrl.distributed.placement import check_rules, check_units, place, placements, shardings, table
 from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy, union
@@ -82,7 +82,7 @@ def train(
     optimizer = make_optimizer(settings.optimizer, settings.learning_rate, settings.max_gradient_norm)
 
     if initial_parameters is None:
-        initial_parameters = functools.partial(policy.init, stream(seed, 0, "parameters"))
+        initial_parameters = functools.partial(fresh_parameters, policy, seed, mesh)
     owned = callable(initial_parameters)
     parameters = initial_parameters() if owned else initial_parameters
 
@@ -167,6 +167,16 @@ def train(
 
 def _evaluation(evaluate: Evaluate, step: int, parameters: Parameters) -> dict[str, float]:
     return {f"{EVALUATION}{name}": value for name, value in evaluate(step, parameters).items()}
+
+
+def fresh_parameters(policy: Policy, seed: int, mesh: Mesh) -> Parameters:
+    """Where a run starts that is not told where; each device makes its own share, because none might hold the whole."""
+
+    def init():
+        return policy.init(stream(seed, 0, "parameters"))
+
+    placed = placements(policy.placement_rules, jax.eval_shape(init), mesh)
+    return jax.jit(init, out_shardings=shardings(placed, mesh))()
 
 
 def needs_reference(objective: Objective, settings: TrainSettings) -> bool:

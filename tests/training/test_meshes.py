@@ -20,7 +20,7 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Verdict
 from ipsrl.training import metric_log
-from ipsrl.training.loop import check_run, train
+from ipsrl.training.loop import check_run, fresh_parameters, train
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.settings import TrainSettings
@@ -151,6 +151,26 @@ def test_a_run_goes_on_with_another_mesh(whole_run, tmp_path):
     path = tmp_path / "run"
     trained("data:4,model:2", path, dataclasses.replace(SETTINGS, steps=2))
     assert_same_run(trained("data:2,model:4", path, resume=True), whole_run)
+
+
+class OnlyInPrograms(Transformer):
+    """Its parameters are not made one after the other on the first device."""
+
+    def init(self, key):
+        assert isinstance(key, jax.core.Tracer)
+        return super().init(key)
+
+
+def test_fresh_parameters_are_made_where_they_lie():
+    policy = OnlyInPrograms(**{field.name: getattr(POLICY, field.name) for field in dataclasses.fields(POLICY)})
+    mesh = make_mesh("data:4,model:2")
+    found, whole = fresh_parameters(policy, 3, mesh), fresh_parameters(policy, 3, make_mesh("replica:8"))
+    expected = shardings(placements(POLICY.placement_rules, found, mesh), mesh)
+    for leaf, same, sharding in zip(*map(jax.tree.leaves, (found, whole, expected)), strict=True):
+        assert leaf.sharding.is_equivalent_to(sharding, leaf.ndim)
+        np.testing.assert_array_equal(leaf, same)
+    kernel = found["layers"][0]["mlp"]["up_proj"]["kernel"]
+    assert kernel.addressable_data(0).size == kernel.size // 8
 
 
 def test_heads_that_a_mesh_would_cut_are_refused_before_anything_is_computed():
