@@ -133,11 +133,11 @@ class LanguageTask:
         return self._padded(np.arange(self.num_prompts), [()] * self.num_prompts, None)
 
     def prompts(self, index: Array) -> Prompts:
-        """As in `Environment`; a traced index makes the whole table a constant of the program."""
+        """As in `Environment`, in NumPy; only a traced index makes the whole table a constant of the program."""
         if isinstance(index, jax.core.Tracer):
             return jax.tree.map(lambda column: jnp.asarray(column)[index], self.prompt_table)
         rows = np.asarray(index, np.int32)
-        return jax.tree.map(lambda column: jnp.asarray(column[rows]), self.prompt_table)
+        return jax.tree.map(lambda column: column[rows], self.prompt_table)
 
     def prompts_with_history(
         self, index: Sequence[int] | np.ndarray, histories: Sequence[Sequence[Sequence[int]]], width: int | None = None

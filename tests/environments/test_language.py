@@ -2,7 +2,6 @@
 
 import dataclasses
 import types
-from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -91,9 +90,7 @@ def test_a_step_brings_its_own_prompts_to_the_device_and_no_table(environment):
     index = jnp.array([1, 0])
     inside, outside = jax.jit(environment.prompts)(index), environment.prompts(index)
     jax.tree.map(np.testing.assert_array_equal, inside, outside)
-    with mock.patch.object(jnp, "asarray", wraps=jnp.asarray) as moved:
-        jax.tree.map(np.testing.assert_array_equal, inside, environment.prompts(index))
-    assert [len(call.args[0]) for call in moved.mock_calls] == [2] * 4
+    assert {type(column) for column in jax.tree.leaves(outside)} == {np.ndarray}
     chosen = choose_prompts(environment, 3, 5, 2)
     jax.tree.map(np.testing.assert_array_equal, chosen, environment.prompts(chosen.index))
 
