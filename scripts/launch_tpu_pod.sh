@@ -15,7 +15,8 @@
 #   --runtime_version     by default what suits the accelerator (v5p, v6e, v5litepod, v4)
 #   --name                of the slice and of the folder, ipsrl by default
 #   --capacity            spot (default), reserved or guaranteed
-#   --retries             runs on a slice that was not taken away, before the script gives up; 3 by default
+#   --retries             runs on a slice that was not taken away, and slices that are refused, before the script gives
+#                         up; 3 by default
 #   --dry_run             prints the commands, in their order, and runs none
 set -euo pipefail
 
@@ -126,9 +127,10 @@ on_all_hosts() {
 }
 
 prepare() {
-    call git archive --format=tar.gz "--output=$archive" HEAD
-    call "${hosts[@]}" scp "$archive" "$NAME:ipsrl.tar.gz" "${where[@]}" --worker=all
-    on_all_hosts "$install"
+    # set -e does not reach into a condition.
+    call git archive --format=tar.gz "--output=$archive" HEAD &&
+        call "${hosts[@]}" scp "$archive" "$NAME:ipsrl.tar.gz" "${where[@]}" --worker=all &&
+        on_all_hosts "$install"
 }
 
 if $dry_run; then
@@ -143,6 +145,13 @@ if $dry_run; then
 fi
 
 prepared=false failures=0 seen=""
+
+count_failure() {
+    failures=$((failures + 1))
+    [ "$failures" -le "$RETRIES" ] || fail "$1 ($failures failures); what there is of the slice is kept, and its price" \
+        "runs on until: $(dry_run=true && delete)"
+}
+
 while true; do
     now="$(state)"
     [ "$now" = "$seen" ] || echo "$(date '+%F %T') slice $NAME: $now" >&2
@@ -150,10 +159,14 @@ while true; do
     case "$now" in
         ABSENT)
             prepared=false
-            create
+            create || count_failure "no slice could be asked for"
             ;;
-        FAILED | SUSPENDED)
-            delete
+        FAILED)
+            count_failure "a slice was asked for, and refused"
+            delete || true
+            ;;
+        SUSPENDED)
+            delete || true
             ;;
         ACTIVE)
             if { $prepared || prepare; } && prepared=true && on_all_hosts "$run"; then
@@ -163,9 +176,7 @@ while true; do
             # It takes a while until a slice that is taken away is called so.
             sleep "$POLL_SECONDS"
             if [ "$(state)" = ACTIVE ]; then
-                failures=$((failures + 1))
-                [ "$failures" -le "$RETRIES" ] || fail "the run has failed $failures times on a slice that was not taken" \
-                    "away; the slice is kept, and its price runs on until: $(dry_run=true && delete)"
+                count_failure "the run has failed on a slice that was not taken away"
             fi
             ;;
     esac

@@ -109,11 +109,40 @@ def test_a_slice_that_is_taken_away_is_asked_for_again(stand_ins):
     assert did == [*once, "delete", *once, "delete"]
 
 
+def test_a_slice_that_is_refused_is_asked_for_again(stand_ins):
+    absent = "fail NOT_FOUND: no such resource"
+    environment = stand_ins(
+        describe=[absent, absent, "FAILED", "SUSPENDED", absent, "ACTIVE"],
+        create=["fail the network is down", "asked", "asked"],
+        delete=["fail the network is down"],
+    )
+    done = script("launch_tpu_pod.sh", *TPU, "--", *EXPERIMENT, **environment)
+    assert done.returncode == 0, done.stderr
+    did = [call[4] for call in stand_ins.calls() if call[4] != "describe"]
+    assert did == ["create", "create", "delete", "delete", "create", "scp", "ssh", "ssh", "delete"]
+
+
+def test_nothing_runs_where_the_code_did_not_arrive(stand_ins):
+    environment = stand_ins(describe=["ACTIVE"] * 9, scp=["fail connection lost"])
+    done = script("launch_tpu_pod.sh", *TPU, "--", *EXPERIMENT, **environment)
+    assert done.returncode == 0, done.stderr
+    did = [call[4] for call in stand_ins.calls() if call[4] != "describe"]
+    assert did == ["scp", "scp", "ssh", "ssh", "delete"]
+
+
+def test_a_slice_that_is_always_refused_is_not_asked_for_for_ever(stand_ins):
+    environment = stand_ins(describe=["fail NOT_FOUND"] * 9, create=["fail PERMISSION_DENIED: you may not"] * 9)
+    done = script("launch_tpu_pod.sh", *TPU, "--retries=2", "--", *EXPERIMENT, **environment)
+    assert done.returncode == 1
+    assert "error: no slice could be asked for (3 failures)" in done.stderr
+    assert [call[4] for call in stand_ins.calls()] == ["describe", "create"] * 3
+
+
 def test_a_run_that_fails_by_itself_is_not_repeated_for_ever(stand_ins):
     environment = stand_ins(describe=["ACTIVE"] * 9, ssh=["installed", *["fail error: unknown objective"] * 9])
     done = script("launch_tpu_pod.sh", *TPU, "--retries=2", "--", *EXPERIMENT, **environment)
     assert done.returncode == 1
-    assert "has failed 3 times on a slice that was not taken away" in done.stderr
+    assert "the run has failed on a slice that was not taken away (3 failures)" in done.stderr
     assert "queued-resources delete ipsrl" in done.stderr.splitlines()[-1]
     did = [call[4] for call in stand_ins.calls() if call[4] != "describe"]
     assert did == ["scp", "ssh", "ssh", "ssh", "ssh"]
