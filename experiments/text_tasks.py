@@ -167,7 +167,8 @@ def evaluate(
         at_once = prompts_at_once(grid, asked) if isinstance(environment, LanguageTask) else None
         verdict = independent_answers(environment, grid.policy, parameters, key, asked, temperature, at_once)
     else:
-        verdict = answers_with_history(environment, grid.policy, parameters, key, queries, temperature)
+        at_once = grid.settings.prompts_per_step if isinstance(environment, LanguageTask) else None
+        verdict = answers_with_history(environment, grid.policy, parameters, key, queries, temperature, at_once)
     valid = verdict.rewards > 0
     measured = answers.measure_answers(verdict.outcome_id, valid, environment.admissible, protocol)
     outcomes = np.where(valid, verdict.outcome_id, -1)[:, :kept]

@@ -73,6 +73,22 @@ def test_with_history_each_query_lists_the_earlier_answers_that_parsed(batches):
     assert (verdict.outcome_id != verdict.outcome_id[:, :1]).any()
 
 
+def test_with_history_some_prompts_at_a_time(batches):
+    parameters, key = parameters_that_often_answer(), jax.random.key(0)
+    size = TASK.num_prompts - 1
+    verdict = answers_with_history(TASK, POLICY, parameters, key, ANSWERS, prompts_at_once=size)
+    assert verdict.outcome_id.shape == (TASK.num_prompts, ANSWERS)
+    assert {batch.tokens.shape[0] for batch in batches} == {size}
+    # The second block asks the last prompt first, and then some of the first again, whose answers nobody wants.
+    asked = [batch.prompts.index.tolist() for batch in batches]
+    assert asked == [list(range(size))] * ANSWERS + [[size, *range(size - 1)]] * ANSWERS
+    for query in range(ANSWERS):
+        said = [*batches[query].tokens[:, 0, 0].tolist(), int(batches[ANSWERS + query].tokens[0, 0, 0])]
+        assert verdict.outcome_id[:, query].tolist() == [TASK.parse([answer, STOP]) for answer in said]
+    # This policy sees no question: with one key for both, the answers would be the same row by row.
+    assert (batches[0].tokens != batches[ANSWERS].tokens).any()
+
+
 @pytest.mark.parametrize("protocol", [independent_answers, answers_with_history])
 def test_the_key_and_the_temperature_decide(protocol):
     parameters = parameters_that_often_answer()
