@@ -278,3 +278,17 @@ def test_numbers_that_are_not_finite_end_every_process_at_the_same_step(tmp_path
             last = pair.said(process).splitlines()[-1]
             assert re.match(r"error: step \d has .*parameter_norm inf; last good checkpoint: none", last), last
         assert pair.said(0).splitlines()[-1] == pair.said(1).splitlines()[-1]
+
+
+def test_the_pair_of_the_readme_runs(tmp_path):
+    (shown,) = re.findall(r"```bash\n(for i in 0 1; do\n.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    short = "--preset=smoke --steps=1 --prior_steps=1 --objectives=grpo --seeds=0"
+    for old, new in {"python": sys.executable, "OUT": str(tmp_path), "9876": str(free_port())}.items():
+        assert shown.count(old) == 1
+        shown = shown.replace(old, new)
+    done = subprocess.run(
+        ["bash", "-c", shown.replace("--preset=smoke", short)], cwd=ROOT, capture_output=True, text=True, timeout=400
+    )
+    assert json.loads((tmp_path / "summary.json").read_text())["complete"], done.stderr
+    (start,) = json.loads((tmp_path / "environment.json").read_text())
+    assert start["processes"] == 2
