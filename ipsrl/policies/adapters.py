@@ -88,6 +88,18 @@ def matrix(kernel: Array | qwix.QArray) -> Array:
     return qwix.dequantize(kernel) if isinstance(kernel, qwix.QArray) else kernel
 
 
+def product(inputs: Array, kernel: Array | qwix.QArray, dtype: str) -> Array:
+    """inputs kernel, in `dtype`.
+
+    Few bits become a matrix once more in the backward pass: one that was kept for it would take the memory they save.
+    """
+
+    def multiply(inputs, kernel):
+        return jnp.dot(inputs, matrix(kernel).astype(dtype))
+
+    return (jax.checkpoint(multiply) if isinstance(kernel, qwix.QArray) else multiply)(inputs, kernel)
+
+
 def frozen_as(dtype: str, path: str, leaf: Array) -> Array | qwix.QArray:
     """A frozen parameter in another type: one of `FLOATS`, or one of `FEW_BITS` for the kernels of the blocks alone.
 

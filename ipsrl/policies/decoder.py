@@ -16,7 +16,7 @@ from flax import nnx
 from jax import Array
 
 from ipsrl.distributed.mesh import keep_prompts_sharded
-from ipsrl.policies.adapters import matrix
+from ipsrl.policies.adapters import product
 from ipsrl.policies.attention import KeyValues, Positions, attend
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class Linear(nnx.Module):
 
     def __call__(self, inputs: Array) -> Array:
         inputs = inputs.astype(self.dtype)
-        outputs = jnp.dot(inputs, matrix(self.kernel.get_value()).astype(self.dtype))
+        outputs = product(inputs, self.kernel.get_value(), self.dtype)
         if self.has_bias:
             outputs += self.bias[...].astype(self.dtype)
         if self.lora_scale is not None:

@@ -119,6 +119,16 @@ def test_gradients_reach_the_adapters_through_frozen_matrices(frozen):
     np.testing.assert_allclose((ahead - behind) / 2e-3, slope, rtol=0.01)
 
 
+@pytest.mark.parametrize("frozen", FEW_BITS)
+def test_no_matrix_of_few_bits_is_stored_for_the_backward_pass(frozen):
+    policy = adapted(frozen)
+    adapters, rest = parameters_of(policy, trained=True)
+    backward = jax.eval_shape(lambda ours: jax.vjp(lambda own: log_probs(policy, union(own, rest)), ours)[1], adapters)
+    kernel = rest["layers"][0]["mlp"]["gate_proj"]["kernel"].qvalue
+    like_kernels = [leaf for leaf in jax.tree.leaves(backward) if leaf.shape == kernel.shape]
+    assert {leaf.dtype for leaf in like_kernels} == {kernel.dtype}
+
+
 @pytest.mark.parametrize("frozen", ["bfloat16", "int4"])
 def test_every_rule_places_something(frozen):
     policy = adapted(frozen)
