@@ -4,8 +4,9 @@ Claim     Reinforcement learning needs answers that are sometimes right. A model
           such as one with random weights, is first taught them, with the bias that a pretrained model has.
 Paper     None; the bias is that of `ipsrl.training.warm_start`, from which the small policies start as well.
 Command   python -m experiments.warm_start --model_dir=DIR --out=OUT
-Time      demo TIME on two CPU cores with the checkpoint that scripts/make_checkpoint.py writes, smoke under one minute.
-Expected  EXPECTED
+Time      demo, with the checkpoint that scripts/make_checkpoint.py writes: five minutes of CPU time, twenty minutes on
+          two CPU cores beside other work; smoke under one minute.
+Expected  demo, that checkpoint: of 16 answers to each prompt 0.48 +- 0.05 are right, 0.03 say nothing.
 Smoke     python -m experiments.warm_start --preset=smoke --model_dir=DIR --out=OUT
 Figure    none; OUT/model is a folder that `transformers` loads, and that --policy=hf --model_dir=OUT/model starts from.
 """
