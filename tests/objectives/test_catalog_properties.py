@@ -264,6 +264,7 @@ def valid(build, **arguments):
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "argument"),
     [(name, argument) for name in names() for argument in inspect.signature(CATALOG[name]).parameters],
