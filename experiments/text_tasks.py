@@ -43,7 +43,7 @@ class Settings(TrainingFlags, LanguageModelFlags):
 
     `answers` is the number of answers to each prompt at an evaluation. `policy` is `small`, a transformer of
     `hidden_size` and `num_layers` that speaks the compact language of a task and starts from a prior that is learned in
-    `prior_steps`, or `hf`, a language model, which reads prompts in plain words.
+    `prior_steps` (all of these are for it alone), or `hf`, a language model, which reads prompts in plain words.
     """
 
     tasks: str = "hypospace_boolean(operators=full, depth=2)"

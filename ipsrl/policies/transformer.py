@@ -104,9 +104,10 @@ class Transformer:
       query_block: number of queries of a sequence whose attention weights exist at the same time; changes memory and
         rounding only.
       logits_at_once: the most logits of scored tokens that exist at the same time on a device, 2^27 of them in half a
-        GiB; changes memory and rounding only.
+        GiB, but at least those of one token of every sequence; changes memory and rounding only.
       remat: what the backward pass computes again instead of storing it: "none"; "layer", all of a block but its
-        input; "dots", all but the products with matrices. Changes memory and rounding only.
+        input; "dots", all but the products with matrices. With "none" the matrices are stored as well, in `dtype` and
+        as they are gathered: take "layer" for models that are cut over a mesh. Changes memory and rounding only.
       lora: the adapters, `lora_a` and `lora_b` beside the matrices they adapt; None for none.
 
     Raises:
