@@ -12,6 +12,9 @@ def cache_folder() -> Path:
     return Path(os.environ.get("IPSRL_CACHE") or "~/.cache/ipsrl").expanduser()
 
 
+# By default XLA may run independent collectives in another order on each device of a CPU, which then wait for each other
+# for ever: seen with rematerialised blocks on a mesh of data:4,model:2, jax 0.10.2.
+ONE_ORDER = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
 # How long a process that ends waits for the others to end as well.
 SHUTDOWN_TIMEOUT_SECONDS = 45
 
@@ -54,6 +57,9 @@ def start_up(host_devices: int | None = None, cluster: Cluster | None = None) ->
         if host_devices < 1:
             raise ValueError(f"host_devices must be at least 1, not {host_devices}")
         jax.config.update("jax_num_cpu_devices", host_devices)
+        flags = os.environ.get("XLA_FLAGS", "")
+        if host_devices > 1 and ONE_ORDER not in flags:
+            os.environ["XLA_FLAGS"] = f"{flags} {ONE_ORDER}".strip()
     jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "compilation"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
