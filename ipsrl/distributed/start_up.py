@@ -12,8 +12,8 @@ def cache_folder() -> Path:
     return Path(os.environ.get("IPSRL_CACHE") or "~/.cache/ipsrl").expanduser()
 
 
-# By default XLA may run independent collectives in another order on each device of a CPU, which then wait for each other
-# for ever: seen with rematerialised blocks on a mesh of data:4,model:2, jax 0.10.2.
+# By default XLA may run independent collectives in another order on each device of a CPU, which then wait for each
+# other for ever: seen with rematerialised blocks on a mesh of data:4,model:2, jax 0.10.2.
 ONE_ORDER = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
 # How long a process that ends waits for the others to end as well.
 SHUTDOWN_TIMEOUT_SECONDS = 45
