@@ -15,28 +15,17 @@ What is measured, and how: `experiments.text_tasks`. The policy is a small trans
 model from a folder of Hugging Face takes its place by --policy=hf --model_dir=DIR.
 """
 
+import dataclasses
 import functools
 
 from experiments.launch import launch
-from experiments.text_tasks import Settings, run
+from experiments.text_tasks import SMOKE, Settings, run
 
 DEMO = "countdown(numbers=4, problems=64, largest_number=12, largest_target=40, least_solutions=4)"
 
 PRESETS = {
-    "smoke": Settings(
-        tasks="countdown(numbers=3, problems=16, largest_number=9, largest_target=30, least_solutions=2)",
-        seeds="0:2",
-        steps=4,
-        prompts_per_step=8,
-        group_size=8,
-        micro_batches=2,
-        hidden_size=16,
-        num_layers=1,
-        prior_steps=20,
-        answers=16,
-        evaluate_every=2,
-        checkpoint_every=2,
-        check_claims=False,
+    "smoke": dataclasses.replace(
+        SMOKE, tasks="countdown(numbers=3, problems=16, largest_number=9, largest_target=30, least_solutions=2)"
     ),
     "demo": Settings(tasks=DEMO, prompts_per_step=32, micro_batches=4),
     "paper": Settings(tasks=DEMO, prompts_per_step=32, micro_batches=4, seeds="0:5", steps=600),

@@ -15,27 +15,14 @@ Figure    OUT/hypospace.png and .pdf, drawn by the same command; --resume draws 
 What is measured, and how: `experiments.text_tasks`.
 """
 
+import dataclasses
 import functools
 
 from experiments.launch import launch
-from experiments.text_tasks import Settings, run
+from experiments.text_tasks import SMOKE, Settings, run
 
 PRESETS = {
-    "smoke": Settings(
-        tasks="hypospace_boolean(operators=basic, depth=2)",
-        seeds="0:2",
-        steps=4,
-        prompts_per_step=8,
-        group_size=8,
-        micro_batches=2,
-        hidden_size=16,
-        num_layers=1,
-        prior_steps=20,
-        answers=16,
-        evaluate_every=2,
-        checkpoint_every=2,
-        check_claims=False,
-    ),
+    "smoke": dataclasses.replace(SMOKE, tasks="hypospace_boolean(operators=basic, depth=2)"),
     "demo": Settings(),
     "paper": Settings(
         tasks="hypospace_boolean(operators=full, depth=2),hypospace_causal(nodes=4, perturbations=2),"

@@ -74,6 +74,22 @@ class Settings(TrainingFlags, LanguageModelFlags):
         read_seeds(str(self.prior_seed))
 
 
+SMOKE = Settings(
+    seeds="0:2",
+    steps=4,
+    prompts_per_step=8,
+    group_size=8,
+    micro_batches=2,
+    hidden_size=16,
+    num_layers=1,
+    prior_steps=20,
+    answers=16,
+    evaluate_every=2,
+    checkpoint_every=2,
+    check_claims=False,
+)
+"""Everything small, for any task."""
+
 PASS_AT = (1, 4, 16)
 # Recovery is also told apart by the number A of admissible hypotheses: one answer to a prompt with A = 1 recovers all.
 SIZES = ((1, 3), (4, 27), (28, 1000))
