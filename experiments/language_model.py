@@ -13,7 +13,7 @@ from ipsrl.distributed.placement import place, placements
 from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.questions import Questions
 from ipsrl.policies import hugging_face
-from ipsrl.policies.adapters import LoRA, frozen_as, merged, split
+from ipsrl.policies.adapters import LoRA, frozen_as, split
 from ipsrl.policies.hugging_face_config import num_positions, read_policy
 from ipsrl.policies.policy import Parameters, union
 from ipsrl.policies.transformer import Transformer
@@ -122,10 +122,7 @@ class LanguageModel:
 
     def export(self, folder: Path, trained: Parameters, frozen: Parameters | None) -> None:
         """Writes a folder that `transformers` loads; adapters are merged into their matrices."""
-        parameters = union(trained, frozen)
-        if self.policy.lora is not None:
-            parameters = jax.jit(lambda parameters: merged(parameters, self.policy.lora))(parameters)
-        hugging_face.save(folder, dataclasses.replace(self.policy, lora=None), parameters, self.model_dir)
+        hugging_face.save(folder, self.policy, union(trained, frozen), self.model_dir)
 
     def export_run(self, run: Run, frozen: Parameters | None) -> None:
         """Writes what a run has trained to its folder as `model`, unless an earlier try has."""

@@ -57,7 +57,9 @@ def to_host(tree: PyTree) -> PyTree:
     """
 
     def fetch(leaf):
-        return jax.device_get(leaf) if _is_whole_here(leaf) else multihost_utils.process_allgather(leaf, tiled=True)
+        if _is_whole_here(leaf) or leaf.is_fully_replicated:
+            return jax.device_get(leaf)
+        return multihost_utils.process_allgather(leaf, tiled=True)
 
     return jax.tree.map(fetch, tree)
 

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import math
 import re
 import shutil
 import tempfile
@@ -25,6 +26,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from ipsrl.distributed import hosts
+from ipsrl.policies.adapters import LoRA, merged
 from ipsrl.policies.hugging_face_config import read_json, read_policy, text_config
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
@@ -144,9 +146,9 @@ def save(
 ) -> None:
     """Writes a folder that `transformers` loads: weights, configuration, tokenizer.
 
-    Of a multi-modal source the export is the text decoder alone (`Gemma3ForCausalLM`). Parameters may be sharded over
-    many processes: all call this function, process 0 writes. On the host there is never more than one file's weights.
-    The folder appears only when it is complete.
+    Of a multi-modal source the export is the text decoder alone (`Gemma3ForCausalLM`). Adapters are merged into their
+    matrices, one after the other. Parameters may be sharded over many processes: all call this function, process 0
+    writes. On the host there is never more than one file's weights. The folder appears only when it is complete.
 
     Args:
       model_dir: the new folder.
@@ -165,16 +167,17 @@ def save(
     target, source = Path(model_dir).absolute(), Path(source_dir)
     if hosts.tell_all(target.exists()):
         raise ValueError(f"{target} exists already: name a new folder for the export.")
-    _check_architecture(source, policy)
-    table = stored_tensors(policy)
-    _check_parameters(table, parameters)
+    plain = dataclasses.replace(policy, lora=None)
+    _check_architecture(source, plain)
+    table = stored_tensors(plain)
+    _check_parameters(table, parameters, policy.lora)
     content = read_json(source)
     dtype = dtype or content.get("dtype") or content.get("torch_dtype") or "float32"
-    leaves = {table[_name(path)].name: leaf for path, leaf in jax.tree.leaves_with_path(parameters)}
-    transposed = {tensor.name: tensor.transposed for tensor in table.values()}
+    modules = {_name(path): module for path, module in jax.tree.leaves_with_path(parameters, is_leaf=_is_module)}
+    tensors = {tensor.name: tensor for tensor in table.values()}
     split = split_state_dict_into_shards_factory(
-        leaves,
-        get_storage_size=lambda leaf: leaf.size * jnp.dtype(dtype).itemsize,
+        tensors,
+        get_storage_size=lambda tensor: math.prod(tensor.shape) * jnp.dtype(dtype).itemsize,
         filename_pattern="model{suffix}.safetensors",
         max_shard_size=shard_bytes,
     )
@@ -189,9 +192,9 @@ def save(
             (partial / "config.json").write_text(json.dumps(text_config(source, dtype), indent=2) + "\n")
         for file, names in split.filename_to_tensors.items():
             # Every process takes part in the gathering of what no single one has.
-            tensors = {name: _on_host(leaves[name], transposed[name], dtype) for name in names}
+            values = {name: _on_host(modules, policy.lora, tensors[name], dtype) for name in names}
             if writes:
-                save_file(tensors, partial / file, metadata={"format": "pt"})
+                save_file(values, partial / file, metadata={"format": "pt"})
                 # safetensors closes its files to other users.
                 shutil.copymode(partial / "config.json", partial / file)
         if writes:
@@ -231,13 +234,13 @@ def _check_architecture(folder: Path, policy: Transformer) -> None:
             )
 
 
-def _check_parameters(table: dict[str, StoredTensor], parameters: Parameters) -> None:
-    shapes = _shapes(parameters)
+def _check_parameters(table: dict[str, StoredTensor], parameters: Parameters, lora: LoRA | None) -> None:
+    shapes = _shapes(jax.eval_shape(functools.partial(merged, lora=lora), parameters) if lora else parameters)
     for path in [*table, *shapes]:
         if path not in shapes:
             raise ValueError(f"The parameters to export lack {path!r}.")
         if path not in table:
-            raise ValueError(f"The parameters to export have {path!r}, which no checkpoint has: merge adapters first.")
+            raise ValueError(f"The parameters to export have {path!r}, which no checkpoint has.")
         tensor = table[path]
         expected = tensor.shape[::-1] if tensor.transposed else tensor.shape
         if shapes[path] != expected:
@@ -334,10 +337,18 @@ def _read(tensor: Any, transposed: bool, shape: tuple[int, ...], sharding: Shard
     return jax.make_array_from_callback(shape, sharding, read, dtype=dtype)
 
 
-def _on_host(leaf: jax.Array, transposed: bool, dtype: str) -> np.ndarray:
+def _is_module(node: Any) -> bool:
+    """Whether the parameters of one matrix, norm or embedding are here: what adapters are merged with."""
+    return isinstance(node, dict) and not any(isinstance(value, dict) for value in node.values())
+
+
+def _on_host(modules: dict[str, Parameters], lora: LoRA | None, tensor: StoredTensor, dtype: str) -> np.ndarray:
     """A parameter as it is stored."""
-    if not getattr(leaf, "is_fully_addressable", True):
-        leaf = multihost_utils.process_allgather(leaf, tiled=True)
-    values = np.asarray(leaf).astype(jnp.dtype(dtype))
+    path, _, name = tensor.path.rpartition("/")
+    leaf = modules[path][name] if lora is None else _merged(modules[path], lora)[name]
+    values = hosts.to_host(leaf).astype(jnp.dtype(dtype))
     # safetensors writes memory as it lies, whatever the strides say.
-    return np.ascontiguousarray(values.T if transposed else values)
+    return np.ascontiguousarray(values.T if tensor.transposed else values)
+
+
+_merged = jax.jit(merged, static_argnames="lora")

@@ -13,8 +13,10 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from ipsrl.policies import hugging_face
+from ipsrl.policies.adapters import LoRA, frozen_as, merged, split
 from ipsrl.policies.hugging_face import load_parameters, save, stored_tensors
 from ipsrl.policies.hugging_face_config import num_positions, read_policy
+from ipsrl.policies.policy import union
 
 MODEL = "model.safetensors"
 
@@ -55,6 +57,20 @@ def test_export_and_import_are_inverse(family, tmp_path):
     loaded = load_parameters(folder, policy)
     assert {leaf.dtype for leaf in jax.tree.leaves(loaded)} == {jnp.dtype("float32")}
     assert_same(loaded, parameters)
+
+
+def test_an_export_has_adapters_merged(qwen2, tmp_path):
+    folder, policy, parameters = qwen2
+    adapted = dataclasses.replace(policy, lora=LoRA(rank=2, targets=("q_proj", "down_proj")))
+    adapters, _ = split(random_parameters(adapted))
+    kernels = jax.tree.map_with_path(
+        lambda path, leaf: frozen_as("nf4", jax.tree_util.keystr(path, simple=True, separator="/"), leaf), parameters
+    )
+    both = union(adapters, kernels)
+    save(tmp_path / "export", adapted, both, folder)
+    # Compiled, because the sum of both parts is rounded once there.
+    expected = jax.jit(merged, static_argnames="lora")(both, lora=adapted.lora)
+    assert_same(load_parameters(tmp_path / "export", policy), expected)
 
 
 def test_the_table_names_tensors_as_the_files_do(qwen2):
@@ -319,7 +335,7 @@ def test_exports_that_cannot_be(qwen2, tmp_path):
     with pytest.raises(ValueError, match="exists already: name a new folder"):
         save(tmp_path, policy, parameters, folder)
     adapted = parameters | {"adapter": jnp.ones(2)}
-    with pytest.raises(ValueError, match="have 'adapter', which no checkpoint has: merge adapters first"):
+    with pytest.raises(ValueError, match="have 'adapter', which no checkpoint has"):
         save(tmp_path / "export", policy, adapted, folder)
     lacking = {name: part for name, part in parameters.items() if name != "norm"}
     with pytest.raises(ValueError, match="lack 'norm/scale'"):
