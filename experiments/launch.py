@@ -45,7 +45,8 @@ def launch(
       presets: name -> settings.
       run: what to do with the resolved settings.
       many_hosts: whether it can run on many hosts as one program, and has the flag --multihost. Then the first host
-        alone prints results; all of them end with the same message, and where one is lost the others end as well.
+        alone prints results. Bad input ends all of them with the same message; where one is lost, or fails alone, the
+        others end within a minute.
     """
     settings_class = type(next(iter(presets.values())))
     hints = typing.get_type_hints(settings_class)

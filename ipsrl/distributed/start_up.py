@@ -69,6 +69,8 @@ def start_up(host_devices: int | None = None, cluster: Cluster | None = None) ->
 
 def _join(cluster: Cluster) -> None:
     """Makes the devices of all processes visible to each: `jax.devices()` are those of all."""
+    # JAX would take SIGTERM for a notice that nobody here reads: a process that is told to end shall end.
+    jax.config.update("jax_enable_preemption_service", False)
     try:
         jax.distributed.initialize(
             cluster.coordinator,

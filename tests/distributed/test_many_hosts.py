@@ -239,6 +239,14 @@ def test_the_loss_of_a_process_ends_the_other_and_a_restart_ends_at_the_same_bit
         assert_same_bits(dict(found), dict(expected))
 
 
+def test_a_process_that_is_told_to_end_ends(tmp_path):
+    out = tmp_path / "run"
+    with Pair(tmp_path, out=str(out), **LONG) as pair:
+        pair.wait_until((out / "checkpoints" / "20" / "seal.json").exists)
+        pair.processes[1].terminate()
+        assert pair.wait(timeout=100)[1] == -signal.SIGTERM
+
+
 @pytest.mark.parametrize("lost", [0, 1])
 def test_a_process_killed_while_checkpoints_are_written_leaves_a_whole_one(tmp_path, lost):
     like = {"spread": np.zeros((8, 100_000), np.float32), "whole": np.float32(0)}
