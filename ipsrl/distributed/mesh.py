@@ -49,6 +49,12 @@ def make_mesh(text: str = "data:-1") -> Mesh:
     return jax.make_mesh(shape, tuple(axes), axis_types=(AxisType.Auto,) * len(axes))
 
 
+def platform() -> str:
+    """What a program is traced for, "cpu", "gpu" or "tpu": the devices of the mesh that is set, or JAX's own."""
+    device = jax.sharding.get_abstract_mesh().abstract_device
+    return jax.default_backend() if device is None else device.platform
+
+
 def check_prompts_divide(prompts: int, mesh: Mesh) -> None:
     """Raises ValueError where a number of prompts is not a multiple of the size of the mesh axis "data"."""
     size = mesh.shape.get(DATA, 1)

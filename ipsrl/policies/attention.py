@@ -46,6 +46,113 @@ class Positions:
     own: Array
 
 
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class NextTokens:
+    """What the next token of each sequence of a group sees: its prompt and the tokens before it, in one layer.
+
+    Attributes:
+      prompt: `[P, K, L, d]`.
+      own: `[P, K, G, T, d]`, filled up to `column`.
+      column: `[]` int32, where the new token's keys and values are written.
+      positions: of one query, the prompt and the T own keys.
+    """
+
+    prompt: KeyValues
+    own: KeyValues
+    column: Array
+    positions: Positions
+
+    @property
+    def most_tokens(self) -> int:
+        """L + T, what all positions are below."""
+        return self.prompt.keys.shape[2] + self.own.keys.shape[3]
+
+    @property
+    def query_positions(self) -> Array:
+        """`[P, G]`, of the new tokens."""
+        return jnp.repeat(self.positions.queries, self.own.keys.shape[2], axis=1)
+
+    def attend(self, queries: Array, keys: Array, values: Array, **options) -> tuple[Array, KeyValues]:
+        """`[P, G, H, d]` of new tokens `[P, G, heads, d]`, and the own keys and values with theirs."""
+
+        def write(stored, new):
+            new = new.swapaxes(1, 2)[:, :, :, None].astype(stored.dtype)
+            return jax.lax.dynamic_update_slice_in_dim(stored, new, self.column, axis=3)
+
+        own = KeyValues(write(self.own.keys, keys), write(self.own.values, values))
+        return attend(queries[:, :, None], self.prompt, own, self.positions, **options)[:, :, 0], own
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class WholeTexts:
+    """Prompts, and the answers of their groups, all tokens at once: the L tokens of a prompt, then G times T others.
+
+    All matrices see the L + G T tokens of a prompt as one array, so that each is read once.
+
+    Attributes:
+      prompt_mask: `[P, L]`, True on the real tokens, which stand on the right.
+      group_size: G.
+      length: T, of each answer.
+    """
+
+    prompt_mask: Array
+    group_size: int = dataclasses.field(default=0, metadata={"static": True})
+    length: int = dataclasses.field(default=0, metadata={"static": True})
+
+    @property
+    def most_tokens(self) -> int:
+        """L + T, what all positions are below."""
+        return self.prompt_mask.shape[1] + self.length
+
+    @property
+    def _of_answers(self) -> Array:
+        """`[P, T]`, the positions of an answer's tokens."""
+        return self.prompt_mask.sum(axis=1, keepdims=True) + jnp.arange(self.length)
+
+    @property
+    def query_positions(self) -> Array:
+        """`[P, L + G T]`."""
+        return jnp.concatenate(
+            [_query_positions(self.prompt_mask), jnp.tile(self._of_answers, (1, self.group_size))], axis=1
+        )
+
+    def attend(self, queries: Array, keys: Array, values: Array, **options) -> tuple[Array, KeyValues]:
+        """`[P, L + G T, H, d]` of all tokens, and the keys and values of the prompts, `[P, K, L, d]`."""
+        prompts, length = self.prompt_mask.shape
+        of_prompt = KeyValues(*(array[:, :length].swapaxes(1, 2) for array in (keys, values)))
+        parts = []
+        if length or not self.group_size:
+            nothing = KeyValues(*(array[:, :, :0] for array in (of_prompt.keys, of_prompt.values)))
+            own = KeyValues(of_prompt.keys[:, :, None], of_prompt.values[:, :, None])
+            mask = self.prompt_mask
+            positions = Positions(_query_positions(mask), key_positions(mask[:, :0]), key_positions(mask))
+            parts.append(attend(queries[:, None, :length], nothing, own, positions, **options)[:, 0])
+        if self.group_size:
+
+            def answers(array):
+                return array[:, length:].reshape(prompts, self.group_size, self.length, *array.shape[2:])
+
+            own = KeyValues(*(answers(array).transpose(0, 3, 1, 2, 4) for array in (keys, values)))
+            positions = Positions(self._of_answers, key_positions(self.prompt_mask), self._of_answers)
+            attended = attend(answers(queries), of_prompt, own, positions, **options)
+            parts.append(attended.reshape(prompts, self.group_size * self.length, *attended.shape[3:]))
+        return jnp.concatenate(parts, axis=1), of_prompt
+
+
+def key_positions(mask: Array) -> Array:
+    """`[P, L]` int32, the positions of a prompt's tokens from 0; `UNREACHABLE` on the padding before them."""
+    return jnp.where(mask, _query_positions(mask), UNREACHABLE)
+
+
+def _query_positions(mask: Array) -> Array:
+    """The same with -1 on the padding."""
+    # A running sum of the mask would say the same, but takes long on CPU.
+    padding = mask.shape[1] - mask.sum(axis=1, keepdims=True)
+    return jnp.maximum(jnp.arange(mask.shape[1]) - padding, -1)
+
+
 def attend(
     queries: Array,
     prompt: KeyValues,
@@ -60,7 +167,7 @@ def attend(
     """softmax(scale * q k) v over the tokens of the prompt and of the own sequence together.
 
     A query at position i sees the keys at positions j with i - window < j <= i. Logits and softmax are float32. A query
-    that may see nothing gets a finite mean of values, not NaN.
+    that may see nothing gets a finite mean of values, not NaN. Factors have the type of the keys.
 
     No more than `block` queries of a sequence are worked on at a time, and their weights are computed again for the
     gradient: memory grows with block * (L + N), not with S * (L + N).
@@ -114,6 +221,8 @@ def _attend(
 ) -> Array:
     num_prompts, group, length, heads, width = queries.shape
     kv_heads = own.keys.shape[1]
+    computed, returned = own.keys.dtype, queries.dtype
+    queries = queries.astype(computed)
     # [P, K, G, R, S, d]: R query heads for each key-value head.
     queries = queries.reshape(num_prompts, group, length, kv_heads, heads // kv_heads, width)
     queries = queries.transpose(0, 3, 1, 4, 2, 5)
@@ -141,12 +250,11 @@ def _attend(
     highest = jax.lax.stop_gradient(highest)  # it cancels
     prompt_weights, own_weights = jnp.exp(to_prompt - highest), jnp.exp(to_own - highest)
     total = prompt_weights.sum(axis=-1, keepdims=True) + own_weights.sum(axis=-1, keepdims=True)
-    dtype = queries.dtype
     attended = jnp.einsum(
-        "pkgrsl,pkld->pkgrsd", prompt_weights.astype(dtype), prompt.values, preferred_element_type=jnp.float32
+        "pkgrsl,pkld->pkgrsd", prompt_weights.astype(computed), prompt.values, preferred_element_type=jnp.float32
     )
     attended += jnp.einsum(
-        "pkgrsn,pkgnd->pkgrsd", own_weights.astype(dtype), own.values, preferred_element_type=jnp.float32
+        "pkgrsn,pkgnd->pkgrsd", own_weights.astype(computed), own.values, preferred_element_type=jnp.float32
     )
-    attended = (attended / total).astype(dtype)
+    attended = (attended / total).astype(returned)
     return attended.transpose(0, 2, 4, 1, 3, 5).reshape(num_prompts, group, length, heads, width)

@@ -7,7 +7,7 @@ linear units (arXiv 2002.05202), with the parameter names of Llama, Qwen and Gem
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import jax
@@ -17,10 +17,13 @@ from jax import Array
 
 from ipsrl.distributed.mesh import keep_prompts_sharded
 from ipsrl.policies.adapters import product
-from ipsrl.policies.attention import KeyValues, Positions, attend
+from ipsrl.policies.attention import KeyValues, NextTokens, WholeTexts
+from ipsrl.policies.products import matrix_product, scaled, shifted
 
 if TYPE_CHECKING:
     from ipsrl.policies.transformer import Transformer
+
+View = NextTokens | WholeTexts
 
 
 class Decoder(nnx.Module):
@@ -38,35 +41,25 @@ class Decoder(nnx.Module):
         self.logit_soft_cap = policy.logit_soft_cap
         self.remat = policy.remat
 
-    def __call__(
-        self,
-        tokens: Array,
-        prompt: tuple[KeyValues, ...],
-        own: tuple[KeyValues, ...],
-        positions: Positions,
-        offset: Array | int,
-    ) -> tuple[Array, tuple[KeyValues, ...]]:
-        """Hidden states `[P, G, S, hidden]` of `tokens` `[P, G, S]`, and `own` with their key-values in the columns
-        from `offset` on. What a token sees is as in `attend`."""
+    def __call__(self, tokens: Array, views: Sequence[View]) -> tuple[Array, tuple[KeyValues, ...]]:
+        """Hidden states `[P, N, hidden]` of `tokens` `[P, N]`, and the keys and values that each layer's view keeps."""
         # Said of the hidden states, so that matrices at rest are gathered over `data`, and never the prompts instead.
         hidden = keep_prompts_sharded(self.embed_tokens(tokens))
-        # `offset` is not an argument of what is rematerialised: a Python number shall stay one.
-        run = REMATERIALISATIONS[self.remat](lambda layer, *arrays: layer(*arrays, offset))
-        filled = []
-        for layer, layer_prompt, layer_own in zip(self.layers, prompt, own, strict=True):
-            hidden, layer_own = run(layer, hidden, layer_prompt, layer_own, positions)
+        run = REMATERIALISATIONS[self.remat](lambda layer, *arrays: layer(*arrays))
+        kept = []
+        for layer, view in zip(self.layers, views, strict=True):
+            hidden, of_layer = run(layer, hidden, view)
             hidden = keep_prompts_sharded(hidden)
-            filled.append(layer_own)
-        return self.norm(hidden), tuple(filled)
+            kept.append(of_layer)
+        return self.norm(hidden), tuple(kept)
 
     def unembedding(self) -> Array:
-        """`[hidden, V]`, what hidden states are multiplied with, in the dtype of the computation."""
-        kernel = self.embed_tokens.embedding[...].T if self.tie_embeddings else self.lm_head.kernel[...]
-        return kernel.astype(self.dtype)
+        """`[hidden, V]`, what hidden states are multiplied with."""
+        return self.embed_tokens.embedding[...].T if self.tie_embeddings else self.lm_head.kernel[...]
 
     def logits(self, hidden: Array) -> Array:
         """Float32 logits `[..., V]`; in bfloat16 only the factors are rounded, not their sums."""
-        logits = jnp.dot(hidden, self.unembedding(), preferred_element_type=jnp.float32)
+        logits = matrix_product(hidden, self.unembedding(), self.dtype, "float32")
         if self.logit_soft_cap is None:
             return logits
         return self.logit_soft_cap * jnp.tanh(logits / self.logit_soft_cap)
@@ -81,12 +74,10 @@ class LlamaBlock(nnx.Module):
         self.post_attention_layernorm = RMSNorm(policy, policy.hidden_size)
         self.mlp = GatedMLP(policy, rngs)
 
-    def __call__(
-        self, hidden: Array, prompt: KeyValues, own: KeyValues, positions: Positions, offset: Array | int
-    ) -> tuple[Array, KeyValues]:
-        attended, own = self.self_attn(self.input_layernorm(hidden), prompt, own, positions, offset)
+    def __call__(self, hidden: Array, view: View) -> tuple[Array, KeyValues]:
+        attended, kept = self.self_attn(self.input_layernorm(hidden), view)
         hidden += attended
-        return hidden + self.mlp(self.post_attention_layernorm(hidden)), own
+        return hidden + self.mlp(self.post_attention_layernorm(hidden)), kept
 
 
 class GemmaBlock(nnx.Module):
@@ -100,12 +91,10 @@ class GemmaBlock(nnx.Module):
         self.mlp = GatedMLP(policy, rngs)
         self.post_feedforward_layernorm = RMSNorm(policy, policy.hidden_size)
 
-    def __call__(
-        self, hidden: Array, prompt: KeyValues, own: KeyValues, positions: Positions, offset: Array | int
-    ) -> tuple[Array, KeyValues]:
-        attended, own = self.self_attn(self.input_layernorm(hidden), prompt, own, positions, offset)
+    def __call__(self, hidden: Array, view: View) -> tuple[Array, KeyValues]:
+        attended, kept = self.self_attn(self.input_layernorm(hidden), view)
         hidden += self.post_attention_layernorm(attended)
-        return hidden + self.post_feedforward_layernorm(self.mlp(self.pre_feedforward_layernorm(hidden))), own
+        return hidden + self.post_feedforward_layernorm(self.mlp(self.pre_feedforward_layernorm(hidden))), kept
 
 
 BLOCKS: dict[str, type[nnx.Module]] = {"llama": LlamaBlock, "gemma": GemmaBlock}
@@ -120,7 +109,7 @@ REMATERIALISATIONS: dict[str, Callable[[Callable], Callable]] = {
 
 
 class Attention(nnx.Module):
-    """Projections around `attend`, and the filling of the cache."""
+    """Projections around the attention to what the view of a layer shows."""
 
     def __init__(self, policy: Transformer, number: int, rngs: nnx.Rngs):
         query_width = policy.num_heads * policy.head_width
@@ -141,26 +130,22 @@ class Attention(nnx.Module):
         self.soft_cap = policy.attention_soft_cap
         self.query_block = policy.query_block
 
-    def __call__(
-        self, hidden: Array, prompt: KeyValues, own: KeyValues, positions: Positions, offset: Array | int
-    ) -> tuple[Array, KeyValues]:
+    def __call__(self, hidden: Array, view: View) -> tuple[Array, KeyValues]:
         queries, keys, values = (self._heads(linear(hidden)) for linear in (self.q_proj, self.k_proj, self.v_proj))
         if self.normalise_heads:
             queries, keys = self.q_norm(queries), self.k_norm(keys)
-        queries, keys = self.rotary(queries, positions.queries), self.rotary(keys, positions.queries)
-        own = KeyValues(_write(own.keys, keys, offset), _write(own.values, values, offset))
-        attended = attend(
+        queries, keys = (self.rotary(heads, view.query_positions, view.most_tokens) for heads in (queries, keys))
+        attended, kept = view.attend(
             queries,
-            prompt,
-            own,
-            positions,
+            keys,
+            values,
             scale=self.scale,
             window=self.window,
             soft_cap=self.soft_cap,
             block=self.query_block,
         )
         *_, heads, width = attended.shape
-        return self.o_proj(attended.reshape(*hidden.shape[:-1], heads * width)), own
+        return self.o_proj(attended.reshape(*hidden.shape[:-1], heads * width)), kept
 
     def _heads(self, projected: Array) -> Array:
         """`[..., heads, d]` of `[..., heads * d]`."""
@@ -206,13 +191,12 @@ class Linear(nnx.Module):
             self.lora_b = nnx.Param(jnp.zeros((policy.lora.rank, outputs)))
 
     def __call__(self, inputs: Array) -> Array:
-        inputs = inputs.astype(self.dtype)
         outputs = product(inputs, self.kernel.get_value(), self.dtype)
         if self.has_bias:
-            outputs += self.bias[...].astype(self.dtype)
+            outputs = shifted(outputs, self.bias[...])
         if self.lora_scale is not None:
-            inner = jnp.dot(inputs, self.lora_a[...].astype(self.dtype))
-            outputs += self.lora_scale * jnp.dot(inner, self.lora_b[...].astype(self.dtype))
+            inner = product(inputs, self.lora_a[...], self.dtype)
+            outputs += self.lora_scale * product(inner, self.lora_b[...], self.dtype)
         return outputs
 
 
@@ -249,13 +233,8 @@ class RMSNorm(nnx.Module):
         precise = hidden.astype(jnp.float32)
         normed = precise * jax.lax.rsqrt(jnp.mean(precise**2, axis=-1, keepdims=True) + self.epsilon)
         if self.from_one:
-            return (normed * (1 + self.scale[...])).astype(hidden.dtype)
-        return normed.astype(hidden.dtype) * self.scale[...].astype(hidden.dtype)
-
-
-def _write(stored: Array, new: Array, offset: Array | int) -> Array:
-    """`stored` `[P, K, G, T, d]` with `new` `[P, G, S, K, d]` in the columns from `offset` on."""
-    return jax.lax.dynamic_update_slice_in_dim(stored, new.transpose(0, 3, 1, 2, 4), offset, axis=3)
+            return scaled(normed, 1 + self.scale[...]).astype(hidden.dtype)
+        return scaled(normed.astype(hidden.dtype), self.scale[...])
 
 
 def _residual_scale(policy: Transformer) -> float:

@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 
@@ -132,19 +133,32 @@ class Rotary:
         if self.theta <= 1:
             raise ValueError(f"theta, the base of the rotary wavelengths, is {self.theta}, but must be above 1.")
 
-    def __call__(self, vectors: Array, positions: Array) -> Array:
-        """`vectors` `[P, G, S, heads, d]`, d even, turned as far as their `positions` `[P, S]` say, in float32."""
+    def __call__(self, vectors: Array, positions: Array, most: int) -> Array:
+        """`vectors` `[P, N, heads, d]`, d even, turned as far as their `positions` `[P, N]` say, in float32.
+
+        Args:
+          most: a number that all positions are below; -1 is for padding, which is turned anyhow.
+        """
         half = vectors.shape[-1] // 2
         frequencies = self.theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
         if self.scaling is not None:
             frequencies = self.scaling(frequencies, self.theta)
-        angles = positions[:, None, :, None, None] * frequencies
-        cosine, sine = jnp.cos(angles), jnp.sin(angles)
+        # Looked up by position: XLA on CPU would compute both functions again for each head and each use.
+        angles = jnp.arange(most)[:, None] * jnp.tile(frequencies, 2)
+        cosine, sine = (table[positions][:, :, None] for table in (jnp.cos(angles), jnp.sin(angles)))
         if isinstance(self.scaling, YarnScaling):
             cosine, sine = cosine * self.scaling.magnitude, sine * self.scaling.magnitude
-        first, second = jnp.split(vectors.astype(jnp.float32), 2, axis=-1)
-        rotated = jnp.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
-        return rotated.astype(vectors.dtype)
+        # Halves change places by an exact product with ones and minus ones: joining bfloat16 takes twice as long.
+        turned = jnp.dot(
+            vectors, _quarter_turn(half).astype(vectors.dtype), precision="highest", preferred_element_type=jnp.float32
+        )
+        return (vectors * cosine + turned * sine).astype(vectors.dtype)
+
+
+def _quarter_turn(half: int) -> np.ndarray:
+    """`[2 half, 2 half]`: (x, y) times it is (-y, x)."""
+    identity, zero = np.eye(half, dtype=np.float32), np.zeros((half, half), np.float32)
+    return np.block([[zero, identity], [-identity, zero]])
 
 
 def _check_factor(factor: float) -> None:

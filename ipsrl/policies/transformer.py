@@ -17,10 +17,10 @@ from flax import nnx
 from jax import Array
 from jax.sharding import PartitionSpec
 
-from ipsrl.distributed.mesh import DATA
+from ipsrl.distributed.mesh import DATA, platform
 from ipsrl.distributed.placement import MODEL, Rules
 from ipsrl.policies.adapters import MATRICES, LoRA
-from ipsrl.policies.attention import UNREACHABLE, KeyValues, Positions
+from ipsrl.policies.attention import KeyValues, NextTokens, Positions, WholeTexts, key_positions
 from ipsrl.policies.decoder import BLOCKS, REMATERIALISATIONS, Decoder
 from ipsrl.policies.decoder_placement import decoder_rules
 from ipsrl.policies.policy import Actions, Parameters, score_hidden
@@ -198,22 +198,33 @@ class Transformer:
         A prompt without tokens (L = 0) is allowed: its first observation stands at position 0.
         """
         tokens, mask = prompts.tokens[:, :-1], prompts.mask[:, :-1]
-        _, prompt = self._read(parameters, tokens, mask)
+        _, prompt = self._read(parameters, tokens, WholeTexts(mask))
+        shape = (len(tokens), self.num_key_value_heads, group_size, max_tokens, self.head_width)
+        # XLA on CPU would turn a cache of bfloat16 into float32 at every step.
+        dtype = "float32" if platform() == "cpu" else self.dtype
+        empty = KeyValues(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
         return Cache(
-            prompt=tuple(KeyValues(layer.keys[:, :, 0], layer.values[:, :, 0]) for layer in prompt),
-            prompt_positions=_key_positions(mask),
+            prompt=jax.tree.map(lambda leaf: leaf.astype(dtype), prompt),
+            prompt_positions=key_positions(mask),
             first_position=mask.sum(axis=1),
-            completion=self._empty((len(tokens), self.num_key_value_heads, group_size, max_tokens)),
+            completion=(empty,) * self.num_layers,
         )
 
     def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
         """Logits `[P, G, V]` of action number `position`, after `observations` `[P, G]`, and the cache with them."""
-        hidden, cache = self._extend(parameters, cache, observations[:, :, None], position)
-        return self._decoder(parameters).logits(hidden[:, :, 0]), cache
+        first = cache.first_position[:, None]
+        capacity = cache.completion[0].keys.shape[3]
+        positions = Positions(first + position, cache.prompt_positions, first + jnp.arange(capacity))
+        views = [
+            NextTokens(prompt, own, position, positions)
+            for prompt, own in zip(cache.prompt, cache.completion, strict=True)
+        ]
+        decoder = self._decoder(parameters)
+        hidden, completion = decoder(observations, views)
+        return decoder.logits(hidden), dataclasses.replace(cache, completion=completion)
 
     def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
-        """Log-probabilities and entropies `[P, G, T]` of all sampled tokens, in one pass over the prompts and one over
-        the completions; the same computation as `step`, with T observations in place of one.
+        """Log-probabilities and entropies `[P, G, T]` of all sampled tokens, in one pass over prompts and completions.
 
         Raises:
           ValueError: `observations` are not `[P, G, T]` for the P prompts.
@@ -223,9 +234,11 @@ class Transformer:
             raise ValueError(
                 f"observations {observations.shape} must be [P, G, T] for the {prompts.tokens.shape[0]} prompts."
             )
-        _, group_size, max_tokens = observations.shape
-        cache = self.start(parameters, prompts, group_size, max_tokens)
-        hidden, _ = self._extend(parameters, cache, observations, 0)
+        num_prompts, group_size, length = observations.shape
+        before, mask = prompts.tokens[:, :-1], prompts.mask[:, :-1]
+        tokens = jnp.concatenate([before, observations.reshape(num_prompts, -1)], axis=1)
+        hidden, _ = self._read(parameters, tokens, WholeTexts(mask, group_size, length))
+        hidden = hidden[:, before.shape[1] :].reshape(*observations.shape, -1)
         return self._score(parameters, hidden, Actions.of(trajectories), temperature)
 
     def prompt_log_probs(self, parameters: Parameters, prompts: Prompts, temperature: float) -> tuple[Array, Array]:
@@ -235,54 +248,19 @@ class Transformer:
           `[P, L]` float32 log-probabilities, 0 where they mean nothing, and the `[P, L]` bool mask of where they mean
           something: not on padding, and not on the first token.
         """
-        hidden, _ = self._read(parameters, prompts.tokens, prompts.mask)
+        hidden, _ = self._read(parameters, prompts.tokens, WholeTexts(prompts.mask))
         mask = prompts.mask[:, 1:] & prompts.mask[:, :-1]
         actions = Actions(prompts.tokens[:, None, 1:], mask[:, None])
-        following = self._score(parameters, hidden[:, :, :-1], actions, temperature).log_probs[:, 0]
+        following = self._score(parameters, hidden[:, None, :-1], actions, temperature).log_probs[:, 0]
         first_column = ((0, 0), (prompts.tokens.shape[1] - mask.shape[1], 0))
         return jnp.pad(following, first_column), jnp.pad(mask, first_column)
 
     def _decoder(self, parameters: Parameters) -> "Decoder":
         return nnx.merge(_graph(self), parameters)
 
-    def _empty(self, shape: tuple[int, ...]) -> tuple[KeyValues, ...]:
-        """Key-values of every layer, `[*shape, d]`, not yet filled."""
-        zeros = jnp.zeros((*shape, self.head_width), self.dtype)
-        return tuple(KeyValues(zeros, zeros) for _ in range(self.num_layers))
-
-    def _read(self, parameters: Parameters, tokens: Array, mask: Array) -> tuple[Array, tuple[KeyValues, ...]]:
-        """Hidden states `[P, 1, L, hidden]` and key-values of prompts: groups of one, with nothing before them."""
-        num_prompts, length = tokens.shape
-        return self._decoder(parameters)(
-            tokens=tokens[:, None],
-            prompt=self._empty((num_prompts, self.num_key_value_heads, 0)),
-            own=self._empty((num_prompts, self.num_key_value_heads, 1, length)),
-            positions=Positions(
-                queries=jnp.cumsum(mask, axis=1) - 1,
-                prompt=_key_positions(mask[:, :0]),
-                own=_key_positions(mask),
-            ),
-            offset=0,
-        )
-
-    def _extend(
-        self, parameters: Parameters, cache: Cache, observations: Array, offset: Array | int
-    ) -> tuple[Array, Cache]:
-        """Hidden states `[P, G, S, hidden]` after the observations `[P, G, S]`, which follow `offset` earlier ones."""
-        capacity = cache.completion[0].keys.shape[3]
-        first = cache.first_position[:, None]
-        hidden, completion = self._decoder(parameters)(
-            tokens=observations,
-            prompt=cache.prompt,
-            own=cache.completion,
-            positions=Positions(
-                queries=first + (offset + jnp.arange(observations.shape[2])),
-                prompt=cache.prompt_positions,
-                own=first + jnp.arange(capacity),
-            ),
-            offset=offset,
-        )
-        return hidden, dataclasses.replace(cache, completion=completion)
+    def _read(self, parameters: Parameters, tokens: Array, texts: WholeTexts) -> tuple[Array, tuple[KeyValues, ...]]:
+        """Hidden states `[P, L + G T, hidden]` of whole texts, and the key-values of their prompts in every layer."""
+        return self._decoder(parameters)(tokens, [texts] * self.num_layers)
 
     def _score(self, parameters: Parameters, hidden: Array, actions: Actions, temperature: float) -> PolicyScores:
         """Scores of actions after `hidden`, with no more logits on a device at a time than allowed."""
@@ -310,11 +288,6 @@ class Transformer:
             score_own, in_specs=(PartitionSpec(), prompts, prompts), out_specs=prompts, axis_names={DATA}
         )
         return own(unembedding, hidden, actions)
-
-
-def _key_positions(mask: Array) -> Array:
-    """`[P, N]` int32 positions of the tokens where `mask` is True, from 0; `UNREACHABLE` elsewhere."""
-    return jnp.where(mask, jnp.cumsum(mask, axis=1) - 1, UNREACHABLE)
 
 
 @functools.cache

@@ -6,21 +6,21 @@ import pytest
 
 from ipsrl.policies.rotary import LinearScaling, Llama3Scaling, Rotary, YarnScaling
 
-VECTORS = jnp.asarray(np.random.default_rng(0).normal(size=(2, 1, 5, 3, 8)), jnp.float32)
+VECTORS = jnp.asarray(np.random.default_rng(0).normal(size=(2, 5, 3, 8)), jnp.float32)
 POSITIONS = jnp.asarray([[0, 1, 2, 3, 4], [7, 8, 9, 10, 11]])
 
 
 def test_pairs_are_turned_by_position_times_frequency():
-    turned = Rotary(theta=100.0)(VECTORS, POSITIONS)
+    turned = Rotary(theta=100.0)(VECTORS, POSITIONS, 64)
     halves = np.asarray(VECTORS[..., :4]) + 1j * np.asarray(VECTORS[..., 4:])
-    angles = np.asarray(POSITIONS)[:, None, :, None, None] * 100.0 ** (-np.arange(4) / 4)
+    angles = np.asarray(POSITIONS)[:, :, None, None] * 100.0 ** (-np.arange(4) / 4)
     expected = halves * np.exp(1j * angles)
     np.testing.assert_allclose(turned, np.concatenate([expected.real, expected.imag], -1), atol=1e-5)
 
 
 def test_linear_scaling_is_interpolation_of_positions():
-    scaled = Rotary(100.0, LinearScaling(4.0))(VECTORS, 4 * POSITIONS)
-    np.testing.assert_allclose(scaled, Rotary(100.0)(VECTORS, POSITIONS), atol=1e-5)
+    scaled = Rotary(100.0, LinearScaling(4.0))(VECTORS, 4 * POSITIONS, 64)
+    np.testing.assert_allclose(scaled, Rotary(100.0)(VECTORS, POSITIONS, 64), atol=1e-5)
 
 
 def test_llama3_keeps_short_and_stretches_long_wavelengths():
@@ -41,14 +41,14 @@ def test_yarn_keeps_the_first_frequencies_and_stretches_the_last():
     np.testing.assert_allclose(scaled / frequencies, kept + (1 - kept) / 4, rtol=1e-4)
     assert YarnScaling(1.0, 100).magnitude == 1
     assert YarnScaling(4.0, 100, attention_factor=1.5).magnitude == 1.5
-    longer = Rotary(100.0, YarnScaling(4.0, 100))(VECTORS, 0 * POSITIONS)
+    longer = Rotary(100.0, YarnScaling(4.0, 100))(VECTORS, 0 * POSITIONS, 64)
     np.testing.assert_allclose(longer, VECTORS * (0.1 * math.log(4) + 1), rtol=1e-5)
 
 
 def test_a_factor_of_one_changes_nothing():
-    plain = Rotary(100.0)(VECTORS, POSITIONS)
+    plain = Rotary(100.0)(VECTORS, POSITIONS, 64)
     for scaling in (LinearScaling(1.0), Llama3Scaling(1.0, 1.0, 4.0, 8), YarnScaling(1.0, 8)):
-        np.testing.assert_allclose(Rotary(100.0, scaling)(VECTORS, POSITIONS), plain, atol=1e-6)
+        np.testing.assert_allclose(Rotary(100.0, scaling)(VECTORS, POSITIONS, 64), plain, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.sharding import AbstractDevice, AbstractMesh, AxisType, use_abstract_mesh
 
 from ipsrl.policies.attention import UNREACHABLE, KeyValues, Positions, attend
 from ipsrl.policies.rotary import Rotary
@@ -262,8 +263,11 @@ def test_bfloat16_is_close_to_float32_and_keeps_float32_parameters():
     assert rough.dtype == jnp.float32
     np.testing.assert_allclose(rough, exact, atol=0.1)
     assert jnp.abs(rough - exact).max() > 1e-6  # it is another arithmetic
-    cache = jax.eval_shape(lambda: half.start(parameters, trajectories.prompts, G, T))
-    assert {leaf.dtype for leaf in jax.tree.leaves((cache.prompt, cache.completion))} == {jnp.dtype("bfloat16")}
+    for name, dtype in (("cpu", "float32"), ("tpu", "bfloat16")):
+        device = AbstractDevice(device_kind=name, num_cores=None, platform=name)
+        with use_abstract_mesh(AbstractMesh((1,), ("data",), (AxisType.Auto,), abstract_device=device)):
+            cache = jax.eval_shape(lambda: half.start(parameters, trajectories.prompts, G, T))
+        assert {leaf.dtype for leaf in jax.tree.leaves((cache.prompt, cache.completion))} == {jnp.dtype(dtype)}
     stepped = step_through(half, parameters, trajectories)
     chosen = jnp.take_along_axis(stepped, trajectories.tokens[..., None], axis=-1)[..., 0]
     np.testing.assert_allclose(jnp.where(trajectories.token_mask, chosen, 0.0), rough, atol=0.05)
