@@ -5,9 +5,11 @@ import functools
 import math
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import optax
 from jax.sharding import Mesh
 
 from ipsrl.distributed import hosts
@@ -16,7 +18,7 @@ from ipsrl.distributed.placement import check_rules, check_units, place, placeme
 from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy, union
-from ipsrl.training.batch import BatchCollector
+from ipsrl.training.batch import BatchCollector, Groups, Metrics
 from ipsrl.training.checkpoints import Checkpoints
 from ipsrl.training.difficulty_filter import DifficultyState
 from ipsrl.training.metric_log import MetricLog
@@ -78,39 +80,9 @@ def train(
       NonFiniteLossError: the reward, the loss, the gradient or the parameters of a step were NaN or infinite. Nothing
         of that step is written; earlier checkpoints stay.
     """
-    check_run(environment, policy, objective, settings, mesh)
-    optimizer = make_optimizer(settings.optimizer, settings.learning_rate, settings.max_gradient_norm)
-
-    if initial_parameters is None:
-        initial_parameters = functools.partial(fresh_parameters, policy, seed, mesh)
-    owned = callable(initial_parameters)
-    parameters = initial_parameters() if owned else initial_parameters
-
-    check_rules(policy.placement_rules, union(parameters, frozen))
-    placed_parameters = placements(policy.placement_rules, parameters, mesh)
-
-    def placed_copy(parameters):
-        return place(jax.tree.map(jnp.copy, parameters), placed_parameters, mesh)
-
-    # Updates donate their state, which must therefore share nothing with the caller or the reference.
-    parameters = place(parameters, placed_parameters, mesh) if owned else placed_copy(parameters)
-    state = TrainState.create(parameters, objective, optimizer, environment)
-    reference, refresh_every = None, 0
-    if needs_reference(objective, settings):
-        reference, refresh_every = placed_copy(parameters), settings.refresh_reference_every
-    if refresh_every:
-        # What changes belongs to the state, and to its checkpoints.
-        state, reference = dataclasses.replace(state, reference=reference), None
-    if settings.difficulty_filter is not None:
-        difficulty = DifficultyState.create(settings.difficulty_filter, environment, stream(seed, 0, "difficulty"))
-        state = dataclasses.replace(state, difficulty=difficulty)
-    placed = state_placements(state, policy, optimizer, mesh)
-    state = place(state, placed, mesh)
-    if mesh.size > 1 and hosts.is_first():
-        placed_frozen = placements(policy.placement_rules, frozen, mesh)
-        print(table((placed, placed_frozen), (state, frozen), mesh), file=sys.stderr)
-    collector = BatchCollector(environment, policy, objective, settings, seed, mesh, further_answers)
-
+    trainer, state = prepare(
+        environment, policy, objective, settings, seed, mesh, initial_parameters, further_answers, frozen
+    )
     with (
         jax.set_mesh(mesh),
         Checkpoints(folder.checkpoint_directory, settings.checkpoint_every) as checkpoints,
@@ -125,25 +97,7 @@ def train(
         trajectories_per_step = settings.prompts_per_step * settings.group_size
         with ProgressLine(settings.steps, last_good, trajectories_per_step, str(folder.path)) as progress:
             for step in range(last_good, settings.steps):
-                current_reference = state.reference if refresh_every else reference
-                groups, difficulty, sampling_metrics = collector.collect(
-                    union(state.parameters, frozen), union(current_reference, frozen), state.difficulty, step
-                )
-                state, metrics = compiled_update(
-                    dataclasses.replace(state, difficulty=difficulty),
-                    *groups,
-                    reference,
-                    stream(seed, step, "objective"),
-                    frozen,
-                    policy=policy,
-                    objective=objective,
-                    optimizer=optimizer,
-                    batching=settings.batching,
-                    temperature=settings.temperature,
-                )
-                if refresh_every and (step + 1) % refresh_every == 0:
-                    state = dataclasses.replace(state, reference=placed_copy(state.parameters))
-                metrics |= sampling_metrics
+                state, metrics = trainer.step(state, step)
                 metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
                 broken = [
                     f"{name} {metrics[name]}" for name in MUST_BE_FINITE if not math.isfinite(metrics.get(name, 0.0))
@@ -163,6 +117,107 @@ def train(
                     last_good = done
                 progress.advance(**{name: metrics[name] for name in ("reward", "distinct_outcomes", "token_entropy")})
     return state
+
+
+@dataclasses.dataclass(frozen=True)
+class Trainer:
+    """A run without its state: what stays the same from step to step.
+
+    Attributes:
+      collector: samples and judges.
+      optimizer: of the policy's parameters.
+      reference: parameters of a reference policy that never moves; None where there is none.
+      frozen: as in `train`.
+      placed_parameters: where the parameters lie.
+    """
+
+    collector: BatchCollector
+    optimizer: optax.GradientTransformation
+    reference: Parameters | None
+    frozen: Parameters | None
+    placed_parameters: Any
+
+    def step(self, state: TrainState, step: int) -> tuple[TrainState, Metrics]:
+        """The state after step number `step`, from 0, and the metrics of that step, which may still be computed.
+
+        Nothing of the state that is given is left. It is called with the mesh of the run set (`jax.set_mesh`).
+        """
+        groups, difficulty, metrics = self.collect(state, step)
+        state, of_update = self.update(dataclasses.replace(state, difficulty=difficulty), groups, step)
+        return state, of_update | metrics
+
+    def collect(self, state: TrainState, step: int) -> tuple[Groups, DifficultyState | None, Metrics]:
+        """The first part of a step, see `BatchCollector.collect`."""
+        reference = state.reference if self.reference is None else self.reference
+        return self.collector.collect(
+            union(state.parameters, self.frozen), union(reference, self.frozen), state.difficulty, step
+        )
+
+    def update(self, state: TrainState, groups: Groups, step: int) -> tuple[TrainState, Metrics]:
+        """The second part of a step: what the policy learns from the groups."""
+        collector, settings = self.collector, self.collector.settings
+        state, metrics = compiled_update(
+            state,
+            *groups,
+            self.reference,
+            stream(collector.seed, step, "objective"),
+            self.frozen,
+            policy=collector.policy,
+            objective=collector.objective,
+            optimizer=self.optimizer,
+            batching=settings.batching,
+            temperature=settings.temperature,
+        )
+        if state.reference is not None and (step + 1) % settings.refresh_reference_every == 0:
+            moved = _copy(state.parameters, self.placed_parameters, collector.mesh)
+            state = dataclasses.replace(state, reference=moved)
+        return state, metrics
+
+
+def prepare(
+    environment: Environment,
+    policy: Policy,
+    objective: Objective,
+    settings: TrainSettings,
+    seed: int,
+    mesh: Mesh,
+    initial_parameters: Parameters | Callable[[], Parameters] | None = None,
+    further_answers: FurtherAnswers | None = None,
+    frozen: Parameters | None = None,
+) -> tuple[Trainer, TrainState]:
+    """The trainer of a run and its state before the first step, on the mesh; arguments and errors as of `train`."""
+    check_run(environment, policy, objective, settings, mesh)
+    optimizer = make_optimizer(settings.optimizer, settings.learning_rate, settings.max_gradient_norm)
+
+    if initial_parameters is None:
+        initial_parameters = functools.partial(fresh_parameters, policy, seed, mesh)
+    owned = callable(initial_parameters)
+    parameters = initial_parameters() if owned else initial_parameters
+
+    check_rules(policy.placement_rules, union(parameters, frozen))
+    placed_parameters = placements(policy.placement_rules, parameters, mesh)
+
+    # Updates donate their state, which must therefore share nothing with the caller or the reference.
+    parameters = (place if owned else _copy)(parameters, placed_parameters, mesh)
+    state = TrainState.create(parameters, objective, optimizer, environment)
+    reference = _copy(parameters, placed_parameters, mesh) if needs_reference(objective, settings) else None
+    if settings.refresh_reference_every:
+        # What changes belongs to the state, and to its checkpoints.
+        state, reference = dataclasses.replace(state, reference=reference), None
+    if settings.difficulty_filter is not None:
+        difficulty = DifficultyState.create(settings.difficulty_filter, environment, stream(seed, 0, "difficulty"))
+        state = dataclasses.replace(state, difficulty=difficulty)
+    placed = state_placements(state, policy, optimizer, mesh)
+    state = place(state, placed, mesh)
+    if mesh.size > 1 and hosts.is_first():
+        placed_frozen = placements(policy.placement_rules, frozen, mesh)
+        print(table((placed, placed_frozen), (state, frozen), mesh), file=sys.stderr)
+    collector = BatchCollector(environment, policy, objective, settings, seed, mesh, further_answers)
+    return Trainer(collector, optimizer, reference, frozen, placed_parameters), state
+
+
+def _copy(parameters: Parameters, placed: Any, mesh: Mesh) -> Parameters:
+    return place(jax.tree.map(jnp.copy, parameters), placed, mesh)
 
 
 def _evaluation(evaluate: Evaluate, step: int, parameters: Parameters) -> dict[str, float]:

@@ -36,11 +36,8 @@ PROMPTS, GROUP_SIZE, UPDATES = 32, 6, 2
 SGD = make_optimizer("sgd", learning_rate=0.05, max_gradient_norm=None)
 STATIC = {"optimizer": SGD, "batching": Batching(mini_batches=2, micro_batches=2), "temperature": 1.0}
 
-# What looks at a whole batch or mini-batch has the most to say to other devices. The others take minutes together.
-BATCH_WIDE = {
-    "reinforce_plus_plus", "lite_ppo", "clip_cov", "kl_cov", "forking_tokens", "bapo", "lp_reg", "trajectory_balance",
-    "aer",
-}  # fmt: skip
+# What looks at a whole batch or mini-batch has the most to say to other devices. All take minutes together.
+BATCH_WIDE = {"reinforce_plus_plus", "clip_cov", "forking_tokens", "bapo", "trajectory_balance"}
 EVERY = [pytest.param(name, marks=[] if name in BATCH_WIDE else pytest.mark.slow) for name in objectives.names()]
 
 

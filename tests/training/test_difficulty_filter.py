@@ -178,6 +178,7 @@ def test_predictions_begin_near_one_half_and_see_no_padding():
     np.testing.assert_allclose(score(turned), scores, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_one_step_of_the_scorer_is_adamw_on_its_loss():
     rule = dataclasses.replace(SMALL, learning_rate=0.01, weight_decay=0.1, max_gradient_norm=0.5)
     groups = collect(FIRST_TOKEN, TRANSFORMER, *text_batch(), group_size=4, temperature=1.0)

@@ -88,7 +88,12 @@ def assert_resumed_bitwise(tmp_path, **case):
 
 @pytest.mark.parametrize(
     ("rules", "mesh"),
-    [*((name, "replica:-1") for name in RULES), pytest.param("all", "data:8", marks=pytest.mark.slow)],
+    [
+        ("none", "replica:-1"),
+        *(pytest.param(name, "replica:-1", marks=pytest.mark.slow) for name in ("dynamic", "filter", "refresh")),
+        ("all", "replica:-1"),
+        pytest.param("all", "data:8", marks=pytest.mark.slow),
+    ],
 )
 def test_rules_are_resumed_bit_for_bit(tmp_path, rules, mesh):
     state = assert_resumed_bitwise(tmp_path, rules=rules, mesh=mesh)

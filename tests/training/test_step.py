@@ -137,7 +137,7 @@ def test_a_disagreement_of_sampler_and_scorer_is_measured(batching):
     [
         ("grpo(kl=0.1)", FIRST_TOKEN, LAST_TOKEN_ONLY),
         ("ips_grpo", FIRST_TOKEN, LAST_TOKEN_ONLY),
-        ("progrpo", FIRST_TOKEN, TRANSFORMER),
+        pytest.param("progrpo", FIRST_TOKEN, TRANSFORMER, marks=pytest.mark.slow),
         ("ips_grpo(probability=exact)", Hypergrid(2, side=4), Tabular(16, 3)),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
