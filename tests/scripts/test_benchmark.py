@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+import benchmark
+from benchmarks import objectives, shared_prompt
 from ipsrl.objectives import make, names
 from ipsrl.rollouts.synthetic import synthetic_rollouts
-from scripts import benchmark
 
 SHAPE = (4, 4, 6)
 
@@ -40,10 +41,10 @@ def test_expected_updates_can_be_timed(tmp_path, capsys):
 
 def test_a_slow_row_is_flagged_and_the_table_has_the_order_given():
     rows = [
-        benchmark.Timing("slow", 0.0065, 0.006, 0.009, ratio=3.2, temporary=2.0, compilation=0.1),
-        benchmark.Timing("grpo", 0.002, 0.001, 0.003, ratio=1.0, temporary=1.0, compilation=0.1),
+        objectives.Timing("slow", 0.0065, 0.006, 0.009, ratio=3.2, temporary=2.0, compilation=0.1),
+        objectives.Timing("grpo", 0.002, 0.001, 0.003, ratio=1.0, temporary=1.0, compilation=0.1),
     ]
-    _, slow, grpo = benchmark.table(rows).splitlines()
+    _, slow, grpo = objectives.table(rows).splitlines()
     assert slow.split()[:3] == ["slow", "3.20", "6.50"]
     assert slow.endswith("above 3 x GRPO")
     assert grpo.split() == ["grpo", "1.00", "2.00", "(1.00", "to", "3.00)", "1.00", "0.1"]
@@ -51,7 +52,7 @@ def test_a_slow_row_is_flagged_and_the_table_has_the_order_given():
 
 def test_the_program_gives_the_gradient_of_the_loss():
     rollouts, scores = synthetic_rollouts(0, *SHAPE)
-    program, temporary, _ = benchmark.compiled(make("grpo"), rollouts, scores)
+    program, temporary, _ = objectives.compiled(make("grpo"), rollouts, scores)
     _, metrics, [((gradient, _), output)] = program()
     assert gradient.log_probs.shape == SHAPE
     assert (gradient.log_probs != 0).any()
@@ -88,7 +89,7 @@ def test_the_program_gives_the_gradient_of_the_loss():
     ],
 )
 def test_bad_input_is_refused_in_one_sentence_before_anything_is_timed(arguments, message, monkeypatch):
-    monkeypatch.setattr(benchmark, "compiled", lambda *_: pytest.fail("it has begun to work"))
+    monkeypatch.setattr(objectives, "compiled", lambda *_: pytest.fail("it has begun to work"))
     with pytest.raises(SystemExit, match=f"^error: .*({message})") as refusal:
         benchmark.main(["objectives", *arguments])
     assert "\n" not in refusal.value.code  # a text: the status is 1
@@ -96,7 +97,7 @@ def test_bad_input_is_refused_in_one_sentence_before_anything_is_timed(arguments
 
 @pytest.mark.slow
 def test_a_shared_prompt_saves_operations():
-    (timing,) = benchmark.time_shared_prompts([(24, 8)], prompts=1, group=4, runs=2)
+    (timing,) = shared_prompt.time_shared_prompts([(24, 8)], prompts=1, group=4, runs=2)
     assert (timing.prompt, timing.answer) == (24, 8)
     assert timing.shared > 0 < timing.repeated
     # Of 24 + 4 * 8 tokens and 4 * (24 + 8): the logits of answers alone cost both the same.

@@ -1,0 +1,106 @@
+"""Programs that compete, each in a process and with libraries of its own; they work one at a time, when they are told.
+
+A contender says in one line of JSON what it is, as soon as it is ready, and then for every line that it reads does one
+step and says what came of it. This module needs nothing but Python: it is used on both sides.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+
+def serve(description: dict[str, Any], step: Callable[[], dict[str, Any]]) -> None:
+    """The side of the contender: answers until nobody asks any more.
+
+    Args:
+      description: what to compare by, such as versions and the number of parameters; JSON can hold it.
+      step: does all of a step, waits until it is done, and returns what to tell of it.
+    """
+    # Libraries print what they like: answers go where stdout went, all else to stderr.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    print(json.dumps(description), file=answers, flush=True)
+    for _ in sys.stdin:
+        started = time.perf_counter()
+        told = step()
+        print(json.dumps({"seconds": time.perf_counter() - started, **told}), file=answers, flush=True)
+
+
+@dataclasses.dataclass
+class Contender:
+    """The other side: starts the program, and has it do steps.
+
+    Attributes:
+      name: for messages.
+      command: of the program.
+      environment: variables that it gets beside those of this process.
+      description: what it says of itself.
+      first: what it told of its first step.
+      first_step: seconds from its start to the end of that step.
+    """
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    description: dict[str, Any] = dataclasses.field(init=False)
+    first: dict[str, Any] = dataclasses.field(init=False)
+    first_step: float = dataclasses.field(init=False)
+
+    def __enter__(self) -> "Contender":
+        started = time.perf_counter()
+        self._process = subprocess.Popen(
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | self.environment
+        )
+        try:
+            self.description = self._hear()
+            self.first = self.step()
+        except BaseException:
+            self._process.kill()
+            self.__exit__()
+            raise
+        self.first_step = time.perf_counter() - started
+        return self
+
+    def __exit__(self, *exception) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+    def step(self) -> dict[str, Any]:
+        """One step; its `seconds`, and what else the program tells of it.
+
+        Raises:
+          ValueError: the program has ended.
+        """
+        # Where nobody reads any more, nobody answers either, and that is what is said.
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write("step\n")
+            self._process.stdin.flush()
+        return self._hear()
+
+    def peak_memory(self) -> float | None:
+        """The most that it ever held in memory, in MiB; None where the system does not say."""
+        try:
+            status = Path(f"/proc/{self._process.pid}/status").read_text()
+        except OSError:
+            return None
+        sizes = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
+        return int(sizes[0]) / 1024 if sizes else None
+
+    def _hear(self) -> dict[str, Any]:
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise ValueError(f"{self.name} has ended with status {self._process.wait()}: its last words are above")
+        return json.loads(answer)

@@ -1,0 +1,196 @@
+"""Whole steps of GRPO beside those of other people's trainers, which do the same work at their best settings."""
+
+import argparse
+import contextlib
+import dataclasses
+import os
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import measuring, peer_environments
+from benchmarks.contender import Contender
+from benchmarks.workloads import WORKLOADS
+
+OURS = "ipsrl"
+MODULES = {"trl": "benchmarks.peers.trl_grpo", "tunix": "benchmarks.peers.tunix_grpo"}
+"""Of each peer: the program."""
+
+BUSY = 0.5
+"""Load of a CPU by others beyond which times mean nothing."""
+
+FAR = 0.1
+"""From one half: a random model prefers some tokens."""
+
+
+def add_command(commands: argparse._SubParsersAction) -> None:
+    command = measuring.add_command(
+        commands, "peers", run, "time steps of GRPO beside those of TRL and Tunix, each in an environment of its own", 7
+    )
+    command.add_argument("--workloads", default="S", help="of workloads.py, by default %(default)s")
+    command.add_argument("--peers", default=",".join(MODULES), help="by default %(default)s")
+    command.add_argument(
+        "--hugepages",
+        choices=("true", "false"),
+        default="true",
+        help="whether all of them may have huge pages of memory (glibc), by default %(default)s",
+    )
+
+
+def run(arguments: argparse.Namespace) -> dict[str, Any]:
+    measuring.check_runs(arguments.runs)
+    workloads = measuring.chosen("workloads", arguments.workloads, WORKLOADS)
+    peers = measuring.chosen("peers", arguments.peers, MODULES)
+    interpreters = {peer: peer_environments.python(peer) for peer in peers}
+    load, measured = os.getloadavg()[0], {}
+    if load > BUSY * os.cpu_count():
+        # Seen on two CPUs at load 6: a step of TRL on S takes 15 seconds, and 1.4 with that variable.
+        print(
+            f"This machine is busy, load {load:.1f}: threads of PyTorch spin while they wait for each other: trust no "
+            "ratio (GOMP_SPINCOUNT=0 in the environment has them sleep, which costs less here but more elsewhere)"
+        )
+    for workload in workloads:
+        with contextlib.ExitStack() as stack:
+            contenders = [
+                stack.enter_context(contender)
+                for contender in make(workload, interpreters, hugepages=arguments.hugepages == "true")
+            ]
+            measured[workload] = measure(contenders, arguments.runs)
+        print(f"{workload}: {WORKLOADS[workload]}", *table(measured[workload]), sep="\n", flush=True)
+    return {"steps": measured, "hugepages": arguments.hugepages == "true"}
+
+
+def make(workload: str, interpreters: Mapping[str, Path], hugepages: bool) -> list[Contender]:
+    """Ours and the peers, not started yet.
+
+    Args:
+      interpreters: of each peer.
+      hugepages: the same for all, as PyTorch and XLA gain by it alike.
+    """
+    environment = {
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+        "GLIBC_TUNABLES": f"glibc.malloc.hugetlb={int(hugepages)}",
+        # The first step tells what compiling costs: nothing may be left from another day.
+        "JAX_ENABLE_COMPILATION_CACHE": "false",
+        "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
+        # Nothing is to be downloaded, and what libraries warn of is not about us.
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_VERBOSITY": "error",
+        "PYTHONWARNINGS": "ignore",
+    }
+    programs = {OURS: (sys.executable, "benchmarks.grpo_step")}
+    programs |= {peer: (str(python), MODULES[peer]) for peer, python in interpreters.items()}
+    return [
+        Contender(name, [python, "-m", module, f"--workload={workload}"], environment)
+        for name, (python, module) in programs.items()
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Steps:
+    """What was measured of one contender.
+
+    Attributes:
+      name: of it.
+      seconds: of its steps.
+      ratio: of its steps to ours of the same round, the median.
+      first_step: seconds from its start to the end of its first step.
+      peak_memory: in MiB, where the system says it.
+      reward: the mean of all steps but the first.
+      description: what it says of itself.
+      times: seconds of each step.
+    """
+
+    name: str
+    seconds: measuring.Spread
+    ratio: float
+    first_step: float
+    peak_memory: float | None
+    reward: float
+    description: dict[str, Any]
+    times: list[float]
+
+
+def measure(contenders: Sequence[Contender], runs: int) -> list[Steps]:
+    """Lets contenders take turns, in another order each round.
+
+    Args:
+      contenders: started; the first is the one to compare with.
+      runs: rounds, after one to warm up.
+
+    Raises:
+      ValueError: they do not do the same work, or do not get the same rewards for it.
+    """
+    check_same_work([contender.description for contender in contenders])
+    told: dict[str, list[dict[str, Any]]] = {contender.name: [] for contender in contenders}
+    for number in range(runs + 1):
+        for contender in in_turn(contenders, number):
+            told[contender.name].append(contender.step())
+    check_rewards({name: steps[0]["reward"] for name, steps in told.items()})
+    times = {name: [step["seconds"] for step in steps[1:]] for name, steps in told.items()}
+    reference = times[contenders[0].name]
+    return [
+        Steps(
+            contender.name,
+            measuring.Spread.of(times[contender.name]),
+            ratio(times[contender.name], reference),
+            contender.first_step,
+            contender.peak_memory(),
+            statistics.mean(step["reward"] for step in told[contender.name]),
+            contender.description,
+            times[contender.name],
+        )
+        for contender in contenders
+    ]
+
+
+def in_turn(contenders: Sequence[Any], number: int) -> list[Any]:
+    """The order of a round: each begins as often as any other, and the way round changes every time."""
+    start = number // 2 % len(contenders)
+    order = [*contenders[start:], *contenders[:start]]
+    return order[::-1] if number % 2 else order
+
+
+def ratio(times: Sequence[float], reference: Sequence[float]) -> float:
+    """The median over rounds of the ratio of a time to that of the reference in the same round."""
+    return statistics.median(time / other for time, other in zip(times, reference, strict=True))
+
+
+def check_same_work(descriptions: Sequence[Mapping[str, Any]]) -> None:
+    """Raises ValueError where a model has one per cent more parameters than another, or a step other tokens."""
+    first, *others = descriptions
+    for other in others:
+        if other["tokens_per_step"] != first["tokens_per_step"]:
+            raise ValueError(
+                f"{other['name']} samples {other['tokens_per_step']} tokens in a step, "
+                f"but {first['name']} {first['tokens_per_step']}"
+            )
+        if abs(other["parameters"] - first["parameters"]) > 0.01 * first["parameters"]:
+            raise ValueError(
+                f"{other['name']} has {other['parameters']} parameters, but {first['name']} {first['parameters']}"
+            )
+
+
+def check_rewards(rewards: Mapping[str, float]) -> None:
+    """Raises ValueError where a mean reward is not near one half, which it is for the tokens of an untrained model."""
+    for name, reward in rewards.items():
+        if abs(reward - 0.5) > FAR:
+            raise ValueError(f"{name} has a mean reward of {reward:.3f} at first, which should be near 0.5")
+
+
+def table(measured: Sequence[Steps]) -> list[str]:
+    """One line for each, and one for what it is."""
+    lines = ["         seconds a step               ratio  first step  peak MiB  reward"]
+    for steps in measured:
+        memory = "?" if steps.peak_memory is None else f"{steps.peak_memory:.0f}"
+        lines.append(
+            f"{steps.name:7}  {steps.seconds!s:27}  {steps.ratio:5.2f}  {steps.first_step:10.1f}  "
+            f"{memory:>8}  {steps.reward:6.3f}"
+        )
+    for steps in measured:
+        versions = ", ".join(f"{name} {version}" for name, version in steps.description["versions"].items())
+        settings = ", ".join(f"{name}={value}" for name, value in steps.description["settings"].items())
+        lines.append(f"{steps.name:7}  {versions}; {settings}")
+    return lines

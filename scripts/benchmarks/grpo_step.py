@@ -1,0 +1,267 @@
+"""A whole step of GRPO: sampling, rewards and one update, by the loop that experiments use.
+
+As a program (`python -m benchmarks.grpo_step --workload=S`, in the folder of the scripts) it is a contender.
+"""
+
+import argparse
+import dataclasses
+import functools
+import importlib.metadata
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from benchmarks import contender, measuring, roofline, workloads
+from benchmarks.workloads import WORKLOADS, Workload
+from ipsrl import objectives
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.distributed.start_up import start_up
+from ipsrl.environments.environment import OutcomeSpace
+from ipsrl.policies.transformer import Transformer
+from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.structures import Prompts, Sizes, Trajectories, Verdict
+from ipsrl.training.batch import Groups
+from ipsrl.training.loop import Trainer, prepare
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.step import Batching, TrainState, compiled_update
+
+COMPILATION = "/jax/core/compile/backend_compile_duration"
+
+
+@dataclasses.dataclass(frozen=True)
+class EvenTokens:
+    """Answers of a fixed length to random prompts; the reward is the share of even tokens, as `workloads.reward`."""
+
+    workload: Workload
+
+    num_prompts: ClassVar[int] = workloads.PROMPT_TABLE
+    optional_fields: ClassVar[frozenset[str]] = frozenset()
+    verifies_on_host: ClassVar[bool] = False
+
+    @property
+    def prompt_length(self) -> int:
+        return self.workload.prompt_length
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.workload.vocabulary_size
+
+    @property
+    def num_observations(self) -> int:
+        return self.workload.vocabulary_size
+
+    @property
+    def max_tokens(self) -> int:
+        return self.workload.completion_length
+
+    @property
+    def sizes(self) -> Sizes:
+        return Sizes(self.num_prompts, vocabulary_size=self.vocabulary_size)
+
+    @functools.cached_property
+    def _tokens(self) -> Any:
+        return self.workload.prompt_tokens()
+
+    def prompts(self, index: Array) -> Prompts:
+        tokens = jnp.asarray(self._tokens)[index]
+        return Prompts(index, tokens, jnp.ones(tokens.shape, bool))
+
+    def reset(self, prompt_index: Array) -> dict[str, Array]:
+        return {"last": jnp.asarray(self._tokens)[prompt_index, -1], "length": jnp.int32(0)}
+
+    def observe(self, state: dict[str, Array]) -> Array:
+        return state["last"]
+
+    def legal(self, state: dict[str, Array]) -> None:
+        return None
+
+    def step(self, state: dict[str, Array], token: Array) -> dict[str, Array]:
+        return {"last": token, "length": state["length"] + 1}
+
+    def finished(self, state: dict[str, Array]) -> Array:
+        return state["length"] >= self.max_tokens
+
+    def verify(self, trajectories: Trajectories) -> Verdict:
+        even = trajectories.tokens % 2 == 0
+        return Verdict(rewards=even.mean(axis=-1), outcome_id=even.sum(axis=-1, dtype=jnp.int32))
+
+    def outcome_space(self, prompt: int) -> OutcomeSpace:
+        raise ValueError("what is measured here is time, not outcomes")
+
+
+def add_command(commands: argparse._SubParsersAction) -> None:
+    command = measuring.add_command(commands, "grpo_step", run_command, "time whole steps of GRPO", runs=9)
+    command.add_argument("--workloads", default="S,M,L", help="of workloads.py, by default %(default)s")
+    add_settings(command)
+
+
+def run_command(arguments: argparse.Namespace) -> dict[str, Any]:
+    measuring.check_runs(arguments.runs)
+    names = measuring.chosen("workloads", arguments.workloads, WORKLOADS)
+    settings = settings_of(arguments)
+    rate = getattr(roofline.measure(arguments.runs), arguments.dtype)
+    measured = {}
+    print("workload  seconds a step         sampling  update  GFLOP a step  GFLOP/s of update  share of roofline")
+    for name in names:
+        with start(name, **settings) as ours:
+            steps = [ours.step() for _ in range(arguments.runs)]
+        spread = measuring.Spread.of([step["seconds"] for step in steps])
+        sampling, update = (statistics.median(step[part] for step in steps) for part in ("sampling", "update"))
+        # A pass for the gradient takes twice as much as the one before it.
+        in_update = 3 * WORKLOADS[name].forward_operations(shared_prompt=True) / update
+        measured[name] = {"seconds": spread, "sampling": sampling, "update": update, "description": ours.description}
+        measured[name] |= {"operations": WORKLOADS[name].step_operations(), "share_of_roofline": in_update / rate}
+        print(
+            f"{name:8}  {spread!s:21}  {sampling:8.3f}  {update:6.3f}  "
+            f"{WORKLOADS[name].step_operations() / 1e9:12.1f}  {in_update / 1e9:17.1f}  {in_update / rate:17.2f}",
+            flush=True,
+        )
+    return {"grpo_step": measured, "roofline": rate}
+
+
+def policy_of(workload: Workload, dtype: str) -> Transformer:
+    """Qwen2 in the shape of a workload."""
+    return Transformer(
+        workload.vocabulary_size,
+        hidden_size=workload.hidden_size,
+        num_layers=workload.num_layers,
+        num_heads=workload.num_heads,
+        num_key_value_heads=workload.num_heads,
+        intermediate_size=workload.intermediate_size,
+        biases=("q_proj", "k_proj", "v_proj"),
+        dtype=dtype,
+    )
+
+
+def compete(workload: Workload, dtype: str, micro_batches: int, host_devices: int | None, memory: bool) -> None:
+    """Serves steps of a workload; with `memory`, the first says what its programs hold beside their arguments."""
+    programs = 0
+
+    def count(event: str, _: float, **__: Any) -> None:
+        nonlocal programs
+        programs += event == COMPILATION
+
+    jax.monitoring.register_event_duration_secs_listener(count)
+    start_up(host_devices)
+    settings = TrainSettings(
+        steps=1,  # the loop's own number, which nobody asks for here
+        prompts_per_step=workload.prompts,
+        group_size=workload.group_size,
+        temperature=workloads.TEMPERATURE,
+        learning_rate=workloads.LEARNING_RATE,
+        batching=Batching(micro_batches=micro_batches),
+    )
+    mesh = make_mesh()
+    trainer, state = prepare(
+        EvenTokens(workload), policy_of(workload, dtype), objectives.make("grpo"), settings, 0, mesh
+    )
+    done = 0
+    tokens = workload.prompts * workload.group_size * workload.completion_length
+
+    def step() -> dict[str, Any]:
+        nonlocal state, done
+        started = time.perf_counter()
+        groups, _, _ = jax.block_until_ready(trainer.collect(state, done))
+        sampled = time.perf_counter()
+        state, metrics = trainer.update(state, groups, done)
+        metrics = jax.device_get(metrics)
+        updated = time.perf_counter()
+        done += 1
+        told = {"temporary": temporary_memory(trainer, state, groups)} if memory and done == 1 else {}
+        return told | {
+            "reward": float(metrics["reward"]),
+            "tokens": tokens,
+            "sampling": sampled - started,
+            "update": updated - sampled,
+            "programs": programs,
+        }
+
+    description = {
+        "name": "ipsrl",
+        "versions": {package: importlib.metadata.version(package) for package in ("ipsrl", "jax", "jaxlib")},
+        "parameters": sum(leaf.size for leaf in jax.tree.leaves(state.parameters)),
+        "tokens_per_step": tokens,
+        "settings": {"dtype": dtype, "micro_batches": micro_batches, "devices": jax.device_count()},
+    }
+    with jax.set_mesh(mesh):
+        contender.serve(description, step)
+
+
+def temporary_memory(trainer: Trainer, state: TrainState, groups: Groups) -> dict[str, int]:
+    """Bytes that the programs of a step hold beside their arguments and results, on one device."""
+    collector, settings = trainer.collector, trainer.collector.settings
+    sampling = sample_groups.lower(
+        collector.environment, collector.policy, state.parameters, groups[0].prompts, jax.random.key(0),
+        settings.group_size, settings.temperature,
+    )  # fmt: skip
+    update = compiled_update.lower(
+        state, *groups, None, jax.random.key(0), None, policy=collector.policy, objective=collector.objective,
+        optimizer=trainer.optimizer, batching=settings.batching, temperature=settings.temperature,
+    )  # fmt: skip
+    return {
+        name: lowered.compile().memory_analysis().temp_size_in_bytes
+        for name, lowered in (("sampling", sampling), ("update", update))
+    }
+
+
+def start(
+    workload: str,
+    changes: dict[str, int] | None = None,
+    environment: dict[str, str] | None = None,
+    memory: bool = False,
+    **settings: Any,
+) -> contender.Contender:
+    """A contender, not started yet.
+
+    Args:
+      workload: one of `WORKLOADS`.
+      changes: fields of the workload that differ.
+      environment: variables.
+      memory: whether it tells what its programs hold.
+      settings: flags of the program.
+    """
+    flags = [f"--{name}={value}" for name, value in settings.items() if value is not None]
+    command = [sys.executable, "-m", "benchmarks.grpo_step", f"--workload={workload}", *flags]
+    if memory:
+        command.append("--memory")
+    if changes:
+        command.append(f"--changes={json.dumps(changes)}")
+    folder = {"PYTHONPATH": str(Path(__file__).parents[1])}
+    return contender.Contender(f"ipsrl on {workload}", command, folder | (environment or {}))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workload", choices=WORKLOADS, required=True)
+    parser.add_argument("--changes", type=json.loads, default={}, help="fields of the workload that differ, as JSON")
+    parser.add_argument("--memory", action="store_true", help="tell what programs hold")
+    add_settings(parser)
+    arguments = parser.parse_args()
+    workload = dataclasses.replace(WORKLOADS[arguments.workload], **arguments.changes)
+    try:
+        compete(workload, memory=arguments.memory, **settings_of(arguments))
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """The flags that say how a step is computed."""
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="bfloat16", help="by default %(default)s")
+    parser.add_argument("--micro_batches", type=int, default=4, help="by default %(default)s")
+    parser.add_argument("--host_devices", type=int, help="by default as in experiments")
+
+
+def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The values of these flags."""
+    return {name: getattr(arguments, name) for name in ("dtype", "micro_batches", "host_devices")}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""Training on a hypergrid by `train_ensemble`, the way experiments run many seeds, with one seed: a contender.
+
+A run is one compiled program, from the first update to the last. It is stopped where it records its parameters, every
+few updates, until somebody asks for more of it: what is measured is the program that a run of any length is.
+"""
+
+import functools
+import os
+import queue
+import sys
+import threading
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import io_callback
+
+from benchmarks.contender import serve
+from benchmarks.peers.hypergrid_task import R0, R1, R2, Task, steps
+from ipsrl import objectives
+from ipsrl.distributed.start_up import start_up
+from ipsrl.environments.hypergrid import Hypergrid
+from ipsrl.policies.mlp import MLP
+from ipsrl.policies.policy import Parameters
+from ipsrl.policies.state_table import log_probs_table
+from ipsrl.training.ensemble import train_ensemble
+from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.randomness import stream
+
+RECORDS = 10**6
+"""More than anybody waits for."""
+
+
+class StoppedRun:
+    """A run of `train_ensemble` that stands still but for `train`.
+
+    Attributes:
+      parameters: of the policy, where it stands.
+    """
+
+    def __init__(self, task: Task):
+        environment = Hypergrid(task.dimensions, task.side, R0, R1, R2)
+        policy = MLP(environment.features, environment.num_features, environment.vocabulary_size)
+        seeds = jnp.asarray([task.seed])
+        program = train_ensemble.lower(
+            environment,
+            policy,
+            objectives.make(task.objective),
+            make_optimizer("adam", task.learning_rate),
+            seeds,
+            RECORDS * task.updates,
+            prompts_per_step=1,
+            group_size=task.batch,
+            record=self._record,
+            record_every=task.updates,
+        ).compile()
+        self._thread = threading.Thread(target=program, args=(seeds,), daemon=True)
+        self._reached: queue.SimpleQueue[Parameters] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._log_probs = jax.jit(functools.partial(log_probs_table, policy, environment=environment))
+        self.parameters = jax.tree.map(np.asarray, policy.init(stream(seeds[0], 0, "parameters")))
+        self._start = jax.tree.leaves(self.parameters)
+
+    def train(self) -> None:
+        """Goes on to the next record."""
+        if self._thread.ident is None:
+            self._thread.start()
+        else:
+            self._asked.put(None)
+        self.parameters = self._reached.get()
+
+    def log_probs(self) -> np.ndarray:
+        """`[S, V]`, of every action in every cell."""
+        return np.asarray(self._log_probs(self.parameters))
+
+    def _record(self, parameters: Parameters) -> Any:
+        return io_callback(self._stop, jax.ShapeDtypeStruct((), jnp.float32), parameters)
+
+    def _stop(self, parameters: Parameters) -> np.float32:
+        # Not before any update: there the run has not begun.
+        parameters = jax.tree.map(np.asarray, parameters)
+        if not all(map(np.array_equal, jax.tree.leaves(parameters), self._start)):
+            self._reached.put(parameters)
+            self._asked.get()
+        return np.float32(0)
+
+
+def main() -> None:
+    start_up()
+    task = Task.read(sys.argv[1])
+    run = StoppedRun(task)
+    parameters = sum(leaf.size for leaf in jax.tree.leaves(run.parameters))
+    serve({"jax": jax.__version__, "parameters": parameters}, steps(task, run.train, run.log_probs))
+    # The program stands where it stands: nobody waits for its end.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

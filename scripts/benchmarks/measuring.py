@@ -1,0 +1,121 @@
+"""What all benchmarks share: times of neighbouring runs, what machine they were taken on, and their command line."""
+
+import argparse
+import dataclasses
+import importlib.metadata
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+FEWEST_RUNS = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Spread:
+    """Seconds of one run.
+
+    Attributes:
+      median, shortest, longest: of all runs.
+    """
+
+    median: float
+    shortest: float
+    longest: float
+
+    @classmethod
+    def of(cls, times: Sequence[float]) -> "Spread":
+        """That of some times."""
+        return cls(statistics.median(times), min(times), max(times))
+
+    def __str__(self) -> str:
+        return f"{self.median:.3f} ({self.shortest:.3f} to {self.longest:.3f})"
+
+
+def pairs(first: Callable, second: Callable, runs: int) -> list[tuple[float, float]]:
+    """Seconds of neighbouring runs of two programs, after one to warm up.
+
+    They change places each time, because what a program leaves in the caches helps the next.
+    """
+    found = []
+    for number in range(runs + 1):
+        times = [seconds(program) for program in ((second, first) if number % 2 else (first, second))]
+        found.append(tuple(times[::-1] if number % 2 else times))
+    return found[1:]
+
+
+def seconds(program: Callable) -> float:
+    """Of one run."""
+    started = time.perf_counter()
+    jax.block_until_ready(program())
+    return time.perf_counter() - started
+
+
+def machine() -> dict:
+    """What a time means nothing without."""
+    return {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "load": os.getloadavg(),
+        "cpus": os.cpu_count(),
+        "platform": platform.platform(),
+        "devices": [device.device_kind for device in jax.devices()],
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in ("ipsrl", "jax", "jaxlib", "numpy")},
+    }
+
+
+def check_file(file: Path) -> None:
+    """Raises ValueError where no file can be written there."""
+    if not file.parent.is_dir():
+        raise ValueError(f"--json is {str(file)!r}, but there is no folder {str(file.parent)!r}")
+    if file.is_dir():
+        raise ValueError(f"--json is {str(file)!r}, which is a folder: name a file")
+    if not os.access(file.parent, os.W_OK):
+        raise ValueError(f"--json is {str(file)!r}, but nothing can be written in {str(file.parent)!r}")
+
+
+def add_command(
+    commands: argparse._SubParsersAction,
+    name: str,
+    run: Callable[[argparse.Namespace], dict[str, Any]],
+    summary: str,
+    runs: int,
+) -> argparse.ArgumentParser:
+    """A sub-command with the options that all of them have.
+
+    Args:
+      run: measures, prints a table, and returns what the table was made from.
+      summary: for --help.
+      runs: how many, by default.
+    """
+    command = commands.add_parser(name, help=summary, description=summary)
+    command.set_defaults(run=run)
+    command.add_argument("--runs", type=int, default=runs, help="runs of each, by default %(default)s")
+    command.add_argument("--json", type=Path, help="file for the results")
+    return command
+
+
+def check_runs(runs: int) -> None:
+    """Raises ValueError where there are too few for a median."""
+    if runs < FEWEST_RUNS:
+        raise ValueError(f"{runs} runs are too few for a median: take {FEWEST_RUNS} at least")
+
+
+def chosen(flag: str, text: str, known: Mapping[str, Any]) -> list[str]:
+    """The names in a flag.
+
+    Raises:
+      ValueError: one is unknown, or there twice.
+    """
+    names = text.split(",")
+    for name in names:
+        if name not in known:
+            raise ValueError(f"--{flag} names {name!r}: there are {', '.join(known)}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"--{flag} is {text!r}: one name is there twice")
+    return names

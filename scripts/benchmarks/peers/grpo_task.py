@@ -1,0 +1,92 @@
+"""What the trainers of GRPO have in common here: prompts as text, rewards, and what they say of themselves."""
+
+import argparse
+import importlib.metadata
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks import workloads
+from benchmarks.workloads import WORKLOADS, Workload
+
+STEPS = 10**6
+"""More than anybody asks for."""
+
+
+def texts(workload: Workload) -> list[str]:
+    """The prompts, as numbers with blanks between them."""
+    return [" ".join(map(str, prompt)) for prompt in workload.prompt_tokens()]
+
+
+class Rewards:
+    """Rewards answers, and remembers what is told of a step.
+
+    Attributes:
+      told: the number of sampled tokens and the mean reward since the last time it was taken.
+    """
+
+    def __init__(self, workload: Workload):
+        self._workload = workload
+        self.told: dict[str, Any] = {}
+
+    def __call__(self, completions: Sequence[Sequence[int]]) -> list[float]:
+        """The reward of each answer.
+
+        Raises:
+          ValueError: there are fewer or more answers than a step has, or one is shorter or longer than it should be.
+        """
+        expected = self._workload.prompts * self._workload.group_size
+        if len(completions) != expected:
+            raise ValueError(f"a step samples {len(completions)} answers, but the workload has {expected}")
+        lengths = sorted({len(completion) for completion in completions})
+        if lengths != [self._workload.completion_length]:
+            raise ValueError(
+                f"answers have {lengths} tokens, but the workload has {self._workload.completion_length}: "
+                "some were cut or ended early"
+            )
+        rewards = [workloads.reward(completion) for completion in completions]
+        self.told = {"reward": sum(rewards) / len(rewards), "tokens": sum(map(len, completions))}
+        return rewards
+
+
+def description(
+    name: str, packages: Sequence[str], workload: Workload, parameters: int, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What a contender says of itself.
+
+    Raises:
+      ValueError: the model has not as many parameters as the workload, to one per cent.
+    """
+    if abs(parameters - workload.parameters) > 0.01 * workload.parameters:
+        raise ValueError(f"{name}'s model has {parameters} parameters, but the workload's has {workload.parameters}")
+    return {
+        "name": name,
+        "versions": {package: importlib.metadata.version(package) for package in packages},
+        "parameters": parameters,
+        "tokens_per_step": workload.prompts * workload.group_size * workload.completion_length,
+        "settings": dict(settings),
+    }
+
+
+def settings(
+    text: str,
+    choices: Mapping[str, Sequence[str]],
+    numbers: Sequence[str],
+    best: Mapping[str, Mapping[str, Any]],
+) -> tuple[Workload, dict[str, Any]]:
+    """The workload and the settings of the command line.
+
+    Args:
+      text: for --help.
+      choices: settings that are one of some words, each with a flag.
+      numbers: settings that are integers, each with a flag.
+      best: of each workload, the settings without flags.
+    """
+    parser = argparse.ArgumentParser(description=text)
+    parser.add_argument("--workload", choices=WORKLOADS, required=True)
+    for name, values in choices.items():
+        parser.add_argument(f"--{name}", choices=values)
+    for name in numbers:
+        parser.add_argument(f"--{name}", type=int)
+    arguments = vars(parser.parse_args())
+    name = arguments.pop("workload")
+    return WORKLOADS[name], best[name] | {key: value for key, value in arguments.items() if value is not None}

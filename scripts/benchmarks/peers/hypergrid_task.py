@@ -1,0 +1,107 @@
+"""What every contender of the hypergrid benchmark does and tells, in NumPy: the same grid, the same exact distance."""
+
+import dataclasses
+import functools
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+R0, R1, R2 = 0.001, 0.5, 2.0
+"""Reward of every cell, of those near the edges, and of the modes: sparse, as in the baselines of gfnx."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What to train on; a contender reads it from its only argument, as JSON.
+
+    A cell's number has its first coordinate as the most significant digit; action d raises coordinate d, the last one
+    stops.
+
+    Attributes:
+      dimensions, side: of the grid.
+      batch: trajectories in an update.
+      updates: in a step of the protocol.
+      seed: of everything.
+      objective: of ipsrl; the others have trajectory balance only.
+    """
+
+    dimensions: int
+    side: int
+    batch: int
+    updates: int
+    seed: int = 0
+    objective: str = "trajectory_balance"
+    learning_rate: float = 1e-3
+
+    @classmethod
+    def read(cls, text: str) -> "Task":
+        """Undoes `write`."""
+        return cls(**json.loads(text))
+
+    def write(self) -> str:
+        """As JSON."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @functools.cached_property
+    def coordinates(self) -> np.ndarray:
+        """`[S, dimensions]` of all cells."""
+        return np.indices((self.side,) * self.dimensions).reshape(self.dimensions, -1).T
+
+    @functools.cached_property
+    def target(self) -> np.ndarray:
+        """`[S]`, the law of final cells in proportion to reward."""
+        distance = np.abs(self.coordinates / (self.side - 1) - 0.5)
+        rewards = R0 + R1 * (distance > 0.25).all(axis=-1) + R2 * ((distance > 0.3) & (distance < 0.4)).all(axis=-1)
+        return rewards / rewards.sum()
+
+    def law(self, logits: np.ndarray) -> np.ndarray:
+        """`[S]`, the exact law of final cells of a policy with logits `[S, dimensions + 1]`."""
+        legal = np.concatenate([self.coordinates < self.side - 1, np.ones((len(logits), 1), bool)], axis=1)
+        logits = np.where(legal, logits.astype(np.float64), -np.inf)
+        probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
+        probabilities /= probabilities.sum(axis=1, keepdims=True)
+        level = self.coordinates.sum(axis=1)
+        place = self.side ** np.arange(self.dimensions - 1, -1, -1)
+        mass = np.zeros(len(logits))
+        mass[0] = 1.0
+        # All walks into a cell are as long as its coordinates' sum: the cells of one sum are done at once.
+        order = np.argsort(level, kind="stable")
+        for cells in np.split(order, np.flatnonzero(np.diff(level[order])) + 1):
+            for d in range(self.dimensions):
+                movers = cells[legal[cells, d]]
+                mass[movers + place[d]] += mass[movers] * probabilities[movers, d]
+        return mass * probabilities[:, -1]
+
+    def measured(self, logits: np.ndarray) -> dict[str, float]:
+        """Total variation between the policy's law and the target, and the mean number of actions, stop included."""
+        law = self.law(np.asarray(logits))
+        return {
+            "total_variation": float(np.abs(law - self.target).sum() / 2),
+            "mean_length": float(law @ (self.coordinates.sum(axis=1) + 1)),
+        }
+
+
+def steps(task: Task, train: Callable[[], None], logits: Callable[[], np.ndarray]) -> Callable[[], dict[str, Any]]:
+    """The step of a contender: some updates, of which the seconds are told, and then the policy's distance.
+
+    The first step makes no update: it belongs to the start, and tells where training begins.
+
+    Args:
+      train: makes `task.updates` updates, and waits until they are done.
+      logits: of the policy for every cell, `[S, dimensions + 1]`.
+    """
+    begun = False
+
+    def step():
+        nonlocal begun
+        started = time.perf_counter()
+        if begun:
+            train()
+        seconds = time.perf_counter() - started
+        begun = True
+        return {"seconds": seconds, **task.measured(logits())}
+
+    return step

@@ -1,0 +1,87 @@
+"""What a step of GRPO is measured on; this module needs nothing but Python and NumPy, so that peers read it as well.
+
+All have the shape of Qwen2: biases on queries, keys and values, tied embeddings, as many key-value heads as heads.
+A step samples a group of answers of fixed length to each prompt, rewards them, and makes one update of Adam without a
+KL penalty.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+TEMPERATURE = 1.0
+LEARNING_RATE = 1e-4
+PROMPT_TABLE = 256
+"""Different prompts."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """A model and a batch.
+
+    Attributes:
+      vocabulary_size, hidden_size, num_layers, num_heads, intermediate_size: of the model.
+      prompts, group_size: P and G of a step.
+      prompt_length, completion_length: tokens.
+    """
+
+    vocabulary_size: int
+    hidden_size: int
+    num_layers: int
+    num_heads: int
+    intermediate_size: int
+    prompts: int
+    group_size: int
+    prompt_length: int
+    completion_length: int
+
+    @property
+    def matrix_parameters(self) -> int:
+        """Parameters in the matrices of the blocks, and in the unembedding."""
+        attention, mlp = 4 * self.hidden_size**2, 3 * self.hidden_size * self.intermediate_size
+        return self.num_layers * (attention + mlp) + self.vocabulary_size * self.hidden_size
+
+    @property
+    def parameters(self) -> int:
+        """All of them: the matrices, three biases and two norms in each block, and the last norm."""
+        return self.matrix_parameters + self.num_layers * 5 * self.hidden_size + self.hidden_size
+
+    def prompt_tokens(self) -> np.ndarray:
+        """`[PROMPT_TABLE, prompt_length]`, the same for everyone."""
+        return np.random.default_rng(0).integers(0, self.vocabulary_size, (PROMPT_TABLE, self.prompt_length), np.int32)
+
+    def forward_operations(self, shared_prompt: bool) -> int:
+        """Multiplications and additions of one pass over all prompts and completions, in matrices and attention.
+
+        Args:
+          shared_prompt: whether a prompt is read once for its group, or once for each completion.
+        """
+        copies = 1 if shared_prompt else self.group_size
+        sequences = self.prompts * self.group_size
+        read, written = self.prompts * copies * self.prompt_length, sequences * self.completion_length
+        blocks = self.matrix_parameters - self.vocabulary_size * self.hidden_size
+        matrices = (read + written) * blocks + written * self.vocabulary_size * self.hidden_size
+        # Each token meets all tokens before it, twice: in the logits and in the mean of the values.
+        in_prompt = self.prompts * copies * self.prompt_length**2 // 2
+        of_completion = sequences * self.completion_length * (self.prompt_length + self.completion_length // 2)
+        attention = 2 * self.num_layers * self.hidden_size * (in_prompt + of_completion)
+        return 2 * (matrices + attention)
+
+    def step_operations(self) -> int:
+        """Those that a step cannot do without: one pass to sample, and one with twice as much for the gradient."""
+        return 4 * self.forward_operations(shared_prompt=True)
+
+
+M_MODEL = {"vocabulary_size": 512, "hidden_size": 320, "num_layers": 8, "num_heads": 8, "intermediate_size": 1024}
+
+WORKLOADS = {
+    "S": Workload(64, 128, 4, 4, 512, prompts=16, group_size=8, prompt_length=16, completion_length=32),
+    "M": Workload(**M_MODEL, prompts=16, group_size=8, prompt_length=16, completion_length=32),
+    "L": Workload(**M_MODEL, prompts=8, group_size=16, prompt_length=128, completion_length=64),
+}
+
+
+def reward(completion: Sequence[int]) -> float:
+    """The share of even tokens."""
+    return float(np.mean(np.asarray(completion) % 2 == 0))

@@ -1,0 +1,64 @@
+"""What the benchmarks of whole steps count and fit; that they run at all."""
+
+import dataclasses
+import json
+
+import jax
+import pytest
+
+import benchmark
+from benchmarks import growth, grpo_step
+from benchmarks.workloads import WORKLOADS
+from ipsrl import objectives
+from ipsrl.training.step import check_objective
+
+
+def test_parameters_are_counted_as_the_policy_has_them():
+
+    for workload in WORKLOADS.values():
+        policy = grpo_step.policy_of(workload, "float32")
+        shapes = jax.tree.leaves(jax.eval_shape(policy.init, jax.random.key(0)))
+        assert workload.parameters == sum(shape.size for shape in shapes)
+
+
+def test_the_environment_gives_what_grpo_needs():
+    workload = WORKLOADS["S"]
+    check_objective(
+        objectives.make("grpo"), grpo_step.EvenTokens(workload), grpo_step.policy_of(workload, "float32"), 8
+    )
+
+
+def test_a_power_law_has_its_exponent():
+    assert growth.exponent([1, 2, 4], [3.0, 12.0, 48.0]) == pytest.approx(2)
+
+
+def test_sizes_grow_by_their_factor():
+    workload = WORKLOADS["S"]
+    assert growth.grown(workload, "prompts", 4) == {"prompts": 64}
+    wider = dataclasses.replace(workload, **growth.grown(workload, "parameters", 4))
+    assert (wider.hidden_size, wider.num_heads, wider.intermediate_size) == (256, 8, 1024)
+    assert 3.9 < wider.parameters / workload.parameters < 4.1
+    assert growth.grown(workload, "parameters", 1)["hidden_size"] == workload.hidden_size
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["grpo_step", "--workloads=S,X"], "--workloads names 'X': there are S, M, L"),
+        (["memory", "--workloads=S,S"], "one name is there twice"),
+        (["compile", "--runs=2"], "2 runs are too few"),
+        (["growth", "--only=colour"], "--only names 'colour'"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(arguments, message):
+    with pytest.raises(SystemExit, match=f"^error: .*{message}"):
+        benchmark.main(arguments)
+
+
+@pytest.mark.slow
+def test_no_program_is_compiled_after_the_first_step(tmp_path, capsys):
+    benchmark.main(["compile", "--workloads=S", "--runs=5", f"--json={tmp_path / 'compile.json'}"])
+    found = json.loads((tmp_path / "compile.json").read_text())["compile"]["S"]
+    assert len(set(found["programs"])) == 1
+    assert found["warm"]["median"] < found["cold"]
+    assert "programs after step" in capsys.readouterr().out
