@@ -30,6 +30,7 @@ def test_catalog_example():
     assert execute("objectives.describe(")["objective"].reward_shaping
 
 
+@pytest.mark.slow
 def test_wind_tunnel_example():
     names = execute("import verdict")
     assert names["judged"].word == "collapses"
