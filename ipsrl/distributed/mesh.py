@@ -90,11 +90,19 @@ def keep_prompts_sharded(tree: PyTree) -> PyTree:
     and so would all that follows from them. Without a mesh (`jax.set_mesh`), without that axis, or where P is not a
     multiple of its size, the compiler decides.
     """
-    size = jax.sharding.get_abstract_mesh().shape.get(DATA)
+    size = prompt_devices()
 
     def keep(leaf):
-        if size is None or leaf.shape[0] % size:
+        if size == 1 or leaf.shape[0] % size:
             return leaf
         return jax.lax.with_sharding_constraint(leaf, PartitionSpec(DATA))
 
     return jax.tree.map(keep, tree)
+
+
+def prompt_devices() -> int:
+    """How many devices the prompts lie over of which the code that is traced sees arrays: the axis "data" of the mesh
+    that is set, and 1 without it, or where each device works apart.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    return 1 if DATA in mesh.manual_axes else mesh.shape.get(DATA, 1)

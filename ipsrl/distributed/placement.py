@@ -170,9 +170,10 @@ def shardings(placed: PyTree, mesh: Mesh) -> PyTree:
 def constrain(tree: PyTree, placed: PyTree) -> PyTree:
     """Inside jit: tells the compiler where the leaves of a tree lie. Where all are whole, it is left to the compiler.
 
-    Of a gradient that is summed over devices, each then receives its share of the sum only.
+    Of a gradient that is summed over devices, each then receives its share of the sum only. Where devices work apart,
+    each has its own leaves, whole.
     """
-    if not any(map(_is_cut, jax.tree.leaves(placed))):
+    if jax.sharding.get_abstract_mesh().manual_axes or not any(map(_is_cut, jax.tree.leaves(placed))):
         return tree
     return jax.tree.map(lambda place, leaf: jax.lax.with_sharding_constraint(leaf, place.spec), placed, tree)
 

@@ -1,6 +1,7 @@
 """Products of activations and matrices, with operands that may be bfloat16 and sums in float32."""
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -92,9 +93,10 @@ def _dot(left: Array, right: Array, dtype: str, precision: str | None = None) ->
 def _row_by_row(matrix: Array) -> Array:
     """Has a matrix lie row by row in the memory of a CPU, where XLA would transpose operands and results at will.
 
-    It multiplies bfloat16 twice as fast as float32 then, and turns what lies otherwise into float32 before. On several
-    devices this is left out: XLA would gather what has a layout.
+    It multiplies bfloat16 twice as fast as float32 then, and turns what lies otherwise into float32 before. Where XLA
+    divides the program over several devices this is left out: it would gather what has a layout.
     """
-    if platform() == "cpu" and jax.sharding.get_abstract_mesh().size <= 1:
+    mesh = jax.sharding.get_abstract_mesh()
+    if platform() == "cpu" and mesh.size == math.prod(mesh.shape[axis] for axis in mesh.manual_axes):
         return with_layout_constraint(matrix, Layout(major_to_minor=(0, 1)))
     return matrix

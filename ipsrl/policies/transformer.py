@@ -17,7 +17,7 @@ from flax import nnx
 from jax import Array
 from jax.sharding import PartitionSpec
 
-from ipsrl.distributed.mesh import DATA, platform
+from ipsrl.distributed.mesh import DATA, platform, prompt_devices
 from ipsrl.distributed.placement import MODEL, Rules
 from ipsrl.policies.adapters import MATRICES, LoRA
 from ipsrl.policies.attention import KeyValues, NextTokens, Positions, WholeTexts, key_positions
@@ -264,9 +264,9 @@ class Transformer:
 
     def _score(self, parameters: Parameters, hidden: Array, actions: Actions, temperature: float) -> PolicyScores:
         """Scores of actions after `hidden`, with no more logits on a device at a time than allowed."""
-        mesh = jax.sharding.get_abstract_mesh().shape
-        rows = -(-hidden.shape[0] // mesh.get(DATA, 1)) * hidden.shape[1]
-        row = -(-self.vocabulary_size // mesh.get(MODEL, 1))
+        devices = prompt_devices()
+        rows = -(-hidden.shape[0] // devices) * hidden.shape[1]
+        row = -(-self.vocabulary_size // jax.sharding.get_abstract_mesh().shape.get(MODEL, 1))
         at_once = max(1, self.logits_at_once // (rows * row))
 
         def score(unembedding, hidden, actions):
@@ -275,7 +275,7 @@ class Transformer:
 
         name = "embed_tokens" if self.tie_embeddings else "lm_head"
         unembedding = {name: parameters[name]}
-        if at_once >= hidden.shape[2] or mesh.get(DATA, 1) == 1 or hidden.shape[0] % mesh[DATA]:
+        if at_once >= hidden.shape[2] or devices == 1 or hidden.shape[0] % devices:
             return score(unembedding, hidden, actions)
 
         # The loop over blocks of logits would gather the unembedding in each, and sum its gradient over `data` in each.

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.distributed.apart import apart
 from ipsrl.distributed.mesh import keep_prompts_sharded
 from ipsrl.distributed.placement import gathered
 from ipsrl.environments.environment import Environment
@@ -60,7 +61,7 @@ def sample_groups(
     def act(carry):
         position, states, finished, cache, written = carry
         observations = _per_trajectory(environment.observe)(states)
-        logits, cache = policy.step(parameters, cache, observations, position)
+        logits, cache = policy_step(parameters, cache, observations, position)
         now = {"observations": observations, "token_mask": ~finished}
         legal = None
         if has_legal:
@@ -91,10 +92,12 @@ def sample_groups(
 
     # Once for the rollout, not once for each token.
     parameters = gathered(parameters, policy.placement_rules)
-    cache = policy.start(parameters, prompts, group_size, horizon)
+    policy_step = apart(policy.step, groups[0], (None, 0, 0, None), 0)
+    start = functools.partial(policy.start, group_size=group_size, max_tokens=horizon)
+    cache = apart(start, groups[0], (None, 0), 0)(parameters, prompts)
     states, written = keep_prompts_sharded((states, written))
-    start = (jnp.int32(0), states, _per_trajectory(environment.finished)(states), cache, written)
-    _, _, finished, _, written = jax.lax.while_loop(unfinished, act, start)
+    first = (jnp.int32(0), states, _per_trajectory(environment.finished)(states), cache, written)
+    _, _, finished, _, written = jax.lax.while_loop(unfinished, act, first)
     written.setdefault("legal_actions", None)
     return Trajectories(prompts=prompts, truncated=~finished, **written)
 

@@ -10,6 +10,7 @@ import optax
 from jax import Array
 from jax.sharding import Mesh
 
+from ipsrl.distributed.apart import apart, max_apart, sum_apart, work_apart
 from ipsrl.distributed.placement import NO_PARAMETER, constrain, follow, placements
 from ipsrl.environments.environment import Environment
 from ipsrl.measures import diversity
@@ -281,8 +282,8 @@ def update(
         trajectories, rollouts, weights = mini_batch
         pieces = _split((trajectories, rollouts, objective.at_stage(weights, rollouts, stage)), batching.micro_batches)
         sums = None  # of the only piece: the loss takes them itself, and scores it once
-        if batching.micro_batches > 1:
-            sums, _ = _summed(functools.partial(statistics, parameters), pieces)
+        if batching.micro_batches > 1 or work_apart(len(rollouts.rewards) // batching.micro_batches):
+            sums, _ = _totals(functools.partial(statistics, parameters), pieces)
 
         def gradient_and_sums(piece):
             both = (parameters, objective_parameters)
@@ -290,7 +291,8 @@ def update(
             gradient, objective_gradient = gradients
             return (constrain(gradient, placed), objective_gradient, loss_and_count, metrics), difference
 
-        (*gradients, (loss_sum, count), metrics), differences = _summed(gradient_and_sums, pieces)
+        (*gradients, (loss_sum, count), metrics), difference = _totals(gradient_and_sums, pieces)
+        gradients[0] = constrain(gradients[0], placed)
         gradient, objective_gradient = jax.tree.map(lambda leaf: leaf / count, gradients)
         metrics = metrics | {"loss": (loss_sum, count), "gradient_norm": (optax.tree.norm(gradient), jnp.float32(1))}
         updates, optimizer_state = optimizer.update(gradient, optimizer_state, parameters)
@@ -301,7 +303,7 @@ def update(
         parameters = constrain(optax.apply_updates(parameters, updates), placed)
         objective_parameters = optax.apply_updates(objective_parameters, objective_updates)
         carry = (parameters, optimizer_state, objective_parameters, objective_optimizer_state)
-        return carry, (metrics, differences.max())
+        return carry, (metrics, difference)
 
     def mini_batch_steps(carry, mini_batch):
         stages = jnp.arange(objective.num_stages)
@@ -364,17 +366,23 @@ def _objective_optimizer(objective: Objective) -> optax.GradientTransformation:
     return adam_by_element(objective.surrogate.learning_rate)
 
 
-def _summed(function, pieces):
-    """Over the pieces of a batch, leaves `[pieces, ...]`, of a function that returns two trees: the sum of the first,
-    and the second, stacked.
+def _totals(function, pieces):
+    """Of a function of a piece of a batch that returns two trees, over all pieces, leaves `[pieces, P / pieces, ...]`:
+    the sum of the first, and the largest of the second.
     """
 
-    def accumulate(totals, piece):
-        added, stacked = function(piece)
-        return jax.tree.map(jnp.add, totals, added), stacked
+    def over(pieces):
+        def accumulate(totals, piece):
+            added, largest = function(piece)
+            return (jax.tree.map(jnp.add, totals[0], added), jax.tree.map(jnp.maximum, totals[1], largest)), None
 
-    shapes, _ = jax.eval_shape(function, jax.tree.map(lambda leaf: leaf[0], pieces))
-    return jax.lax.scan(accumulate, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes), pieces)
+        sums, maxima = jax.eval_shape(function, jax.tree.map(lambda leaf: leaf[0], pieces))
+        zeros, lowest = optax.tree.zeros_like(sums), optax.tree.full_like(maxima, -jnp.inf)
+        (sums, maxima), _ = jax.lax.scan(accumulate, (zeros, lowest), pieces)
+        return sum_apart(sums), max_apart(maxima)
+
+    prompts = jax.tree.leaves(pieces)[0].shape[1]
+    return apart(over, prompts, in_axes=(1,), out_axes=None)(pieces)
 
 
 def _split(tree, pieces: int):
