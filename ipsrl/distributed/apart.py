@@ -23,7 +23,7 @@ def work_apart(prompts: int) -> bool:
 
 
 def apart(function: Callable, prompts: int, in_axes: tuple[int | None, ...], out_axes: int | None) -> Callable:
-    """The function itself, or, where devices work apart, the same function with each device computing its prompts alone.
+    """The function itself or, where devices work apart, the same function computed by each for its own prompts.
 
     Args:
       function: of arrays with any number of prompts and of others, such as parameters.

@@ -14,7 +14,7 @@ import qwix
 from jax import Array
 
 from ipsrl.policies.policy import Parameters
-from ipsrl.policies.products import matrix_product
+from ipsrl.policies.products import activation_dtype, matrix_product
 
 TRAINED = ("lora_a", "lora_b")
 MATRICES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -90,13 +90,13 @@ def matrix(kernel: Array | qwix.QArray) -> Array:
 
 
 def product(inputs: Array, kernel: Array | qwix.QArray, dtype: str) -> Array:
-    """inputs kernel, in `dtype`, as `matrix_product`.
+    """inputs kernel, as `matrix_product` with operands in `dtype`, in the type of activations.
 
     Few bits become a matrix once more in the backward pass: one that was kept for it would take the memory they save.
     """
 
     def multiply(inputs, kernel):
-        return matrix_product(inputs, matrix(kernel), dtype, dtype)
+        return matrix_product(inputs, matrix(kernel), dtype, activation_dtype(dtype))
 
     return (jax.checkpoint(multiply) if isinstance(kernel, qwix.QArray) else multiply)(inputs, kernel)
 

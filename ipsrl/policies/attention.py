@@ -77,7 +77,7 @@ class NextTokens:
         """`[P, G, H, d]` of new tokens `[P, G, heads, d]`, and the own keys and values with theirs."""
 
         def write(stored, new):
-            new = new.swapaxes(1, 2)[:, :, :, None].astype(stored.dtype)
+            new = new.swapaxes(1, 2)[:, :, :, None]
             return jax.lax.dynamic_update_slice_in_dim(stored, new, self.column, axis=3)
 
         own = KeyValues(write(self.own.keys, keys), write(self.own.values, values))
@@ -167,7 +167,7 @@ def attend(
     """softmax(scale * q k) v over the tokens of the prompt and of the own sequence together.
 
     A query at position i sees the keys at positions j with i - window < j <= i. Logits and softmax are float32. A query
-    that may see nothing gets a finite mean of values, not NaN. Factors have the type of the keys.
+    that may see nothing gets a finite mean of values, not NaN. Queries, keys and values have one type.
 
     No more than `block` queries of a sequence are worked on at a time, and their weights are computed again for the
     gradient: memory grows with block * (L + N), not with S * (L + N).
@@ -221,8 +221,7 @@ def _attend(
 ) -> Array:
     num_prompts, group, length, heads, width = queries.shape
     kv_heads = own.keys.shape[1]
-    computed, returned = own.keys.dtype, queries.dtype
-    queries = queries.astype(computed)
+    dtype = queries.dtype
     # [P, K, G, R, S, d]: R query heads for each key-value head.
     queries = queries.reshape(num_prompts, group, length, kv_heads, heads // kv_heads, width)
     queries = queries.transpose(0, 3, 1, 4, 2, 5)
@@ -251,10 +250,10 @@ def _attend(
     prompt_weights, own_weights = jnp.exp(to_prompt - highest), jnp.exp(to_own - highest)
     total = prompt_weights.sum(axis=-1, keepdims=True) + own_weights.sum(axis=-1, keepdims=True)
     attended = jnp.einsum(
-        "pkgrsl,pkld->pkgrsd", prompt_weights.astype(computed), prompt.values, preferred_element_type=jnp.float32
+        "pkgrsl,pkld->pkgrsd", prompt_weights.astype(dtype), prompt.values, preferred_element_type=jnp.float32
     )
     attended += jnp.einsum(
-        "pkgrsn,pkgnd->pkgrsd", own_weights.astype(computed), own.values, preferred_element_type=jnp.float32
+        "pkgrsn,pkgnd->pkgrsd", own_weights.astype(dtype), own.values, preferred_element_type=jnp.float32
     )
-    attended = (attended / total).astype(returned)
+    attended = (attended / total).astype(dtype)
     return attended.transpose(0, 2, 4, 1, 3, 5).reshape(num_prompts, group, length, heads, width)

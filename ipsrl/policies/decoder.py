@@ -18,7 +18,7 @@ from jax import Array
 from ipsrl.distributed.mesh import keep_prompts_sharded
 from ipsrl.policies.adapters import product
 from ipsrl.policies.attention import KeyValues, NextTokens, WholeTexts
-from ipsrl.policies.products import matrix_product, scaled, shifted
+from ipsrl.policies.products import activation_dtype, matrix_product, scaled, shifted
 
 if TYPE_CHECKING:
     from ipsrl.policies.transformer import Transformer
@@ -170,8 +170,8 @@ class Linear(nnx.Module):
     """x kernel + bias: every matrix of the decoder but the token embeddings.
 
     `kernel` is `[in, out]`, normal with variance `variance` / inputs at the start. `bias` `[out]`, zero at the start,
-    exists where `name` is in `policy.biases`. Both are rounded to the dtype of the computation. Where `name` is among
-    the targets of `policy.lora`, its adapter is added, with A uniform up to inputs^-1/2 at the start, and B zero.
+    exists where `name` is in `policy.biases`. Where `name` is among the targets of `policy.lora`, its adapter is added,
+    with A uniform up to inputs^-1/2 at the start, and B zero.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class Linear(nnx.Module):
 
 
 class Embedding(nnx.Module):
-    """Rows of a matrix `[V, hidden]`; in Gemma times sqrt(hidden), rounded to the dtype of the computation.
+    """Rows of a matrix `[V, hidden]`; in Gemma times sqrt(hidden), rounded to the type of activations.
 
     Written out because `nnx.Embed` rounds the whole matrix before it takes a few rows.
     """
@@ -213,8 +213,8 @@ class Embedding(nnx.Module):
         self.dtype = policy.dtype
 
     def __call__(self, tokens: Array) -> Array:
-        rows = jnp.take(self.embedding[...], tokens, axis=0).astype(self.dtype)
-        return rows if self.scale is None else rows * jnp.asarray(self.scale, self.dtype)
+        rows = jnp.take(self.embedding[...], tokens, axis=0).astype(activation_dtype(self.dtype))
+        return rows if self.scale is None else rows * jnp.asarray(self.scale, rows.dtype)
 
 
 class RMSNorm(nnx.Module):

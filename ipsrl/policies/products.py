@@ -11,6 +11,14 @@ from jax.experimental.layout import Layout, with_layout_constraint
 from ipsrl.distributed.mesh import platform
 
 
+def activation_dtype(dtype: str) -> str:
+    """What activations are kept in between products whose operands are of some type: that type, but float32 on CPU.
+
+    XLA on CPU takes three times as long to round an array as to copy it, and rounds after every operation.
+    """
+    return "float32" if platform() == "cpu" else dtype
+
+
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
 def matrix_product(inputs: Array, kernel: Array, dtype: str, output_dtype: str) -> Array:
     """inputs kernel, `[..., in]` by `[in, out]`: both rounded to `dtype`, their products summed in float32.

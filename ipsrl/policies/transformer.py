@@ -17,13 +17,14 @@ from flax import nnx
 from jax import Array
 from jax.sharding import PartitionSpec
 
-from ipsrl.distributed.mesh import DATA, platform, prompt_devices
+from ipsrl.distributed.mesh import DATA, prompt_devices
 from ipsrl.distributed.placement import MODEL, Rules
 from ipsrl.policies.adapters import MATRICES, LoRA
 from ipsrl.policies.attention import KeyValues, NextTokens, Positions, WholeTexts, key_positions
 from ipsrl.policies.decoder import BLOCKS, REMATERIALISATIONS, Decoder
 from ipsrl.policies.decoder_placement import decoder_rules
 from ipsrl.policies.policy import Actions, Parameters, score_hidden
+from ipsrl.policies.products import activation_dtype
 from ipsrl.policies.rotary import Rotary
 from ipsrl.structures import PolicyScores, Prompts, Trajectories
 
@@ -99,8 +100,8 @@ class Transformer:
       logit_soft_cap: the same for the logits of tokens.
       rms_norm_epsilon: added to the mean square.
       tie_embeddings: whether the logits are products with the token embeddings, instead of a matrix `lm_head`.
-      dtype: what activations, keys and values are computed in, "float32" or "bfloat16"; norms, softmax and logits are
-        float32 in both.
+      dtype: of the operands of products with matrices, "float32" or "bfloat16", and of activations, keys and values
+        where they are not float32 in both cases: on CPU. Norms, softmax, logits and sums of products are everywhere.
       query_block: number of queries of a sequence whose attention weights exist at the same time; changes memory and
         rounding only.
       logits_at_once: the most logits of scored tokens that exist at the same time on a device, 2^27 of them in half a
@@ -200,11 +201,9 @@ class Transformer:
         tokens, mask = prompts.tokens[:, :-1], prompts.mask[:, :-1]
         _, prompt = self._read(parameters, tokens, WholeTexts(mask))
         shape = (len(tokens), self.num_key_value_heads, group_size, max_tokens, self.head_width)
-        # XLA on CPU would turn a cache of bfloat16 into float32 at every step.
-        dtype = "float32" if platform() == "cpu" else self.dtype
-        empty = KeyValues(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
+        empty = KeyValues(*[jnp.zeros(shape, activation_dtype(self.dtype))] * 2)
         return Cache(
-            prompt=jax.tree.map(lambda leaf: leaf.astype(dtype), prompt),
+            prompt=prompt,
             prompt_positions=key_positions(mask),
             first_position=mask.sum(axis=1),
             completion=(empty,) * self.num_layers,

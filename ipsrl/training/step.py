@@ -240,21 +240,27 @@ def update(
     """
     reference = state.reference if reference is None else reference
 
-    def score(parameters, trajectories):
+    def score(parameters, frozen, trajectories):
         return policy.score(union(parameters, frozen), trajectories, temperature)
 
-    def optional_fields(piece):
+    def optional_fields(whole, pieces):
         """The fields of `Rollouts` that take a pass of the policy."""
-        found = {}
-        if "prompt_log_probs" in objective.needs:
-            parameters = union(state.parameters, frozen)
-            log_probs, mask = policy.prompt_log_probs(parameters, piece.prompts, temperature)
-            found |= {"prompt_log_probs": log_probs, "prompt_mask": mask}
-        if "reference_log_probs" in objective.needs:
-            found["reference_log_probs"] = score(reference, piece).log_probs
-        return found
+        parameters, reference, frozen = whole
 
-    optional = _join(jax.lax.map(optional_fields, _split(trajectories, batching.pieces)))
+        def of_piece(piece):
+            found = {}
+            if "prompt_log_probs" in objective.needs:
+                log_probs, mask = policy.prompt_log_probs(union(parameters, frozen), piece.prompts, temperature)
+                found |= {"prompt_log_probs": log_probs, "prompt_mask": mask}
+            if "reference_log_probs" in objective.needs:
+                found["reference_log_probs"] = score(reference, frozen, piece).log_probs
+            return found
+
+        return jax.lax.map(of_piece, pieces)
+
+    in_piece = len(verdict.rewards) // batching.pieces
+    passes = apart(optional_fields, in_piece, in_axes=(None, 1), out_axes=1)
+    optional = _join(passes((state.parameters, reference, frozen), _split(trajectories, batching.pieces)))
     if "keys" in objective.needs:
         optional["keys"] = jax.random.split(key, verdict.rewards.shape[0])
     rollouts = Rollouts.of(trajectories, verdict, **optional)
@@ -265,12 +271,12 @@ def update(
 
     def statistics(parameters, batch):
         trajectories, rollouts, weights = batch
-        return objective.statistics(score(parameters, trajectories), rollouts, weights), ()
+        return objective.statistics(score(*parameters, trajectories), rollouts, weights), ()
 
-    def loss(both_parameters, batch, statistics):
+    def loss(both_parameters, frozen, batch, statistics):
         parameters, objective_parameters = both_parameters
         trajectories, rollouts, weights = batch
-        scores = score(parameters, trajectories)
+        scores = score(parameters, frozen, trajectories)
         output = objective.loss(scores, rollouts, weights, objective_parameters, statistics)
         mask = rollouts.token_mask
         difference = jnp.where(mask, jnp.abs(scores.log_probs - rollouts.behaviour_log_probs), 0.0).max()
@@ -282,16 +288,19 @@ def update(
         trajectories, rollouts, weights = mini_batch
         pieces = _split((trajectories, rollouts, objective.at_stage(weights, rollouts, stage)), batching.micro_batches)
         sums = None  # of the only piece: the loss takes them itself, and scores it once
-        if batching.micro_batches > 1 or work_apart(len(rollouts.rewards) // batching.micro_batches):
-            sums, _ = _totals(functools.partial(statistics, parameters), pieces)
+        if batching.micro_batches > 1 or work_apart(in_piece):
+            sums, _ = _totals(statistics, (parameters, frozen), pieces)
 
-        def gradient_and_sums(piece):
-            both = (parameters, objective_parameters)
-            gradients, (loss_and_count, metrics, difference) = jax.grad(loss, has_aux=True)(both, piece, sums)
+        def gradient_and_sums(whole, piece):
+            both_parameters, frozen, sums = whole
+            gradients, (loss_and_count, metrics, difference) = jax.grad(loss, has_aux=True)(
+                both_parameters, frozen, piece, sums
+            )
             gradient, objective_gradient = gradients
             return (constrain(gradient, placed), objective_gradient, loss_and_count, metrics), difference
 
-        (*gradients, (loss_sum, count), metrics), difference = _totals(gradient_and_sums, pieces)
+        whole = ((parameters, objective_parameters), frozen, sums)
+        (*gradients, (loss_sum, count), metrics), difference = _totals(gradient_and_sums, whole, pieces)
         gradients[0] = constrain(gradients[0], placed)
         gradient, objective_gradient = jax.tree.map(lambda leaf: leaf / count, gradients)
         metrics = metrics | {"loss": (loss_sum, count), "gradient_norm": (optax.tree.norm(gradient), jnp.float32(1))}
@@ -366,23 +375,27 @@ def _objective_optimizer(objective: Objective) -> optax.GradientTransformation:
     return adam_by_element(objective.surrogate.learning_rate)
 
 
-def _totals(function, pieces):
-    """Of a function of a piece of a batch that returns two trees, over all pieces, leaves `[pieces, P / pieces, ...]`:
-    the sum of the first, and the largest of the second.
+def _totals(function, whole, pieces):
+    """The sum of the first of two trees and the largest of the second, which a function makes of each piece of a batch.
+
+    Args:
+      function: of `whole` and a piece.
+      whole: what has no prompts.
+      pieces: leaves `[pieces, P / pieces, ...]`.
     """
 
-    def over(pieces):
+    def over(whole, pieces):
         def accumulate(totals, piece):
-            added, largest = function(piece)
-            return (jax.tree.map(jnp.add, totals[0], added), jax.tree.map(jnp.maximum, totals[1], largest)), None
+            found = function(whole, piece)
+            return tuple(map(jax.tree.map, (jnp.add, jnp.maximum), totals, found)), None
 
-        sums, maxima = jax.eval_shape(function, jax.tree.map(lambda leaf: leaf[0], pieces))
-        zeros, lowest = optax.tree.zeros_like(sums), optax.tree.full_like(maxima, -jnp.inf)
-        (sums, maxima), _ = jax.lax.scan(accumulate, (zeros, lowest), pieces)
+        sums, maxima = jax.eval_shape(function, whole, jax.tree.map(lambda leaf: leaf[0], pieces))
+        totals = optax.tree.zeros_like(sums), optax.tree.full_like(maxima, -jnp.inf)
+        (sums, maxima), _ = jax.lax.scan(accumulate, totals, pieces)
         return sum_apart(sums), max_apart(maxima)
 
-    prompts = jax.tree.leaves(pieces)[0].shape[1]
-    return apart(over, prompts, in_axes=(1,), out_axes=None)(pieces)
+    in_piece = jax.tree.leaves(pieces)[0].shape[1]
+    return apart(over, in_piece, in_axes=(None, 1), out_axes=None)(whole, pieces)
 
 
 def _split(tree, pieces: int):

@@ -281,6 +281,18 @@ def test_the_sampler_gathers_parameters_once_and_keeps_its_cache_cut(programs):
     assert not any(shape in text for shape in elsewhere)
 
 
+def test_devices_of_a_cpu_that_divide_nothing_but_prompts_gather_and_sum_once():
+    """Neither in each of the micro-batches nor, but for the end of the loop, for each token."""
+    update, sampler, state, _ = compiled(make_mesh("data:8"), OBJECTIVE, POLICY)
+    sent = collectives(update.as_text())
+    assert {one.times for one in sent} == {1}
+    summed = [shape for one in sent if one.kind == "all-reduce" for shape in one.shapes]
+    for leaf in jax.tree.leaves(state.parameters):
+        assert leaf.shape in summed
+    for one in collectives(sampler.as_text()):
+        assert one.times == 1 or one.shapes == ((),)
+
+
 @pytest.mark.slow
 def test_blocks_of_logits_send_nothing_over_data(four_by_two):
     """The unembedding is gathered, and its gradient summed, at most once in a micro-batch."""
