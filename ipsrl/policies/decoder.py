@@ -45,10 +45,9 @@ class Decoder(nnx.Module):
         """Hidden states `[P, N, hidden]` of `tokens` `[P, N]`, and the keys and values that each layer's view keeps."""
         # Said of the hidden states, so that matrices at rest are gathered over `data`, and never the prompts instead.
         hidden = keep_prompts_sharded(self.embed_tokens(tokens))
-        run = REMATERIALISATIONS[self.remat](lambda layer, *arrays: layer(*arrays))
         kept = []
         for layer, view in zip(self.layers, views, strict=True):
-            hidden, of_layer = run(layer, hidden, view)
+            hidden, of_layer = _run(*nnx.split(layer), hidden, view, self.remat)
             hidden = keep_prompts_sharded(hidden)
             kept.append(of_layer)
         return self.norm(hidden), tuple(kept)
@@ -63,6 +62,16 @@ class Decoder(nnx.Module):
         if self.logit_soft_cap is None:
             return logits
         return self.logit_soft_cap * jnp.tanh(logits / self.logit_soft_cap)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 4))
+def _run(graph: nnx.GraphDef, parameters: nnx.State, hidden: Array, view: View, remat: str) -> tuple[Array, KeyValues]:
+    """A block by itself, so that those that are alike are traced once."""
+
+    def run(parameters, hidden, view):
+        return nnx.merge(graph, parameters)(hidden, view)
+
+    return REMATERIALISATIONS[remat](run)(parameters, hidden, view)
 
 
 class LlamaBlock(nnx.Module):

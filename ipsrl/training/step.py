@@ -384,6 +384,9 @@ def _totals(function, whole, pieces):
       pieces: leaves `[pieces, P / pieces, ...]`.
     """
 
+    # Traced once, for its shapes and for the loop.
+    function = jax.jit(function)
+
     def over(whole, pieces):
         def accumulate(totals, piece):
             found = function(whole, piece)
