@@ -71,7 +71,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
     for module in COMMANDS:
         module.add_command(commands)
     arguments = parser.parse_args(command_line)
-    start_up()
+    start_up(arguments.devices)
     try:
         if arguments.json is not None:
             measuring.check_file(arguments.json)

@@ -4,10 +4,14 @@ As a program (`python -m benchmarks.grpo_step --workload=S`, in the folder of th
 """
 
 import argparse
+import contextlib
 import dataclasses
 import functools
 import importlib.metadata
+import io
 import json
+import math
+import os
 import statistics
 import sys
 import time
@@ -97,7 +101,9 @@ class EvenTokens:
 
 
 def add_command(commands: argparse._SubParsersAction) -> None:
-    command = measuring.add_command(commands, "grpo_step", run_command, "time whole steps of GRPO", runs=9)
+    command = measuring.add_command(
+        commands, "grpo_step", run_command, "time whole steps of GRPO", runs=9, devices=os.cpu_count()
+    )
     command.add_argument("--workloads", default="S,M,L", help="of workloads.py, by default %(default)s")
     add_settings(command)
 
@@ -140,8 +146,11 @@ def policy_of(workload: Workload, dtype: str) -> Transformer:
     )
 
 
-def compete(workload: Workload, dtype: str, micro_batches: int, host_devices: int | None, memory: bool) -> None:
-    """Serves steps of a workload; with `memory`, the first says what its programs hold beside their arguments."""
+def compete(workload: Workload, dtype: str, micro_batches: int | None, host_devices: int | None, memory: bool) -> None:
+    """Serves steps of a workload; with `memory`, the first says what its programs hold beside their arguments.
+
+    By default a CPU has a device for each core, and each device a micro-batch for each prompt: its cache holds one.
+    """
     programs = 0
 
     def count(event: str, _: float, **__: Any) -> None:
@@ -149,7 +158,9 @@ def compete(workload: Workload, dtype: str, micro_batches: int, host_devices: in
         programs += event == COMPILATION
 
     jax.monitoring.register_event_duration_secs_listener(count)
-    start_up(host_devices)
+    start_up(host_devices or math.gcd(os.cpu_count(), workload.prompts))
+    if micro_batches is None:
+        micro_batches = workload.prompts // jax.device_count() if jax.default_backend() == "cpu" else 1
     settings = TrainSettings(
         steps=1,  # the loop's own number, which nobody asks for here
         prompts_per_step=workload.prompts,
@@ -159,9 +170,10 @@ def compete(workload: Workload, dtype: str, micro_batches: int, host_devices: in
         batching=Batching(micro_batches=micro_batches),
     )
     mesh = make_mesh()
-    trainer, state = prepare(
-        EvenTokens(workload), policy_of(workload, dtype), objectives.make("grpo"), settings, 0, mesh
-    )
+    with contextlib.redirect_stderr(io.StringIO()):  # it tells where parameters lie
+        trainer, state = prepare(
+            EvenTokens(workload), policy_of(workload, dtype), objectives.make("grpo"), settings, 0, mesh
+        )
     done = 0
     tokens = workload.prompts * workload.group_size * workload.completion_length
 
@@ -254,8 +266,8 @@ def main() -> None:
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """The flags that say how a step is computed."""
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="bfloat16", help="by default %(default)s")
-    parser.add_argument("--micro_batches", type=int, default=4, help="by default %(default)s")
-    parser.add_argument("--host_devices", type=int, help="by default as in experiments")
+    parser.add_argument("--micro_batches", type=int, help="by default one for each prompt of a CPU device, else one")
+    parser.add_argument("--host_devices", type=int, help="by default one for each core, if they divide the prompts")
 
 
 def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:

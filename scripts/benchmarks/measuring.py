@@ -85,6 +85,7 @@ def add_command(
     run: Callable[[argparse.Namespace], dict[str, Any]],
     summary: str,
     runs: int,
+    devices: int | None = None,
 ) -> argparse.ArgumentParser:
     """A sub-command with the options that all of them have.
 
@@ -92,9 +93,10 @@ def add_command(
       run: measures, prints a table, and returns what the table was made from.
       summary: for --help.
       runs: how many, by default.
+      devices: into how many this process divides its CPU; None for as many as JAX does.
     """
     command = commands.add_parser(name, help=summary, description=summary)
-    command.set_defaults(run=run)
+    command.set_defaults(run=run, devices=devices)
     command.add_argument("--runs", type=int, default=runs, help="runs of each, by default %(default)s")
     command.add_argument("--json", type=Path, help="file for the results")
     return command

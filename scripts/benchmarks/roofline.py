@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import os
 import time
 from typing import Any
 
@@ -35,7 +36,9 @@ class Roofline:
 
 
 def add_command(commands: argparse._SubParsersAction) -> None:
-    measuring.add_command(commands, "roofline", run, "measure matrix products and copies", runs=9)
+    measuring.add_command(
+        commands, "roofline", run, "measure matrix products and copies", runs=9, devices=os.cpu_count()
+    )
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
