@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from jax.sharding import Mesh
 from experiments.launch import Output, folder_name
 from ipsrl import objectives as objective_catalog
 from ipsrl.distributed import hosts
+from ipsrl.distributed.start_up import cores
 from ipsrl.environments.environment import Environment
 from ipsrl.measures.seeds import Interval, mean_over_seeds
 from ipsrl.policies.policy import Parameters, Policy
@@ -46,6 +48,15 @@ class TrainingFlags:
     evaluate_every: int = 25
     checkpoint_every: int = 100
     mesh: str = "data:-1"
+
+    @property
+    def host_devices(self) -> int | None:
+        """Into how many devices a CPU is divided by default: one for each core, as far as they divide the prompts of a
+        micro-batch. None where a mesh is asked for, which says how many it wants.
+        """
+        if self.mesh != "data:-1":
+            return None
+        return math.gcd(cores(), self.prompts_per_step // max(1, self.mini_batches * self.micro_batches))
 
     def train_settings(self) -> TrainSettings:
         """Raises ValueError where a number or a rule is not one that can be."""

@@ -36,9 +36,12 @@ def launch(
     """Runs an experiment from the command line.
 
     Each int, float, str or bool among the fields of the presets' settings dataclass becomes a flag that overrides the
-    preset; only presets differ in the others. A `ValueError` (bad input), a `NonFiniteLossError` or an `OSError` (a
-    disk that refuses) ends the program with its message in one line and exit status 1; `--verbosity=1` shows where it
-    came from. Ctrl-C ends it with a word of `--resume` and exit status 130.
+    preset; only presets differ in the others. Settings may have an attribute `host_devices`: into how many devices the
+    CPU is divided where neither the flag of that name is given nor --multihost.
+
+    A `ValueError` (bad input), a `NonFiniteLossError` or an `OSError` (a disk that refuses) ends the program with its
+    message in one line and exit status 1; `--verbosity=1` shows where it came from. Ctrl-C ends it with a word of
+    `--resume` and exit status 130.
 
     Args:
       experiment: name, for the default output folder.
@@ -59,7 +62,12 @@ def launch(
     preset = flags.DEFINE_string("preset", "demo", f"size of the experiment: {', '.join(presets)}")
     out = flags.DEFINE_string("out", None, f"folder for all results; runs/{experiment}-<preset> by default")
     resume = flags.DEFINE_bool("resume", False, "continue the runs that --out holds")
-    devices = flags.DEFINE_integer("host_devices", None, "CPU devices to divide prompts or runs over; one by default")
+    devices = flags.DEFINE_integer(
+        "host_devices",
+        None,
+        "CPU devices to divide prompts or runs over; by default one, or, where text is learned without --mesh and "
+        "--multihost, one for each core, as far as they divide the prompts of a micro-batch",
+    )
     multihost = _multihost_flags() if many_hosts else {}
     # --help shows the flags of the main module, which these belong to in all but the place of their definition.
     for flag in (*overrides.values(), preset, out, resume, devices, *multihost.values()):
@@ -81,7 +89,9 @@ def launch(
                 raise ValueError(f"unknown preset {preset.value!r}; known: {', '.join(presets)}")
             given = {name: flag.value for name, flag in overrides.items() if flag.value is not None}
             settings = dataclasses.replace(presets[preset.value], **given)
-            start_up(devices.value, _cluster(multihost))
+            cluster = _cluster(multihost)
+            by_default = getattr(settings, "host_devices", None) if cluster is None else None
+            start_up(by_default if devices.value is None else devices.value, cluster)
             silent = contextlib.nullcontext() if hosts.is_first() else contextlib.redirect_stdout(None)
             with hosts.together(), silent:
                 run(settings, Output(Path(out.value or f"runs/{experiment}-{preset.value}"), resume.value))

@@ -39,6 +39,11 @@ class Cluster:
     heartbeat_timeout: int = 45
 
 
+def cores() -> int:
+    """How many cores of the CPU this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
 def start_up(host_devices: int | None = None, cluster: Cluster | None = None) -> None:
     """Configures JAX; called once, before anything computes or asks for devices.
 

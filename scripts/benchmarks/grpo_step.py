@@ -11,7 +11,6 @@ import importlib.metadata
 import io
 import json
 import math
-import os
 import statistics
 import sys
 import time
@@ -26,7 +25,7 @@ from benchmarks import contender, measuring, roofline, workloads
 from benchmarks.workloads import WORKLOADS, Workload
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.distributed.start_up import start_up
+from ipsrl.distributed.start_up import cores, start_up
 from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
@@ -102,7 +101,7 @@ class EvenTokens:
 
 def add_command(commands: argparse._SubParsersAction) -> None:
     command = measuring.add_command(
-        commands, "grpo_step", run_command, "time whole steps of GRPO", runs=9, devices=os.cpu_count()
+        commands, "grpo_step", run_command, "time whole steps of GRPO", runs=9, devices=cores()
     )
     command.add_argument("--workloads", default="S,M,L", help="of workloads.py, by default %(default)s")
     add_settings(command)
@@ -158,7 +157,7 @@ def compete(workload: Workload, dtype: str, micro_batches: int | None, host_devi
         programs += event == COMPILATION
 
     jax.monitoring.register_event_duration_secs_listener(count)
-    start_up(host_devices or math.gcd(os.cpu_count(), workload.prompts))
+    start_up(host_devices or math.gcd(cores(), workload.prompts))
     if micro_batches is None:
         micro_batches = workload.prompts // jax.device_count() if jax.default_backend() == "cpu" else 1
     settings = TrainSettings(

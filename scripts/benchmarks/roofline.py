@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import os
 import time
 from typing import Any
 
@@ -10,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from benchmarks import measuring
+from ipsrl.distributed.start_up import cores
 from ipsrl.policies.products import matrix_product
 
 # Of the products of workload M: 16 prompts with 8 answers of 32 tokens, and its gated linear unit.
@@ -36,9 +36,7 @@ class Roofline:
 
 
 def add_command(commands: argparse._SubParsersAction) -> None:
-    measuring.add_command(
-        commands, "roofline", run, "measure matrix products and copies", runs=9, devices=os.cpu_count()
-    )
+    measuring.add_command(commands, "roofline", run, "measure matrix products and copies", runs=9, devices=cores())
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
