@@ -45,6 +45,7 @@ class TrainingFlags:
     learning_rate: float = 3e-4
     rules: str = ""
     refresh_reference_every: int = 0
+    sample_ahead: bool = False
     evaluate_every: int = 25
     checkpoint_every: int = 100
     mesh: str = "data:-1"
@@ -67,6 +68,7 @@ class TrainingFlags:
             temperature=self.temperature,
             learning_rate=self.learning_rate,
             refresh_reference_every=self.refresh_reference_every,
+            sample_ahead=self.sample_ahead,
             **make_rules(self.rules),
             batching=Batching(self.epochs, self.mini_batches, self.micro_batches),
             evaluate_every=self.evaluate_every,

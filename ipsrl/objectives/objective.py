@@ -68,6 +68,8 @@ class Surrogate(Part):
 
     learning_rate: float = 0.0
     """Of Adam, which moves the surrogate's own parameters."""
+    on_policy: ClassVar[bool] = False
+    """Whether it takes all samples for those of the policy being trained, and has no ratio for others."""
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         """Values `[P, G, T]` to maximise (anything goes where the mask is False), and metrics."""

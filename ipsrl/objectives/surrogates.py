@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -64,6 +64,8 @@ class PolicyGradient(Surrogate):
 
     Exact on-policy; with several optimiser steps on one batch it follows stale samples uncorrected.
     """
+
+    on_policy: ClassVar[bool] = True
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         return advantages * scores.log_probs, {}

@@ -10,13 +10,14 @@ from ipsrl.distributed.mesh import shard_prompts
 from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective, all_equal
 from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Prompts, Trajectories, Verdict, masked_sum
 from ipsrl.training.difficulty_filter import DifficultyState, choose_by_difficulty, learn_difficulty
 from ipsrl.training.dynamic_sampling import fill
 from ipsrl.training.off_policy import FurtherAnswers, with_best_answer
 from ipsrl.training.randomness import stream
 from ipsrl.training.settings import TrainSettings
-from ipsrl.training.step import choose_prompts, collect, sample_and_verify
+from ipsrl.training.step import choose_prompts, judge, sample_and_verify, sampling_key
 
 Groups = tuple[Trajectories, Verdict]
 Metrics = dict[str, Array | float]
@@ -62,14 +63,13 @@ class BatchCollector:
             settings.dynamic_sampling, settings.difficulty_filter, settings.off_policy,
         )  # fmt: skip
         if dynamic is difficulty_filter is off_policy is None:
-            prompts = choose_prompts(self.environment, self.seed, step, settings.prompts_per_step)
-            return self._sample(parameters, prompts, step), None, {}
+            return self.judge(self.draw(parameters, step)), None, {}
 
         batch, kept, counts, means = None, None, [], []
         for number in range(dynamic.rounds if dynamic else 1):
             start = sum(count["prompts_scanned"] for count in counts)
             prompts, scanned, passed = self._choose(difficulty, step, start)
-            groups = self._sample(parameters, prompts, step, number)
+            groups = self.judge(self._draw(parameters, prompts, step, number))
             rewards = groups[1].rewards
             counts.append({"prompts_scanned": scanned, "prompts_passed": passed, "trajectories_sampled": rewards.size})
             means.append({"sampled_reward": rewards.mean(), "zero_variance_groups": all_equal(rewards).mean()})
@@ -105,6 +105,15 @@ class BatchCollector:
         # One type for every number of rounds, so that the update is compiled once.
         return shard_prompts(batch, self.mesh), difficulty, metrics
 
+    def draw(self, parameters: Parameters, step: int) -> Trajectories:
+        """The groups of a step without rules, not judged yet; they may still be computed when this returns."""
+        prompts = choose_prompts(self.environment, self.seed, step, self.settings.prompts_per_step)
+        return self._draw(parameters, prompts, step)
+
+    def judge(self, trajectories: Trajectories) -> Groups:
+        """Groups that were drawn, with what the environment says of them."""
+        return trajectories, shard_prompts(judge(self.environment, trajectories), self.mesh)
+
     def _choose(self, difficulty: DifficultyState | None, step: int, start: int) -> tuple[Prompts, int, int]:
         """Prompts from place `start` of a step's stream on, how many of it were scanned, and how many passed."""
         size = self.settings.prompts_per_step
@@ -115,21 +124,18 @@ class BatchCollector:
         )
         return prompts, int(scanned), int(passed)
 
-    def _sample(self, parameters: Parameters, prompts: Prompts, step: int, number: int = 0) -> Groups:
+    def _draw(self, parameters: Parameters, prompts: Prompts, step: int, number: int = 0) -> Trajectories:
         """The groups of one round."""
-        trajectories, verdict = collect(
+        return sample_groups(
             self.environment,
             self.policy,
             parameters,
             shard_prompts(prompts, self.mesh),
-            self.seed,
-            step,
+            sampling_key(self.seed, step, number),
             self.settings.group_size,
             self.settings.temperature,
             self.objective.top_tokens,
-            number,
         )
-        return trajectories, shard_prompts(verdict, self.mesh)
 
     def _further_answers(self, source: Parameters, groups: Groups, step: int, number: int) -> Groups:
         """Answers to the prompts of a round beside those in its groups, one of which each group takes over."""

@@ -27,7 +27,7 @@ from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.progress_line import ProgressLine
 from ipsrl.training.randomness import stream
 from ipsrl.training.run_folder import RunFolder
-from ipsrl.training.settings import TrainSettings
+from ipsrl.training.settings import RULES, TrainSettings
 from ipsrl.training.step import TrainState, check_objective, compiled_update, state_placements
 
 # What the names of an evaluation's metrics begin with in the log.
@@ -142,9 +142,15 @@ class Trainer:
 
         Nothing of the state that is given is left. It is called with the mesh of the run set (`jax.set_mesh`).
         """
-        groups, difficulty, metrics = self.collect(state, step)
-        state, of_update = self.update(dataclasses.replace(state, difficulty=difficulty), groups, step)
-        return state, of_update | metrics
+        if state.ahead is None:
+            groups, difficulty, metrics = self.collect(state, step)
+            state, of_update = self.update(dataclasses.replace(state, difficulty=difficulty), groups, step)
+            return state, of_update | metrics
+        # Devices sample while the host judges.
+        following = self.collector.draw(union(state.parameters, self.frozen), step + 1)
+        groups = self.collector.judge(state.ahead)
+        state, metrics = self.update(dataclasses.replace(state, ahead=None), groups, step)
+        return dataclasses.replace(state, ahead=following), metrics
 
     def collect(self, state: TrainState, step: int) -> tuple[Groups, DifficultyState | None, Metrics]:
         """The first part of a step, see `BatchCollector.collect`."""
@@ -213,6 +219,9 @@ def prepare(
         placed_frozen = placements(policy.placement_rules, frozen, mesh)
         print(table((placed, placed_frozen), (state, frozen), mesh), file=sys.stderr)
     collector = BatchCollector(environment, policy, objective, settings, seed, mesh, further_answers)
+    if settings.sample_ahead:
+        with jax.set_mesh(mesh):
+            state = dataclasses.replace(state, ahead=collector.draw(union(state.parameters, frozen), 0))
     return Trainer(collector, optimizer, reference, frozen, placed_parameters), state
 
 
@@ -257,6 +266,26 @@ def check_run(
             f"refresh_reference_every is {settings.refresh_reference_every}, but nothing here asks for a reference "
             "policy: give the objective a divergence from it, as in grpo(kl=0.1), or leave it at 0"
         )
+    if settings.sample_ahead:
+        _check_sample_ahead(environment, objective, settings)
     settings.batching.check(settings.prompts_per_step)
     check_prompts_divide(settings.prompts_per_step // settings.batching.pieces, mesh)
     check_units(policy.placement_rules, mesh)
+
+
+def _check_sample_ahead(environment: Environment, objective: Objective, settings: TrainSettings) -> None:
+    if not environment.verifies_on_host:
+        raise ValueError(
+            "sample_ahead hides the time in which the host judges, but this environment is judged on the device: leave "
+            "it out"
+        )
+    if objective.surrogate.on_policy:
+        raise ValueError(
+            "sample_ahead trains on groups of the policy before the last update, and this objective has no importance "
+            "ratio to make up for that: choose one that has, such as grpo or ips_grpo"
+        )
+    for rule in RULES:
+        if getattr(settings, rule) is not None:
+            raise ValueError(
+                f"sample_ahead cannot be combined with {rule}, which looks at what was judged before it samples"
+            )

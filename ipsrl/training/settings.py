@@ -49,6 +49,9 @@ class TrainSettings:
       off_policy: puts a further answer into every group; None for groups that the policy drew itself.
       refresh_reference_every: steps after which the current policy becomes the reference of a KL penalty and of
         `off_policy`; 0 for never: then it is the policy that training started from.
+      sample_ahead: whether the next step's groups are sampled while the host judges those of this one, by the policy
+        before this step's update. That hides the time judging takes, but groups are stale by one update, which the
+        objective's importance ratio has to make up for; `sampler_scorer_difference` then measures that update as well.
 
     Raises:
       ValueError: a number is not positive.
@@ -68,11 +71,14 @@ class TrainSettings:
     difficulty_filter: DifficultyFilter | None = None
     off_policy: OffPolicyAnswers | None = None
     refresh_reference_every: int = 0
+    sample_ahead: bool = False
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.name != "refresh_reference_every" and isinstance(value, int | float) and not value > 0:
+            if field.name in ("refresh_reference_every", "sample_ahead"):
+                continue
+            if isinstance(value, int | float) and not value > 0:
                 raise ValueError(f"{field.name} is {value}, it must be positive")
         if self.refresh_reference_every < 0:
             raise ValueError(f"refresh_reference_every is {self.refresh_reference_every}, it must not be negative")

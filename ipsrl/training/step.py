@@ -38,6 +38,7 @@ class TrainState:
       objective_optimizer_state: of what moves them, `adam_by_element`.
       reference: parameters of the reference policy where it moves during training, else None.
       difficulty: what the difficulty filter has learned, None without one.
+      ahead: groups that were sampled for the next step already, None where they are not.
     """
 
     step: Array
@@ -48,6 +49,7 @@ class TrainState:
     objective_optimizer_state: Any
     reference: Parameters | None = None
     difficulty: Any = None
+    ahead: Trajectories | None = None
 
     @classmethod
     def create(
@@ -186,8 +188,13 @@ def collect(
     sampling_round: int = 0,
 ) -> tuple[Trajectories, Verdict]:
     """Samples the groups of a step, or of a further round of it, and has them judged."""
-    key = stream(seed, step, f"sampling {sampling_round}" if sampling_round else "sampling")
+    key = sampling_key(seed, step, sampling_round)
     return sample_and_verify(environment, policy, parameters, prompts, key, group_size, temperature, top_tokens)
+
+
+def sampling_key(seed: Array, step: Array, sampling_round: int = 0) -> Array:
+    """What the groups of a step, or of a further round of it, are drawn with."""
+    return stream(seed, step, f"sampling {sampling_round}" if sampling_round else "sampling")
 
 
 def sample_and_verify(
@@ -200,11 +207,16 @@ def sample_and_verify(
     temperature: float,
     top_tokens: int = 0,
 ) -> tuple[Trajectories, Verdict]:
-    """Samples groups and has them judged, on the device or on the host as the environment says."""
+    """Samples groups and has them judged."""
     trajectories = sample_groups(environment, policy, parameters, prompts, key, group_size, temperature, top_tokens)
+    return trajectories, judge(environment, trajectories)
+
+
+def judge(environment: Environment, trajectories: Trajectories) -> Verdict:
+    """What the environment says of groups, on the device or on the host as it wants."""
     if environment.verifies_on_host:
-        return trajectories, judge_on_hosts(environment, trajectories)
-    return trajectories, _verify_on_device(environment, trajectories)
+        return judge_on_hosts(environment, trajectories)
+    return _verify_on_device(environment, trajectories)
 
 
 @functools.partial(jax.jit, static_argnames="environment")

@@ -28,10 +28,11 @@ from ipsrl.environments.environment import Environment
 from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.policies.policy import Policy
 from ipsrl.policies.tabular import Tabular
+from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.training import batch, metric_log, stored_tree
 from ipsrl.training.loop import NonFiniteLossError, TrainSettings, train
 from ipsrl.training.run_folder import RunFolder
-from ipsrl.training.step import Batching, TrainState, collect
+from ipsrl.training.step import Batching, TrainState
 
 SETTINGS = TrainSettings(
     steps=7,
@@ -181,15 +182,15 @@ def test_the_devices_of_a_mesh_share_the_prompts(tmp_path, monkeypatch):
     sampled = []
 
     def spy(*arguments):
-        sampled.append(collect(*arguments))
+        sampled.append(sample_groups(*arguments))
         return sampled[-1]
 
-    monkeypatch.setattr(batch, "collect", spy)
+    monkeypatch.setattr(batch, "sample_groups", spy)
     alone = CASES["hypergrid"]
     shared = alone._replace(mesh=make_mesh("data:8"))
     parameters = [run(tmp_path / str(case is alone), case).parameters["logits"] for case in (alone, shared)]
     np.testing.assert_allclose(*parameters, atol=1e-5)
-    placed = [{shard.data.shape[0] for shard in trajectories.tokens.addressable_shards} for trajectories, _ in sampled]
+    placed = [{shard.data.shape[0] for shard in trajectories.tokens.addressable_shards} for trajectories in sampled]
     assert placed == [{16}] * 7 + [{2}] * 7
 
 
