@@ -173,7 +173,7 @@ def constrain(tree: PyTree, placed: PyTree) -> PyTree:
     Of a gradient that is summed over devices, each then receives its share of the sum only. Where devices work apart,
     each has its own leaves, whole.
     """
-    if jax.sharding.get_abstract_mesh().manual_axes or not any(map(_is_cut, jax.tree.leaves(placed))):
+    if jax.sharding.get_abstract_mesh().manual_axes or not any_is_cut(placed):
         return tree
     return jax.tree.map(lambda place, leaf: jax.lax.with_sharding_constraint(leaf, place.spec), placed, tree)
 
@@ -224,8 +224,9 @@ def table(placed: PyTree, tree: PyTree, mesh: Mesh) -> str:
     )
 
 
-def _is_cut(placement: Placement) -> bool:
-    return any(axis is not None for axis in placement.spec)
+def any_is_cut(placed: PyTree) -> bool:
+    """Whether a leaf lies on several devices in parts."""
+    return any(axis is not None for placement in jax.tree.leaves(placed) for axis in placement.spec)
 
 
 def _axes(spec: PartitionSpec) -> str:

@@ -14,7 +14,7 @@ from jax.sharding import Mesh
 
 from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import check_prompts_divide
-from ipsrl.distributed.placement import check_rules, check_units, place, placements, shardings, table
+from ipsrl.distributed.placement import any_is_cut, check_rules, check_units, place, placements, shardings, table
 from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy, union
@@ -66,7 +66,7 @@ def train(
       environment, policy, objective, settings, seed: what to train, and how.
       folder: receives metrics.jsonl and checkpoints.
       mesh: prompts lie over its axis `data`, parameters and what the optimiser keeps of them as the policy's rules say;
-        the table of what lies where goes to stderr.
+        where any of them is cut, the table of what lies where goes to stderr.
       initial_parameters: where to start; fresh ones by default. They are also the (first) reference policy. Those that
         a function makes belong to the run: a large model then exists no more often than it is needed.
       evaluate: (step, parameters) -> further metrics, logged as `evaluation/name`.
@@ -215,8 +215,8 @@ def prepare(
         state = dataclasses.replace(state, difficulty=difficulty)
     placed = state_placements(state, policy, optimizer, mesh)
     state = place(state, placed, mesh)
-    if mesh.size > 1 and hosts.is_first():
-        placed_frozen = placements(policy.placement_rules, frozen, mesh)
+    placed_frozen = placements(policy.placement_rules, frozen, mesh)
+    if any_is_cut((placed, placed_frozen)) and hosts.is_first():
         print(table((placed, placed_frozen), (state, frozen), mesh), file=sys.stderr)
     collector = BatchCollector(environment, policy, objective, settings, seed, mesh, further_answers)
     if settings.sample_ahead:
