@@ -37,13 +37,13 @@ def apart(function: Callable, prompts: int, in_axes: tuple[int | None, ...], out
 
 
 def sum_apart(tree: PyTree) -> PyTree:
-    """In a function that may work apart: the sum over all devices that do."""
-    return jax.lax.psum(tree, _axes())
+    """In a function that may work apart: the sum over all devices that do; the tree itself where none do."""
+    return jax.lax.psum(tree, axes) if (axes := _axes()) else tree
 
 
 def max_apart(tree: PyTree) -> PyTree:
-    """In a function that may work apart: the largest of all devices that do."""
-    return jax.lax.pmax(tree, _axes())
+    """In a function that may work apart: the largest of all devices that do; the tree itself where none do."""
+    return jax.lax.pmax(tree, axes) if (axes := _axes()) else tree  # `pmax` has no derivative, not even over no axis
 
 
 def _axes() -> tuple[str, ...]:
