@@ -159,16 +159,16 @@ def test_rules_that_are_off_cost_nothing(tmp_path, monkeypatch):
         monkeypatch.setattr(batch, name, lambda *arguments: calls.append(name) or function(*arguments))
 
     rules = {"choose_by_difficulty", "learn_difficulty", "fill", "with_best_answer", "sample_and_verify"}
-    for name in (*rules, "collect"):
+    for name in (*rules, "sample_groups"):
         spy(name)
     state = run(tmp_path / "off")
-    assert calls == ["collect"] * 7
+    assert calls == ["sample_groups"] * 7
     assert {name.partition("/")[0] for name in stored_tree.named_leaves(state)} == {
         "step", "parameters", "optimizer_state",
     }  # fmt: skip
     names = set().union(*metric_log.read(tmp_path / "off" / "metrics.jsonl"))
     run(tmp_path / "on", rules="all")
-    assert set(calls) == rules | {"collect"}
+    assert set(calls) == rules | {"sample_groups"}
     more = set().union(*metric_log.read(tmp_path / "on" / "metrics.jsonl")) - names
     assert more == {
         "sampling_rounds", "kept_groups", "trajectories_sampled", "prompts_scanned", "prompts_sampled",
