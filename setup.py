@@ -7,7 +7,7 @@ setup(
     version="0.1.0",
     description="What does a reinforcement-learning objective do to the set of outcomes a policy can still produce?",
     python_requires=">=3.11",
-    packages=find_packages(include=["ipsrl", "ipsrl.*", "experiments"]),
+    packages=find_packages(include=["ipsrl", "ipsrl.*", "experiments", "experiments.*"]),
     install_requires=[
         "jax>=0.10",
         "flax>=0.12",
@@ -31,7 +31,22 @@ setup(
         "tpu": ["jax[tpu]>=0.10"],
         # Other people's trainers, to compare losses with. The tests reach into TRL's methods, hence its exact version.
         "peers": ["torch>=2.13", "trl==1.16.0"],
-        # TFDS writes data sets, as the tests do, with importlib_resources, but does not ask for it.
-        "dev": ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "importlib_resources", "ruff==0.17.5"],
+        # Tables and pages of results.
+        "analysis": ["duckdb>=1.4", "plotly>=6"],
+        "mirrors": ["tensorboardX>=2.6", "wandb>=0.20"],
+        # Where sweeps run.
+        "ray": ["ray[default]>=2.50"],
+        "slurm": ["submitit>=1.5"],
+        "dev": [
+            "ipsrl[analysis,mirrors,ray,slurm]",
+            "pytest>=8",
+            "pytest-xdist>=3.6",
+            "hypothesis>=6.100",
+            # TFDS writes data sets, as the tests do, with importlib_resources, but does not ask for it.
+            "importlib_resources",
+            "selenium>=4.30",
+            "tensorboard>=2.18",
+            "ruff==0.17.5",
+        ],
     },
 )

@@ -12,7 +12,7 @@ import pytest
 
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
-from ipsrl.training.step import choose_prompts, collect
+from ipsrl.training.groups import choose_prompts, collect
 
 ROOT = Path(__file__).parents[1]
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)

@@ -11,15 +11,14 @@ from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective, all_equal
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.structures import Prompts, Trajectories, Verdict, masked_sum
+from ipsrl.structures import Prompts, Trajectories, masked_sum
 from ipsrl.training.difficulty_filter import DifficultyState, choose_by_difficulty, learn_difficulty
 from ipsrl.training.dynamic_sampling import fill
+from ipsrl.training.groups import Groups, choose_prompts, judge, sample_and_verify, sampling_key
 from ipsrl.training.off_policy import FurtherAnswers, with_best_answer
 from ipsrl.training.randomness import stream
 from ipsrl.training.settings import TrainSettings
-from ipsrl.training.step import choose_prompts, judge, sample_and_verify, sampling_key
 
-Groups = tuple[Trajectories, Verdict]
 Metrics = dict[str, Array | float]
 
 

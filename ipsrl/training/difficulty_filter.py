@@ -12,8 +12,8 @@ from jax import Array
 from ipsrl.environments.environment import Environment
 from ipsrl.structures import Prompts, Trajectories, Verdict, masked_sum
 from ipsrl.training.difficulty_scorer import init_scorer, score_prompts
+from ipsrl.training.groups import shuffled_prompts
 from ipsrl.training.randomness import stream
-from ipsrl.training.step import shuffled_prompts
 
 
 @dataclasses.dataclass(frozen=True)

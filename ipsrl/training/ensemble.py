@@ -16,18 +16,10 @@ from jax import Array
 from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.training.groups import choose_prompts, collect, sample_and_verify
 from ipsrl.training.off_policy import OffPolicyAnswers, with_best_answer
 from ipsrl.training.randomness import stream
-from ipsrl.training.step import (
-    WHOLE_BATCH,
-    Batching,
-    TrainState,
-    check_objective,
-    choose_prompts,
-    collect,
-    sample_and_verify,
-    update,
-)
+from ipsrl.training.step import WHOLE_BATCH, Batching, TrainState, check_objective, update
 
 
 @functools.partial(

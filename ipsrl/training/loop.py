@@ -18,9 +18,10 @@ from ipsrl.distributed.placement import any_is_cut, check_rules, check_units, pl
 from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy, union
-from ipsrl.training.batch import BatchCollector, Groups, Metrics
+from ipsrl.training.batch import BatchCollector, Metrics
 from ipsrl.training.checkpoints import Checkpoints
 from ipsrl.training.difficulty_filter import DifficultyState
+from ipsrl.training.groups import Groups
 from ipsrl.training.metric_log import MetricLog
 from ipsrl.training.off_policy import FurtherAnswers
 from ipsrl.training.optimizer import make_optimizer

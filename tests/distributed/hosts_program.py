@@ -23,11 +23,12 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.answers import answers_with_history, independent_answers
 from ipsrl.training import run_folder, stored_tree
 from ipsrl.training.checkpoints import Checkpoints
+from ipsrl.training.groups import choose_prompts, collect
 from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.parameter_cache import cached
 from ipsrl.training.run_folder import RunFolder, RunFolderError
 from ipsrl.training.settings import make_rules
-from ipsrl.training.step import Batching, choose_prompts, collect
+from ipsrl.training.step import Batching
 
 JUDGED = []
 

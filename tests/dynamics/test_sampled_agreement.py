@@ -11,9 +11,10 @@ from ipsrl import objectives
 from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
+from ipsrl.training.groups import sample_and_verify
 from ipsrl.training.off_policy import OffPolicyAnswers, with_best_answer
 from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.step import WHOLE_BATCH, TrainState, sample_and_verify, update
+from ipsrl.training.step import WHOLE_BATCH, TrainState, update
 
 # An outcome is wrong, and one is right in part, so that every row has something to say.
 BANDIT = Bandit((1.0, 0.55, 0.0))

@@ -22,7 +22,7 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.answers import answers_with_history, independent_answers
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Trajectories, Verdict
-from ipsrl.training.step import choose_prompts
+from ipsrl.training.groups import choose_prompts
 from ipsrl.training.warm_start import WarmStart, learn_prior, rendered_answers
 from tests.environments.tokenizers_for_tests import BOS, END, EOS, TURN, save_tokenizer
 

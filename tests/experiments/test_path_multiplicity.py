@@ -10,7 +10,7 @@ from experiments.path_multiplicity import Settings, UncorrectedTree
 from ipsrl import objectives
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
-from ipsrl.training.step import sample_and_verify
+from ipsrl.training.groups import sample_and_verify
 
 REWARDS = (0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0)
 TWELVE = ",".join(f"ips_grpo(floor=0.{number})" for number in range(11, 23))

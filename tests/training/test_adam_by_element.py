@@ -12,8 +12,9 @@ from ipsrl import objectives
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.training.adam_by_element import adam_by_element
+from ipsrl.training.groups import collect
 from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.step import WHOLE_BATCH, TrainState, collect, compiled_update
+from ipsrl.training.step import WHOLE_BATCH, TrainState, compiled_update
 
 SHAPES = {"log_partition": (5,), "log_flows": (2, 3)}
 

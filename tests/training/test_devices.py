@@ -13,17 +13,10 @@ from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
+from ipsrl.training.groups import choose_prompts, collect, sample_and_verify
 from ipsrl.training.off_policy import OffPolicyAnswers, with_best_answer
 from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.step import (
-    Batching,
-    TrainState,
-    check_objective,
-    choose_prompts,
-    collect,
-    compiled_update,
-    sample_and_verify,
-)
+from ipsrl.training.step import Batching, TrainState, check_objective, compiled_update
 
 TREE = Tree()
 PAIRS = (

@@ -28,9 +28,9 @@ from ipsrl.training.difficulty_filter import (
     scorer_loss,
 )
 from ipsrl.training.difficulty_scorer import init_scorer, score_prompts
+from ipsrl.training.groups import choose_prompts, collect, shuffled_prompts
 from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.run_folder import RunFolder
-from ipsrl.training.step import choose_prompts, collect, shuffled_prompts
 
 SMALL = DifficultyFilter(width=16, last_width=8, warm_up=0, exploration=0.0, dropout=0.0)
 PROMPTS, P = 12, 4

@@ -16,11 +16,12 @@ from ipsrl.distributed.placement import place, placements
 from ipsrl.policies.adapters import LoRA, frozen_as, split
 from ipsrl.policies.policy import union
 from ipsrl.training import metric_log, stored_tree
+from ipsrl.training.groups import choose_prompts, collect
 from ipsrl.training.loop import train
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.settings import TrainSettings
-from ipsrl.training.step import WHOLE_BATCH, TrainState, choose_prompts, collect, compiled_update
+from ipsrl.training.step import WHOLE_BATCH, TrainState, compiled_update
 
 OBJECTIVE = "grpo(kl=0.1)"
 SETTINGS = TrainSettings(

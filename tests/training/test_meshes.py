@@ -20,11 +20,12 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Verdict
 from ipsrl.training import metric_log
+from ipsrl.training.groups import choose_prompts, collect
 from ipsrl.training.loop import check_run, fresh_parameters, train
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.settings import TrainSettings
-from ipsrl.training.step import Batching, TrainState, choose_prompts, collect, compiled_update, state_placements
+from ipsrl.training.step import Batching, TrainState, compiled_update, state_placements
 
 MESHES = ("data:8", "data:4,model:2", "data:2,model:4", "data:1,model:8")
 EACH_MESH = [pytest.param(mesh, marks=[] if mesh == MESHES[1] else pytest.mark.slow) for mesh in MESHES]

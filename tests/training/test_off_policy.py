@@ -15,10 +15,11 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.structures import Rollouts
 from ipsrl.training.batch import BatchCollector
 from ipsrl.training.ensemble import train_ensemble
+from ipsrl.training.groups import choose_prompts, collect, sample_and_verify
 from ipsrl.training.loop import TrainSettings, check_run
 from ipsrl.training.off_policy import OffPolicyAnswers, with_best_answer
 from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.step import check_objective, choose_prompts, collect, sample_and_verify
+from ipsrl.training.step import check_objective
 
 TREE = Tree()
 POLICY = Tabular(TREE.num_observations, TREE.vocabulary_size)

@@ -15,12 +15,12 @@ from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.training import batch
 from ipsrl.training.difficulty_filter import DifficultyFilter
 from ipsrl.training.dynamic_sampling import DynamicSampling
+from ipsrl.training.groups import choose_prompts, collect, judge
 from ipsrl.training.loop import check_run, prepare, train
 from ipsrl.training.metric_log import read
 from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.settings import TrainSettings
-from ipsrl.training.step import choose_prompts, collect, judge
 
 SEED, STEPS = 4, 4
 SETTINGS = TrainSettings(

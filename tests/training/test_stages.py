@@ -10,8 +10,9 @@ from ipsrl.environments.tree import Tree
 from ipsrl.objectives import make
 from ipsrl.policies.tabular import Tabular
 from ipsrl.structures import Rollouts
+from ipsrl.training.groups import choose_prompts, collect
 from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.step import WHOLE_BATCH, TrainState, choose_prompts, collect, compiled_update
+from ipsrl.training.step import WHOLE_BATCH, TrainState, compiled_update
 
 RATE = 5.0
 TREE = Tree()
