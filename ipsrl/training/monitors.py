@@ -24,12 +24,12 @@ class Finding:
     """What a monitor says of one record.
 
     Attributes:
-      bad: whether this step is of the kind that it warns of.
+      bad: whether this step is of the kind that it warns of; None where it is neither that nor its contrary.
       message: the warning, if there is to be one: what is so, and what it means or what to try.
       metrics: further metrics for the record, by their names without `PREFIX`.
     """
 
-    bad: bool
+    bad: bool | None
     message: str
     metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
@@ -66,25 +66,40 @@ def number(record: Record, metric: str) -> float | None:
 
 @dataclasses.dataclass(frozen=True)
 class LowEntropy(Monitor):
-    """`token_entropy` below some nats: the policy hardly explores any more."""
+    """`token_entropy` below some nats, much of which is lost: the policy hardly explores any more.
+
+    Attributes:
+      below: nats.
+      of_highest: the share of the highest entropy so far that is also not exceeded, so that a policy which begins with
+        little entropy, as a language model may, and keeps it is not warned of. 1 leaves `below` alone.
+    """
 
     below: float = 0.5
+    of_highest: float = 0.5
     steps: int = 50
 
     def __post_init__(self):
         super().__post_init__()
         if not self.below > 0:
             raise ValueError(f"low_entropy(below={self.below:g}) never holds: entropy in nats is never below 0")
+        if not 0 < self.of_highest <= 1:
+            raise ValueError(f"low_entropy(of_highest={self.of_highest:g}): a share lies above 0 and is at most 1")
 
-    def look(self, known: Any, record: Record) -> tuple[Any, Finding | None]:
+    @property
+    def start(self) -> float:
+        """The highest entropy so far."""
+        return 0.0
+
+    def look(self, known: float, record: Record) -> tuple[float, Finding | None]:
         entropy = number(record, "token_entropy")
         if entropy is None:
             return known, None
-        return known, Finding(
-            entropy < self.below,
-            f"token entropy has been below {self.below:g} nats for {self.steps} steps ({entropy:.2g} now): the policy "
-            "hardly explores any more; an objective that pays for rarity (ips_grpo) or for entropy "
-            "(grpo(entropy=0.01)) keeps it open",
+        highest = max(known, entropy)
+        return highest, Finding(
+            entropy < self.below and entropy <= self.of_highest * highest,
+            f"token entropy has been below {self.below:g} nats for {self.steps} steps ({highest:.2g} at most, "
+            f"{entropy:.2g} now): the policy hardly explores any more; an objective that pays for rarity (ips_grpo) or "
+            "for entropy (grpo(entropy=0.01)) keeps it open",
         )
 
 
@@ -176,13 +191,17 @@ class SamplerScorerMismatch(Above):
 class FallingOutcomes(Monitor):
     """`effective_outcomes`, mean over the last `steps` records, far below the highest such mean.
 
+    What counts are the outcomes beyond the first, which is always there as long as anything is rewarded. Where less
+    than half an outcome has ever been beyond it, there is nothing to lose. The fall is over when half of it is made up.
+
     Attributes:
       by: the share that is lost.
 
-    Metrics: `effective_outcomes_kept`, the mean as a share of the highest one so far.
+    Metrics: `effective_outcomes_kept`, the mean as a share of the highest one so far, both beyond the first outcome; 1
+    where there never was a second.
     """
 
-    by: float = 0.5
+    by: float = 0.6
     steps: int = 20
 
     def __post_init__(self):
@@ -206,12 +225,17 @@ class FallingOutcomes(Monitor):
             return (recent, highest), None
         mean = math.fsum(recent) / self.steps
         highest = max(highest, mean)
-        kept = mean / highest if highest > 0 else 1.0
+        kept = max(mean - 1, 0.0) / (highest - 1) if highest > 1 else 1.0
+        bad = None
+        if kept < 1 - self.by and highest >= 1.5:
+            bad = True
+        elif kept > 1 - self.by / 2:
+            bad = False
         return (recent, highest), Finding(
-            kept < 1 - self.by,
-            f"the effective outcomes in a group have fallen by {1 - kept:.0%} ({highest:.3g} at most, {mean:.3g} now): "
-            "what the policy no longer samples it can hardly learn again; an objective that pays for rarity "
-            "(ips_grpo), or a smaller learning rate, keeps more",
+            bad,
+            f"the effective outcomes in a group have fallen from {highest:.3g} to {mean:.3g}: what the policy no "
+            "longer samples it can hardly learn again; an objective that pays for rarity (ips_grpo), or a smaller "
+            "learning rate, keeps more",
             {"effective_outcomes_kept": kept},
         )
 
@@ -291,9 +315,9 @@ class EntropyLaw(Monitor):
         spent = (known.highest - math.exp(entropy)) / (known.highest - 1)
         return known, Finding(
             slope > 0 and r_squared >= self.r_squared and spent >= self.spent,
-            f"reward follows {ceiling + slope:.3g} - {slope:.3g} exp(entropy) (R squared {r_squared:.2f}), which ends "
-            f"at {ceiling:.3g}; {spent:.0%} of the entropy is spent and the reward is {reward:.3g}: more steps will "
-            "hardly raise it, what keeps entropy up might",
+            f"reward follows {ceiling + slope:.3g} - {slope:.3g} exp(entropy) (R squared {r_squared:.2f}), a ceiling "
+            f"of {ceiling:.3g}, and {spent:.0%} of the entropy is spent at a reward of {reward:.3g}: more steps will "
+            "hardly raise it, but what keeps entropy up might",
             {
                 "entropy_law_slope": slope,
                 "entropy_law_ceiling": ceiling,

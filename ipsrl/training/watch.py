@@ -50,7 +50,7 @@ def look(
         if finding is None:
             continue
         holds, against = seen[name].holds, seen[name].against + 1
-        if finding.bad == holds:
+        if finding.bad in (holds, None):
             against = 0
         elif against == monitor.steps:
             holds, against = not holds, 0
