@@ -153,12 +153,15 @@ class ReferenceDrift(Above):
 
 @dataclasses.dataclass(frozen=True)
 class BatchDrift(Above):
-    """`behaviour_kl`, in nats for each token: the policy leaves the one that sampled while it learns from a batch."""
+    """`behaviour_kl`, in nats for each token: the policy leaves the one that sampled while it learns from a batch.
+
+    0.02 is about where implementations of PPO that watch it end the epochs of a batch.
+    """
 
     metric: ClassVar[str] = "behaviour_kl"
     what: ClassVar[str] = "the divergence from the policy that sampled, in nats for each token,"
     advice: ClassVar[str] = "batches are used beyond where they are valid; take fewer epochs or a smaller learning rate"
-    above: float = 0.05
+    above: float = 0.02
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,9 +1,16 @@
 """The progress line shows rates and metrics on a terminal, and nothing elsewhere."""
 
+import contextlib
 import io
+import os
+import pty
+import re
+import subprocess
 import sys
+import termios
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from tqdm import tqdm
@@ -64,3 +71,35 @@ def test_silence_elsewhere(capsys):
     with working("hardly anything"), ProgressLine(total=2) as line:
         line.advance(reward="not even looked at")
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.slow
+def test_an_experiment_on_a_terminal(tmp_path):
+    """Which run of how many, the prior state of a resumed one, and results that stand on lines of their own."""
+
+    def shown(*more: str) -> list[str]:
+        ours, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, (40, 160))
+        command = [
+            sys.executable, "-m", "experiments.hypergrid", "--preset=smoke", "--objectives=grpo,ips_grpo",
+            f"--out={tmp_path}", *more,
+        ]  # fmt: skip
+        with subprocess.Popen(
+            command, cwd=Path(__file__).parents[2], stdout=subprocess.DEVNULL, stderr=theirs
+        ) as process:
+            os.close(theirs)
+            text = b""
+            # A terminal that nobody writes to any more ends in an error.
+            with contextlib.suppress(OSError):
+                while part := os.read(ours, 4096):
+                    text += part
+            os.close(ours)
+        assert process.returncode == 0, text
+        return [line for line in text.decode().replace("\n", "\r").split("\r") if line.strip()]
+
+    lines = shown()
+    assert any("6/6 [" in line and "step/s, reward " in line for line in lines)
+    for number, run in enumerate(("grpo, seed 0", "grpo, seed 1", "ips_grpo, seed 0", "ips_grpo, seed 1"), start=1):
+        assert any(re.search(rf", entropy [\d.]+, run {number} of 4: {run}[,\]]", line) for line in lines)
+        assert sum(line.startswith(f"trained {run}: reward ") for line in lines) == 1
+    assert any("100% 6/6 [00:00<00:00, ?step/s, run 4 of 4: ips_grpo, seed 1]" in line for line in shown("--resume"))
