@@ -97,9 +97,9 @@ class LowEntropy(Monitor):
         highest = max(known, entropy)
         return highest, Finding(
             entropy < self.below and entropy <= self.of_highest * highest,
-            f"token entropy has been below {self.below:g} nats for {self.steps} steps ({highest:.2g} at most, "
-            f"{entropy:.2g} now): the policy hardly explores any more; an objective that pays for rarity (ips_grpo) or "
-            "for entropy (grpo(entropy=0.01)) keeps it open",
+            f"token entropy has been below {self.below:g} nats for {self.steps} steps ({entropy:.2g} now, "
+            f"{highest:.2g} at its highest): the policy hardly explores any more; an objective that pays for rarity "
+            "(ips_grpo) or for entropy (grpo(entropy=0.01)) keeps it open",
         )
 
 
@@ -136,7 +136,7 @@ class DegenerateGroups(Above):
     metric: ClassVar[str] = "degenerate_groups"
     what: ClassVar[str] = "the share of groups without advantages"
     advice: ClassVar[str] = (
-        "they teach nothing; larger groups, other prompts or the rule dynamic_sampling give more that differ"
+        "they teach nothing; larger groups, other prompts or the rule dynamic_sampling find groups that do"
     )
     above: float = 0.9
 

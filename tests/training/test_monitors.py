@@ -54,8 +54,9 @@ def test_entropy_that_stays_low_is_warned_of_at_its_fiftieth_step():
         (
             120,
             "low_entropy",
-            "token entropy has been below 0.5 nats for 50 steps (0.7 at most, 0.31 now): the policy hardly explores "
-            "any more; an objective that pays for rarity (ips_grpo) or for entropy (grpo(entropy=0.01)) keeps it open",
+            "token entropy has been below 0.5 nats for 50 steps (0.31 now, 0.7 at its highest): the policy hardly "
+            "explores any more; an objective that pays for rarity (ips_grpo) or for entropy (grpo(entropy=0.01)) keeps "
+            "it open",
         )
     ]
     assert [found["monitor/low_entropy"] for found in metrics] == [0.0] * 119 + [1.0]
@@ -254,7 +255,7 @@ def test_warnings_are_lines_on_stderr_and_in_a_file(tmp_path, capsys):
     write_run(tmp_path, "low_entropy(steps=2)", series("token_entropy", [0.9, 0.3, 0.2, 0.1]), 4)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(
-        "warning: step 3: token entropy has been below 0.5 nats for 2 steps (0.9 at most, 0.2 now): "
+        "warning: step 3: token entropy has been below 0.5 nats for 2 steps (0.2 now, 0.9 at its highest): "
     )
     (kept,) = [json.loads(line) for line in (tmp_path / "warnings.jsonl").read_text().splitlines()]
     assert kept == {"step": 3, "monitor": "low_entropy", "message": line.removeprefix("warning: step 3: ")}
