@@ -29,6 +29,7 @@ from ipsrl.training.loop import EVALUATION, TrainSettings, check_run
 from ipsrl.training.metric_log import MetricLog
 from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.progress_line import working
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.step import Batching, check_objective
 from ipsrl.training.warm_start import WarmStart, prior_parameters
@@ -142,22 +143,23 @@ class ExactArena:
         with RunFolder.open(output.path / folder_name(objective), config, output.resume) as folder:
             if not folder.summary_path.exists():
                 seeds = jnp.asarray(self.seeds, jnp.int32)
-                program = train_ensemble.lower(
-                    self.environment,
-                    self.policy,
-                    objectives.make(objective),
-                    make_optimizer("adam", step_size(objective, learning_rate), MAX_GRADIENT_NORM, ADAM_EPSILON),
-                    seeds,
-                    self.steps,
-                    self.prompts_per_step,
-                    group_size,
-                    record=functools.partial(exact_laws, self.environment, self.policy),
-                    record_every=self.evaluate_every,
-                    batching=Batching(self.epochs),
-                    off_policy=off_policy,
-                ).compile(self._compiler_options)
-                laws = program(seeds)
-                measures = {name: np.asarray(v) for name, v in measure_laws(self.environment, laws).items()}
+                with working(f"training {objective}, {len(self.seeds)} seeds"):
+                    program = train_ensemble.lower(
+                        self.environment,
+                        self.policy,
+                        objectives.make(objective),
+                        make_optimizer("adam", step_size(objective, learning_rate), MAX_GRADIENT_NORM, ADAM_EPSILON),
+                        seeds,
+                        self.steps,
+                        self.prompts_per_step,
+                        group_size,
+                        record=functools.partial(exact_laws, self.environment, self.policy),
+                        record_every=self.evaluate_every,
+                        batching=Batching(self.epochs),
+                        off_policy=off_policy,
+                    ).compile(self._compiler_options)
+                    laws = program(seeds)
+                    measures = {name: np.asarray(v) for name, v in measure_laws(self.environment, laws).items()}
                 self._write(folder, updates, measures)
                 _say(objective, len(self.seeds), measures["reward"][:, -1].mean(), folder)
             records = metric_log.read(folder.metrics_path)

@@ -38,6 +38,7 @@ from ipsrl.figures import collapse_time as figure
 from ipsrl.figures import style
 from ipsrl.measures.seeds import Interval, mean_over_seeds
 from ipsrl.training.metric_log import MetricLog
+from ipsrl.training.progress_line import working
 from ipsrl.training.run_folder import RunFolder
 
 COLLAPSES = "reinforce"
@@ -170,7 +171,8 @@ def collapse_times(settings: Settings) -> list[Point]:
     cells, bound, seeds = tied_cells(COLLAPSES, settings), exit_ratio(settings), read_seeds(settings.seeds)
     formulas = small_step_times(settings)
     begin = time.monotonic()
-    sampled = first_passage(cells, seeds, -bound, bound, round(MOST * max(formulas)), make_mesh())
+    with working(f"training {COLLAPSES} until it collapses"):
+        sampled = first_passage(cells, seeds, -bound, bound, round(MOST * max(formulas)), make_mesh())
     print(f"trained {sampled.size} runs in {time.monotonic() - begin:.0f} s", file=sys.stderr)
     return [
         Point(cell.group_size, mean_over_seeds(times), formula, mean_first_passage(cell, -bound, bound))
@@ -182,8 +184,9 @@ def collapsed_shares(settings: Settings) -> dict[str, figure.Share]:
     """For each objective that should keep the tie, how many runs of all group sizes lost it all the same."""
     keepers = specifications.split(settings.keepers)
     cells = [cell for text in keepers for cell in tied_cells(text, settings)]
-    bound = exit_ratio(settings)
-    passage = first_passage(cells, read_seeds(settings.keeper_seeds), -bound, bound, settings.keeper_steps, make_mesh())
+    bound, seeds = exit_ratio(settings), read_seeds(settings.keeper_seeds)
+    with working(f"training {len(keepers)} objectives that should not collapse"):
+        passage = first_passage(cells, seeds, -bound, bound, settings.keeper_steps, make_mesh())
     shares = {}
     for text, left in zip(keepers, np.isfinite(passage).reshape(len(keepers), -1), strict=True):
         interval = binomtest(int(left.sum()), left.size).proportion_ci(0.95)

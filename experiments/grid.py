@@ -30,7 +30,8 @@ from ipsrl.training.step import Batching
 class TrainingFlags:
     """`rules` surround the objective, as in --rules="dynamic_sampling(rounds=10), difficulty_filter".
 
-    They and the other flags of training are described in `ipsrl.training.settings`.
+    `monitors` watch each run and warn, as in --monitors="all, low_entropy(below=0.3)" or --monitors=none. They and the
+    other flags of training are described in `ipsrl.training.settings`.
     """
 
     objectives: str = "grpo,ips_grpo(floor=0.2)"
@@ -46,6 +47,7 @@ class TrainingFlags:
     rules: str = ""
     refresh_reference_every: int = 0
     sample_ahead: bool = False
+    monitors: str = "all"
     evaluate_every: int = 25
     checkpoint_every: int = 100
     mesh: str = "data:-1"
@@ -69,6 +71,7 @@ class TrainingFlags:
             learning_rate=self.learning_rate,
             refresh_reference_every=self.refresh_reference_every,
             sample_ahead=self.sample_ahead,
+            monitors=self.monitors,
             **make_rules(self.rules),
             batching=Batching(self.epochs, self.mini_batches, self.micro_batches),
             evaluate_every=self.evaluate_every,
@@ -183,7 +186,9 @@ class TrainingGrid:
           initial_parameters, evaluate, frozen: as in `ipsrl.training.loop.train`.
           identity: what else determines a run (a warm start, say), for its config.json.
         """
-        for text, seed in itertools.product(self.objectives, self.seeds):
+        runs = list(itertools.product(self.objectives, self.seeds))
+        for number, (text, seed) in enumerate(runs, start=1):
+            place = f"run {number} of {len(runs)}: " if len(runs) > 1 else ""
             config = {
                 "environment": repr(self.environment),
                 "policy": repr(self.policy),
@@ -205,6 +210,7 @@ class TrainingGrid:
                     initial_parameters,
                     evaluate,
                     frozen=frozen,
+                    label=f"{place}{text}, seed {seed}",
                 )
                 records = hosts.tell_all(hosts.first_does(functools.partial(metric_log.read, folder.metrics_path)))
                 folder.write_summary(records[-1])

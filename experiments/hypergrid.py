@@ -40,7 +40,10 @@ from ipsrl.training.run_folder import RunFolder
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Flags of the experiment. `dimensions` may list several, as in 2,4."""
+    """Flags of the experiment. `dimensions` may list several, as in 2,4.
+
+    `monitors` watch each run and warn, see `ipsrl.training.monitors`.
+    """
 
     dimensions: str = "2"
     side: int = 8
@@ -53,6 +56,7 @@ class Settings:
     group_size: int = 256
     learning_rate: float = 1e-3
     hidden_size: int = 64
+    monitors: str = "all"
     evaluate_every: int = 50
     checkpoint_every: int = 250
     check_claims: bool = True
@@ -119,6 +123,7 @@ def training_grid(dimensions: int, settings: Settings) -> TrainingGrid:
             prompts_per_step=1,
             group_size=settings.group_size,
             learning_rate=settings.learning_rate,
+            monitors=settings.monitors,
             evaluate_every=settings.evaluate_every,
             checkpoint_every=settings.checkpoint_every,
         ),

@@ -50,6 +50,7 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.metric_log import MetricLog
 from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.progress_line import working
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.step import check_objective
 
@@ -123,9 +124,11 @@ def run(settings: Settings, output: Output) -> None:
         kept = {name: [] for name in made}
         for name, objective in made.items():
             for count in sizes:
-                kept[name].append(train(count, objective, settings))
+                with working(f"training {name}, K = {count}"):
+                    kept[name].append(train(count, objective, settings))
                 print(f"trained {name}, K = {count}", file=sys.stderr, flush=True)
-        rates = {name: [measure_rate(count, name, settings) for count in sizes] for name in RATE_RULES}
+        with working("measuring rates"):
+            rates = {name: [measure_rate(count, name, settings) for count in sizes] for name in RATE_RULES}
         with MetricLog(folder.metrics_path) as log:
             log.truncate_after(-1)
             write_curves(log, sizes, kept, settings)

@@ -40,6 +40,7 @@ from ipsrl.structures import Trajectories, Verdict
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.metric_log import MetricLog
 from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.progress_line import working
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.step import check_objective
 
@@ -121,7 +122,8 @@ def run(settings: Settings, output: Output) -> None:
     with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
         measures = {}
         for label, (environment, objective) in made.items():
-            measures[label] = measure(train(environment, objective, settings), *rewarded)
+            with working(f"training {label}"):
+                measures[label] = measure(train(environment, objective, settings), *rewarded)
             print(f"trained {label}", file=sys.stderr, flush=True)
         with MetricLog(folder.metrics_path) as log:
             log.truncate_after(-1)

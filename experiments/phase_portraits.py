@@ -37,6 +37,7 @@ from ipsrl.dynamics.verdict import check
 from ipsrl.figures import phase_portraits, style
 from ipsrl.figures.phase_portraits import LINES_FOR_ONE_ARROW, Portrait
 from ipsrl.training.metric_log import MetricLog
+from ipsrl.training.progress_line import working
 from ipsrl.training.run_folder import RunFolder
 
 
@@ -100,7 +101,11 @@ def run(settings: Settings, output: Output) -> None:
     # What is computed does not depend on where it is shown.
     config = dataclasses.asdict(dataclasses.replace(settings, document=""))
     with RunFolder.open(output.path, config, output.resume) as folder:
-        portraits = [portrait_of(name, field, settings) for (name, _), field in fields.items()]
+        portraits = []
+        for number, ((name, rewards), field) in enumerate(fields.items(), start=1):
+            with working(f"following {name}, {number} of {len(fields)}"):
+                portraits.append(portrait_of(name, field, settings))
+            print(f"trained {name} in expectation, rewards {_shown(rewards)}", file=sys.stderr, flush=True)
         with MetricLog(folder.metrics_path) as log:
             log.truncate_after(-1)
             for number, (portrait, point) in enumerate((p, point) for p in portraits for point in p.rest_points):
@@ -148,7 +153,7 @@ def portrait_of(name: str, field: Field, settings: Settings) -> Portrait:
     moves = np.linalg.norm(velocity, axis=1) > AT_REST * field.scale
     # One by one: where the field jumps, a path is given up, and would take the others along.
     flows = [follow(field, start[None]) for start in spread_starts(settings.starts, settings.seed)]
-    portrait = Portrait(
+    return Portrait(
         objective=name,
         rewards=field.rewards,
         intervals=intervals,
@@ -159,8 +164,6 @@ def portrait_of(name: str, field: Field, settings: Settings) -> Portrait:
         finished=[flow.finished for flow in flows],
         rest_points=rest_points(field),
     )
-    print(f"trained {name} in expectation, rewards {_shown(field.rewards)}", file=sys.stderr, flush=True)
-    return portrait
 
 
 def resting_edges(laws: np.ndarray, moves: np.ndarray) -> list[tuple[int, int]]:

@@ -40,6 +40,7 @@ from ipsrl.figures import recovery_time as figure
 from ipsrl.figures import style
 from ipsrl.measures.seeds import Interval, mean_over_seeds
 from ipsrl.training.metric_log import MetricLog
+from ipsrl.training.progress_line import working
 from ipsrl.training.run_folder import RunFolder
 
 BEYOND = 100
@@ -181,8 +182,10 @@ def recovery_times(rule: Rule, settings: Settings) -> list[Point]:
             log_ratio=-float(logit(start)),
         )
         most_steps = round(MOST * mean_field / settings.step_size)
+        seeds, bound = read_seeds(settings.seeds), -float(logit(end))
         # One start at a time: the program runs until the last run has ended.
-        steps = first_passage([cell], read_seeds(settings.seeds), -float(logit(end)), math.inf, most_steps, make_mesh())
+        with working(f"training {rule} from {start:g}"):
+            steps = first_passage([cell], seeds, bound, math.inf, most_steps, make_mesh())
         if not np.isfinite(steps).all():
             raise ValueError(f"some runs with {rule} did not recover from {start:g}: take a smaller --step_size")
         times = mean_over_seeds(steps[0] * settings.step_size)

@@ -39,6 +39,7 @@ from ipsrl.figures import style
 from ipsrl.figures import survival_map as figure
 from ipsrl.measures.seeds import mean_over_seeds
 from ipsrl.training.metric_log import MetricLog
+from ipsrl.training.progress_line import working
 from ipsrl.training.run_folder import RunFolder
 
 RECORDS = 20
@@ -153,12 +154,12 @@ def trained_maps(settings: Settings) -> list[Map]:
         for alpha in alphas
         for size in group_sizes
     ]
-    begin = time.monotonic()
-    records = train(cells, seeds, settings.steps, settings.steps // RECORDS, make_mesh())
+    begin, runs = time.monotonic(), len(cells) * len(seeds)
+    with working(f"training {runs} runs of {settings.steps} updates as one program"):
+        records = train(cells, seeds, settings.steps, settings.steps // RECORDS, make_mesh())
     seconds = time.monotonic() - begin
     if not np.isfinite(records.log_ratio).all():
         raise ValueError("some runs left float32: take a smaller --step_size, --highest_alpha or --rewards")
-    runs = len(cells) * len(seeds)
     print(f"trained {runs} runs of {settings.steps} updates in {seconds:.0f} s", file=sys.stderr)
     end = records.second[..., RECORDS // 2 :].mean(axis=-1, dtype=np.float64)
     by_rule = end.reshape(len(OBJECTIVES), len(alphas), len(group_sizes), len(seeds))

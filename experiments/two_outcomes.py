@@ -27,6 +27,7 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.metric_log import MetricLog
 from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.progress_line import working
 from ipsrl.training.run_folder import RunFolder
 
 
@@ -72,7 +73,8 @@ def run(settings: Settings, output: Output) -> None:
         if name not in FLOWS:
             raise ValueError(f"{name} has no noisy training with a closed form here; take one of {', '.join(FLOWS)}")
     with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
-        comparisons = [compare(name, rewards, settings) for name in chosen]
+        with working(f"training {', '.join(chosen)}"):
+            comparisons = [compare(name, rewards, settings) for name in chosen]
         with MetricLog(folder.metrics_path) as log:
             log.truncate_after(-1)
             for comparison in comparisons:

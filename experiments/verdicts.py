@@ -37,6 +37,7 @@ from ipsrl.figures import style
 from ipsrl.figures import verdicts as figure
 from ipsrl.training.json_files import read_json, replace_file
 from ipsrl.training.metric_log import MetricLog
+from ipsrl.training.progress_line import working
 from ipsrl.training.run_folder import RunFolder
 
 VARIANTS = (
@@ -76,7 +77,10 @@ def run(settings: Settings, output: Output) -> None:
     chosen, left_out = chosen_objectives(settings)
     # What is judged may change from command to command: each objective has a folder and an identity of its own.
     with RunFolder.open(output.path, {"group_size": settings.group_size}, output.resume) as folder:
-        judgements = [judge(name, settings.group_size, output) for name in chosen]
+        judgements = [
+            judge(name, settings.group_size, output, f"{number} of {len(chosen)}")
+            for number, name in enumerate(chosen, start=1)
+        ]
         rows = grouped(judgements)
         folder.write_summary({"verdicts": {judged.objective: judged.word for judged in judgements}})
         png, _ = style.save(draw(rows, settings.group_size), folder.path / "verdicts")
@@ -124,12 +128,13 @@ def refusal(name: str, group_size: int) -> str | None:
     return None
 
 
-def judge(name: str, group_size: int, output: Output) -> Judgement:
-    """Judges an objective, or reads what an earlier command left in its folder of `output`."""
+def judge(name: str, group_size: int, output: Output, place: str = "1 of 1") -> Judgement:
+    """Judges an objective, or reads what an earlier command left in its folder of `output`; `place` is for display."""
     config = {"objective": name, "group_size": group_size}
     with RunFolder.open(output.path / folder_name(name), config, output.resume) as folder:
         if not folder.summary_path.exists():
-            judged = verdict(objectives.make(name), *group_and_rule(name, group_size))
+            with working(f"judging {name}, {place}"):
+                judged = verdict(objectives.make(name), *group_and_rule(name, group_size))
             with MetricLog(folder.metrics_path) as log:
                 log.truncate_after(-1)
                 write_ends(log, judged)

@@ -23,6 +23,7 @@ from ipsrl.training.checkpoints import Checkpoints
 from ipsrl.training.difficulty_filter import DifficultyState
 from ipsrl.training.groups import Groups
 from ipsrl.training.metric_log import MetricLog
+from ipsrl.training.monitors import make_monitors
 from ipsrl.training.off_policy import FurtherAnswers
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.progress_line import ProgressLine
@@ -30,6 +31,7 @@ from ipsrl.training.randomness import stream
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.settings import RULES, TrainSettings
 from ipsrl.training.step import TrainState, check_objective, compiled_update, state_placements
+from ipsrl.training.watch import Watch
 
 # What the names of an evaluation's metrics begin with in the log.
 EVALUATION = "evaluation/"
@@ -57,6 +59,7 @@ def train(
     evaluate: Evaluate | None = None,
     further_answers: FurtherAnswers | None = None,
     frozen: Parameters | None = None,
+    label: str | None = None,
 ) -> TrainState:
     """Trains a policy, or continues where the folder's last good checkpoint stands; both end bitwise the same.
 
@@ -65,7 +68,7 @@ def train(
 
     Args:
       environment, policy, objective, settings, seed: what to train, and how.
-      folder: receives metrics.jsonl and checkpoints.
+      folder: receives metrics.jsonl, warnings.jsonl and checkpoints.
       mesh: prompts lie over its axis `data`, parameters and what the optimiser keeps of them as the policy's rules say;
         where any of them is cut, the table of what lies where goes to stderr.
       initial_parameters: where to start; fresh ones by default. They are also the (first) reference policy. Those that
@@ -74,6 +77,7 @@ def train(
       further_answers: where the answers of `settings.off_policy` come from; by default they are drawn as all others.
       frozen: parameters that the policy reads beside the trained ones, on the mesh already: never copied, and in no
         checkpoint. The reference policy shares them.
+      label: what the progress line calls the run; its folder by default.
 
     Raises:
       ValueError: the objective cannot be computed here, the prompts cannot be split as asked, or the mesh does not
@@ -88,15 +92,17 @@ def train(
         jax.set_mesh(mesh),
         Checkpoints(folder.checkpoint_directory, settings.checkpoint_every) as checkpoints,
         MetricLog(folder.metrics_path) as log,
+        Watch(make_monitors(settings.monitors), folder.warnings_path) as watch,
     ):
         last_good, state = checkpoints.restore(state) or (0, state)
         # Records after the checkpoint are written again; without one, the first evaluation is as well.
         log.truncate_after(last_good or -1)
-        if last_good == 0 and evaluate is not None:
-            log.write(0, _evaluation(evaluate, 0, union(state.parameters, frozen)))
+        watch.recall(folder.metrics_path, last_good or -1)
 
         trajectories_per_step = settings.prompts_per_step * settings.group_size
-        with ProgressLine(settings.steps, last_good, trajectories_per_step, str(folder.path)) as progress:
+        with ProgressLine(settings.steps, last_good, trajectories_per_step, label or str(folder.path)) as progress:
+            if last_good == 0 and evaluate is not None:
+                log.write(0, _evaluation(evaluate, 0, union(state.parameters, frozen)))
             for step in range(last_good, settings.steps):
                 state, metrics = trainer.step(state, step)
                 metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
@@ -110,13 +116,16 @@ def train(
                 done, last = step + 1, step + 1 == settings.steps
                 if evaluate is not None and (done % settings.evaluate_every == 0 or last):
                     metrics |= _evaluation(evaluate, done, union(state.parameters, frozen))
+                metrics |= watch.observe(done, metrics)
                 log.write(done, metrics)
                 if last or checkpoints.due(done):
                     # A checkpoint must not outlive the records before it.
                     log.keep()
                     checkpoints.save(done, state, force=True)
                     last_good = done
-                progress.advance(**{name: metrics[name] for name in ("reward", "distinct_outcomes", "token_entropy")})
+                progress.advance(
+                    reward=metrics["reward"], outcomes=metrics["effective_outcomes"], entropy=metrics["token_entropy"]
+                )
     return state
 
 
@@ -151,6 +160,8 @@ class Trainer:
         following = self.collector.draw(union(state.parameters, self.frozen), step + 1)
         groups = self.collector.judge(state.ahead)
         state, metrics = self.update(dataclasses.replace(state, ahead=None), groups, step)
+        # Of an update between sampler and scorer, and no longer of the two.
+        del metrics["sampler_scorer_difference"]
         return dataclasses.replace(state, ahead=following), metrics
 
     def collect(self, state: TrainState, step: int) -> tuple[Groups, DifficultyState | None, Metrics]:

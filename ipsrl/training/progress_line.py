@@ -1,5 +1,11 @@
-"""One line on the terminal that says how far a run is."""
+"""One line on the terminal that says how far a run is, or what is being worked on.
 
+It is on stderr, and there is none where stderr is not a terminal, nor on any host but the first.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterator
 from typing import Any, Self
 
 from tqdm import tqdm
@@ -8,41 +14,42 @@ from ipsrl.distributed import hosts
 
 
 class ProgressLine:
-    """Steps done, rates, time left and chosen metrics, on stderr; silent where stderr is not a terminal, and on
-    all hosts but the first.
+    """Steps done, rate, time left, chosen metrics, and what is running.
 
     Args:
       total: steps of the whole run.
       done: steps done before this process started, for a resumed run; they do not count in the rates.
       trajectories_per_step: how many trajectories are sampled in each step.
-      label: what is running.
+      label: what is running. A narrow terminal cuts off what stands last: the rate of trajectories, then the label.
     """
 
     def __init__(self, total: int, done: int = 0, trajectories_per_step: int = 0, label: str = ""):
         self._trajectories_per_step = trajectories_per_step
-        # disable=None is tqdm's "not on a terminal".
-        self._bar = tqdm(
+        self._label = label
+        self._bar = _line(
             total=total,
             initial=done,
-            disable=None if hosts.is_first() else True,
-            dynamic_ncols=True,
             unit="step",
-            desc=label,
-            bar_format="{desc}{percentage:3.0f}% {n_fmt}/{total_fmt} "
-            "[{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]",
+            # Alone as long as the first step is compiled.
+            postfix=label or None,
+            bar_format="{percentage:3.0f}% {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]",
         )
+        self._ticking = contextlib.ExitStack()
+        self._ticking.enter_context(_ticking(self._bar))
 
     def advance(self, **metrics: Any) -> None:
-        """Counts one step and shows `name=value` for each metric; values are only looked at where they are shown."""
+        """Counts one step and shows `name value` for each metric; values are only looked at where they are shown."""
         if self._bar.disable:
             return
+        shown = [f"{name.replace('_', ' ')} {float(value):.3g}" for name, value in metrics.items()]
+        shown += [self._label] if self._label else []
         rate = self._bar.format_dict["rate"]
-        shown = [f"{rate * self._trajectories_per_step:,.0f} trajectories/s"] if rate else []
-        shown += [f"{name.replace('_', ' ')} {float(value):.3g}" for name, value in metrics.items()]
+        shown += [f"{rate * self._trajectories_per_step:,.0f} trajectories/s"] if rate else []
         self._bar.set_postfix_str(", ".join(shown), refresh=False)
         self._bar.update()
 
     def close(self) -> None:
+        self._ticking.close()
         self._bar.close()
 
     def __enter__(self) -> Self:
@@ -50,3 +57,40 @@ class ProgressLine:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+@contextlib.contextmanager
+def working(task: str) -> Iterator[None]:
+    """Shows a task and for how long it has been worked on, until that is done: for what cannot say how far it is.
+
+    What prints meanwhile has to do so by `tqdm.write`.
+    """
+    with _line(desc=task, bar_format="{desc} [{elapsed}]", leave=False) as line, _ticking(line):
+        yield
+
+
+def _line(**settings: Any) -> tqdm:
+    # disable=None is tqdm's "not on a terminal".
+    return tqdm(disable=None if hosts.is_first() else True, dynamic_ncols=True, **settings)
+
+
+@contextlib.contextmanager
+def _ticking(line: tqdm) -> Iterator[None]:
+    """Draws a line anew every second, so that its clock moves while the caller waits for a program."""
+    if line.disable:
+        yield
+        return
+    over = threading.Event()
+
+    def tick():
+        while not over.wait(1.0):
+            line.refresh()
+
+    ticking = threading.Thread(target=tick, daemon=True)
+    ticking.start()
+    try:
+        yield
+    finally:
+        over.set()
+        # Control-C may have left tqdm's lock taken, and the thread waiting for it.
+        ticking.join(timeout=1.0)

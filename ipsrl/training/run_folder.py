@@ -33,6 +33,7 @@ class RunFolder:
         config.json        what was asked for, resolved: the identity of the run
         environment.json   a list, one entry for each start: versions, processes, devices, commit
         metrics.jsonl      written by `MetricLog`
+        warnings.jsonl     written by `Watch`
         checkpoints/       written by `Checkpoints`
         summary.json       what came out
 
@@ -81,6 +82,10 @@ class RunFolder:
     @property
     def metrics_path(self) -> Path:
         return self.path / "metrics.jsonl"
+
+    @property
+    def warnings_path(self) -> Path:
+        return self.path / "warnings.jsonl"
 
     @property
     def checkpoint_directory(self) -> Path:

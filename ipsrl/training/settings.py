@@ -6,6 +6,7 @@ from typing import Any
 from ipsrl import specifications
 from ipsrl.training.difficulty_filter import DifficultyFilter
 from ipsrl.training.dynamic_sampling import DynamicSampling
+from ipsrl.training.monitors import make_monitors
 from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.step import WHOLE_BATCH, Batching
 
@@ -51,10 +52,11 @@ class TrainSettings:
         `off_policy`; 0 for never: then it is the policy that training started from.
       sample_ahead: whether the next step's groups are sampled while the host judges those of this one, by the policy
         before this step's update. That hides the time judging takes, but groups are stale by one update, which the
-        objective's importance ratio has to make up for; `sampler_scorer_difference` then measures that update as well.
+        objective's importance ratio has to make up for; `behaviour_kl` measures that update.
+      monitors: what watches the records and warns, see `make_monitors`; `none` for nothing.
 
     Raises:
-      ValueError: a number is not positive.
+      ValueError: a number is not positive, or the monitors cannot be.
     """
 
     steps: int
@@ -72,6 +74,7 @@ class TrainSettings:
     off_policy: OffPolicyAnswers | None = None
     refresh_reference_every: int = 0
     sample_ahead: bool = False
+    monitors: str = "all"
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
@@ -82,3 +85,4 @@ class TrainSettings:
                 raise ValueError(f"{field.name} is {value}, it must be positive")
         if self.refresh_reference_every < 0:
             raise ValueError(f"refresh_reference_every is {self.refresh_reference_every}, it must not be negative")
+        make_monitors(self.monitors)

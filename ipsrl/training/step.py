@@ -14,6 +14,7 @@ from ipsrl.distributed.placement import NO_PARAMETER, constrain, follow, placeme
 from ipsrl.environments.environment import Environment
 from ipsrl.measures import diversity
 from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.surrogates import LOG_RATIO_LIMIT, log_importance_ratio
 from ipsrl.policies.policy import Parameters, Policy, union
 from ipsrl.structures import Rollouts, Trajectories, Verdict, masked_sum
 from ipsrl.training.adam_by_element import adam_by_element
@@ -214,10 +215,15 @@ def update(
         trajectories, rollouts, weights = batch
         scores = score(parameters, frozen, trajectories)
         output = objective.loss(scores, rollouts, weights, objective_parameters, statistics)
-        mask = rollouts.token_mask
-        difference = jnp.where(mask, jnp.abs(scores.log_probs - rollouts.behaviour_log_probs), 0.0).max()
-        entropy = {"token_entropy": (masked_sum(scores.entropy, mask), mask.sum(dtype=jnp.float32))}
-        return output.loss_sum, ((output.loss_sum, output.count), output.metrics | entropy, difference)
+        mask, log_ratio = rollouts.token_mask, log_importance_ratio(scores, rollouts)
+        tokens = mask.sum(dtype=jnp.float32)
+        # k3: no token's is negative, and the mean over the samples is the divergence from the policy that drew them.
+        moved = jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
+        metrics = output.metrics | {
+            "token_entropy": (masked_sum(scores.entropy, mask), tokens),
+            "behaviour_kl": ((jnp.expm1(moved) - moved).sum(), tokens),
+        }
+        return output.loss_sum, ((output.loss_sum, output.count), metrics, jnp.abs(log_ratio).max())
 
     def optimizer_step(carry, mini_batch, stage):
         parameters, optimizer_state, objective_parameters, objective_optimizer_state = carry

@@ -20,6 +20,7 @@ from ipsrl.environments.questions import HypothesisEnvironment
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.structures import Prompts, Trajectories
 from ipsrl.training.parameter_cache import cached
+from ipsrl.training.progress_line import working
 from ipsrl.training.randomness import stream
 
 
@@ -85,7 +86,8 @@ def learn_prior(
     weights = answer_weights(environment, settings, rng)
     answers, lengths = rendered_answers(environment, settings.renderings, rng)
     tables = (jnp.asarray(table) for table in (weights, answers, lengths))
-    return _fit(environment, policy, settings, parameters, *tables)
+    with working("learning the prior"):
+        return jax.block_until_ready(_fit(environment, policy, settings, parameters, *tables))
 
 
 def answer_weights(environment: HypothesisEnvironment, settings: WarmStart, rng: np.random.Generator) -> np.ndarray:

@@ -160,7 +160,7 @@ def test_answers_are_the_same_and_each_is_judged_once(pair, mesh):
 
 def test_only_the_first_process_writes_files(pair):
     assert {path.name for path in (pair / "run").iterdir()} == {
-        "config.json", "environment.json", "metrics.jsonl", "checkpoints", ".lock",
+        "config.json", "environment.json", "metrics.jsonl", "warnings.jsonl", "checkpoints", ".lock",
     }  # fmt: skip
     (start,) = json.loads((pair / "run" / "environment.json").read_text())
     assert start["processes"] == 2

@@ -74,6 +74,7 @@ def test_help_shows_the_notebook_page_and_every_flag(experiment):
         (["--preset=smoke", "--objectives=grpo,grpo(clip_low=0.2)"], "are the same objective"),
         (["--preset=smoke", "--rules=dynamic"], "unknown rule 'dynamic'; known: difficulty_filter, dynamic_sampling"),
         (["--preset=smoke", "--rules=off_policy(answers=0)"], "the number of further answers is 0"),
+        (["--preset=smoke", "--monitors=low"], "unknown monitor 'low'; known: batch_drift, "),
         (["--preset=smoke", "--answers=0"], "--answers is 0, it must be positive"),
         (["--preset=smoke", "--prior_share=2"], "it must lie between 0 and 1"),
         (["--preset=smoke", "--mesh=data:3"], "does not fit the 1 devices"),

@@ -55,3 +55,9 @@ def test_a_reference_is_refreshed_at_whole_intervals():
     assert SETTINGS.refresh_reference_every == 0
     with pytest.raises(ValueError, match=r"^refresh_reference_every is -1, it must not be negative$"):
         dataclasses.replace(SETTINGS, refresh_reference_every=-1)
+
+
+def test_monitors_are_read_when_settings_are_made():
+    assert SETTINGS.monitors == "all"
+    with pytest.raises(ValueError, match=r"^unknown monitor 'all_of_them'; known: "):
+        dataclasses.replace(SETTINGS, monitors="all_of_them")

@@ -110,6 +110,18 @@ def test_ratios_leave_one_only_after_the_first_optimiser_step():
     _, often = step(objective, sampled, batching=Batching(epochs=4), optimizer=fast)
     assert often["clip_fraction"] > 0.05
     assert abs(often["importance_ratio"] - 1.0) > 1e-3
+    assert once["behaviour_kl"] < 1e-10
+    assert often["behaviour_kl"] > 1e-3
+
+
+def test_the_divergence_from_the_behaviour_policy_is_a_mean_over_its_samples():
+    trajectories, verdict = sample()
+    mask, log_probs = trajectories.token_mask, trajectories.behaviour_log_probs
+    shift = jax.random.normal(jax.random.key(0), log_probs.shape)
+    shifted = dataclasses.replace(trajectories, behaviour_log_probs=jnp.where(mask, log_probs - shift, 7.0))
+    _, metrics = step(objectives.make("grpo"), (shifted, verdict))
+    expected = np.asarray(jnp.exp(shift) - 1 - shift)[np.asarray(mask)].mean()
+    assert metrics["behaviour_kl"] == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("batching", [WHOLE_BATCH, Batching(2, 2, 2)], ids=str)
