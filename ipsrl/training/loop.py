@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -22,7 +22,8 @@ from ipsrl.training.batch import BatchCollector, Metrics
 from ipsrl.training.checkpoints import Checkpoints
 from ipsrl.training.difficulty_filter import DifficultyState
 from ipsrl.training.groups import Groups
-from ipsrl.training.metric_log import MetricLog
+from ipsrl.training.metric_log import EVALUATION, MetricLog
+from ipsrl.training.mirrors import Mirrors
 from ipsrl.training.off_policy import FurtherAnswers
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.progress_line import ProgressLine
@@ -30,9 +31,6 @@ from ipsrl.training.randomness import stream
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.settings import RULES, TrainSettings
 from ipsrl.training.step import TrainState, check_objective, compiled_update, state_placements
-
-# What the names of an evaluation's metrics begin with in the log.
-EVALUATION = "evaluation/"
 
 Evaluate = Callable[[int, Parameters], dict[str, float]]
 
@@ -57,6 +55,7 @@ def train(
     evaluate: Evaluate | None = None,
     further_answers: FurtherAnswers | None = None,
     frozen: Parameters | None = None,
+    mirrors: Sequence[str] = (),
 ) -> TrainState:
     """Trains a policy, or continues where the folder's last good checkpoint stands; both end bitwise the same.
 
@@ -74,6 +73,7 @@ def train(
       further_answers: where the answers of `settings.off_policy` come from; by default they are drawn as all others.
       frozen: parameters that the policy reads beside the trained ones, on the mesh already: never copied, and in no
         checkpoint. The reference policy shares them.
+      mirrors: where else the metrics go, see `ipsrl.training.mirrors`.
 
     Raises:
       ValueError: the objective cannot be computed here, the prompts cannot be split as asked, or the mesh does not
@@ -87,7 +87,8 @@ def train(
     with (
         jax.set_mesh(mesh),
         Checkpoints(folder.checkpoint_directory, settings.checkpoint_every) as checkpoints,
-        MetricLog(folder.metrics_path) as log,
+        Mirrors(mirrors, folder) as mirror,
+        MetricLog(folder.metrics_path, mirror) as log,
     ):
         last_good, state = checkpoints.restore(state) or (0, state)
         # Records after the checkpoint are written again; without one, the first evaluation is as well.
