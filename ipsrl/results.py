@@ -38,27 +38,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ipsrl.result_columns import (
+    DESCRIPTION,
+    TAKEN,
+    config_columns,
+    first_free,
+    metric_columns,
+    metric_types,
+    type_of,
+)
 from ipsrl.training import metric_log
 from ipsrl.training.json_files import read_json
-from ipsrl.training.metric_log import EVALUATION
 
 if TYPE_CHECKING:
     import duckdb
 
 TABLES = ("runs", "metrics")
-
-# The columns that every table of runs has before those of config.json, with their types.
-DESCRIPTION = {
-    "path": "VARCHAR",
-    "kind": "VARCHAR",
-    "objective": "VARCHAR",
-    "seed": "BIGINT",
-    "complete": "BOOLEAN",
-    "started": "TIMESTAMP",
-    "last_written": "TIMESTAMP",
-}
-# What a record may say of its run, and its own number.
-OF_RECORDS = ("objective", "seed", "step")
 
 # Folders of a run that hold no runs, but maybe thousands of files.
 WITHOUT_RUNS = ("checkpoints", "tensorboard", "wandb")
@@ -104,11 +99,15 @@ def load(*folders: str | Path, skip_damaged: bool = False) -> "duckdb.DuckDBPyCo
 
     connection = duckdb.connect()
     rows = list(_undamaged(paths.values(), _describe, skip_damaged).values())
+    structures = _structures(connection, rows)
     # DuckDB goes on after a line that is not JSON; whether it is more than a last one cut short, the log knows.
-    doubtful = f"select distinct filename from {_records(connection, rows)} where json is null"
-    doubtful = [file for (file,) in connection.execute(doubtful).fetchall()]
-    damaged = set(doubtful).difference(_undamaged(doubtful, _check_metrics, skip_damaged))
-    _make_tables(connection, [row for row in rows if row["path"] + METRICS not in damaged])
+    if None in structures:
+        doubtful = f"select distinct filename from {_records(connection, rows)} where json is null"
+        doubtful = [file for (file,) in connection.execute(doubtful).fetchall()]
+        if damaged := set(doubtful).difference(_undamaged(doubtful, _check_metrics, skip_damaged)):
+            rows = [row for row in rows if row["path"] + METRICS not in damaged]
+            structures = _structures(connection, rows)
+    _make_tables(connection, rows, structures)
     for folder in parquet:
         for table, file in parquet_files(folder).items():
             stored = f"read_parquet({_text(glob.escape(str(file)))})"
@@ -207,7 +206,7 @@ def _describe(path: Path) -> dict[str, Any]:
         "complete": summary is not None and summary.get("complete") is True,
         "started": _first_start(path / "environment.json"),
         "last_written": _utc(datetime.fromtimestamp(max(written), UTC)),
-        **_config_columns(config),
+        **config_columns(config),
         "summary": summary,
     }
 
@@ -236,32 +235,6 @@ def _utc(time: datetime) -> str:
     return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds")
 
 
-def _config_columns(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a config.json, in the order in which they take their names."""
-    taken = {*DESCRIPTION, "step", "summary"}
-    leaves = sorted(_leaves(config), key=lambda leaf: (len(leaf[0]) > 1, leaf[0][0] != "training"))
-    columns = {}
-    for keys, value in leaves:
-        names = ["_".join(keys[-count:]) for count in range(1, len(keys) + 1)]
-        columns[_first_free([*names, f"config_{names[-1]}"], taken)] = value
-    return columns
-
-
-def _leaves(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if isinstance(value, dict) and value:
-        for key, inner in value.items():
-            yield from _leaves(inner, (*keys, key))
-    elif keys:
-        yield keys, value
-
-
-def _first_free(names: Sequence[str], taken: set[str]) -> str:
-    """The first of the names that is not taken, which it then is; SQL does not tell a from A."""
-    name = next(name for name in names if name.lower() not in taken)
-    taken.add(name.lower())
-    return name
-
-
 def _records(connection: "duckdb.DuckDBPyConnection", rows: Iterable[Mapping[str, Any]]) -> str:
     """What to select `filename` and `json` of all records from, in order; `json` is NULL where a line is not JSON."""
     files = [glob.escape(row["path"] + METRICS) for row in rows if os.path.exists(row["path"] + METRICS)]
@@ -275,12 +248,20 @@ def _records(connection: "duckdb.DuckDBPyConnection", rows: Iterable[Mapping[str
     )
 
 
-def _make_tables(connection: "duckdb.DuckDBPyConnection", rows: Sequence[Mapping[str, Any]]) -> None:
+def _structures(connection: "duckdb.DuckDBPyConnection", rows: Iterable[Mapping[str, Any]]) -> set[str | None]:
+    """What kinds of records there are, as JSON with types instead of values; None for a line that is not JSON."""
+    structures = connection.execute(f"select distinct json_structure(json) from {_records(connection, rows)}")
+    return {structure for (structure,) in structures.fetchall()}
+
+
+def _make_tables(
+    connection: "duckdb.DuckDBPyConnection", rows: Sequence[Mapping[str, Any]], structures: Iterable[str | None]
+) -> None:
     """Makes `runs` of the descriptions of folders, and `metrics` of their files."""
     of_config = dict.fromkeys(column for row in rows for column in row if column not in (*DESCRIPTION, "summary"))
     types = {
         **DESCRIPTION,
-        **{column: _type_of([row[column] for row in rows if column in row]) for column in of_config},
+        **{column: type_of([row[column] for row in rows if column in row]) for column in of_config},
         "summary": "JSON",
     }
     connection.execute(
@@ -288,10 +269,8 @@ def _make_tables(connection: "duckdb.DuckDBPyConnection", rows: Sequence[Mapping
         [json.dumps(rows), json.dumps([types])],
     )
 
-    records = _records(connection, rows)
-    structures = connection.execute(f"select distinct json_structure(json) from {records}").fetchall()
-    types = _metric_types(json.loads(structure) for (structure,) in structures if structure)
-    columns = _metric_columns(types)
+    metrics = metric_types(structures)
+    columns = metric_columns(metrics)
     values = "".join(f", value.{_name(metric)} as {_name(column)}" for metric, column in columns.items())
     # The log writes what was not finite as null, which is not the same as nothing.
     connection.execute(
@@ -304,18 +283,18 @@ def _make_tables(connection: "duckdb.DuckDBPyConnection", rows: Sequence[Mapping
             value.step{values}
         from (
             select filename, row_number() over () as record, from_json(replace(json, '": null', '": NaN'), ?) as value
-            from {records}
+            from {_records(connection, rows)}
             where json_type(json) = 'OBJECT'
         )
         join described on filename = described.path || '{METRICS}'
         order by record
         """,
-        [json.dumps(types)],
+        [json.dumps(metrics)],
     )
 
-    taken = {column.lower() for column in (*DESCRIPTION, *of_config, "step", "summary")}
+    taken = {column.lower() for column in (*TAKEN, *of_config)}
     last = "".join(
-        f", arg_max({_name(column)}, metrics.rowid) as {_name(_first_free([column, f'last_{column}'], taken))}"
+        f", arg_max({_name(column)}, metrics.rowid) as {_name(first_free([column, f'last_{column}'], taken))}"
         for column in columns.values()
     )
     connection.execute(
@@ -340,41 +319,6 @@ def _make_tables(connection: "duckdb.DuckDBPyConnection", rows: Sequence[Mapping
         """
     )
     connection.execute("drop table described")
-
-
-def _type_of(values: Sequence[Any]) -> str:
-    """The type of a column that holds these values of JSON files."""
-    kinds = {type(value) for value in values if value is not None}
-    for type_name, fitting in (("BOOLEAN", {bool}), ("BIGINT", {int}), ("DOUBLE", {int, float}), ("VARCHAR", {str})):
-        if kinds and kinds <= fitting:
-            return type_name
-    return "JSON" if kinds & {list, dict} else "VARCHAR"
-
-
-def _metric_types(structures: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The types of metrics from what DuckDB has seen in records; a metric that was never finite is a number."""
-    seen = {}
-    for structure in structures:
-        for metric, kind in structure.items():
-            seen.setdefault(metric, set()).add(str(kind))
-    types = {"objective": "VARCHAR", "seed": "BIGINT", "step": "BIGINT"}
-    for metric, kinds in seen.items():
-        if kinds <= {"NULL", "BIGINT", "UBIGINT", "HUGEINT", "DOUBLE"}:
-            types.setdefault(metric, "DOUBLE")
-        else:
-            types.setdefault(metric, "BOOLEAN" if kinds <= {"NULL", "BOOLEAN"} else "VARCHAR")
-    return types
-
-
-def _metric_columns(metrics: Iterable[str]) -> dict[str, str]:
-    """Metric -> its column; those of evaluations come last, and find out what is taken."""
-    taken = {"path", *OF_RECORDS}
-    columns = {}
-    for metric in sorted(metrics, key=lambda metric: metric.startswith(EVALUATION)):
-        if metric not in OF_RECORDS:
-            names = [re.sub(r"\W+", "_", name) for name in (metric.removeprefix(EVALUATION), metric)]
-            columns[metric] = _first_free([*names, f"metric_{names[-1]}"], taken)
-    return columns
 
 
 def _in_one_sentence(message: str, columns: Sequence[str]) -> str:

@@ -45,7 +45,8 @@ def read_mirrors(text: str) -> tuple[str, ...]:
 class Mirrors:
     """Hands the records of a run to its mirrors. Of many hosts only the first does.
 
-    A mirror that fails, in whatever way, is left out from then on, with one line on stderr. A context manager.
+    A mirror begins with the first record, so that a finished run that is resumed leaves it as it is. One that fails, in
+    whatever way, is left out from then on, with a line on stderr. A context manager.
 
     Args:
       names: as `read_mirrors` gives them.
@@ -53,13 +54,10 @@ class Mirrors:
     """
 
     def __init__(self, names: Sequence[str], folder: RunFolder):
-        self._mirrors = {}
-        for name in names if hosts.is_first() else ():
-            with self._may_fail(name):
-                self._mirrors[name] = MIRRORS[name](folder)
+        self._mirrors = {name: MIRRORS[name](folder) for name in names} if hosts.is_first() else {}
 
     def write(self, record: Record) -> None:
-        """Takes a record that metrics.jsonl has just received; what is not finite is None in it."""
+        """Takes a record that metrics.jsonl has just received, in which None stands for what is not finite."""
         self._each(lambda mirror: mirror.write(record))
 
     def keep(self) -> None:
@@ -72,19 +70,15 @@ class Mirrors:
 
     def _each(self, action: Callable[[Any], None]) -> None:
         for name, mirror in list(self._mirrors.items()):
-            with self._may_fail(name):
+            try:
                 action(mirror)
-
-    @contextlib.contextmanager
-    def _may_fail(self, name: str):
-        try:
-            yield
-        # Whatever goes wrong in other people's writers and servers, training goes on.
-        except Exception as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
-            print(f"--mirror={name} is left out from here on: {reason}", file=sys.stderr, flush=True)
-            with contextlib.suppress(Exception):
-                self._mirrors.pop(name).close(failed=True)
+            # Whatever goes wrong in other people's writers and servers, training goes on.
+            except Exception as error:
+                reason = " ".join(str(error).split()) or type(error).__name__
+                print(f"--mirror={name} is left out from here on: {reason}", file=sys.stderr, flush=True)
+                del self._mirrors[name]
+                with contextlib.suppress(Exception):
+                    mirror.close(failed=True)
 
     def __enter__(self) -> Self:
         return self
@@ -150,9 +144,24 @@ class WeightsAndBiases:
     """
 
     def __init__(self, folder: RunFolder):
+        self._folder = folder
+        self._run = None
+
+    def write(self, record: Record) -> None:
+        records = [record]
+        if self._run is None:
+            self._begin()
+            # The record is in the log already, behind those of earlier starts.
+            records = metric_log.read(self._folder.metrics_path)
+        for one in records:
+            if one["step"] >= self._next_step:
+                values = {name: math.nan if value is None else value for name, value in one.items() if name != "step"}
+                self._run.log(values, step=one["step"], commit=True)
+
+    def _begin(self) -> None:
         import wandb
 
-        self._metrics_path = folder.metrics_path
+        folder = self._folder
         kept = folder.path / "wandb"
         kept.mkdir(exist_ok=True)
         if not (kept / "ipsrl_run_id").exists():
@@ -175,21 +184,13 @@ class WeightsAndBiases:
         )
         # Where the run that is resumed was; 0 for a new one, and offline.
         self._next_step = self._run.step
-        self._has_begun = False
-
-    def write(self, record: Record) -> None:
-        # The first record is in the log already, behind those of earlier starts.
-        for one in [record] if self._has_begun else metric_log.read(self._metrics_path):
-            if one["step"] >= self._next_step:
-                values = {name: math.nan if value is None else value for name, value in one.items() if name != "step"}
-                self._run.log(values, step=one["step"], commit=True)
-        self._has_begun = True
 
     def keep(self) -> None:
         """W&B writes when it wants to."""
 
     def close(self, failed: bool) -> None:
-        self._run.finish(exit_code=int(failed))
+        if self._run is not None:
+            self._run.finish(exit_code=int(failed))
 
 
 MIRRORS = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}

@@ -1,5 +1,6 @@
 """Mirrors show what metrics.jsonl holds, each step once, and no more than their own loss comes of their failures."""
 
+import contextlib
 import json
 import math
 import os
@@ -11,7 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ipsrl import objectives
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.environments.bandit import Bandit
+from ipsrl.policies.tabular import Tabular
 from ipsrl.training import metric_log
+from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.metric_log import MetricLog
 from ipsrl.training.mirrors import MIRRORS, Mirrors, read_mirrors
 from ipsrl.training.run_folder import RunFolder
@@ -87,9 +93,11 @@ def test_tensorboard_shows_the_numbers_of_the_log(tmp_path):
     assert shown.keys() == {"evaluation/recovery", "reward", "loss", "done"}
 
 
+@pytest.mark.slow
 def test_a_killed_and_resumed_run_shows_each_step_once_in_tensorboard(tmp_path):
     log_steps(tmp_path, "tensorboard", 0, 10, dies=True)
     log_steps(tmp_path, "tensorboard", 9, 18, dies=True)
+    # No step further than the start before, in the same second.
     log_steps(tmp_path, "tensorboard", 9, 12, dies=True)
     log_steps(tmp_path, "tensorboard", 13, 14)
     shown = events(tmp_path)
@@ -114,6 +122,8 @@ def test_a_killed_and_resumed_run_is_one_run_with_each_step_once_in_wandb(tmp_pa
     identity = (tmp_path / "wandb" / "ipsrl_run_id").read_text()
     log_steps(tmp_path, "wandb", 9, 14, dies=True)
     log_steps(tmp_path, "tensorboard,wandb", 13, 16)
+    # A run that is at its end already says nothing more.
+    log_steps(tmp_path, "tensorboard,wandb", 17, 16)
     (file,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
     assert file.name == f"run-{identity}.wandb"
     records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
@@ -188,3 +198,32 @@ def test_names_of_mirrors(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r'--mirror=tensorboard needs tensorboardX: pip install -e "\.\[mirrors\]"'):
         read_mirrors("tensorboard")
+
+
+def stop_at(step: int):
+    """An evaluation during which the user presses control-C."""
+
+    def evaluate(now, parameters):
+        if now == step:
+            raise KeyboardInterrupt
+        return {"weight": float(now)}
+
+    return evaluate
+
+
+def test_a_training_run_has_a_mirror_that_its_resumption_continues(tmp_path):
+    environment, policy = Bandit((1.0, 0.5)), Tabular(1, 2)
+    options = TrainSettings(steps=5, prompts_per_step=1, group_size=4, evaluate_every=2, checkpoint_every=2)
+    mesh = make_mesh("replica:-1")
+    for resume, evaluate in ((False, stop_at(4)), (True, stop_at(9))):
+        with (
+            contextlib.nullcontext() if resume else pytest.raises(KeyboardInterrupt),
+            RunFolder.open(tmp_path, {}, resume) as folder,
+        ):
+            objective = objectives.make("grpo")
+            train(environment, policy, objective, options, 0, folder, mesh, evaluate=evaluate, mirrors=["tensorboard"])
+    shown = events(tmp_path)
+    assert_same(shown, numbers(tmp_path))
+    assert [step for step, _ in shown["reward"]] == [1, 2, 3, 4, 5]
+    assert [step for step, _ in shown["evaluation/weight"]] == [0, 2, 4, 5]
+    assert len(list((tmp_path / "tensorboard").iterdir())) == 2
