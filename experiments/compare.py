@@ -351,10 +351,9 @@ def train(arena: Arena, objective: str, learning_rates: Sequence[float], output:
     """The runs of one objective, for each learning rate at which they stay among the real numbers."""
     found = []
     for rate in learning_rates:
-        folder = output.path / f"learning_rate_{rate:g}"
         # A loss that is not finite ends a run in the loop; one program for all seeds just goes on.
         with contextlib.suppress(NonFiniteLossError):
-            curves = arena.train(objective, rate, Output(folder, output.resume))
+            curves = arena.train(objective, rate, output.inside(f"learning_rate_{rate:g}"))
             if all(np.isfinite(values).all() for values in curves.measures.values()):
                 found.append(curves)
     return found

@@ -32,4 +32,4 @@ PRESETS = {
 }
 
 if __name__ == "__main__":
-    launch("countdown", PRESETS, functools.partial(run, "countdown"), many_hosts=True)
+    launch("countdown", PRESETS, functools.partial(run, "countdown"), many_hosts=True, mirrors=True)

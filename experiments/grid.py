@@ -182,7 +182,7 @@ class TrainingGrid:
         """Yields the finished runs, objective by objective, each with a folder of its own in `output`.
 
         Args:
-          output: where to, and whether to continue what is there.
+          output: where to, whether to continue what is there, and mirrors.
           initial_parameters, evaluate, frozen: as in `ipsrl.training.loop.train`.
           identity: what else determines a run (a warm start, say), for its config.json.
         """
@@ -211,6 +211,7 @@ class TrainingGrid:
                     evaluate,
                     frozen=frozen,
                     label=f"{place}{text}, seed {seed}",
+                    mirrors=output.mirrors,
                 )
                 records = hosts.tell_all(hosts.first_does(functools.partial(metric_log.read, folder.metrics_path)))
                 folder.write_summary(records[-1])

@@ -88,7 +88,7 @@ def run(settings: Settings, output: Output) -> None:
         recovery = np.zeros((len(group_sizes), len(floors), len(seeds)))
         for row, (size, grid) in enumerate(zip(group_sizes, grids, strict=True)):
             runs = grid.train(
-                Output(output.path / f"group_size_{size}", output.resume),
+                output.inside(f"group_size_{size}"),
                 prior,
                 functools.partial(text_tasks.evaluate, grid, settings.answers, "independent"),
                 identity={"warm_start": dataclasses.asdict(warm_start)},
@@ -141,4 +141,4 @@ def inert_floors_agree(group_sizes: tuple[int, ...], floors: tuple[float, ...], 
 
 
 if __name__ == "__main__":
-    launch("group_size_and_floor", PRESETS, run, many_hosts=True)
+    launch("group_size_and_floor", PRESETS, run, many_hosts=True, mirrors=True)

@@ -90,7 +90,7 @@ def run(settings: Settings, output: Output) -> None:
         for dimensions, grid in grids.items():
             runs = list(
                 grid.train(
-                    Output(output.path / f"dimensions_{dimensions}", output.resume),
+                    output.inside(f"dimensions_{dimensions}"),
                     evaluate=functools.partial(evaluate, grid.environment, grid.policy),
                 )
             )
@@ -215,4 +215,4 @@ def table(title: str, result: dict) -> str:
 
 
 if __name__ == "__main__":
-    launch("hypergrid", PRESETS, run, many_hosts=True)
+    launch("hypergrid", PRESETS, run, many_hosts=True, mirrors=True)

@@ -33,4 +33,4 @@ PRESETS = {
 }
 
 if __name__ == "__main__":
-    launch("hypospace", PRESETS, functools.partial(run, "hypospace"), many_hosts=True)
+    launch("hypospace", PRESETS, functools.partial(run, "hypospace"), many_hosts=True, mirrors=True)

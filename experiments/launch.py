@@ -15,6 +15,7 @@ from absl import app, flags, logging
 from ipsrl.distributed import hosts
 from ipsrl.distributed.start_up import Cluster, start_up
 from ipsrl.training.loop import NonFiniteLossError
+from ipsrl.training.mirrors import PACKAGES, read_mirrors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,14 +25,24 @@ class Output:
     Attributes:
       path: the folder of the whole experiment; each training run has a folder of its own in it.
       resume: continue what is there.
+      mirrors: where else the metrics of training runs go, see `ipsrl.training.mirrors`.
     """
 
     path: Path
     resume: bool
+    mirrors: tuple[str, ...] = ()
+
+    def inside(self, name: str) -> "Output":
+        """The same in a folder of this one."""
+        return dataclasses.replace(self, path=self.path / name)
 
 
 def launch(
-    experiment: str, presets: Mapping[str, Any], run: Callable[[Any, Output], None], many_hosts: bool = False
+    experiment: str,
+    presets: Mapping[str, Any],
+    run: Callable[[Any, Output], None],
+    many_hosts: bool = False,
+    mirrors: bool = False,
 ) -> None:
     """Runs an experiment from the command line.
 
@@ -50,6 +61,7 @@ def launch(
       many_hosts: whether it can run on many hosts as one program, and has the flag --multihost. Then the first host
         alone prints results. Bad input ends all of them with the same message; where one is lost, or fails alone, the
         others end within a minute.
+      mirrors: whether it has training runs whose metrics can be mirrored, and the flag --mirror.
     """
     settings_class = type(next(iter(presets.values())))
     hints = typing.get_type_hints(settings_class)
@@ -68,9 +80,13 @@ def launch(
         "CPU devices to divide prompts or runs over; by default one, or, where text is learned without --mesh and "
         "--multihost, one for each core, as far as they divide the prompts of a micro-batch",
     )
+    mirror = {}
+    if mirrors:
+        known = ", ".join(PACKAGES)
+        mirror["mirror"] = flags.DEFINE_string("mirror", "", f"copy the metrics of training runs to some of {known}")
     multihost = _multihost_flags() if many_hosts else {}
     # --help shows the flags of the main module, which these belong to in all but the place of their definition.
-    for flag in (*overrides.values(), preset, out, resume, devices, *multihost.values()):
+    for flag in (*overrides.values(), preset, out, resume, devices, *mirror.values(), *multihost.values()):
         flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[flag.name])
 
     # --help shows the docstring of the main module, and what its flags are stands in those of the settings.
@@ -89,12 +105,14 @@ def launch(
                 raise ValueError(f"unknown preset {preset.value!r}; known: {', '.join(presets)}")
             given = {name: flag.value for name, flag in overrides.items() if flag.value is not None}
             settings = dataclasses.replace(presets[preset.value], **given)
+            chosen_mirrors = read_mirrors(mirror["mirror"].value) if mirrors else ()
             cluster = _cluster(multihost)
             by_default = getattr(settings, "host_devices", None) if cluster is None else None
             start_up(by_default if devices.value is None else devices.value, cluster)
             silent = contextlib.nullcontext() if hosts.is_first() else contextlib.redirect_stdout(None)
             with hosts.together(), silent:
-                run(settings, Output(Path(out.value or f"runs/{experiment}-{preset.value}"), resume.value))
+                path = Path(out.value or f"runs/{experiment}-{preset.value}")
+                run(settings, Output(path, resume.value, chosen_mirrors))
         except (ValueError, NonFiniteLossError, OSError) as error:
             logging.debug("the error came from here", exc_info=True)
             sys.exit(f"error: {error}")

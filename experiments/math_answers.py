@@ -267,4 +267,4 @@ def table(summary: dict, settings: Settings) -> str:
 
 
 if __name__ == "__main__":
-    launch("math_answers", PRESETS, run, many_hosts=True)
+    launch("math_answers", PRESETS, run, many_hosts=True, mirrors=True)

@@ -101,7 +101,7 @@ def run(experiment: str, settings: Settings, output: Output) -> None:
     with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
         results, summary = [], {}
         for task, grid in grids.items():
-            runs = train_on_task(grid, settings, Output(output.path / folder_name(task), output.resume))
+            runs = train_on_task(grid, settings, output.inside(folder_name(task)))
             results.append(task_result(task, runs, settings.answers))
             summary[task] = summarise(runs, settings.check_claims)
         folder.write_summary({"protocol": settings.protocol, "tasks": summary})

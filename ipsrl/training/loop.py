@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -22,7 +22,8 @@ from ipsrl.training.batch import BatchCollector, Metrics
 from ipsrl.training.checkpoints import Checkpoints
 from ipsrl.training.difficulty_filter import DifficultyState
 from ipsrl.training.groups import Groups
-from ipsrl.training.metric_log import MetricLog
+from ipsrl.training.metric_log import EVALUATION, MetricLog
+from ipsrl.training.mirrors import Mirrors
 from ipsrl.training.monitors import make_monitors
 from ipsrl.training.off_policy import FurtherAnswers
 from ipsrl.training.optimizer import make_optimizer
@@ -32,9 +33,6 @@ from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.settings import RULES, TrainSettings
 from ipsrl.training.step import TrainState, check_objective, compiled_update, state_placements
 from ipsrl.training.watch import Watch
-
-# What the names of an evaluation's metrics begin with in the log.
-EVALUATION = "evaluation/"
 
 Evaluate = Callable[[int, Parameters], dict[str, float]]
 
@@ -60,6 +58,7 @@ def train(
     further_answers: FurtherAnswers | None = None,
     frozen: Parameters | None = None,
     label: str | None = None,
+    mirrors: Sequence[str] = (),
 ) -> TrainState:
     """Trains a policy, or continues where the folder's last good checkpoint stands; both end bitwise the same.
 
@@ -78,6 +77,7 @@ def train(
       frozen: parameters that the policy reads beside the trained ones, on the mesh already: never copied, and in no
         checkpoint. The reference policy shares them.
       label: what the progress line calls the run; its folder by default.
+      mirrors: where else the metrics go, see `ipsrl.training.mirrors`.
 
     Raises:
       ValueError: the objective cannot be computed here, the prompts cannot be split as asked, or the mesh does not
@@ -91,7 +91,8 @@ def train(
     with (
         jax.set_mesh(mesh),
         Checkpoints(folder.checkpoint_directory, settings.checkpoint_every) as checkpoints,
-        MetricLog(folder.metrics_path) as log,
+        Mirrors(mirrors, folder) as mirror,
+        MetricLog(folder.metrics_path, mirror) as log,
         Watch(make_monitors(settings.monitors), folder.warnings_path) as watch,
     ):
         last_good, state = checkpoints.restore(state) or (0, state)

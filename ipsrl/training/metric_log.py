@@ -4,10 +4,21 @@ import json
 import math
 import os
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from ipsrl.distributed import hosts
 from ipsrl.training.json_files import plain, replace_file
+
+# What the names of an evaluation's metrics begin with.
+EVALUATION = "evaluation/"
+
+
+class Mirror(Protocol):
+    """What receives a copy of each record, see `ipsrl.training.mirrors`."""
+
+    def write(self, record: dict[str, Any]) -> None: ...
+
+    def keep(self) -> None: ...
 
 
 class MetricLog:
@@ -17,10 +28,15 @@ class MetricLog:
     non-finite number is written as null, which `read` gives back as NaN. Of many hosts only the first writes.
 
     Call `truncate_after` before the first `write` of a resumed run.
+
+    Args:
+      path: the file.
+      mirror: has each record as well, once the file has it.
     """
 
-    def __init__(self, path: str | Path):
+    def __init__(self, path: str | Path, mirror: Mirror | None = None):
         self._path = Path(path)
+        self._mirror = mirror
         self._file = self._path.open("a", encoding="utf-8") if hosts.is_first() else None
 
     def write(self, step: int, metrics: dict[str, Any]) -> None:
@@ -43,6 +59,8 @@ class MetricLog:
         if self._file is not None:
             self._file.write(json.dumps(record) + "\n")
             self._file.flush()
+            if self._mirror is not None:
+                self._mirror.write(record)
 
     def keep(self) -> None:
         """Has the storage keep what was written, whatever becomes of the machine."""
@@ -51,6 +69,8 @@ class MetricLog:
             # Mounted buckets keep a file when it is closed, and not before.
             self._file.close()
             self._file = self._path.open("a", encoding="utf-8")
+            if self._mirror is not None:
+                self._mirror.keep()
 
     def truncate_after(self, step: int) -> None:
         """Drops the records of steps later than `step`, and a last line that was cut short, atomically.

@@ -1,0 +1,105 @@
+"""The results of any number of runs, asked for in SQL: `python scripts/results.py runs --sql="select ..."`.
+
+    python scripts/results.py runs
+    python scripts/results.py runs --sql="select objective, avg(recovery) from runs group by objective"
+    python scripts/results.py runs /other/runs --format=csv --out=curves.csv \\
+        --sql="select objective, seed, step, reward from metrics where objective = 'grpo'"
+    python scripts/results.py runs --parquet=tables     # from then on: python scripts/results.py tables --sql="..."
+
+Without --sql it counts runs by objective and lists the columns of the tables `runs` and `metrics`, which
+`ipsrl/results.py` describes. Nothing in the folders is changed.
+"""
+
+import argparse
+import csv
+import io
+import json
+import os
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from ipsrl import results
+from ipsrl.training.json_files import plain, replace_file
+
+OVERVIEW = (
+    "select kind, objective, count(*) as runs, count(*) filter (complete) as complete, "
+    "max(last_written) as last_written from runs group by all order by all"
+)
+COLUMNS = (
+    "select table_name as table, string_agg(column_name, ', ' order by column_index) as columns "
+    "from duckdb_columns() where not internal group by all order by table_name desc"
+)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Columns one beside the other, numbers with four digits."""
+    cells = [columns, *([_cell(value) for value in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float | Decimal):
+        return f"{value:.4g}"
+    return " ".join(str(value).split())
+
+
+def csv_text(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Comma-separated values with a header; NULL is empty, NaN is nan."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    return text.getvalue()
+
+
+def json_text(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A list with an object for each row; JSON has no NaN, which is null as well."""
+    objects = [dict(zip(columns, map(_json_value, row), strict=True)) for row in rows]
+    return json.dumps(plain(objects), indent=2) + "\n"
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return float(value)
+    return str(value) if isinstance(value, datetime) else value
+
+
+FORMATS = {"table": table, "csv": csv_text, "json": json_text}
+
+
+def main(command_line: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", metavar="DIR", help="with runs in it, or with what --parquet has written")
+    parser.add_argument("--sql", help="one SELECT on the tables runs and metrics")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="of the answer")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where to write the answer; stdout by default")
+    parser.add_argument("--parquet", metavar="DIR", help="write both tables there, to be read again in no time")
+    parser.add_argument("--skip_damaged", action="store_true", help="go on without the runs that cannot be read")
+    arguments = parser.parse_args(command_line)
+    try:
+        connection = results.load(*arguments.folders, skip_damaged=arguments.skip_damaged)
+        if arguments.parquet is not None:
+            results.write_parquet(connection, arguments.parquet)
+        text = FORMATS[arguments.format](*results.select(connection, arguments.sql or OVERVIEW))
+        if arguments.sql is None and arguments.format == "table":
+            for name, columns in results.select(connection, COLUMNS)[1]:
+                text += f"\ncolumns of {name}: {columns}\n"
+        if arguments.out is None:
+            print(text, end="", flush=True)
+        else:
+            replace_file(arguments.out, text)
+    except BrokenPipeError:
+        # Who reads has seen enough; Python would complain once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (ValueError, OSError) as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()
