@@ -1,0 +1,233 @@
+"use strict";
+
+// Everything but the plots: table, answers, warnings, settings. Texts of runs become text nodes, never HTML.
+
+const content = JSON.parse(document.getElementById("content").textContent);
+const byId = (id) => document.getElementById(id);
+
+/** A new element with attributes, or listeners where they are functions, and children: nodes, or texts. */
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") made.addEventListener(name, value);
+    else if (value !== false && value !== null) made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children);
+  return made;
+}
+
+/** A number as people read it. */
+function shown(value) {
+  if (value === null || value === undefined) return "–";
+  const size = Math.abs(value);
+  if (Number.isInteger(value) && size < 1e6) return String(value);
+  if (size >= 1e5 || size < 1e-3) return value.toExponential(1);
+  return value.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3);
+}
+
+function many(count, what) {
+  return `${count} ${what}${count === 1 ? "" : "s"}`;
+}
+
+/** A metric's name for people: evaluation/pass_at_1 -> pass at 1. */
+function readable(metric) {
+  return metric.replace(/^evaluation\//, "").replaceAll("_", " ");
+}
+
+function runName(run) {
+  const label = content.groups[run.group].label;
+  return run.seed === null ? `${label}, ${run.path}` : `${label}, seed ${run.seed}`;
+}
+
+function plainTable(head, rows) {
+  return element("div", { class: "wide" }, element("table", {},
+    element("thead", {}, element("tr", {}, ...head.map((name) => element("th", { scope: "col" }, name)))),
+    element("tbody", {}, ...rows.map((cells) => element("tr", {}, ...cells.map((cell) => element("td", { class: "text" }, cell))))),
+  ));
+}
+
+// The table of results.
+
+const FIRST_COLUMNS = 8;
+
+function cell(values) {
+  if (!values) return element("td", {}, "–");
+  const [mean, low, high, start] = values;
+  const made = element("td", {}, mean === null ? "not finite" : shown(mean));
+  if (low !== null) made.append(element("span", { class: "interval" }, ` [${shown(low)}, ${shown(high)}]`));
+  if (start !== null) made.append(element("span", { class: "start" }, `before ${shown(start)}`));
+  return made;
+}
+
+function ended(row) {
+  if (row.complete === 0) return `${many(row.runs, "run")}, unfinished at step ${row.step}`;
+  return row.complete === row.runs ? many(row.runs, "run") : `${row.complete} of ${row.runs} runs`;
+}
+
+function resultTable() {
+  // Each column: its head, what it sorts by, and how it is shown.
+  const columns = [
+    { head: "objective", key: (i) => content.groups[i].label, cell: (i) => element("td", {}, content.groups[i].label) },
+    ...content.differing.map((name) => {
+      const value = (i) => content.groups[i].settings[name] ?? "–";
+      return { head: name, key: (i) => (isNaN(value(i)) ? value(i) : Number(value(i))), cell: (i) => element("td", {}, value(i)) };
+    }),
+    { head: "finished", key: (i) => content.rows[i].complete, cell: (i) => element("td", {}, ended(content.rows[i])) },
+    ...content.measures.map((name, number) => ({
+      head: readable(name), hidden: number >= FIRST_COLUMNS,
+      key: (i) => content.rows[i].cells[name]?.[0] ?? null, cell: (i) => cell(content.rows[i].cells[name]),
+    })),
+  ];
+  const order = content.rows.map((_, i) => i);
+  let sorted = null;
+
+  function sortBy(column) {
+    const down = sorted?.column === column ? !sorted.down : typeof column.key(0) === "number";
+    sorted = { column, down };
+    order.sort((a, b) => {
+      const [x, y] = [column.key(a), column.key(b)];
+      if (x === null || y === null) return (x === null) - (y === null);
+      const difference = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
+      return down ? -difference : difference;
+    });
+    draw();
+  }
+
+  function draw() {
+    const visible = columns.filter((column) => !column.hidden);
+    const direction = (column) => (sorted?.column !== column ? null : sorted.down ? "descending" : "ascending");
+    byId("table").replaceChildren(
+      element("thead", {}, element("tr", {}, ...visible.map((column) =>
+        element("th", { scope: "col", "aria-sort": direction(column) },
+          element("button", { type: "button", click: () => sortBy(column) }, column.head))))),
+      element("tbody", {}, ...order.map((i) => element("tr", {}, ...visible.map((column) => column.cell(i))))),
+    );
+  }
+
+  byId("columns").append(...columns.slice(1).map((column) => element("span", { class: "chip" }, element("label", {},
+    element("input", { type: "checkbox", checked: !column.hidden, change: (event) => { column.hidden = !event.target.checked; draw(); } }),
+    column.head))));
+  draw();
+}
+
+function claims() {
+  byId("claims").append(...content.claims.map(({ path, claim, holds }) => element("li", {},
+    element("span", { class: holds ? "holds" : "fails" }, holds ? "holds" : "does not hold"), `: ${claim} `,
+    element("span", { class: "quiet" }, path === "." ? "" : `(${path})`))));
+}
+
+// Answers before and after.
+
+function answers(title, listed) {
+  if (!listed.length) return [element("h3", {}, title), element("p", { class: "quiet" }, "There are none yet.")];
+  const distinct = new Map();
+  for (const answer of listed) {
+    const key = JSON.stringify([answer.completion, answer.reward]);
+    distinct.set(key, { ...answer, count: (distinct.get(key)?.count ?? 0) + 1 });
+  }
+  const outcomes = new Set(listed.filter((answer) => answer.reward > 0).map((answer) => answer.outcome));
+  return [
+    element("h3", {}, `${title}: step ${listed[0].step}`),
+    element("p", { class: "quiet" }, `${many(outcomes.size, "rewarded outcome")} among ${many(listed.length, "answer")}`),
+    ...[...distinct.values()].map((answer) => element("div", { class: "answer" },
+      element("div", { class: "quiet" },
+        element("span", { class: answer.reward > 0 ? "holds" : "fails" }, `reward ${shown(answer.reward)}`),
+        element("span", {}, `outcome: ${answer.outcome ?? "none"}`),
+        answer.count > 1 ? element("span", {}, `${answer.count} times`) : ""),
+      element("pre", { class: "text" }, answer.completion))),
+  ];
+}
+
+function completions() {
+  const runs = content.runs.filter((run) => run.completions.length);
+  if (!runs.length) return;
+  const chosenRun = () => runs[byId("run").value];
+
+  function listPrompts() {
+    const before = byId("prompt").value;
+    const prompts = new Map(chosenRun().completions.map((answer) => [answer.prompt_index, answer.prompt]));
+    byId("prompt").replaceChildren(...[...prompts].map(([index, text]) =>
+      element("option", { value: index }, `${index}: ${text.length > 60 ? `${text.slice(0, 60)} ...` : text}`)));
+    if (prompts.has(before)) byId("prompt").value = before;
+    draw();
+  }
+
+  function draw() {
+    const listed = chosenRun().completions.filter((answer) => answer.prompt_index === byId("prompt").value);
+    const steps = chosenRun().completions.map((answer) => answer.step);
+    const [first, last] = [Math.min(...steps), Math.max(...steps)];
+    byId("question").textContent = listed[0]?.prompt ?? "";
+    byId("before").replaceChildren(...answers("Before", listed.filter((answer) => answer.step === first)));
+    byId("after").replaceChildren(...answers("After", listed.filter((answer) => answer.step === last && last > first)));
+  }
+
+  byId("run").append(...runs.map((run, number) => element("option", { value: number }, runName(run))));
+  byId("run").addEventListener("change", listPrompts);
+  byId("prompt").addEventListener("change", draw);
+  listPrompts();
+}
+
+// What the runs were, and what they said.
+
+function warnings() {
+  const { count, listed } = content.warnings;
+  if (!count) {
+    byId("warnings").append(element("p", {}, "No monitor has warned."));
+    return;
+  }
+  if (count > listed.length) byId("warnings").append(element("p", { class: "quiet" }, `The first ${listed.length} of ${count}.`));
+  byId("warnings").append(plainTable(["run", "step", "monitor", "warning"],
+    listed.map(({ path, step, monitor, message }) => [path, String(step), monitor, message])));
+}
+
+function settings() {
+  if (content.differing.length) {
+    byId("settings").append(element("h3", {}, "What differs"), plainTable(["", ...content.differing],
+      content.groups.map((group) => [group.label, ...content.differing.map((name) => group.settings[name] ?? "–")])));
+  }
+  byId("settings").append(element("details", {}, element("summary", {}, "What all share"),
+    plainTable(["setting", "value"], Object.entries(content.shared))));
+}
+
+function reproduce() {
+  const section = byId("reproduce");
+  const pinned = ["jax", "jaxlib", "flax", "optax", "orbax-checkpoint"];
+  if (content.commands.length) section.append(element("pre", { class: "text" }, content.commands.join("\n")));
+  else section.append(element("p", {}, "The commands were not kept. The settings are above."));
+  for (const { starts, entries } of content.environments) {
+    const versions = pinned.filter((name) => entries[name]).map((name) => `${name}==${entries[name]}`);
+    section.append(
+      element("h3", {}, `${many(starts, "start")} with Python ${entries.python ?? "of an unknown version"} on ${entries.devices ?? "unknown devices"}`),
+      element("pre", { class: "text" }, [
+        entries.git_commit && entries.git_commit !== "unknown"
+          ? `git checkout ${entries.git_commit.replace(/-dirty$/, "")}${entries.git_commit.endsWith("-dirty") ? "  # and changes that were not committed" : ""}`
+          : "# the commit is not known",
+        `pip install ${versions.join(" ")}`,
+      ].join("\n")),
+      element("details", {}, element("summary", {}, "All that is known of it"), plainTable(["", ""], Object.entries(entries))));
+  }
+}
+
+function notes() {
+  byId("notes").append(element("ul", {}, ...content.notes.map((note) => element("li", {}, note))));
+}
+
+function lead() {
+  const [runs, complete] = [content.folders, content.complete];
+  byId("lead").textContent = `${many(runs, "run folder")}, ${complete === runs ? "all finished" : `${complete} of them finished`}; ` +
+    `written ${content.written} by ipsrl ${content.version}`;
+}
+
+/** Leaves out the sections that have nothing to show, and links to the others. */
+function navigation() {
+  const empty = {
+    results: !content.rows.length && !content.claims.length, curves: !content.runs.length,
+    outcomes: !content.runs.some((run) => run.outcomes), completions: !content.runs.some((run) => run.completions.length),
+    settings: !content.groups.length, notes: !content.notes.length,
+  };
+  for (const section of document.querySelectorAll("main > section")) {
+    if (empty[section.id]) section.remove();
+    else document.querySelector("nav").append(element("a", { href: `#${section.id}` }, section.querySelector("h2").textContent));
+  }
+  return (id) => !empty[id];
+}

@@ -1,0 +1,285 @@
+// The plots: curves over training, and how outcomes are spread. Plotly reads a little HTML in its texts: see `literal`.
+
+const RESAMPLES = 400;
+// Colours and lines repeat after these; more groups than that are shown when they are asked for.
+const FIRST_GROUPS = content.styles.length;
+
+const runNumbers = [...content.runs.keys()];
+/** Which runs are shown, by their number. */
+const chosen = new Set(runNumbers.filter((number) => content.runs[number].group < FIRST_GROUPS));
+/** Boxes to tick, each with the runs that it stands for. */
+const boxes = [];
+
+const inDark = matchMedia("(prefers-color-scheme: dark)");
+const onPaper = matchMedia("print");
+
+/** A text that Plotly shows as it is. */
+function literal(text) {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+}
+
+function styleOf(group) {
+  const { color, dash } = content.styles[group % content.styles.length];
+  // The first of our colours is black.
+  return { color: color === "#000000" ? getComputedStyle(document.documentElement).getPropertyValue("--ink").trim() : color, dash };
+}
+
+function faint(color) {
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
+  return `rgba(${red},${green},${blue},0.16)`;
+}
+
+function layout(more) {
+  const style = getComputedStyle(document.documentElement);
+  const [ink, quiet, line, paper] = ["--ink", "--quiet", "--line", "--paper"].map((name) => style.getPropertyValue(name).trim());
+  const axis = { gridcolor: line, zerolinecolor: line, linecolor: quiet, tickcolor: quiet, automargin: true };
+  const { xaxis, yaxis, ...rest } = more;
+  return {
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 13, family: style.fontFamily },
+    margin: { l: 56, r: 12, t: 36, b: 44 }, showlegend: false, hoverlabel: { bgcolor: paper, bordercolor: line, font: { color: ink }, namelength: -1, align: "left" },
+    xaxis: { ...axis, ...xaxis }, yaxis: { ...axis, ...yaxis }, ...rest,
+  };
+}
+
+function plot(id, traces, more) {
+  const taken = ["lasso2d", "select2d", "autoScale2d"];
+  Plotly.react(id, traces, layout(more), { responsive: true, displaylogo: false, modeBarButtonsToRemove: taken });
+}
+
+/** For each group with runs that are shown: its number and these runs. */
+function shownGroups() {
+  const found = new Map();
+  content.runs.forEach((run, number) => {
+    if (chosen.has(number)) found.set(run.group, [...(found.get(run.group) ?? []), run]);
+  });
+  return [...found];
+}
+
+// Means over seeds.
+
+/** How often each of 400 resamples draws each of so many seeds, as shares; the same at every call. */
+function resamples(seeds) {
+  let state = 1;
+  const random = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
+  return Array.from({ length: RESAMPLES }, () => {
+    const shares = new Float64Array(seeds);
+    for (let draw = 0; draw < seeds; draw++) shares[Math.floor(random() * seeds)] += 1 / seeds;
+    return shares;
+  });
+}
+
+/** Mean and 95 % bootstrap interval of each point that all runs have; null where one of them is not finite. */
+function overSeeds(curves) {
+  const later = curves.slice(1).map(({ steps, values }) => new Map(steps.map((step, i) => [step, values[i]])));
+  const draws = curves.length > 1 ? resamples(curves.length) : [];
+  const result = { steps: [], mean: [], low: [], high: [] };
+  const means = new Float64Array(RESAMPLES);
+  curves[0].steps.forEach((step, i) => {
+    if (!later.every((values) => values.has(step))) return;
+    const seeds = [curves[0].values[i], ...later.map((values) => values.get(step))];
+    const finite = !seeds.includes(null);
+    result.steps.push(step);
+    result.mean.push(finite ? seeds.reduce((sum, value) => sum + value / seeds.length, 0) : null);
+    draws.forEach((shares, draw) => { means[draw] = shares.reduce((sum, share, seed) => sum + share * seeds[seed], 0); });
+    means.sort();
+    const bound = (share) => (finite && draws.length ? means[Math.round(share * (RESAMPLES - 1))] : null);
+    result.low.push(bound(0.025));
+    result.high.push(bound(0.975));
+  });
+  return result;
+}
+
+function curveOf(run, metric) {
+  const found = run.curves[metric];
+  return found && { steps: content.axes[found[0]], values: found[1] };
+}
+
+function mode(steps) {
+  return steps.length <= 40 ? "lines+markers" : "lines";
+}
+
+function meanTraces([group, runs], metric) {
+  const curves = runs.map((run) => curveOf(run, metric)).filter(Boolean);
+  if (!curves.length) return [];
+  const { steps, mean, low, high } = overSeeds(curves);
+  const { color, dash } = styleOf(group);
+  const label = literal(content.groups[group].label);
+  const edge = { x: steps, mode: "lines", line: { width: 0 }, hoverinfo: "skip" };
+  const band = low.some((bound) => bound !== null)
+    ? [{ ...edge, y: low }, { ...edge, y: high, fill: "tonexty", fillcolor: faint(color) }] : [];
+  const interval = low.map((bound, i) => (bound === null ? "" : ` [${shown(bound)}, ${shown(high[i])}]`));
+  return [...band, {
+    x: steps, y: mean, customdata: mean.map((value, i) => shown(value) + interval[i]), name: label, mode: mode(steps),
+    line: { color, dash, width: 2 }, marker: { color, size: 5 }, hovertemplate: `${label}: %{customdata}<extra></extra>`,
+  }];
+}
+
+function seedTraces([group, runs], metric) {
+  const { color, dash } = styleOf(group);
+  return runs.map((run) => [run, curveOf(run, metric)]).filter(([, curve]) => curve).map(([run, { steps, values }]) => ({
+    x: steps, y: values, customdata: values.map(shown), name: literal(runName(run)), mode: mode(steps), opacity: 0.8,
+    line: { color, dash, width: 1.3 }, marker: { color, size: 4 },
+    hovertemplate: `${literal(runName(run))}: %{customdata}<extra></extra>`,
+  }));
+}
+
+function drawCurves() {
+  const metric = byId("metric").value;
+  const mean = byId("view").value === "mean";
+  const traces = shownGroups().flatMap((group) => (mean ? meanTraces(group, metric) : seedTraces(group, metric)));
+  plot("curve", traces, {
+    // Zoom stays while the metric does.
+    uirevision: metric, hovermode: mean ? "x unified" : "closest", xaxis: { title: { text: "step" } },
+    yaxis: { title: { text: readable(metric) }, type: byId("logarithmic").checked ? "log" : "linear" },
+  });
+  const every = content.every[metric];
+  byId("curve-note").textContent =
+    (mean ? "Bands: 95 % bootstrap interval over the seeds shown, at the steps that all of them have. " : "") +
+    (every > 1 ? `One in ${every} records is drawn. ` : "") + "Drag to zoom, double-click to see all.";
+}
+
+function swatch(group) {
+  const { color, dash } = content.styles[group % content.styles.length];
+  const pattern = { solid: "", dash: "6 3", dashdot: "6 3 2 3", dot: "2 3" }[dash] ?? dash.replaceAll("px", "");
+  const drawn = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
+  for (const [name, value] of Object.entries({ width: 28, height: 10, "aria-hidden": true })) drawn.setAttribute(name, value);
+  for (const [name, value] of Object.entries({ x2: 28, y1: 5, y2: 5, "stroke-width": 2.5, "stroke-dasharray": pattern })) line.setAttribute(name, value);
+  line.style.stroke = color === "#000000" ? "var(--ink)" : color;
+  drawn.append(line);
+  return drawn;
+}
+
+/** A chip for each group, and in it, where there are several, a box for each seed. */
+function groupChips() {
+  byId("groups").append(...content.groups.map((group, number) => {
+    const members = runNumbers.filter((run) => content.runs[run].group === number);
+    const box = (runs, name) => {
+      const input = element("input", { type: "checkbox", change: () => choose(runs, input.checked) });
+      boxes.push([input, runs]);
+      return element("label", {}, input, ...name);
+    };
+    const chip = element("span", { class: "chip" }, box(members, [swatch(number), group.label]));
+    if (members.length > 1) {
+      chip.append(element("details", {}, element("summary", {}, many(members.length, "seed")),
+        element("div", { class: "choices" }, ...members.map((run) => box([run], [String(content.runs[run].seed)])))));
+    }
+    return chip;
+  }));
+}
+
+function choose(runs, shows) {
+  runs.forEach((run) => (shows ? chosen.add(run) : chosen.delete(run)));
+  draw();
+}
+
+// Outcomes.
+
+const RANKS_APART = 8;
+
+/** At a step the ranked shares of each run, as they were last known, and their mean over the runs. */
+function sharesAt(runs, step) {
+  const known = runs.filter((run) => run.outcomes && run.outcomes.steps[0] <= step)
+    .map(({ outcomes }) => outcomes.shares[outcomes.steps.findLastIndex((at) => at <= step)]);
+  const ranks = Math.max(0, ...known.map((shares) => shares.length));
+  return Array.from({ length: known.length ? ranks : 0 }, (_, rank) =>
+    known.reduce((sum, shares) => sum + (shares[rank] ?? 0) / known.length, 0));
+}
+
+function outcomeSteps() {
+  const steps = new Set(content.runs.flatMap((run) => run.outcomes?.steps ?? []));
+  return [...steps].sort((a, b) => a - b);
+}
+
+function drawRanks() {
+  const step = outcomeSteps()[byId("step").value];
+  byId("step-shown").textContent = step;
+  const traces = shownGroups().map(([group, runs]) => {
+    const shares = sharesAt(runs, step);
+    const { color, dash } = styleOf(group);
+    const label = literal(content.groups[group].label);
+    return { x: shares.map((_, rank) => rank + 1), y: shares, customdata: shares.map(shown), name: label, mode: "lines+markers",
+      line: { color, dash, width: 2 }, marker: { color, size: 5 }, hovertemplate: `${label}: %{customdata}<extra></extra>` };
+  });
+  plot("ranks", traces, {
+    title: { text: `Shares at step ${step}`, font: { size: 14 } }, hovermode: "x unified",
+    xaxis: { title: { text: "rank of the outcome" }, rangemode: "tozero" }, yaxis: { title: { text: "share" }, range: [0, 1] },
+  });
+}
+
+/** The shares of one group over the training, stacked: a band for each of the first ranks, and one for all others. */
+function drawSpread() {
+  const group = Number(byId("spread-group").value);
+  const runs = content.runs.filter((run, number) => run.group === group && run.outcomes && chosen.has(number));
+  // Where all of them have been evaluated.
+  const steps = outcomeSteps().filter((step) => runs.length && runs.every((run) => run.outcomes.steps.includes(step)));
+  const shares = steps.map((step) => sharesAt(runs, step));
+  const rest = steps.map((step) => runs.reduce((sum, { outcomes }) => sum + outcomes.rest[outcomes.steps.indexOf(step)] / runs.length, 0));
+  const others = shares.map((ranked, i) => rest[i] + ranked.slice(RANKS_APART).reduce((sum, share) => sum + share, 0));
+  const bands = Array.from({ length: RANKS_APART }, (_, rank) => [`rank ${rank + 1}`, shares.map((ranked) => ranked[rank] ?? 0)]);
+  const traces = [...bands, ["all others", others]].map(([name, y], rank) => ({
+    x: steps, y, name, stackgroup: "shares", mode: "lines", line: { width: 0.5, color: "rgba(255,255,255,0.6)" }, customdata: y.map(shown),
+    // From blue to pale; the rest is grey.
+    fillcolor: rank < RANKS_APART ? `hsl(202, ${90 - 4 * rank}%, ${30 + 6 * rank}%)` : "rgba(140,140,140,0.45)",
+    hovertemplate: `${name}: %{customdata}<extra></extra>`,
+  }));
+  plot("spread", traces, {
+    title: { text: literal(content.groups[group].label), font: { size: 14 } }, hovermode: "x unified", uirevision: group,
+    xaxis: { title: { text: "step" } }, yaxis: { title: { text: "share" }, range: [0, 1] },
+    shapes: [{ type: "line", x0: outcomeSteps()[byId("step").value], x1: outcomeSteps()[byId("step").value], yref: "paper", y0: 0, y1: 1,
+      line: { width: 1, dash: "dot", color: styleOf(0).color } }],
+  });
+}
+
+function curveControls() {
+  const [evaluations, others] = [true, false].map((evaluated) =>
+    Object.keys(content.every).filter((metric) => metric.startsWith("evaluation/") === evaluated));
+  const options = (label, metrics) => metrics.length
+    ? [element("optgroup", { label }, ...metrics.map((metric) => element("option", { value: metric }, readable(metric))))] : [];
+  byId("metric").append(...options("evaluation", evaluations), ...options("training", others));
+  for (const id of ["metric", "view", "logarithmic"]) byId(id).addEventListener("change", drawCurves);
+  byId("all").addEventListener("click", () => choose(runNumbers, true));
+  byId("none").addEventListener("click", () => choose(runNumbers, false));
+  groupChips();
+}
+
+function outcomeControls() {
+  const steps = outcomeSteps();
+  byId("step").max = steps.length - 1;
+  byId("step").value = steps.length - 1;
+  byId("step").addEventListener("input", () => { drawRanks(); drawSpread(); });
+  const groups = new Set(content.runs.filter((run) => run.outcomes).map((run) => run.group));
+  byId("spread-group").append(...[...groups].map((group) => element("option", { value: group }, content.groups[group].label)));
+  byId("spread-group").addEventListener("change", drawSpread);
+}
+
+const has = navigation();
+
+/** All that depends on the choice of runs, or on the colours of the page. */
+function draw() {
+  for (const [input, runs] of boxes) {
+    const count = runs.filter((run) => chosen.has(run)).length;
+    input.checked = count > 0;
+    input.indeterminate = count > 0 && count < runs.length;
+  }
+  if (has("curves")) drawCurves();
+  if (has("outcomes")) {
+    drawRanks();
+    drawSpread();
+  }
+}
+
+lead();
+if (has("results")) {
+  if (content.rows.length) resultTable();
+  claims();
+}
+if (has("curves")) curveControls();
+if (has("outcomes")) outcomeControls();
+draw();
+completions();
+warnings();
+if (has("settings")) settings();
+reproduce();
+if (has("notes")) notes();
+for (const media of [inDark, onPaper]) media.addEventListener("change", draw);
