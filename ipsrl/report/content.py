@@ -15,11 +15,12 @@ import numpy as np
 from ipsrl.figures import style
 from ipsrl.measures.seeds import mean_over_seeds
 from ipsrl.report import settings
-from ipsrl.report.folders import Folder, Record, Run, runs_of
+from ipsrl.report.folders import Folder, Record, Run, is_number, runs_of
 from ipsrl.training.loop import EVALUATION
 
 # Bounds that keep a page of a hundred runs under 20 MB, 5 of which are Plotly's.
 POINTS = 2000
+FEWEST_POINTS = 50
 NUMBERS = 1_500_000
 OUTCOME_STEPS = 100
 CHARACTERS = 4_000_000
@@ -30,23 +31,20 @@ _DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 
 
 def content(folders: Sequence[Folder], title: str) -> Record:
-    """All that the page of these folders shows.
-
-    Groups are runs that differ in their seeds alone. All numbers have four digits; what is not finite is None.
-    """
-    found = [run for folder in folders for run in runs_of(folder)]
-    groups, notes = group(found)
-    runs = list(itertools.chain(*groups))
-    leaves = [settings.flat(same[0].settings) for same in groups]
-    differing = settings.short_names(settings.differing(leaves))
-    curves, axes, every = thinned(runs)
+    """All that the page of these folders shows. All numbers have four digits; what is not finite is None."""
+    groups, notes = grouped([run for folder in folders for run in runs_of(folder)])
+    by_task = {}
+    for same in groups:
+        by_task.setdefault(task_of(same[0]), []).append(same)
+    curves = sum(len(run.points) for same in groups for run in same)
+    most = min(POINTS, max(FEWEST_POINTS, NUMBERS // max(1, curves)))
     texts, left_out = completions(groups)
     if left_out:
         notes.append(f"the completions of {left_out} runs are left out, because the page would grow too large.")
     notes += [note for folder in folders for note in folder.notes]
-    bare = [folder.path for folder in folders if not folder.metrics and not isinstance(folder.summary, dict)]
+    bare = [folder.path for folder in folders if not folder.metrics and folder.summary is None]
     if bare:
-        notes.append(f"{len(bare)} folders hold a run that has written nothing yet, such as {bare[0]}.")
+        notes.append(f"{len(bare)} run folders hold no results yet, such as {bare[0]}.")
     return {
         "title": title,
         "written": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
@@ -54,19 +52,48 @@ def content(folders: Sequence[Folder], title: str) -> Record:
         "folders": len(folders),
         "complete": sum(folder.complete for folder in folders),
         "styles": line_styles(),
+        "tasks": [task(name, same, texts, most) for name, same in by_task.items()],
+        "warnings": warnings(folders),
+        "claims": [claim for folder in folders for claim in claims(folder)],
+        "environments": environments(folders),
+        "commands": commands(folders),
+        "notes": notes,
+    }
+
+
+def task_of(run: Run) -> str:
+    """What can be compared: the kind of environment, or where that is not known the folder."""
+    return settings.flat(run.settings).get("environment", run.folder.path)
+
+
+def task(name: str, groups: Sequence[Sequence[Run]], texts: Mapping[Run, list[Record]], most: int) -> Record:
+    """All runs on one task; `texts` are their completions, `most` the points that a curve may have."""
+    runs = list(itertools.chain(*groups))
+    leaves = [settings.flat(same[0].settings) for same in groups]
+    short_names = settings.short_names(settings.differing(leaves))
+    told_by = telling(groups, leaves)
+    curves, axes, every = thinned(runs, most)
+    return {
+        "name": name,
+        "differing": list(short_names.values()),
+        "telling": [short for long, short in short_names.items() if long in set(itertools.chain(*told_by))],
+        "shared": settings.shared(leaves),
         "groups": [
-            {"label": label, "objective": same[0].objective, "settings": told}
-            for same, (label, told) in zip(groups, labels(groups, leaves, differing), strict=True)
+            {
+                "label": label,
+                "objective": same[0].objective,
+                "settings": {short: of_group[long] for long, short in short_names.items() if long in of_group},
+            }
+            for same, of_group, label in zip(groups, leaves, labels(groups, leaves, told_by, short_names), strict=True)
         ],
         "runs": [
             {
                 "group": number,
                 "seed": run.seed,
                 "path": run.folder.path,
-                "complete": run.folder.complete,
-                "curves": curves[id(run)],
+                "curves": curves[run],
                 "outcomes": outcomes(run),
-                "completions": texts[id(run)],
+                "completions": texts[run],
             }
             for number, same in enumerate(groups)
             for run in same
@@ -75,18 +102,11 @@ def content(folders: Sequence[Folder], title: str) -> Record:
         "every": every,
         "measures": list(dict.fromkeys(name for run in runs for name in measures(run))),
         "rows": [row(same) for same in groups],
-        "warnings": warnings(folders),
-        "claims": [claim for folder in folders for claim in claims(folder)],
-        "differing": list(differing.values()),
-        "shared": settings.shared(leaves),
-        "environments": environments(folders),
-        "commands": commands(folders),
-        "notes": notes,
     }
 
 
-def group(runs: Sequence[Run]) -> tuple[list[list[Run]], list[str]]:
-    """Runs that differ in their seeds alone, by seed; of equal runs the one that got furthest, and a note on the rest."""
+def grouped(runs: Sequence[Run]) -> tuple[list[list[Run]], list[str]]:
+    """Runs that differ in their seeds alone; of equal runs the one that got furthest, and a note on the others."""
     found, again = {}, []
     for run in runs:
         same = found.setdefault((run.objective, str(sorted(settings.flat(run.settings).items()))), {})
@@ -101,19 +121,29 @@ def group(runs: Sequence[Run]) -> tuple[list[list[Run]], list[str]]:
     return [sorted(same.values(), key=lambda run: run.seed or 0) for same in found.values()], notes
 
 
+def telling(groups: Sequence[Sequence[Run]], leaves: Sequence[Mapping[str, str]]) -> list[list[str]]:
+    """For each group the names of the settings that tell it from others with the same objective."""
+    by_objective = {}
+    for same, of_group in zip(groups, leaves, strict=True):
+        by_objective.setdefault(same[0].objective, []).append(of_group)
+    told = {objective: settings.telling(rivals) for objective, rivals in by_objective.items()}
+    return [told[same[0].objective] for same in groups]
+
+
 def labels(
-    groups: Sequence[Sequence[Run]], leaves: Sequence[Mapping[str, str]], differing: Mapping[str, str]
-) -> Iterator[tuple[str, dict[str, str]]]:
-    """For each group a name that no other has, and its settings among those that differ (`differing`: name -> short)."""
+    groups: Sequence[Sequence[Run]],
+    leaves: Sequence[Mapping[str, str]],
+    told_by: Sequence[Sequence[str]],
+    short_names: Mapping[str, str],
+) -> Iterator[str]:
+    """For each group a name that no other has: its objective, and the settings that it is told by."""
     taken = Counter()
-    for number, same in enumerate(groups):
-        told = {short: leaves[number][name] for name, short in differing.items() if name in leaves[number]}
-        rivals = [leaves[n] for n, other in enumerate(groups) if other[0].objective == same[0].objective]
-        apart = [differing[name] for name in settings.differing(rivals)]
-        label = ", ".join([same[0].objective, *(f"{short}={told[short]}" for short in apart if short in told)])
+    for same, of_group, names in zip(groups, leaves, told_by, strict=True):
+        told = [f"{short_names[name]}={of_group[name]}" for name in names if name in of_group]
+        label = ", ".join([same[0].objective, *told])
         taken[label] += 1
         # Settings that one of the two lacks, being of an older version, do not tell them apart.
-        yield f"{label} ({taken[label]})" if taken[label] > 1 else label, told
+        yield f"{label} ({taken[label]})" if taken[label] > 1 else label
 
 
 def line_styles() -> list[Record]:
@@ -121,53 +151,33 @@ def line_styles() -> list[Record]:
     return [
         {
             "color": line["color"],
-            "dash": _DASHES.get(line["linestyle"])
-            or ",".join(f"{2 * length}px" for length in line["linestyle"][1]),
+            "dash": _DASHES.get(line["linestyle"]) or ",".join(f"{2 * length}px" for length in line["linestyle"][1]),
         }
         for line in style.line_styles(map(str, range(12))).values()
     ]
 
 
-def thinned(runs: Sequence[Run]) -> tuple[dict[int, Record], list[list[int]], dict[str, int]]:
-    """The curves of the runs, with as many points as the page may have.
+def thinned(runs: Sequence[Run], most: int) -> tuple[dict[Run, Record], list[list[int]], dict[str, int]]:
+    """The curves of the runs, each with about `most` points at most.
 
     Returns:
-      `id` of a run -> metric -> number of its axis, values.
+      Run -> metric -> number of its axis, values.
       The axes: steps of the training, each list once.
       metric -> one in how many of its records is kept, the same for all runs, so that their steps agree; the last one
         of each run always is.
     """
-    points = {id(run): points_of(run) for run in runs}
-    lengths = {}
-    for by_metric in points.values():
-        for metric, (steps, _) in by_metric.items():
-            lengths[metric] = max(lengths.get(metric, 0), len(steps))
-    most = min(POINTS, max(50, NUMBERS // max(1, sum(map(len, points.values())))))
-    every = {metric: math.ceil(length / most) for metric, length in lengths.items()}
+    every = {}
+    for run in runs:
+        for metric, (steps, _) in run.points.items():
+            every[metric] = max(every.get(metric, 1), math.ceil(len(steps) / most))
     axes, curves = {}, {}
-    for key, by_metric in points.items():
-        curves[key] = {}
-        for metric, (steps, values) in by_metric.items():
+    for run in runs:
+        curves[run] = {}
+        for metric, (steps, values) in run.points.items():
             kept = sorted({*range(0, len(steps), every[metric]), len(steps) - 1})
             axis = axes.setdefault(tuple(steps[i] for i in kept), len(axes))
-            curves[key][metric] = [axis, [short(values[i]) for i in kept]]
+            curves[run][metric] = [axis, [short(values[i]) for i in kept]]
     return curves, [list(axis) for axis in axes], every
-
-
-def points_of(run: Run) -> dict[str, tuple[list[int], list[float | None]]]:
-    """Metric -> steps at which it was recorded, and its values; of numbers alone."""
-    points = {}
-    for record in run.metrics:
-        for name, value in record.items():
-            if name not in ("step", "seed", "num_outcomes") and (value is None or is_number(value)):
-                steps, values = points.setdefault(name, ([], []))
-                steps.append(record["step"])
-                values.append(value)
-    return points
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def short(value: float | None) -> float | None:
@@ -179,7 +189,7 @@ def short(value: float | None) -> float | None:
 
 def measures(run: Run) -> list[str]:
     """The metrics that say how a run ended: those of evaluations, or all where it was not evaluated."""
-    names = list(points_of(run))
+    names = list(run.points)
     return [name for name in names if name.startswith(EVALUATION)] or names
 
 
@@ -190,11 +200,11 @@ def row(same: Sequence[Run]) -> Record:
     """
     ended = [run for run in same if run.folder.complete]
     counted = ended or same
-    curves = [points_of(run) for run in counted]
     cells = {}
     for name in measures(counted[0]):
-        ends = [by_metric[name][1][-1] for by_metric in curves if name in by_metric]
-        starts = [by_metric[name][1][0] for by_metric in curves if name in by_metric and by_metric[name][0][0] == 0]
+        curves = [run.points[name] for run in counted if name in run.points]
+        ends = [values[-1] for _, values in curves]
+        starts = [values[0] for steps, values in curves if steps[0] == 0]
         cells[name] = [*interval(ends), interval(starts)[0]]
     return {
         "runs": len(same),
@@ -213,7 +223,7 @@ def interval(values: Sequence[float | None]) -> list[float | None]:
 
 
 def outcomes(run: Run) -> Record | None:
-    """How the outcomes were spread at the evaluations: at each of the steps the ranked shares, with the rest at last."""
+    """How the outcomes were spread: at each evaluation the ranked shares, and the rest."""
     records = [record for record in run.folder.outcomes if isinstance(record.get("ranked_shares"), list)]
     if not records:
         return None
@@ -225,14 +235,14 @@ def outcomes(run: Run) -> Record | None:
     }
 
 
-def completions(groups: Sequence[Sequence[Run]]) -> tuple[dict[int, list[Record]], int]:
-    """`id` of a run -> its completions, and how many runs had to go without; first seeds come first."""
+def completions(groups: Sequence[Sequence[Run]]) -> tuple[dict[Run, list[Record]], int]:
+    """Run -> its completions, and how many runs have to go without; first seeds come first."""
     room, left_out, kept = CHARACTERS, 0, {}
     for same in itertools.zip_longest(*groups):
         for run in filter(None, same):
             texts = [_completion(record) for record in run.folder.completions]
             room -= sum(len(text["prompt"]) + len(text["completion"]) for text in texts)
-            kept[id(run)] = texts if room >= 0 else []
+            kept[run] = texts if room >= 0 else []
             left_out += room < 0 and bool(texts)
     return kept, left_out
 

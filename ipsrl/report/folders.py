@@ -1,8 +1,10 @@
 """Run folders as they are found: finished or not, damaged in places, or of an older version."""
 
 import dataclasses
+import functools
 import itertools
 import json
+import math
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -48,7 +50,7 @@ class Folder:
         return self.summary is not None and self.summary.get("complete") is True
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Run:
     """One policy in training: all records of a folder, or those of them that belong together.
 
@@ -65,6 +67,23 @@ class Run:
     settings: Record
     folder: Folder
     metrics: Sequence[Record]
+
+    @functools.cached_property
+    def points(self) -> dict[str, tuple[list[int], list[float | None]]]:
+        """Metric -> steps at which it was recorded, and its values, None for those not finite; of numbers alone."""
+        points = {}
+        for record in self.metrics:
+            for name, value in record.items():
+                if name not in ("step", *_RUN_OF) and (value is None or is_number(value)):
+                    steps, values = points.setdefault(name, ([], []))
+                    steps.append(record["step"])
+                    values.append(value if value is not None and math.isfinite(value) else None)
+        return points
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of JSON is a number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def read_folders(root: str | Path) -> list[Folder]:

@@ -3,6 +3,9 @@
 // Everything but the plots: table, answers, warnings, settings. Texts of runs become text nodes, never HTML.
 
 const content = JSON.parse(document.getElementById("content").textContent);
+/** The task whose runs are shown: runs on different ones have different measures. */
+let task = content.tasks[0];
+
 const byId = (id) => document.getElementById(id);
 
 /** A new element with attributes, or listeners where they are functions, and children: nodes, or texts. */
@@ -35,20 +38,20 @@ function readable(metric) {
 }
 
 function runName(run) {
-  const label = content.groups[run.group].label;
+  const { label } = task.groups[run.group];
   return run.seed === null ? `${label}, ${run.path}` : `${label}, seed ${run.seed}`;
 }
 
 function plainTable(head, rows) {
   return element("div", { class: "wide" }, element("table", {},
     element("thead", {}, element("tr", {}, ...head.map((name) => element("th", { scope: "col" }, name)))),
-    element("tbody", {}, ...rows.map((cells) => element("tr", {}, ...cells.map((cell) => element("td", { class: "text" }, cell))))),
+    element("tbody", {}, ...rows.map((cells) => element("tr", {}, ...cells.map((cell) => element("td", { class: "value" }, cell))))),
   ));
 }
 
 // The table of results.
 
-const FIRST_COLUMNS = 8;
+const FIRST_MEASURES = 6;
 
 function cell(values) {
   if (!values) return element("td", {}, "–");
@@ -64,21 +67,22 @@ function ended(row) {
   return row.complete === row.runs ? many(row.runs, "run") : `${row.complete} of ${row.runs} runs`;
 }
 
-function resultTable() {
-  // Each column: its head, what it sorts by, and how it is shown.
+function drawTable() {
+  const { groups, rows } = task;
+  // Each column: its head, what it sorts row i by, and the cell it has there.
   const columns = [
-    { head: "objective", key: (i) => content.groups[i].label, cell: (i) => element("td", {}, content.groups[i].label) },
-    ...content.differing.map((name) => {
-      const value = (i) => content.groups[i].settings[name] ?? "–";
+    { head: "objective", key: (i) => groups[i].objective, cell: (i) => element("td", {}, groups[i].objective) },
+    ...task.telling.map((name) => {
+      const value = (i) => groups[i].settings[name] ?? "–";
       return { head: name, key: (i) => (isNaN(value(i)) ? value(i) : Number(value(i))), cell: (i) => element("td", {}, value(i)) };
     }),
-    { head: "finished", key: (i) => content.rows[i].complete, cell: (i) => element("td", {}, ended(content.rows[i])) },
-    ...content.measures.map((name, number) => ({
-      head: readable(name), hidden: number >= FIRST_COLUMNS,
-      key: (i) => content.rows[i].cells[name]?.[0] ?? null, cell: (i) => cell(content.rows[i].cells[name]),
+    { head: "finished", key: (i) => rows[i].complete, cell: (i) => element("td", {}, ended(rows[i])) },
+    ...task.measures.map((name, number) => ({
+      head: readable(name), hidden: number >= FIRST_MEASURES,
+      key: (i) => rows[i].cells[name]?.[0] ?? null, cell: (i) => cell(rows[i].cells[name]),
     })),
   ];
-  const order = content.rows.map((_, i) => i);
+  const order = rows.map((_, i) => i);
   let sorted = null;
 
   function sortBy(column) {
@@ -104,14 +108,14 @@ function resultTable() {
     );
   }
 
-  byId("columns").append(...columns.slice(1).map((column) => element("span", { class: "chip" }, element("label", {},
+  byId("columns").replaceChildren(...columns.slice(1).map((column) => element("span", { class: "chip" }, element("label", {},
     element("input", { type: "checkbox", checked: !column.hidden, change: (event) => { column.hidden = !event.target.checked; draw(); } }),
     column.head))));
   draw();
 }
 
 function claims() {
-  byId("claims").append(...content.claims.map(({ path, claim, holds }) => element("li", {},
+  byId("claim-list").append(...content.claims.map(({ path, claim, holds }) => element("li", {},
     element("span", { class: holds ? "holds" : "fails" }, holds ? "holds" : "does not hold"), `: ${claim} `,
     element("span", { class: "quiet" }, path === "." ? "" : `(${path})`))));
 }
@@ -134,13 +138,12 @@ function answers(title, listed) {
         element("span", { class: answer.reward > 0 ? "holds" : "fails" }, `reward ${shown(answer.reward)}`),
         element("span", {}, `outcome: ${answer.outcome ?? "none"}`),
         answer.count > 1 ? element("span", {}, `${answer.count} times`) : ""),
-      element("pre", { class: "text" }, answer.completion))),
+      element("pre", { class: "text" }, answer.completion || element("span", { class: "quiet" }, "nothing")))),
   ];
 }
 
-function completions() {
-  const runs = content.runs.filter((run) => run.completions.length);
-  if (!runs.length) return;
+function drawCompletions() {
+  const runs = task.runs.filter((run) => run.completions.length);
   const chosenRun = () => runs[byId("run").value];
 
   function listPrompts() {
@@ -161,9 +164,9 @@ function completions() {
     byId("after").replaceChildren(...answers("After", listed.filter((answer) => answer.step === last && last > first)));
   }
 
-  byId("run").append(...runs.map((run, number) => element("option", { value: number }, runName(run))));
-  byId("run").addEventListener("change", listPrompts);
-  byId("prompt").addEventListener("change", draw);
+  byId("run").replaceChildren(...runs.map((run, number) => element("option", { value: number }, runName(run))));
+  byId("run").onchange = listPrompts;
+  byId("prompt").onchange = draw;
   listPrompts();
 }
 
@@ -180,17 +183,15 @@ function warnings() {
     listed.map(({ path, step, monitor, message }) => [path, String(step), monitor, message])));
 }
 
-function settings() {
-  if (content.differing.length) {
-    byId("settings").append(element("h3", {}, "What differs"), plainTable(["", ...content.differing],
-      content.groups.map((group) => [group.label, ...content.differing.map((name) => group.settings[name] ?? "–")])));
-  }
-  byId("settings").append(element("details", {}, element("summary", {}, "What all share"),
-    plainTable(["setting", "value"], Object.entries(content.shared))));
+function drawSettings() {
+  const differing = task.groups.map((group) => [group.label, ...task.differing.map((name) => group.settings[name] ?? "–")]);
+  byId("asked").replaceChildren(
+    ...(task.differing.length ? [element("h3", {}, "What differs"), plainTable(["runs", ...task.differing], differing)] : []),
+    element("details", {}, element("summary", {}, "What all share"), plainTable(["setting", "value"], Object.entries(task.shared))));
 }
 
 function reproduce() {
-  const section = byId("reproduce");
+  const section = byId("again");
   const pinned = ["jax", "jaxlib", "flax", "optax", "orbax-checkpoint"];
   if (content.commands.length) section.append(element("pre", { class: "text" }, content.commands.join("\n")));
   else section.append(element("p", {}, "The commands were not kept. The settings are above."));
@@ -209,7 +210,7 @@ function reproduce() {
 }
 
 function notes() {
-  byId("notes").append(element("ul", {}, ...content.notes.map((note) => element("li", {}, note))));
+  byId("note-list").append(...content.notes.map((note) => element("li", {}, note)));
 }
 
 function lead() {
@@ -218,16 +219,19 @@ function lead() {
     `written ${content.written} by ipsrl ${content.version}`;
 }
 
-/** Leaves out the sections that have nothing to show, and links to the others. */
-function navigation() {
-  const empty = {
-    results: !content.rows.length && !content.claims.length, curves: !content.runs.length,
-    outcomes: !content.runs.some((run) => run.outcomes), completions: !content.runs.some((run) => run.completions.length),
-    settings: !content.groups.length, notes: !content.notes.length,
+/** Which sections have something to show. */
+function filled() {
+  return {
+    results: Boolean(task), curves: Boolean(task), settings: Boolean(task), claims: content.claims.length > 0,
+    outcomes: Boolean(task?.runs.some((run) => run.outcomes)), completions: Boolean(task?.runs.some((run) => run.completions.length)),
+    warnings: true, again: true, notes: content.notes.length > 0,
   };
-  for (const section of document.querySelectorAll("main > section")) {
-    if (empty[section.id]) section.remove();
-    else document.querySelector("nav").append(element("a", { href: `#${section.id}` }, section.querySelector("h2").textContent));
-  }
-  return (id) => !empty[id];
+}
+
+function navigation() {
+  const sections = [...document.querySelectorAll("main > section")];
+  const shows = filled();
+  for (const section of sections) section.hidden = !shows[section.id];
+  document.querySelector("nav").replaceChildren(...sections.filter((section) => shows[section.id])
+    .map((section) => element("a", { href: `#${section.id}` }, section.querySelector("h2").textContent)));
 }

@@ -4,9 +4,8 @@ const RESAMPLES = 400;
 // Colours and lines repeat after these; more groups than that are shown when they are asked for.
 const FIRST_GROUPS = content.styles.length;
 
-const runNumbers = [...content.runs.keys()];
-/** Which runs are shown, by their number. */
-const chosen = new Set(runNumbers.filter((number) => content.runs[number].group < FIRST_GROUPS));
+/** The runs of the task that are shown. */
+const chosen = new Set();
 /** Boxes to tick, each with the runs that it stands for. */
 const boxes = [];
 
@@ -35,23 +34,27 @@ function layout(more) {
   const axis = { gridcolor: line, zerolinecolor: line, linecolor: quiet, tickcolor: quiet, automargin: true };
   const { xaxis, yaxis, ...rest } = more;
   return {
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 13, family: style.fontFamily },
-    margin: { l: 56, r: 12, t: 36, b: 44 }, showlegend: false, hoverlabel: { bgcolor: paper, bordercolor: line, font: { color: ink }, namelength: -1, align: "left" },
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 13, family: getComputedStyle(document.body).fontFamily },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: quiet, activecolor: ink },
+    margin: { l: 56, r: 12, t: 28, b: 44 }, showlegend: false, hoverlabel: { bgcolor: paper, bordercolor: line, font: { color: ink }, namelength: -1, align: "left" },
     xaxis: { ...axis, ...xaxis }, yaxis: { ...axis, ...yaxis }, ...rest,
   };
 }
 
+// By default Plotly offers to send the data to its makers.
+const CONFIG = {
+  showSendToCloud: false, plotlyServerURL: "", responsive: true, displaylogo: false,
+  modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
+};
+
 function plot(id, traces, more) {
-  const taken = ["lasso2d", "select2d", "autoScale2d"];
-  Plotly.react(id, traces, layout(more), { responsive: true, displaylogo: false, modeBarButtonsToRemove: taken });
+  Plotly.react(id, traces, layout(more), CONFIG);
 }
 
 /** For each group with runs that are shown: its number and these runs. */
 function shownGroups() {
   const found = new Map();
-  content.runs.forEach((run, number) => {
-    if (chosen.has(number)) found.set(run.group, [...(found.get(run.group) ?? []), run]);
-  });
+  for (const run of task.runs.filter((run) => chosen.has(run))) found.set(run.group, [...(found.get(run.group) ?? []), run]);
   return [...found];
 }
 
@@ -91,7 +94,7 @@ function overSeeds(curves) {
 
 function curveOf(run, metric) {
   const found = run.curves[metric];
-  return found && { steps: content.axes[found[0]], values: found[1] };
+  return found && { steps: task.axes[found[0]], values: found[1] };
 }
 
 function mode(steps) {
@@ -103,7 +106,7 @@ function meanTraces([group, runs], metric) {
   if (!curves.length) return [];
   const { steps, mean, low, high } = overSeeds(curves);
   const { color, dash } = styleOf(group);
-  const label = literal(content.groups[group].label);
+  const label = literal(task.groups[group].label);
   const edge = { x: steps, mode: "lines", line: { width: 0 }, hoverinfo: "skip" };
   const band = low.some((bound) => bound !== null)
     ? [{ ...edge, y: low }, { ...edge, y: high, fill: "tonexty", fillcolor: faint(color) }] : [];
@@ -129,10 +132,10 @@ function drawCurves() {
   const traces = shownGroups().flatMap((group) => (mean ? meanTraces(group, metric) : seedTraces(group, metric)));
   plot("curve", traces, {
     // Zoom stays while the metric does.
-    uirevision: metric, hovermode: mean ? "x unified" : "closest", xaxis: { title: { text: "step" } },
+    uirevision: `${task.name} ${metric}`, hovermode: mean ? "x unified" : "closest", xaxis: { title: { text: "step" } },
     yaxis: { title: { text: readable(metric) }, type: byId("logarithmic").checked ? "log" : "linear" },
   });
-  const every = content.every[metric];
+  const every = task.every[metric];
   byId("curve-note").textContent =
     (mean ? "Bands: 95 % bootstrap interval over the seeds shown, at the steps that all of them have. " : "") +
     (every > 1 ? `One in ${every} records is drawn. ` : "") + "Drag to zoom, double-click to see all.";
@@ -151,26 +154,24 @@ function swatch(group) {
 }
 
 /** A chip for each group, and in it, where there are several, a box for each seed. */
-function groupChips() {
-  byId("groups").append(...content.groups.map((group, number) => {
-    const members = runNumbers.filter((run) => content.runs[run].group === number);
-    const box = (runs, name) => {
-      const input = element("input", { type: "checkbox", change: () => choose(runs, input.checked) });
-      boxes.push([input, runs]);
-      return element("label", {}, input, ...name);
-    };
-    const chip = element("span", { class: "chip" }, box(members, [swatch(number), group.label]));
-    if (members.length > 1) {
-      chip.append(element("details", {}, element("summary", {}, many(members.length, "seed")),
-        element("div", { class: "choices" }, ...members.map((run) => box([run], [String(content.runs[run].seed)])))));
-    }
-    return chip;
+function drawChips() {
+  boxes.length = 0;
+  const box = (runs, ...name) => {
+    const input = element("input", { type: "checkbox", change: () => choose(runs, input.checked) });
+    boxes.push([input, runs]);
+    return element("label", {}, input, ...name);
+  };
+  byId("groups").replaceChildren(...task.groups.map((group, number) => {
+    const runs = task.runs.filter((run) => run.group === number);
+    const seeds = element("details", {}, element("summary", {}, many(runs.length, "seed")),
+      element("div", { class: "choices" }, ...runs.map((run) => box([run], run.seed === null ? run.path : String(run.seed)))));
+    return element("span", { class: "chip" }, box(runs, swatch(number), group.label), runs.length > 1 ? seeds : "");
   }));
 }
 
 function choose(runs, shows) {
-  runs.forEach((run) => (shows ? chosen.add(run) : chosen.delete(run)));
-  draw();
+  for (const run of runs) shows ? chosen.add(run) : chosen.delete(run);
+  drawPlots();
 }
 
 // Outcomes.
@@ -187,22 +188,23 @@ function sharesAt(runs, step) {
 }
 
 function outcomeSteps() {
-  const steps = new Set(content.runs.flatMap((run) => run.outcomes?.steps ?? []));
+  const steps = new Set(task.runs.flatMap((run) => run.outcomes?.steps ?? []));
   return [...steps].sort((a, b) => a - b);
 }
 
 function drawRanks() {
   const step = outcomeSteps()[byId("step").value];
   byId("step-shown").textContent = step;
+  byId("ranks-caption").textContent = `Shares by rank at step ${step}`;
   const traces = shownGroups().map(([group, runs]) => {
     const shares = sharesAt(runs, step);
     const { color, dash } = styleOf(group);
-    const label = literal(content.groups[group].label);
+    const label = literal(task.groups[group].label);
     return { x: shares.map((_, rank) => rank + 1), y: shares, customdata: shares.map(shown), name: label, mode: "lines+markers",
       line: { color, dash, width: 2 }, marker: { color, size: 5 }, hovertemplate: `${label}: %{customdata}<extra></extra>` };
   });
   plot("ranks", traces, {
-    title: { text: `Shares at step ${step}`, font: { size: 14 } }, hovermode: "x unified",
+    hovermode: "x unified",
     xaxis: { title: { text: "rank of the outcome" }, rangemode: "tozero" }, yaxis: { title: { text: "share" }, range: [0, 1] },
   });
 }
@@ -210,9 +212,11 @@ function drawRanks() {
 /** The shares of one group over the training, stacked: a band for each of the first ranks, and one for all others. */
 function drawSpread() {
   const group = Number(byId("spread-group").value);
-  const runs = content.runs.filter((run, number) => run.group === group && run.outcomes && chosen.has(number));
+  const runs = task.runs.filter((run) => run.group === group && run.outcomes && chosen.has(run));
+  byId("spread-caption").textContent = `Shares over training: ${task.groups[group].label}`;
   // Where all of them have been evaluated.
   const steps = outcomeSteps().filter((step) => runs.length && runs.every((run) => run.outcomes.steps.includes(step)));
+  const at = outcomeSteps()[byId("step").value];
   const shares = steps.map((step) => sharesAt(runs, step));
   const rest = steps.map((step) => runs.reduce((sum, { outcomes }) => sum + outcomes.rest[outcomes.steps.indexOf(step)] / runs.length, 0));
   const others = shares.map((ranked, i) => rest[i] + ranked.slice(RANKS_APART).reduce((sum, share) => sum + share, 0));
@@ -224,62 +228,73 @@ function drawSpread() {
     hovertemplate: `${name}: %{customdata}<extra></extra>`,
   }));
   plot("spread", traces, {
-    title: { text: literal(content.groups[group].label), font: { size: 14 } }, hovermode: "x unified", uirevision: group,
+    hovermode: "x unified", uirevision: `${task.name} ${group}`,
     xaxis: { title: { text: "step" } }, yaxis: { title: { text: "share" }, range: [0, 1] },
-    shapes: [{ type: "line", x0: outcomeSteps()[byId("step").value], x1: outcomeSteps()[byId("step").value], yref: "paper", y0: 0, y1: 1,
-      line: { width: 1, dash: "dot", color: styleOf(0).color } }],
+    shapes: at <= steps.at(-1) ? [{ type: "line", x0: at, x1: at, yref: "paper", y0: 0, y1: 1, line: { width: 1, dash: "dot", color: styleOf(0).color } }] : [],
   });
 }
 
-function curveControls() {
-  const [evaluations, others] = [true, false].map((evaluated) =>
-    Object.keys(content.every).filter((metric) => metric.startsWith("evaluation/") === evaluated));
-  const options = (label, metrics) => metrics.length
-    ? [element("optgroup", { label }, ...metrics.map((metric) => element("option", { value: metric }, readable(metric))))] : [];
-  byId("metric").append(...options("evaluation", evaluations), ...options("training", others));
-  for (const id of ["metric", "view", "logarithmic"]) byId(id).addEventListener("change", drawCurves);
-  byId("all").addEventListener("click", () => choose(runNumbers, true));
-  byId("none").addEventListener("click", () => choose(runNumbers, false));
-  groupChips();
+function listMetrics() {
+  const before = byId("metric").value;
+  const metrics = Object.keys(task.every);
+  const [evaluation, training] = [true, false].map((evaluated) => metrics.filter((metric) => metric.startsWith("evaluation/") === evaluated));
+  const options = (label, names) =>
+    element("optgroup", { label, hidden: !names.length }, ...names.map((metric) => element("option", { value: metric }, readable(metric))));
+  byId("metric").replaceChildren(options("evaluation", evaluation), options("training", training));
+  if (metrics.includes(before)) byId("metric").value = before;
 }
 
-function outcomeControls() {
-  const steps = outcomeSteps();
-  byId("step").max = steps.length - 1;
-  byId("step").value = steps.length - 1;
-  byId("step").addEventListener("input", () => { drawRanks(); drawSpread(); });
-  const groups = new Set(content.runs.filter((run) => run.outcomes).map((run) => run.group));
-  byId("spread-group").append(...[...groups].map((group) => element("option", { value: group }, content.groups[group].label)));
-  byId("spread-group").addEventListener("change", drawSpread);
+function listOutcomes() {
+  byId("step").max = outcomeSteps().length - 1;
+  byId("step").value = byId("step").max;
+  const groups = new Set(task.runs.filter((run) => run.outcomes).map((run) => run.group));
+  byId("spread-group").replaceChildren(...[...groups].map((group) => element("option", { value: group }, task.groups[group].label)));
 }
-
-const has = navigation();
 
 /** All that depends on the choice of runs, or on the colours of the page. */
-function draw() {
+function drawPlots() {
   for (const [input, runs] of boxes) {
     const count = runs.filter((run) => chosen.has(run)).length;
     input.checked = count > 0;
     input.indeterminate = count > 0 && count < runs.length;
   }
-  if (has("curves")) drawCurves();
-  if (has("outcomes")) {
-    drawRanks();
-    drawSpread();
-  }
+  if (filled().curves) drawCurves();
+  if (filled().outcomes) drawOutcomes();
 }
 
-lead();
-if (has("results")) {
-  if (content.rows.length) resultTable();
-  claims();
+function drawOutcomes() {
+  drawRanks();
+  drawSpread();
 }
-if (has("curves")) curveControls();
-if (has("outcomes")) outcomeControls();
-draw();
-completions();
+
+/** All that depends on the task. */
+function drawTask() {
+  navigation();
+  if (!task) return;
+  chosen.clear();
+  for (const run of task.runs) if (run.group < FIRST_GROUPS) chosen.add(run);
+  drawTable();
+  drawChips();
+  listMetrics();
+  if (filled().outcomes) listOutcomes();
+  drawPlots();
+  if (filled().completions) drawCompletions();
+  drawSettings();
+}
+
+byId("tasks").hidden = content.tasks.length < 2;
+byId("task").append(...content.tasks.map(({ name }, number) => element("option", { value: number }, name)));
+byId("task").onchange = () => { task = content.tasks[byId("task").value]; drawTask(); };
+for (const id of ["metric", "view", "logarithmic"]) byId(id).onchange = drawCurves;
+byId("all").onclick = () => choose(task.runs, true);
+byId("none").onclick = () => choose(task.runs, false);
+byId("step").oninput = drawOutcomes;
+byId("spread-group").onchange = drawSpread;
+for (const media of [inDark, onPaper]) media.onchange = drawPlots;
+
+lead();
+claims();
 warnings();
-if (has("settings")) settings();
 reproduce();
-if (has("notes")) notes();
-for (const media of [inDark, onPaper]) media.addEventListener("change", draw);
+notes();
+drawTask();

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,7 +26,8 @@ def flat(settings: Mapping[str, Any]) -> dict[str, str]:
 
 def _of_text(name: str, text: str) -> dict[str, str]:
     try:
-        node = ast.parse(text, mode="eval").body
+        # <bound method ...> and the like are no Python.
+        node = ast.parse(re.sub(r"<[^<>]*>", "...", text), mode="eval").body
     # A text that is no Python; what is nested too deep, or holds a null, raises others than SyntaxError.
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {name: text}
@@ -52,6 +54,18 @@ def differing(groups: Sequence[Mapping[str, str]]) -> list[str]:
         for name, value in settings.items():
             values.setdefault(name, set()).add(value)
     return [name for name, different in values.items() if len(different) > 1]
+
+
+def telling(groups: Sequence[Mapping[str, str]]) -> list[str]:
+    """Few of the names that differ, which tell apart all that can be told apart; those that split most come first."""
+    names, told = differing(groups), []
+
+    def kinds(chosen: Sequence[str]) -> int:
+        return len({tuple(settings.get(name) for name in chosen) for settings in groups})
+
+    while kinds(told) < kinds(names):
+        told.append(max(names, key=lambda name: kinds([*told, name])))
+    return [name for name in names if name in told]
 
 
 def shared(groups: Sequence[Mapping[str, str]]) -> dict[str, str]:
