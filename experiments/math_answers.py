@@ -195,9 +195,7 @@ def evaluated_once_at_start(measure: Evaluate) -> Evaluate:
     return measure_once
 
 
-def evaluate(
-    grid: TrainingGrid, held_out: LanguageTask, settings: Settings, parameters: Parameters
-) -> Evaluation:
+def evaluate(grid: TrainingGrid, held_out: LanguageTask, settings: Settings, parameters: Parameters) -> Evaluation:
     """Measures of the answers to the held-out questions, each the mean over questions, and the first answers as text.
 
     Outcomes are numbers, right or wrong; answers without one have none.

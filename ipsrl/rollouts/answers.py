@@ -15,7 +15,6 @@ from ipsrl.rollouts.judging import judge_on_hosts
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Verdict
 
-
 # So many answers to so many prompts are kept as text, for people to read.
 SHOWN = 8
 
