@@ -112,12 +112,11 @@ def grouped(runs: Sequence[Run]) -> tuple[list[list[Run]], list[str]]:
         same = found.setdefault((run.objective, str(sorted(settings.flat(run.settings).items()))), {})
         # What has no seed cannot be a repetition.
         key = run.folder.path if run.seed is None else run.seed
-        earlier = same.get(key)
-        if earlier is None or run.metrics[-1]["step"] > earlier.metrics[-1]["step"]:
-            same[key] = run
-        if earlier is not None:
-            again.append(run.folder.path)
-    notes = [f"{len(again)} runs are there twice and count once, such as {again[0]}."] if again else []
+        behind, ahead = sorted((same.get(key, run), run), key=lambda run: run.metrics[-1]["step"])
+        if behind is not ahead:
+            again.append(behind.folder.path)
+        same[key] = ahead
+    notes = [f"the same run is there again and does not count: {', '.join(again)}."] if again else []
     return [sorted(same.values(), key=lambda run: run.seed or 0) for same in found.values()], notes
 
 

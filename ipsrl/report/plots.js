@@ -34,6 +34,8 @@ function layout(more) {
   const axis = { gridcolor: line, zerolinecolor: line, linecolor: quiet, tickcolor: quiet, automargin: true };
   const { xaxis, yaxis, ...rest } = more;
   return {
+    // What is nearest is told, however far the pointer is from it.
+    hoverdistance: -1,
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 13, family: getComputedStyle(document.body).fontFamily },
     modebar: { bgcolor: "rgba(0,0,0,0)", color: quiet, activecolor: ink },
     margin: { l: 56, r: 12, t: 28, b: 44 }, showlegend: false, hoverlabel: { bgcolor: paper, bordercolor: line, font: { color: ink }, namelength: -1, align: "left" },
