@@ -34,6 +34,7 @@ from ipsrl.measures import distances, diversity
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_table import log_probs_table
+from ipsrl.training.evaluation import Evaluation
 from ipsrl.training.loop import TrainSettings
 from ipsrl.training.run_folder import RunFolder
 
@@ -158,7 +159,7 @@ def target_law(environment: Hypergrid) -> np.ndarray:
     return environment.outcome_space(0).target
 
 
-def evaluate(environment: Hypergrid, policy: Policy, step: int, parameters: Parameters) -> dict[str, float]:
+def evaluate(environment: Hypergrid, policy: Policy, step: int, parameters: Parameters) -> Evaluation:
     """Distances of the policy's law to the reward-proportional one, and how much of the grid it covers."""
     law = exact_law(environment, policy, parameters)
     target = target_law(environment)
@@ -176,7 +177,7 @@ def evaluate(environment: Hypergrid, policy: Policy, step: int, parameters: Para
         "effective_cells": diversity.effective_outcomes_of_law(law),
         "largest_cell": diversity.largest_share_of_law(law),
     }
-    return {name: float(value) for name, value in measured.items()}
+    return Evaluation({name: float(value) for name, value in measured.items()}, np.sort(law)[::-1])
 
 
 def summarise(environment: Hypergrid, runs: Sequence[Run], check_claims: bool) -> dict:

@@ -40,8 +40,9 @@ from ipsrl.figures import style
 from ipsrl.measures import diversity
 from ipsrl.measures.pass_at_k import mean_pass_at_k
 from ipsrl.policies.policy import Parameters
-from ipsrl.rollouts.answers import independent_answers
-from ipsrl.training.loop import EVALUATION, Evaluate
+from ipsrl.rollouts.answers import completions, independent_answers
+from ipsrl.training.evaluation import Evaluate, Evaluation
+from ipsrl.training.loop import EVALUATION
 from ipsrl.training.randomness import stream
 from ipsrl.training.run_folder import RunFolder
 
@@ -167,7 +168,7 @@ def train_all(grid: TrainingGrid, held_out: LanguageTask, settings: Settings, ou
     model = LanguageModel.of_flags(settings)
     start, frozen = model.load(grid.mesh)
 
-    def measure(step: int, parameters: Parameters) -> dict[str, float]:
+    def measure(step: int, parameters: Parameters) -> Evaluation:
         return evaluate(grid, held_out, settings, parameters)
 
     # The data a run is judged by is no part of its environment, and would be missing from its config.json.
@@ -182,27 +183,25 @@ def train_all(grid: TrainingGrid, held_out: LanguageTask, settings: Settings, ou
 
 def evaluated_once_at_start(measure: Evaluate) -> Evaluate:
     """All runs start with the same parameters and are asked with the same draws: one evaluation serves them all."""
-    start = {}
+    start = []
 
-    def measure_once(step: int, parameters: Parameters) -> dict[str, float]:
+    def measure_once(step: int, parameters: Parameters) -> Evaluation | dict[str, float]:
         if step > 0:
             return measure(step, parameters)
         if not start:
-            start.update(measure(step, parameters))
-        return start
+            start.append(measure(step, parameters))
+        return start[0]
 
     return measure_once
 
 
-def evaluate(
-    grid: TrainingGrid, held_out: LanguageTask, settings: Settings, parameters: Parameters
-) -> dict[str, float]:
-    """Measures of the answers to the held-out questions, each the mean over questions.
+def evaluate(grid: TrainingGrid, held_out: LanguageTask, settings: Settings, parameters: Parameters) -> Evaluation:
+    """Measures of the answers to the held-out questions, each the mean over questions, and the first answers as text.
 
     Outcomes are numbers, right or wrong; answers without one have none.
     """
     # The same draws at each evaluation, whatever the seed: differences come from the policies.
-    verdict = independent_answers(
+    asked = independent_answers(
         held_out,
         grid.policy,
         parameters,
@@ -211,14 +210,17 @@ def evaluate(
         settings.temperature,
         settings.prompts_at_once,
     )
+    verdict = asked.verdict
     right = (verdict.rewards > 0).sum(axis=1)
     pass_at = mean_pass_at_k(right, settings.answers, settings.tried)
-    return {
+    metrics = {
         **{f"pass_at_{k}": value for k, value in pass_at.items()},
         "effective_outcomes": float(diversity.effective_outcomes(verdict.outcome_id).mean()),
         "distinct_outcomes": float(diversity.distinct_outcomes(verdict.outcome_id).mean()),
         "parse_rate": float((verdict.outcome_id >= 0).mean()),
     }
+    shares = np.asarray(diversity.ranked_shares(verdict.outcome_id)).mean(axis=0)
+    return Evaluation(metrics, shares, completions(held_out, asked, names=()))
 
 
 def summarise(runs: Sequence[Run], settings: Settings) -> dict:

@@ -30,7 +30,8 @@ from ipsrl.measures import answers, diversity
 from ipsrl.measures.pass_at_k import mean_pass_at_k
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
-from ipsrl.rollouts.answers import answers_with_history, independent_answers
+from ipsrl.rollouts.answers import answers_with_history, completions, independent_answers
+from ipsrl.training.evaluation import Evaluation
 from ipsrl.training.loop import EVALUATION
 from ipsrl.training.randomness import stream
 from ipsrl.training.run_folder import RunFolder
@@ -167,11 +168,11 @@ def training_grid(task: str, settings: Settings) -> TrainingGrid:
 
 def evaluate(
     grid: TrainingGrid, kept: int, protocol: answers.Protocol, step: int, parameters: Parameters
-) -> dict[str, float]:
-    """Measures of the answers to every prompt, each the mean over prompts.
+) -> Evaluation:
+    """Measures of the answers to every prompt, each the mean over prompts, and the first answers as text.
 
     Recovery, validity and uniqueness look at each prompt's first A answers, all others at its first `kept`, or at all
-    where there are fewer.
+    where there are fewer. The ranked shares are those among a prompt's valid answers.
     """
     environment = grid.environment
     queries = int(answers.query_count(environment.admissible.sum(axis=1)).max())
@@ -179,12 +180,13 @@ def evaluate(
     # The same draws at each evaluation, whatever the seed: differences come from the policies.
     key, temperature = stream(0, 0, "evaluation"), grid.settings.temperature
     if independent:
-        asked = max(kept, queries)
-        at_once = prompts_at_once(grid, asked) if isinstance(environment, LanguageTask) else None
-        verdict = independent_answers(environment, grid.policy, parameters, key, asked, temperature, at_once)
+        count = max(kept, queries)
+        at_once = prompts_at_once(grid, count) if isinstance(environment, LanguageTask) else None
+        asked = independent_answers(environment, grid.policy, parameters, key, count, temperature, at_once)
     else:
         at_once = grid.settings.prompts_per_step if isinstance(environment, LanguageTask) else None
-        verdict = answers_with_history(environment, grid.policy, parameters, key, queries, temperature, at_once)
+        asked = answers_with_history(environment, grid.policy, parameters, key, queries, temperature, at_once)
+    verdict = asked.verdict
     valid = verdict.rewards > 0
     measured = answers.measure_answers(verdict.outcome_id, valid, environment.admissible, protocol)
     outcomes = np.where(valid, verdict.outcome_id, -1)[:, :kept]
@@ -192,13 +194,15 @@ def evaluate(
     tried = [k for k in PASS_AT if independent and k <= kept]
     pass_at = mean_pass_at_k(valid[:, :kept].sum(axis=1), kept, tried)
     sizes = {(low, high): measured.recovery_between(low, high) for low, high in SIZES}
-    return {
+    metrics = {
         **measured.means(),
         "effective_outcomes": float(diversity.effective_outcomes(outcomes).mean()),
         "largest_outcome_share": float(diversity.largest_outcome_share(outcomes).mean()),
         **{f"pass_at_{k}": value for k, value in pass_at.items()},
         **{f"recovery_of_{low}_to_{high}": value for (low, high), value in sizes.items() if value is not None},
     }
+    shares = np.asarray(diversity.ranked_shares(outcomes)).mean(axis=0)
+    return Evaluation(metrics, shares, completions(environment, asked, environment.hypotheses))
 
 
 def prompts_at_once(grid: TrainingGrid, answers_per_prompt: int) -> int:

@@ -78,7 +78,7 @@ def run(settings: Settings, output: Output) -> None:
         key = stream(settings.seed, 0, "evaluation")
         verdict = independent_answers(
             environment, model.policy, parameters, key, 16, prompts_at_once=settings.prompts_per_step
-        )
+        ).verdict
         measured = {"validity": float(verdict.rewards.mean()), "unparsed": float((verdict.outcome_id < 0).mean())}
         folder.write_summary(measured)
         print(

@@ -161,7 +161,7 @@ class LanguageTask:
             raise ValueError(f"{len(index)} prompts need as many histories, got {len(histories)}")
         limit = self._limit(width)
         shown = [
-            self._latest(int(prompt), [self._shown(text) for text in self._texts(history)], limit)
+            self._latest(int(prompt), [self._shown(text) for text in self.answer_texts(history)], limit)
             for prompt, history in zip(index, histories, strict=True)
         ]
         return jax.tree.map(jnp.asarray, self._padded(index, shown, width))
@@ -191,7 +191,7 @@ class LanguageTask:
         """Rewards and outcomes `[P, G]`, NumPy, of whichever prompts the trajectories answer."""
         tokens, mask = np.asarray(trajectories.tokens), np.asarray(trajectories.token_mask)
         texts = [
-            self._texts(answer[real] for answer, real in zip(group, group_mask, strict=True))
+            self.answer_texts(answer[real] for answer, real in zip(group, group_mask, strict=True))
             for group, group_mask in zip(tokens, mask, strict=True)
         ]
         return self.task.verify_texts(np.asarray(trajectories.prompts.index), texts, self.verifier)
@@ -226,7 +226,11 @@ class LanguageTask:
             raise ValueError(f"the outcomes of {self.task} cannot be listed: what needs hypotheses takes a text task")
         return self.task
 
-    def _texts(self, answers: Iterable[Sequence[int] | np.ndarray]) -> list[str]:
+    def question_text(self, prompt: int) -> str:
+        """What is asked, without the chat template around it."""
+        return self._question(prompt, ())
+
+    def answer_texts(self, answers: Iterable[Sequence[int] | np.ndarray]) -> list[str]:
         """What the tokens of answers say, without stop tokens and special ones."""
         rows = [np.asarray(answer, np.int64) for answer in answers]
         kept = [row[~np.isin(row, self.stop_tokens)].tolist() for row in rows]

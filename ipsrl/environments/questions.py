@@ -80,6 +80,14 @@ class HypothesisEnvironment(Environment, Protocol):
         """Answer tokens of a hypothesis with the stop token; canonical without `rng`, else a random surface form."""
         ...
 
+    def question_text(self, prompt: int) -> str:
+        """What a prompt asks, to be read by people."""
+        ...
+
+    def answer_texts(self, answers: Sequence[Sequence[int] | np.ndarray]) -> list[str]:
+        """What the tokens of answers say, without stop tokens, to be read by people."""
+        ...
+
     def prompts_with_history(
         self, index: Sequence[int] | np.ndarray, histories: Sequence[Sequence[Sequence[int]]], width: int | None = None
     ) -> Prompts:

@@ -199,6 +199,14 @@ class TextTask(Questions):
             tokens += [EARLIER, *(answer[: answer.index(STOP)] if STOP in answer else answer)]
         return [*tokens, ANSWER]
 
+    def question_text(self, prompt: int) -> str:
+        """The compact prompt as a policy reads it, without the marks around it."""
+        return " ".join(self.observation_symbols(prompt))
+
+    def answer_texts(self, answers: Sequence[Sequence[int] | np.ndarray]) -> list[str]:
+        """The compact answers as a policy wrote them, without stop tokens."""
+        return [" ".join(self.vocabulary[int(token)] for token in answer if token != STOP) for answer in answers]
+
     def reset(self, prompt_index: Array) -> tuple[Array, Array]:
         del prompt_index  # the prompt is shown by `prompts`
         return jnp.int32(ANSWER), jnp.bool_(False)

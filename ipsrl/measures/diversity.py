@@ -4,7 +4,7 @@ Everything here is jittable and treats the last axis; leading axes are batch axe
 
 Sampled ids `[..., G]` need no table of outcomes: a G x G matrix of equalities gives the counts. Samples with the id -1
 have no outcome and are left out: set the id of whatever should not count (inadmissible answers) to -1 first. Where no
-sample is left, all three measures are 0. From G samples no more than G outcomes can be seen, and the plug-in entropy is
+sample is left, all four measures are 0. From G samples no more than G outcomes can be seen, and the plug-in entropy is
 biased downwards: compare such numbers at equal G only.
 """
 
@@ -15,9 +15,7 @@ from jax.scipy.special import entr
 
 def distinct_outcomes(outcome_id: Array) -> Array:
     """Number of different outcomes among the samples `[..., G]`, int32 `[...]`."""
-    outcome_id = jnp.asarray(outcome_id)
-    seen_before = jnp.any(jnp.tril(_equal(outcome_id), k=-1), axis=-1)
-    return jnp.sum((outcome_id >= 0) & ~seen_before, axis=-1)
+    return jnp.sum(_is_new(outcome_id), axis=-1)
 
 
 def effective_outcomes(outcome_id: Array) -> Array:
@@ -36,6 +34,15 @@ def largest_outcome_share(outcome_id: Array) -> Array:
     """Share of the most frequent outcome among the samples `[..., G]`, float32 `[...]`."""
     counts, total = _counts(outcome_id)
     return jnp.max(counts, axis=-1) / total[..., 0]
+
+
+def ranked_shares(outcome_id: Array) -> Array:
+    """Shares of the outcomes among the samples `[..., G]`, largest first, float32 `[..., G]`; 0 past the last outcome.
+
+    The first of them is `largest_outcome_share`.
+    """
+    counts, total = _counts(outcome_id)
+    return jnp.sort(jnp.where(_is_new(outcome_id), counts, 0) / total, axis=-1, descending=True)
 
 
 def entropy_of_law(law: Array) -> Array:
@@ -63,6 +70,13 @@ def distinct_outcomes_of_law(law: Array, threshold: float) -> Array:
 
 def _equal(outcome_id: Array) -> Array:
     return outcome_id[..., :, None] == outcome_id[..., None, :]
+
+
+def _is_new(outcome_id: Array) -> Array:
+    """Whether each sample `[..., G]` is the first of its outcome; False where it has none."""
+    outcome_id = jnp.asarray(outcome_id)
+    seen_before = jnp.any(jnp.tril(_equal(outcome_id), k=-1), axis=-1)
+    return (outcome_id >= 0) & ~seen_before
 
 
 def _counts(outcome_id: Array) -> tuple[Array, Array]:

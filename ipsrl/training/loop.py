@@ -21,6 +21,7 @@ from ipsrl.policies.policy import Parameters, Policy, union
 from ipsrl.training.batch import BatchCollector, Metrics
 from ipsrl.training.checkpoints import Checkpoints
 from ipsrl.training.difficulty_filter import DifficultyState
+from ipsrl.training.evaluation import Evaluate, Evaluation, EvaluationLog
 from ipsrl.training.groups import Groups
 from ipsrl.training.metric_log import EVALUATION, MetricLog
 from ipsrl.training.mirrors import Mirrors
@@ -33,8 +34,6 @@ from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.settings import RULES, TrainSettings
 from ipsrl.training.step import TrainState, check_objective, compiled_update, state_placements
 from ipsrl.training.watch import Watch
-
-Evaluate = Callable[[int, Parameters], dict[str, float]]
 
 # A reward that is not finite can leave the loss finite for a while, most of all in a group that is thrown away (those
 # count in `sampled_reward`, which only rules log), and so can parameters.
@@ -67,12 +66,12 @@ def train(
 
     Args:
       environment, policy, objective, settings, seed: what to train, and how.
-      folder: receives metrics.jsonl, warnings.jsonl and checkpoints.
+      folder: receives metrics.jsonl, warnings.jsonl, the files of `EvaluationLog`, and checkpoints.
       mesh: prompts lie over its axis `data`, parameters and what the optimiser keeps of them as the policy's rules say;
         where any of them is cut, the table of what lies where goes to stderr.
       initial_parameters: where to start; fresh ones by default. They are also the (first) reference policy. Those that
         a function makes belong to the run: a large model then exists no more often than it is needed.
-      evaluate: (step, parameters) -> further metrics, logged as `evaluation/name`.
+      evaluate: (step, parameters) -> further metrics, logged as `evaluation/name`, alone or with more to keep.
       further_answers: where the answers of `settings.off_policy` come from; by default they are drawn as all others.
       frozen: parameters that the policy reads beside the trained ones, on the mesh already: never copied, and in no
         checkpoint. The reference policy shares them.
@@ -94,16 +93,18 @@ def train(
         Mirrors(mirrors, folder) as mirror,
         MetricLog(folder.metrics_path, mirror) as log,
         Watch(make_monitors(settings.monitors), folder.warnings_path) as watch,
+        EvaluationLog(folder.path, settings.steps) as evaluations,
     ):
         last_good, state = checkpoints.restore(state) or (0, state)
         # Records after the checkpoint are written again; without one, the first evaluation is as well.
         log.truncate_after(last_good or -1)
         watch.recall(folder.metrics_path, last_good or -1)
+        evaluations.truncate_after(last_good or -1)
 
         trajectories_per_step = settings.prompts_per_step * settings.group_size
         with ProgressLine(settings.steps, last_good, trajectories_per_step, label or str(folder.path)) as progress:
             if last_good == 0 and evaluate is not None:
-                log.write(0, _evaluation(evaluate, 0, union(state.parameters, frozen)))
+                log.write(0, _evaluation(evaluate, evaluations, 0, union(state.parameters, frozen)))
             for step in range(last_good, settings.steps):
                 state, metrics = trainer.step(state, step)
                 metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
@@ -116,12 +117,13 @@ def train(
 
                 done, last = step + 1, step + 1 == settings.steps
                 if evaluate is not None and (done % settings.evaluate_every == 0 or last):
-                    metrics |= _evaluation(evaluate, done, union(state.parameters, frozen))
+                    metrics |= _evaluation(evaluate, evaluations, done, union(state.parameters, frozen))
                 metrics |= watch.observe(done, metrics)
                 log.write(done, metrics)
                 if last or checkpoints.due(done):
                     # A checkpoint must not outlive the records before it.
                     log.keep()
+                    evaluations.keep()
                     checkpoints.save(done, state, force=True)
                     last_good = done
                 progress.advance(
@@ -242,8 +244,13 @@ def _copy(parameters: Parameters, placed: Any, mesh: Mesh) -> Parameters:
     return place(jax.tree.map(jnp.copy, parameters), placed, mesh)
 
 
-def _evaluation(evaluate: Evaluate, step: int, parameters: Parameters) -> dict[str, float]:
-    return {f"{EVALUATION}{name}": value for name, value in evaluate(step, parameters).items()}
+def _evaluation(evaluate: Evaluate, kept: EvaluationLog, step: int, parameters: Parameters) -> dict[str, float]:
+    """The metrics of an evaluation as they are logged, when what else it found has been written."""
+    found = evaluate(step, parameters)
+    if not isinstance(found, Evaluation):
+        found = Evaluation(found)
+    kept.write(step, found)
+    return {f"{EVALUATION}{name}": value for name, value in found.metrics.items()}
 
 
 def fresh_parameters(policy: Policy, seed: int, mesh: Mesh) -> Parameters:

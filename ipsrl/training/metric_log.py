@@ -56,8 +56,12 @@ class MetricLog:
             record[name] = plain(value)
             if isinstance(record[name], list | dict):
                 raise ValueError(f"metric {name!r} must be a single value, not {value!r}")
+        self.append(record)
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Appends a record as it is: anything that JSON can hold, with the number `step` in it."""
         if self._file is not None:
-            self._file.write(json.dumps(record) + "\n")
+            self._file.write(json.dumps(plain(record)) + "\n")
             self._file.flush()
             if self._mirror is not None:
                 self._mirror.write(record)

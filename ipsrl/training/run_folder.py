@@ -6,7 +6,9 @@ import functools
 import importlib.metadata
 import json
 import platform
+import shlex
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,9 +33,10 @@ class RunFolder:
     """The output folder of one run, held by one process at a time.
 
         config.json        what was asked for, resolved: the identity of the run
-        environment.json   a list, one entry for each start: versions, processes, devices, commit
+        environment.json   a list, one entry for each start: versions, processes, devices, commit, command
         metrics.jsonl      written by `MetricLog`
         warnings.jsonl     written by `Watch`
+        outcomes.jsonl     written by `EvaluationLog`, as is completions.jsonl
         checkpoints/       written by `Checkpoints`
         summary.json       what came out
 
@@ -208,6 +211,7 @@ def _record_start(path: Path) -> None:
         "processes": jax.process_count(),
         "devices": [device.device_kind for device in devices],
         "git_commit": _git_commit(),
+        "command": shlex.join(sys.orig_argv),
     }
     write_json(path, [*starts, start])
 

@@ -72,7 +72,7 @@ def sampled(mesh, parameters):
 def answered(step, parameters):
     """Answers under both protocols, as numbers that any change of an answer changes."""
     key = jax.random.key(step)
-    verdicts = [ask(TASK, POLICY, parameters, key, 3) for ask in (independent_answers, answers_with_history)]
+    verdicts = [ask(TASK, POLICY, parameters, key, 3).verdict for ask in (independent_answers, answers_with_history)]
     place = np.arange(1, TASK.num_prompts * 3 + 1).reshape(-1, 3)
     return {f"answers_{i}": float((verdict.outcome_id * place).sum()) for i, verdict in enumerate(verdicts)}
 

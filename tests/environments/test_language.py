@@ -289,16 +289,16 @@ def test_warm_start_and_evaluation_take_it(folder):
     policy = Tabular(VOCABULARY, VOCABULARY)
     settings = WarmStart(admissible_share=0.5, steps=60, prompts_per_step=4, learning_rate=0.3, renderings=2)
     parameters = learn_prior(environment, policy, settings)
-    verdict = independent_answers(environment, policy, parameters, jax.random.key(0), 16)
+    verdict = independent_answers(environment, policy, parameters, jax.random.key(0), 16).verdict
     assert verdict.outcome_id.shape == (environment.num_prompts, 16)
     assert (verdict.outcome_id >= 0).mean() > 0.3
-    sequential = answers_with_history(environment, policy, parameters, jax.random.key(0), 2)
+    sequential = answers_with_history(environment, policy, parameters, jax.random.key(0), 2).verdict
     assert (sequential.outcome_id >= 0).any()
 
     settings = types.SimpleNamespace(temperature=1.0, prompts_per_step=2, group_size=4)
     grid = types.SimpleNamespace(environment=environment, policy=policy, settings=settings, mesh=make_mesh("data:8"))
     for protocol in ("independent", "with_history"):
-        measured = text_tasks.evaluate(grid, 4, protocol, 0, parameters)
+        measured = text_tasks.evaluate(grid, 4, protocol, 0, parameters).metrics
         assert 0 < measured["parse_rate"] <= 1
         assert 0 < measured["recovery"] <= 1
 

@@ -15,6 +15,7 @@ from experiments.math_answers import PRESETS, Settings
 from ipsrl import objectives
 from ipsrl.environments.math_answers import outcome_of
 from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.rollouts.answers import Answers, Completion
 from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
 from ipsrl.structures import Verdict
 from scripts.make_checkpoint import make_checkpoint
@@ -39,9 +40,17 @@ def settings(tmp_path_factory):
 
 def test_measures_by_hand(monkeypatch):
     right, wrong, none = outcome_of(Fraction(4)), outcome_of(Fraction(5)), -1
-    answers = Verdict(
+    verdict = Verdict(
         rewards=np.array([[1, 1, 0, 0], [0, 0, 0, 0]], np.float32),
         outcome_id=np.array([[right, right, wrong, none], [wrong, none, none, none]], np.int32),
+    )
+    answers = Answers(
+        verdict,
+        tokens=np.array([[[7, 0]] * 4, [[8, 9]] * 4]),
+        token_mask=np.array([[[True, False]] * 4, [[True] * 2] * 4]),
+    )
+    held_out = types.SimpleNamespace(
+        question_text=lambda prompt: f"question {prompt}", answer_texts=lambda rows: [str(row.tolist()) for row in rows]
     )
     asked = []
 
@@ -52,12 +61,12 @@ def test_measures_by_hand(monkeypatch):
     monkeypatch.setattr(math_answers, "independent_answers", answer)
     grid = types.SimpleNamespace(policy="policy")
     settings = Settings(answers=4, pass_at=3, prompts_at_once=2, temperature=0.5)
-    measured = math_answers.evaluate(grid, "held out", settings, "parameters")
+    measured = math_answers.evaluate(grid, held_out, settings, "parameters")
     ((environment, policy, parameters, _, *numbers),) = asked
-    assert (environment, policy, parameters, numbers) == ("held out", "policy", "parameters", [4, 0.5, 2])
+    assert (environment, policy, parameters, numbers) == (held_out, "policy", "parameters", [4, 0.5, 2])
     # The first question has 2 of 4 right: two draws without replacement are both wrong with probability 1/6.
     two_thirds = np.exp(-(2 / 3 * np.log(2 / 3) + 1 / 3 * np.log(1 / 3)))
-    assert measured == pytest.approx(
+    assert measured.metrics == pytest.approx(
         {
             "pass_at_1": 1 / 4,
             "pass_at_2": 5 / 12,
@@ -67,6 +76,10 @@ def test_measures_by_hand(monkeypatch):
             "parse_rate": 1 / 2,
         }
     )
+    np.testing.assert_allclose(measured.ranked_shares, [(2 / 3 + 1) / 2, 1 / 6, 0, 0], rtol=1e-6)
+    assert [completion.completion for completion in measured.completions] == ["[7]"] * 4 + ["[8, 9]"] * 4
+    assert measured.completions[3] == Completion(0, "question 0", "[7]", 0.0, None)
+    assert measured.completions[4].outcome == f"#{wrong}"
 
 
 def test_numbers_of_answers_tried():

@@ -9,7 +9,7 @@ from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.text import ANSWER, EARLIER, PADDING, STOP
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts import answers
-from ipsrl.rollouts.answers import answers_with_history, independent_answers
+from ipsrl.rollouts.answers import answers_with_history, completions, independent_answers
 
 TASK = HypospaceBoolean("basic", depth=1, observations=2)
 POLICY = Tabular(TASK.num_observations, TASK.vocabulary_size)
@@ -38,7 +38,8 @@ def batches(monkeypatch):
 
 
 def test_independent_answers_all_see_the_plain_prompt(batches):
-    verdict = independent_answers(TASK, POLICY, parameters_that_often_answer(), jax.random.key(0), ANSWERS)
+    asked = independent_answers(TASK, POLICY, parameters_that_often_answer(), jax.random.key(0), ANSWERS)
+    verdict = asked.verdict
     assert verdict.rewards.shape == verdict.outcome_id.shape == (TASK.num_prompts, ANSWERS)
     (batch,) = batches
     np.testing.assert_array_equal(batch.prompts.tokens, TASK.prompt_table)
@@ -46,13 +47,16 @@ def test_independent_answers_all_see_the_plain_prompt(batches):
     expected = TASK.verify(jax.device_get(batch))
     np.testing.assert_array_equal(verdict.outcome_id, expected.outcome_id)
     np.testing.assert_array_equal(verdict.rewards, expected.rewards)
+    np.testing.assert_array_equal(asked.tokens, batch.tokens)
+    np.testing.assert_array_equal(asked.token_mask, batch.token_mask)
     # Both readable answers and the unreadable one occur, and answers to a prompt differ.
     assert set(np.unique(verdict.outcome_id)) == {-1, TASK.parse([X, STOP]), TASK.parse([Y, STOP])}
     assert (verdict.outcome_id != verdict.outcome_id[:, :1]).any()
 
 
 def test_with_history_each_query_lists_the_earlier_answers_that_parsed(batches):
-    verdict = answers_with_history(TASK, POLICY, parameters_that_often_answer(), jax.random.key(0), ANSWERS)
+    asked = answers_with_history(TASK, POLICY, parameters_that_often_answer(), jax.random.key(0), ANSWERS)
+    verdict = asked.verdict
     assert verdict.rewards.shape == verdict.outcome_id.shape == (TASK.num_prompts, ANSWERS)
     assert len(batches) == ANSWERS
     assert len({batch.prompts.tokens.shape for batch in batches}) == 1
@@ -68,6 +72,8 @@ def test_with_history_each_query_lists_the_earlier_answers_that_parsed(batches):
             assert verdict.outcome_id[prompt, query] == TASK.parse([answer, STOP])
             if answer != AND:
                 history.append(answer)
+    np.testing.assert_array_equal(asked.tokens, np.concatenate([batch.tokens for batch in batches], axis=1))
+    np.testing.assert_array_equal(asked.token_mask, np.concatenate([batch.token_mask for batch in batches], axis=1))
     lengths = [len(history) for history in histories]
     assert min(lengths) < max(lengths) == ANSWERS
     assert (verdict.outcome_id != verdict.outcome_id[:, :1]).any()
@@ -76,7 +82,7 @@ def test_with_history_each_query_lists_the_earlier_answers_that_parsed(batches):
 def test_with_history_some_prompts_at_a_time(batches):
     parameters, key = parameters_that_often_answer(), jax.random.key(0)
     size = TASK.num_prompts - 1
-    verdict = answers_with_history(TASK, POLICY, parameters, key, ANSWERS, prompts_at_once=size)
+    verdict = answers_with_history(TASK, POLICY, parameters, key, ANSWERS, prompts_at_once=size).verdict
     assert verdict.outcome_id.shape == (TASK.num_prompts, ANSWERS)
     assert {batch.tokens.shape[0] for batch in batches} == {size}
     # The second block asks the last prompt first, and then some of the first again, whose answers nobody wants.
@@ -90,12 +96,30 @@ def test_with_history_some_prompts_at_a_time(batches):
 
 
 @pytest.mark.parametrize("protocol", [independent_answers, answers_with_history])
+def test_the_first_answers_can_be_read(protocol, monkeypatch):
+    monkeypatch.setattr(answers, "SHOWN", 3)
+    asked = protocol(TASK, POLICY, parameters_that_often_answer(), jax.random.key(0), ANSWERS)
+    assert asked.tokens.shape == (TASK.num_prompts, 3, TASK.max_tokens)
+    listed = completions(TASK, asked, TASK.hypotheses)
+    assert [completion.prompt_index for completion in listed] == [0] * 3 + [1] * 3 + [2] * 3
+    for place, completion in enumerate(listed):
+        row, column = divmod(place, 3)
+        assert completion.prompt == TASK.question_text(row) != TASK.question_text(row + 1)
+        assert completion.reward == asked.verdict.rewards[row, column]
+        # One symbol, which is its own name where it is a hypothesis.
+        assert completion.outcome == {"x": "x", "y": "y", "AND": None}[completion.completion]
+        assert TASK.parse([TASK.vocabulary.index(completion.completion), STOP]) == asked.verdict.outcome_id[row, column]
+    # Outcomes without a name are told apart all the same.
+    assert {completion.outcome for completion in completions(TASK, asked, ["x"])} == {"x", "#1", None}
+
+
+@pytest.mark.parametrize("protocol", [independent_answers, answers_with_history])
 def test_the_key_and_the_temperature_decide(protocol):
     parameters = parameters_that_often_answer()
     parameters["logits"] = parameters["logits"].at[ANSWER, X].set(1.0)
 
     def ask(key, temperature=1.0):
-        return protocol(TASK, POLICY, parameters, jax.random.key(key), ANSWERS, temperature).outcome_id
+        return protocol(TASK, POLICY, parameters, jax.random.key(key), ANSWERS, temperature).verdict.outcome_id
 
     np.testing.assert_array_equal(ask(0), ask(0))
     assert (ask(0) != ask(1)).any()

@@ -30,6 +30,7 @@ def test_a_new_folder_describes_the_run(tmp_path):
     assert start["backend"] == "cpu"
     assert len(start["devices"]) == 8
     assert {"python", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "ipsrl", "git_commit"} <= start.keys()
+    assert "pytest" in start["command"]
 
 
 @pytest.mark.parametrize("resume", [False, True])

@@ -98,7 +98,7 @@ def prior():
 
 
 def test_the_prior_is_as_right_as_asked_and_biased_as_asked(prior):
-    verdict = independent_answers(SMALL, POLICY, prior, jax.random.key(0), answers_per_prompt=400)
+    verdict = independent_answers(SMALL, POLICY, prior, jax.random.key(0), answers_per_prompt=400).verdict
     weights = answer_weights(SMALL, SETTINGS, np.random.default_rng(SETTINGS.seed))
     shares = np.stack([(verdict.outcome_id == hypothesis).mean(axis=1) for hypothesis in range(3)], axis=1)
     # Nearly every answer is well-formed, which 1 in 48 would be by chance.

@@ -1,0 +1,1 @@
+"""One HTML page about any number of runs: read (`folders`), arranged (`content`), written (`page`)."""

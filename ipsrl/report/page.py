@@ -1,0 +1,72 @@
+"""The page of a report: one HTML file with all that it needs inside."""
+
+import html
+import json
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ipsrl.report.content import content
+from ipsrl.report.folders import read_folders
+from ipsrl.training.json_files import replace_file
+
+
+def write_report(root: str | Path, out: str | Path, title: str | None = None) -> Path:
+    """Writes a page on all runs in the folder `root`, atomically, and returns its path.
+
+    Args:
+      root: the folder of the runs, at any depth.
+      out: the file.
+      title: by default the name of the folder.
+
+    Raises:
+      ValueError: there is no run, `out` lies in no folder, or Plotly is not installed.
+    """
+    bundle, out = plotly_bundle(), Path(out)
+    if not out.parent.is_dir() or out.is_dir():
+        raise ValueError(f"{out} cannot be written: name a file in a folder that exists")
+    folders = read_folders(root)
+    replace_file(out, page(content(folders, title or f"Runs in {Path(root).resolve().name}"), bundle))
+    return out
+
+
+def plotly_bundle() -> str:
+    """The JavaScript of Plotly.
+
+    Raises:
+      ValueError: it is not installed.
+    """
+    try:
+        from plotly.offline import get_plotlyjs
+    except ModuleNotFoundError:
+        raise ValueError('the curves of a report are drawn by Plotly: pip install -e ".[analysis]"') from None
+    return get_plotlyjs()
+
+
+def page(shown: dict[str, Any], bundle: str) -> str:
+    """The HTML of a page.
+
+    Args:
+      shown: what `content` gives; its texts come from runs, and are never read as HTML.
+      bundle: the JavaScript of Plotly.
+    """
+    parts = {
+        "title": html.escape(shown["title"]),
+        "style": _file("page.css"),
+        "plotly": bundle,
+        "content": embedded(shown),
+        "script": _file("page.js") + _file("plots.js"),
+    }
+    # All at once: what is put in may hold such marks itself.
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], _file("page.html"))
+
+
+def embedded(value: Any) -> str:
+    """JSON that may stand in a script element: nothing in it can end the element or begin a comment."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _file(name: str) -> str:
+    return resources.files("ipsrl.report").joinpath(name).read_text(encoding="utf-8")
