@@ -93,23 +93,19 @@ def train(
         # Records after the checkpoint are written again; without one, the first evaluation is as well.
         log.truncate_after(last_good or -1)
         if last_good == 0 and evaluate is not None:
-            log.write(0, _evaluation(evaluate, 0, union(state.parameters, frozen)))
+            log.write(0, evaluation(evaluate, 0, union(state.parameters, frozen)))
 
         trajectories_per_step = settings.prompts_per_step * settings.group_size
         with ProgressLine(settings.steps, last_good, trajectories_per_step, str(folder.path)) as progress:
             for step in range(last_good, settings.steps):
                 state, metrics = trainer.step(state, step)
                 metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
-                broken = [
-                    f"{name} {metrics[name]}" for name in MUST_BE_FINITE if not math.isfinite(metrics.get(name, 0.0))
-                ]
-                if broken:
-                    kept = f"step {last_good} in {folder.checkpoint_directory}" if last_good else "none"
-                    raise NonFiniteLossError(f"step {step + 1} has {', '.join(broken)}; last good checkpoint: {kept}")
+                kept = f"step {last_good} in {folder.checkpoint_directory}" if last_good else "none"
+                require_finite(metrics, step + 1, kept)
 
                 done, last = step + 1, step + 1 == settings.steps
                 if evaluate is not None and (done % settings.evaluate_every == 0 or last):
-                    metrics |= _evaluation(evaluate, done, union(state.parameters, frozen))
+                    metrics |= evaluation(evaluate, done, union(state.parameters, frozen))
                 log.write(done, metrics)
                 if last or checkpoints.due(done):
                     # A checkpoint must not outlive the records before it.
@@ -118,6 +114,23 @@ def train(
                     last_good = done
                 progress.advance(**{name: metrics[name] for name in ("reward", "distinct_outcomes", "token_entropy")})
     return state
+
+
+def require_finite(metrics: dict[str, float], step: int, last_good: str) -> None:
+    """Raises `NonFiniteLossError` where a metric that must be finite is not.
+
+    Args:
+      metrics: of step number `step`, from 1.
+      last_good: the checkpoint to go back to, in words.
+    """
+    broken = [f"{name} {metrics[name]}" for name in MUST_BE_FINITE if not math.isfinite(metrics.get(name, 0.0))]
+    if broken:
+        raise NonFiniteLossError(f"step {step} has {', '.join(broken)}; last good checkpoint: {last_good}")
+
+
+def evaluation(evaluate: Evaluate, step: int, parameters: Parameters) -> dict[str, float]:
+    """What an evaluation found, by the names that it has in the log."""
+    return {f"{EVALUATION}{name}": value for name, value in evaluate(step, parameters).items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -228,10 +241,6 @@ def prepare(
 
 def _copy(parameters: Parameters, placed: Any, mesh: Mesh) -> Parameters:
     return place(jax.tree.map(jnp.copy, parameters), placed, mesh)
-
-
-def _evaluation(evaluate: Evaluate, step: int, parameters: Parameters) -> dict[str, float]:
-    return {f"{EVALUATION}{name}": value for name, value in evaluate(step, parameters).items()}
 
 
 def fresh_parameters(policy: Policy, seed: int, mesh: Mesh) -> Parameters:
