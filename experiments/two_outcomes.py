@@ -83,7 +83,7 @@ def run(settings: Settings, output: Output) -> None:
         png = write(settings, comparisons, folder)
     for comparison in comparisons:
         print(described(comparison))
-    print("no figure: one seed has no standard error" if png is None else f"figure: {png}")
+    print(f"figure: {png or 'none, one seed has no standard error'}")
 
 
 def run_together(settings: Sequence[Settings], outputs: Sequence[Output]) -> list[Exception | None]:
