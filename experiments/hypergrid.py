@@ -113,7 +113,8 @@ def run_together(settings: Sequence[Settings], outputs: Sequence[Output]) -> lis
     with take_folders([dataclasses.asdict(each) for each in settings], outputs) as (folders, failures):
         runs = {number: {} for number in folders}
         for dimensions, grid in grids.items():
-            going_on = [number for number in folders if failures[number] is None]
+            if not (going_on := [number for number in folders if failures[number] is None]):
+                break
             trained, ended = train_grids(
                 [of_settings(grid, settings[number]) for number in going_on],
                 [output_of(dimensions, outputs[number]) for number in going_on],

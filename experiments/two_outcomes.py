@@ -8,7 +8,7 @@ Command   python -m experiments.two_outcomes
 Time      demo and smoke under half a minute on two CPU cores, paper about one.
 Expected  the closed form within 3 standard errors of the mean over seeds, at every recorded time.
 Smoke     python -m experiments.two_outcomes --preset=smoke
-Figure    OUT/two_outcomes.png and .pdf, drawn by the same command; --resume computes all of it again.
+Figure    OUT/two_outcomes.png and .pdf, drawn by the same command from two seeds on; --resume computes all of it again.
 """
 
 import dataclasses
@@ -67,10 +67,9 @@ PRESETS = {
 # long as both outcomes are in every group, its update is r - R p whatever the counts are: no noise to compare with.
 FLOWS = {"reinforce": (0.0, False), "ips_reinforce(probability=exact)": (1.0, True)}
 
-
 BLOCK = 8
-"""Runs that a device computes at a time: with a fixed number, a run together with others has the bits of a run alone.
-Measured on a CPU core, 256 runs take 0.7 s with 8, and 1.2 s all at once."""
+"""Runs that a device computes at a time: the same number always, so that a run has the bits of a run alone. On a CPU
+core 256 runs of the smoke preset take 0.7 s of its time with 8, and 1.2 s all at once."""
 
 TOGETHER = ("seeds", "initial_log_ratio", "learning_rate")
 """Settings in which the runs of one program may differ."""
@@ -139,12 +138,14 @@ def write(settings: Settings, comparisons: Sequence[two_outcomes.Comparison], fo
 
 def described(comparison: two_outcomes.Comparison) -> str:
     """The end of one objective's training, in a line."""
-    mean, error = comparison.sampled_mean[-1], comparison.standard_error[-1]
-    line = f"{comparison.name:34s} final log-ratio {mean:.4f} "
-    if np.isfinite(error):
-        line += f"+- {error:.4f}, closed form {comparison.closed_form[-1]:.4f}, "
-        return line + f"{share_outside_band(comparison):.1%} of the points outside 3 standard errors"
-    return line + f"of one seed, closed form {comparison.closed_form[-1]:.4f}"
+    mean, error, theory = (
+        values[-1] for values in (comparison.sampled_mean, comparison.standard_error, comparison.closed_form)
+    )
+    beginning = f"{comparison.name:34s} final log-ratio {mean:.4f}"
+    if np.isnan(error):
+        return f"{beginning} of one seed, closed form {theory:.4f}"
+    outside = f"{share_outside_band(comparison):.1%} of the points outside 3 standard errors"
+    return f"{beginning} +- {error:.4f}, closed form {theory:.4f}, {outside}"
 
 
 def compare(settings: Sequence[Settings]) -> list[list[two_outcomes.Comparison]]:

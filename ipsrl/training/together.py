@@ -6,6 +6,7 @@ order than one for a single run. There are no checkpoints: such runs are short, 
 
 import contextlib
 import dataclasses
+import itertools
 import operator
 from collections.abc import Sequence
 
@@ -56,11 +57,10 @@ def train_together(
     check_run(environment, policy, objective, shared, mesh)
     if environment.verifies_on_host:
         raise ValueError("this environment verifies on the host, so its runs cannot be one program: start them apart")
-    # Devices that hold as many runs each exchange nothing; what is more than there are runs is never looked at.
-    surplus = -len(seeds) % mesh.size
-    all_seeds = jnp.asarray([*seeds, *[seeds[-1]] * surplus])
-    rates = [each.learning_rate for each in settings]
-    rates = jnp.asarray([*rates, *[rates[-1]] * surplus], jnp.float32)
+    # The last run fills up the devices: where all hold as many, none ever waits for another.
+    filled = [*range(len(seeds)), *[len(seeds) - 1] * (-len(seeds) % mesh.size)]
+    all_seeds = jnp.asarray([seeds[run] for run in filled])
+    rates = jnp.asarray([settings[run].learning_rate for run in filled], jnp.float32)
     optimizer = make_optimizer(shared.optimizer, 1.0, shared.max_gradient_norm)
 
     def first_state(seed, rate):
@@ -119,15 +119,13 @@ def _shared(settings: Sequence[TrainSettings]) -> TrainSettings:
       ValueError: the settings differ in more than that, or hold a rule that the host follows.
     """
     first = settings[0]
-    for field in dataclasses.fields(TrainSettings):
-        values = {getattr(each, field.name) for each in settings}
-        if field.name != "learning_rate" and len(values) > 1:
-            raise ValueError(f"runs of one program have one {field.name}, not {', '.join(map(str, values))}")
+    for each, field in itertools.product(settings, dataclasses.fields(TrainSettings)):
+        one, other = getattr(first, field.name), getattr(each, field.name)
+        if field.name != "learning_rate" and one != other:
+            raise ValueError(f"runs of one program have one {field.name}, not {one} and {other}")
     for name in (*RULES, "refresh_reference_every"):
         if getattr(first, name):
-            raise ValueError(
-                f"{name} is followed by the host, so that runs with it cannot be one program: start them apart"
-            )
+            raise ValueError(f"{name} is followed on the host, so runs with it cannot be one program: start them apart")
     return first
 
 

@@ -91,11 +91,11 @@ def time_sweeps(seeds: int, sample: int, at_once: int, runs: int) -> SweepTiming
             last["together"] = next(folders)
             grid = f"seeds=0:{seeds}"
             command = ["scripts/sweep.py", f"--experiment={EXPERIMENT}", f"--preset={PRESET}", f"--grid={grid}"]
-            _finish(*command, "--launcher=vmap", f"--out={last['together']}")
+            finish(*command, "--launcher=vmap", f"--out={last['together']}")
 
         def process(folder, seed):
             command = ["-m", f"experiments.{EXPERIMENT}", f"--preset={PRESET}", f"--seeds={seed}"]
-            _finish(*command, f"--out={folder / str(seed)}")
+            finish(*command, f"--out={folder / str(seed)}")
 
         def apart():
             last["apart"] = next(folders)
@@ -109,13 +109,13 @@ def time_sweeps(seeds: int, sample: int, at_once: int, runs: int) -> SweepTiming
             times = [(measuring.seconds(together), measuring.seconds(apart))]
         else:
             times = measuring.pairs(together, apart, runs)
-        difference = _largest_difference(last["together"], last["apart"])
+        difference = largest_difference(last["together"], last["apart"])
     ratio = statistics.median(slow * seeds / sample / fast for fast, slow in times)
     spreads = [measuring.Spread.of(column) for column in zip(*times, strict=True)]
     return SweepTiming(seeds, sample, at_once, *spreads, ratio, difference)
 
 
-def _finish(*arguments: str) -> None:
+def finish(*arguments: str) -> None:
     """Runs a Python command to its end, from the root of the repository."""
     root = Path(__file__).parents[2]
     finished = subprocess.run([sys.executable, *arguments], cwd=root, capture_output=True, text=True)
@@ -124,7 +124,7 @@ def _finish(*arguments: str) -> None:
         raise ValueError(f"{' '.join(arguments)} ended with status {finished.returncode} and said: {said[-1]}")
 
 
-def _largest_difference(together: Path, apart: Path) -> float:
+def largest_difference(together: Path, apart: Path) -> float:
     """Between the metrics of runs with the same seed; NaN where a number is missing in one of them."""
     by_seed = {read_json(config)["seeds"]: config.parent for config in together.rglob("config.json")}
     largest = 0.0

@@ -111,7 +111,10 @@ def test_what_is_there_of_a_run_is_made_again(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"settings": [at(0.1), at(0.1), at(0.1, group_size=4)]}, "runs of one program have one group_size, not 8, 4"),
+        (
+            {"settings": [at(0.1), at(0.1), at(0.1, group_size=4)]},
+            "runs of one program have one group_size, not 8 and 4",
+        ),
         (
             {"environment": FIRST_TOKEN, "policy": TRANSFORMER},
             "verifies on the host, so its runs cannot be one program",
