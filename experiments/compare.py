@@ -65,8 +65,8 @@ from ipsrl.environments.text import TextTask
 from ipsrl.figures import comparison as figure
 from ipsrl.figures import style
 from ipsrl.measures.seeds import Interval, mean_over_seeds
-from ipsrl.training.loop import NonFiniteLossError
 from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.run_log import NonFiniteLossError
 from ipsrl.training.settings import make_rules
 from ipsrl.training.warm_start import WarmStart
 

@@ -171,6 +171,16 @@ class TrainingGrid:
             except ValueError as error:
                 raise ValueError(f"{text}: {error}") from error
 
+    def config(self, objective: str, seed: int) -> dict[str, Any]:
+        """What determines one run."""
+        return {
+            "environment": repr(self.environment),
+            "policy": repr(self.policy),
+            "objective": objective,
+            "training": dataclasses.asdict(self.settings),
+            "seed": seed,
+        }
+
     def train(
         self,
         output: Output,
@@ -189,16 +199,8 @@ class TrainingGrid:
         runs = list(itertools.product(self.objectives, self.seeds))
         for number, (text, seed) in enumerate(runs, start=1):
             place = f"run {number} of {len(runs)}: " if len(runs) > 1 else ""
-            config = {
-                "environment": repr(self.environment),
-                "policy": repr(self.policy),
-                "objective": text,
-                "training": dataclasses.asdict(self.settings),
-                "seed": seed,
-                **(identity or {}),
-            }
-            path = output.path / folder_name(text) / f"seed_{seed}"
-            with RunFolder.open(path, config, output.resume) as folder:
+            path = run_path(output, text, seed)
+            with RunFolder.open(path, self.config(text, seed) | (identity or {}), output.resume) as folder:
                 state = train(
                     self.environment,
                     self.policy,
@@ -219,3 +221,8 @@ class TrainingGrid:
             if hosts.is_first():
                 print(f"trained {text}, seed {seed}: reward {reward:.3g}, {path}", file=sys.stderr, flush=True)
             yield Run(text, seed, records, path, state.parameters)
+
+
+def run_path(output: Output, objective: str, seed: int) -> Path:
+    """The folder of one run of a grid."""
+    return output.path / folder_name(objective) / f"seed_{seed}"

@@ -18,7 +18,8 @@ All distances are exact: the law of a policy is found by propagating probability
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -26,6 +27,7 @@ from matplotlib.figure import Figure
 
 from experiments.grid import Run, TrainingGrid, final_intervals, group_by_objective
 from experiments.launch import Output, launch, read_numbers, read_seeds, require_positive
+from experiments.together import require_alike, take_folders, train_grids
 from ipsrl import specifications
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.hypergrid import Hypergrid
@@ -34,7 +36,7 @@ from ipsrl.measures import distances, diversity
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_table import log_probs_table
-from ipsrl.training.evaluation import Evaluation
+from ipsrl.training.evaluation import Evaluate, Evaluation
 from ipsrl.training.loop import TrainSettings
 from ipsrl.training.run_folder import RunFolder
 
@@ -84,26 +86,80 @@ PRESETS = {
 LARGEST_GRID = 1_000_000
 
 
+TOGETHER = ("seeds", "learning_rate")
+"""Settings in which the runs of one program may differ."""
+
+
 def run(settings: Settings, output: Output) -> None:
     grids = {count: training_grid(count, settings) for count in read_numbers(settings.dimensions, int)}
     with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
-        results, two_dimensional = {}, None
+        runs, results = {}, {}
         for dimensions, grid in grids.items():
-            runs = list(
-                grid.train(
-                    output.inside(f"dimensions_{dimensions}"),
-                    evaluate=functools.partial(evaluate, grid.environment, grid.policy),
-                )
-            )
-            name = f"n = {dimensions}"
-            results[name] = summarise(grid.environment, runs, settings.check_claims)
-            print(table(f"{name}, mean over {len(grid.seeds)} seeds", results[name]))
-            if dimensions == 2:
-                two_dimensional = runs
-        folder.write_summary({"results": results})
-        if two_dimensional:
-            png, _ = style.save(draw(grids[2], two_dimensional), folder.path / "hypergrid_laws")
+            runs[dimensions] = list(grid.train(output.inside(f"dimensions_{dimensions}"), evaluate=evaluation_of(grid)))
+            results[dimensions] = summarise(grid.environment, runs[dimensions], settings.check_claims)
+            print(table(f"n = {dimensions}, mean over {len(grid.seeds)} seeds", results[dimensions]))
+        png = write(grids, runs, results, folder)
+        if png is not None:
             print(f"figure: {png}")
+
+
+def run_together(settings: Sequence[Settings], outputs: Sequence[Output]) -> list[Exception | None]:
+    """Does what `run` does for each of many settings, which differ in `TOGETHER` alone; prints no tables.
+
+    All runs with an objective are trained as one program over all devices. They leave no checkpoints, and begin again
+    where they were stopped.
+
+    Returns:
+      for each, why its folder cannot be used, or the step at which one of its runs left the real numbers; None where
+      all is written.
+    """
+    require_alike(settings, TOGETHER)
+    grids = {count: training_grid(count, settings[0]) for count in read_numbers(settings[0].dimensions, int)}
+    with take_folders([dataclasses.asdict(each) for each in settings], outputs) as (folders, failures):
+        runs = {number: {} for number in folders}
+        for dimensions, grid in grids.items():
+            if not (going_on := [number for number in folders if failures[number] is None]):
+                break
+            trained, ended = train_grids(
+                [of_settings(grid, settings[number]) for number in going_on],
+                [outputs[number].inside(f"dimensions_{dimensions}") for number in going_on],
+                evaluation_of(grid),
+            )
+            for number, finished, failure in zip(going_on, trained, ended, strict=True):
+                runs[number][dimensions], failures[number] = finished, failure
+        for number, folder in folders.items():
+            if failures[number] is None:
+                results = {
+                    dimensions: summarise(grid.environment, runs[number][dimensions], settings[number].check_claims)
+                    for dimensions, grid in grids.items()
+                }
+                write(grids, runs[number], results, folder)
+    return failures
+
+
+def write(
+    grids: Mapping[int, TrainingGrid], runs: Mapping[int, Sequence[Run]], results: Mapping[int, dict], folder: RunFolder
+) -> Path | None:
+    """Writes what came out for each number of dimensions, and returns the path of the figure; n = 2 alone has one."""
+    folder.write_summary({"results": {f"n = {dimensions}": result for dimensions, result in results.items()}})
+    if 2 not in runs:
+        return None
+    png, _ = style.save(draw(grids[2], runs[2]), folder.path / "hypergrid_laws")
+    return png
+
+
+def evaluation_of(grid: TrainingGrid) -> Evaluate:
+    """What the training loop calls."""
+    return functools.partial(evaluate, grid.environment, grid.policy)
+
+
+def of_settings(grid: TrainingGrid, settings: Settings) -> TrainingGrid:
+    """A grid with the seeds and the learning rate of some settings; it shares environment and policy, and programs."""
+    return dataclasses.replace(
+        grid,
+        seeds=read_seeds(settings.seeds),
+        settings=dataclasses.replace(grid.settings, learning_rate=settings.learning_rate),
+    )
 
 
 def training_grid(dimensions: int, settings: Settings) -> TrainingGrid:

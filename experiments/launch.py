@@ -14,8 +14,8 @@ from absl import app, flags, logging
 
 from ipsrl.distributed import hosts
 from ipsrl.distributed.start_up import Cluster, start_up
-from ipsrl.training.loop import NonFiniteLossError
 from ipsrl.training.mirrors import PACKAGES, read_mirrors
+from ipsrl.training.run_log import NonFiniteLossError
 
 
 @dataclasses.dataclass(frozen=True)

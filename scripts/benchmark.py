@@ -24,6 +24,8 @@ hypergrid         Trajectories per second on hypergrids, and seconds until the l
                   --grids=2x8.
 bandit            Updates of groups per second of 4096 runs on a bandit in one program, beside one process of NumPy that
                   was written for the bandit alone. Half a minute.
+sweeps            256 seeds of two_outcomes by scripts/sweep.py --launcher=vmap, beside a process for each seed, of
+                  which a sample is timed, or all with --all. Four minutes; --all takes a quarter of an hour.
 
 Every command takes --runs=N and --json=FILE; the file names the machine, its load and the versions as well.
 """
@@ -46,6 +48,7 @@ from benchmarks import (
     objectives,
     roofline,
     shared_prompt,
+    sweeps,
 )
 from ipsrl.distributed.start_up import start_up
 from ipsrl.training.json_files import write_json
@@ -62,6 +65,7 @@ COMMANDS = (
     grpo_peers,
     hypergrid,
     bandit,
+    sweeps,
 )
 
 

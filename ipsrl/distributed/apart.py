@@ -47,7 +47,7 @@ def max_apart(tree: PyTree) -> PyTree:
 
 
 def _axes() -> tuple[str, ...]:
-    return jax.sharding.get_abstract_mesh().manual_axes
+    return tuple(axis for axis in jax.sharding.get_abstract_mesh().manual_axes if axis == DATA)
 
 
 def _spec(axis: int | None) -> PartitionSpec:

@@ -13,20 +13,22 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from ipsrl.distributed.runs import over_runs
 from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
-from ipsrl.training.groups import choose_prompts, collect, sample_and_verify
-from ipsrl.training.off_policy import OffPolicyAnswers, with_best_answer
+from ipsrl.training.device_step import device_step
+from ipsrl.training.off_policy import OffPolicyAnswers
+from ipsrl.training.optimizer import at_rate
 from ipsrl.training.randomness import stream
-from ipsrl.training.step import WHOLE_BATCH, Batching, TrainState, check_objective, update
+from ipsrl.training.step import WHOLE_BATCH, Batching, TrainState, check_objective
 
 
 @functools.partial(
     jax.jit,
     static_argnames=(
         "environment", "policy", "objective", "optimizer", "steps", "prompts_per_step", "group_size", "record",
-        "record_every", "batching", "temperature", "off_policy",
+        "record_every", "batching", "temperature", "off_policy", "block",
     ),
 )  # fmt: skip
 def train_ensemble(
@@ -43,8 +45,13 @@ def train_ensemble(
     batching: Batching = WHOLE_BATCH,
     temperature: float = 1.0,
     off_policy: OffPolicyAnswers | None = None,
+    learning_rates: Array | None = None,
+    initial_parameters: Parameters | None = None,
+    block: int | None = None,
 ) -> Any:
     """Trains one policy for each seed, all at once; the policy it starts from is the reference of a KL penalty.
+
+    Under the mesh of `ipsrl.distributed.runs` the runs lie over its devices.
 
     Args:
       environment: its `verify` must be jittable.
@@ -54,6 +61,9 @@ def train_ensemble(
       steps: batches of rollouts, a multiple of `record_every`.
       record: what to keep of the parameters, a pytree of arrays.
       record_every: steps between records.
+      learning_rates: `[S]` float32, for an optimiser whose own rate is 1, see `at_rate`; None for its own.
+      initial_parameters: where each run starts, leaves `[S, ...]`; what `policy.init` draws by default.
+      block: see `over_runs`.
 
     Returns:
       what `record` returned before the first step and after every `record_every` steps, with two leading axes
@@ -70,23 +80,16 @@ def train_ensemble(
     check_objective(objective, environment, policy, group_size, off_policy)
     batching.check(prompts_per_step)
 
-    def one_run(seed):
+    def one_run(seed, learning_rate, parameters):
+        if parameters is None:
+            parameters = policy.init(stream(seed, 0, "parameters"))
+        rule = optimizer if learning_rate is None else at_rate(optimizer, learning_rate)
+
         def one_step(state, _):
-            prompts = choose_prompts(environment, seed, state.step, prompts_per_step)
-            groups = collect(
-                environment, policy, state.parameters, prompts, seed, state.step, group_size, temperature,
-                objective.top_tokens,
-            )  # fmt: skip
-            if off_policy is not None:
-                further = sample_and_verify(
-                    environment, policy, state.parameters if off_policy.source == "policy" else parameters, prompts,
-                    stream(seed, state.step, "further answers 0"), off_policy.answers, temperature,
-                    objective.top_tokens,
-                )  # fmt: skip
-                groups = with_best_answer(policy, state.parameters, *groups, *further, temperature, off_policy.at_most)
-            state, _ = update(
-                state, *groups, parameters, stream(seed, state.step, "objective"), policy=policy, objective=objective,
-                optimizer=optimizer, batching=batching, temperature=temperature,
+            state, _ = device_step(
+                state, seed, parameters, environment=environment, policy=policy, objective=objective, optimizer=rule,
+                prompts_per_step=prompts_per_step, group_size=group_size, batching=batching, temperature=temperature,
+                off_policy=off_policy,
             )  # fmt: skip
             return state, None
 
@@ -94,9 +97,8 @@ def train_ensemble(
             state, _ = jax.lax.scan(one_step, state, length=record_every)
             return state, record(state.parameters)
 
-        parameters = policy.init(stream(seed, 0, "parameters"))
-        state = TrainState.create(parameters, objective, optimizer, environment)
+        state = TrainState.create(parameters, objective, rule, environment)
         _, later = jax.lax.scan(one_interval, state, length=steps // record_every)
         return jax.tree.map(lambda start, rest: jnp.concatenate([start[None], rest]), record(parameters), later)
 
-    return jax.vmap(one_run)(seeds)
+    return over_runs(one_run, block)(seeds, learning_rates, initial_parameters)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,27 +20,16 @@ from ipsrl.policies.policy import Parameters, Policy, union
 from ipsrl.training.batch import BatchCollector, Metrics
 from ipsrl.training.checkpoints import Checkpoints
 from ipsrl.training.difficulty_filter import DifficultyState
-from ipsrl.training.evaluation import Evaluate, Evaluation, EvaluationLog
+from ipsrl.training.evaluation import Evaluate
 from ipsrl.training.groups import Groups
-from ipsrl.training.metric_log import EVALUATION, MetricLog
-from ipsrl.training.mirrors import Mirrors
-from ipsrl.training.monitors import make_monitors
 from ipsrl.training.off_policy import FurtherAnswers
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.progress_line import ProgressLine
 from ipsrl.training.randomness import stream
 from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.run_log import RunLog, require_finite
 from ipsrl.training.settings import RULES, TrainSettings
 from ipsrl.training.step import TrainState, check_objective, compiled_update, state_placements
-from ipsrl.training.watch import Watch
-
-# A reward that is not finite can leave the loss finite for a while, most of all in a group that is thrown away (those
-# count in `sampled_reward`, which only rules log), and so can parameters.
-MUST_BE_FINITE = ("reward", "sampled_reward", "loss", "gradient_norm", "parameter_norm")
-
-
-class NonFiniteLossError(FloatingPointError):
-    """Training left the real numbers; the message names the step and the last good checkpoint."""
 
 
 def train(
@@ -66,7 +54,7 @@ def train(
 
     Args:
       environment, policy, objective, settings, seed: what to train, and how.
-      folder: receives metrics.jsonl, warnings.jsonl, the files of `EvaluationLog`, and checkpoints.
+      folder: receives what `RunLog` writes, and checkpoints.
       mesh: prompts lie over its axis `data`, parameters and what the optimiser keeps of them as the policy's rules say;
         where any of them is cut, the table of what lies where goes to stderr.
       initial_parameters: where to start; fresh ones by default. They are also the (first) reference policy. Those that
@@ -90,40 +78,27 @@ def train(
     with (
         jax.set_mesh(mesh),
         Checkpoints(folder.checkpoint_directory, settings.checkpoint_every) as checkpoints,
-        Mirrors(mirrors, folder) as mirror,
-        MetricLog(folder.metrics_path, mirror) as log,
-        Watch(make_monitors(settings.monitors), folder.warnings_path) as watch,
-        EvaluationLog(folder.path, settings.steps) as evaluations,
+        RunLog(folder, settings, mirrors) as log,
     ):
         last_good, state = checkpoints.restore(state) or (0, state)
-        # Records after the checkpoint are written again; without one, the first evaluation is as well.
-        log.truncate_after(last_good or -1)
-        watch.recall(folder.metrics_path, last_good or -1)
-        evaluations.truncate_after(last_good or -1)
+        log.start_after(last_good)
 
         trajectories_per_step = settings.prompts_per_step * settings.group_size
         with ProgressLine(settings.steps, last_good, trajectories_per_step, label or str(folder.path)) as progress:
             if last_good == 0 and evaluate is not None:
-                log.write(0, _evaluation(evaluate, evaluations, 0, union(state.parameters, frozen)))
+                log.write(0, {}, evaluate(0, union(state.parameters, frozen)))
             for step in range(last_good, settings.steps):
                 state, metrics = trainer.step(state, step)
                 metrics = {name: float(value) for name, value in jax.device_get(metrics).items()}
-                broken = [
-                    f"{name} {metrics[name]}" for name in MUST_BE_FINITE if not math.isfinite(metrics.get(name, 0.0))
-                ]
-                if broken:
-                    kept = f"step {last_good} in {folder.checkpoint_directory}" if last_good else "none"
-                    raise NonFiniteLossError(f"step {step + 1} has {', '.join(broken)}; last good checkpoint: {kept}")
+                kept = f"step {last_good} in {folder.checkpoint_directory}" if last_good else "none"
+                require_finite(metrics, step + 1, kept)
 
                 done, last = step + 1, step + 1 == settings.steps
-                if evaluate is not None and (done % settings.evaluate_every == 0 or last):
-                    metrics |= _evaluation(evaluate, evaluations, done, union(state.parameters, frozen))
-                metrics |= watch.observe(done, metrics)
-                log.write(done, metrics)
+                due = evaluate is not None and (done % settings.evaluate_every == 0 or last)
+                log.write(done, metrics, evaluate(done, union(state.parameters, frozen)) if due else None)
                 if last or checkpoints.due(done):
                     # A checkpoint must not outlive the records before it.
                     log.keep()
-                    evaluations.keep()
                     checkpoints.save(done, state, force=True)
                     last_good = done
                 progress.advance(
@@ -242,15 +217,6 @@ def prepare(
 
 def _copy(parameters: Parameters, placed: Any, mesh: Mesh) -> Parameters:
     return place(jax.tree.map(jnp.copy, parameters), placed, mesh)
-
-
-def _evaluation(evaluate: Evaluate, kept: EvaluationLog, step: int, parameters: Parameters) -> dict[str, float]:
-    """The metrics of an evaluation as they are logged, when what else it found has been written."""
-    found = evaluate(step, parameters)
-    if not isinstance(found, Evaluation):
-        found = Evaluation(found)
-    kept.write(step, found)
-    return {f"{EVALUATION}{name}": value for name, value in found.metrics.items()}
 
 
 def fresh_parameters(policy: Policy, seed: int, mesh: Mesh) -> Parameters:

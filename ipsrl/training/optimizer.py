@@ -3,6 +3,7 @@
 import functools
 
 import optax
+from jax import Array
 
 
 @functools.cache
@@ -26,3 +27,11 @@ def make_optimizer(
         raise ValueError(f"unknown optimizer {name!r}; known: {', '.join(rules)}")
     rule = rules[name](learning_rate)
     return rule if max_gradient_norm is None else optax.chain(optax.clip_by_global_norm(max_gradient_norm), rule)
+
+
+def at_rate(optimizer: optax.GradientTransformation, learning_rate: Array) -> optax.GradientTransformation:
+    """An optimiser of `make_optimizer` whose rate is 1, with a rate that a compiled function is given.
+
+    To multiply by the rate is the last that `make_optimizer` does, so that the steps are those of the rate, bit by bit.
+    """
+    return optax.chain(optimizer, optax.scale(learning_rate))

@@ -198,9 +198,13 @@ def _differences(there: Any, here: Any, key: str = "") -> Iterator[str]:
 def _record_start(path: Path) -> None:
     """Appends what this process runs on to the list in environment.json."""
     starts = read_json(path) if path.exists() else []
-    devices = jax.devices()
-    start = {
-        "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    write_json(path, [*starts, {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **_this_process()}])
+
+
+@functools.cache
+def _this_process() -> dict[str, Any]:
+    """What this process runs on. Asking costs a tenth of a second, and some processes write hundreds of runs."""
+    return {
         "python": platform.python_version(),
         **{
             name: importlib.metadata.version(name)
@@ -209,11 +213,10 @@ def _record_start(path: Path) -> None:
         "platform": platform.platform(),
         "backend": jax.default_backend(),
         "processes": jax.process_count(),
-        "devices": [device.device_kind for device in devices],
+        "devices": [device.device_kind for device in jax.devices()],
         "git_commit": _git_commit(),
         "command": shlex.join(sys.orig_argv),
     }
-    write_json(path, [*starts, start])
 
 
 def _git_commit() -> str | None:

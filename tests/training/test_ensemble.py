@@ -15,7 +15,7 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.off_policy import OffPolicyAnswers
-from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.optimizer import at_rate, make_optimizer
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.step import Batching
 
@@ -30,13 +30,15 @@ def logits(parameters):
     return parameters["logits"]
 
 
-def ensemble(text, seeds, environment=BANDIT, policy=ON_BANDIT, steps=STEPS, record_every=2, **more):
+def ensemble(
+    text, seeds, environment=BANDIT, policy=ON_BANDIT, steps=STEPS, record_every=2, optimizer=OPTIMIZER, **more
+):
     return np.asarray(
         train_ensemble(
             environment,
             policy,
             objectives.make(text),
-            OPTIMIZER,
+            optimizer,
             jnp.asarray(seeds),
             steps,
             PROMPTS,
@@ -121,3 +123,32 @@ def test_records_can_be_any_tree_and_as_rare_as_the_steps():
 def test_what_cannot_be_one_program_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         ensemble(**{"text": "grpo", "seeds": [0]} | arguments)
+
+
+@pytest.mark.parametrize("name", ["adam", "sgd"])
+def test_a_rate_that_a_program_is_given_makes_the_steps_of_that_rate_bit_by_bit(name):
+    gradient = {"logits": jax.random.normal(jax.random.key(0), (4, 3))}
+    given, built = at_rate(make_optimizer(name, 1.0, 0.5), jnp.float32(0.3)), make_optimizer(name, 0.3, 0.5)
+    states = given.init(gradient), built.init(gradient)
+    for _ in range(3):
+        steps, states = zip(
+            *(rule.update(gradient, state) for rule, state in zip((given, built), states, strict=True)), strict=True
+        )
+        np.testing.assert_array_equal(steps[0]["logits"], steps[1]["logits"])
+
+
+def test_runs_may_differ_in_where_they_start_and_how_fast_they_go():
+    starts = jax.random.normal(jax.random.key(0), (3, 4, 3))
+    rates = jnp.asarray([0.02, 0.02, 0.1])
+    arguments = {
+        "learning_rates": rates,
+        "initial_parameters": {"logits": starts},
+        "optimizer": make_optimizer("adam", 1.0),
+    }
+    together = ensemble("ips_grpo", [3, 11, 3], **arguments)
+    np.testing.assert_array_equal(together[:, 0], starts)
+    built = ensemble("ips_grpo", [3, 11], initial_parameters={"logits": starts[:2]})
+    np.testing.assert_allclose(together[:2], built, atol=1e-6)
+    # Adam's first step is its rate in every coordinate that has a gradient.
+    first = np.abs(together[:, 1] - together[:, 0]).max(axis=(1, 2))
+    np.testing.assert_allclose(first, 2 * rates, rtol=0.2)

@@ -30,8 +30,9 @@ from ipsrl.policies.policy import Policy
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.training import batch, metric_log, stored_tree
-from ipsrl.training.loop import NonFiniteLossError, TrainSettings, train
+from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.run_log import NonFiniteLossError
 from ipsrl.training.step import Batching, TrainState
 
 SETTINGS = TrainSettings(

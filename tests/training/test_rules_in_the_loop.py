@@ -18,9 +18,10 @@ from ipsrl.training import batch, metric_log, stored_tree
 from ipsrl.training.batch import BatchCollector
 from ipsrl.training.difficulty_filter import DifficultyFilter
 from ipsrl.training.dynamic_sampling import DynamicSampling
-from ipsrl.training.loop import NonFiniteLossError, TrainSettings, check_run, train
+from ipsrl.training.loop import TrainSettings, check_run, train
 from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.run_log import NonFiniteLossError
 from ipsrl.training.step import TrainState
 
 TREE = Tree()

@@ -1,0 +1,54 @@
+"""A step of training without the host: what programs of many runs map over them."""
+
+import optax
+from jax import Array
+
+from ipsrl.environments.environment import Environment
+from ipsrl.objectives.objective import Objective
+from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.training.groups import choose_prompts, collect, sample_and_verify
+from ipsrl.training.off_policy import OffPolicyAnswers, with_best_answer
+from ipsrl.training.randomness import stream
+from ipsrl.training.step import Batching, TrainState, update
+
+
+def device_step(
+    state: TrainState,
+    seed: Array,
+    reference: Parameters | None,
+    *,
+    environment: Environment,
+    policy: Policy,
+    objective: Objective,
+    optimizer: optax.GradientTransformation,
+    prompts_per_step: int,
+    group_size: int,
+    batching: Batching,
+    temperature: float,
+    off_policy: OffPolicyAnswers | None = None,
+) -> tuple[TrainState, dict[str, Array]]:
+    """Chooses prompts, samples their groups, judges them, and moves the policy: the step of the training loop.
+
+    Args:
+      state, reference: see `update`; answers of `off_policy` may come from the reference as well.
+      seed: of the run.
+      environment: its `verify` must be jittable.
+      policy, objective, optimizer, prompts_per_step, group_size, batching, temperature, off_policy: as in the loop.
+
+    Returns:
+      the state after, and metrics as scalars.
+    """
+    prompts = choose_prompts(environment, seed, state.step, prompts_per_step)
+    groups = collect(
+        environment, policy, state.parameters, prompts, seed, state.step, group_size, temperature, objective.top_tokens
+    )
+    if off_policy is not None:
+        further = sample_and_verify(
+            environment, policy, state.parameters if off_policy.source == "policy" else reference, prompts,
+            stream(seed, state.step, "further answers 0"), off_policy.answers, temperature, objective.top_tokens,
+        )  # fmt: skip
+        groups = with_best_answer(policy, state.parameters, *groups, *further, temperature, off_policy.at_most)
+    return update(
+        state, *groups, reference, stream(seed, state.step, "objective"), policy=policy, objective=objective,
+        optimizer=optimizer, batching=batching, temperature=temperature,
+    )  # fmt: skip

@@ -1,0 +1,51 @@
+"""Runs that are divided among devices are the runs of one device."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl.distributed.apart import sum_apart
+from ipsrl.distributed.runs import over_runs, runs_mesh
+
+
+def walk(seed, scale):
+    """Random steps until one is large: how many, and their sum. No run takes as many as another."""
+
+    def step(carry):
+        taken, total, key, _ = carry
+        key, drawn = jax.random.split(key)
+        drawn = jax.random.normal(drawn)
+        return taken + 1, total + scale * sum_apart(drawn), key, jnp.abs(drawn) > 1.5
+
+    return jax.lax.while_loop(lambda carry: ~carry[3], step, (0, 0.0, jax.random.key(seed), False))[:2]
+
+
+def walks(runs, block=None, **arguments):
+    program = jax.jit(over_runs(walk, block), **arguments)
+    return jax.device_get(program(jnp.arange(runs), jnp.linspace(1.0, 2.0, 40)[:runs]))
+
+
+@pytest.mark.parametrize(("runs", "block"), [(1, None), (19, None), (5, 3)])
+def test_runs_on_eight_devices_are_those_on_one(runs, block):
+    alone = walks(runs)
+    with jax.set_mesh(runs_mesh()):
+        divided = walks(runs, block)
+    np.testing.assert_array_equal(divided[0], alone[0])
+    np.testing.assert_allclose(divided[1], alone[1], rtol=1e-6)
+
+
+def test_with_blocks_a_run_has_the_same_bits_however_many_others_there_are():
+    whole = walks(40, block=4)
+    assert len(set(whole[0].tolist())) > 3
+    for runs in (1, 39):
+        for few, many in zip(walks(runs, block=4), whole, strict=True):
+            np.testing.assert_array_equal(few, many[:runs])
+
+
+def test_devices_exchange_nothing():
+    with jax.set_mesh(runs_mesh()):
+        program = jax.jit(over_runs(walk)).lower(jnp.arange(16), jnp.ones(16)).compile().as_text()
+        result = jax.jit(over_runs(walk))(jnp.arange(16), jnp.ones(16))[1]
+    assert not [name for name in ("all-reduce", "all-gather", "all-to-all", "collective-permute") if name in program]
+    assert {shard.data.shape for shard in result.addressable_shards} == {(2,)}

@@ -1,0 +1,102 @@
+"""What `run_together` of an experiment leaves is what its separate runs leave."""
+
+import dataclasses
+import math
+
+import pytest
+
+from experiments import hypergrid, two_outcomes
+from experiments.launch import Output
+from experiments.together import require_alike
+from ipsrl.training.json_files import read_json
+from ipsrl.training.metric_log import read
+from ipsrl.training.run_folder import RunFolder, RunFolderError
+
+TWO = dataclasses.replace(two_outcomes.PRESETS["smoke"], steps=20, record_every=5, group_size=4)
+
+
+def outputs(path, settings):
+    return [Output(path / str(number), resume=False) for number in range(len(settings))]
+
+
+def files(folder):
+    """Of a run, those that hold no time and no checkpoint."""
+    paths = (path.relative_to(folder) for path in folder.rglob("*") if (folder / path).is_file())
+    return {
+        path for path in paths if path.name not in (".lock", "environment.json") and "checkpoints" not in path.parts
+    }
+
+
+def test_two_outcomes_leave_the_same_bytes_together_as_alone(tmp_path):
+    settings = [
+        dataclasses.replace(TWO, seeds="0"),
+        dataclasses.replace(TWO, seeds="7", initial_log_ratio=0.5),
+        dataclasses.replace(TWO, seeds="0,3", learning_rate=0.1),
+    ]
+    together, alone = outputs(tmp_path / "together", settings), outputs(tmp_path / "alone", settings)
+    assert two_outcomes.run_together(settings, together) == [None] * 3
+    for each, one, other in zip(settings, together, alone, strict=True):
+        two_outcomes.run(each, other)
+        assert files(one.path) == files(other.path)
+        for file in files(other.path):
+            assert (one.path / file).read_bytes() == (other.path / file).read_bytes(), file
+    assert len({(output.path / "metrics.jsonl").read_bytes() for output in together}) == 3
+
+
+def test_one_seed_has_no_error_and_no_verdict(tmp_path, capsys):
+    two_outcomes.run(dataclasses.replace(TWO, seeds="5", objectives="reinforce"), Output(tmp_path, resume=False))
+    assert all(math.isnan(record["standard_error"]) for record in read(tmp_path / "metrics.jsonl"))
+    summary = read_json(tmp_path / "summary.json")
+    assert summary.keys() == {"complete", "final_log_ratio"}
+    assert not (tmp_path / "two_outcomes.png").exists()
+    shown = capsys.readouterr().out
+    assert f"final log-ratio {summary['final_log_ratio']['reinforce']:.4f} of one seed" in shown
+    assert "figure: none" in shown
+
+
+def test_a_folder_that_cannot_be_used_fails_alone(tmp_path):
+    settings = [dataclasses.replace(TWO, seeds=str(seed), objectives="reinforce") for seed in range(3)]
+    places = outputs(tmp_path, settings)
+    with RunFolder.open(places[0].path, {"another": "run"}):
+        ends = two_outcomes.run_together(settings[:1], places[:1])
+        assert "belongs to a run with another config" in str(ends[0])
+    ends = two_outcomes.run_together(settings, places)
+    assert [type(end) for end in ends] == [RunFolderError, type(None), type(None)]
+    assert [read_json(place.path / "summary.json")["complete"] for place in places[1:]] == [True, True]
+    assert not (places[0].path / "metrics.jsonl").exists()
+
+
+@pytest.mark.parametrize("experiment", [two_outcomes, hypergrid])
+def test_settings_that_differ_in_more_are_refused(experiment, tmp_path):
+    settings = [dataclasses.replace(experiment.PRESETS["smoke"], group_size=size) for size in (16, 32)]
+    with pytest.raises(ValueError, match=r"may differ in seeds, .*learning_rate, but --group_size is 16 and 32$"):
+        experiment.run_together(settings, outputs(tmp_path, settings))
+    with pytest.raises(ValueError, match="give the settings of one run at least"):
+        experiment.run_together([], [])
+    assert not list(tmp_path.iterdir())
+    require_alike(settings, ("group_size",))
+
+
+@pytest.mark.slow
+def test_hypergrids_leave_the_same_files_and_numbers_together_as_alone(tmp_path):
+    smoke = dataclasses.replace(hypergrid.PRESETS["smoke"], objectives="grpo,ips_grpo(probability=exact)")
+    settings = [
+        dataclasses.replace(smoke, seeds="0"),
+        dataclasses.replace(smoke, seeds="1:3", learning_rate=3e-3),
+        # Adam goes as far as it is told in the first step.
+        dataclasses.replace(smoke, seeds="0", learning_rate=1e38),
+    ]
+    together, alone = outputs(tmp_path / "together", settings), outputs(tmp_path / "alone", settings)
+    ends = hypergrid.run_together(settings, together)
+    assert ends[:2] == [None, None]
+    assert str(ends[2]).startswith("step 1 has parameter_norm inf")
+    assert not (together[2].path / "summary.json").exists()
+    for each, one, other in zip(settings[:2], together, alone, strict=False):
+        hypergrid.run(each, other)
+        assert files(one.path) == files(other.path)
+        assert not list(one.path.rglob("checkpoints"))
+        for log in other.path.rglob("metrics.jsonl"):
+            ours, theirs = read(one.path / log.relative_to(other.path)), read(log)
+            assert [record.keys() for record in ours] == [record.keys() for record in theirs]
+            for first, second in zip(ours, theirs, strict=True):
+                assert first == pytest.approx(second, rel=1e-3, abs=1e-5)

@@ -1,0 +1,65 @@
+"""The benchmark of sweeps compares the metrics of the right runs, and refuses bad input before anything runs."""
+
+import json
+import math
+
+import pytest
+
+import benchmark
+from benchmarks import sweeps
+from ipsrl.training.json_files import write_json
+from ipsrl.training.metric_log import MetricLog
+
+
+def leave(folder, seed, value, records=3):
+    """What a run with a seed leaves that the benchmark reads."""
+    folder.mkdir(parents=True)
+    write_json(folder / "config.json", {"seeds": str(seed)})
+    with MetricLog(folder / "metrics.jsonl") as log:
+        for step in range(records):
+            log.write(step, {"objective": "reinforce", "sampled_mean": value + step, "standard_error": math.nan})
+
+
+def test_runs_with_the_same_seed_are_compared(tmp_path):
+    for seed in range(4):
+        leave(tmp_path / "together" / "runs" / f"two_outcomes-{4 - seed}", seed, value=10.0 * seed)
+    for seed, error in ((1, 0.0), (3, 0.25)):
+        leave(tmp_path / "apart" / str(seed), seed, value=10.0 * seed + error)
+    assert sweeps.largest_difference(tmp_path / "together", tmp_path / "apart") == 0.25
+    leave(tmp_path / "apart" / "0", 0, value=math.nan)
+    assert math.isnan(sweeps.largest_difference(tmp_path / "together", tmp_path / "apart"))
+    leave(tmp_path / "apart" / "2", 2, value=20.0, records=2)
+    assert math.isnan(sweeps.largest_difference(tmp_path / "together", tmp_path / "apart"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--runs=4"], "4 runs are too few for a median"),
+        (["--seeds=0"], "--seeds is 0, it must be at least 1"),
+        (["--seeds=0", "--all"], "--seeds is 0, it must be at least 1"),
+        (["--sample=0"], "--sample is 0, it must be at least 1"),
+        (["--at_once=0"], "--at_once is 0, it must be at least 1"),
+        (["--seeds=4"], "--sample is 8, it must be 4 at most"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_runs(arguments, message, monkeypatch):
+    monkeypatch.setattr(sweeps, "finish", lambda *_: pytest.fail("it has begun to work"))
+    with pytest.raises(SystemExit, match=f"^error: .*{message}"):
+        benchmark.main(["sweeps", *arguments])
+
+
+def test_a_command_that_fails_is_quoted():
+    with pytest.raises(ValueError, match="ended with status 1 and said: NameError: name 'no_such_name' is not defined"):
+        sweeps.finish("-c", "no_such_name")
+
+
+@pytest.mark.slow
+def test_the_sweep_and_its_processes_have_the_same_metrics(tmp_path, capsys):
+    file = tmp_path / "sweeps.json"
+    benchmark.main(["sweeps", "--seeds=3", "--all", f"--json={file}"])
+    timing = json.loads(file.read_text())["sweeps"]
+    assert timing["difference"] == 0.0
+    assert timing["sample"] == timing["seeds"] == 3
+    assert timing["ratio"] == pytest.approx(timing["apart"]["median"] / timing["together"]["median"])
+    assert f"ratio {timing['ratio']:.1f}" in capsys.readouterr().out
