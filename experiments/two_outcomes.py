@@ -8,7 +8,7 @@ Command   python -m experiments.two_outcomes
 Time      demo and smoke under half a minute on two CPU cores, paper about one.
 Expected  the closed form within 3 standard errors of the mean over seeds, at every recorded time.
 Smoke     python -m experiments.two_outcomes --preset=smoke
-Figure    OUT/two_outcomes.png and .pdf, drawn by the same command; --resume computes all of it again.
+Figure    OUT/two_outcomes.png, .pdf and .csv, drawn by the same command; --resume computes all of it again.
 """
 
 import dataclasses
@@ -87,7 +87,9 @@ def run(settings: Settings, output: Output) -> None:
                             "standard_error": comparison.standard_error[point],
                         },
                     )
-        png, _ = style.save(two_outcomes.draw(comparisons, rewards), folder.path / "two_outcomes")
+        png = style.save(
+            two_outcomes.draw(comparisons, rewards), folder.path / "two_outcomes", two_outcomes.data(comparisons)
+        )
         outside = {comparison.name: share_outside_band(comparison) for comparison in comparisons}
         folder.write_summary({"share_outside_3_standard_errors": outside, "agrees": max(outside.values()) == 0})
     for comparison in comparisons:

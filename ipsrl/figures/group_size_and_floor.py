@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from ipsrl.figures import style
+from ipsrl.figures import style, table
 from ipsrl.measures.seeds import mean_over_seeds
 
 
@@ -49,6 +49,16 @@ def draw(group_sizes: Sequence[int], floors: Sequence[float], recovery: np.ndarr
         key = Rectangle((0, 0), 1, 1, label="floor ≤ 1/G: cannot act", **outline)
         figure.legend(handles=[key], loc="outside lower center")
     return figure
+
+
+def data(group_sizes: Sequence[int], floors: Sequence[float], recovery: np.ndarray) -> list[table.Row]:
+    """The mean recovery of every cell, and whether its floor can act; arguments as in `draw`."""
+    return [
+        {"group_size": size, "floor": floor, "floor_can_act": floor > 1 / size}
+        | table.point(mean_over_seeds(recovery[row, column]))
+        for row, size in enumerate(group_sizes)
+        for column, floor in enumerate(floors)
+    ]
 
 
 def _write(axes: Axes, row: int, column: int, values: np.ndarray, colour: str) -> None:

@@ -8,7 +8,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from ipsrl.figures import style
+from ipsrl.figures import style, table
 from ipsrl.measures.distances import mean_l1, total_l1
 
 
@@ -56,3 +56,12 @@ def draw(laws: Mapping[str, np.ndarray], target: np.ndarray, modes: np.ndarray) 
             axes.set_visible(False)
         figure.colorbar(image, ax=list(grid), label="probability of a cell", shrink=0.85, extend="min")
     return figure
+
+
+def data(laws: Mapping[str, np.ndarray], target: np.ndarray, modes: np.ndarray) -> list[table.Row]:
+    """The probability of every cell, of the target and of each objective; arguments as in `draw`."""
+    return [
+        {"law": name, "x1": x1, "x2": x2, "mode": modes[x1, x2], "value": probability}
+        for name, law in {"target": target, **laws}.items()
+        for (x1, x2), probability in np.ndenumerate(law)
+    ]

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ipsrl.figures import style
+from ipsrl.figures import style, table
 from ipsrl.measures.seeds import mean_over_seeds
 
 
@@ -62,6 +62,22 @@ def draw(results: Sequence[TaskResult]) -> Figure:
         ]
         figure.legend(handles=entries, loc="outside lower center", ncols=2 * len(results))
     return figure
+
+
+def data(results: Sequence[TaskResult]) -> list[table.Row]:
+    """Effective outcomes over the updates; recovery, validity and the ceiling of recovery at the end."""
+    rows = []
+    for result in results:
+        for name, values in result.effective_outcomes.items():
+            series = {"task": result.task, "objective": name, "measure": "effective_outcomes"}
+            rows += table.curve(series, mean_over_seeds(values), update=result.updates)
+        for measure in ("recovery", "validity"):
+            for name, values in getattr(result, measure).items():
+                series = {"task": result.task, "objective": name, "measure": measure}
+                rows.append(series | table.point(mean_over_seeds(values)))
+        ceiling = {"task": result.task, "objective": "ceiling of independent samples", "measure": "recovery"}
+        rows.append(ceiling | {"value": result.ceiling})
+    return rows
 
 
 def _draw_training(axes: Axes, result: TaskResult, styles: dict[str, dict]) -> None:

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ipsrl.figures import style
+from ipsrl.figures import style, table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +64,18 @@ def draw(comparisons: Sequence[Comparison], rewards: tuple[float, float]) -> Fig
             axes.grid(True)
             axes.margins(x=0.02)
     return figure
+
+
+def data(comparisons: Sequence[Comparison]) -> list[table.Row]:
+    """ln(p_1 / p_2) against time: the closed form, the mean over seeds and its standard error."""
+    return [
+        row
+        for comparison in comparisons
+        for name in ("closed_form", "sampled_mean", "standard_error")
+        for row in table.curve(
+            {"objective": comparison.name, "log_ratio": name}, getattr(comparison, name), time=comparison.times
+        )
+    ]
 
 
 def _draw_one(above: Axes, below: Axes, comparison: Comparison, look: dict) -> None:
