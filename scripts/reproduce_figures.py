@@ -46,8 +46,6 @@ def main(command_line: Sequence[str] | None = None) -> None:
             print(f"{name}: {ENTRIES[name].shows}{minutes}\n    {typed(ENTRIES[name], arguments.preset)}")
         return
     out = (arguments.out or Path("runs") / f"figures-{arguments.preset}").absolute()
-    # The experiment that runs is ended with this process.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         (out / "figures").mkdir(parents=True, exist_ok=True)
         with (out / ".lock").open("w") as lock:
@@ -173,4 +171,6 @@ def table(entries: Mapping[str, Entry], source: str, preset: str, out: Path) -> 
 
 
 if __name__ == "__main__":
+    # The experiment that runs ends with this process.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     main()
