@@ -196,7 +196,7 @@ def _beats_the_placebo(summary: Summary) -> bool:
     return _apart(grpo, scaled) and _apart(placebo, scaled) and summary["objectives"]["ips_grpo"]["rank"] is not None
 
 
-def _comparison(environment: str, shows: str, minutes: float, smoke: Sequence[str]) -> Entry:
+def _comparison(environment: str, shows: str, minutes: float) -> Entry:
     flag = f"--environment={environment}"
     return Entry(
         shows=f"every objective on {shows}: effective outcomes and reward",
@@ -206,7 +206,7 @@ def _comparison(environment: str, shows: str, minutes: float, smoke: Sequence[st
         claim="inverse probability scaling keeps more outcomes than GRPO and a placebo, at a reward above the bar",
         holds=_beats_the_placebo,
         numbers=_outcomes_left,
-        flags={"smoke": [flag, *smoke], "demo": [flag], "paper": [flag]},
+        flags={"smoke": [flag, "--objectives=grpo,placebo,ips_grpo,darling"], "demo": [flag], "paper": [flag]},
     )
 
 
@@ -257,7 +257,7 @@ OF_THE_PAPER = {
         numbers=_cell_errors(4),
         paper={"GRPO": 5.2e-4, "IPS-GRPO": 3.7e-4},
         flags={
-            "smoke": ["--dimensions=4"],
+            "smoke": ["--dimensions=4", "--side=4"],
             "demo": ["--dimensions=4", "--steps=600", "--seeds=0:2", "--hidden_size=128"],
             "paper": ["--dimensions=4"],
         },
@@ -365,11 +365,9 @@ OF_OUR_OWN = {
         holds=_exact_restores,
         numbers=_diversities,
     ),
-    "comparison_bandit": _comparison("bandit", "a bandit", 4, []),
-    "comparison_hypergrid": _comparison("hypergrid", "the hypergrid", 4, ["--objectives=grpo,ips_grpo,placebo"]),
-    "comparison_hypospace": _comparison(
-        "hypospace_boolean", "HypoSpace, Boolean", 30, ["--objectives=grpo,ips_grpo,placebo"]
-    ),
+    "comparison_bandit": _comparison("bandit", "a bandit", 4),
+    "comparison_hypergrid": _comparison("hypergrid", "the hypergrid", 4),
+    "comparison_hypospace": _comparison("hypospace_boolean", "HypoSpace, Boolean", 30),
     "countdown": Entry(
         shows="recovery on countdown",
         experiment="countdown",

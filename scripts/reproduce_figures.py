@@ -117,9 +117,9 @@ def collect(name: str, preset: str, seconds: float, out: Path) -> None:
 
 
 def seconds_taken(name: str, preset: str, out: Path) -> float | None:
-    """How long an entry took; None where its command, as it is now, has not finished."""
+    """How long an entry took; None where its command, as it is now, has not finished, or its folder is gone."""
     path = out / "figures" / f"{name}.json"
-    record = read_json(path) if path.exists() else {}
+    record = read_json(path) if path.exists() and (out / name / "summary.json").exists() else {}
     return record["seconds"] if record.get("command") == typed(ENTRIES[name], preset) else None
 
 
@@ -148,7 +148,7 @@ def document(preset: str, out: Path) -> str:
         table(OF_THE_PAPER, "the paper", preset, out),
         "# Figures of our own",
         table(OF_OUR_OWN, "claim", preset, out),
-        f"{verdicts} Intervals are 95 % bootstrap intervals over seeds.",
+        f"{verdicts} Intervals are 95 % bootstrap intervals over seeds; times are those of the run that finished.",
         f"Not drawn:\n\n{left_out}\n",
     )
     return "\n\n".join(parts)
@@ -162,9 +162,12 @@ def table(entries: Mapping[str, Entry], source: str, preset: str, out: Path) -> 
         if seconds is not None:
             summary = read_json(out / name / "summary.json")
             what = f"[{what}](figures/{name}.png)" if entry.figure else what
-            numbers = shown(entry.numbers(summary))
-            verdict = "-" if preset == "smoke" else entry.verdict(summary)
-        time_taken = "not run" if seconds is None else duration(seconds)
+            try:
+                numbers = shown(entry.numbers(summary))
+                verdict = "-" if preset == "smoke" else entry.verdict(summary)
+            except LookupError as error:
+                numbers = f"{name}/summary.json is of another version, without {error}: delete the folder {name}"
+        time_taken = "not finished" if seconds is None else duration(seconds)
         claim = "; ".join(filter(None, (shown(entry.paper), entry.claim)))
         rows.append((what, f"`{typed(entry, preset)}`", time_taken, numbers, claim, verdict))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)

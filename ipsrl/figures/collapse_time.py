@@ -75,7 +75,7 @@ def draw(
         middle = slice(max(0, len(sizes) // 2 - 1), len(sizes) // 2 + 1)
         label = np.exp(np.log(sizes[middle]).mean()), 100 * (exact / formula - 1)[middle].mean()
         below.annotate(
-            "exact for these steps", label, (0, 5), textcoords="offset points", ha="center", fontsize=7,
+            "exact for these steps", label, (0, 9), textcoords="offset points", ha="center", fontsize=7,
             color="#D55E00",
         )  # fmt: skip
         below.set_xscale("log", base=2)

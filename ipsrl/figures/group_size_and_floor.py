@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
 
 from ipsrl.figures import style, table
 from ipsrl.measures.seeds import mean_over_seeds
@@ -29,7 +30,9 @@ def draw(group_sizes: Sequence[int], floors: Sequence[float], recovery: np.ndarr
     if recovery.ndim != 3 or recovery.shape[:2] != (len(group_sizes), len(floors)):
         raise ValueError(f"recovery {recovery.shape} must be [{len(group_sizes)}, {len(floors)}, seed]")
     means = recovery.mean(axis=-1)
-    outline = {"fill": False, "edgecolor": "#D55E00", "linewidth": 2, "linestyle": (0, (3, 1))}
+    # White beside the line tells it from any cell in grey.
+    beside = [withStroke(linewidth=3.6, foreground="white")]
+    outline = {"fill": False, "edgecolor": "#D55E00", "linewidth": 2, "path_effects": beside}
     with style.looks():
         figure = Figure(figsize=(1.9 + 1.15 * len(floors), 1.7 + 0.55 * len(group_sizes)))
         axes = figure.subplots()

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import fcntl
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -96,7 +97,7 @@ def test_one_that_fails_is_told_and_the_others_are_drawn_once(entries, tmp_path,
         assert link == f"[{name}](figures/{name}.png)"
         assert seconds.endswith(" s")
         assert (numbers, paper, verdict) == ("right 0.5", "right 0.6; a claim", "holds")
-    assert row_of("two", out)[2:] == ["not run", "", "right 0.6; a claim", ""]
+    assert row_of("two", out)[2:] == ["not finished", "", "right 0.6; a claim", ""]
 
     entries(one="draws", two="draws", three="draws")
     reproduce_figures.main([f"--out={out}"])
@@ -113,11 +114,28 @@ def test_what_has_another_command_now_runs_again(entries, tmp_path):
     assert row_of("one", tmp_path)[5] == "-"
 
 
+def test_what_has_no_folder_any_more_runs_again(entries, tmp_path):
+    entries(one="draws")
+    reproduce_figures.main([f"--out={tmp_path}"])
+    shutil.rmtree(tmp_path / "one")
+    reproduce_figures.main([f"--out={tmp_path}"])
+    assert (tmp_path / "one" / "runs").read_text() == "run "
+
+
+def test_a_summary_of_another_version_is_told(entries, tmp_path):
+    entries(one="draws", two="draws")
+    reproduce_figures.main([f"--out={tmp_path}"])
+    (tmp_path / "one" / "summary.json").write_text("{}")
+    reproduce_figures.main([f"--out={tmp_path}"])
+    assert row_of("one", tmp_path)[3].endswith("is of another version, without 'right': delete the folder one")
+    assert row_of("two", tmp_path)[5] == "holds"
+
+
 def test_some_of_them(entries, tmp_path, capsys):
     entries(one="draws", two="draws", three="draws")
     reproduce_figures.main([f"--out={tmp_path}", "--only=three,one"])
     assert "[1/2] three" in capsys.readouterr().out
-    assert row_of("two", tmp_path)[2] == "not run"
+    assert row_of("two", tmp_path)[2] == "not finished"
     assert not (tmp_path / "two").exists()
     with pytest.raises(SystemExit, match="error: unknown figure 'four'; known: one, two, three"):
         reproduce_figures.main([f"--out={tmp_path}", "--only=one,four"])
@@ -173,7 +191,7 @@ def test_the_smoke_of_everything(tmp_path):
     finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=3000)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     table = (tmp_path / "figures.md").read_text()
-    assert "not run" not in table
+    assert "not finished" not in table
     assert table in finished.stdout
     for name, entry in ENTRIES.items():
         assert entry.shows in table
