@@ -88,7 +88,7 @@ def reproduce(names: Sequence[str], preset: str, out: Path) -> list[str]:
 
 def run(arguments: Sequence[str], log: Path, label: str) -> int:
     """The exit status of Python; what it prints goes to a log, and on a terminal its last line is shown as well."""
-    begin = time.monotonic()
+    begin, watched = time.monotonic(), sys.stderr.isatty()
     with (
         log.open("w") as output,
         subprocess.Popen([sys.executable, *arguments], cwd=ROOT, stdout=output, stderr=subprocess.STDOUT) as process,
@@ -96,16 +96,23 @@ def run(arguments: Sequence[str], log: Path, label: str) -> int:
         try:
             while process.poll() is None:
                 time.sleep(0.2)
-                if sys.stderr.isatty():
+                if watched:
                     last = log.read_text(errors="replace").splitlines()[-1:]
-                    width = shutil.get_terminal_size().columns - 1
-                    line = "  ".join([f"{label}: {duration(time.monotonic() - begin)}", *last])[:width]
-                    print(line.ljust(width), end="\r", file=sys.stderr, flush=True)
+                    show("  ".join([f"{label}: {duration(time.monotonic() - begin)}", *last]))
         except BaseException:
             process.terminate()
             process.wait()
             raise
+        finally:
+            if watched:
+                show("")
     return process.returncode
+
+
+def show(line: str) -> None:
+    """Puts a line where the last one was."""
+    width = shutil.get_terminal_size().columns - 1
+    print(line[:width].ljust(width), end="\r", file=sys.stderr, flush=True)
 
 
 def collect(name: str, preset: str, seconds: float, out: Path) -> None:

@@ -148,16 +148,16 @@ def data(portraits: Sequence[Portrait]) -> list[table.Row]:
     """
     rows = []
     for portrait in portraits:
-        of = {"objective": portrait.objective} | _numbered("r", portrait.rewards)
+        series = {"objective": portrait.objective} | _numbered("r", portrait.rewards)
         for law, velocity in zip(portrait.laws, portrait.velocity, strict=True):
-            rows.append(of | {"measure": "field"} | _numbered("p", law) | _numbered("dp_dt_", velocity))
+            rows.append(series | {"measure": "field"} | _numbered("p", law) | _numbered("dp_dt_", velocity))
         for number, path in enumerate(portrait.paths, 1):
             for place, law in enumerate(path):
-                rows.append(of | {"measure": "path", "path": number, "point": place} | _numbered("p", law))
+                rows.append(series | {"measure": "path", "path": number, "point": place} | _numbered("p", law))
         for point in portrait.rest_points:
-            rows.append(of | {"measure": "rest", "kind": point.kind} | _numbered("p", point.law))
+            rows.append(series | {"measure": "rest", "kind": point.kind} | _numbered("p", point.law))
         for edge in portrait.resting_edges:
-            rows.append(of | {"measure": "resting_edge"} | _numbered("p", np.isin(range(3), edge) / 2))
+            rows.append(series | {"measure": "resting_edge"} | _numbered("p", np.isin(range(3), edge) / 2))
     return rows
 
 
