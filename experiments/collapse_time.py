@@ -14,7 +14,7 @@ Expected  520 [504, 537], 1023 [991, 1055], 2054 [1989, 2119], 3992 [3865, 4122]
           Of 1000 runs of each other objective none collapses in 20,000 updates [0, 0.37 %], but with alpha = 0.5
           1 % [0.48, 1.8] do.
 Smoke     python -m experiments.collapse_time --preset=smoke
-Figure    OUT/collapse_time.png and .pdf, drawn by the same command; --resume computes all of it again.
+Figure    OUT/collapse_time.png, .pdf and .csv, drawn by the same command; --resume computes all of it again.
 
 A run has collapsed when an outcome has reached the probability `threshold`; the winner can change after that.
 """
@@ -152,17 +152,16 @@ def run(settings: Settings, output: Output) -> None:
         print(f"collapsed within {settings.keeper_steps} updates, runs of all group sizes [95 % binomial interval]")
         for text, share in kept.items():
             print(f"{text}: {share.collapsed} of {share.runs} [{100 * share.low:.2g} %, {100 * share.high:.2g} %]")
-        drawn = figure.draw(
-            COLLAPSES,
-            np.array([point.group_size for point in points]),
-            [point.sampled for point in points],
-            formula=np.array([point.formula for point in points]),
-            exact=np.array([point.exact for point in points]),
-            threshold=settings.threshold,
-            kept=kept,
-            kept_steps=settings.keeper_steps,
-        )
-        png, _ = style.save(drawn, folder.path / "collapse_time")
+        shown = {
+            "objective": COLLAPSES,
+            "sizes": np.array([point.group_size for point in points]),
+            "sampled": [point.sampled for point in points],
+            "formula": np.array([point.formula for point in points]),
+            "exact": np.array([point.exact for point in points]),
+            "kept": kept,
+        }
+        drawn = figure.draw(**shown, threshold=settings.threshold, kept_steps=settings.keeper_steps)
+        png = style.save(drawn, folder.path / "collapse_time", figure.data(**shown))
         print(f"figure: {png}")
 
 

@@ -15,8 +15,8 @@ Expected  effective outcomes at the end and reward as a share of the best possib
           1.00, placebo 1.1 and grpo 1.0 at 1.00. hypospace_boolean (one seed, all at 0.99 or more): ips_grpo 4.1,
           darling 4.0, grpo 1.6.
 Smoke     python -m experiments.compare --preset=smoke
-Figure    OUT/comparison.png and .pdf, drawn by the same command; --resume trains only what is not there yet, so that
-          objectives may be added to --objectives one by one.
+Figure    OUT/comparison.png, .pdf and .csv, drawn by the same command; --resume trains only what is not there yet, so
+          that objectives may be added to --objectives one by one.
 Sizes     seeds, steps, prompts a step, samples a prompt, learning rates, steps between measurements; any flag that is
           given takes the place of the number here, and a run prints what it uses.
                     bandit                              other exact laws                  text
@@ -220,7 +220,12 @@ class Comparison:
 
     def draw(self) -> Figure:
         """Small multiples of effective outcomes and reward over training."""
-        panels = [
+        placebo = self.entries[PLACEBO].final("effective_outcomes").mean if PLACEBO in self.entries else None
+        return figure.draw(self.title, self.panels(), self.bar, placebo)
+
+    def panels(self) -> list[figure.Panel]:
+        """What is drawn of each objective."""
+        return [
             figure.Panel(
                 text,
                 entry.curves.updates,
@@ -230,8 +235,6 @@ class Comparison:
             )
             for text, entry in self.entries.items()
         ]
-        placebo = self.entries[PLACEBO].final("effective_outcomes").mean if PLACEBO in self.entries else None
-        return figure.draw(self.title, panels, self.bar, placebo)
 
 
 def run(settings: Settings, output: Output) -> None:
@@ -261,7 +264,7 @@ def run(settings: Settings, output: Output) -> None:
         )
         folder.write_summary(comparison.summary())
         print(comparison.table())
-        png, _ = style.save(comparison.draw(), folder.path / "comparison")
+        png = style.save(comparison.draw(), folder.path / "comparison", figure.data(comparison.panels()))
         print(f"figure: {png}")
 
 

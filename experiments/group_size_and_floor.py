@@ -8,7 +8,7 @@ Time      demo ten minutes on two busy CPU cores, smoke under one; paper, not ru
 Expected  recovery +- 0.05 (one seed): 0.48 at G = 4, 0.54 at G = 32 with floor 0.01, 0.46 at G = 64 with floor 0.2: a
           floor that acts costs recovery here. All cells with floor <= 1/G of a row exactly equal.
 Smoke     python -m experiments.group_size_and_floor --preset=smoke
-Figure    OUT/group_size_and_floor.png and .pdf, drawn by the same command; --resume draws them again.
+Figure    OUT/group_size_and_floor.png, .pdf and .csv, drawn by the same command; --resume draws them again.
 
 Every cell samples the same number of answers in each update: `answers_per_step` / G prompts, in up to `micro_batches`
 pieces.
@@ -107,7 +107,8 @@ def run(settings: Settings, output: Output) -> None:
         for size, cells in zip(group_sizes, recovery, strict=True):
             print((f"G = {size}".ljust(10) + "".join(str(mean_over_seeds(cell)).ljust(22) for cell in cells)).rstrip())
         print(f"{'holds' if agree else 'DOES NOT HOLD'}: floors up to 1/G give the same run")
-        png, _ = style.save(figure.draw(group_sizes, floors, recovery), folder.path / "group_size_and_floor")
+        cells = group_sizes, floors, recovery
+        png = style.save(figure.draw(*cells), folder.path / "group_size_and_floor", figure.data(*cells))
         print(f"figure: {png}")
 
 

@@ -11,7 +11,7 @@ Expected  n = 2, total L1 1.77 +- 0.01 (GRPO on one mode), 0.23 +- 0.05 (counts)
           0.0036 and at most 0.0003. n = 4 (--dimensions=4 --steps=600 --seeds=0:2 --hidden_size=128, two minutes): per
           cell 4.9e-4, 3.3e-4 +- 0.3e-4, 2.1e-5 +- 1e-5.
 Smoke     python -m experiments.hypergrid --preset=smoke
-Figure    OUT/hypergrid_laws.png and .pdf (n = 2), drawn by the same command; --resume draws them again.
+Figure    OUT/hypergrid_laws.png, .pdf and .csv (n = 2), drawn by the same command; --resume draws them again.
 
 All distances are exact: the law of a policy is found by propagating probability over all states.
 """
@@ -23,7 +23,6 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from matplotlib.figure import Figure
 
 from experiments.grid import Run, TrainingGrid, final_intervals, group_by_objective
 from experiments.launch import Output, launch, read_numbers, read_seeds, require_positive
@@ -144,8 +143,8 @@ def write(
     folder.write_summary({"results": {f"n = {dimensions}": result for dimensions, result in results.items()}})
     if 2 not in runs:
         return None
-    png, _ = style.save(draw(grids[2], runs[2]), folder.path / "hypergrid_laws")
-    return png
+    laws = learned_laws(grids[2], runs[2])
+    return style.save(hypergrid_laws.draw(*laws), folder.path / "hypergrid_laws", hypergrid_laws.data(*laws))
 
 
 def evaluation_of(grid: TrainingGrid) -> Evaluate:
@@ -189,18 +188,15 @@ def training_grid(dimensions: int, settings: Settings) -> TrainingGrid:
     )
 
 
-def draw(grid: TrainingGrid, runs: Sequence[Run]) -> Figure:
-    """The laws that the first seed of each objective has learned, beside the target."""
+def learned_laws(grid: TrainingGrid, runs: Sequence[Run]) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """The laws that the first seed of each objective has learned, the target, and which cells are modes."""
     shape = (grid.environment.side, grid.environment.side)
     first_seed = {name: same[0] for name, same in group_by_objective(runs).items()}
-    return hypergrid_laws.draw(
-        {
-            name: np.asarray(exact_law(grid.environment, grid.policy, run.parameters)).reshape(shape)
-            for name, run in first_seed.items()
-        },
-        target_law(grid.environment).reshape(shape),
-        grid.environment.modes().reshape(shape),
-    )
+    laws = {
+        name: np.asarray(exact_law(grid.environment, grid.policy, run.parameters)).reshape(shape)
+        for name, run in first_seed.items()
+    }
+    return laws, target_law(grid.environment).reshape(shape), grid.environment.modes().reshape(shape)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

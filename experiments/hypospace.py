@@ -10,7 +10,7 @@ Time      demo four minutes on two CPU cores, smoke under one; paper, not run, h
 Expected  Boolean, recovery / validity +- 0.05: prior 0.35 / 0.55, GRPO 0.20 / 0.99, IPS-GRPO 0.57 / 0.97,
           ProGRPO 0.33 / 0.99; ceiling of independent answers 0.67.
 Smoke     python -m experiments.hypospace --preset=smoke
-Figure    OUT/hypospace.png and .pdf, drawn by the same command; --resume draws them again from what is there.
+Figure    OUT/hypospace.png, .pdf and .csv, drawn by the same command; --resume draws them again from what is there.
 
 What is measured, and how: `experiments.text_tasks`.
 """

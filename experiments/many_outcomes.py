@@ -15,7 +15,7 @@ Expected  effective outcomes / K, which start at 0.67 to 0.61, at K = 16 and K =
           nothing left to learn before it has seen most outcomes. But it never repairs, and counts hardly do: at
           K = 4096, from 0.61, they gain 0.04 where exact probabilities gain 0.37.
 Smoke     python -m experiments.many_outcomes --preset=smoke
-Figure    OUT/many_outcomes.png and .pdf, drawn by the same command; --resume computes all of it again.
+Figure    OUT/many_outcomes.png, .pdf and .csv, drawn by the same command; --resume computes all of it again.
 
 Training: K outcomes pay 1 and one more pays 0, at probability 1/2. The logits of the K start at normal quantiles of
 standard deviation `spread`, nearly the same relative diversity at every K. Its clock: there are `passes` samples for
@@ -30,11 +30,11 @@ so that the closed form is that of G - 1. GRPO has the rate 0, because a tie has
 
 import dataclasses
 import sys
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from matplotlib.figure import Figure
 from scipy.special import logit, logsumexp, softmax
 from scipy.stats import norm
 
@@ -146,7 +146,9 @@ def run(settings: Settings, output: Output) -> None:
         )
         print(tables(sizes, results, rates, settings))
         print(f"{'holds' if agree else 'DOES NOT HOLD'}: measured rates within 3 standard errors of the exact means")
-        png, _ = style.save(draw(sizes, kept, rates, settings), folder.path / "many_outcomes")
+        shown = drawn_numbers(sizes, kept, rates, settings)
+        drawn = many_outcomes.draw(**shown, group_size=settings.group_size, passes=settings.passes)
+        png = style.save(drawn, folder.path / "many_outcomes", many_outcomes.data(**shown))
     print(f"figure: {png}")
 
 
@@ -283,25 +285,23 @@ def summarise(sizes: tuple[int, ...], curves: list[dict[str, np.ndarray]]) -> di
     }
 
 
-def draw(
+def drawn_numbers(
     sizes: tuple[int, ...],
     kept: dict[str, list[dict[str, np.ndarray]]],
     rates: dict[str, list[Rate]],
     settings: Settings,
-) -> Figure:
-    """What training kept, and the measured rates over their closed forms."""
+) -> dict[str, Any]:
+    """What training kept, and the measured rates over their closed forms, by their names in the figure."""
     grid = np.unique(np.geomspace(sizes[0], sizes[-1], 60).astype(int))
     asymptote = np.array([time_scales.restoring_share(count, settings.group_size - 1) for count in grid])
-    return many_outcomes.draw(
-        sizes,
-        settings.group_size,
-        settings.passes,
-        start=[curves["diversity"][0, 0] for curves in next(iter(kept.values()))],
-        kept={name: [measures["diversity"][:, -1] for measures in curves] for name, curves in kept.items()},
-        rates={name: [rate.measured for rate in same] for name, same in rates.items()},
-        closed_forms={name: (grid, closed_form(grid, name, settings.group_size)) for name in rates},
-        asymptote=(grid, asymptote, "(G - 1) (G - 2) / (2 K²)"),
-    )
+    return {
+        "num_outcomes": sizes,
+        "start": [curves["diversity"][0, 0] for curves in next(iter(kept.values()))],
+        "kept": {name: [measures["diversity"][:, -1] for measures in curves] for name, curves in kept.items()},
+        "rates": {name: [rate.measured for rate in same] for name, same in rates.items()},
+        "closed_forms": {name: (grid, closed_form(grid, name, settings.group_size)) for name in rates},
+        "asymptote": (grid, asymptote, "(G - 1) (G - 2) / (2 K²)"),
+    }
 
 
 def tables(

@@ -16,7 +16,7 @@ Smoke     python scripts/make_checkpoint.py --out=MODEL --hidden_size=16 --num_l
           python -m experiments.math_answers --preset=smoke --model_dir=MODEL
           --data="math_answers(data_dir='DATA', builder=small_sums)"
           --evaluation_data="math_answers(data_dir='DATA', builder=small_sums, split=test, limit=8)"
-Figure    OUT/math_answers.png and .pdf, drawn by the same command; --resume draws them again from what is there.
+Figure    OUT/math_answers.png, .pdf and .csv, drawn by the same command; --resume draws them again from what is there.
 
 All seeds start from the same model and are evaluated with the same draws: intervals cover the training alone, neither
 the choice of questions nor the sampling of answers.
@@ -108,13 +108,10 @@ def run(settings: Settings, output: Output) -> None:
         folder.write_summary(summary)
         print(table(summary, settings))
         curves = summary["pass_at_k"]
-        drawn = figure.draw(
-            curves["k"],
-            np.array(curves["start"]),
-            {name: np.array(rows) for name, rows in curves["objectives"].items()},
-            f"{held_out.num_prompts} held-out questions, {settings.answers} answers to each",
-        )
-        png, _ = style.save(drawn, folder.path / "math_answers")
+        trained = {name: np.array(rows) for name, rows in curves["objectives"].items()}
+        shown = curves["k"], np.array(curves["start"]), trained
+        drawn = figure.draw(*shown, f"{held_out.num_prompts} held-out questions, {settings.answers} answers to each")
+        png = style.save(drawn, folder.path / "math_answers", figure.data(*shown))
         print(f"figure: {png}")
 
 

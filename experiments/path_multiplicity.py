@@ -13,7 +13,7 @@ Expected  share of the 35-path outcome among the two, 95 % interval over 64 seed
           --learning_rate=0.05 grpo is at 0.84 [0.76, 0.92]: 50 seeds on the 35-path outcome, 9 on both, 5 on the other;
           the rest as before, within 0.01.
 Smoke     python -m experiments.path_multiplicity --preset=smoke
-Figure    OUT/path_multiplicity.png and .pdf, drawn by the same command; --resume computes all of it again.
+Figure    OUT/path_multiplicity.png, .pdf and .csv, drawn by the same command; --resume computes all of it again.
 
 All policies start with uniform actions, so that the shares start at 35 : 7, and are tables of logits. All numbers come
 from the exact law of the ends.
@@ -137,8 +137,10 @@ def run(settings: Settings, output: Output) -> None:
         folder.write_summary({"paths": paths.tolist(), "objectives": results})
         print(table(results, *(f"{names[outcome]} by {paths[outcome]} paths" for outcome in rewarded)))
         shares = {label: curves["share"] for label, curves in measures.items()}
-        png, _ = style.save(
-            path_multiplicity.draw(updates, shares, paths, *rewarded), folder.path / "path_multiplicity"
+        png = style.save(
+            path_multiplicity.draw(updates, shares, paths, *rewarded),
+            folder.path / "path_multiplicity",
+            path_multiplicity.data(updates, shares),
         )
     print(f"figure: {png}")
 

@@ -16,7 +16,7 @@ Expected  of the demo, no sampling and no seeds, attracting laws at rewards (1, 
           ips_grpo (0.425, 0.425, 0.150); (0.582, 0.317, 0.101)
           ips_reinforce(probability=exact) and trajectory_balance (0.4, 0.4, 0.2); (0.526, 0.316, 0.158), that is r / R
 Smoke     python -m experiments.phase_portraits --preset=smoke
-Figure    OUT/phase_portraits.png and .pdf, drawn by the same command; --resume computes all of it again.
+Figure    OUT/phase_portraits.png, .pdf and .csv, drawn by the same command; --resume computes all of it again.
 
 `--document` writes the PNG there as well, in 128 colours, which makes it a quarter of its size.
 """
@@ -117,9 +117,10 @@ def run(settings: Settings, output: Output) -> None:
         print(f"{'objective':34s} {'rewards':10s} {'slowest rate':>12s}  {'lost as':16s}  attracting laws")
         for portrait in portraits:
             print(row_of(portrait))
-        png, _ = style.save(
+        png = style.save(
             phase_portraits.draw(portraits, group_size=settings.group_size, reference=settings.reference_law),
             folder.path / "phase_portraits",
+            phase_portraits.data(portraits),
         )
     if settings.document:
         Path(settings.document).parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ Expected  no baseline, G = 16: 5.42 [5.35, 5.49], 44.2 [43.6, 44.8], 427 [420, 4
           of 0.01 take 1 % longer than the mean field's small ones. With a group mean and std it takes three times as
           long: 13.7, 132, 1298.
 Smoke     python -m experiments.recovery_time --preset=smoke
-Figure    OUT/recovery_time.png and .pdf, drawn by the same command; --resume computes all of it again.
+Figure    OUT/recovery_time.png, .pdf and .csv, drawn by the same command; --resume computes all of it again.
 
 Recovered is an outcome that has half of its probability at rest without a baseline. Time is updates x step size. Exact
 probabilities are shown as a flow only: a single sample of an outcome of probability 1e-4 has the weight 1e4 there, and
@@ -24,7 +24,6 @@ import sys
 import time
 
 import numpy as np
-from matplotlib.figure import Figure
 from scipy.special import logit
 
 from experiments.launch import Output, launch, read_numbers, read_seeds, require_positive
@@ -163,7 +162,9 @@ def run(settings: Settings, output: Output) -> None:
                 )
         for start in starts(settings):
             print(f"{start:<19g} {'exact probabilities':21s} {'':26s} {ideal_time(start, settings):.4g}")
-        png, _ = style.save(drawn(points, settings), folder.path / "recovery_time")
+        curves, ideal = theory(points, settings)
+        drawn = figure.draw(curves, ideal, settings.group_size, recovered(settings))
+        png = style.save(drawn, folder.path / "recovery_time", figure.data(curves, ideal))
         print(f"figure: {png}")
 
 
@@ -194,8 +195,8 @@ def recovery_times(rule: Rule, settings: Settings) -> list[Point]:
     return points
 
 
-def drawn(points: dict[Rule, list[Point]], settings: Settings) -> Figure:
-    """The figure, with theory on a fine grid of starts."""
+def theory(points: dict[Rule, list[Point]], settings: Settings) -> tuple[list[figure.Curve], np.ndarray]:
+    """The curves of the figure, with the mean field and the flow of exact probabilities on a fine grid of starts."""
     rewards, end = read_numbers(settings.rewards, count=2), recovered(settings)
     grid = np.geomspace(starts(settings)[0], starts(settings)[-1] / BEYOND, 25)
     curves = [
@@ -209,8 +210,7 @@ def drawn(points: dict[Rule, list[Point]], settings: Settings) -> Figure:
         )
         for rule, of_rule in points.items()
     ]
-    ideal = np.array([ideal_time(float(p), settings) for p in grid])
-    return figure.draw(curves, ideal, settings.group_size, end)
+    return curves, np.array([ideal_time(float(p), settings) for p in grid])
 
 
 def ideal_time(start: float, settings: Settings) -> float:

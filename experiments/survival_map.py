@@ -12,7 +12,7 @@ Expected  demo, 32 seeds in each cell: none of 156 cells of each rule is on the 
           paper, 32 seeds, of 600 cells: 4, 4 and 0, none by more than 0.02 in alpha; 0, 1 and 0 with 0.0033; 19, 16
           and 6 with 0.03.
 Smoke     python -m experiments.survival_map --preset=smoke
-Figure    OUT/survival_map.png and .pdf, drawn by the same command; --resume computes all of it again.
+Figure    OUT/survival_map.png, .pdf and .csv, drawn by the same command; --resume computes all of it again.
 
 A run survives if p_2, on average over the last half of its updates, is above `threshold`. A dying outcome falls as
 p_2 = 1 / (c t) with c = 2 (r_1 omega(G) - r_2 omega(1)) without a baseline, t = updates x step size: it is below the
@@ -127,14 +127,15 @@ def run(settings: Settings, output: Output) -> None:
         rows = {trained.rule: compared(trained, rest, settings) for trained, rest in zip(maps, rests, strict=True)}
         folder.write_summary({"rules": rows})
         print(table(rows, settings))
+        panels = [panel(trained, settings) for trained in maps]
         drawn = figure.draw(
-            [panel(trained, settings) for trained in maps],
+            panels,
             read_numbers(settings.rewards, count=2),
             settings.threshold,
             f"{len(read_seeds(settings.seeds))} seeds in each cell, {settings.steps:,} updates of size "
             f"{settings.step_size:g}",
         )
-        png, _ = style.save(drawn, folder.path / "survival_map")
+        png = style.save(drawn, folder.path / "survival_map", figure.data(panels))
         print(f"figure: {png}")
 
 

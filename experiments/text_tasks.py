@@ -107,7 +107,7 @@ def run(experiment: str, settings: Settings, output: Output) -> None:
             summary[task] = summarise(runs, settings.check_claims)
         folder.write_summary({"protocol": settings.protocol, "tasks": summary})
         print(table(summary, settings))
-        png, _ = style.save(figure.draw(results), folder.path / experiment)
+        png = style.save(figure.draw(results), folder.path / experiment, figure.data(results))
         print(f"figure: {png}")
 
 

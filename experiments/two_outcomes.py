@@ -8,7 +8,7 @@ Command   python -m experiments.two_outcomes
 Time      demo and smoke under half a minute on two CPU cores, paper about one.
 Expected  the closed form within 3 standard errors of the mean over seeds, at every recorded time.
 Smoke     python -m experiments.two_outcomes --preset=smoke
-Figure    OUT/two_outcomes.png and .pdf, drawn by the same command from two seeds on; --resume computes all of it again.
+Figure    OUT/two_outcomes.png, .pdf and .csv, drawn by the same command from two seeds on; --resume computes all of it again.
 """
 
 import dataclasses
@@ -131,7 +131,9 @@ def write(settings: Settings, comparisons: Sequence[two_outcomes.Comparison], fo
     png = None
     if len(read_seeds(settings.seeds)) > 1:
         rewards = read_numbers(settings.rewards, count=2)
-        png, _ = style.save(two_outcomes.draw(comparisons, rewards), folder.path / "two_outcomes")
+        png = style.save(
+            two_outcomes.draw(comparisons, rewards), folder.path / "two_outcomes", two_outcomes.data(comparisons)
+        )
         outside = {comparison.name: share_outside_band(comparison) for comparison in comparisons}
         summary |= {"share_outside_3_standard_errors": outside, "agrees": max(outside.values()) == 0}
     folder.write_summary(summary)

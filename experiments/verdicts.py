@@ -11,7 +11,7 @@ Expected  exact, no seeds: most of the catalog is one row, that of GRPO, where t
           as t^-0.5. Rewards 1, 0.6, 0.3 end at 0.58 : 0.32 : 0.10 under ips_grpo (G = 8; 0.54 : 0.32 : 0.14 at
           G = 16) and at 0.53 : 0.32 : 0.16 = r / sum(r) under exact probabilities and trajectory balance.
 Smoke     python -m experiments.verdicts --preset=smoke
-Figure    OUT/verdicts.png and .pdf, drawn by the same command; --resume judges only what OUT does not hold yet.
+Figure    OUT/verdicts.png, .pdf and .csv, drawn by the same command; --resume judges only what OUT does not hold yet.
 
 The Markdown is OUT/verdicts.md; `--document` writes it, and the figure, there as well. An objective that needs an
 answer which the policy did not draw gets half of the group, and the best of the other half.
@@ -26,7 +26,6 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from matplotlib.figure import Figure
 
 from experiments.arenas import group_and_rule
 from experiments.launch import Output, folder_name, launch, require_positive
@@ -83,7 +82,10 @@ def run(settings: Settings, output: Output) -> None:
         ]
         rows = grouped(judgements)
         folder.write_summary({"verdicts": {judged.objective: judged.word for judged in judgements}})
-        png, _ = style.save(draw(rows, settings.group_size), folder.path / "verdicts")
+        ends = [figure_row(row) for row in rows]
+        shown = ends, CASES, np.array(STARTS)[list(SHOWN)]
+        drawn = figure.draw(*shown, MEANINGS, settings.group_size)
+        png = style.save(drawn, folder.path / "verdicts", figure.data(*shown))
         page = folder.path / "verdicts.md"
         usual = dataclasses.asdict(Settings())
         flags = [f"--{name}={v}" for name, v in dataclasses.asdict(settings).items() if v != usual[name]]
@@ -159,18 +161,15 @@ def write_ends(log: MetricLog, judged: Verdict) -> None:
         log.write(number, setting | {f"{what}_{i}": v for what, array in columns for i, v in enumerate(array, 1)})
 
 
-def draw(rows: Sequence[Sequence[Judgement]], group_size: int) -> Figure:
-    """The ends from `SHOWN`, one strip for each reference policy."""
-    drawn = []
-    for row in rows:
-        strips = {
-            f"{side} reference" if len(row[0].laws) > 1 else "": {
-                name: np.array(laws)[list(SHOWN)] for name, laws in cases.items()
-            }
-            for side, cases in row[0].laws.items()
+def figure_row(row: Sequence[Judgement]) -> figure.Row:
+    """The ends from `SHOWN` of objectives that do the same, one strip for each reference policy."""
+    strips = {
+        f"{side} reference" if len(row[0].laws) > 1 else "": {
+            name: np.array(laws)[list(SHOWN)] for name, laws in cases.items()
         }
-        drawn.append(figure.Row(row[0].word, tuple(judged.objective for judged in row), strips))
-    return figure.draw(drawn, CASES, np.array(STARTS)[list(SHOWN)], MEANINGS, group_size)
+        for side, cases in row[0].laws.items()
+    }
+    return figure.Row(row[0].word, tuple(judged.objective for judged in row), strips)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from ipsrl.figures import style
+from ipsrl.figures import style, table
 from ipsrl.measures.seeds import Interval
 
 
@@ -75,7 +75,7 @@ def draw(
         middle = slice(max(0, len(sizes) // 2 - 1), len(sizes) // 2 + 1)
         label = np.exp(np.log(sizes[middle]).mean()), 100 * (exact / formula - 1)[middle].mean()
         below.annotate(
-            "exact for these steps", label, (0, 5), textcoords="offset points", ha="center", fontsize=7,
+            "exact for these steps", label, (0, 9), textcoords="offset points", ha="center", fontsize=7,
             color="#D55E00",
         )  # fmt: skip
         below.set_xscale("log", base=2)
@@ -86,6 +86,25 @@ def draw(
         for axes in (above, below):
             axes.grid(True)
     return figure
+
+
+def data(
+    objective: str,
+    sizes: np.ndarray,
+    sampled: Sequence[Interval],
+    formula: np.ndarray,
+    exact: np.ndarray,
+    kept: Mapping[str, Share],
+) -> list[table.Row]:
+    """Updates until a tie is lost, for each G; the shares of the others' runs that lost it; arguments as in `draw`."""
+    times = {"objective": objective, "measure": "updates_sampled"}
+    rows = [times | {"group_size": size} | table.point(time) for size, time in zip(sizes, sampled, strict=True)]
+    for measure, values in (("updates_in_small_steps", formula), ("updates_exact", exact)):
+        rows += table.curve({"objective": objective, "measure": measure}, values, group_size=sizes)
+    for name, share in kept.items():
+        value = table.point(Interval(share.collapsed / share.runs, share.low, share.high, share.runs))
+        rows.append({"objective": name, "measure": "share_of_runs_collapsed"} | value)
+    return rows
 
 
 def _in_lines(kept: Mapping[str, Share]) -> str:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from ipsrl.figures import style
+from ipsrl.figures import style, table
 from ipsrl.measures.seeds import mean_over_seeds
 
 # The left scale ends at this multiple of the most outcomes, the right one at this multiple of a share of 1.
@@ -85,6 +85,20 @@ def draw(title: str, panels: Sequence[Panel], bar: float, placebo: float | None)
             entries.append(Patch(facecolor=_FAINT, edgecolor="0.6", label=below))
         figure.legend(handles=entries, loc="outside lower center", ncols=2 if columns > 3 else 1)
     return figure
+
+
+def data(panels: Sequence[Panel]) -> list[table.Row]:
+    """Effective outcomes, and reward as a share of the best possible one, over the updates of every objective."""
+    return [
+        row
+        for panel in panels
+        for measure in ("effective_outcomes", "reward")
+        for row in table.curve(
+            {"objective": panel.name, "rank": panel.rank, "measure": measure},
+            mean_over_seeds(getattr(panel, measure)),
+            update=panel.updates,
+        )
+    ]
 
 
 def _draw_panel(axes: Axes, panel: Panel, top: float, placebo: float | None) -> None:

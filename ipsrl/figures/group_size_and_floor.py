@@ -6,8 +6,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
 
-from ipsrl.figures import style
+from ipsrl.figures import style, table
 from ipsrl.measures.seeds import mean_over_seeds
 
 
@@ -29,7 +30,9 @@ def draw(group_sizes: Sequence[int], floors: Sequence[float], recovery: np.ndarr
     if recovery.ndim != 3 or recovery.shape[:2] != (len(group_sizes), len(floors)):
         raise ValueError(f"recovery {recovery.shape} must be [{len(group_sizes)}, {len(floors)}, seed]")
     means = recovery.mean(axis=-1)
-    outline = {"fill": False, "edgecolor": "#D55E00", "linewidth": 2, "linestyle": (0, (3, 1))}
+    # White beside the line tells it from any cell in grey.
+    beside = [withStroke(linewidth=3.6, foreground="white")]
+    outline = {"fill": False, "edgecolor": "#D55E00", "linewidth": 2, "path_effects": beside}
     with style.looks():
         figure = Figure(figsize=(1.9 + 1.15 * len(floors), 1.7 + 0.55 * len(group_sizes)))
         axes = figure.subplots()
@@ -49,6 +52,16 @@ def draw(group_sizes: Sequence[int], floors: Sequence[float], recovery: np.ndarr
         key = Rectangle((0, 0), 1, 1, label="floor ≤ 1/G: cannot act", **outline)
         figure.legend(handles=[key], loc="outside lower center")
     return figure
+
+
+def data(group_sizes: Sequence[int], floors: Sequence[float], recovery: np.ndarray) -> list[table.Row]:
+    """The mean recovery of every cell, and whether its floor can act; arguments as in `draw`."""
+    return [
+        {"group_size": size, "floor": floor, "floor_can_act": floor > 1 / size}
+        | table.point(mean_over_seeds(recovery[row, column]))
+        for row, size in enumerate(group_sizes)
+        for column, floor in enumerate(floors)
+    ]
 
 
 def _write(axes: Axes, row: int, column: int, values: np.ndarray, colour: str) -> None:

@@ -7,9 +7,16 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
 
-from ipsrl.figures import style
+from ipsrl.figures import style, table
 from ipsrl.measures.distances import mean_l1, total_l1
+
+OUTLINE = {
+    "fill": False, "edgecolor": "#D55E00", "linewidth": 1.6, "clip_on": False,
+    "path_effects": [withStroke(linewidth=3.2, foreground="white")],
+}  # fmt: skip
+"""Of modes: white beside the line tells it from dark cells in grey."""
 
 
 def draw(laws: Mapping[str, np.ndarray], target: np.ndarray, modes: np.ndarray) -> Figure:
@@ -41,9 +48,7 @@ def draw(laws: Mapping[str, np.ndarray], target: np.ndarray, modes: np.ndarray) 
         for axes, (name, law) in zip(grid, panels.items(), strict=False):
             image = axes.imshow(np.ma.masked_equal(law, 0).T, origin="lower", norm=norm, cmap=colours)
             for x, y in zip(*np.nonzero(modes), strict=True):
-                axes.add_patch(
-                    Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, edgecolor="#D55E00", linewidth=1.6, clip_on=False)
-                )
+                axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, **OUTLINE))
             distance = f"L1 = {float(total_l1(np.ravel(law), np.ravel(target))):.3f}"
             per_cell = f"per cell {float(mean_l1(np.ravel(law), np.ravel(target))):.4f}"
             axes.set_title(
@@ -56,3 +61,12 @@ def draw(laws: Mapping[str, np.ndarray], target: np.ndarray, modes: np.ndarray) 
             axes.set_visible(False)
         figure.colorbar(image, ax=list(grid), label="probability of a cell", shrink=0.85, extend="min")
     return figure
+
+
+def data(laws: Mapping[str, np.ndarray], target: np.ndarray, modes: np.ndarray) -> list[table.Row]:
+    """The probability of every cell, of the target and of each objective; arguments as in `draw`."""
+    return [
+        {"law": name, "x1": x1, "x2": x2, "mode": modes[x1, x2], "value": probability}
+        for name, law in {"target": target, **laws}.items()
+        for (x1, x2), probability in np.ndenumerate(law)
+    ]

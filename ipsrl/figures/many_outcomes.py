@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from ipsrl.figures import style
+from ipsrl.figures import style, table
 from ipsrl.measures.seeds import Interval, mean_over_seeds
 
 
@@ -57,6 +57,35 @@ def draw(
             axes.set_xlabel(f"number of equally good outcomes K (groups of {group_size} samples)")
             axes.grid(True)
     return figure
+
+
+def data(
+    num_outcomes: Sequence[int],
+    start: Sequence[float],
+    kept: Mapping[str, Sequence[np.ndarray]],
+    rates: Mapping[str, Sequence[Interval]],
+    closed_forms: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    asymptote: tuple[np.ndarray, np.ndarray, str],
+) -> list[table.Row]:
+    """Effective outcomes / K, and restoring rates relative to the ideal rule, against K; arguments as in `draw`."""
+    diversity, rate = "effective_outcomes_over_K", "restoring_rate"
+    rows = table.curve({"measure": diversity, "series": "before training"}, start, num_outcomes=num_outcomes)
+    for name, values in kept.items():
+        series = {"measure": diversity, "series": name}
+        rows += [
+            series | {"num_outcomes": count} | table.point(mean_over_seeds(seeds))
+            for count, seeds in zip(num_outcomes, values, strict=True)
+        ]
+    for name, measured in rates.items():
+        series = {"measure": rate, "series": f"{name}, measured"}
+        rows += [
+            series | {"num_outcomes": count} | table.point(interval)
+            for count, interval in zip(num_outcomes, measured, strict=True)
+        ]
+    for name, (sizes, values) in closed_forms.items():
+        rows += table.curve({"measure": rate, "series": f"{name}, closed form"}, values, num_outcomes=sizes)
+    sizes, values, formula = asymptote
+    return rows + table.curve({"measure": rate, "series": formula}, values, num_outcomes=sizes)
 
 
 def _draw_kept(

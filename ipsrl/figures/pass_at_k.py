@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from ipsrl.figures import style
+from ipsrl.figures import style, table
 from ipsrl.measures.seeds import mean_over_seeds
 
 START = "before training"
@@ -53,3 +53,11 @@ def draw(tried: Sequence[int], start: np.ndarray, trained: Mapping[str, np.ndarr
         axes.set_title(title)
         axes.grid(True)
     return figure
+
+
+def data(tried: Sequence[int], start: np.ndarray, trained: Mapping[str, np.ndarray]) -> list[table.Row]:
+    """pass@k against k, before training and after it; arguments as in `draw`."""
+    rows = table.curve({"objective": START}, start, k=tried)
+    for name, values in trained.items():
+        rows += table.curve({"objective": name}, mean_over_seeds(values), k=tried)
+    return rows

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ipsrl.figures import style
+from ipsrl.figures import style, table
 from ipsrl.measures.seeds import mean_over_seeds
 
 NAME_SIZE, LINE_OF_NAME = 7.5, 0.05
@@ -55,6 +55,17 @@ def draw(
                 fontsize=8, color="0.35",
             )  # fmt: skip
     return figure
+
+
+def data(updates: np.ndarray, shares: Mapping[str, np.ndarray]) -> list[table.Row]:
+    """The share of the outcome with more paths, over the updates and, run by run, at the end."""
+    rows = []
+    for name, values in shares.items():
+        over_training = {"objective": name, "measure": "mean_share"}
+        rows += table.curve(over_training, mean_over_seeds(values), update=updates)
+        at_the_end = {"objective": name, "measure": "share_at_the_end", "update": updates[-1]}
+        rows += table.curve(at_the_end, values[:, -1], run=range(len(values)))
+    return rows
 
 
 def _draw_lattice(axes: Axes, path_counts: np.ndarray, more_paths: int, fewer_paths: int) -> None:

@@ -16,7 +16,7 @@ from matplotlib.patches import Polygon
 from matplotlib.patheffects import withStroke
 
 from ipsrl.dynamics.rest_points import RestPoint
-from ipsrl.figures import style
+from ipsrl.figures import style, table
 
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(3) / 2]])
 """Where all probability is on the first outcome, the second, the third."""
@@ -138,6 +138,31 @@ def draw(portraits: Sequence[Portrait], *, group_size: int, reference: Sequence[
         )  # fmt: skip
         last.text(0.15 / width, 1.0, caption, va="top", fontsize=8.5, linespacing=1.3)
     return figure
+
+
+def data(portraits: Sequence[Portrait]) -> list[table.Row]:
+    """What is drawn of each portrait, as laws p1, p2, p3 of four kinds.
+
+    `field`: velocities dp/dt. `path`: laws along expected training, numbered by path and point. `rest`: rest points and
+    their kind. `resting_edge`: the pair of outcomes between which every law rests, as a law of equal chances.
+    """
+    rows = []
+    for portrait in portraits:
+        series = {"objective": portrait.objective} | _numbered("r", portrait.rewards)
+        for law, velocity in zip(portrait.laws, portrait.velocity, strict=True):
+            rows.append(series | {"measure": "field"} | _numbered("p", law) | _numbered("dp_dt_", velocity))
+        for number, path in enumerate(portrait.paths, 1):
+            for place, law in enumerate(path):
+                rows.append(series | {"measure": "path", "path": number, "point": place} | _numbered("p", law))
+        for point in portrait.rest_points:
+            rows.append(series | {"measure": "rest", "kind": point.kind} | _numbered("p", point.law))
+        for edge in portrait.resting_edges:
+            rows.append(series | {"measure": "resting_edge"} | _numbered("p", np.isin(range(3), edge) / 2))
+    return rows
+
+
+def _numbered(name: str, values: Sequence[float]) -> table.Row:
+    return {f"{name}{outcome}": value for outcome, value in enumerate(values, 1)}
 
 
 def _speed_scale(fastest: float) -> tuple[Colormap, BoundaryNorm]:

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ipsrl.figures import style
+from ipsrl.figures import style, table
 from ipsrl.measures.seeds import Interval
 
 EXACT = "exact probabilities"
@@ -89,6 +89,19 @@ def draw(curves: Sequence[Curve], ideal: np.ndarray, group_size: int, recovered:
         for axes in (above, below):
             axes.grid(True)
     return figure
+
+
+def data(curves: Sequence[Curve], ideal: np.ndarray) -> list[table.Row]:
+    """Times, in updates x step size, against p_2 at the start: sampled, by the mean field, by exact probabilities."""
+    rows = table.curve({"rule": EXACT, "measure": "time_of_the_flow"}, ideal, p2_at_start=curves[0].starts)
+    for curve in curves:
+        starts, times = np.append(curve.sampled_starts, curve.starts), np.append(curve.mean_field, curve.times)
+        rows += [
+            {"rule": curve.rule, "measure": "time_sampled", "p2_at_start": start} | table.point(time)
+            for start, time in zip(curve.sampled_starts, curve.sampled, strict=True)
+        ]
+        rows += table.curve({"rule": curve.rule, "measure": "time_of_the_mean_field"}, times, p2_at_start=starts)
+    return rows
 
 
 def _labels(axes: Axes, lines: Mapping[str, np.ndarray], at: float, styles: dict[str, dict]) -> None:

@@ -1,12 +1,13 @@
 """One look for all figures: readable in grey, for colour-blind eyes and in print.
 
 Figures are plain `matplotlib.figure.Figure` objects: no pyplot, no global state, no display. A drawing function builds
-its figure inside `with looks():`, returns it, and `save` writes it.
+its figure inside `with looks():` and returns it; a function `data` beside it gives the same numbers as rows of a table;
+and `save` writes both.
 """
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -14,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ipsrl.distributed import hosts
+from ipsrl.figures import table
 
 _LOOKS = {
     "font.size": 9,
@@ -97,17 +99,25 @@ def label_ends(axes: Axes, x: float, ends: Mapping[str, tuple[float, str]]) -> N
         )  # fmt: skip
 
 
-def save(figure: Figure, path: str | Path) -> tuple[Path, Path]:
-    """Writes `path`.png (200 dots per inch) and `path`.pdf and returns both paths; `path` has no suffix.
+def save(figure: Figure, path: str | Path, data: Sequence[table.Row]) -> Path:
+    """Writes `path`.png (200 dots per inch), `path`.pdf, and the numbers that they show as `path`.csv.
 
     The files hold no dates or version numbers: drawing the same data again gives the same bytes. Of many hosts only the
     first writes.
+
+    Args:
+      figure: what a drawing function has made.
+      path: without a suffix.
+      data: what the `data` beside that function has made.
+
+    Returns:
+      The path of the PNG.
     """
-    png, pdf = Path(f"{path}.png"), Path(f"{path}.pdf")
-    if not hosts.is_first():
-        return png, pdf
-    png.parent.mkdir(parents=True, exist_ok=True)
-    with looks():
-        figure.savefig(png, dpi=200, metadata={"Software": None})
-        figure.savefig(pdf, metadata={"Creator": None, "Producer": None, "CreationDate": None})
-    return png, pdf
+    png = Path(f"{path}.png")
+    if hosts.is_first():
+        png.parent.mkdir(parents=True, exist_ok=True)
+        with looks():
+            figure.savefig(png, dpi=200, metadata={"Software": None})
+            figure.savefig(f"{path}.pdf", metadata={"Creator": None, "Producer": None, "CreationDate": None})
+        table.write(Path(f"{path}.csv"), data)
+    return png

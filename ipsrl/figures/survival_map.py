@@ -10,7 +10,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
-from ipsrl.figures import style
+from ipsrl.figures import style, table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +87,23 @@ def draw(panels: Sequence[Panel], rewards: tuple[float, float], threshold: float
             fontsize=9.5,
         )
     return figure
+
+
+def data(panels: Sequence[Panel]) -> list[table.Row]:
+    """For each cell the share of seeds in which the weaker outcome survives, and its mean probability; the border.
+
+    `wrong` says that the border has the cell on the wrong side. The border's `value` is blank where no exponent
+    suffices.
+    """
+    rows = []
+    for panel in panels:
+        for (row, column), wrong in np.ndenumerate(panel.wrong):
+            cell = {"rule": panel.rule, "group_size": panel.group_sizes[column], "alpha": panel.alphas[row]}
+            rows.append(cell | {"measure": "survival_share", "wrong": wrong, "value": panel.survival[row, column]})
+            rows.append(cell | {"measure": "mean_p2", "value": panel.probability[row, column]})
+        sizes, alphas = panel.border
+        rows += table.curve({"rule": panel.rule, "measure": "critical_alpha"}, alphas, group_size=sizes)
+    return rows
 
 
 def _map(axes: Axes, panel: Panel, values: np.ndarray, shades: LinearSegmentedColormap, highest: float) -> QuadMesh:

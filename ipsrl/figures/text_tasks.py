@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ipsrl.figures import style
+from ipsrl.figures import style, table
 from ipsrl.measures.seeds import mean_over_seeds
 
 
@@ -45,7 +45,7 @@ def draw(results: Sequence[TaskResult]) -> Figure:
     trained = [name for result in results for name in result.effective_outcomes]
     styles = style.line_styles([*trained, *(name for result in results for name in result.recovery)])
     with style.looks():
-        figure = Figure(figsize=(1.7 + 3.1 * len(results), 3.2 + 0.9 + 0.34 * len(styles)))
+        figure = Figure(figsize=(1.7 + 4.0 * len(results), 3.2 + 0.6 + 0.34 * len(styles)))
         grid = figure.subplots(2, len(results), squeeze=False, height_ratios=(3, 0.6 + 0.34 * len(styles)))
         for column, result in enumerate(results):
             _draw_training(grid[0, column], result, styles)
@@ -53,28 +53,46 @@ def draw(results: Sequence[TaskResult]) -> Figure:
         grid[0, 0].set_ylabel(f"effective valid outcomes exp(H)\nin {results[0].answers} answers to a prompt")
         for axes in grid[1, 1:]:
             axes.set_yticklabels([])
-        entries = [Line2D([], [], label=name, **(styles[name] | {"marker": ""})) for name in dict.fromkeys(trained)]
         grey = {"color": "0.35", "marker": "o", "linestyle": "none"}
-        entries += [
+        entries = [
             Line2D([], [], label="recovery", **grey),
             Line2D([], [], label="validity", markerfacecolor="white", **grey),
             Line2D([], [], label="ceiling of independent samples", color="0.35", linestyle="--", linewidth=1.2),
         ]
-        figure.legend(handles=entries, loc="outside lower center", ncols=2 * len(results))
+        figure.legend(handles=entries, loc="outside lower center", ncols=3)
     return figure
 
 
+def data(results: Sequence[TaskResult]) -> list[table.Row]:
+    """Effective outcomes over the updates; recovery, validity and the ceiling of recovery at the end."""
+    rows = []
+    for result in results:
+        for name, values in result.effective_outcomes.items():
+            series = {"task": result.task, "objective": name, "measure": "effective_outcomes"}
+            rows += table.curve(series, mean_over_seeds(values), update=result.updates)
+        for measure in ("recovery", "validity"):
+            for name, values in getattr(result, measure).items():
+                series = {"task": result.task, "objective": name, "measure": measure}
+                rows.append(series | table.point(mean_over_seeds(values)))
+        ceiling = {"task": result.task, "objective": "ceiling of independent samples", "measure": "recovery"}
+        rows.append(ceiling | {"value": result.ceiling})
+    return rows
+
+
 def _draw_training(axes: Axes, result: TaskResult, styles: dict[str, dict]) -> None:
+    ends = {}
     for name, values in result.effective_outcomes.items():
         look = styles[name] | {"marker": ""}
         interval = mean_over_seeds(values)
         axes.fill_between(result.updates, interval.low, interval.high, color=look["color"], alpha=0.2, linewidth=0)
         axes.plot(result.updates, interval.mean, **look)
-    axes.set_title(textwrap.fill(result.task, 40), fontsize="medium")
+        ends[name] = interval.mean[-1], look["color"]
+    axes.set_title(textwrap.fill(result.task, 48), fontsize="medium")
     axes.set_xlabel("update")
     axes.set_ylim(bottom=0)
     axes.margins(x=0.01)
     axes.grid(True)
+    style.label_ends(axes, result.updates[-1], ends)
 
 
 def _draw_end(axes: Axes, result: TaskResult, styles: dict[str, dict]) -> None:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from ipsrl.figures import style
+from ipsrl.figures import style, table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +41,7 @@ def draw(comparisons: Sequence[Comparison], rewards: tuple[float, float]) -> Fig
     """
     styles = style.line_styles(comparison.name for comparison in comparisons)
     with style.looks():
-        figure = Figure(figsize=(5.6, 4.8))
+        figure = Figure(figsize=(6.4, 4.9))
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
         for comparison in comparisons:
             _draw_one(above, below, comparison, styles[comparison.name])
@@ -52,10 +51,11 @@ def draw(comparisons: Sequence[Comparison], rewards: tuple[float, float]) -> Fig
             "reward-proportional: ln(r₁/r₂)", (1, target), (-2, 3), xycoords=("axes fraction", "data"),
             textcoords="offset points", ha="right", va="bottom", fontsize=8, color="0.35",
         )  # fmt: skip
-        above.set_title(f"Two outcomes with rewards {rewards[0]:g} and {rewards[1]:g}")
+        above.set_title(
+            f"Two outcomes with rewards {rewards[0]:g} and {rewards[1]:g}\n"
+            "lines: closed form; markers: mean of seeds, bands ± 3 SE"
+        )
         above.set_ylabel("log-ratio ln(p₁/p₂)")
-        entries = [Line2D([], [], label=n, markerfacecolor="white", **styles[n]) for n in styles]
-        above.legend(handles=entries, title="line: closed form; markers: mean of seeds ± 3 SE", title_fontsize=8)
         below.axhspan(-3, 3, color="0.9", zorder=0)
         below.axhline(0, color="0.45", linewidth=0.8)
         below.set_ylabel("deviation\n(SE)")
@@ -63,7 +63,21 @@ def draw(comparisons: Sequence[Comparison], rewards: tuple[float, float]) -> Fig
         for axes in (above, below):
             axes.grid(True)
             axes.margins(x=0.02)
+        ends = {c.name: (c.sampled_mean[-1], styles[c.name]["color"]) for c in comparisons}
+        style.label_ends(above, comparisons[0].times[-1], ends)
     return figure
+
+
+def data(comparisons: Sequence[Comparison]) -> list[table.Row]:
+    """ln(p_1 / p_2) against time: the closed form, the mean over seeds and its standard error."""
+    return [
+        row
+        for comparison in comparisons
+        for name in ("closed_form", "sampled_mean", "standard_error")
+        for row in table.curve(
+            {"objective": comparison.name, "log_ratio": name}, getattr(comparison, name), time=comparison.times
+        )
+    ]
 
 
 def _draw_one(above: Axes, below: Axes, comparison: Comparison, look: dict) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ipsrl.figures import style
+from ipsrl.figures import style, table
 
 OUTCOMES = ("#0072B2", "#E69F00", "#DEDEDE")
 """Dark, middle and light, also in grey."""
@@ -88,6 +88,20 @@ def draw(
                     _row(axes, row, columns, top)
                     top += row.height
     return figure
+
+
+def data(rows: Sequence[Row], columns: Mapping[str, Sequence[float]], starts: np.ndarray) -> list[table.Row]:
+    """Where the flow from each start ends, for each objective and rewards; arguments as in `draw`."""
+    return [
+        {"verdict": row.word, "objective": name, "condition": condition, "rewards": column}
+        | {f"start_p{outcome}": chance for outcome, chance in enumerate(start, 1)}
+        | {f"end_p{outcome}": chance for outcome, chance in enumerate(end, 1)}
+        for row in rows
+        for name in row.names
+        for condition, laws in row.strips.items()
+        for column in columns
+        for start, end in zip(starts, laws[column], strict=True)
+    ]
 
 
 def _head(axes: Axes, columns: Mapping[str, Sequence[float]], starts: np.ndarray, group_size: int) -> None:

@@ -43,6 +43,7 @@ def test_smoke_command_writes_everything_and_continues_when_asked(experiment, tm
     assert list(out.rglob("metrics.jsonl"))
     for suffix in ("png", "pdf"):
         assert (out / f"{FIGURES[experiment]}.{suffix}").stat().st_size > 5000
+    assert (out / f"{FIGURES[experiment]}.csv").read_text().count("\n") > 4
     assert f"figure: {out}" in first.stdout
 
     again = run(f"experiments.{experiment}", "--preset=smoke", f"--out={out}", "--resume")

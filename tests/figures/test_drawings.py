@@ -8,11 +8,11 @@ from matplotlib.text import Text
 from ipsrl.figures import comparison, group_size_and_floor, hypergrid_laws, style, text_tasks, two_outcomes
 
 
-def seen(figure, folder):
+def seen(figure, folder, data):
     """All visible text of a figure that was saved and is not blank."""
-    png, pdf = style.save(figure, folder / "figure")
+    png = style.save(figure, folder / "figure", data)
     assert imread(png)[..., :3].std() > 0.05
-    assert pdf.stat().st_size > 1000
+    assert png.with_suffix(".pdf").stat().st_size > 1000
     return "\n".join(text.get_text() for text in figure.findobj(Text) if text.get_visible())
 
 
@@ -23,13 +23,18 @@ def test_two_outcomes(tmp_path):
         two_outcomes.Comparison("ips_reinforce", times, 0 * times, 0 * times, np.full(20, 0.01)),
     ]
     figure = two_outcomes.draw(comparisons, rewards=(4.0, 1.0))
-    text = seen(figure, tmp_path)
+    data = two_outcomes.data(comparisons)
+    text = seen(figure, tmp_path, data)
     assert "ips_reinforce" in text
     assert "rewards 4 and 1" in text
     # The first point has no standard error; all others deviate by two of them.
     below = figure.axes[1]
     deviations = [line.get_ydata() for line in below.lines if len(line.get_xdata()) == 19]
     np.testing.assert_allclose(deviations, [np.full(19, 2.0)])
+    for number, name in enumerate(("reinforce", "ips_reinforce")):
+        for line, log_ratio in zip(figure.axes[0].lines[2 * number :], ("closed_form", "sampled_mean"), strict=False):
+            same = [row for row in data if (row["objective"], row["log_ratio"]) == (name, log_ratio)]
+            np.testing.assert_array_equal(line.get_xydata(), [(row["time"], row["value"]) for row in same])
 
 
 def test_hypergrid_laws(tmp_path):
@@ -37,9 +42,16 @@ def test_hypergrid_laws(tmp_path):
     modes = np.eye(4, dtype=bool)
     collapsed = np.zeros((4, 4))
     collapsed[0, 3] = 1.0
-    text = seen(hypergrid_laws.draw({"grpo": collapsed, "ips_grpo": target}, target, modes), tmp_path)
+    shown = {"grpo": collapsed, "ips_grpo": target}, target, modes
+    figure, data = hypergrid_laws.draw(*shown), hypergrid_laws.data(*shown)
+    text = seen(figure, tmp_path, data)
     assert "L1 = 1.875, per cell 0.1172" in text
     assert "L1 = 0.000, per cell 0.0000" in text
+    for axes, law in zip(figure.axes, ("target", "grpo", "ips_grpo"), strict=False):
+        image = np.ma.filled(axes.images[0].get_array(), 0)
+        cells = {(row["x1"], row["x2"]): row["value"] for row in data if row["law"] == law}
+        assert cells == {(x1, x2): chance for (x2, x1), chance in np.ndenumerate(image)}
+    assert sum(row["mode"] for row in data) == 3 * 4
     with pytest.raises(ValueError, match="one \\[side, side\\] shape"):
         hypergrid_laws.draw({"grpo": collapsed.ravel()}, target, modes)
 
@@ -57,19 +69,32 @@ def test_hypospace(tmp_path, seeds):
         ceiling=0.65,
     )
     figure = text_tasks.draw([result, result])
-    text = seen(figure, tmp_path)
+    data = text_tasks.data([result, result])
+    text = seen(figure, tmp_path, data)
     for word in ("Boolean", "in 64 answers to a prompt", "prior", "recovery", "validity", "ceiling of independent"):
         assert word in text
     assert len(figure.axes) == 4
+    for name, line in zip(("grpo", "ips_grpo"), figure.axes[0].lines, strict=True):
+        same = [row for row in data if row["objective"] == name and row["measure"] == "effective_outcomes"]
+        np.testing.assert_array_equal(line.get_xydata(), [(row["update"], row["value"]) for row in same[:6]])
+        assert same[0]["seeds"] == seeds
+    ends = {(row["objective"], row["measure"]): row["value"] for row in data if "update" not in row}
+    drawn = {line.get_xdata()[0] for line in figure.axes[2].lines}
+    assert drawn == set(ends.values())
+    assert ends["prior", "recovery"] == 0.3
+    assert ends["ceiling of independent samples", "recovery"] == 0.65
 
 
 def test_group_size_and_floor(tmp_path):
     recovery = np.arange(12).reshape(2, 2, 3) / 12
     figure = group_size_and_floor.draw([4, 16], [0.1, 0.25], recovery)
-    text = seen(figure, tmp_path)
+    data = group_size_and_floor.data([4, 16], [0.1, 0.25], recovery)
+    text = seen(figure, tmp_path, data)
     assert "0.08\n0.00 to 0.17" in text
     # At G = 4 neither floor can act, at G = 16 both do; each outline is a patch of the table.
     assert len(figure.axes[0].patches) == 2
+    assert [row["floor_can_act"] for row in data] == [False, False, True, True]
+    np.testing.assert_allclose([row["value"] for row in data], figure.axes[0].images[0].get_array().ravel())
     with pytest.raises(ValueError, match="must be \\[2, 1, seed\\]"):
         group_size_and_floor.draw([4, 16], [0.1], recovery)
 
@@ -87,7 +112,8 @@ def test_comparison(tmp_path):
         for number in range(15)
     ]
     figure = comparison.draw("a bandit: 15 objectives", panels, bar=0.81, placebo=3.25)
-    text = seen(figure, tmp_path)
+    data = comparison.data(panels)
+    text = seen(figure, tmp_path, data)
     for expected in (
         "a bandit: 15 objectives",
         "1. objective_0\n5.00 at reward 0.80",
@@ -105,10 +131,19 @@ def test_comparison(tmp_path):
     # A share of 1 is drawn as high on the left scale as the right one says.
     assert any(np.allclose(line, np.array([0.2, 0.55, 0.8]) * top / 1.08) for line in lines)
     assert any(np.allclose(line, 3.25) for line in lines)
+    assert len(data) == 15 * 2 * 3
+    assert {row["rank"] for row in data if row["objective"] in ("objective_0", "objective_1")} == {1}
+    for panel, axes in zip(panels, shown, strict=True):
+        same = [row for row in data if row["objective"] == panel.name]
+        outcomes = [(row["update"], row["value"]) for row in same if row["measure"] == "effective_outcomes"]
+        reward = [(row["update"], row["value"] * top / 1.08) for row in same if row["measure"] == "reward"]
+        drawn = [line.get_xydata() for line in axes.lines]
+        assert any(np.shape(line) == (3, 2) and np.allclose(line, outcomes) for line in drawn)
+        assert any(np.shape(line) == (3, 2) and np.allclose(line, reward) for line in drawn)
     assert shown[0].get_facecolor() != shown[14].get_facecolor()
 
     alone = comparison.draw("one", panels[:1], bar=0.5, placebo=None)
-    text = seen(alone, tmp_path)
+    text = seen(alone, tmp_path, comparison.data(panels[:1]))
     assert "placebo" not in text
     assert "not compared" not in text
     with pytest.raises(ValueError, match="nothing to compare"):

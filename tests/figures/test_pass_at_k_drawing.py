@@ -13,8 +13,10 @@ def drawn(**trained):
 
 
 def test_lines_are_means_over_seeds_and_bands_reach_to_the_seeds(tmp_path):
-    figure = drawn(grpo=np.array([[0.4, 0.6, 0.6], [0.6, 0.6, 0.7]]), ips_grpo=np.array([[0.3, 0.6, 0.8]]))
-    png, _ = style.save(figure, tmp_path / "figure")
+    trained = {"grpo": np.array([[0.4, 0.6, 0.6], [0.6, 0.6, 0.7]]), "ips_grpo": np.array([[0.3, 0.6, 0.8]])}
+    figure = drawn(**trained)
+    data = pass_at_k.data([1, 4, 16], START, trained)
+    png = style.save(figure, tmp_path / "figure", data)
     assert imread(png)[..., :3].std() > 0.05
     text = "\n".join(text.get_text() for text in figure.findobj(Text) if text.get_visible())
     for expected in ("grpo", "ips_grpo", "before training", "pass@k", "100 held-out questions", "16"):
@@ -23,6 +25,8 @@ def test_lines_are_means_over_seeds_and_bands_reach_to_the_seeds(tmp_path):
     lines = [line.get_ydata() for line in axes.lines]
     np.testing.assert_allclose(lines, [START, [0.5, 0.6, 0.65], [0.3, 0.6, 0.8]])
     assert all(line.get_xdata().tolist() == [1, 4, 16] for line in axes.lines)
+    np.testing.assert_allclose(np.ravel(lines), [row["value"] for row in data])
+    assert [row["objective"] for row in data[::3]] == ["before training", "grpo", "ips_grpo"]
     assert axes.get_xscale() == "log"
     band = axes.collections[0].get_paths()[0].vertices
     assert {0.4, 0.6} <= set(band[band[:, 0] == 1, 1].round(6))

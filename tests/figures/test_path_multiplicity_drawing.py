@@ -11,7 +11,8 @@ PATHS = np.array([1, 3, 3, 1])
 def test_lattice_curves_and_final_seeds(tmp_path):
     shares = {"grpo": np.array([[0.75, 0.9], [0.75, 0.8]]), "ips_grpo": np.array([[0.75, 0.5], [0.75, 0.6]])}
     figure = path_multiplicity.draw(np.array([0, 10]), shares, PATHS, more_paths=1, fewer_paths=3)
-    png, _ = style.save(figure, tmp_path / "figure")
+    data = path_multiplicity.data(np.array([0, 10]), shares)
+    png = style.save(figure, tmp_path / "figure", data)
     assert imread(png)[..., :3].std() > 0.05
     text = "\n".join(text.get_text() for text in figure.findobj(Text) if text.get_visible())
     for expected in (
@@ -28,6 +29,11 @@ def test_lattice_curves_and_final_seeds(tmp_path):
     assert any(np.allclose(line.get_ydata(), (0.75, 0.85)) for line in curves.lines)
     assert any(np.allclose(line.get_ydata(), (0.5, 0.6)) for line in seeds.lines)
     assert "2 seeds" in seeds.get_title()
+    for name, line in zip(shares, curves.lines, strict=False):
+        mean = [row for row in data if row["objective"] == name and row["measure"] == "mean_share"]
+        np.testing.assert_allclose(line.get_xydata(), [(row["update"], row["value"]) for row in mean])
+        ends = [row["value"] for row in data if row["objective"] == name and row["measure"] == "share_at_the_end"]
+        assert any(np.array_equal(line.get_ydata(), ends) for line in seeds.lines)
 
 
 def test_names_of_lines_that_end_together_stand_apart():

@@ -74,9 +74,10 @@ def test_a_block_for_each_reward_vector(tmp_path):
     names = ("grpo", "grpo(kl=0.1)", "ips_grpo", "darling", "gapo", "ucpo")
     portraits = [portrait(rewards, name) for name in names for rewards in ((1.0, 1.0, 0.5), (1.0, 1.0, 1.0))]
     figure = phase_portraits.draw(portraits, group_size=4)
-    png, pdf = style.save(figure, tmp_path / "figure")
+    data = phase_portraits.data(portraits)
+    png = style.save(figure, tmp_path / "figure", data)
     assert imread(png)[..., :3].std() > 0.05
-    assert pdf.stat().st_size > 1000
+    assert png.with_suffix(".pdf").stat().st_size > 1000
     text = text_of(figure)
     for words in ("rewards 1, 1, 0.5", "rewards 1, 1, 1", "(kl=0.1)", "r₃ = 0.5", "|dp/dt|"):
         assert words in text
@@ -95,6 +96,22 @@ def test_arrows_point_where_the_policy_goes():
     towards = CORNERS[0] - laws @ CORNERS
     np.testing.assert_allclose(np.linalg.norm(directions, axis=1), 0.62 / 4)
     np.testing.assert_allclose(directions / (0.62 / 4), towards / np.linalg.norm(towards, axis=1, keepdims=True))
+
+
+def test_the_data_are_laws_and_velocities():
+    shown = portrait((1.0, 1.0, 0.5))
+    data = phase_portraits.data([shown])
+    assert {row["objective"] for row in data} == {"grpo"}
+    assert {(row["r1"], row["r2"], row["r3"]) for row in data} == {shown.rewards}
+
+    def laws(measure, columns=("p1", "p2", "p3")):
+        return np.array([[row[column] for column in columns] for row in data if row["measure"] == measure])
+
+    np.testing.assert_array_equal(laws("field"), shown.laws)
+    np.testing.assert_array_equal(laws("field", ("dp_dt_1", "dp_dt_2", "dp_dt_3")), shown.velocity)
+    np.testing.assert_array_equal(laws("path"), shown.paths[0])
+    np.testing.assert_array_equal(laws("rest"), [CORNER.law])
+    np.testing.assert_array_equal(laws("resting_edge"), [[0.5, 0.5, 0.0]])
 
 
 def test_nothing_to_draw():

@@ -13,12 +13,13 @@ def test_save_writes_the_same_bytes_again(tmp_path):
             figure.subplots().plot([0, 1, 4], **style.line_styles(["one"])["one"])
         return figure
 
-    first = style.save(draw(), tmp_path / "new folder" / "first")
-    second = style.save(draw(), tmp_path / "second")
-    assert [path.suffix for path in first] == [".png", ".pdf"]
-    for a, b in zip(first, second, strict=True):
-        assert a.read_bytes() == b.read_bytes()
-    assert imread(first[0])[..., :3].std() > 0.02
+    rows = [{"x": 0, "value": np.float32(0.1)}, {"x": 1, "value": np.float64(0.1)}]
+    first = style.save(draw(), tmp_path / "new folder" / "first", rows)
+    second = style.save(draw(), tmp_path / "second", rows)
+    assert first == tmp_path / "new folder" / "first.png"
+    for suffix in (".png", ".pdf", ".csv"):
+        assert first.with_suffix(suffix).read_bytes() == second.with_suffix(suffix).read_bytes()
+    assert imread(first)[..., :3].std() > 0.02
 
 
 def test_names_keep_their_styles_and_differ_in_more_than_colour():

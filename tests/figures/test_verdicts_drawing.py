@@ -23,9 +23,10 @@ def test_a_bar_for_each_start_in_each_cell(tmp_path):
         ),
     ]
     figure = verdicts.draw(rows, COLUMNS, STARTS, MEANINGS, group_size=8)
-    png, pdf = style.save(figure, tmp_path / "figure")
+    data = verdicts.data(rows, COLUMNS, STARTS)
+    png = style.save(figure, tmp_path / "figure", data)
     assert imread(png)[..., :3].std() > 0.05
-    assert pdf.stat().st_size > 1000
+    assert png.with_suffix(".pdf").stat().st_size > 1000
     text = "\n".join(text.get_text() for text in figure.findobj(Text) if text.get_visible())
     for shown in ("collapses", "one is lost", "Bad.", "first, second(alpha=0.5)", "skewed reference", "objective_19"):
         assert shown in text
@@ -37,6 +38,11 @@ def test_a_bar_for_each_start_in_each_cell(tmp_path):
     heights = np.array([[bar.get_height() for bar in bars] for bars in parts]).reshape(-1, 4, len(STARTS))
     drawn = (heights[:, :3] / heights[:, 3:]).transpose(0, 2, 1)
     np.testing.assert_allclose(drawn, [STARTS] * 2 + [corners] * 2 + [STARTS] * 4, atol=1e-12)
+    # Of the second row, 20 objectives have the same bars.
+    ends = np.array([[row["end_p1"], row["end_p2"], row["end_p3"]] for row in data]).reshape(-1, len(STARTS), 3)
+    assert len(ends) == len(COLUMNS) * (2 * 1 + 20 * 2)
+    np.testing.assert_array_equal(ends[: 2 * len(COLUMNS)], [corners] * 2 * len(COLUMNS))
+    np.testing.assert_array_equal(ends[2 * len(COLUMNS) :], [STARTS] * 20 * 2 * len(COLUMNS))
     # A long list of names pushes the next row down.
     assert rows[1].height > rows[0].height
 

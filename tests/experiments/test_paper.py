@@ -1,0 +1,143 @@
+"""The list of figures is whole, its commands are real ones, and its verdicts come from numbers."""
+
+import dataclasses
+import importlib
+import re
+import shlex
+import typing
+from pathlib import Path
+
+import pytest
+
+from experiments import paper
+from experiments.paper import ENTRIES, Entry
+from ipsrl.environments import catalog as environments
+
+ROOT = Path(__file__).parents[2]
+PRESETS = ("smoke", "demo", "paper")
+
+
+def settings(experiment, preset, flags):
+    """What the command line makes of them."""
+    start = importlib.import_module(f"experiments.{experiment}").PRESETS[preset]
+    kinds = typing.get_type_hints(type(start))
+    given = dict(flag.removeprefix("--").split("=", 1) for flag in flags)
+    return dataclasses.replace(start, **{name: kinds[name](value) for name, value in given.items()})
+
+
+def test_every_experiment_with_a_figure_is_drawn_or_left_out():
+    listed = {(entry.experiment, entry.figure) for entry in ENTRIES.values() if entry.figure}
+    left_out = " ".join(paper.LEFT_OUT.values())
+    for path in (ROOT / "experiments").glob("*.py"):
+        if "    launch(" not in path.read_text():
+            continue
+        (figure,) = re.findall(r"^Figure +(?:OUT/(\w+)\.png|none)", path.read_text(), re.MULTILINE)
+        assert not figure or (path.stem, figure) in listed or f"experiments.{path.stem} " in left_out, path
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+@pytest.mark.parametrize("preset", PRESETS)
+def test_commands_are_understood(name, preset):
+    entry = ENTRIES[name]
+    chosen = settings(entry.experiment, preset, entry.flags.get(preset, ()))
+    assert entry.command(preset)[:3] == ["-m", f"experiments.{entry.experiment}", f"--preset={preset}"]
+    for task in (getattr(chosen, attribute, "") for attribute in ("tasks", "task", "environment")):
+        assert not task or task == "bandit" or environments.make(task)
+
+
+def test_the_commands_of_the_readme_are_these():
+    entries = [settings(entry.experiment, "demo", entry.flags.get("demo", ())) for entry in ENTRIES.values()]
+    rows = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("|")]
+    commands = [shlex.split(command) for row in rows for command in re.findall(r"`python -m experiments\.(.*?)`", row)]
+    assert len(commands) >= 15
+    for experiment, *flags in commands:
+        flags = [flag for flag in flags if not flag.startswith(("--out=", "--preset="))]
+        assert settings(experiment, "demo", flags) in entries, experiment
+
+
+def entry(holds=True, **paper):
+    return Entry("", "", "", 1.0, "", lambda summary: holds, lambda summary: summary, paper=paper)
+
+
+def test_verdicts():
+    interval = {"mean": 0.5, "low": 0.4, "high": 0.6, "seeds": 3}
+    assert entry().verdict({}) == "holds"
+    assert entry(holds=False, a=1.0).verdict({"a": 1.0}) == "does not hold"
+    assert entry(a=0.4, b=0.5).verdict({"a": interval, "b": 0.64}) == "holds"
+    assert entry(a=0.2, b=0.5).verdict({"a": interval, "b": 0.66}) == "holds, other numbers for a, b"
+
+
+def test_numbers_as_text():
+    interval = {"mean": 0.5734, "low": 0.5601, "high": 0.6, "seeds": 3}
+    one_seed = {"mean": 2054.4, "low": None, "high": None, "seeds": 1}
+    assert paper.shown({"a": interval, "b": one_seed, "c": 4.9123e-4, "d": 8}) == (
+        "a 0.573 [0.56, 0.6], b 2,054, c 0.000491, d 8"
+    )
+
+
+def interval(mean, width=0.01):
+    return {"mean": mean, "low": mean - width, "high": mean + width, "seeds": 3}
+
+
+def checks(*held):
+    return {"checks": {f"claim {number}": value for number, value in enumerate(held)}}
+
+
+def laws(first):
+    return [{"objective": n, "rewards": [1.0, 0.6, 0.3], "attracting_laws": [[p]]} for n, p in first.items()]
+
+
+def outcomes(scaled, rank=1):
+    objectives = {"grpo": (1.2, 2), "placebo": (1.6, 3), "ips_grpo": (scaled, rank)}
+    return {"objectives": {n: {"effective_outcomes": interval(v), "rank": r} for n, (v, r) in objectives.items()}}
+
+
+def diversity(exact, agree=True):
+    names = {"grpo": 0.6, "ips_grpo(probability=counts)": 0.65, "ips_grpo(probability=exact)": exact}
+    return {"objectives": {n: {"4096": {"diversity": interval(v)}} for n, v in names.items()}, "rates_agree": agree}
+
+
+def cells(ips):
+    names = {"grpo": 4.9e-4, "ips_grpo": ips, "ips_grpo(probability=exact)": 2e-5}
+    return {"results": {"n = 4": {"objectives": {n: {"l1_per_cell": interval(v, 1e-5)} for n, v in names.items()}}}}
+
+
+def shares(both):
+    grpo = {"share": interval(0.98), "seeds_on_more_paths": 3, "seeds_on_both": 0}
+    return {"objectives": {"grpo": grpo, "ips_grpo": {"share": interval(0.5), "seeds_on_both": both}}}
+
+
+@pytest.mark.parametrize(
+    ("name", "true", "false"),
+    [
+        ("two_outcomes", {"agrees": True}, {"agrees": False}),
+        ("hypergrid", {"results": {"n = 2": checks(True)}}, {"results": {"n = 2": checks(False)}}),
+        ("hypergrid_4", cells(3.3e-4), cells(4.8e-4)),
+        ("hypospace_causal", {"tasks": {"a task": checks(True)}}, {"tasks": {"a task": checks(True, False)}}),
+        ("countdown", {"tasks": {"a task": checks(True)}}, {"tasks": {"a task": checks()}}),
+        ("path_multiplicity", shares(3), shares(2)),
+        (
+            "verdicts",
+            {"verdicts": {"grpo": "collapses", "ips_grpo": "reward-proportional"}},
+            {"verdicts": {"grpo": "collapses", "ips_grpo": "other"}},
+        ),
+        (
+            "phase_portraits",
+            {"portraits": laws({"grpo": 1.0, "ips_grpo": 0.58})},
+            {"portraits": laws({"grpo": 1.0, "ips_grpo": 0.7})},
+        ),
+        ("survival_map", {"rules": {"a": {"wrong_share": 0.01}}}, {"rules": {"a": {"wrong_share": 0.02}}}),
+        (
+            "recovery_time",
+            {"rules": {"a": [{"sampled": interval(4.3), "mean_field": 4.0}]}},
+            {"rules": {"a": [{"sampled": interval(4.5), "mean_field": 4.0}]}},
+        ),
+        ("many_outcomes", diversity(0.9), diversity(0.66)),
+        ("many_outcomes", diversity(0.9), diversity(0.9, agree=False)),
+        ("comparison_bandit", outcomes(5.7), outcomes(1.61)),
+        ("comparison_bandit", outcomes(5.7), outcomes(5.7, rank=None)),
+    ],
+)
+def test_claims_hold_by_their_numbers(name, true, false):
+    assert ENTRIES[name].holds(true) is True
+    assert ENTRIES[name].holds(false) is False
