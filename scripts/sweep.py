@@ -22,6 +22,7 @@ import argparse
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from experiments.sweeps import launchers
 from experiments.sweeps.folder import SweepFolder
@@ -38,7 +39,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
     parser.add_argument("--preset", help="of the experiment, demo by default")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--grid", help="see above")
-    which.add_argument("--runs", metavar="FILE.py", help="see above")
+    which.add_argument("--runs", type=Path, metavar="FILE.py", help="see above")
     parser.add_argument("--launcher", default="local", help="see above; local by default")
     parser.add_argument("--retry", action="store_true", help="try failed runs again")
     parser.add_argument("--restarts", type=int, default=3, help="how often a run that is killed is started again; 3")

@@ -91,26 +91,27 @@ class SweepFolder:
         except TypeError as error:
             raise ValueError(f"{path} is no list of runs ({error}): move it away to start anew") from error
 
-    def remember(self, runs: Sequence[SweepRun]) -> None:
-        """Adds runs to those that were asked for here."""
-        known = {run.identity: run for run in (*self.runs(), *runs)}
-        write_json(self.path / "sweep.json", list(known.values()))
-
     @contextlib.contextmanager
-    def hold(self) -> Iterator[None]:
-        """Holds the folder for one sweep; the operating system gives it back when the process is killed.
+    def hold(self, runs: Sequence[SweepRun]) -> Iterator[None]:
+        """Holds the folder for one sweep, and adds its runs to those that were asked for here.
+
+        The operating system gives it back when the process is killed.
 
         Raises:
-          ValueError: another sweep holds it. Nothing has been written then.
+          ValueError: another sweep holds it, or sweep.json is damaged. Nothing has been written then.
         """
-        for folder in ("runs", "logs", "failures"):
-            (self.path / folder).mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / ".lock").open("a") as lock:
             if not _lock(lock, fcntl.LOCK_EX):
                 raise ValueError(
                     f"another sweep is working in {self.path}; wait until it ends, look at it with --status, or choose "
                     "another --out"
                 )
+            known = {run.identity: run for run in (*self.runs(), *runs)}
+            # First of all: it marks the folder as that of a sweep.
+            write_json(self.path / "sweep.json", list(known.values()))
+            for name in ("runs", "logs", "failures"):
+                (self.path / name).mkdir(exist_ok=True)
             yield
 
     @contextlib.contextmanager

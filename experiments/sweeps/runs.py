@@ -82,12 +82,12 @@ def read_file(path: Path) -> list[dict[str, Any]]:
     """The runs that a Python file lists as `RUNS`, or returns from `runs()`.
 
     Raises:
-      ValueError: the file does neither, or fails.
-      OSError: it cannot be read.
+      ValueError: there is no such file, it does neither, or it fails.
     """
-    source = path.read_text(encoding="utf-8")
+    if not path.is_file():
+        raise ValueError(f"{path} is no file: name a Python file that lists runs")
     try:
-        names = runpy.run_path(str(path)) if source else {}
+        names = runpy.run_path(str(path))
         listed = names["runs"]() if callable(names.get("runs")) else names.get("RUNS")
     except Exception as error:
         raise ValueError(f"{path} does not run to its end: {type(error).__name__}: {error}") from error

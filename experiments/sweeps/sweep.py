@@ -37,8 +37,7 @@ def sweep(folder: SweepFolder, runs: Sequence[SweepRun], launcher: Launcher, ret
       OSError: the folder cannot be written. The same sweep again takes up what there is.
     """
     launcher.check(runs)
-    with folder.hold():
-        folder.remember(runs)
+    with folder.hold(runs):
         left = to_do(folder, runs, retry)
         if left:
             _work(folder, left, launcher, restarts, already=len(runs) - len(left))
