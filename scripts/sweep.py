@@ -19,6 +19,7 @@ checkpoint, failed ones wait for --retry. Without --grid and --runs it is about 
 """
 
 import argparse
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from pathlib import Path
 
 from experiments.sweeps import launchers
 from experiments.sweeps.folder import SweepFolder
-from experiments.sweeps.runs import SweepRun, make_runs, read_file, read_grid
+from experiments.sweeps.runs import SweepRun, make_runs, read_file, read_grid, require_unchanged
 from experiments.sweeps.sweep import report, sweep, to_do
 
 
@@ -70,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     runs = asked_for(arguments, folder)
     if arguments.list:
         for each in runs:
-            print(each.identity, *each.arguments[1:])
+            print(each.identity, shlex.join(each.arguments[1:]))
     elif arguments.status:
         print(report(folder, runs))
     elif arguments.dry_run:
@@ -80,7 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         sweep(folder, runs, launcher, arguments.retry, arguments.restarts)
         print(report(folder, runs))
-        return 0 if all(folder.state(each) == "finished" for each in runs) else 1
+        if any(folder.state(each) != "finished" for each in runs):
+            print("the same command takes up what is left, with --retry what has failed as well", file=sys.stderr)
+            return 1
     return 0
 
 
@@ -98,6 +101,8 @@ def asked_for(arguments: argparse.Namespace, folder: SweepFolder) -> list[SweepR
         raise ValueError("--experiment and --preset are nothing without runs: give --grid or --runs as well")
     if not (runs := folder.runs()):
         raise ValueError(f"{folder.path} has seen no runs yet: ask for some by --grid or --runs")
+    if not (arguments.list or arguments.status):
+        require_unchanged(runs)
     return runs
 
 

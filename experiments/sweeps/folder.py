@@ -135,7 +135,7 @@ class SweepFolder:
         Args:
           run: the run.
           command: what was tried.
-          status: exit status, the negative number of a signal, or what else has happened.
+          status: exit status, the negative number of a signal, or in words why there is none.
           said: what the command has printed.
         """
         failure = {

@@ -8,6 +8,7 @@ import atexit
 import multiprocessing
 import os
 import runpy
+import signal
 import sys
 import threading
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,8 @@ from typing import IO
 from experiments.sweeps.attempt import ROOT, announce, wait
 
 SERVER = multiprocessing.get_context("forkserver")
+# What multiprocessing reports where the server was killed, and with it the knowledge of how a process has ended.
+SERVER_LOST = 255
 # Each start of a process asks for the ends of all others, which two threads must not do at once.
 ONE_THREAD = threading.Lock()
 
@@ -42,7 +45,8 @@ def call_forked(command: Sequence[str], log: IO[str], ending: threading.Event, c
         with ONE_THREAD:
             return process.exitcode
 
-    return wait(process.pid, poll, ending)
+    status = wait(process.pid, poll, ending)
+    return -signal.SIGKILL if status == SERVER_LOST else status
 
 
 def _run_module(arguments: Sequence[str], output: Connection, cores: set[int]) -> None:

@@ -1,10 +1,12 @@
 """Launcher `ray`: tasks on an existing Ray cluster."""
 
 import dataclasses
+import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from experiments.sweeps.attempt import attempt, child_command
+from experiments.sweeps.attempt import SECONDS_TO_END, attempt, child_command
 from experiments.sweeps.folder import State, SweepFolder
 from experiments.sweeps.launcher import Launcher
 from experiments.sweeps.runs import SweepRun
@@ -47,7 +49,11 @@ class Ray(Launcher):
             ray.init(self.address, log_to_driver=False, logging_level="error")
         except (ConnectionError, ValueError) as error:
             raise ValueError(f"no Ray cluster answers at {self.address!r}: start one, or name its address") from error
+        tasks = {}
         try:
+            if not any(self._has_room(node) for node in ray.nodes()):
+                needs = f"{self.cpus:g} CPUs and {self.gpus:g} GPUs"
+                print(f"warning: no node of the cluster has {needs} as yet; the runs wait for one", file=sys.stderr)
             task = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.lost_nodes)(_attempt)
             tasks = {task.remote(folder, run, restarts): run for run in runs}
             while tasks:
@@ -57,12 +63,21 @@ class Ray(Launcher):
                     yield run, ray.get(done)
                 except ray.exceptions.RayTaskError as error:
                     raise error.cause from error
-                except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError):
-                    # Given up for now; the next sweep takes it up.
+                except ray.exceptions.RayError:
+                    # It has lost too many nodes. The next sweep takes it up.
                     yield run, "broken"
         finally:
-            # It ends the tasks, and they their processes.
+            # Tasks that are told so end their processes; those that are only stopped leave them behind.
+            for task in tasks:
+                ray.cancel(task)
+            if tasks:
+                ray.wait(list(tasks), num_returns=len(tasks), timeout=2 * SECONDS_TO_END)
             ray.shutdown()
+
+    def _has_room(self, node: Mapping[str, Any]) -> bool:
+        """Whether a node is large enough for a run."""
+        there = node["Resources"]
+        return node["Alive"] and there.get("CPU", 0) >= self.cpus and there.get("GPU", 0) >= self.gpus
 
 
 def _attempt(folder: SweepFolder, run: SweepRun, restarts: int) -> State:

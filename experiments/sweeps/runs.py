@@ -146,6 +146,13 @@ def make_run(experiment: str, preset: str = "demo", **given: Any) -> SweepRun:
     return SweepRun(experiment, nearest, flags, identity)
 
 
+def require_unchanged(runs: Sequence[SweepRun]) -> None:
+    """Raises ValueError where a run that was written down is another one by now, as its presets have changed."""
+    for run in runs:
+        if make_run(run.experiment, run.preset, **run.flags) != run:
+            raise ValueError(f"{run.identity} is another run since its presets have changed: ask for it anew by --grid")
+
+
 def settings_of(run: SweepRun) -> Any:
     """The resolved settings of a run."""
     return _settings(run.experiment, run.preset, run.flags)

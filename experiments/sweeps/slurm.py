@@ -71,14 +71,18 @@ class Slurm(Launcher):
             slurm_array_parallelism=self.at_once,
             slurm_additional_parameters=dict(option.split("=", 1) for option in self.further),
         )
-        jobs = executor.map_array(Job(folder, restarts), runs)
+        try:
+            jobs = executor.map_array(Job(folder, restarts), runs)
+        except submitit.core.utils.FailedJobError as error:
+            raise ValueError(f"SLURM refuses the jobs: {str(error).strip().splitlines()[-1]}") from error
         run_of = dict(zip((job.job_id for job in jobs), runs, strict=True))
         try:
             for job in submitit.helpers.as_completed(jobs, poll_frequency=1 if self.cluster == "local" else 10):
                 run = run_of.pop(job.job_id)
                 error = job.exception()
                 if isinstance(error, submitit.core.utils.FailedJobError):
-                    folder.record_failure(run, child_command(folder, run), "the job failed", str(error))
+                    # The job itself, before it came to the run.
+                    folder.record_failure(run, child_command(folder, run), "none", str(error))
                 yield run, job.result() if error is None else folder.state(run)
         finally:
             for job in jobs:

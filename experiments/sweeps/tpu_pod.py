@@ -19,7 +19,8 @@ class TpuPod(Launcher):
     """Runs experiments that can use many hosts by scripts/launch_tpu_pod.sh, which asks for a slice for each run.
 
     A run writes to the bucket, in a folder of the sweep's name; what it has written there, checkpoints excepted, is
-    copied to the folder of the sweep when it has ended.
+    copied to the folder of the sweep when it has ended. An interrupted sweep leaves its slices as they are, and their
+    price runs on: the same command takes them up.
 
     Attributes:
       project, zone, accelerator_type, bucket: see the script.

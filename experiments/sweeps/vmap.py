@@ -28,7 +28,7 @@ class Vmap(Launcher):
     def check(self, runs: Sequence[SweepRun]) -> None:
         for experiment in {run.experiment for run in runs}:
             if not hasattr(find_experiment(experiment), "run_together"):
-                raise ValueError(f"{experiment} has no run_together, so its runs cannot be one program: use local")
+                raise ValueError(f"{experiment} has no run_together, so its runs cannot be one program: take local")
 
     def plan(self, folder: SweepFolder, runs: Sequence[SweepRun]) -> Iterator[str]:
         for group in groups(runs):
@@ -75,6 +75,6 @@ def _launch_group(folder: SweepFolder, group: Sequence[SweepRun]) -> Iterator[tu
         for run, error in zip(left, ends, strict=True):
             if error is not None:
                 said = "".join(traceback.format_exception_only(error))
-                folder.record_failure(run, child_command(folder, run), "in one program with others", said)
+                folder.record_failure(run, child_command(folder, run), "none, in one program", said)
     for run in group:
         yield run, folder.state(run)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments import two_outcomes
 from experiments.sweeps import launchers
 from experiments.sweeps.attempt import attempt
 from experiments.sweeps.folder import SweepFolder
@@ -132,6 +133,16 @@ def test_a_full_disk_ends_in_one_sentence(run):
     assert err.count("\n") == 1
     (run.out / "logs" / f"{name}.log").unlink()
     assert run(*wider)[0] == 0
+
+
+def test_a_folder_of_other_presets_is_not_taken_up(run, monkeypatch):
+    run(*GRID, "--launcher=pretended")
+    smoke = dataclasses.replace(two_outcomes.PRESETS["smoke"], group_size=32)
+    monkeypatch.setitem(two_outcomes.PRESETS, "smoke", smoke)
+    assert counts(run("--status")[1])["finished"] == 3
+    status, _, err = run("--launcher=pretended")
+    assert status == 1
+    assert "is another run since its presets have changed: ask for it anew by --grid" in err
 
 
 @pytest.mark.parametrize(

@@ -299,5 +299,7 @@ def test_an_interrupted_program_leaves_broken_runs(folder, together):
 
 
 def test_an_experiment_that_has_no_such_program_is_refused():
-    with pytest.raises(ValueError, match="hypospace has no run_together, so its runs cannot be one program: use local"):
+    with pytest.raises(
+        ValueError, match="hypospace has no run_together, so its runs cannot be one program: take local"
+    ):
         launchers.make("vmap").check(HYPOSPACE)

@@ -45,7 +45,7 @@ def test_values_stand_between_commas_outside_brackets(text, values):
     assert [flags[name] for flags in read_grid(text)] == values
 
 
-names = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
+names = st.sampled_from(["seeds", "steps", "rewards", "_mesh"])
 written = st.text(alphabet="abc019.,:;= -_/'\"", max_size=8)
 
 
