@@ -64,12 +64,10 @@ def launch(
       mirrors: whether it has training runs whose metrics can be mirrored, and the flag --mirror.
     """
     settings_class = type(next(iter(presets.values())))
-    hints = typing.get_type_hints(settings_class)
     define = {int: flags.DEFINE_integer, float: flags.DEFINE_float, str: flags.DEFINE_string, bool: flags.DEFINE_bool}
     overrides = {
-        field.name: define[hints[field.name]](field.name, None, f"by default {_defaults(presets, field.name)}")
-        for field in dataclasses.fields(settings_class)
-        if hints[field.name] in define
+        name: define[kind](name, None, f"by default {_defaults(presets, name)}")
+        for name, kind in flag_types(presets).items()
     }
     preset = flags.DEFINE_string("preset", "demo", f"size of the experiment: {', '.join(presets)}")
     out = flags.DEFINE_string("out", None, f"folder for all results; runs/{experiment}-<preset> by default")
@@ -101,10 +99,8 @@ def launch(
         try:
             if len(arguments) > 1:
                 raise ValueError(f"unexpected argument {arguments[1]!r}: options are written --name=value")
-            if preset.value not in presets:
-                raise ValueError(f"unknown preset {preset.value!r}; known: {', '.join(presets)}")
             given = {name: flag.value for name, flag in overrides.items() if flag.value is not None}
-            settings = dataclasses.replace(presets[preset.value], **given)
+            settings = resolve(presets, preset.value, given)
             chosen_mirrors = read_mirrors(mirror["mirror"].value) if mirrors else ()
             cluster = _cluster(multihost)
             by_default = getattr(settings, "host_devices", None) if cluster is None else None
@@ -121,6 +117,28 @@ def launch(
             sys.exit(130)
 
     app.run(main)
+
+
+def flag_types(presets: Mapping[str, Any]) -> dict[str, type]:
+    """Name -> int, float, str or bool: the fields of the presets' settings that are flags."""
+    settings_class = type(next(iter(presets.values())))
+    hints = typing.get_type_hints(settings_class)
+    return {
+        field.name: hints[field.name]
+        for field in dataclasses.fields(settings_class)
+        if hints[field.name] in (int, float, str, bool)
+    }
+
+
+def resolve(presets: Mapping[str, Any], preset: str, given: Mapping[str, Any]) -> Any:
+    """The settings of a preset, with what flags give in place of its own.
+
+    Raises:
+      ValueError: the preset is unknown, or the settings cannot be.
+    """
+    if preset not in presets:
+        raise ValueError(f"unknown preset {preset!r}; known: {', '.join(presets)}")
+    return dataclasses.replace(presets[preset], **given)
 
 
 def _multihost_flags() -> dict[str, flags.FlagHolder]:

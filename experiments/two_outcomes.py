@@ -8,7 +8,7 @@ Command   python -m experiments.two_outcomes
 Time      demo and smoke under half a minute on two CPU cores, paper about one.
 Expected  the closed form within 3 standard errors of the mean over seeds, at every recorded time.
 Smoke     python -m experiments.two_outcomes --preset=smoke
-Figure    OUT/two_outcomes.png, .pdf and .csv, drawn by the same command from two seeds on; --resume computes all of it again.
+Figure    OUT/two_outcomes.png, .pdf and .csv, drawn by the same command from two seeds on; --resume computes it again.
 """
 
 import dataclasses

@@ -5,15 +5,16 @@
 #       experiments.hypospace --mesh=data:8,model:4
 #
 # It asks for the slice as a queued resource, waits for it, installs the current commit on every host, runs the
-# experiment with --multihost --resume, and gives the slice back when it has ended. Results go to the bucket, in a folder
-# of the slice's name. The script has to live as long as the run: start it in tmux, or on a small machine of its own.
+# experiment with --multihost --resume, and gives the slice back when it has ended. Results go to a folder of
+# the bucket. The script has to live as long as the run: start it in tmux, or on a small machine of its own.
 #
 #   --project, --zone, --accelerator_type, --bucket   no defaults; also from the environment as PROJECT, ZONE,
 #                         ACCELERATOR_TYPE, BUCKET. The bucket needs a hierarchical namespace, where folders are renamed
 #                         whole, as checkpoints are:  gcloud storage buckets create gs://B --location=REGION \
 #                         --uniform-bucket-level-access --enable-hierarchical-namespace
 #   --runtime_version     by default what suits the accelerator (v5p, v6e, v5litepod, v4)
-#   --name                of the slice and of the folder, ipsrl by default
+#   --name                of the slice, ipsrl by default
+#   --folder              of the bucket, that of the slice's name by default
 #   --capacity            spot (default), reserved or guaranteed
 #   --retries             runs on a slice that was not taken away, and slices that are refused, before the script gives
 #                         up; 3 by default
@@ -23,7 +24,7 @@ set -euo pipefail
 PROJECT="${PROJECT:-}" ZONE="${ZONE:-}" ACCELERATOR_TYPE="${ACCELERATOR_TYPE:-}" BUCKET="${BUCKET:-}"
 RUNTIME_VERSION="${RUNTIME_VERSION:-}" NAME="${NAME:-ipsrl}" CAPACITY="${CAPACITY:-spot}" RETRIES="${RETRIES:-3}"
 POLL_SECONDS="${POLL_SECONDS:-30}"
-dry_run=false
+folder="" dry_run=false
 
 fail() {
     echo "error: $*" >&2
@@ -38,6 +39,7 @@ while [ $# -gt 0 ]; do
         --runtime_version=*) RUNTIME_VERSION="${1#*=}" ;;
         --bucket=*) BUCKET="${1#*=}" ;;
         --name=*) NAME="${1#*=}" ;;
+        --folder=*) folder="${1#*=}" ;;
         --capacity=*) CAPACITY="${1#*=}" ;;
         --retries=*) RETRIES="${1#*=}" ;;
         --dry_run) dry_run=true ;;
@@ -90,7 +92,7 @@ curl -fsSL https://astral.sh/uv/install.sh | sh
 END
 )
 install="${install/BUCKET/$(printf '%q' "$BUCKET")}"
-run="cd ~/ipsrl && ~/venv/bin/python -m$(printf ' %q' "$@") --multihost --resume --out=\$HOME/bucket/$(printf '%q' "$NAME")"
+run="cd ~/ipsrl && ~/venv/bin/python -m$(printf ' %q' "$@") --multihost --resume --out=\$HOME/bucket/$(printf '%q' "${folder:-$NAME}")"
 
 call() {
     if $dry_run; then

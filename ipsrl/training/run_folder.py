@@ -115,6 +115,15 @@ class RunFolder:
         self.close()
 
 
+def is_complete(path: Path) -> bool:
+    """Whether the run in this folder has ended: whether its summary says that all is done."""
+    try:
+        summary = read_json(path / "summary.json")
+    except (FileNotFoundError, ValueError):
+        return False
+    return isinstance(summary, dict) and summary.get("complete") is True
+
+
 def _appears(path: Path) -> bool:
     """Whether a file is there, or is so within `LATE_SECONDS`."""
     for _ in range(LATE_SECONDS):

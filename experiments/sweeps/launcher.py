@@ -1,0 +1,36 @@
+"""What a launcher is: it finds places for runs and works on them there."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from experiments.sweeps.attempt import child_command
+from experiments.sweeps.folder import State, SweepFolder
+from experiments.sweeps.runs import SweepRun
+
+
+class Launcher:
+    """Base of the frozen dataclasses whose fields are the arguments of `--launcher=name(argument=value, ...)`."""
+
+    def check(self, runs: Sequence[SweepRun]) -> None:
+        """Raises ValueError where the runs cannot be launched like this; called before anything is written."""
+
+    def plan(self, folder: SweepFolder, runs: Sequence[SweepRun]) -> Iterator[str]:
+        """The commands that `launch` would call, one line each."""
+        for run in runs:
+            yield shlex.join(child_command(folder, run))
+
+    def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Iterator[tuple[SweepRun, State]]:
+        """Works on runs, and yields each with what has become of it, in the order in which they end.
+
+        Closing the iterator ends the work on the others, which are then broken or waiting.
+
+        Args:
+          folder: of the sweep, which holds it.
+          runs: not finished.
+          restarts: see `experiments.sweeps.attempt.attempt`.
+
+        Raises:
+          OSError: the folder cannot be written.
+          ValueError: the launcher has no access to what it launches on.
+        """
+        raise NotImplementedError

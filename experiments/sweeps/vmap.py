@@ -1,0 +1,80 @@
+"""Launcher `vmap`: runs that differ in numbers only are one compiled program, in this process."""
+
+import contextlib
+import dataclasses
+import json
+import resource
+import threading
+import traceback
+from collections.abc import Iterator, Sequence
+
+from experiments.launch import Output
+from experiments.sweeps.attempt import child_command
+from experiments.sweeps.folder import State, SweepFolder
+from experiments.sweeps.launcher import Launcher
+from experiments.sweeps.runs import SweepRun, find_experiment, settings_of
+from ipsrl.distributed.start_up import cores, start_up
+from ipsrl.training.run_folder import is_complete
+
+
+@dataclasses.dataclass(frozen=True)
+class Vmap(Launcher):
+    """Groups the runs that differ only in what their experiment can vary inside one program, and runs group by group.
+
+    The module of the experiment names these fields of its settings in `TOGETHER`, and has a function `run_together`
+    of a group's settings and outputs, which returns for each None or the exception that has ended it.
+    """
+
+    def check(self, runs: Sequence[SweepRun]) -> None:
+        for experiment in {run.experiment for run in runs}:
+            if not hasattr(find_experiment(experiment), "run_together"):
+                raise ValueError(f"{experiment} has no run_together, so its runs cannot be one program: take local")
+
+    def plan(self, folder: SweepFolder, runs: Sequence[SweepRun]) -> Iterator[str]:
+        for group in groups(runs):
+            yield f"in one program: {', '.join(run.identity for run in group)}"
+
+    def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Iterator[tuple[SweepRun, State]]:
+        # Every run of a group has some files open.
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        # Runs are divided among devices; on a CPU each core is one.
+        start_up(cores())
+        for group in groups(runs):
+            yield from _launch_group(folder, group)
+
+
+def groups(runs: Sequence[SweepRun]) -> list[list[SweepRun]]:
+    """The runs in groups that can each be one program, in the order of their first runs."""
+    grouped: dict[str, list[SweepRun]] = {}
+    for run in runs:
+        together = find_experiment(run.experiment).TOGETHER
+        common = {name: value for name, value in dataclasses.asdict(settings_of(run)).items() if name not in together}
+        grouped.setdefault(json.dumps([run.experiment, common], sort_keys=True), []).append(run)
+    return list(grouped.values())
+
+
+def _launch_group(folder: SweepFolder, group: Sequence[SweepRun]) -> Iterator[tuple[SweepRun, State]]:
+    never = threading.Event()
+    with contextlib.ExitStack() as stack:
+        logs = [stack.enter_context(folder.claim(run, never)) for run in group]
+        for log in logs:
+            print(f"one of {len(group)} runs in one program; what it says is in {logs[0].name}", file=log, flush=True)
+        # What processes of an earlier sweep have finished while they were waited for.
+        left = [run for run in group if not is_complete(folder.run_path(run))]
+        for run in left:
+            folder.failure_path(run).unlink(missing_ok=True)
+        settings = [settings_of(run) for run in left]
+        outputs = [Output(folder.run_path(run), resume=True) for run in left]
+        try:
+            with contextlib.redirect_stdout(logs[0]):
+                ends = find_experiment(group[0].experiment).run_together(settings, outputs) if left else []
+        except (ValueError, RuntimeError) as error:
+            # None of them can be run like this: bad input, or more memory than there is.
+            ends = [error] * len(left)
+        for run, error in zip(left, ends, strict=True):
+            if error is not None:
+                said = "".join(traceback.format_exception_only(error))
+                folder.record_failure(run, child_command(folder, run), "none, in one program", said)
+    for run in group:
+        yield run, folder.state(run)

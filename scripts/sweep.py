@@ -1,0 +1,112 @@
+"""Runs an experiment with many settings: every combination of a grid, or the runs that a Python file lists.
+
+python scripts/sweep.py --experiment=hypospace \\
+    --grid="objectives=grpo,ips_grpo(floor=0.2);group_size=4,8,16;seeds=0:5" --out=runs/sweep
+
+Every run is `python -m experiments.NAME --preset=... --flags --resume` in a folder of its own in OUT/runs, named by
+what it is. The same command again takes up what is left: finished runs are skipped, broken ones go on from their last
+checkpoint, failed ones wait for --retry. Without --grid and --runs it is about all runs that OUT has seen.
+
+--grid        flags between semicolons, values between commas; 0:5 is 0, 1, 2, 3, 4; a value with commas of its own
+              stands in brackets, and so does a range as it is: rewards=[2.0,1.0],[3.0,1.0];seeds=[0:5]
+--runs        a Python file with RUNS = [{"experiment": "hypospace", "preset": "smoke", "seeds": "0", ...}, ...], or
+              a function runs() that returns such a list; --experiment and --preset fill in where it names none.
+--launcher    local(workers=0)      processes on this machine, by default one for each two cores
+              vmap                  runs that differ in numbers only are one program, where the experiment can do it
+              ray(address=auto, cpus=1, gpus=0, lost_nodes=3)     tasks on a Ray cluster
+              slurm(partition='', minutes=1440, gpus=0, cpus=4, memory_gb=0, at_once=256, further=(), cluster=slurm)
+              tpu_pod(project=P, zone='us-east5-a', accelerator_type='v5p-64', bucket=B, slices=(ipsrl,), options=())
+"""
+
+import argparse
+import shlex
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments.sweeps import launchers
+from experiments.sweeps.folder import SweepFolder
+from experiments.sweeps.runs import SweepRun, make_runs, read_file, read_grid, require_unchanged
+from experiments.sweeps.sweep import report, sweep, to_do
+
+
+def main(command_line: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--out", required=True, help="folder of the sweep")
+    parser.add_argument("--experiment", help="a module of experiments/")
+    parser.add_argument("--preset", help="of the experiment, demo by default")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--grid", help="see above")
+    which.add_argument("--runs", type=Path, metavar="FILE.py", help="see above")
+    parser.add_argument("--launcher", default="local", help="see above; local by default")
+    parser.add_argument("--retry", action="store_true", help="try failed runs again")
+    parser.add_argument("--restarts", type=int, default=3, help="how often a run that is killed is started again; 3")
+    do = parser.add_mutually_exclusive_group()
+    do.add_argument("--list", action="store_true", help="print the runs, and start nothing")
+    do.add_argument("--status", action="store_true", help="print what has become of them, and start nothing")
+    do.add_argument(
+        "--dry_run", action="store_true", help="print the commands of what is left to do, and start nothing"
+    )
+    arguments = parser.parse_args(command_line)
+    try:
+        sys.exit(run(arguments))
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+    except OSError as error:
+        sys.exit(f"error: {error}; once that is mended, the same command takes up what is finished")
+    except KeyboardInterrupt:
+        print("interrupted: the same command takes up what is finished", file=sys.stderr)
+        sys.exit(130)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Does what the command line asks for; returns the exit status."""
+    if arguments.restarts < 0:
+        raise ValueError(f"--restarts is {arguments.restarts}, it must not be negative")
+    launcher = launchers.make(arguments.launcher)
+    folder = SweepFolder.at(arguments.out)
+    runs = asked_for(arguments, folder)
+    if arguments.list:
+        for each in runs:
+            print(each.identity, shlex.join(each.arguments[1:]))
+    elif arguments.status:
+        print(report(folder, runs))
+    elif arguments.dry_run:
+        launcher.check(runs)
+        for command in launcher.plan(folder, to_do(folder, runs, arguments.retry)):
+            print(command)
+    else:
+        sweep(folder, runs, launcher, arguments.retry, arguments.restarts)
+        print(report(folder, runs))
+        if any(folder.state(each) != "finished" for each in runs):
+            print("the same command takes up what is left, with --retry what has failed as well", file=sys.stderr)
+            return 1
+    return 0
+
+
+def asked_for(arguments: argparse.Namespace, folder: SweepFolder) -> list[SweepRun]:
+    """The runs that the command line names."""
+    by_default = {"experiment": arguments.experiment, "preset": arguments.preset}
+    by_default = {name: value for name, value in by_default.items() if value is not None}
+    if arguments.runs is not None:
+        return make_runs([by_default | request for request in read_file(arguments.runs)])
+    if arguments.grid is not None:
+        if arguments.experiment is None:
+            raise ValueError("--grid is about one experiment: name it by --experiment")
+        return make_runs([by_default | flags for flags in read_grid(arguments.grid)])
+    if by_default:
+        raise ValueError("--experiment and --preset are nothing without runs: give --grid or --runs as well")
+    if not (runs := folder.runs()):
+        raise ValueError(f"{folder.path} has seen no runs yet: ask for some by --grid or --runs")
+    if not (arguments.list or arguments.status):
+        require_unchanged(runs)
+    return runs
+
+
+if __name__ == "__main__":
+    # To be told to end is the same as Ctrl-C: runs end with their sweep.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    main()

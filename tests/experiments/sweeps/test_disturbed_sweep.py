@@ -1,0 +1,96 @@
+"""Two hundred runs whose workers, and whose sweep, are killed at random, beside two hundred that nobody disturbs."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ipsrl.distributed.start_up import cores
+from ipsrl.training.run_folder import is_complete
+
+ROOT = Path(__file__).parents[3]
+RUNS = 200
+KILLS = 20
+KILLS_BEFORE_THE_SWEEP = 10
+SWEEP = [
+    sys.executable,
+    str(ROOT / "scripts" / "sweep.py"),
+    "--experiment=two_outcomes",
+    "--preset=smoke",
+    # The cheapest runs there are: all have the same compiled program.
+    f"--grid=objectives=reinforce;steps=20;record_every=10;seeds={','.join(f'[{n}:{n + 2}]' for n in range(RUNS))}",
+    f"--launcher=local(workers={min(2, cores())})",
+]
+
+
+def start(out):
+    return subprocess.Popen(
+        [*SWEEP, f"--out={out}"], env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True
+    )
+
+
+def workers(out):
+    """The processes whose output goes to a log of the sweep."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.readlink(process / "fd" / "1").startswith(f"{out}/logs/"):
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found
+
+
+def kill_one(out, sweep, chance):
+    """Kills a worker, a random moment after there is one."""
+    time.sleep(chance.uniform(0, 3))
+    while not (there := workers(out)):
+        assert sweep.poll() is None, "the sweep was over before all kills"
+        time.sleep(0.02)
+    os.kill(chance.choice(there), signal.SIGKILL)
+
+
+def results(out):
+    return {
+        (path.name, name): (path / name).read_bytes()
+        for path in (out / "runs").iterdir()
+        for name in ("config.json", "metrics.jsonl", "summary.json")
+    }
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_done_twice_or_different(tmp_path):
+    chance = random.Random(0)
+    quiet, disturbed = tmp_path / "quiet", tmp_path / "disturbed"
+    with start(quiet) as sweep:
+        assert "finished  200" in sweep.communicate()[0]
+
+    with start(disturbed) as sweep:
+        for _ in range(KILLS_BEFORE_THE_SWEEP):
+            kill_one(disturbed, sweep, chance)
+        sweep.kill()
+    left_behind = workers(disturbed)
+    complete = {path: path.stat().st_mtime_ns for path in disturbed.glob("runs/*/summary.json")}
+    assert 0 < len(complete) < RUNS
+    with start(disturbed) as sweep:
+        for _ in range(KILLS - KILLS_BEFORE_THE_SWEEP):
+            kill_one(disturbed, sweep, chance)
+        assert "finished  200" in sweep.communicate()[0]
+    assert sweep.returncode == 0
+    assert left_behind, "the killed sweep had no process at work"
+
+    assert len(results(quiet)) == 3 * RUNS
+    assert results(disturbed) == results(quiet)
+    assert all(is_complete(path) for path in (disturbed / "runs").iterdir())
+    assert all(path.stat().st_mtime_ns == when for path, when in complete.items())
+    # A run says this once, at its end; one that was killed on the way to it had already written its summary.
+    ends = [log.read_text().count("\nfigure: ") for log in (disturbed / "logs").iterdir()]
+    assert len(ends) == RUNS
+    assert max(ends) == 1
+    assert sum(ends) >= RUNS - KILLS
+    assert not list((disturbed / "failures").iterdir())

@@ -1,0 +1,233 @@
+"""scripts/sweep.py as a user types it."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from experiments import two_outcomes
+from experiments.sweeps import launchers
+from experiments.sweeps.attempt import attempt
+from experiments.sweeps.folder import SweepFolder
+from experiments.sweeps.launcher import Launcher
+from experiments.sweeps.runs import make_run
+from scripts import sweep
+
+ROOT = Path(__file__).parents[3]
+GRID = ["--experiment=two_outcomes", "--preset=smoke", "--grid=seeds=[0:2],[1:3],[2:4]"]
+SMALL = "steps=20;record_every=10;group_size=4;objectives=reinforce"
+
+
+@dataclasses.dataclass(frozen=True)
+class Pretended(Launcher):
+    """Finishes each run in a moment; one with a group size of 13 fails."""
+
+    def launch(self, folder, runs, restarts):
+        for run in runs:
+            fails = run.flags.get("group_size") == "13"
+            program = "print('error: bad luck'); raise SystemExit(1)" if fails else FINISH
+            command = [sys.executable, "-c", program, str(folder.run_path(run))]
+            yield run, attempt(folder, run, command, restarts, threading.Event())
+
+
+FINISH = """
+import pathlib, sys
+path = pathlib.Path(sys.argv[1])
+path.mkdir()
+(path / "summary.json").write_text('{"complete": true}')
+"""
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Call with arguments for exit status and what was printed to stdout and stderr."""
+    monkeypatch.setitem(launchers.LAUNCHERS, "pretended", Pretended)
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            sweep.main([f"--out={tmp_path / 'out'}", *arguments])
+        printed = capsys.readouterr()
+        # Python prints a message that a program exits with.
+        message = f"{ended.value.code}\n" if isinstance(ended.value.code, str) else ""
+        return (1 if message else ended.value.code), printed.out, printed.err + message
+
+    run.out = tmp_path / "out"
+    return run
+
+
+def counts(text):
+    return {line.split()[0]: int(line.split()[1]) for line in text.splitlines() if not line.startswith("failed:")}
+
+
+def test_looking_writes_nothing(run):
+    status, listed, _ = run(*GRID, "--list")
+    assert status == 0
+    first = listed.splitlines()[0].split()
+    assert first[0].startswith("two_outcomes-smoke-seeds=0-2-")
+    assert first[1:] == ["--preset=smoke", "--seeds=0:2"]
+    assert len(listed.splitlines()) == 3
+    status, shown, _ = run(*GRID, "--status")
+    assert counts(shown) == {"finished": 0, "running": 0, "failed": 0, "broken": 0, "waiting": 3}
+    status, commands, _ = run(*GRID, "--dry_run")
+    assert commands.splitlines()[0] == (
+        f"{sys.executable} -m experiments.two_outcomes --preset=smoke --seeds=0:2 "
+        f"--out={run.out}/runs/{first[0]} --resume"
+    )
+    assert not run.out.exists()
+
+
+def test_a_sweep_is_worked_on_until_all_is_done_and_then_no_more(run):
+    status, out, err = run(*GRID, "--launcher=pretended")
+    assert (status, err) == (0, "")
+    assert counts(out)["finished"] == 3
+    written = {path: path.stat().st_mtime_ns for path in run.out.rglob("summary.json")}
+    assert len(written) == 3
+    wider = [*GRID[:2], "--grid=seeds=[0:2],[1:3],[2:4],[3:5]", "--launcher=pretended"]
+    _, commands, _ = run(*wider, "--dry_run")
+    assert len(commands.splitlines()) == 1
+    assert run(*wider)[0] == 0
+    assert all(path.stat().st_mtime_ns == when for path, when in written.items())
+    # Without a grid it is about all runs that the folder has seen.
+    assert len(run("--list")[1].splitlines()) == 4
+    assert counts(run("--status")[1])["finished"] == 4
+
+
+def test_failed_runs_are_reported_and_tried_again_on_request_only(run):
+    grid = [*GRID[:2], "--grid=group_size=4,13", "--launcher=pretended"]
+    status, out, _ = run(*grid)
+    assert status == 1
+    assert counts(out) == {"finished": 1, "running": 0, "failed": 1, "broken": 0, "waiting": 0}
+    assert out.splitlines()[-1].startswith("failed: two_outcomes-smoke-group_size=13-")
+    assert out.endswith(", exit status 1: error: bad luck\n")
+    (log,) = run.out.glob("logs/*=13-*")
+    for arguments, attempts in (([], 1), (["--retry"], 2)):
+        assert run(*grid, *arguments)[0] == 1
+        assert log.read_text().count("\nerror: bad luck") == attempts
+
+
+def test_a_second_sweep_is_refused(run):
+    with SweepFolder.at(run.out).hold([make_run("two_outcomes", "smoke")]):
+        before = sorted(run.out.rglob("*"))
+        status, _, err = run(*GRID)
+        assert status == 1
+        assert err.startswith(f"error: another sweep is working in {run.out}; wait until it ends")
+        assert sorted(run.out.rglob("*")) == before
+        assert run("--status")[0] == 0
+
+
+def test_a_full_disk_ends_in_one_sentence(run):
+    run(*GRID, "--launcher=pretended")
+    wider = [*GRID[:2], "--grid=seeds=[3:5],[4:6]", "--launcher=pretended"]
+    name = run(*wider, "--list")[1].split()[0]
+    (run.out / "logs" / f"{name}.log").symlink_to("/dev/full")
+    status, _, err = run(*wider)
+    assert status == 1
+    assert err.startswith("error: [Errno 28] No space left on device")
+    assert err.count("\n") == 1
+    (run.out / "logs" / f"{name}.log").unlink()
+    assert run(*wider)[0] == 0
+
+
+def test_a_folder_of_other_presets_is_not_taken_up(run, monkeypatch):
+    run(*GRID, "--launcher=pretended")
+    smoke = dataclasses.replace(two_outcomes.PRESETS["smoke"], group_size=32)
+    monkeypatch.setitem(two_outcomes.PRESETS, "smoke", smoke)
+    assert counts(run("--status")[1])["finished"] == 3
+    status, _, err = run("--launcher=pretended")
+    assert status == 1
+    assert "is another run since its presets have changed: ask for it anew by --grid" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "has seen no runs yet: ask for some by --grid or --runs"),
+        (["--grid=seeds=0"], "--grid is about one experiment: name it by --experiment"),
+        (["--experiment=two_outcomes"], "--experiment and --preset are nothing without runs"),
+        (["--experiment=two_outcome", "--grid=seeds=0"], "unknown experiment 'two_outcome'; known: "),
+        ([*GRID, "--preset=huge"], "unknown preset 'huge'"),
+        ([*GRID[:2], "--grid=seeds=[0:2],[0:2]"], "is asked for twice"),
+        ([*GRID, "--launcher=cloud"], "unknown launcher 'cloud'; known: local, "),
+        ([*GRID, "--launcher=local(speed=3)"], "launcher 'local' has no argument 'speed'; known: workers"),
+        ([*GRID, "--launcher=local(workers=1000)"], "local has workers=1000: take 1 to "),
+        ([*GRID, "--restarts=-1"], "--restarts is -1, it must not be negative"),
+        (["--runs=missing.py"], "missing.py is no file: name a Python file that lists runs"),
+    ],
+)
+def test_bad_input_ends_in_one_sentence_and_writes_nothing(run, arguments, message):
+    status, out, err = run(*arguments)
+    assert (status, out) == (1, "")
+    assert err.startswith("error: ")
+    assert message in err
+    assert err.count("\n") == 1
+    assert not run.out.exists()
+
+
+def command(out, *arguments):
+    return [sys.executable, str(ROOT / "scripts" / "sweep.py"), f"--out={out}", *arguments]
+
+
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+
+
+@pytest.mark.slow
+def test_real_runs_are_those_of_the_experiment(tmp_path):
+    grid = [*GRID[:2], f"--grid={SMALL};seeds=[0:2],[1:3]"]
+    done = subprocess.run(
+        command(tmp_path / "out", *grid), cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    # The same command as it stands in the log, in another folder.
+    log = sorted(tmp_path.glob("out/logs/*.log"))[0]
+    alone = log.read_text().splitlines()[0].removeprefix("$ ").replace(str(tmp_path / "out/runs"), str(tmp_path))
+    subprocess.run(alone, shell=True, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    for name in ("config.json", "metrics.jsonl", "summary.json"):
+        assert (tmp_path / log.stem / name).read_bytes() == (tmp_path / "out/runs" / log.stem / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_a_run_that_cannot_be_fails_alone_with_the_sentence_of_the_experiment(tmp_path):
+    # What only the experiment itself can tell.
+    grid = [*GRID[:2], f"--grid={SMALL.replace('=reinforce', '=reinforce,grpp')};seeds=[0:2]"]
+    done = subprocess.run(
+        command(tmp_path / "out", *grid), env=ENVIRONMENT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 1
+    assert counts(done.stdout) == {"finished": 1, "running": 0, "failed": 1, "broken": 0, "waiting": 0}
+    assert "exit status 1: error: grpp has no noisy training" in done.stdout
+    (failure,) = (tmp_path / "out" / "failures").iterdir()
+    assert json.loads(failure.read_text())["command"][1:3] == ["-m", "experiments.two_outcomes"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_sweep_ends_its_runs_and_says_how_to_go_on(tmp_path, number):
+    out = tmp_path / "out"
+    grid = [*GRID[:2], "--grid=steps=2000000;record_every=1000;seeds=[0:64]"]
+    process = subprocess.Popen(command(out, *grid), env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    try:
+        while not list(out.glob("runs/*/config.json")):
+            assert process.poll() is None
+            time.sleep(0.1)
+        assert counts(status_of(out))["running"] == 1
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert errors == "interrupted: the same command takes up what is finished\n"
+    assert counts(status_of(out)) == {"finished": 0, "running": 0, "failed": 0, "broken": 1, "waiting": 0}
+
+
+def status_of(out):
+    return subprocess.run(
+        command(out, "--status"), env=ENVIRONMENT, capture_output=True, text=True, check=True, timeout=120
+    ).stdout
