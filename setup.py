@@ -33,7 +33,7 @@ setup(
         "peers": ["torch>=2.13", "trl==1.16.0"],
         # Tables and pages of results.
         "analysis": ["duckdb>=1.4", "plotly>=6"],
-        "mirrors": ["tensorboardX>=2.6", "wandb>=0.20"],
+        "mirrors": ["tensorboardX>=2.6", "wandb>=0.31"],
         # Where sweeps run.
         "ray": ["ray[default]>=2.50"],
         "slurm": ["submitit>=1.5"],

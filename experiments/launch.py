@@ -78,10 +78,7 @@ def launch(
         "CPU devices to divide prompts or runs over; by default one, or, where text is learned without --mesh and "
         "--multihost, one for each core, as far as they divide the prompts of a micro-batch",
     )
-    mirror = {}
-    if mirrors:
-        known = ", ".join(PACKAGES)
-        mirror["mirror"] = flags.DEFINE_string("mirror", "", f"copy the metrics of training runs to some of {known}")
+    mirror = _mirror_flag() if mirrors else {}
     multihost = _multihost_flags() if many_hosts else {}
     # --help shows the flags of the main module, which these belong to in all but the place of their definition.
     for flag in (*overrides.values(), preset, out, resume, devices, *mirror.values(), *multihost.values()):
@@ -101,14 +98,14 @@ def launch(
                 raise ValueError(f"unexpected argument {arguments[1]!r}: options are written --name=value")
             given = {name: flag.value for name, flag in overrides.items() if flag.value is not None}
             settings = resolve(presets, preset.value, given)
-            chosen_mirrors = read_mirrors(mirror["mirror"].value) if mirrors else ()
+            mirrored = read_mirrors(mirror["mirror"].value) if mirror else ()
             cluster = _cluster(multihost)
             by_default = getattr(settings, "host_devices", None) if cluster is None else None
             start_up(by_default if devices.value is None else devices.value, cluster)
             silent = contextlib.nullcontext() if hosts.is_first() else contextlib.redirect_stdout(None)
             with hosts.together(), silent:
                 path = Path(out.value or f"runs/{experiment}-{preset.value}")
-                run(settings, Output(path, resume.value, chosen_mirrors))
+                run(settings, Output(path, resume.value, mirrored))
         except (ValueError, NonFiniteLossError, OSError) as error:
             logging.debug("the error came from here", exc_info=True)
             sys.exit(f"error: {error}")
@@ -139,6 +136,13 @@ def resolve(presets: Mapping[str, Any], preset: str, given: Mapping[str, Any]) -
     if preset not in presets:
         raise ValueError(f"unknown preset {preset!r}; known: {', '.join(presets)}")
     return dataclasses.replace(presets[preset], **given)
+
+
+def _mirror_flag() -> dict[str, flags.FlagHolder]:
+    known = ", ".join(PACKAGES)
+    return {
+        "mirror": flags.DEFINE_string("mirror", "", f"where else the metrics of training runs go: {known}, or both")
+    }
 
 
 def _multihost_flags() -> dict[str, flags.FlagHolder]:

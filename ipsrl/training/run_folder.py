@@ -39,6 +39,7 @@ class RunFolder:
         outcomes.jsonl     written by `EvaluationLog`, as is completions.jsonl
         checkpoints/       written by `Checkpoints`
         summary.json       what came out
+        tensorboard/       and wandb/, written by `Mirrors`, where they are asked for
 
     Made by `RunFolder.open`; a context manager that gives the folder back. The operating system gives it back when the
     process is killed. Of many hosts the first holds the folder and writes its files, checkpoints excepted, for all.

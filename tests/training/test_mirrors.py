@@ -227,3 +227,12 @@ def test_a_training_run_has_a_mirror_that_its_resumption_continues(tmp_path):
     assert [step for step, _ in shown["reward"]] == [1, 2, 3, 4, 5]
     assert [step for step, _ in shown["evaluation/weight"]] == [0, 2, 4, 5]
     assert len(list((tmp_path / "tensorboard").iterdir())) == 2
+
+
+def test_of_many_hosts_only_the_first_mirrors(tmp_path, monkeypatch):
+    with RunFolder.open(tmp_path, {}) as folder:
+        monkeypatch.setattr("ipsrl.distributed.hosts.is_first", lambda: False)
+        with Mirrors(["tensorboard", "wandb"], folder) as mirror:
+            mirror.write({"step": 0, "reward": 1.0})
+    assert not (tmp_path / "tensorboard").exists()
+    assert not (tmp_path / "wandb").exists()
