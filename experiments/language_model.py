@@ -17,6 +17,7 @@ from ipsrl.policies.adapters import LoRA, frozen_as, split
 from ipsrl.policies.hugging_face_config import num_positions, read_policy
 from ipsrl.policies.policy import Parameters, union
 from ipsrl.policies.transformer import Transformer
+from ipsrl.training.progress_line import working
 from ipsrl.training.randomness import stream
 
 
@@ -143,4 +144,7 @@ class LanguageModel:
             # What becomes of a kernel in few bits need not lie where the kernel does.
             return place(kept, placements(self.policy.placement_rules, kept, mesh), mesh)[path]
 
-        return hugging_face.load_parameters(self.model_dir, plain, lambda path, _: shardings[path], read_as, convert)
+        with working(f"reading {self.model_dir}"):
+            return hugging_face.load_parameters(
+                self.model_dir, plain, lambda path, _: shardings[path], read_as, convert
+            )

@@ -279,9 +279,9 @@ class Line:
 class EntropyLaw(Monitor):
     """R = -a exp(H) + b: reward is bought with entropy, and there is no more to buy (arXiv 2505.22617).
 
-    R is the mean reward of a step and H its `token_entropy`; the paper fits validation accuracy. a and b are those of
-    least squares over all steps so far, from the step number `steps` on. With H at 0 the law ends at b - a, the
-    ceiling. The paper warns that the law is no universal one: it counts here where a > 0 and the fit is good.
+    R is the mean reward of what a step samples and H its `token_entropy`; the paper fits validation accuracy. a and b
+    are those of least squares over all steps so far, from the step number `steps` on. With H at 0 the law ends at
+    b - a, the ceiling. The paper warns that the law is not universal: it counts here where a > 0 and the fit is good.
 
     Attributes:
       spent: the share of exp(H) - 1, from the highest so far, that must be used up.
@@ -305,7 +305,9 @@ class EntropyLaw(Monitor):
         return Line()
 
     def look(self, known: Line, record: Record) -> tuple[Line, Finding | None]:
-        entropy, reward = number(record, "token_entropy"), number(record, "reward")
+        # Rules that choose groups by their rewards leave the mean of all that was sampled beside that of the batch.
+        entropy = number(record, "token_entropy")
+        reward = number(record, "sampled_reward" if "sampled_reward" in record else "reward")
         if entropy is None or reward is None:
             return known, None
         known = known.add(math.exp(entropy), reward)

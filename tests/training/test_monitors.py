@@ -158,6 +158,12 @@ def test_the_entropy_law_warns_when_the_entropy_is_spent():
     )
 
 
+def test_the_entropy_law_is_of_all_that_was_sampled():
+    records = law(np.linspace(1.2, 0.0, 100))
+    chosen = [{**record, "sampled_reward": record["reward"], "reward": 0.5} for record in records]
+    assert watched("entropy_law", chosen) == watched("entropy_law", records)
+
+
 @pytest.mark.parametrize(
     "records",
     [
