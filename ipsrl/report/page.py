@@ -11,6 +11,9 @@ from ipsrl.report.content import content
 from ipsrl.report.folders import read_folders
 from ipsrl.training.json_files import replace_file
 
+# In the order in which they build on each other.
+SCRIPTS = ("page.js", "plots.js", "outcomes.js", "start.js")
+
 
 def write_report(root: str | Path, out: str | Path, title: str | None = None) -> Path:
     """Writes a page on all runs in the folder `root`, atomically, and returns its path.
@@ -56,7 +59,7 @@ def page(shown: dict[str, Any], bundle: str) -> str:
         "style": _file("page.css"),
         "plotly": bundle,
         "content": embedded(shown),
-        "script": _file("page.js") + _file("plots.js"),
+        "script": "".join(map(_file, SCRIPTS)),
     }
     # All at once: what is put in may hold such marks itself.
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], _file("page.html"))

@@ -86,7 +86,9 @@ def test_damage_costs_what_is_damaged_and_no_more(tmp_path):
         file.write('{"step": 7, "rew')
     assert only_task(tmp_path) == whole
     with (path / "outcomes.jsonl").open("a") as file:
-        file.write('no JSON\n[1]\n{"step": "later"}\n{"step": 8, "ranked_shares": "?"}\n')
+        file.write(
+            'no JSON\n[1]\n{"step": "later"}\n{"step": 8, "ranked_shares": "?"}\n{"step": 9, "ranked_shares": [null]}\n'
+        )
     (path / "environment.json").write_text("{")
     write(path / "summary.json", [])
     made = shown(tmp_path)
