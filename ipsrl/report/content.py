@@ -63,7 +63,9 @@ def content(folders: Sequence[Folder], title: str) -> Record:
 
 def task_of(run: Run) -> str:
     """What can be compared: the kind of environment, or where that is not known the folder."""
-    return settings.flat(run.settings).get("environment", run.folder.path)
+    leaves = settings.flat(run.settings)
+    kind, of_task = leaves.get("environment", run.folder.path), leaves.get("environment.task")
+    return f"{kind}({of_task})" if of_task else kind
 
 
 def task(name: str, groups: Sequence[Sequence[Run]], texts: Mapping[Run, list[Record]], most: int) -> Record:
@@ -215,7 +217,7 @@ def row(same: Sequence[Run]) -> Record:
 
 def interval(values: Sequence[float | None]) -> list[float | None]:
     """Mean, low and high; None where they do not exist."""
-    if not values or not all(value is not None and math.isfinite(value) for value in values):
+    if not values or None in values:
         return [None] * 3
     measured = mean_over_seeds(np.array(values))
     return [short(measured.mean), short(measured.low), short(measured.high)]
