@@ -111,6 +111,8 @@ function drawTable() {
       return down ? -difference : difference;
     });
     draw();
+    // The button that had it is gone.
+    byId("table").querySelector("[aria-sort] button").focus();
   }
 
   function draw() {
@@ -261,8 +263,8 @@ function warnings() {
     byId("warnings").append(element("p", { class: "quiet" }, `The first ${listed.length} of ${count}.`));
   byId("warnings").append(
     plainTable(
-      ["run", "step", "monitor", "warning"],
-      listed.map(({ path, step, monitor, message }) => [path, String(step), monitor, message]),
+      ["step", "warning", "monitor", "run"],
+      listed.map(({ path, step, monitor, message }) => [String(step), message, monitor, path]),
     ),
   );
 }
