@@ -6,7 +6,6 @@ again. It is made anew at every call; runs that are still going are shown as far
 """
 
 import sys
-from pathlib import Path
 
 from absl import app, flags
 
@@ -19,7 +18,7 @@ def main(arguments: list[str]) -> None:
     try:
         if len(arguments) != 2:
             raise ValueError("name one folder that holds runs: python scripts/report.py DIR [--out=FILE.html]")
-        out = write_report(arguments[1], FLAGS.out or Path(arguments[1], "report.html"), FLAGS.title)
+        out = write_report(arguments[1], FLAGS.out, FLAGS.title)
     except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
     print(f"report: {out}")

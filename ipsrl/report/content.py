@@ -23,7 +23,7 @@ POINTS = 2000
 FEWEST_POINTS = 50
 NUMBERS = 1_500_000
 OUTCOME_STEPS = 100
-CHARACTERS = 4_000_000
+CHARACTERS = 3_000_000
 LONGEST_TEXT = 4000
 WARNINGS = 1000
 
@@ -63,7 +63,9 @@ def content(folders: Sequence[Folder], title: str) -> Record:
 
 def task_of(run: Run) -> str:
     """What can be compared: the kind of environment, or where that is not known the folder."""
-    return settings.flat(run.settings).get("environment", run.folder.path)
+    leaves = settings.flat(run.settings)
+    kind, of_task = leaves.get("environment", run.folder.path), leaves.get("environment.task")
+    return f"{kind}({of_task})" if of_task else kind
 
 
 def task(name: str, groups: Sequence[Sequence[Run]], texts: Mapping[Run, list[Record]], most: int) -> Record:
@@ -215,7 +217,7 @@ def row(same: Sequence[Run]) -> Record:
 
 def interval(values: Sequence[float | None]) -> list[float | None]:
     """Mean, low and high; None where they do not exist."""
-    if not values or not all(value is not None and math.isfinite(value) for value in values):
+    if not values or None in values:
         return [None] * 3
     measured = mean_over_seeds(np.array(values))
     return [short(measured.mean), short(measured.low), short(measured.high)]
@@ -223,7 +225,7 @@ def interval(values: Sequence[float | None]) -> list[float | None]:
 
 def outcomes(run: Run) -> Record | None:
     """How the outcomes were spread: at each evaluation the ranked shares, and the rest."""
-    records = [record for record in run.folder.outcomes if isinstance(record.get("ranked_shares"), list)]
+    records = [record for record in run.folder.outcomes if _has_shares(record)]
     if not records:
         return None
     kept = sorted({*range(0, len(records), math.ceil(len(records) / OUTCOME_STEPS)), len(records) - 1})
@@ -232,6 +234,11 @@ def outcomes(run: Run) -> Record | None:
         "shares": [[short(share) for share in records[i]["ranked_shares"]] for i in kept],
         "rest": [short(records[i].get("rest", 0.0)) for i in kept],
     }
+
+
+def _has_shares(record: Record) -> bool:
+    shares = record.get("ranked_shares")
+    return isinstance(shares, list) and all(map(is_number, [*shares, record.get("rest", 0.0)]))
 
 
 def completions(groups: Sequence[Sequence[Run]]) -> tuple[dict[Run, list[Record]], int]:

@@ -43,22 +43,32 @@ function runName(run) {
 }
 
 function plainTable(head, rows) {
-  return element("div", { class: "wide" }, element("table", {},
-    element("thead", {}, element("tr", {}, ...head.map((name) => element("th", { scope: "col" }, name)))),
-    element("tbody", {}, ...rows.map((cells) => element("tr", {}, ...cells.map((cell) => element("td", { class: "value" }, cell))))),
-  ));
+  return element(
+    "div",
+    { class: "wide" },
+    element(
+      "table",
+      {},
+      element("thead", {}, element("tr", {}, ...head.map((name) => element("th", { scope: "col" }, name)))),
+      element(
+        "tbody",
+        {},
+        ...rows.map((cells) => element("tr", {}, ...cells.map((cell) => element("td", { class: "value" }, cell)))),
+      ),
+    ),
+  );
 }
 
 // The table of results.
 
-const FIRST_MEASURES = 6;
+const FIRST_MEASURES = 8;
 
 function cell(values) {
   if (!values) return element("td", {}, "–");
   const [mean, low, high, start] = values;
   const made = element("td", {}, mean === null ? "not finite" : shown(mean));
-  if (low !== null) made.append(element("span", { class: "interval" }, ` [${shown(low)}, ${shown(high)}]`));
-  if (start !== null) made.append(element("span", { class: "start" }, `before ${shown(start)}`));
+  if (low !== null) made.append(element("div", { class: "beside" }, `[${shown(low)}, ${shown(high)}]`));
+  if (start !== null) made.append(element("div", { class: "beside" }, `before ${shown(start)}`));
   return made;
 }
 
@@ -74,12 +84,18 @@ function drawTable() {
     { head: "objective", key: (i) => groups[i].objective, cell: (i) => element("td", {}, groups[i].objective) },
     ...task.telling.map((name) => {
       const value = (i) => groups[i].settings[name] ?? "–";
-      return { head: name, key: (i) => (isNaN(value(i)) ? value(i) : Number(value(i))), cell: (i) => element("td", {}, value(i)) };
+      return {
+        head: name,
+        key: (i) => (isNaN(value(i)) ? value(i) : Number(value(i))),
+        cell: (i) => element("td", {}, value(i)),
+      };
     }),
     { head: "finished", key: (i) => rows[i].complete, cell: (i) => element("td", {}, ended(rows[i])) },
     ...task.measures.map((name, number) => ({
-      head: readable(name), hidden: number >= FIRST_MEASURES,
-      key: (i) => rows[i].cells[name]?.[0] ?? null, cell: (i) => cell(rows[i].cells[name]),
+      head: readable(name),
+      hidden: number >= FIRST_MEASURES,
+      key: (i) => rows[i].cells[name]?.[0] ?? null,
+      cell: (i) => cell(rows[i].cells[name]),
     })),
   ];
   const order = rows.map((_, i) => i);
@@ -95,29 +111,69 @@ function drawTable() {
       return down ? -difference : difference;
     });
     draw();
+    // The button that had it is gone.
+    byId("table").querySelector("[aria-sort] button").focus();
   }
 
   function draw() {
     const visible = columns.filter((column) => !column.hidden);
     const direction = (column) => (sorted?.column !== column ? null : sorted.down ? "descending" : "ascending");
     byId("table").replaceChildren(
-      element("thead", {}, element("tr", {}, ...visible.map((column) =>
-        element("th", { scope: "col", "aria-sort": direction(column) },
-          element("button", { type: "button", click: () => sortBy(column) }, column.head))))),
+      element(
+        "thead",
+        {},
+        element(
+          "tr",
+          {},
+          ...visible.map((column) =>
+            element(
+              "th",
+              { scope: "col", "aria-sort": direction(column) },
+              element("button", { type: "button", click: () => sortBy(column) }, column.head),
+            ),
+          ),
+        ),
+      ),
       element("tbody", {}, ...order.map((i) => element("tr", {}, ...visible.map((column) => column.cell(i))))),
     );
   }
 
-  byId("columns").replaceChildren(...columns.slice(1).map((column) => element("span", { class: "chip" }, element("label", {},
-    element("input", { type: "checkbox", checked: !column.hidden, change: (event) => { column.hidden = !event.target.checked; draw(); } }),
-    column.head))));
+  byId("columns").replaceChildren(
+    ...columns.slice(1).map((column) =>
+      element(
+        "span",
+        { class: "chip" },
+        element(
+          "label",
+          {},
+          element("input", {
+            type: "checkbox",
+            checked: !column.hidden,
+            change: (event) => {
+              column.hidden = !event.target.checked;
+              draw();
+            },
+          }),
+          column.head,
+        ),
+      ),
+    ),
+  );
   draw();
 }
 
 function claims() {
-  byId("claim-list").append(...content.claims.map(({ path, claim, holds }) => element("li", {},
-    element("span", { class: holds ? "holds" : "fails" }, holds ? "holds" : "does not hold"), `: ${claim} `,
-    element("span", { class: "quiet" }, path === "." ? "" : `(${path})`))));
+  byId("claim-list").append(
+    ...content.claims.map(({ path, claim, holds }) =>
+      element(
+        "li",
+        {},
+        element("span", { class: holds ? "holds" : "fails" }, holds ? "holds" : "does not hold"),
+        `: ${claim} `,
+        element("span", { class: "quiet" }, path === "." ? "" : `(${path})`),
+      ),
+    ),
+  );
 }
 
 // Answers before and after.
@@ -132,13 +188,25 @@ function answers(title, listed) {
   const outcomes = new Set(listed.filter((answer) => answer.reward > 0).map((answer) => answer.outcome));
   return [
     element("h3", {}, `${title}: step ${listed[0].step}`),
-    element("p", { class: "quiet" }, `${many(outcomes.size, "rewarded outcome")} among ${many(listed.length, "answer")}`),
-    ...[...distinct.values()].map((answer) => element("div", { class: "answer" },
-      element("div", { class: "quiet" },
-        element("span", { class: answer.reward > 0 ? "holds" : "fails" }, `reward ${shown(answer.reward)}`),
-        element("span", {}, `outcome: ${answer.outcome ?? "none"}`),
-        answer.count > 1 ? element("span", {}, `${answer.count} times`) : ""),
-      element("pre", { class: "text" }, answer.completion || element("span", { class: "quiet" }, "nothing")))),
+    element(
+      "p",
+      { class: "quiet" },
+      `${many(outcomes.size, "rewarded outcome")} among ${many(listed.length, "answer")}`,
+    ),
+    ...[...distinct.values()].map((answer) =>
+      element(
+        "div",
+        { class: "answer" },
+        element(
+          "div",
+          { class: "quiet" },
+          element("span", { class: answer.reward > 0 ? "holds" : "fails" }, `reward ${shown(answer.reward)}`),
+          element("span", {}, `outcome: ${answer.outcome ?? "none"}`),
+          answer.count > 1 ? element("span", {}, `${answer.count} times`) : "",
+        ),
+        element("pre", { class: "text" }, answer.completion || element("span", { class: "quiet" }, "nothing")),
+      ),
+    ),
   ];
 }
 
@@ -149,8 +217,11 @@ function drawCompletions() {
   function listPrompts() {
     const before = byId("prompt").value;
     const prompts = new Map(chosenRun().completions.map((answer) => [answer.prompt_index, answer.prompt]));
-    byId("prompt").replaceChildren(...[...prompts].map(([index, text]) =>
-      element("option", { value: index }, `${index}: ${text.length > 60 ? `${text.slice(0, 60)} ...` : text}`)));
+    byId("prompt").replaceChildren(
+      ...[...prompts].map(([index, text]) =>
+        element("option", { value: index }, `${index}: ${text.length > 60 ? `${text.slice(0, 60)} ...` : text}`),
+      ),
+    );
     if (prompts.has(before)) byId("prompt").value = before;
     draw();
   }
@@ -160,8 +231,18 @@ function drawCompletions() {
     const steps = chosenRun().completions.map((answer) => answer.step);
     const [first, last] = [Math.min(...steps), Math.max(...steps)];
     byId("question").textContent = listed[0]?.prompt ?? "";
-    byId("before").replaceChildren(...answers("Before", listed.filter((answer) => answer.step === first)));
-    byId("after").replaceChildren(...answers("After", listed.filter((answer) => answer.step === last && last > first)));
+    byId("before").replaceChildren(
+      ...answers(
+        "Before",
+        listed.filter((answer) => answer.step === first),
+      ),
+    );
+    byId("after").replaceChildren(
+      ...answers(
+        "After",
+        listed.filter((answer) => answer.step === last && last > first),
+      ),
+    );
   }
 
   byId("run").replaceChildren(...runs.map((run, number) => element("option", { value: number }, runName(run))));
@@ -178,35 +259,62 @@ function warnings() {
     byId("warnings").append(element("p", {}, "No monitor has warned."));
     return;
   }
-  if (count > listed.length) byId("warnings").append(element("p", { class: "quiet" }, `The first ${listed.length} of ${count}.`));
-  byId("warnings").append(plainTable(["run", "step", "monitor", "warning"],
-    listed.map(({ path, step, monitor, message }) => [path, String(step), monitor, message])));
+  if (count > listed.length)
+    byId("warnings").append(element("p", { class: "quiet" }, `The first ${listed.length} of ${count}.`));
+  byId("warnings").append(
+    plainTable(
+      ["step", "warning", "monitor", "run"],
+      listed.map(({ path, step, monitor, message }) => [String(step), message, monitor, path]),
+    ),
+  );
 }
 
 function drawSettings() {
-  const differing = task.groups.map((group) => [group.label, ...task.differing.map((name) => group.settings[name] ?? "–")]);
+  const differing = task.groups.map((group) => [
+    group.label,
+    ...task.differing.map((name) => group.settings[name] ?? "–"),
+  ]);
   byId("asked").replaceChildren(
-    ...(task.differing.length ? [element("h3", {}, "What differs"), plainTable(["runs", ...task.differing], differing)] : []),
-    element("details", {}, element("summary", {}, "What all share"), plainTable(["setting", "value"], Object.entries(task.shared))));
+    ...(task.differing.length
+      ? [element("h3", {}, "What differs"), plainTable(["runs", ...task.differing], differing)]
+      : []),
+    element(
+      "details",
+      {},
+      element("summary", {}, "What all share"),
+      plainTable(["setting", "value"], Object.entries(task.shared)),
+    ),
+  );
 }
 
+const PINNED = ["jax", "jaxlib", "flax", "optax", "orbax-checkpoint"];
+
+/** The commands, after those that bring back the environment of most runs; and all environments. */
 function reproduce() {
-  const section = byId("again");
-  const pinned = ["jax", "jaxlib", "flax", "optax", "orbax-checkpoint"];
-  if (content.commands.length) section.append(element("pre", { class: "text" }, content.commands.join("\n")));
-  else section.append(element("p", {}, "The commands were not kept. The settings are above."));
-  for (const { starts, entries } of content.environments) {
-    const versions = pinned.filter((name) => entries[name]).map((name) => `${name}==${entries[name]}`);
-    section.append(
-      element("h3", {}, `${many(starts, "start")} with Python ${entries.python ?? "of an unknown version"} on ${entries.devices ?? "unknown devices"}`),
-      element("pre", { class: "text" }, [
-        entries.git_commit && entries.git_commit !== "unknown"
-          ? `git checkout ${entries.git_commit.replace(/-dirty$/, "")}${entries.git_commit.endsWith("-dirty") ? "  # and changes that were not committed" : ""}`
-          : "# the commit is not known",
-        `pip install ${versions.join(" ")}`,
-      ].join("\n")),
-      element("details", {}, element("summary", {}, "All that is known of it"), plainTable(["", ""], Object.entries(entries))));
+  const [most, ...others] = content.environments;
+  const lines = [...content.commands];
+  if (most) {
+    const { git_commit: commit = "unknown", ...entries } = most.entries;
+    const changed = commit.endsWith("-dirty") ? "  # with changes that were not committed" : "";
+    lines.unshift(
+      commit === "unknown" ? "# the commit is not known" : `git checkout ${commit.replace(/-dirty$/, "")}${changed}`,
+      ["pip install", ...PINNED.filter((name) => entries[name]).map((name) => `${name}==${entries[name]}`)].join(" "),
+    );
   }
+  if (!content.commands.length) lines.push("# the commands were not kept; the settings are above");
+  const names = [...new Set(content.environments.flatMap(({ entries }) => Object.keys(entries)))];
+  byId("again").append(
+    element("pre", { class: "text" }, lines.join("\n")),
+    element(
+      "details",
+      { open: others.length > 0 },
+      element("summary", {}, many(content.environments.length, "environment")),
+      plainTable(
+        ["", ...content.environments.map(({ starts }) => many(starts, "start"))],
+        names.map((name) => [name, ...content.environments.map(({ entries }) => entries[name] ?? "–")]),
+      ),
+    ),
+  );
 }
 
 function notes() {
@@ -215,16 +323,23 @@ function notes() {
 
 function lead() {
   const [runs, complete] = [content.folders, content.complete];
-  byId("lead").textContent = `${many(runs, "run folder")}, ${complete === runs ? "all finished" : `${complete} of them finished`}; ` +
+  byId("lead").textContent =
+    `${many(runs, "run folder")}, ${complete === runs ? "all finished" : `${complete} of them finished`}; ` +
     `written ${content.written} by ipsrl ${content.version}`;
 }
 
 /** Which sections have something to show. */
 function filled() {
   return {
-    results: Boolean(task), curves: Boolean(task), settings: Boolean(task), claims: content.claims.length > 0,
-    outcomes: Boolean(task?.runs.some((run) => run.outcomes)), completions: Boolean(task?.runs.some((run) => run.completions.length)),
-    warnings: true, again: true, notes: content.notes.length > 0,
+    results: Boolean(task),
+    curves: Boolean(task),
+    settings: Boolean(task),
+    claims: content.claims.length > 0,
+    outcomes: Boolean(task?.runs.some((run) => run.outcomes)),
+    completions: Boolean(task?.runs.some((run) => run.completions.length)),
+    warnings: true,
+    again: true,
+    notes: content.notes.length > 0,
   };
 }
 
@@ -232,6 +347,11 @@ function navigation() {
   const sections = [...document.querySelectorAll("main > section")];
   const shows = filled();
   for (const section of sections) section.hidden = !shows[section.id];
-  document.querySelector("nav").replaceChildren(...sections.filter((section) => shows[section.id])
-    .map((section) => element("a", { href: `#${section.id}` }, section.querySelector("h2").textContent)));
+  document
+    .querySelector("nav")
+    .replaceChildren(
+      ...sections
+        .filter((section) => shows[section.id])
+        .map((section) => element("a", { href: `#${section.id}` }, section.querySelector("h2").textContent)),
+    );
 }

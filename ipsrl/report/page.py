@@ -11,22 +11,26 @@ from ipsrl.report.content import content
 from ipsrl.report.folders import read_folders
 from ipsrl.training.json_files import replace_file
 
+# In the order in which they build on each other.
+SCRIPTS = ("page.js", "plots.js", "outcomes.js", "start.js")
 
-def write_report(root: str | Path, out: str | Path, title: str | None = None) -> Path:
+
+def write_report(root: str | Path, out: str | Path | None = None, title: str | None = None) -> Path:
     """Writes a page on all runs in the folder `root`, atomically, and returns its path.
 
     Args:
       root: the folder of the runs, at any depth.
-      out: the file.
+      out: the file; report.html in `root` by default.
       title: by default the name of the folder.
 
     Raises:
       ValueError: there is no run, `out` lies in no folder, or Plotly is not installed.
     """
-    bundle, out = plotly_bundle(), Path(out)
-    if not out.parent.is_dir() or out.is_dir():
+    bundle = plotly_bundle()
+    if out is not None and (Path(out).is_dir() or not Path(out).parent.is_dir()):
         raise ValueError(f"{out} cannot be written: name a file in a folder that exists")
     folders = read_folders(root)
+    out = Path(out or Path(root, "report.html"))
     replace_file(out, page(content(folders, title or f"Runs in {Path(root).resolve().name}"), bundle))
     return out
 
@@ -56,7 +60,7 @@ def page(shown: dict[str, Any], bundle: str) -> str:
         "style": _file("page.css"),
         "plotly": bundle,
         "content": embedded(shown),
-        "script": _file("page.js") + _file("plots.js"),
+        "script": "".join(map(_file, SCRIPTS)),
     }
     # All at once: what is put in may hold such marks itself.
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], _file("page.html"))

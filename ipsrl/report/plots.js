@@ -1,16 +1,9 @@
-// The plots: curves over training, and how outcomes are spread. Plotly reads a little HTML in its texts: see `literal`.
-
-const RESAMPLES = 400;
-// Colours and lines repeat after these; more groups than that are shown when they are asked for.
-const FIRST_GROUPS = content.styles.length;
+// The look of all plots, the choice of runs, and the curves. Plotly reads a little HTML in its texts: see `literal`.
 
 /** The runs of the task that are shown. */
 const chosen = new Set();
 /** Boxes to tick, each with the runs that it stands for. */
 const boxes = [];
-
-const inDark = matchMedia("(prefers-color-scheme: dark)");
-const onPaper = matchMedia("print");
 
 /** A text that Plotly shows as it is. */
 function literal(text) {
@@ -20,7 +13,10 @@ function literal(text) {
 function styleOf(group) {
   const { color, dash } = content.styles[group % content.styles.length];
   // The first of our colours is black.
-  return { color: color === "#000000" ? getComputedStyle(document.documentElement).getPropertyValue("--ink").trim() : color, dash };
+  return {
+    color: color === "#000000" ? getComputedStyle(document.documentElement).getPropertyValue("--ink").trim() : color,
+    dash,
+  };
 }
 
 function faint(color) {
@@ -30,22 +26,33 @@ function faint(color) {
 
 function layout(more) {
   const style = getComputedStyle(document.documentElement);
-  const [ink, quiet, line, paper] = ["--ink", "--quiet", "--line", "--paper"].map((name) => style.getPropertyValue(name).trim());
+  const [ink, quiet, line, paper] = ["--ink", "--quiet", "--line", "--paper"].map((name) =>
+    style.getPropertyValue(name).trim(),
+  );
   const axis = { gridcolor: line, zerolinecolor: line, linecolor: quiet, tickcolor: quiet, automargin: true };
   const { xaxis, yaxis, ...rest } = more;
   return {
     // What is nearest is told, however far the pointer is from it.
     hoverdistance: -1,
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 13, family: getComputedStyle(document.body).fontFamily },
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { color: ink, size: 13, family: getComputedStyle(document.body).fontFamily },
     modebar: { bgcolor: "rgba(0,0,0,0)", color: quiet, activecolor: ink },
-    margin: { l: 56, r: 12, t: 28, b: 44 }, showlegend: false, hoverlabel: { bgcolor: paper, bordercolor: line, font: { color: ink }, namelength: -1, align: "left" },
-    xaxis: { ...axis, ...xaxis }, yaxis: { ...axis, ...yaxis }, ...rest,
+    margin: { l: 56, r: 12, t: 28, b: 44 },
+    showlegend: false,
+    hoverlabel: { bgcolor: paper, bordercolor: line, font: { color: ink }, namelength: -1, align: "left" },
+    xaxis: { ...axis, ...xaxis },
+    yaxis: { ...axis, ...yaxis },
+    ...rest,
   };
 }
 
 // By default Plotly offers to send the data to its makers.
 const CONFIG = {
-  showSendToCloud: false, plotlyServerURL: "", responsive: true, displaylogo: false,
+  showSendToCloud: false,
+  plotlyServerURL: "",
+  responsive: true,
+  displaylogo: false,
   modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
 };
 
@@ -56,11 +63,14 @@ function plot(id, traces, more) {
 /** For each group with runs that are shown: its number and these runs. */
 function shownGroups() {
   const found = new Map();
-  for (const run of task.runs.filter((run) => chosen.has(run))) found.set(run.group, [...(found.get(run.group) ?? []), run]);
+  for (const run of task.runs.filter((run) => chosen.has(run)))
+    found.set(run.group, [...(found.get(run.group) ?? []), run]);
   return [...found];
 }
 
 // Means over seeds.
+
+const RESAMPLES = 400;
 
 /** How often each of 400 resamples draws each of so many seeds, as shares; the same at every call. */
 function resamples(seeds) {
@@ -85,7 +95,9 @@ function overSeeds(curves) {
     const finite = !seeds.includes(null);
     result.steps.push(step);
     result.mean.push(finite ? seeds.reduce((sum, value) => sum + value / seeds.length, 0) : null);
-    draws.forEach((shares, draw) => { means[draw] = shares.reduce((sum, share, seed) => sum + share * seeds[seed], 0); });
+    draws.forEach((shares, draw) => {
+      means[draw] = shares.reduce((sum, share, seed) => sum + share * seeds[seed], 0);
+    });
     means.sort();
     const bound = (share) => (finite && draws.length ? means[Math.round(share * (RESAMPLES - 1))] : null);
     result.low.push(bound(0.025));
@@ -111,21 +123,43 @@ function meanTraces([group, runs], metric) {
   const label = literal(task.groups[group].label);
   const edge = { x: steps, mode: "lines", line: { width: 0 }, hoverinfo: "skip" };
   const band = low.some((bound) => bound !== null)
-    ? [{ ...edge, y: low }, { ...edge, y: high, fill: "tonexty", fillcolor: faint(color) }] : [];
+    ? [
+        { ...edge, y: low },
+        { ...edge, y: high, fill: "tonexty", fillcolor: faint(color) },
+      ]
+    : [];
   const interval = low.map((bound, i) => (bound === null ? "" : ` [${shown(bound)}, ${shown(high[i])}]`));
-  return [...band, {
-    x: steps, y: mean, customdata: mean.map((value, i) => shown(value) + interval[i]), name: label, mode: mode(steps),
-    line: { color, dash, width: 2 }, marker: { color, size: 5 }, hovertemplate: `${label}: %{customdata}<extra></extra>`,
-  }];
+  return [
+    ...band,
+    {
+      x: steps,
+      y: mean,
+      customdata: mean.map((value, i) => shown(value) + interval[i]),
+      name: label,
+      mode: mode(steps),
+      line: { color, dash, width: 2 },
+      marker: { color, size: 5 },
+      hovertemplate: `${label}: %{customdata}<extra></extra>`,
+    },
+  ];
 }
 
 function seedTraces([group, runs], metric) {
   const { color, dash } = styleOf(group);
-  return runs.map((run) => [run, curveOf(run, metric)]).filter(([, curve]) => curve).map(([run, { steps, values }]) => ({
-    x: steps, y: values, customdata: values.map(shown), name: literal(runName(run)), mode: mode(steps), opacity: 0.8,
-    line: { color, dash, width: 1.3 }, marker: { color, size: 4 },
-    hovertemplate: `${literal(runName(run))}: %{customdata}<extra></extra>`,
-  }));
+  return runs
+    .map((run) => [run, curveOf(run, metric)])
+    .filter(([, curve]) => curve)
+    .map(([run, { steps, values }]) => ({
+      x: steps,
+      y: values,
+      customdata: values.map(shown),
+      name: literal(runName(run)),
+      mode: mode(steps),
+      opacity: 0.8,
+      line: { color, dash, width: 1.3 },
+      marker: { color, size: 4 },
+      hovertemplate: `${literal(runName(run))}: %{customdata}<extra></extra>`,
+    }));
 }
 
 function drawCurves() {
@@ -134,25 +168,33 @@ function drawCurves() {
   const traces = shownGroups().flatMap((group) => (mean ? meanTraces(group, metric) : seedTraces(group, metric)));
   plot("curve", traces, {
     // Zoom stays while the metric does.
-    uirevision: `${task.name} ${metric}`, hovermode: mean ? "x unified" : "closest", xaxis: { title: { text: "step" } },
+    uirevision: `${task.name} ${metric}`,
+    hovermode: mean ? "x unified" : "closest",
+    xaxis: { title: { text: "step" } },
     yaxis: { title: { text: readable(metric) }, type: byId("logarithmic").checked ? "log" : "linear" },
   });
   const every = task.every[metric];
   byId("curve-note").textContent =
     (mean ? "Bands: 95 % bootstrap interval over the seeds shown, at the steps that all of them have. " : "") +
-    (every > 1 ? `One in ${every} records is drawn. ` : "") + "Drag to zoom, double-click to see all.";
+    (every > 1 ? `One in ${every} records is drawn. ` : "") +
+    "Drag to zoom, double-click to see all.";
 }
 
+/** A piece of the line of a group. */
 function swatch(group) {
   const { color, dash } = content.styles[group % content.styles.length];
   const pattern = { solid: "", dash: "6 3", dashdot: "6 3 2 3", dot: "2 3" }[dash] ?? dash.replaceAll("px", "");
-  const drawn = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
-  for (const [name, value] of Object.entries({ width: 28, height: 10, "aria-hidden": true })) drawn.setAttribute(name, value);
-  for (const [name, value] of Object.entries({ x2: 28, y1: 5, y2: 5, "stroke-width": 2.5, "stroke-dasharray": pattern })) line.setAttribute(name, value);
-  line.style.stroke = color === "#000000" ? "var(--ink)" : color;
-  drawn.append(line);
-  return drawn;
+  const drawn = (tag, attributes) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    return made;
+  };
+  const stroke = color === "#000000" ? "var(--ink)" : color;
+  const piece = drawn("svg", { width: 28, height: 10, "aria-hidden": true });
+  piece.append(
+    drawn("line", { x2: 28, y1: 5, y2: 5, style: `stroke: ${stroke}; stroke-width: 2.5`, "stroke-dasharray": pattern }),
+  );
+  return piece;
 }
 
 /** A chip for each group, and in it, where there are several, a box for each seed. */
@@ -163,12 +205,22 @@ function drawChips() {
     boxes.push([input, runs]);
     return element("label", {}, input, ...name);
   };
-  byId("groups").replaceChildren(...task.groups.map((group, number) => {
-    const runs = task.runs.filter((run) => run.group === number);
-    const seeds = element("details", {}, element("summary", {}, many(runs.length, "seed")),
-      element("div", { class: "choices" }, ...runs.map((run) => box([run], run.seed === null ? run.path : String(run.seed)))));
-    return element("span", { class: "chip" }, box(runs, swatch(number), group.label), runs.length > 1 ? seeds : "");
-  }));
+  byId("groups").replaceChildren(
+    ...task.groups.map((group, number) => {
+      const runs = task.runs.filter((run) => run.group === number);
+      const seeds = element(
+        "details",
+        {},
+        element("summary", {}, many(runs.length, "seed")),
+        element(
+          "div",
+          { class: "choices" },
+          ...runs.map((run) => box([run], run.seed === null ? run.path : String(run.seed))),
+        ),
+      );
+      return element("span", { class: "chip" }, box(runs, swatch(number), group.label), runs.length > 1 ? seeds : "");
+    }),
+  );
 }
 
 function choose(runs, shows) {
@@ -176,127 +228,21 @@ function choose(runs, shows) {
   drawPlots();
 }
 
-// Outcomes.
-
-const RANKS_APART = 8;
-
-/** At a step the ranked shares of each run, as they were last known, and their mean over the runs. */
-function sharesAt(runs, step) {
-  const known = runs.filter((run) => run.outcomes && run.outcomes.steps[0] <= step)
-    .map(({ outcomes }) => outcomes.shares[outcomes.steps.findLastIndex((at) => at <= step)]);
-  const ranks = Math.max(0, ...known.map((shares) => shares.length));
-  return Array.from({ length: known.length ? ranks : 0 }, (_, rank) =>
-    known.reduce((sum, shares) => sum + (shares[rank] ?? 0) / known.length, 0));
-}
-
-function outcomeSteps() {
-  const steps = new Set(task.runs.flatMap((run) => run.outcomes?.steps ?? []));
-  return [...steps].sort((a, b) => a - b);
-}
-
-function drawRanks() {
-  const step = outcomeSteps()[byId("step").value];
-  byId("step-shown").textContent = step;
-  byId("ranks-caption").textContent = `Shares by rank at step ${step}`;
-  const traces = shownGroups().map(([group, runs]) => {
-    const shares = sharesAt(runs, step);
-    const { color, dash } = styleOf(group);
-    const label = literal(task.groups[group].label);
-    return { x: shares.map((_, rank) => rank + 1), y: shares, customdata: shares.map(shown), name: label, mode: "lines+markers",
-      line: { color, dash, width: 2 }, marker: { color, size: 5 }, hovertemplate: `${label}: %{customdata}<extra></extra>` };
-  });
-  plot("ranks", traces, {
-    hovermode: "x unified",
-    xaxis: { title: { text: "rank of the outcome" }, rangemode: "tozero" }, yaxis: { title: { text: "share" }, range: [0, 1] },
-  });
-}
-
-/** The shares of one group over the training, stacked: a band for each of the first ranks, and one for all others. */
-function drawSpread() {
-  const group = Number(byId("spread-group").value);
-  const runs = task.runs.filter((run) => run.group === group && run.outcomes && chosen.has(run));
-  byId("spread-caption").textContent = `Shares over training: ${task.groups[group].label}`;
-  // Where all of them have been evaluated.
-  const steps = outcomeSteps().filter((step) => runs.length && runs.every((run) => run.outcomes.steps.includes(step)));
-  const at = outcomeSteps()[byId("step").value];
-  const shares = steps.map((step) => sharesAt(runs, step));
-  const rest = steps.map((step) => runs.reduce((sum, { outcomes }) => sum + outcomes.rest[outcomes.steps.indexOf(step)] / runs.length, 0));
-  const others = shares.map((ranked, i) => rest[i] + ranked.slice(RANKS_APART).reduce((sum, share) => sum + share, 0));
-  const bands = Array.from({ length: RANKS_APART }, (_, rank) => [`rank ${rank + 1}`, shares.map((ranked) => ranked[rank] ?? 0)]);
-  const traces = [...bands, ["all others", others]].map(([name, y], rank) => ({
-    x: steps, y, name, stackgroup: "shares", mode: "lines", line: { width: 0.5, color: "rgba(255,255,255,0.6)" }, customdata: y.map(shown),
-    // From blue to pale; the rest is grey.
-    fillcolor: rank < RANKS_APART ? `hsl(202, ${90 - 4 * rank}%, ${30 + 6 * rank}%)` : "rgba(140,140,140,0.45)",
-    hovertemplate: `${name}: %{customdata}<extra></extra>`,
-  }));
-  plot("spread", traces, {
-    hovermode: "x unified", uirevision: `${task.name} ${group}`,
-    xaxis: { title: { text: "step" } }, yaxis: { title: { text: "share" }, range: [0, 1] },
-    shapes: at <= steps.at(-1) ? [{ type: "line", x0: at, x1: at, yref: "paper", y0: 0, y1: 1, line: { width: 1, dash: "dot", color: styleOf(0).color } }] : [],
-  });
-}
+// What these reports are about.
+const FIRST_METRIC = "evaluation/effective_outcomes";
 
 function listMetrics() {
   const before = byId("metric").value;
   const metrics = Object.keys(task.every);
-  const [evaluation, training] = [true, false].map((evaluated) => metrics.filter((metric) => metric.startsWith("evaluation/") === evaluated));
+  const [evaluation, training] = [true, false].map((evaluated) =>
+    metrics.filter((metric) => metric.startsWith("evaluation/") === evaluated),
+  );
   const options = (label, names) =>
-    element("optgroup", { label, hidden: !names.length }, ...names.map((metric) => element("option", { value: metric }, readable(metric))));
+    element(
+      "optgroup",
+      { label, hidden: !names.length },
+      ...names.map((metric) => element("option", { value: metric }, readable(metric))),
+    );
   byId("metric").replaceChildren(options("evaluation", evaluation), options("training", training));
-  if (metrics.includes(before)) byId("metric").value = before;
+  byId("metric").value = [before, FIRST_METRIC, ...metrics].find((metric) => metrics.includes(metric));
 }
-
-function listOutcomes() {
-  byId("step").max = outcomeSteps().length - 1;
-  byId("step").value = byId("step").max;
-  const groups = new Set(task.runs.filter((run) => run.outcomes).map((run) => run.group));
-  byId("spread-group").replaceChildren(...[...groups].map((group) => element("option", { value: group }, task.groups[group].label)));
-}
-
-/** All that depends on the choice of runs, or on the colours of the page. */
-function drawPlots() {
-  for (const [input, runs] of boxes) {
-    const count = runs.filter((run) => chosen.has(run)).length;
-    input.checked = count > 0;
-    input.indeterminate = count > 0 && count < runs.length;
-  }
-  if (filled().curves) drawCurves();
-  if (filled().outcomes) drawOutcomes();
-}
-
-function drawOutcomes() {
-  drawRanks();
-  drawSpread();
-}
-
-/** All that depends on the task. */
-function drawTask() {
-  navigation();
-  if (!task) return;
-  chosen.clear();
-  for (const run of task.runs) if (run.group < FIRST_GROUPS) chosen.add(run);
-  drawTable();
-  drawChips();
-  listMetrics();
-  if (filled().outcomes) listOutcomes();
-  drawPlots();
-  if (filled().completions) drawCompletions();
-  drawSettings();
-}
-
-byId("tasks").hidden = content.tasks.length < 2;
-byId("task").append(...content.tasks.map(({ name }, number) => element("option", { value: number }, name)));
-byId("task").onchange = () => { task = content.tasks[byId("task").value]; drawTask(); };
-for (const id of ["metric", "view", "logarithmic"]) byId(id).onchange = drawCurves;
-byId("all").onclick = () => choose(task.runs, true);
-byId("none").onclick = () => choose(task.runs, false);
-byId("step").oninput = drawOutcomes;
-byId("spread-group").onchange = drawSpread;
-for (const media of [inDark, onPaper]) media.onchange = drawPlots;
-
-lead();
-claims();
-warnings();
-reproduce();
-notes();
-drawTask();

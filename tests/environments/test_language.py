@@ -298,9 +298,14 @@ def test_warm_start_and_evaluation_take_it(folder):
     settings = types.SimpleNamespace(temperature=1.0, prompts_per_step=2, group_size=4)
     grid = types.SimpleNamespace(environment=environment, policy=policy, settings=settings, mesh=make_mesh("data:8"))
     for protocol in ("independent", "with_history"):
-        measured = text_tasks.evaluate(grid, 4, protocol, 0, parameters).metrics
-        assert 0 < measured["parse_rate"] <= 1
-        assert 0 < measured["recovery"] <= 1
+        found = text_tasks.evaluate(grid, 4, protocol, 0, parameters)
+        assert 0 < found.metrics["parse_rate"] <= 1
+        assert 0 < found.metrics["recovery"] <= 1
+        assert found.ranked_shares[0] == pytest.approx(found.metrics["largest_outcome_share"])
+        for said in found.completions:
+            assert said.prompt == BOOLEAN.prompt_text(said.prompt_index).strip()
+            assert said.outcome == (None if (id := BOOLEAN.parse_text(said.completion)) < 0 else BOOLEAN.hypotheses[id])
+        assert any(said.outcome for said in found.completions)
 
 
 def test_what_cannot_be_is_refused_at_once(folder, tmp_path):

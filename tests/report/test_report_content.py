@@ -86,7 +86,9 @@ def test_damage_costs_what_is_damaged_and_no_more(tmp_path):
         file.write('{"step": 7, "rew')
     assert only_task(tmp_path) == whole
     with (path / "outcomes.jsonl").open("a") as file:
-        file.write('no JSON\n[1]\n{"step": "later"}\n{"step": 8, "ranked_shares": "?"}\n')
+        file.write(
+            'no JSON\n[1]\n{"step": "later"}\n{"step": 8, "ranked_shares": "?"}\n{"step": 9, "ranked_shares": [null]}\n'
+        )
     (path / "environment.json").write_text("{")
     write(path / "summary.json", [])
     made = shown(tmp_path)
@@ -197,8 +199,9 @@ def test_tasks_with_other_measures_are_apart(tmp_path):
     write_run(tmp_path / "a")
     write_run(tmp_path / "b", settings={"environment": "Countdown(numbers=4)"})
     write_run(tmp_path / "c", settings={"environment": "Hypergrid(dimensions=4, side=8)"})
+    write_run(tmp_path / "d", settings={"environment": "LanguageTask(task=MathAnswers(split='test'))"})
     tasks = shown(tmp_path)["tasks"]
-    assert [task["name"] for task in tasks] == ["Hypergrid", "Countdown"]
+    assert [task["name"] for task in tasks] == ["Hypergrid", "Countdown", "LanguageTask(MathAnswers)"]
     assert [group["label"] for group in tasks[0]["groups"]] == ["grpo, dimensions=2", "grpo, dimensions=4"]
 
 
