@@ -84,7 +84,6 @@ PRESETS = {
 
 LARGEST_GRID = 1_000_000
 
-
 TOGETHER = ("seeds", "learning_rate")
 """Settings in which the runs of one program may differ."""
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 
-from ipsrl.distributed.runs import over_runs, runs_mesh
+from ipsrl.distributed.runs import filled, over_runs, runs_mesh
 from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
@@ -58,10 +58,6 @@ def train_together(
     check_run(environment, policy, objective, shared, mesh)
     if environment.verifies_on_host:
         raise ValueError("this environment verifies on the host, so its runs cannot be one program: start them apart")
-    # The last run fills up the devices: where all hold as many, none ever waits for another.
-    filled = [*range(len(seeds)), *[len(seeds) - 1] * (-len(seeds) % mesh.size)]
-    all_seeds = jnp.asarray([seeds[run] for run in filled])
-    rates = jnp.asarray([settings[run].learning_rate for run in filled], jnp.float32)
     optimizer = make_optimizer(shared.optimizer, 1.0, shared.max_gradient_norm)
 
     def first_state(seed, rate):
@@ -76,6 +72,9 @@ def train_together(
         )  # fmt: skip
 
     with jax.set_mesh(mesh), contextlib.ExitStack() as stack:
+        each = filled(len(seeds))
+        all_seeds = jnp.asarray(seeds)[each]
+        rates = jnp.asarray([settings[run].learning_rate for run in each], jnp.float32)
         logs = [stack.enter_context(RunLog(folder, shared)) for folder in folders]
         state = jax.jit(over_runs(first_state))(all_seeds, rates)
         # A step takes the state over, and the reference stays.

@@ -38,7 +38,7 @@ def add_command(commands: argparse._SubParsersAction) -> None:
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     sample = arguments.seeds if arguments.all else arguments.sample
-    timing = time_sweeps(arguments.seeds, sample, arguments.at_once, 1 if arguments.all else arguments.runs)
+    timing = time_sweeps(arguments.seeds, sample, arguments.at_once, None if arguments.all else arguments.runs)
     print(f"{timing.seeds} seeds of {EXPERIMENT}, preset {PRESET}; seconds: median (shortest to longest)")
     print(f"scripts/sweep.py --launcher=vmap   {timing.together}")
     estimate = f", times {timing.seeds / timing.sample:g}" if timing.sample < timing.seeds else ""
@@ -70,13 +70,13 @@ class SweepTiming:
     difference: float
 
 
-def time_sweeps(seeds: int, sample: int, at_once: int, runs: int) -> SweepTiming:
-    """Times both; all processes once where `runs` is 1.
+def time_sweeps(seeds: int, sample: int, at_once: int, runs: int | None) -> SweepTiming:
+    """Times both, in turns: `runs` times, or once where that is None.
 
     Raises:
       ValueError: a number cannot be, or a command fails.
     """
-    if runs > 1:
+    if runs is not None:
         measuring.check_runs(runs)
     for flag, value in (("seeds", seeds), ("sample", sample), ("at_once", at_once)):
         if value < 1:
@@ -102,7 +102,7 @@ def time_sweeps(seeds: int, sample: int, at_once: int, runs: int) -> SweepTiming
             with ThreadPoolExecutor(at_once) as pool:
                 list(pool.map(functools.partial(process, last["apart"]), range(sample)))
 
-        if runs == 1:
+        if runs is None:
             # To warm up.
             together()
             process(next(folders), 0)

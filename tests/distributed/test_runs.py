@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ipsrl.distributed.apart import sum_apart
-from ipsrl.distributed.runs import over_runs, runs_mesh
+from ipsrl.distributed.runs import filled, over_runs, runs_mesh
 
 
 def walk(seed, scale):
@@ -21,9 +21,18 @@ def walk(seed, scale):
     return jax.lax.while_loop(lambda carry: ~carry[3], step, (0, 0.0, jax.random.key(seed), False))[:2]
 
 
-def walks(runs, block=None, **arguments):
-    program = jax.jit(over_runs(walk, block), **arguments)
-    return jax.device_get(program(jnp.arange(runs), jnp.linspace(1.0, 2.0, 40)[:runs]))
+def walks(runs, block=None):
+    each = filled(runs, block or 1)
+    found = jax.jit(over_runs(walk, block))(jnp.asarray(each), jnp.linspace(1.0, 2.0, 40)[each])
+    return jax.tree.map(lambda leaf: leaf[:runs], jax.device_get(found))
+
+
+def test_the_last_run_fills_up():
+    assert filled(3).tolist() == [0, 1, 2]
+    assert filled(3, block=2).tolist() == [0, 1, 2, 2]
+    with jax.set_mesh(runs_mesh()):
+        assert filled(8).tolist() == list(range(8))
+        assert filled(9, block=3).tolist() == [*range(9), *[8] * 15]
 
 
 @pytest.mark.parametrize(("runs", "block"), [(1, None), (19, None), (5, 3)])
@@ -41,6 +50,13 @@ def test_with_blocks_a_run_has_the_same_bits_however_many_others_there_are():
     for runs in (1, 39):
         for few, many in zip(walks(runs, block=4), whole, strict=True):
             np.testing.assert_array_equal(few, many[:runs])
+
+
+def test_runs_that_cannot_be_divided_are_refused():
+    with pytest.raises(ValueError, match="5 runs cannot be divided into blocks of 2 over 1 devices"):
+        over_runs(walk, 2)(jnp.arange(5), jnp.ones(5))
+    with jax.set_mesh(runs_mesh()), pytest.raises(ValueError, match="into blocks of 1 over 8 devices"):
+        over_runs(walk)(jnp.arange(5), jnp.ones(5))
 
 
 def test_devices_exchange_nothing():

@@ -12,7 +12,9 @@ from ipsrl.training.json_files import read_json
 from ipsrl.training.metric_log import read
 from ipsrl.training.run_folder import RunFolder, RunFolderError
 
-TWO = dataclasses.replace(two_outcomes.PRESETS["smoke"], steps=20, record_every=5, group_size=4)
+TWO = dataclasses.replace(
+    two_outcomes.PRESETS["smoke"], objectives="ips_reinforce(probability=exact)", steps=20, record_every=5, group_size=4
+)
 
 
 def outputs(path, settings):
@@ -44,18 +46,18 @@ def test_two_outcomes_leave_the_same_bytes_together_as_alone(tmp_path):
 
 
 def test_one_seed_has_no_error_and_no_verdict(tmp_path, capsys):
-    two_outcomes.run(dataclasses.replace(TWO, seeds="5", objectives="reinforce"), Output(tmp_path, resume=False))
+    two_outcomes.run(dataclasses.replace(TWO, seeds="5"), Output(tmp_path, resume=False))
     assert all(math.isnan(record["standard_error"]) for record in read(tmp_path / "metrics.jsonl"))
     summary = read_json(tmp_path / "summary.json")
     assert summary.keys() == {"complete", "final_log_ratio"}
     assert not (tmp_path / "two_outcomes.png").exists()
     shown = capsys.readouterr().out
-    assert f"final log-ratio {summary['final_log_ratio']['reinforce']:.4f} of one seed" in shown
+    assert f"final log-ratio {summary['final_log_ratio'][TWO.objectives]:.4f} of one seed" in shown
     assert "figure: none" in shown
 
 
 def test_a_folder_that_cannot_be_used_fails_alone(tmp_path):
-    settings = [dataclasses.replace(TWO, seeds=str(seed), objectives="reinforce") for seed in range(3)]
+    settings = [dataclasses.replace(TWO, seeds=str(seed)) for seed in range(3)]
     places = outputs(tmp_path, settings)
     with RunFolder.open(places[0].path, {"another": "run"}):
         ends = two_outcomes.run_together(settings[:1], places[:1])
