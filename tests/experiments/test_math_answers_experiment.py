@@ -194,6 +194,8 @@ def test_trains_measures_draws_and_continues(settings, tmp_path, capsys):
         assert measured.keys() == summary["start"].keys()
     for suffix in ("png", "pdf"):
         assert (tmp_path / f"math_answers.{suffix}").stat().st_size > 5000
+    # Three k, before training and after two objectives.
+    assert (tmp_path / "math_answers.csv").read_text().count("\n") == 1 + 3 * 3
     models = sorted(tmp_path.glob("*/seed_*/model"))
     assert [str(model.relative_to(tmp_path).parent) for model in models] == [
         f"{objective}/seed_{seed}" for objective in ("grpo", "ips_dr_grpo") for seed in (0, 1)

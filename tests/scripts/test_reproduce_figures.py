@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -177,6 +178,7 @@ def test_who_ends_it_ends_the_experiment_too(number, status, tmp_path):
         lock = tmp_path / "two_outcomes" / ".lock"
         while not lock.exists():
             assert process.poll() is None
+            time.sleep(0.1)
         process.send_signal(number)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == status
