@@ -1,6 +1,7 @@
 """Launcher `ray`: tasks on an existing Ray cluster."""
 
 import dataclasses
+import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,8 +47,12 @@ class Ray(Launcher):
             raise ValueError('Ray is not installed: pip install -e ".[ray]"') from error
 
         try:
+            host, _, port = self.address.rpartition("/")[2].rpartition(":")
+            if host:
+                # Ray itself would try for minutes.
+                socket.create_connection((host, int(port)), timeout=10).close()
             ray.init(self.address, log_to_driver=False, logging_level="error")
-        except (ConnectionError, ValueError) as error:
+        except (OSError, ValueError) as error:
             raise ValueError(f"no Ray cluster answers at {self.address!r}: start one, or name its address") from error
         tasks = {}
         try:

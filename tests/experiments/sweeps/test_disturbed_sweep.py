@@ -46,9 +46,16 @@ def workers(out):
     return found
 
 
-def kill_one(out, sweep, chance):
-    """Kills a worker, a random moment after there is one."""
-    time.sleep(chance.uniform(0, 3))
+def complete(out):
+    return {path: path.stat().st_mtime_ns for path in out.glob("runs/*/summary.json")}
+
+
+def kill_one(out, sweep, after, chance):
+    """Kills a worker a moment after some number of runs is complete: slow machines do not have more kills to a run."""
+    while len(complete(out)) < after:
+        assert sweep.poll() is None, "the sweep was over before all kills"
+        time.sleep(0.05)
+    time.sleep(chance.uniform(0, 1))
     while not (there := workers(out)):
         assert sweep.poll() is None, "the sweep was over before all kills"
         time.sleep(0.02)
@@ -70,16 +77,17 @@ def test_nothing_is_lost_done_twice_or_different(tmp_path):
     with start(quiet) as sweep:
         assert "finished  200" in sweep.communicate()[0]
 
+    kills = sorted(chance.sample(range(RUNS - 10), KILLS))
     with start(disturbed) as sweep:
-        for _ in range(KILLS_BEFORE_THE_SWEEP):
-            kill_one(disturbed, sweep, chance)
+        for after in kills[:KILLS_BEFORE_THE_SWEEP]:
+            kill_one(disturbed, sweep, after, chance)
         sweep.kill()
     left_behind = workers(disturbed)
-    complete = {path: path.stat().st_mtime_ns for path in disturbed.glob("runs/*/summary.json")}
-    assert 0 < len(complete) < RUNS
+    done = complete(disturbed)
+    assert 0 < len(done) < RUNS
     with start(disturbed) as sweep:
-        for _ in range(KILLS - KILLS_BEFORE_THE_SWEEP):
-            kill_one(disturbed, sweep, chance)
+        for after in kills[KILLS_BEFORE_THE_SWEEP:]:
+            kill_one(disturbed, sweep, after, chance)
         assert "finished  200" in sweep.communicate()[0]
     assert sweep.returncode == 0
     assert left_behind, "the killed sweep had no process at work"
@@ -87,7 +95,7 @@ def test_nothing_is_lost_done_twice_or_different(tmp_path):
     assert len(results(quiet)) == 3 * RUNS
     assert results(disturbed) == results(quiet)
     assert all(is_complete(path) for path in (disturbed / "runs").iterdir())
-    assert all(path.stat().st_mtime_ns == when for path, when in complete.items())
+    assert all(path.stat().st_mtime_ns == when for path, when in done.items())
     # A run says this once, at its end; one that was killed on the way to it had already written its summary.
     ends = [log.read_text().count("\nfigure: ") for log in (disturbed / "logs").iterdir()]
     assert len(ends) == RUNS

@@ -18,6 +18,7 @@ from experiments.sweeps.attempt import attempt
 from experiments.sweeps.folder import SweepFolder
 from experiments.sweeps.launcher import Launcher
 from experiments.sweeps.runs import make_run
+from ipsrl.training.metric_log import read
 from scripts import sweep
 
 ROOT = Path(__file__).parents[3]
@@ -191,6 +192,23 @@ def test_real_runs_are_those_of_the_experiment(tmp_path):
     subprocess.run(alone, shell=True, cwd=ROOT, check=True, capture_output=True, timeout=300)
     for name in ("config.json", "metrics.jsonl", "summary.json"):
         assert (tmp_path / log.stem / name).read_bytes() == (tmp_path / "out/runs" / log.stem / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_launchers_local_and_vmap_write_the_same(tmp_path):
+    grid = [*GRID[:2], "--grid=initial_log_ratio=-1.0,0.5;seeds=0,[0:3]"]
+    for launcher in ("local", "vmap"):
+        subprocess.run(
+            command(tmp_path / launcher, *grid, f"--launcher={launcher}"), env=ENVIRONMENT, check=True, timeout=400
+        )
+    alone = sorted((tmp_path / "local" / "runs").iterdir())
+    assert len(alone) == 4
+    for path in alone:
+        together = tmp_path / "vmap" / "runs" / path.name
+        assert (path / "config.json").read_bytes() == (together / "config.json").read_bytes()
+        for ours, theirs in zip(read(path / "metrics.jsonl"), read(together / "metrics.jsonl"), strict=True):
+            assert ours.pop("objective") == theirs.pop("objective")
+            assert ours == pytest.approx(theirs, rel=1e-5, nan_ok=True)
 
 
 @pytest.mark.slow

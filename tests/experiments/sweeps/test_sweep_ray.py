@@ -113,10 +113,14 @@ def test_a_run_whose_node_is_lost_goes_on_on_another(cluster, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_cluster_that_does_not_answer_is_one_sentence(tmp_path):
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "head:port", "auto"])
+def test_a_cluster_that_does_not_answer_is_one_sentence(address, tmp_path):
     process = sweep(
-        tmp_path / "out", "--experiment=two_outcomes", "--grid=steps=100", "--launcher=ray(address='127.0.0.1:1')"
+        tmp_path / "out", "--experiment=two_outcomes", "--grid=steps=100", f"--launcher=ray(address='{address}')"
     )
-    _, errors = process.communicate(timeout=300)
+    try:
+        _, errors = process.communicate(timeout=120)
+    finally:
+        process.kill()
     assert process.returncode == 1
-    assert errors == "error: no Ray cluster answers at '127.0.0.1:1': start one, or name its address\n"
+    assert errors == f"error: no Ray cluster answers at '{address}': start one, or name its address\n"
