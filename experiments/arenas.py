@@ -25,8 +25,8 @@ from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.training import metric_log
 from ipsrl.training.ensemble import train_ensemble
-from ipsrl.training.loop import EVALUATION, TrainSettings, check_run
-from ipsrl.training.metric_log import MetricLog
+from ipsrl.training.loop import TrainSettings, check_run
+from ipsrl.training.metric_log import EVALUATION, MetricLog
 from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.progress_line import working

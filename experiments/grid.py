@@ -20,7 +20,9 @@ from ipsrl.environments.environment import Environment
 from ipsrl.measures.seeds import Interval, mean_over_seeds
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.training import metric_log
-from ipsrl.training.loop import EVALUATION, Evaluate, TrainSettings, check_run, train
+from ipsrl.training.evaluation import Evaluate
+from ipsrl.training.loop import TrainSettings, check_run, train
+from ipsrl.training.metric_log import EVALUATION
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.settings import make_rules
 from ipsrl.training.step import Batching

@@ -28,7 +28,7 @@ from ipsrl import specifications
 from ipsrl.figures import group_size_and_floor as figure
 from ipsrl.figures import style
 from ipsrl.measures.seeds import mean_over_seeds
-from ipsrl.training.loop import EVALUATION
+from ipsrl.training.metric_log import EVALUATION
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.warm_start import WarmStart, prior_parameters
 

@@ -42,7 +42,7 @@ from ipsrl.measures.pass_at_k import mean_pass_at_k
 from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.answers import completions, independent_answers
 from ipsrl.training.evaluation import Evaluate, Evaluation
-from ipsrl.training.loop import EVALUATION
+from ipsrl.training.metric_log import EVALUATION
 from ipsrl.training.randomness import stream
 from ipsrl.training.run_folder import RunFolder
 

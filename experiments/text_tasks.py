@@ -32,7 +32,7 @@ from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.answers import answers_with_history, completions, independent_answers
 from ipsrl.training.evaluation import Evaluation
-from ipsrl.training.loop import EVALUATION
+from ipsrl.training.metric_log import EVALUATION
 from ipsrl.training.randomness import stream
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.warm_start import WarmStart, prior_parameters

@@ -16,7 +16,7 @@ from ipsrl.figures import style
 from ipsrl.measures.seeds import mean_over_seeds
 from ipsrl.report import settings
 from ipsrl.report.folders import Folder, Record, Run, is_number, runs_of
-from ipsrl.training.loop import EVALUATION
+from ipsrl.training.metric_log import EVALUATION
 
 # Bounds that keep a page of a hundred runs under 20 MB, 5 of which are Plotly's.
 POINTS = 2000

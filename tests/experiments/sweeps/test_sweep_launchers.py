@@ -16,7 +16,7 @@ from experiments.sweeps.places import work_at
 from experiments.sweeps.runs import make_run
 from ipsrl.distributed.start_up import cores
 from ipsrl.training.json_files import write_json
-from ipsrl.training.loop import NonFiniteLossError
+from ipsrl.training.run_log import NonFiniteLossError
 
 RUNS = [make_run("two_outcomes", "smoke", seeds=f"{seed}:{seed + 2}") for seed in range(4)]
 
