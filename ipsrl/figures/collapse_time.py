@@ -1,6 +1,7 @@
 """Mean time until noise breaks a tie, against group size: sampled training, the limit of small steps, and exact."""
 
 import dataclasses
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -8,6 +9,9 @@ from matplotlib.figure import Figure
 
 from ipsrl.figures import style, table
 from ipsrl.measures.seeds import Interval
+
+LETTERS = 88
+"""In a line of the text inside the figure."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +112,7 @@ def data(
 
 
 def _in_lines(kept: Mapping[str, Share]) -> str:
-    """What became of the objectives that should keep the tie, one to a line where runs collapsed."""
+    """What became of the objectives that should keep the tie, one to a paragraph where runs collapsed."""
     lines = [
         f"{name}: {100 * share.collapsed / share.runs:.2g} % of {share.runs:,} runs collapsed "
         f"[95 %: {100 * share.low:.2g}, {100 * share.high:.2g}]"
@@ -118,4 +122,4 @@ def _in_lines(kept: Mapping[str, Share]) -> str:
     names = [name for name, share in kept.items() if not share.collapsed]
     if names:
         lines.append(f"none of {kept[names[0]].runs:,} runs of each collapsed: {', '.join(names)}")
-    return "\n".join(lines)
+    return "\n".join(textwrap.fill(line, LETTERS) for line in lines)
