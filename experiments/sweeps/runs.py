@@ -61,7 +61,7 @@ def read_grid(text: str) -> list[dict[str, str]]:
     4. A value in square brackets is taken as it is: `rewards=[2.0,1.0],[3.0,1.0]` has two values, `seeds=[0:5]` one.
 
     Returns:
-      all combinations, those of the last flag side by side.
+      all combinations; the last flag changes fastest.
 
     Raises:
       ValueError: this is no grid.

@@ -13,7 +13,7 @@ from experiments.sweeps.forked import call_forked, preload
 @pytest.fixture
 def call(tmp_path):
     """Call with a statement for the exit status, and what stands in the log below the command."""
-    preload([])
+    preload(["sweeps.forked"])
 
     def call(statement, ending=None):
         # A module of the standard library that runs what it is given.
