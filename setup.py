@@ -8,6 +8,7 @@ setup(
     description="What does a reinforcement-learning objective do to the set of outcomes a policy can still produce?",
     python_requires=">=3.11",
     packages=find_packages(include=["ipsrl", "ipsrl.*", "experiments", "experiments.*"]),
+    package_data={"ipsrl.report": ["*.html", "*.css", "*.js"]},
     install_requires=[
         "jax>=0.10",
         "flax>=0.12",

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import json
-import resource
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from experiments.sweeps.attempt import child_command
 from experiments.sweeps.folder import State, SweepFolder
 from experiments.sweeps.launcher import Launcher
 from experiments.sweeps.runs import SweepRun, find_experiment, settings_of
+from experiments.together import allow_open_files
 from ipsrl.distributed.start_up import cores, start_up
 from ipsrl.training.run_folder import is_complete
 
@@ -35,9 +35,7 @@ class Vmap(Launcher):
             yield f"in one program: {', '.join(run.identity for run in group)}"
 
     def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Iterator[tuple[SweepRun, State]]:
-        # Every run of a group has some files open.
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        allow_open_files()
         # Runs are divided among devices; on a CPU each core is one.
         start_up(cores())
         for group in groups(runs):
