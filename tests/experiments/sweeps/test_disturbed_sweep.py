@@ -81,8 +81,10 @@ def test_nothing_is_lost_done_twice_or_different(tmp_path):
     with start(disturbed) as sweep:
         for after in kills[:KILLS_BEFORE_THE_SWEEP]:
             kill_one(disturbed, sweep, after, chance)
+        # It leaves a process at work behind.
+        while not workers(disturbed):
+            time.sleep(0.02)
         sweep.kill()
-    left_behind = workers(disturbed)
     done = complete(disturbed)
     assert 0 < len(done) < RUNS
     with start(disturbed) as sweep:
@@ -90,7 +92,6 @@ def test_nothing_is_lost_done_twice_or_different(tmp_path):
             kill_one(disturbed, sweep, after, chance)
         assert "finished  200" in sweep.communicate()[0]
     assert sweep.returncode == 0
-    assert left_behind, "the killed sweep had no process at work"
 
     assert len(results(quiet)) == 3 * RUNS
     assert results(disturbed) == results(quiet)
