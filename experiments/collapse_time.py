@@ -134,13 +134,6 @@ def run(settings: Settings, output: Output) -> None:
                 record = dataclasses.asdict(point)
                 log.write(round(point.sampled.mean), record | record.pop("sampled"))
         inside = all(point.sampled.low <= point.exact <= point.sampled.high for point in points)
-        folder.write_summary(
-            {
-                "collapse_time": [dataclasses.asdict(point) for point in points],
-                "sampled_agrees_with_exact": inside,
-                "collapsed_share": {text: dataclasses.asdict(share) for text, share in kept.items()},
-            }
-        )
         print(
             f"updates until {COLLAPSES} gives one of two equal outcomes {settings.threshold:g}, mean of "
             f"{points[0].sampled.seeds} runs [95 % bootstrap interval]\n"
@@ -162,6 +155,13 @@ def run(settings: Settings, output: Output) -> None:
         }
         drawn = figure.draw(**shown, threshold=settings.threshold, kept_steps=settings.keeper_steps)
         png = style.save(drawn, folder.path / "collapse_time", figure.data(**shown))
+        folder.write_summary(
+            {
+                "collapse_time": [dataclasses.asdict(point) for point in points],
+                "sampled_agrees_with_exact": inside,
+                "collapsed_share": {text: dataclasses.asdict(share) for text, share in kept.items()},
+            }
+        )
         print(f"figure: {png}")
 
 

@@ -262,9 +262,9 @@ def run(settings: Settings, output: Output) -> None:
             bar=bar,
             left_out=refused | diverged,
         )
-        folder.write_summary(comparison.summary())
         print(comparison.table())
         png = style.save(comparison.draw(), folder.path / "comparison", figure.data(comparison.panels()))
+        folder.write_summary(comparison.summary())
         print(f"figure: {png}")
 
 

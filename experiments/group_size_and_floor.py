@@ -95,6 +95,12 @@ def run(settings: Settings, output: Output) -> None:
             )
             recovery[row].flat = [finished.last(EVALUATION + "recovery") for finished in runs]
         agree = inert_floors_agree(group_sizes, floors, recovery)
+        print("recovery".ljust(10) + "".join(f"floor {floor:g}".ljust(22) for floor in floors).rstrip())
+        for size, cells in zip(group_sizes, recovery, strict=True):
+            print((f"G = {size}".ljust(10) + "".join(str(mean_over_seeds(cell)).ljust(22) for cell in cells)).rstrip())
+        print(f"{'holds' if agree else 'DOES NOT HOLD'}: floors up to 1/G give the same run")
+        cells = group_sizes, floors, recovery
+        png = style.save(figure.draw(*cells), folder.path / "group_size_and_floor", figure.data(*cells))
         folder.write_summary(
             {
                 "group_sizes": group_sizes,
@@ -103,12 +109,6 @@ def run(settings: Settings, output: Output) -> None:
                 "floors_up_to_1_over_G_agree": agree,
             }
         )
-        print("recovery".ljust(10) + "".join(f"floor {floor:g}".ljust(22) for floor in floors).rstrip())
-        for size, cells in zip(group_sizes, recovery, strict=True):
-            print((f"G = {size}".ljust(10) + "".join(str(mean_over_seeds(cell)).ljust(22) for cell in cells)).rstrip())
-        print(f"{'holds' if agree else 'DOES NOT HOLD'}: floors up to 1/G give the same run")
-        cells = group_sizes, floors, recovery
-        png = style.save(figure.draw(*cells), folder.path / "group_size_and_floor", figure.data(*cells))
         print(f"figure: {png}")
 
 

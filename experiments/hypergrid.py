@@ -139,11 +139,12 @@ def write(
     grids: Mapping[int, TrainingGrid], runs: Mapping[int, Sequence[Run]], results: Mapping[int, dict], folder: RunFolder
 ) -> Path | None:
     """Writes what came out for each number of dimensions, and returns the path of the figure; n = 2 alone has one."""
+    png = None
+    if 2 in runs:
+        laws = learned_laws(grids[2], runs[2])
+        png = style.save(hypergrid_laws.draw(*laws), folder.path / "hypergrid_laws", hypergrid_laws.data(*laws))
     folder.write_summary({"results": {f"n = {dimensions}": result for dimensions, result in results.items()}})
-    if 2 not in runs:
-        return None
-    laws = learned_laws(grids[2], runs[2])
-    return style.save(hypergrid_laws.draw(*laws), folder.path / "hypergrid_laws", hypergrid_laws.data(*laws))
+    return png
 
 
 def evaluation_of(grid: TrainingGrid) -> Evaluate:

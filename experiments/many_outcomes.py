@@ -134,6 +134,11 @@ def run(settings: Settings, output: Output) -> None:
             write_curves(log, sizes, kept, settings)
         results = {name: summarise(sizes, curves) for name, curves in kept.items()}
         agree = all(rate.agrees for same in rates.values() for rate in same)
+        print(tables(sizes, results, rates, settings))
+        print(f"{'holds' if agree else 'DOES NOT HOLD'}: measured rates within 3 standard errors of the exact means")
+        shown = drawn_numbers(sizes, kept, rates, settings)
+        drawn = many_outcomes.draw(**shown, group_size=settings.group_size, passes=settings.passes)
+        png = style.save(drawn, folder.path / "many_outcomes", many_outcomes.data(**shown))
         folder.write_summary(
             {
                 "objectives": results,
@@ -144,11 +149,6 @@ def run(settings: Settings, output: Output) -> None:
                 "rates_agree": agree,
             }
         )
-        print(tables(sizes, results, rates, settings))
-        print(f"{'holds' if agree else 'DOES NOT HOLD'}: measured rates within 3 standard errors of the exact means")
-        shown = drawn_numbers(sizes, kept, rates, settings)
-        drawn = many_outcomes.draw(**shown, group_size=settings.group_size, passes=settings.passes)
-        png = style.save(drawn, folder.path / "many_outcomes", many_outcomes.data(**shown))
     print(f"figure: {png}")
 
 

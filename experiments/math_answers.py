@@ -105,13 +105,13 @@ def run(settings: Settings, output: Output) -> None:
     with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
         runs = train_all(grid, held_out, settings, output)
         summary = summarise(runs, settings)
-        folder.write_summary(summary)
         print(table(summary, settings))
         curves = summary["pass_at_k"]
         trained = {name: np.array(rows) for name, rows in curves["objectives"].items()}
         shown = curves["k"], np.array(curves["start"]), trained
         drawn = figure.draw(*shown, f"{held_out.num_prompts} held-out questions, {settings.answers} answers to each")
         png = style.save(drawn, folder.path / "math_answers", figure.data(*shown))
+        folder.write_summary(summary)
         print(f"figure: {png}")
 
 

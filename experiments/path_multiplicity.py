@@ -134,7 +134,6 @@ def run(settings: Settings, output: Output) -> None:
                         log.write(update, {"objective": label, "seed": seed} | point)
         results = {label: summarise(curves) for label, curves in measures.items()}
         names, paths = tree.outcome_names(), tree.path_counts()
-        folder.write_summary({"paths": paths.tolist(), "objectives": results})
         print(table(results, *(f"{names[outcome]} by {paths[outcome]} paths" for outcome in rewarded)))
         shares = {label: curves["share"] for label, curves in measures.items()}
         png = style.save(
@@ -142,6 +141,7 @@ def run(settings: Settings, output: Output) -> None:
             folder.path / "path_multiplicity",
             path_multiplicity.data(updates, shares),
         )
+        folder.write_summary({"paths": paths.tolist(), "objectives": results})
     print(f"figure: {png}")
 
 

@@ -110,7 +110,6 @@ def run(settings: Settings, output: Output) -> None:
             log.truncate_after(-1)
             for number, (portrait, point) in enumerate((p, point) for p in portraits for point in p.rest_points):
                 log.write(number, record_of(portrait, point))
-        folder.write_summary({"portraits": list(map(summary_of, portraits))})
         print("attracting law: where expected training ends; slowest rate: deviations among the outcomes that the law")
         print("has shrink as exp(-rate t), t = updates x step size; lost as: the probability of the others at large t,")
         print("from its decline at p = 1e-6")
@@ -122,6 +121,7 @@ def run(settings: Settings, output: Output) -> None:
             folder.path / "phase_portraits",
             phase_portraits.data(portraits),
         )
+        folder.write_summary({"portraits": list(map(summary_of, portraits))})
     if settings.document:
         Path(settings.document).parent.mkdir(parents=True, exist_ok=True)
         with Image.open(png) as image:

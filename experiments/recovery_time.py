@@ -147,7 +147,6 @@ def run(settings: Settings, output: Output) -> None:
                     record = {"rule": rule, **dataclasses.asdict(point)}
                     log.write(round(point.sampled.mean / settings.step_size), record | record.pop("sampled"))
         rows = {rule: [dataclasses.asdict(point) for point in of_rule] for rule, of_rule in points.items()}
-        folder.write_summary({"recovered": recovered(settings), "rules": rows})
         print(
             f"time (updates x {settings.step_size:g}) until p_2 is {recovered(settings):.4f}; sampled: mean of "
             f"{len(read_seeds(settings.seeds))} runs [95 % bootstrap interval]\n"
@@ -165,6 +164,7 @@ def run(settings: Settings, output: Output) -> None:
         curves, ideal = theory(points, settings)
         drawn = figure.draw(curves, ideal, settings.group_size, recovered(settings))
         png = style.save(drawn, folder.path / "recovery_time", figure.data(curves, ideal))
+        folder.write_summary({"recovered": recovered(settings), "rules": rows})
         print(f"figure: {png}")
 
 

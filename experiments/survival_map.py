@@ -125,7 +125,6 @@ def run(settings: Settings, output: Output) -> None:
             for trained, rest in zip(maps, rests, strict=True):
                 write(log, trained, rest, settings)
         rows = {trained.rule: compared(trained, rest, settings) for trained, rest in zip(maps, rests, strict=True)}
-        folder.write_summary({"rules": rows})
         print(table(rows, settings))
         panels = [panel(trained, settings) for trained in maps]
         drawn = figure.draw(
@@ -136,6 +135,7 @@ def run(settings: Settings, output: Output) -> None:
             f"{settings.step_size:g}",
         )
         png = style.save(drawn, folder.path / "survival_map", figure.data(panels))
+        folder.write_summary({"rules": rows})
         print(f"figure: {png}")
 
 

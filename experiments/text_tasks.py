@@ -105,9 +105,9 @@ def run(experiment: str, settings: Settings, output: Output) -> None:
             runs = train_on_task(grid, settings, output.inside(folder_name(task)))
             results.append(task_result(task, runs, settings.answers))
             summary[task] = summarise(runs, settings.check_claims)
-        folder.write_summary({"protocol": settings.protocol, "tasks": summary})
         print(table(summary, settings))
         png = style.save(figure.draw(results), folder.path / experiment, figure.data(results))
+        folder.write_summary({"protocol": settings.protocol, "tasks": summary})
         print(f"figure: {png}")
 
 

@@ -81,7 +81,6 @@ def run(settings: Settings, output: Output) -> None:
             for number, name in enumerate(chosen, start=1)
         ]
         rows = grouped(judgements)
-        folder.write_summary({"verdicts": {judged.objective: judged.word for judged in judgements}})
         ends = [figure_row(row) for row in rows]
         shown = ends, CASES, np.array(STARTS)[list(SHOWN)]
         drawn = figure.draw(*shown, MEANINGS, settings.group_size)
@@ -91,6 +90,7 @@ def run(settings: Settings, output: Output) -> None:
         flags = [f"--{name}={v}" for name, v in dataclasses.asdict(settings).items() if v != usual[name]]
         command = shlex.join(["python", "-m", "experiments.verdicts", *flags])
         replace_file(page, document(rows, left_out, settings.group_size, command, png.name))
+        folder.write_summary({"verdicts": {judged.objective: judged.word for judged in judgements}})
         if settings.document:
             page = Path(settings.document)
             page.parent.mkdir(parents=True, exist_ok=True)
