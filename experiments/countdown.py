@@ -31,5 +31,7 @@ PRESETS = {
     "paper": Settings(tasks=DEMO, prompts_per_step=32, micro_batches=4, seeds="0:5", steps=600),
 }
 
+MANY_HOSTS = MIRRORS = True
+
 if __name__ == "__main__":
-    launch("countdown", PRESETS, functools.partial(run, "countdown"), many_hosts=True, mirrors=True)
+    launch("countdown", PRESETS, functools.partial(run, "countdown"), many_hosts=MANY_HOSTS, mirrors=MIRRORS)

@@ -76,6 +76,8 @@ PRESETS = {
     "paper": Settings(seeds="0:5", steps=300),
 }
 
+MANY_HOSTS = MIRRORS = True
+
 
 def run(settings: Settings, output: Output) -> None:
     group_sizes = read_numbers(settings.group_sizes, int)
@@ -142,4 +144,4 @@ def inert_floors_agree(group_sizes: tuple[int, ...], floors: tuple[float, ...], 
 
 
 if __name__ == "__main__":
-    launch("group_size_and_floor", PRESETS, run, many_hosts=True, mirrors=True)
+    launch("group_size_and_floor", PRESETS, run, many_hosts=MANY_HOSTS, mirrors=MIRRORS)

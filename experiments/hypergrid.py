@@ -81,6 +81,7 @@ PRESETS = {
     "paper": Settings(dimensions="2,4", seeds="0:5", steps=4000, hidden_size=256),
 }
 
+MANY_HOSTS = MIRRORS = True
 
 LARGEST_GRID = 1_000_000
 
@@ -268,4 +269,4 @@ def table(title: str, result: dict) -> str:
 
 
 if __name__ == "__main__":
-    launch("hypergrid", PRESETS, run, many_hosts=True, mirrors=True)
+    launch("hypergrid", PRESETS, run, many_hosts=MANY_HOSTS, mirrors=MIRRORS)

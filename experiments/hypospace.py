@@ -32,5 +32,7 @@ PRESETS = {
     ),
 }
 
+MANY_HOSTS = MIRRORS = True
+
 if __name__ == "__main__":
-    launch("hypospace", PRESETS, functools.partial(run, "hypospace"), many_hosts=True, mirrors=True)
+    launch("hypospace", PRESETS, functools.partial(run, "hypospace"), many_hosts=MANY_HOSTS, mirrors=MIRRORS)

@@ -61,7 +61,8 @@ def launch(
       many_hosts: whether it can run on many hosts as one program, and has the flag --multihost. Then the first host
         alone prints results. Bad input ends all of them with the same message; where one is lost, or fails alone, the
         others end within a minute.
-      mirrors: whether it has training runs whose metrics can be mirrored, and the flag --mirror.
+      mirrors: whether it has training runs whose metrics can be mirrored, and the flag --mirror. Modules say both by
+        their constants `MANY_HOSTS` and `MIRRORS`, which sweeps read.
     """
     settings_class = type(next(iter(presets.values())))
     define = {int: flags.DEFINE_integer, float: flags.DEFINE_float, str: flags.DEFINE_string, bool: flags.DEFINE_bool}

@@ -99,6 +99,8 @@ PRESETS = {
     "demo": Settings(),
 }
 
+MANY_HOSTS = MIRRORS = True
+
 
 def run(settings: Settings, output: Output) -> None:
     grid, held_out = prepare(settings)
@@ -266,4 +268,4 @@ def table(summary: dict, settings: Settings) -> str:
 
 
 if __name__ == "__main__":
-    launch("math_answers", PRESETS, run, many_hosts=True, mirrors=True)
+    launch("math_answers", PRESETS, run, many_hosts=MANY_HOSTS, mirrors=MIRRORS)

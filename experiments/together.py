@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tqdm import tqdm
+
 from experiments.grid import Run, TrainingGrid, run_path
 from experiments.launch import Output
 from ipsrl import objectives as objective_catalog
@@ -92,7 +94,8 @@ def train_grids(
                 records = metric_log.read(folder.metrics_path)
                 folder.write_summary(records[-1])
                 finished[number].append(Run(text, seed, records, folder.path, result))
-        print(f"trained {text}, {len(taken)} runs together", file=sys.stderr, flush=True)
+        # Above the progress line of a sweep, if there is one.
+        tqdm.write(f"trained {text}, {len(taken)} runs together", file=sys.stderr)
     return finished, failures
 
 

@@ -48,6 +48,8 @@ class Settings:
 
 PRESETS = {"smoke": Settings(steps=10), "demo": Settings()}
 
+MANY_HOSTS = True
+
 
 def run(settings: Settings, output: Output) -> None:
     task = environments.make(settings.task)
@@ -88,4 +90,4 @@ def run(settings: Settings, output: Output) -> None:
 
 
 if __name__ == "__main__":
-    launch("warm_start", PRESETS, run, many_hosts=True)
+    launch("warm_start", PRESETS, run, many_hosts=MANY_HOSTS)

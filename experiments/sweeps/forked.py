@@ -58,6 +58,8 @@ def _run_module(arguments: Sequence[str], output: Connection, cores: set[int]) -
         os.dup2(output.fileno(), standard.fileno())
     os.chdir(ROOT)
     sys.argv = list(arguments)
+    # What a run writes down as its command.
+    sys.orig_argv = [sys.executable, "-m", *arguments]
     # It was imported for the sake of its imports. runpy warns where the module itself is there already.
     sys.modules.pop(arguments[0], None)
     try:

@@ -11,7 +11,7 @@ from experiments.sweeps.attempt import ROOT, attempt
 from experiments.sweeps.folder import State, SweepFolder
 from experiments.sweeps.launcher import Launcher
 from experiments.sweeps.places import work_at
-from experiments.sweeps.runs import SweepRun
+from experiments.sweeps.runs import SweepRun, find_experiment
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,10 @@ class TpuPod(Launcher):
             raise ValueError(f"slices={self.slices} must be different names, and one at least")
 
     def check(self, runs: Sequence[SweepRun]) -> None:
-        """The script knows best what it can be given."""
+        for experiment in {run.experiment for run in runs}:
+            if not getattr(find_experiment(experiment), "MANY_HOSTS", False):
+                raise ValueError(f"{experiment} has no flag --multihost, so it cannot run on a slice: take local, or ray")
+        # The script knows best what it can be given.
         tried = subprocess.run(
             self._script(runs[0], "check", self.slices[0], "--dry_run"), capture_output=True, text=True
         )

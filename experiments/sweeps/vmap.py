@@ -57,7 +57,7 @@ def _launch_group(folder: SweepFolder, group: Sequence[SweepRun]) -> Iterator[tu
     with contextlib.ExitStack() as stack:
         logs = [stack.enter_context(folder.claim(run, never)) for run in group]
         for log in logs:
-            print(f"one of {len(group)} runs in one program; what it says is in {logs[0].name}", file=log, flush=True)
+            print(f"one of {len(group)} runs in one program, which speaks in the place of the sweep", file=log, flush=True)
         # What processes of an earlier sweep have finished while they were waited for.
         left = [run for run in group if not is_complete(folder.run_path(run))]
         for run in left:
@@ -65,8 +65,7 @@ def _launch_group(folder: SweepFolder, group: Sequence[SweepRun]) -> Iterator[tu
         settings = [settings_of(run) for run in left]
         outputs = [Output(folder.run_path(run), resume=True) for run in left]
         try:
-            with contextlib.redirect_stdout(logs[0]):
-                ends = find_experiment(group[0].experiment).run_together(settings, outputs) if left else []
+            ends = find_experiment(group[0].experiment).run_together(settings, outputs) if left else []
         except (ValueError, RuntimeError) as error:
             # None of them can be run like this: bad input, or more memory than there is.
             ends = [error] * len(left)

@@ -192,6 +192,8 @@ def test_real_runs_are_those_of_the_experiment(tmp_path):
     subprocess.run(alone, shell=True, cwd=ROOT, check=True, capture_output=True, timeout=300)
     for name in ("config.json", "metrics.jsonl", "summary.json"):
         assert (tmp_path / log.stem / name).read_bytes() == (tmp_path / "out/runs" / log.stem / name).read_bytes()
+    (start,) = json.loads((tmp_path / "out/runs" / log.stem / "environment.json").read_text())
+    assert f"$ {start['command']}" == log.read_text().splitlines()[0]
 
 
 @pytest.mark.slow
