@@ -27,7 +27,7 @@ from pathlib import Path
 
 from experiments.sweeps import launchers
 from experiments.sweeps.folder import SweepFolder
-from experiments.sweeps.runs import SweepRun, make_runs, read_file, read_grid, require_unchanged
+from experiments.sweeps.runs import SweepRun, make_runs, mirrored, read_file, read_grid, require_unchanged
 from experiments.sweeps.sweep import report, sweep, to_do
 
 
@@ -42,6 +42,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
     which.add_argument("--grid", help="see above")
     which.add_argument("--runs", type=Path, metavar="FILE.py", help="see above")
     parser.add_argument("--launcher", default="local", help="see above; local by default")
+    parser.add_argument("--mirror", help="where else the metrics of training runs go: tensorboard, wandb, or both")
     parser.add_argument("--retry", action="store_true", help="try failed runs again")
     parser.add_argument("--restarts", type=int, default=3, help="how often a run that is killed is started again; 3")
     do = parser.add_mutually_exclusive_group()
@@ -69,6 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
     launcher = launchers.make(arguments.launcher)
     folder = SweepFolder.at(arguments.out)
     runs = asked_for(arguments, folder)
+    if arguments.mirror:
+        runs = mirrored(runs, arguments.mirror)
     if arguments.list:
         for each in runs:
             print(each.identity, shlex.join(each.arguments[1:]))

@@ -8,7 +8,7 @@ import json
 import pkgutil
 import re
 import runpy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,6 +17,7 @@ from absl import flags as absl_flags
 
 import experiments
 from experiments.launch import flag_types, folder_name, resolve
+from ipsrl.training.mirrors import read_mirrors
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 RANGE = re.compile(r"(\d+):(\d+)")
@@ -39,18 +40,22 @@ class SweepRun:
       experiment: its module in `experiments`.
       preset: the one that differs from the run in the fewest flags.
       flags: these flags, name -> value as on a command line.
-      identity: names the run's folder; a short description and a hash of the experiment and its resolved settings.
+      identity: names the run's folder; the experiment, what its resolved settings have in place of the defaults of
+        their class, and a hash of both. Presets may come and go.
+      mirror: where else its metrics go, as the flag of this name says; no part of what it is.
     """
 
     experiment: str
     preset: str
     flags: Mapping[str, str]
     identity: str
+    mirror: str = ""
 
     @property
     def arguments(self) -> list[str]:
         """The run as arguments of `python -m`, without its folder."""
         written = [f"--{name}={value}" for name, value in self.flags.items()]
+        written += [f"--mirror={self.mirror}"] if self.mirror else []
         return [f"experiments.{self.experiment}", f"--preset={self.preset}", *written]
 
 
@@ -140,17 +145,27 @@ def make_run(experiment: str, preset: str = "demo", **given: Any) -> SweepRun:
     reachable = [name for name in presets if differences(name).keys() <= kinds.keys()]
     nearest = min(reachable, key=lambda name: len(differences(name)))
     flags = {name: str(value) for name, value in differences(nearest).items()}
-    resolved = json.dumps({"experiment": experiment, "settings": dataclasses.asdict(settings)}, sort_keys=True)
-    described = folder_name("-".join([experiment, nearest, *(f"{name}={value}" for name, value in flags.items())]))
-    identity = f"{described.encode()[:LONGEST_DESCRIPTION].decode(errors='ignore')}-{_hash(resolved)}"
-    return SweepRun(experiment, nearest, flags, identity)
+    return SweepRun(experiment, nearest, flags, _identity(experiment, settings, kinds))
 
 
 def require_unchanged(runs: Sequence[SweepRun]) -> None:
     """Raises ValueError where a run that was written down is another one by now, as its presets have changed."""
     for run in runs:
-        if make_run(run.experiment, run.preset, **run.flags) != run:
+        if make_run(run.experiment, run.preset, **run.flags).identity != run.identity:
             raise ValueError(f"{run.identity} is another run since its presets have changed: ask for it anew by --grid")
+
+
+def mirrored(runs: Sequence[SweepRun], mirror: str) -> list[SweepRun]:
+    """The same runs with their metrics mirrored.
+
+    Raises:
+      ValueError: there is no such mirror, or one of the experiments has nothing to mirror.
+    """
+    read_mirrors(mirror)
+    for experiment in {run.experiment for run in runs}:
+        if not getattr(find_experiment(experiment), "MIRRORS", False):
+            raise ValueError(f"{experiment} has no flag --mirror: leave it out")
+    return [dataclasses.replace(run, mirror=mirror) for run in runs]
 
 
 def settings_of(run: SweepRun) -> Any:
@@ -229,5 +244,11 @@ def _split(text: str, separator: str) -> list[str]:
     return parts
 
 
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
+def _identity(experiment: str, settings: Any, flags: Iterable[str]) -> str:
+    """See `SweepRun`."""
+    resolved = json.dumps({"experiment": experiment, "settings": dataclasses.asdict(settings)}, sort_keys=True)
+    defaults = {field.name: field.default for field in dataclasses.fields(settings)}
+    values = {name: getattr(settings, name) for name in flags if getattr(settings, name) != defaults[name]}
+    described = folder_name("-".join([experiment, *(f"{name}={value}" for name, value in values.items())]))
+    shortened = described.encode()[:LONGEST_DESCRIPTION].decode(errors="ignore")
+    return f"{shortened}-{hashlib.sha256(resolved.encode()).hexdigest()[:8]}"

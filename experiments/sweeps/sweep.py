@@ -9,6 +9,10 @@ from tqdm import tqdm
 from experiments.sweeps.folder import STATES, SweepFolder
 from experiments.sweeps.launcher import Launcher
 from experiments.sweeps.runs import SweepRun
+from ipsrl.training.progress_line import ticking
+
+# How often the runs that are at work are counted while others wait for them: each costs a look at its files.
+LOOK_SECONDS = 3.0
 
 
 def to_do(folder: SweepFolder, runs: Sequence[SweepRun], retry: bool) -> list[SweepRun]:
@@ -54,17 +58,18 @@ def _work(folder: SweepFolder, left: Sequence[SweepRun], launcher: Launcher, res
         dynamic_ncols=True,
         bar_format="{percentage:3.0f}% {n_fmt}/{total_fmt} runs [{elapsed}<{remaining}{postfix}]",
     )
-    with line, contextlib.closing(launcher.launch(folder, left, restarts)) as ended:
+
+    def look() -> None:
+        running = sum(folder.state(run) == "running" for run in list(not_ended.values()))
+        shown = counts | Counter(running=running)
+        line.set_postfix_str(", ".join(f"{name} {shown[name]}" for name in STATES if shown[name]), refresh=False)
+
+    with line, ticking(line, LOOK_SECONDS, look), contextlib.closing(launcher.launch(folder, left, restarts)) as ended:
         for run, state in ended:
             del not_ended[run.identity]
             counts[state] += 1
-            if not line.disable:
-                running = sum(folder.state(other) == "running" for other in not_ended.values())
-                shown = counts | Counter(running=running)
-                line.set_postfix_str(
-                    ", ".join(f"{name} {shown[name]}" for name in STATES if shown[name]), refresh=False
-                )
-                line.update()
+            line.update()
+        look()
 
 
 def report(folder: SweepFolder, runs: Sequence[SweepRun]) -> str:

@@ -42,7 +42,7 @@ class TpuPod(Launcher):
     def check(self, runs: Sequence[SweepRun]) -> None:
         for experiment in {run.experiment for run in runs}:
             if not getattr(find_experiment(experiment), "MANY_HOSTS", False):
-                raise ValueError(f"{experiment} has no flag --multihost, so it cannot run on a slice: take local, or ray")
+                raise ValueError(f"{experiment} has no flag --multihost, so it cannot run on a slice: take ray")
         # The script knows best what it can be given.
         tried = subprocess.run(
             self._script(runs[0], "check", self.slices[0], "--dry_run"), capture_output=True, text=True

@@ -29,6 +29,8 @@ class Vmap(Launcher):
         for experiment in {run.experiment for run in runs}:
             if not hasattr(find_experiment(experiment), "run_together"):
                 raise ValueError(f"{experiment} has no run_together, so its runs cannot be one program: take local")
+        if any(run.mirror for run in runs):
+            raise ValueError("runs of one program have no mirrors: leave --mirror out, or take local")
 
     def plan(self, folder: SweepFolder, runs: Sequence[SweepRun]) -> Iterator[str]:
         for group in groups(runs):
@@ -57,7 +59,7 @@ def _launch_group(folder: SweepFolder, group: Sequence[SweepRun]) -> Iterator[tu
     with contextlib.ExitStack() as stack:
         logs = [stack.enter_context(folder.claim(run, never)) for run in group]
         for log in logs:
-            print(f"one of {len(group)} runs in one program, which speaks in the place of the sweep", file=log, flush=True)
+            print(f"one of {len(group)} runs in one program; what it says, the sweep says", file=log, flush=True)
         # What processes of an earlier sweep have finished while they were waited for.
         left = [run for run in group if not is_complete(folder.run_path(run))]
         for run in left:

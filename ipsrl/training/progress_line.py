@@ -5,7 +5,7 @@ It is on stderr, and there is none where stderr is not a terminal, nor on any ho
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from tqdm import tqdm
@@ -35,7 +35,7 @@ class ProgressLine:
             bar_format="{percentage:3.0f}% {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]",
         )
         self._ticking = contextlib.ExitStack()
-        self._ticking.enter_context(_ticking(self._bar))
+        self._ticking.enter_context(ticking(self._bar))
 
     def advance(self, **metrics: Any) -> None:
         """Counts one step and shows `name value` for each metric; values are only looked at where they are shown."""
@@ -65,7 +65,7 @@ def working(task: str) -> Iterator[None]:
 
     What prints meanwhile has to do so by `tqdm.write`.
     """
-    with _line(desc=task, bar_format="{desc} [{elapsed}]", leave=False) as line, _ticking(line):
+    with _line(desc=task, bar_format="{desc} [{elapsed}]", leave=False) as line, ticking(line):
         yield
 
 
@@ -75,15 +75,23 @@ def _line(**settings: Any) -> tqdm:
 
 
 @contextlib.contextmanager
-def _ticking(line: tqdm) -> Iterator[None]:
-    """Draws a line anew every second, so that its clock moves while the caller waits for a program."""
+def ticking(line: tqdm, seconds: float = 1.0, look: Callable[[], None] | None = None) -> Iterator[None]:
+    """Draws a line anew every so many seconds, so that its clock moves while the caller waits for a program.
+
+    Args:
+      line: nothing is done where it is not shown.
+      seconds: from one time to the next.
+      look: called before, by another thread, to bring up to date what the line says.
+    """
     if line.disable:
         yield
         return
     over = threading.Event()
 
     def tick():
-        while not over.wait(1.0):
+        while not over.wait(seconds):
+            if look is not None:
+                look()
             line.refresh()
 
     ticking = threading.Thread(target=tick, daemon=True)

@@ -1,6 +1,7 @@
 """scripts/sweep.py as a user types it."""
 
 import dataclasses
+import io
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ import pytest
 
 from experiments import two_outcomes
 from experiments.sweeps import launchers
+from experiments.sweeps import sweep as sweep_file
 from experiments.sweeps.attempt import attempt
 from experiments.sweeps.folder import SweepFolder
 from experiments.sweeps.launcher import Launcher
@@ -23,23 +25,27 @@ from scripts import sweep
 
 ROOT = Path(__file__).parents[3]
 GRID = ["--experiment=two_outcomes", "--preset=smoke", "--grid=seeds=[0:2],[1:3],[2:4]"]
+HYPERGRID = ["--experiment=hypergrid", "--preset=smoke", "--grid=seeds=0,1"]
 SMALL = "steps=20;record_every=10;group_size=4;objectives=reinforce"
 
 
 @dataclasses.dataclass(frozen=True)
 class Pretended(Launcher):
-    """Finishes each run in a moment; one with a group size of 13 fails."""
+    """Finishes each run in a moment, or in some seconds; one with a group size of 13 fails."""
+
+    seconds: float = 0.0
 
     def launch(self, folder, runs, restarts):
         for run in runs:
             fails = run.flags.get("group_size") == "13"
             program = "print('error: bad luck'); raise SystemExit(1)" if fails else FINISH
-            command = [sys.executable, "-c", program, str(folder.run_path(run))]
+            command = [sys.executable, "-c", program, str(folder.run_path(run)), str(self.seconds)]
             yield run, attempt(folder, run, command, restarts, threading.Event())
 
 
 FINISH = """
-import pathlib, sys
+import pathlib, sys, time
+time.sleep(float(sys.argv[2]))
 path = pathlib.Path(sys.argv[1])
 path.mkdir()
 (path / "summary.json").write_text('{"complete": true}')
@@ -71,7 +77,7 @@ def test_looking_writes_nothing(run):
     status, listed, _ = run(*GRID, "--list")
     assert status == 0
     first = listed.splitlines()[0].split()
-    assert first[0].startswith("two_outcomes-smoke-seeds=0-2-")
+    assert first[0].startswith("two_outcomes-seeds=0-2-steps=400-")
     assert first[1:] == ["--preset=smoke", "--seeds=0:2"]
     assert len(listed.splitlines()) == 3
     status, shown, _ = run(*GRID, "--status")
@@ -105,12 +111,37 @@ def test_failed_runs_are_reported_and_tried_again_on_request_only(run):
     status, out, _ = run(*grid)
     assert status == 1
     assert counts(out) == {"finished": 1, "running": 0, "failed": 1, "broken": 0, "waiting": 0}
-    assert out.splitlines()[-1].startswith("failed: two_outcomes-smoke-group_size=13-")
+    assert out.splitlines()[-1].startswith("failed: two_outcomes-group_size=13-")
     assert out.endswith(", exit status 1: error: bad luck\n")
     (log,) = run.out.glob("logs/*=13-*")
     for arguments, attempts in (([], 1), (["--retry"], 2)):
         assert run(*grid, *arguments)[0] == 1
         assert log.read_text().count("\nerror: bad luck") == attempts
+
+
+def test_mirrors_are_handed_on_and_change_no_identity(run):
+    plain = run(*HYPERGRID, "--list")[1].split()
+    mirror = "--mirror=tensorboard,wandb"
+    assert run(*HYPERGRID, mirror, "--launcher=pretended")[0] == 0
+    # The folder remembers them.
+    with_mirror = run("--list")[1].split()
+    assert [word for word in with_mirror if word != mirror] == plain
+    assert with_mirror.count(mirror) == 2
+    commands = run(*HYPERGRID[:2], "--grid=seeds=2", mirror, "--dry_run")[1]
+    assert f" --seeds=2 {mirror} --out=" in commands
+
+
+def test_the_clock_of_a_sweep_and_its_counts_go_on_while_runs_are_at_work(tmp_path, monkeypatch):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr(sweep_file, "LOOK_SECONDS", 0.1)
+    folder, one = SweepFolder.at(tmp_path / "out"), make_run("two_outcomes", "smoke")
+    sweep_file.sweep(folder, [one], Pretended(seconds=1.5), retry=False, restarts=0)
+    lines = terminal.getvalue().split("\r")
+    assert any("0/1 runs [00:01<?, running 1]" in line for line in lines)
+    assert "1/1 runs" in lines[-1]
+    assert "finished 1" in lines[-1]
 
 
 def test_a_second_sweep_is_refused(run):
@@ -158,6 +189,9 @@ def test_a_folder_of_other_presets_is_not_taken_up(run, monkeypatch):
         ([*GRID, "--launcher=cloud"], "unknown launcher 'cloud'; known: local, "),
         ([*GRID, "--launcher=local(speed=3)"], "launcher 'local' has no argument 'speed'; known: workers"),
         ([*GRID, "--launcher=local(workers=1000)"], "local has workers=1000: take 1 to "),
+        ([*GRID, "--mirror=mlflow"], "unknown mirror 'mlflow'; known: tensorboard, wandb"),
+        ([*GRID, "--mirror=wandb"], "two_outcomes has no flag --mirror: leave it out"),
+        ([*HYPERGRID, "--mirror=wandb", "--launcher=vmap"], "runs of one program have no mirrors: leave --mirror out"),
         ([*GRID, "--restarts=-1"], "--restarts is -1, it must not be negative"),
         (["--runs=missing.py"], "missing.py is no file: name a Python file that lists runs"),
     ],

@@ -1,5 +1,6 @@
 """The launchers that need more than this machine, with what stands in for it."""
 
+import contextlib
 import json
 import shlex
 import sys
@@ -8,14 +9,16 @@ import time
 
 import pytest
 
-from experiments import two_outcomes
+from experiments import hypergrid, two_outcomes
+from experiments.launch import Output
 from experiments.sweeps import launchers, slurm, vmap
 from experiments.sweeps.folder import SweepFolder
 from experiments.sweeps.local import shares_of_cores
 from experiments.sweeps.places import work_at
-from experiments.sweeps.runs import make_run
+from experiments.sweeps.runs import make_run, settings_of
 from ipsrl.distributed.start_up import cores
 from ipsrl.training.json_files import write_json
+from ipsrl.training.metric_log import read
 from ipsrl.training.run_log import NonFiniteLossError
 
 RUNS = [make_run("two_outcomes", "smoke", seeds=f"{seed}:{seed + 2}") for seed in range(4)]
@@ -298,6 +301,36 @@ def test_an_interrupted_program_leaves_broken_runs(folder, together):
     with pytest.raises(KeyboardInterrupt):
         list(launchers.make("vmap").launch(folder, RUNS, restarts=0))
     assert {folder.state(run) for run in RUNS} == {"broken"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_run_can_go_from_launcher_to_launcher(folder, monkeypatch, stopped):
+    """Each writes all steps once, whatever the others have left."""
+    run = make_run("hypergrid", "smoke", objectives="grpo", seeds="0", steps=60, evaluate_every=5, checkpoint_every=10)
+    monkeypatch.setattr(vmap, "start_up", lambda devices: None)
+    evaluate = hypergrid.evaluate
+
+    def stop_at(last):
+        def evaluate_until(environment, policy, step, parameters):
+            if step == last:
+                raise KeyboardInterrupt
+            return evaluate(environment, policy, step, parameters)
+
+        monkeypatch.setattr(hypergrid, "evaluate", evaluate_until)
+
+    # What a process of `local` does that is stopped after some checkpoints.
+    stop_at(45)
+    with pytest.raises(KeyboardInterrupt):
+        hypergrid.run(settings_of(run), Output(folder.run_path(run), resume=True))
+    assert list(folder.run_path(run).rglob("checkpoints/40"))
+    stop_at(15 if stopped else None)
+    with pytest.raises(KeyboardInterrupt) if stopped else contextlib.nullcontext():
+        assert list(launchers.make("vmap").launch(folder, [run], restarts=0)) == [(run, "finished")]
+    ((_, state),) = launchers.make("local").launch(folder, [run], restarts=0)
+    assert state == "finished", folder.failure(run)
+    (log,) = folder.run_path(run).rglob("metrics.jsonl")
+    assert [record["step"] for record in read(log)] == list(range(61))
 
 
 def test_an_experiment_that_has_no_such_program_is_refused():

@@ -10,8 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments import two_outcomes
 from experiments.launch import flag_types
-from experiments.sweeps.runs import find_experiment, make_run, make_runs, read_file, read_grid, settings_of
+from experiments.sweeps.runs import (
+    find_experiment,
+    make_run,
+    make_runs,
+    read_file,
+    read_grid,
+    require_unchanged,
+    settings_of,
+)
 
 ROOT = Path(__file__).parents[3]
 EXPERIMENTS = sorted(
@@ -99,7 +108,17 @@ def test_the_same_run_has_one_identity_however_it_is_written():
     ]
     assert all(other == run for other in same)
     assert run.arguments == ["experiments.two_outcomes", "--preset=smoke", "--seeds=0:2", "--learning_rate=0.01"]
-    assert run.identity.startswith("two_outcomes-smoke-seeds=0-2-learning_rate=0.01-")
+    assert run.identity.startswith("two_outcomes-seeds=0-2-learning_rate=0.01-steps=400-record_every=20-")
+
+
+def test_a_new_preset_changes_no_identity(monkeypatch):
+    run = make_run("two_outcomes", "smoke", seeds="0:2")
+    small = dataclasses.replace(two_outcomes.PRESETS["smoke"], seeds="0:2")
+    monkeypatch.setitem(two_outcomes.PRESETS, "small", small)
+    again = make_run("two_outcomes", "smoke", seeds="0:2")
+    assert (again.preset, again.flags) == ("small", {})
+    assert again.identity == run.identity
+    require_unchanged([run])
 
 
 @given(
@@ -181,7 +200,7 @@ def test_an_impossible_run_is_refused_in_one_sentence(request_, message):
 
 def test_a_run_is_asked_for_once():
     same = [{"experiment": "two_outcomes", "steps": 2000}, {"experiment": "two_outcomes"}]
-    with pytest.raises(ValueError, match=r"the run two_outcomes-demo-[0-9a-f]{8} is asked for twice"):
+    with pytest.raises(ValueError, match=r"the run two_outcomes-[0-9a-f]{8} is asked for twice"):
         make_runs(same)
     with pytest.raises(ValueError, match="the list of runs is empty"):
         make_runs([])
