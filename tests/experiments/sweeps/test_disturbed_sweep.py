@@ -22,8 +22,8 @@ SWEEP = [
     str(ROOT / "scripts" / "sweep.py"),
     "--experiment=two_outcomes",
     "--preset=smoke",
-    # The cheapest runs there are: all have the same compiled program.
-    f"--grid=objectives=reinforce;steps=20;record_every=10;seeds={','.join(f'[{n}:{n + 2}]' for n in range(RUNS))}",
+    # The cheapest runs there are: all have the same compiled program, and of one seed there is no figure.
+    f"--grid=objectives=reinforce;steps=20;record_every=10;seeds=0:{RUNS}",
 ]
 LOCAL = f"local(workers={min(2, cores())})"
 
