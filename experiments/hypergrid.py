@@ -26,7 +26,7 @@ import numpy as np
 
 from experiments.grid import Run, TrainingGrid, final_intervals, group_by_objective
 from experiments.launch import Output, launch, read_numbers, read_seeds, require_positive
-from experiments.together import require_alike, take_folders, train_grids
+from experiments.together import take_folders, train_grids
 from ipsrl import specifications
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.hypergrid import Hypergrid
@@ -38,6 +38,7 @@ from ipsrl.policies.state_table import log_probs_table
 from ipsrl.training.evaluation import Evaluate, Evaluation
 from ipsrl.training.loop import TrainSettings
 from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.together import require_alike
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,8 +5,6 @@ An experiment that can do it has `TOGETHER`, the names of the settings in which 
 """
 
 import contextlib
-import dataclasses
-import itertools
 import resource
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,18 +20,6 @@ from ipsrl.training.evaluation import Evaluate
 from ipsrl.training.run_folder import RunFolder, RunFolderError
 from ipsrl.training.run_log import NonFiniteLossError
 from ipsrl.training.together import train_together
-
-
-def require_alike(settings: Sequence[Any], together: Sequence[str]) -> None:
-    """Raises ValueError where there are no settings, or they differ in more than the fields `together`."""
-    if not settings:
-        raise ValueError("there is nothing to run together: give the settings of one run at least")
-    for each, field in itertools.product(settings, dataclasses.fields(settings[0])):
-        one, other = getattr(settings[0], field.name), getattr(each, field.name)
-        if field.name not in together and one != other:
-            raise ValueError(
-                f"runs of one program may differ in {', '.join(together)}, but --{field.name} is {one} and {other}"
-            )
 
 
 @contextlib.contextmanager

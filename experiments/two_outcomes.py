@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.launch import Output, launch, read_numbers, read_seeds, require_positive
-from experiments.together import require_alike, take_folders
+from experiments.together import take_folders
 from ipsrl import objectives, specifications
 from ipsrl.distributed.runs import filled, runs_mesh
 from ipsrl.dynamics import flows
@@ -33,6 +33,7 @@ from ipsrl.training.metric_log import MetricLog
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.progress_line import working
 from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.together import require_alike
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +99,8 @@ def run_together(settings: Sequence[Settings], outputs: Sequence[Output]) -> lis
     require_alike(settings, TOGETHER)
     check_objectives(settings[0])
     with take_folders([dataclasses.asdict(each) for each in settings], outputs) as (folders, failures):
-        compared = compare([settings[run] for run in folders]) if folders else []
+        with working(f"training {len(folders)} runs together"):
+            compared = compare([settings[run] for run in folders]) if folders else []
         for (run, folder), comparisons in zip(folders.items(), compared, strict=True):
             write(settings[run], comparisons, folder)
     return failures

@@ -172,8 +172,8 @@ def table(entries: Mapping[str, Entry], source: str, preset: str, out: Path) -> 
             try:
                 numbers = shown(entry.numbers(summary))
                 verdict = "-" if preset == "smoke" else entry.verdict(summary)
-            except LookupError as error:
-                numbers = f"{name}/summary.json is of another version, without {error}: delete the folder {name}"
+            except (LookupError, TypeError, ValueError) as error:
+                numbers = f"{name}/summary.json is of another version ({error}): delete the folder {name}"
         time_taken = "not finished" if seconds is None else duration(seconds)
         claim = "; ".join(filter(None, (shown(entry.paper), entry.claim)))
         rows.append((what, f"`{typed(entry, preset)}`", time_taken, numbers, claim, verdict))

@@ -66,16 +66,16 @@ def number(record: Record, metric: str) -> float | None:
 
 @dataclasses.dataclass(frozen=True)
 class LowEntropy(Monitor):
-    """`token_entropy` below some nats, much of which is lost: the policy hardly explores any more.
+    """`token_entropy` below some nats: the policy hardly explores any more.
 
     Attributes:
       below: nats.
       of_highest: the share of the highest entropy so far that is also not exceeded, so that a policy which begins with
-        little entropy, as a language model may, and keeps it is not warned of. 1 leaves `below` alone.
+        little entropy, as a language model may, and keeps most of it is not warned of. 1 leaves `below` alone.
     """
 
     below: float = 0.5
-    of_highest: float = 0.5
+    of_highest: float = 1.0
     steps: int = 50
 
     def __post_init__(self):

@@ -8,7 +8,10 @@ import contextlib
 import dataclasses
 import itertools
 import operator
+import shutil
+import statistics
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -83,6 +86,8 @@ def train_together(
         ended, going_on = {}, dict(enumerate(logs))
         for folder, log in zip(folders, logs, strict=True):
             folder.summary_path.unlink(missing_ok=True)
+            # Of a run that was alone before: it would go on from there, behind what is written here.
+            shutil.rmtree(folder.checkpoint_directory, ignore_errors=True)
             log.start_after(0)
         if evaluate is not None:
             for log, parameters in zip(logs, _of_each(state.parameters, len(logs)), strict=True):
@@ -106,10 +111,25 @@ def train_together(
                     log.write(done, record, evaluate(done, parameters[run]) if due else None)
             if not going_on:
                 break
-            progress.advance(reward=metrics["reward"].mean())
+            shown = {"reward": "reward", "outcomes": "effective_outcomes", "entropy": "token_entropy"}
+            progress.advance(
+                **{name: statistics.fmean(records[run][metric] for run in going_on) for name, metric in shown.items()}
+            )
         for log in logs:
             log.keep()
         return [ended.get(run, parameters) for run, parameters in enumerate(_of_each(state.parameters, len(logs)))]
+
+
+def require_alike(settings: Sequence[Any], together: Sequence[str]) -> None:
+    """Raises ValueError where there are no settings, or they differ in more than the fields `together`."""
+    if not settings:
+        raise ValueError("there is nothing to run together: give the settings of one run at least")
+    for each, field in itertools.product(settings, dataclasses.fields(settings[0])):
+        one, other = getattr(settings[0], field.name), getattr(each, field.name)
+        if field.name not in together and one != other:
+            raise ValueError(
+                f"runs of one program may differ in {', '.join(together)}, but {field.name} is {one} and {other}"
+            )
 
 
 def _shared(settings: Sequence[TrainSettings]) -> TrainSettings:
@@ -119,10 +139,7 @@ def _shared(settings: Sequence[TrainSettings]) -> TrainSettings:
       ValueError: the settings differ in more than that, or hold a rule that the host follows.
     """
     first = settings[0]
-    for each, field in itertools.product(settings, dataclasses.fields(TrainSettings)):
-        one, other = getattr(first, field.name), getattr(each, field.name)
-        if field.name != "learning_rate" and one != other:
-            raise ValueError(f"runs of one program have one {field.name}, not {one} and {other}")
+    require_alike(settings, ("learning_rate",))
     for name in (*RULES, "refresh_reference_every"):
         if getattr(first, name):
             raise ValueError(f"{name} is followed on the host, so runs with it cannot be one program: start them apart")

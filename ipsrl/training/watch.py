@@ -76,6 +76,7 @@ class Watch:
     def __init__(self, monitors: Mapping[str, Monitor], path: str | Path):
         self._monitors = monitors if hosts.is_first() else {}
         self._seen = begin(self._monitors)
+        self._path = Path(path)
         self._log = MetricLog(path)
 
     def recall(self, records: str | Path, step: int) -> None:
@@ -90,7 +91,7 @@ class Watch:
         self._seen, metrics, messages = look(self._monitors, self._seen, record)
         for name, message in messages.items():
             # Above the progress line, if there is one.
-            tqdm.write(f"warning: step {step}: {message}", file=sys.stderr)
+            tqdm.write(f"warning: {self._path.parent}, step {step}: {message}", file=sys.stderr)
             self._log.write(step, {"monitor": name, "message": message})
             self._log.keep()
         return metrics

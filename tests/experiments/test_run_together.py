@@ -7,10 +7,10 @@ import pytest
 
 from experiments import hypergrid, two_outcomes
 from experiments.launch import Output
-from experiments.together import require_alike
 from ipsrl.training.json_files import read_json
 from ipsrl.training.metric_log import read
 from ipsrl.training.run_folder import RunFolder, RunFolderError
+from ipsrl.training.together import require_alike
 
 TWO = dataclasses.replace(
     two_outcomes.PRESETS["smoke"], objectives="ips_reinforce(probability=exact)", steps=20, record_every=5, group_size=4
@@ -71,7 +71,7 @@ def test_a_folder_that_cannot_be_used_fails_alone(tmp_path):
 @pytest.mark.parametrize("experiment", [two_outcomes, hypergrid])
 def test_settings_that_differ_in_more_are_refused(experiment, tmp_path):
     settings = [dataclasses.replace(experiment.PRESETS["smoke"], group_size=size) for size in (16, 32)]
-    with pytest.raises(ValueError, match=r"may differ in seeds, .*learning_rate, but --group_size is 16 and 32$"):
+    with pytest.raises(ValueError, match=r"may differ in seeds, .*learning_rate, but group_size is 16 and 32$"):
         experiment.run_together(settings, outputs(tmp_path, settings))
     with pytest.raises(ValueError, match="give the settings of one run at least"):
         experiment.run_together([], [])

@@ -128,7 +128,7 @@ def test_a_summary_of_another_version_is_told(entries, tmp_path):
     reproduce_figures.main([f"--out={tmp_path}"])
     (tmp_path / "one" / "summary.json").write_text("{}")
     reproduce_figures.main([f"--out={tmp_path}"])
-    assert row_of("one", tmp_path)[3].endswith("is of another version, without 'right': delete the folder one")
+    assert row_of("one", tmp_path)[3].endswith("is of another version ('right'): delete the folder one")
     assert row_of("two", tmp_path)[5] == "holds"
 
 

@@ -63,10 +63,10 @@ def test_entropy_that_stays_low_is_warned_of_at_its_fiftieth_step():
 
 
 @pytest.mark.parametrize("entropy", [[0.3] * 200, [0.7] * 9 + [0.4] * 200, np.linspace(0.2, 0.45, 200)])
-def test_low_entropy_that_was_never_much_higher_is_warned_of_on_request(entropy):
+def test_low_entropy_that_was_never_much_higher_is_no_news_on_request(entropy):
     records = series("token_entropy", entropy)
-    assert watched("low_entropy", records)[1] == []
-    ((step, _, _),) = watched("low_entropy(of_highest=1)", records)[1]
+    assert watched("low_entropy(of_highest=0.5)", records)[1] == []
+    ((step, _, _),) = watched("low_entropy", records)[1]
     assert step == 50 + sum(np.array(entropy) >= 0.5)
 
 
@@ -83,7 +83,7 @@ def test_limits_from_above(name, metric):
 @given(st.lists(st.booleans(), max_size=60), st.integers(1, 5))
 def test_a_warning_begins_and_ends_with_as_many_steps_in_a_row(bad, steps):
     entropy = 1.0 - np.array(bad, float)
-    metrics, warnings = watched(f"low_entropy(of_highest=1, steps={steps})", series("token_entropy", entropy))
+    metrics, warnings = watched(f"low_entropy(steps={steps})", series("token_entropy", entropy))
     holds, expected = False, []
     for step in range(1, len(bad) + 1):
         if step >= steps and all(one != holds for one in bad[step - steps : step]):
@@ -96,7 +96,7 @@ def test_a_warning_begins_and_ends_with_as_many_steps_in_a_row(bad, steps):
 def test_a_metric_that_wavers_around_the_limit_is_warned_of_once():
     rng = np.random.default_rng(0)
     records = series("token_entropy", np.concatenate([np.full(30, 0.3), 0.5 + 0.1 * rng.standard_normal(1000)]))
-    assert [step for step, _, _ in watched("low_entropy(of_highest=1, steps=20)", records)[1]] == [20]
+    assert [step for step, _, _ in watched("low_entropy(steps=20)", records)[1]] == [20]
 
 
 def test_outcomes_that_fall():
@@ -260,11 +260,10 @@ def test_an_interrupted_run_is_watched_as_an_undisturbed_one(tmp_path_factory, k
 def test_warnings_are_lines_on_stderr_and_in_a_file(tmp_path, capsys):
     write_run(tmp_path, "low_entropy(steps=2)", series("token_entropy", [0.9, 0.3, 0.2, 0.1]), 4)
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(
-        "warning: step 3: token entropy has been below 0.5 nats for 2 steps (0.2 now, 0.9 at its highest): "
-    )
+    begin = f"warning: {tmp_path}, step 3: "
+    assert line.startswith(f"{begin}token entropy has been below 0.5 nats for 2 steps (0.2 now, 0.9 at its highest): ")
     (kept,) = [json.loads(line) for line in (tmp_path / "warnings.jsonl").read_text().splitlines()]
-    assert kept == {"step": 3, "monitor": "low_entropy", "message": line.removeprefix("warning: step 3: ")}
+    assert kept == {"step": 3, "monitor": "low_entropy", "message": line.removeprefix(begin)}
     # What was said is not said again.
     write_run(tmp_path, "low_entropy(steps=2)", series("token_entropy", [0.9, 0.3, 0.2, 0.1]), 4, after=4)
     assert capsys.readouterr().err == ""
@@ -326,7 +325,8 @@ def test_the_loop_watches_and_goes_on_watching(tmp_path, capsys):
     said = capsys.readouterr().err
     warnings = metric_log.read(tmp_path / "whole" / "warnings.jsonl")
     assert {warning["monitor"] for warning in warnings} == {"low_entropy", "falling_outcomes"}
-    assert said == "".join(f"warning: step {warning['step']}: {warning['message']}\n" for warning in warnings)
+    begin = f"warning: {tmp_path / 'whole'}, step"
+    assert said == "".join(f"{begin} {warning['step']}: {warning['message']}\n" for warning in warnings)
 
     stop = 5 * math.ceil((warnings[0]["step"] + 1) / 5)
     with pytest.raises(KeyboardInterrupt):
@@ -354,9 +354,9 @@ def test_grpo_is_warned_of_and_exact_inverse_probability_scaling_is_not(tmp_path
     *warnings, trained, other = finished.stderr.splitlines()
     assert trained.startswith("trained grpo, ")
     assert other.startswith("trained ips_grpo(probability=exact), ")
-    assert all(line.startswith("warning: step ") for line in warnings)
-    kept = metric_log.read(tmp_path / "dimensions_2" / "grpo" / "seed_0" / "warnings.jsonl")
-    assert [f"warning: step {one['step']}: {one['message']}" for one in kept] == warnings
+    path = tmp_path / "dimensions_2" / "grpo" / "seed_0"
+    kept = metric_log.read(path / "warnings.jsonl")
+    assert [f"warning: {path}, step {one['step']}: {one['message']}" for one in kept] == warnings
     assert {one["monitor"] for one in kept} >= {"falling_outcomes", "low_entropy"}
     healthy = tmp_path / "dimensions_2" / "ips_grpo-probability=exact" / "seed_0"
     assert (healthy / "warnings.jsonl").read_text() == ""

@@ -16,7 +16,7 @@ from ipsrl.training import metric_log
 from ipsrl.training.difficulty_filter import DifficultyFilter
 from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.run_folder import RunFolder
-from ipsrl.training.run_log import NonFiniteLossError
+from ipsrl.training.run_log import NonFiniteLossError, RunLog
 from ipsrl.training.step import Batching
 from ipsrl.training.together import train_together
 
@@ -80,6 +80,32 @@ def test_metrics_and_parameters_are_those_of_separate_runs(objective, tmp_path):
     assert np.abs(ends[0]["logits"] - ends[2]["logits"]).max() > 0.01
 
 
+def test_a_run_that_was_alone_before_begins_anew_and_so_it_does_alone_again(tmp_path, monkeypatch):
+    settings = at(0.05, checkpoint_every=2)
+    whole = alone(tmp_path / "whole", 0, settings)
+    stop_at(4, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        alone(tmp_path / "both", 0, settings)
+    stop_at(3, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        together(tmp_path / "both", [settings], seeds=SEEDS[:1])
+    monkeypatch.undo()
+    np.testing.assert_array_equal(alone(tmp_path / "both", 0, settings)["logits"], whole["logits"])
+    assert records(tmp_path / "both", 0) == records(tmp_path / "whole", 0)
+
+
+def stop_at(step, monkeypatch):
+    """Ctrl-C before the record of a step is written."""
+    write = RunLog.write
+
+    def interrupted(self, number, *arguments):
+        if number == step:
+            raise KeyboardInterrupt
+        write(self, number, *arguments)
+
+    monkeypatch.setattr(RunLog, "write", interrupted)
+
+
 def test_a_run_that_leaves_the_real_numbers_ends_alone(tmp_path):
     settings = [at(rate, optimizer="sgd") for rate in (0.05, 1e38, 0.2)]
     ends = together(tmp_path, settings)
@@ -114,7 +140,7 @@ def test_what_is_there_of_a_run_is_made_again(tmp_path):
     [
         (
             {"settings": [at(0.1), at(0.1), at(0.1, group_size=4)]},
-            "runs of one program have one group_size, not 8 and 4",
+            "runs of one program may differ in learning_rate, but group_size is 8 and 4",
         ),
         (
             {"environment": FIRST_TOKEN, "policy": TRANSFORMER},
