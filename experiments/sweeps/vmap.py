@@ -59,7 +59,7 @@ def _launch_group(folder: SweepFolder, group: Sequence[SweepRun]) -> Iterator[tu
     with contextlib.ExitStack() as stack:
         logs = [stack.enter_context(folder.claim(run, never)) for run in group]
         for log in logs:
-            print(f"one of {len(group)} runs in one program; what it says, the sweep says", file=log, flush=True)
+            print(f"one of {len(group)} runs in one program, which prints where the sweep does", file=log, flush=True)
         # What processes of an earlier sweep have finished while they were waited for.
         left = [run for run in group if not is_complete(folder.run_path(run))]
         for run in left:

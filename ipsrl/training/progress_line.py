@@ -94,11 +94,11 @@ def ticking(line: tqdm, seconds: float = 1.0, look: Callable[[], None] | None = 
                 look()
             line.refresh()
 
-    ticking = threading.Thread(target=tick, daemon=True)
-    ticking.start()
+    ticker = threading.Thread(target=tick, daemon=True)
+    ticker.start()
     try:
         yield
     finally:
         over.set()
         # Control-C may have left tqdm's lock taken, and the thread waiting for it.
-        ticking.join(timeout=1.0)
+        ticker.join(timeout=1.0)
