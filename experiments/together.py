@@ -45,7 +45,7 @@ def train_grids(
 
     Args:
       grids, outputs: as many; each run has a folder of its own in its output, as `TrainingGrid.train` makes it, but
-        without checkpoints: what is there of a run is made again.
+        without checkpoints: what is there of a run is made again. All have the mirrors of the first output.
       evaluate: as in `ipsrl.training.together.train_together`.
 
     Returns:
@@ -72,6 +72,7 @@ def train_grids(
                 [seed for _, seed, _ in taken],
                 [folder for _, _, folder in taken],
                 evaluate,
+                outputs[0].mirrors,
             )
             for (number, seed, folder), result in zip(taken, results, strict=True):
                 if isinstance(result, NonFiniteLossError):

@@ -14,6 +14,7 @@ from experiments.sweeps.launcher import Launcher
 from experiments.sweeps.runs import SweepRun, find_experiment, settings_of
 from experiments.together import allow_open_files
 from ipsrl.distributed.start_up import cores, start_up
+from ipsrl.training.mirrors import read_mirrors
 from ipsrl.training.run_folder import is_complete
 
 
@@ -29,8 +30,6 @@ class Vmap(Launcher):
         for experiment in {run.experiment for run in runs}:
             if not hasattr(find_experiment(experiment), "run_together"):
                 raise ValueError(f"{experiment} has no run_together, so its runs cannot be one program: take local")
-        if any(run.mirror for run in runs):
-            raise ValueError("runs of one program have no mirrors: leave --mirror out, or take local")
 
     def plan(self, folder: SweepFolder, runs: Sequence[SweepRun]) -> Iterator[str]:
         for group in groups(runs):
@@ -50,7 +49,7 @@ def groups(runs: Sequence[SweepRun]) -> list[list[SweepRun]]:
     for run in runs:
         together = find_experiment(run.experiment).TOGETHER
         common = {name: value for name, value in dataclasses.asdict(settings_of(run)).items() if name not in together}
-        grouped.setdefault(json.dumps([run.experiment, common], sort_keys=True), []).append(run)
+        grouped.setdefault(json.dumps([run.experiment, run.mirror, common], sort_keys=True), []).append(run)
     return list(grouped.values())
 
 
@@ -65,7 +64,7 @@ def _launch_group(folder: SweepFolder, group: Sequence[SweepRun]) -> Iterator[tu
         for run in left:
             folder.failure_path(run).unlink(missing_ok=True)
         settings = [settings_of(run) for run in left]
-        outputs = [Output(folder.run_path(run), resume=True) for run in left]
+        outputs = [Output(folder.run_path(run), True, read_mirrors(run.mirror)) for run in left]
         try:
             ends = find_experiment(group[0].experiment).run_together(settings, outputs) if left else []
         except (ValueError, RuntimeError) as error:

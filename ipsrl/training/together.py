@@ -40,12 +40,13 @@ def train_together(
     seeds: Sequence[int],
     folders: Sequence[RunFolder],
     evaluate: Evaluate | None = None,
+    mirrors: Sequence[str] = (),
 ) -> list[Parameters | NonFiniteLossError]:
     """Trains one policy for each of the folders, step by step, all of them in one program over all devices.
 
     Args:
-      environment, policy, objective, evaluate: as in `ipsrl.training.loop.train`; parameters reach `evaluate` as NumPy
-        arrays.
+      environment, policy, objective, evaluate, mirrors: as in `ipsrl.training.loop.train`; parameters reach `evaluate`
+        as NumPy arrays.
       settings, seeds: of each run; the settings differ in nothing but the learning rate.
       folders: receive metrics.jsonl each; what is there of a run is written again.
 
@@ -78,7 +79,7 @@ def train_together(
         each = filled(len(seeds))
         all_seeds = jnp.asarray(seeds)[each]
         rates = jnp.asarray([settings[run].learning_rate for run in each], jnp.float32)
-        logs = [stack.enter_context(RunLog(folder, shared)) for folder in folders]
+        logs = [stack.enter_context(RunLog(folder, shared, mirrors)) for folder in folders]
         state = jax.jit(over_runs(first_state))(all_seeds, rates)
         # A step takes the state over, and the reference stays.
         reference = jax.tree.map(jnp.copy, state.parameters) if needs_reference(objective, shared) else None

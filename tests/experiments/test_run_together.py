@@ -89,13 +89,16 @@ def test_hypergrids_leave_the_same_files_and_numbers_together_as_alone(tmp_path)
         dataclasses.replace(smoke, seeds="0", learning_rate=1e38),
     ]
     together, alone = outputs(tmp_path / "together", settings), outputs(tmp_path / "alone", settings)
-    ends = hypergrid.run_together(settings, together)
+    mirrored = [dataclasses.replace(output, mirrors=("tensorboard",)) for output in together]
+    ends = hypergrid.run_together(settings, mirrored)
     assert ends[:2] == [None, None]
     assert str(ends[2]).startswith("step 1 has parameter_norm inf")
     assert not (together[2].path / "summary.json").exists()
     for each, one, other in zip(settings[:2], together, alone, strict=False):
         hypergrid.run(each, other)
-        assert files(one.path) == files(other.path)
+        events = {path.parents[1]: path.relative_to(one.path) for path in one.path.rglob("tensorboard/events.*")}
+        assert events.keys() == {log.parent for log in one.path.rglob("metrics.jsonl")}
+        assert files(one.path) - set(events.values()) == files(other.path)
         assert not list(one.path.rglob("checkpoints"))
         for log in other.path.rglob("metrics.jsonl"):
             ours, theirs = read(one.path / log.relative_to(other.path)), read(log)

@@ -191,7 +191,6 @@ def test_a_folder_of_other_presets_is_not_taken_up(run, monkeypatch):
         ([*GRID, "--launcher=local(workers=1000)"], "local has workers=1000: take 1 to "),
         ([*GRID, "--mirror=mlflow"], "unknown mirror 'mlflow'; known: tensorboard, wandb"),
         ([*GRID, "--mirror=wandb"], "two_outcomes has no flag --mirror: leave it out"),
-        ([*HYPERGRID, "--mirror=wandb", "--launcher=vmap"], "runs of one program have no mirrors: leave --mirror out"),
         ([*GRID, "--restarts=-1"], "--restarts is -1, it must not be negative"),
         (["--runs=missing.py"], "missing.py is no file: name a Python file that lists runs"),
     ],
