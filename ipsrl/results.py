@@ -25,7 +25,7 @@ Columns are called as in the files, as far as SQL can read that. A value of conf
 unless another value of the same file has that name, where keys that are not nested come first and those in `training`
 second: then by the keys around it as well, as in `warm_start_learning_rate`. Metrics lose the `evaluation/` before
 their names where no other metric is called so: `recovery`, but `evaluation_effective_outcomes`. In `runs` a metric that
-is called as a value of config.json is `last_...`.
+is called as a value of config.json is `last_...`, such as `last_num_outcomes`.
 """
 
 import difflib

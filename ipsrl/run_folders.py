@@ -1,4 +1,7 @@
-"""Run folders as they are found, whatever state they are in: where they lie, and what all who read them agree on."""
+"""Run folders as they are found, whatever state they are in: where they lie, and what all who read them agree on.
+
+What is in such a folder is described in `ipsrl.training.run_folder`, which writes it.
+"""
 
 import os
 from collections.abc import Iterator, Mapping

@@ -140,9 +140,10 @@ def runs_of(folder: Folder) -> list[Run]:
     for records in grouped.values():
         settings = folder.config | {name: records[0][name] for name in RUN_OF if name in records[0]}
         objective, seed = settings.pop("objective", None), seed_of(settings)
-        # Seeds are repetitions; whatever else a command was to train does not make this run another one.
-        for name in ("seed", "seeds") if seed is not None else ("seed",):
-            settings.pop(name, None)
+        settings.pop("seed", None)
+        if seed is not None:
+            # Whatever else its command was to train does not make this run another one.
+            settings.pop("seeds", None)
         climbs = all(early["step"] < late["step"] for early, late in itertools.pairwise(records))
         if isinstance(objective, str) and climbs:
             runs.append(Run(objective, seed, settings, folder, records))
