@@ -30,7 +30,7 @@ from ipsrl.training.metric_log import EVALUATION, MetricLog
 from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.progress_line import working
-from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.run_folder import RunFolder, is_complete
 from ipsrl.training.step import Batching, check_objective
 from ipsrl.training.warm_start import WarmStart, prior_parameters
 
@@ -141,7 +141,7 @@ class ExactArena:
         group_size, off_policy = group_and_rule(objective, self.group_size)
         updates = np.arange(0, self.steps + 1, self.evaluate_every)
         with RunFolder.open(output.path / folder_name(objective), config, output.resume) as folder:
-            if not folder.summary_path.exists():
+            if not is_complete(folder.path):
                 seeds = jnp.asarray(self.seeds, jnp.int32)
                 with working(f"training {objective}, {len(self.seeds)} seeds"):
                     program = train_ensemble.lower(

@@ -6,17 +6,15 @@ An experiment that can do it has `TOGETHER`, the names of the settings in which 
 
 import contextlib
 import resource
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-
-from tqdm import tqdm
 
 from experiments.grid import Run, TrainingGrid, run_path
 from experiments.launch import Output
 from ipsrl import objectives as objective_catalog
 from ipsrl.training import metric_log
 from ipsrl.training.evaluation import Evaluate
+from ipsrl.training.progress_line import say
 from ipsrl.training.run_folder import RunFolder, RunFolderError
 from ipsrl.training.run_log import NonFiniteLossError
 from ipsrl.training.together import train_together
@@ -81,8 +79,7 @@ def train_grids(
                 records = metric_log.read(folder.metrics_path)
                 folder.write_summary(records[-1])
                 finished[number].append(Run(text, seed, records, folder.path, result))
-        # Above the progress line of a sweep, if there is one.
-        tqdm.write(f"trained {text}, {len(taken)} runs together", file=sys.stderr)
+        say(f"trained {text}, {len(taken)} runs together")
     return finished, failures
 
 

@@ -37,7 +37,7 @@ from ipsrl.figures import verdicts as figure
 from ipsrl.training.json_files import read_json, replace_file
 from ipsrl.training.metric_log import MetricLog
 from ipsrl.training.progress_line import working
-from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.run_folder import RunFolder, is_complete
 
 VARIANTS = (
     "grpo(kl=0.04)",
@@ -134,7 +134,7 @@ def judge(name: str, group_size: int, output: Output, place: str = "1 of 1") -> 
     """Judges an objective, or reads what an earlier command left in its folder of `output`; `place` is for display."""
     config = {"objective": name, "group_size": group_size}
     with RunFolder.open(output.path / folder_name(name), config, output.resume) as folder:
-        if not folder.summary_path.exists():
+        if not is_complete(folder.path):
             with working(f"judging {name}, {place}"):
                 judged = verdict(objectives.make(name), *group_and_rule(name, group_size))
             with MetricLog(folder.metrics_path) as log:

@@ -2,9 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ipsrl.run_folders import leaves
 from ipsrl.training.metric_log import EVALUATION
 
 # The columns that every table of runs has before those of config.json, with their types.
@@ -27,20 +28,11 @@ OF_RECORDS = {"objective": "VARCHAR", "seed": "BIGINT", "step": "BIGINT"}
 def config_columns(config: Mapping[str, Any]) -> dict[str, Any]:
     """Column -> value of a config.json, in the order in which they take their names."""
     taken = set(TAKEN)
-    leaves = sorted(_leaves(config), key=lambda leaf: (len(leaf[0]) > 1, leaf[0][0] != "training"))
     columns = {}
-    for keys, value in leaves:
+    for keys, value in sorted(leaves(config), key=lambda leaf: (len(leaf[0]) > 1, leaf[0][0] != "training")):
         names = ["_".join(keys[-count:]) for count in range(1, len(keys) + 1)]
         columns[first_free([*names, f"config_{names[-1]}"], taken)] = value
     return columns
-
-
-def _leaves(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if isinstance(value, dict) and value:
-        for key, inner in value.items():
-            yield from _leaves(inner, (*keys, key))
-    elif keys:
-        yield keys, value
 
 
 def first_free(names: Sequence[str], taken: set[str]) -> str:

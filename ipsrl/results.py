@@ -5,14 +5,15 @@
 
 What `sql` returns prints as a table; `.fetchall()` gives tuples, `.df()` a data frame where pandas is installed.
 
-`runs` has one row for each folder of a run, or, where its records name several objectives or seeds, for each of them:
+`runs` has one row for each folder of a run, or, where its records name several objectives, seeds or numbers of
+outcomes, for each of them:
 
     path                    the folder
     kind                    training, where its config.json names one objective; otherwise experiment, whose folder
                             holds those of its training runs
-    objective, seed
+    objective, seed         NULL where there is not one
     complete                whether summary.json says so
-    started, last_written   UTC: the first start, and the last writing of metrics or summary
+    started, last_written   UTC: the first start, and the last writing of metrics or summary, if any
     ...                     every value of config.json
     step, ...               the last recorded value of every metric
     summary                 summary.json as JSON, for summary->>'$.agrees'
@@ -24,7 +25,7 @@ Columns are called as in the files, as far as SQL can read that. A value of conf
 unless another value of the same file has that name, where keys that are not nested come first and those in `training`
 second: then by the keys around it as well, as in `warm_start_learning_rate`. Metrics lose the `evaluation/` before
 their names where no other metric is called so: `recovery`, but `evaluation_effective_outcomes`. In `runs` a metric that
-is called as a value of config.json is `last_...`.
+is called as a value of config.json is `last_...`, such as `last_num_outcomes`.
 """
 
 import difflib
@@ -33,7 +34,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,16 +48,15 @@ from ipsrl.result_columns import (
     metric_types,
     type_of,
 )
+from ipsrl.run_folders import RUN_OF, find, seed_of
 from ipsrl.training import metric_log
 from ipsrl.training.json_files import read_json
+from ipsrl.training.run_folder import says_complete
 
 if TYPE_CHECKING:
     import duckdb
 
 TABLES = ("runs", "metrics")
-
-# Folders of a run that hold no runs, but maybe thousands of files.
-WITHOUT_RUNS = ("checkpoints", "tensorboard", "wandb")
 
 METRICS = "/metrics.jsonl"
 
@@ -70,8 +70,7 @@ def load(*folders: str | Path, skip_damaged: bool = False) -> "duckdb.DuckDBPyCo
     """A connection to DuckDB, in memory, with the tables `runs` and `metrics`. Nothing in the folders is changed.
 
     Args:
-      folders: each of them, and every folder in it that is not a link, that has config.json and metrics.jsonl or
-        summary.json is a run; or the folder of Parquet files that `write_parquet` has made.
+      folders: of runs, which `ipsrl.run_folders.find` finds; or of Parquet files that `write_parquet` has made.
       skip_damaged: leave out damaged runs, with a line on stderr for each, instead of raising ValueError.
 
     Raises:
@@ -85,16 +84,11 @@ def load(*folders: str | Path, skip_damaged: bool = False) -> "duckdb.DuckDBPyCo
         raise ValueError('results are read by DuckDB, which is not installed: pip install -e ".[analysis]"') from error
     parquet, paths = [], {}
     for folder in map(Path, folders):
-        if not folder.is_dir():
-            raise ValueError(f"there is no folder {folder}")
         if all(file.exists() for file in parquet_files(folder).values()):
             parquet.append(folder)
             continue
-        found = list(_run_folders(folder))
-        if not found:
-            raise ValueError(f"{folder} holds no run: no folder with config.json and metrics.jsonl or summary.json")
         # One of the folders may lie in another.
-        for path in found:
+        for path in find(folder):
             paths.setdefault(path.resolve(), path)
 
     connection = duckdb.connect()
@@ -111,10 +105,12 @@ def load(*folders: str | Path, skip_damaged: bool = False) -> "duckdb.DuckDBPyCo
     for folder in parquet:
         for table, file in parquet_files(folder).items():
             stored = f"read_parquet({_text(glob.escape(str(file)))})"
+            twice = connection.execute(f"select path from {stored} intersect select path from {table}").fetchone()
+            if twice:
+                raise ValueError(
+                    f"{twice[0]} is there twice: give its folder or the Parquet files made of it, not both"
+                )
             connection.execute(f"create or replace table {table} as from {stored} union all by name from {table}")
-    twice = connection.execute("select path from runs group by path, objective, seed having count(*) > 1").fetchall()
-    if twice:
-        raise ValueError(f"{twice[0][0]} is there twice: give its folder or the Parquet files made of it, not both")
     return connection
 
 
@@ -170,16 +166,6 @@ def parquet_files(folder: Path) -> dict[str, Path]:
     return {table: folder / f"{table}.parquet" for table in TABLES}
 
 
-def _run_folders(folder: Path) -> Iterator[Path]:
-    def refuse(error: OSError) -> None:
-        raise error
-
-    for path, folders, files in os.walk(folder, onerror=refuse):
-        if "config.json" in files and ("metrics.jsonl" in files or "summary.json" in files):
-            yield Path(path)
-        folders[:] = sorted(name for name in folders if name not in WITHOUT_RUNS and not name.startswith("."))
-
-
 def _undamaged(paths: Iterable, read: Callable[[Any], Any], skip_damaged: bool) -> dict:
     """What is read, without that for which `read` raises ValueError if that shall be skipped."""
     kept = {}
@@ -201,12 +187,12 @@ def _describe(path: Path) -> dict[str, Any]:
     return {
         "path": str(path),
         "kind": "training" if "objective" in config else "experiment",
-        "objective": config.pop("objective", None),
-        "seed": config.pop("seed", None),
-        "complete": summary is not None and summary.get("complete") is True,
+        "objective": config.get("objective"),
+        "seed": seed_of(config),
+        "complete": says_complete(summary),
         "started": _first_start(path / "environment.json"),
-        "last_written": _utc(datetime.fromtimestamp(max(written), UTC)),
-        **config_columns(config),
+        "last_written": _utc(datetime.fromtimestamp(max(written), UTC)) if written else None,
+        **config_columns({name: value for name, value in config.items() if name not in ("objective", "seed")}),
         "summary": summary,
     }
 
@@ -292,6 +278,7 @@ def _make_tables(
         [json.dumps(metrics)],
     )
 
+    whose = ", ".join(["path", *(name for name in RUN_OF if name in metrics)])
     taken = {column.lower() for column in (*TAKEN, *of_config)}
     last = "".join(
         f", arg_max({_name(column)}, metrics.rowid) as {_name(first_free([column, f'last_{column}'], taken))}"
@@ -312,7 +299,7 @@ def _make_tables(
         left join (
             select path, objective, seed, min(metrics.rowid) as first_record, arg_max(step, metrics.rowid) as step{last}
             from metrics
-            group by path, objective, seed
+            group by {whose}
         ) as last
         on described.path = last.path
         order by described.rowid, first_record

@@ -5,26 +5,25 @@ zoom into, how outcomes were spread over training, answers before and after, war
 again. It is made anew at every call; runs that are still going are shown as far as they are.
 """
 
+import argparse
 import sys
-
-from absl import app, flags
+from collections.abc import Sequence
 
 from ipsrl.report.page import write_report
 
-FLAGS = flags.FLAGS
 
-
-def main(arguments: list[str]) -> None:
+def main(command_line: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", metavar="DIR", help="with runs in it, at any depth")
+    parser.add_argument("--out", metavar="FILE", help="where to write the page; DIR/report.html by default")
+    parser.add_argument("--title", help="of the page; the name of DIR by default")
+    arguments = parser.parse_args(command_line)
     try:
-        if len(arguments) != 2:
-            raise ValueError("name one folder that holds runs: python scripts/report.py DIR [--out=FILE.html]")
-        out = write_report(arguments[1], FLAGS.out, FLAGS.title)
+        out = write_report(arguments.folder, arguments.out, arguments.title)
     except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
     print(f"report: {out}")
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("out", None, "File of the page; DIR/report.html by default.")
-    flags.DEFINE_string("title", None, "Title of the page; the name of DIR by default.")
-    app.run(main)
+    main()

@@ -170,6 +170,34 @@ def test_a_folder_with_many_seeds_has_a_row_for_each(tmp_path):
     ]
 
 
+def test_a_folder_with_many_numbers_of_outcomes_has_a_row_for_each(tmp_path):
+    """As `experiments.many_outcomes` writes them."""
+    records = [
+        {"objective": "grpo", "num_outcomes": count, "seed": seed, "share": count / (seed + step)}
+        for count in (16, 64) for seed in (1, 2) for step in (1, 3)
+    ]  # fmt: skip
+    write_run(tmp_path / "run", {"objectives": "grpo", "num_outcomes": "16,64", "seeds": "1:3"}, records)
+    connection = results.load(tmp_path)
+    assert values(connection, "select objective, last_num_outcomes, seed, share, num_outcomes from runs") == [
+        ("grpo", 16, 1, 4.0, "16,64"),
+        ("grpo", 16, 2, 3.2, "16,64"),
+        ("grpo", 64, 1, 16.0, "16,64"),
+        ("grpo", 64, 2, 12.8, "16,64"),
+    ]
+    results.write_parquet(connection, tmp_path / "tables")
+    assert values(results.load(tmp_path / "tables"), "select count(*) from runs") == [4]
+
+
+def test_a_run_that_has_just_begun(tmp_path):
+    """Its start is written before anything else."""
+    (tmp_path / "run").mkdir()
+    write_json(tmp_path / "run" / "config.json", {"objectives": "reinforce", "seeds": "3"})
+    write_json(tmp_path / "run" / "environment.json", [{"time": "2026-01-02T03:04:05+0000"}])
+    (row,) = rows(results.load(tmp_path), "from runs")
+    assert (row["seed"], row["complete"], row["started"]) == (3, False, datetime(2026, 1, 2, 3, 4, 5))
+    assert "last_written" not in row
+
+
 def test_runs_of_different_ages_stand_in_one_table(tmp_path):
     write_run(tmp_path / "old", {"objective": "grpo", "seed": 0, "batch": 8}, [{"return": 0.5}], {})
     write_run(tmp_path / "new", {"objective": {"name": "grpo"}, "seed": "zero", "batch": "8,16"}, [{"reward": 0.5}], {})
@@ -299,7 +327,7 @@ def test_parquet_files_that_cannot_be_written(folder, tmp_path):
 def test_folders_without_runs_are_refused(tmp_path):
     with pytest.raises(ValueError, match=f"there is no folder {tmp_path / 'missing'}"):
         results.load(tmp_path / "missing")
-    with pytest.raises(ValueError, match=r"holds no run: no folder with config.json and metrics.jsonl or summary.json"):
+    with pytest.raises(ValueError, match=r"holds no run: no folder with config.json and environment.json, "):
         results.load(tmp_path)
 
 

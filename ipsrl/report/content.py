@@ -3,6 +3,7 @@
 import importlib.metadata
 import itertools
 import math
+import os
 import shlex
 import time
 from collections import Counter
@@ -52,7 +53,7 @@ def content(folders: Sequence[Folder], title: str) -> Record:
         "folders": len(folders),
         "complete": sum(folder.complete for folder in folders),
         "styles": line_styles(),
-        "tasks": [task(name, same, texts, most) for name, same in by_task.items()],
+        "tasks": [task(task_name(kind, same), same, texts, most) for kind, same in by_task.items()],
         "warnings": warnings(folders),
         "claims": [claim for folder in folders for claim in claims(folder)],
         "environments": environments(folders),
@@ -61,11 +62,22 @@ def content(folders: Sequence[Folder], title: str) -> Record:
     }
 
 
-def task_of(run: Run) -> str:
-    """What can be compared: the kind of environment, or where that is not known the folder."""
+def task_of(run: Run) -> str | frozenset[str]:
+    """What can be compared: the kind of environment, or where that is not known what settings the experiment has."""
     leaves = settings.flat(run.settings)
-    kind, of_task = leaves.get("environment", run.folder.path), leaves.get("environment.task")
+    if "environment" not in leaves:
+        return frozenset(run.folder.config)
+    kind, of_task = leaves["environment"], leaves.get("environment.task")
     return f"{kind}({of_task})" if of_task else kind
+
+
+def task_name(kind: str | frozenset[str], groups: Sequence[Sequence[Run]]) -> str:
+    """The kind of environment, or where that is not known the folders: `runs/seeds=*`."""
+    if isinstance(kind, str):
+        return kind
+    paths = list({run.folder.path for same in groups for run in same})
+    # Letter by letter, which is what a star stands for.
+    return paths[0] if len(paths) == 1 else f"{os.path.commonprefix(paths)}*"  # noqa: RUF071
 
 
 def task(name: str, groups: Sequence[Sequence[Run]], texts: Mapping[Run, list[Record]], most: int) -> Record:

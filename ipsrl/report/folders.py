@@ -3,22 +3,18 @@
 import dataclasses
 import functools
 import itertools
-import json
 import math
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ipsrl.run_folders import RUN_OF, find, seed_of
+from ipsrl.training import metric_log
 from ipsrl.training.evaluation import COMPLETIONS, OUTCOMES
 from ipsrl.training.json_files import read_json
+from ipsrl.training.run_folder import says_complete
 
 Record = dict[str, Any]
-
-# Large folders of other things, in which no runs lie.
-_NO_RUNS = ("checkpoints", "tensorboard", "wandb")
-# What tells the runs apart that share one file of records.
-_RUN_OF = ("objective", "num_outcomes", "seed")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +43,7 @@ class Folder:
     @property
     def complete(self) -> bool:
         """Whether the run came to its end."""
-        return self.summary is not None and self.summary.get("complete") is True
+        return says_complete(self.summary)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -74,7 +70,7 @@ class Run:
         points = {}
         for record in self.metrics:
             for name, value in record.items():
-                if name not in ("step", *_RUN_OF) and (value is None or is_number(value)):
+                if name not in ("step", *RUN_OF) and (value is None or is_number(value)):
                     steps, values = points.setdefault(name, ([], []))
                     steps.append(record["step"])
                     values.append(value if value is not None and math.isfinite(value) else None)
@@ -87,26 +83,8 @@ def is_number(value: Any) -> bool:
 
 
 def read_folders(root: str | Path) -> list[Folder]:
-    """All run folders in `root`, itself included, in the order of their paths.
-
-    Raises:
-      ValueError: there is no such folder, or no run in it.
-    """
-    root = Path(root)
-    if not root.is_dir():
-        raise ValueError(f"there is no folder {root}: name one that holds runs")
-    folders = [read_folder(path, root) for path in _run_folders(root)]
-    if not folders:
-        raise ValueError(f"no run lies in {root}: a run is a folder with config.json and environment.json")
-    return folders
-
-
-def _run_folders(root: Path) -> Iterator[Path]:
-    for folder, inside, files in os.walk(root):
-        inside[:] = sorted(name for name in inside if name not in _NO_RUNS and not name.startswith("."))
-        # Exported models have a config.json as well.
-        if "config.json" in files and {"environment.json", "metrics.jsonl", "summary.json"} & set(files):
-            yield Path(folder)
+    """What all run folders in `root` hold, in the order of their paths; raises what `find` does."""
+    return [read_folder(path, Path(root)) for path in find(root)]
 
 
 def read_folder(path: Path, root: Path) -> Folder:
@@ -140,21 +118,10 @@ def _records(path: Path, notes: list[str]) -> list[Record]:
     """The records of a file of JSON lines; none where there is no such file."""
     if not path.exists():
         return []
-    # The last line lacks its end where the process was killed, or is writing it just now.
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
-    records, damaged = [], []
-    for number, line in enumerate(lines, start=1):
-        try:
-            record = json.loads(line)
-        except ValueError:
-            record = None
-        if isinstance(record, dict) and isinstance(record.get("step"), int):
-            records.append(record)
-        else:
-            damaged.append(number)
-    if damaged:
-        more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
-        notes.append(f"line {damaged[0]}{more} of {path} cannot be read; what else it holds is shown.")
+    records, damage = metric_log.read_undamaged(path)
+    if damage:
+        more = f", and {len(damage) - 1} more lines are damaged" if len(damage) > 1 else ""
+        notes.append(f"{damage[0]}{more}; what else it holds is shown.")
     return records
 
 
@@ -165,15 +132,19 @@ def runs_of(folder: Folder) -> list[Run]:
     """
 
     def owner(record: Record) -> tuple:
-        return tuple(str(record.get(name, folder.config.get(name))) for name in _RUN_OF)
+        return tuple(str(record.get(name, folder.config.get(name))) for name in RUN_OF)
 
     grouped, runs = {}, []
     for record in folder.metrics:
         grouped.setdefault(owner(record), []).append(record)
     for records in grouped.values():
-        settings = folder.config | {name: records[0][name] for name in _RUN_OF if name in records[0]}
-        objective, seed = settings.pop("objective", None), settings.pop("seed", None)
+        settings = folder.config | {name: records[0][name] for name in RUN_OF if name in records[0]}
+        objective, seed = settings.pop("objective", None), seed_of(settings)
+        settings.pop("seed", None)
+        if seed is not None:
+            # Whatever else its command was to train does not make this run another one.
+            settings.pop("seeds", None)
         climbs = all(early["step"] < late["step"] for early, late in itertools.pairwise(records))
         if isinstance(objective, str) and climbs:
-            runs.append(Run(objective, seed if isinstance(seed, int) else None, settings, folder, records))
+            runs.append(Run(objective, seed, settings, folder, records))
     return runs

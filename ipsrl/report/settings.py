@@ -6,22 +6,20 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ipsrl.run_folders import leaves
 
-def flat(settings: Mapping[str, Any]) -> dict[str, str]:
+
+def flat(settings: dict[str, Any]) -> dict[str, str]:
     """Dotted name -> value, of settings in settings: `{"training": {"steps": 5}}` -> `{"training.steps": "5"}`.
 
     An object that is written as `Name(key=value)` is settings too: `{"policy": "MLP(size=8)"}` ->
     `{"policy": "MLP", "policy.size": "8"}`.
     """
-    leaves = {}
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            leaves |= {f"{name}.{inner}": leaf for inner, leaf in flat(value).items()}
-        elif isinstance(value, str):
-            leaves |= _of_text(name, value)
-        else:
-            leaves[name] = json.dumps(value)
-    return leaves
+    flattened = {}
+    for keys, value in leaves(settings):
+        name = ".".join(keys)
+        flattened |= _of_text(name, value) if isinstance(value, str) else {name: json.dumps(value)}
+    return flattened
 
 
 def _of_text(name: str, text: str) -> dict[str, str]:
@@ -37,10 +35,10 @@ def _of_text(name: str, text: str) -> dict[str, str]:
 def _of_node(name: str, node: ast.expr) -> dict[str, str]:
     if not isinstance(node, ast.Call) or node.args:
         return {name: ast.unparse(node)}
-    leaves = {name: ast.unparse(node.func)}
+    flattened = {name: ast.unparse(node.func)}
     for keyword in node.keywords:
-        leaves |= _of_node(f"{name}.{keyword.arg}", keyword.value)
-    return leaves
+        flattened |= _of_node(f"{name}.{keyword.arg}", keyword.value)
+    return flattened
 
 
 def differing(groups: Sequence[Mapping[str, str]]) -> list[str]:

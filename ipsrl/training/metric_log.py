@@ -80,12 +80,15 @@ class MetricLog:
         """Drops the records of steps later than `step`, and a last line that was cut short, atomically.
 
         A resumed run writes those records again.
+
+        Raises:
+          ValueError: any other line is no record.
         """
         if self._file is None:
             return
         self._file.close()
-        kept = [line for line in _whole_lines(self._path) if json.loads(line)["step"] <= step]
-        replace_file(self._path, "".join(line + "\n" for line in kept))
+        kept = [record for record in read(self._path) if record["step"] <= step]
+        replace_file(self._path, "".join(json.dumps(plain(record)) + "\n" for record in kept))
         self._file = self._path.open("a", encoding="utf-8")
 
     def close(self) -> None:
@@ -105,18 +108,30 @@ def read(path: str | Path) -> list[dict[str, Any]]:
     A last line that was cut short (the process was killed while it wrote) is left out.
 
     Raises:
-      ValueError: any other line is not JSON.
+      ValueError: any other line is no record.
     """
-    records = []
-    for number, line in enumerate(_whole_lines(Path(path)), start=1):
+    records, damage = read_undamaged(path)
+    if damage:
+        raise ValueError(damage[0])
+    return [{name: math.nan if value is None else value for name, value in record.items()} for record in records]
+
+
+def read_undamaged(path: str | Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """The records of a metric log as they stand there, and a sentence on each line that is none.
+
+    A last line that was cut short is neither.
+    """
+    # A record is one write, so that only the last line can lack its end.
+    lines = Path(path).read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
+    records, damage = [], []
+    for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
         except ValueError as error:
-            raise ValueError(f"line {number} of {path} is not valid JSON ({error})") from error
-        records.append({name: math.nan if value is None else value for name, value in record.items()})
-    return records
-
-
-def _whole_lines(path: Path) -> list[str]:
-    """The lines that end in a newline: a record is one write, so that only the last can lack it."""
-    return path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
+            damage.append(f"line {number} of {path} is not valid JSON ({error})")
+            continue
+        if isinstance(record, dict) and isinstance(record.get("step"), int):
+            records.append(record)
+        else:
+            damage.append(f"line {number} of {path} is no record: it should be an object with a whole number 'step'")
+    return records, damage

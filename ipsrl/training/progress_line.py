@@ -4,6 +4,7 @@ It is on stderr, and there is none where stderr is not a terminal, nor on any ho
 """
 
 import contextlib
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Self
@@ -11,6 +12,9 @@ from typing import Any, Self
 from tqdm import tqdm
 
 from ipsrl.distributed import hosts
+
+# By default tqdm has a lock of processes as well, which a process that is killed leaves behind; here threads draw.
+tqdm.set_lock(threading.RLock())
 
 
 class ProgressLine:
@@ -67,6 +71,11 @@ def working(task: str) -> Iterator[None]:
     """
     with _line(desc=task, bar_format="{desc} [{elapsed}]", leave=False) as line, ticking(line):
         yield
+
+
+def say(text: str) -> None:
+    """Prints a line on stderr, above the progress line if there is one."""
+    tqdm.write(text, file=sys.stderr)
 
 
 def _line(**settings: Any) -> tqdm:

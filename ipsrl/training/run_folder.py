@@ -119,9 +119,13 @@ class RunFolder:
 def is_complete(path: Path) -> bool:
     """Whether the run in this folder has ended: whether its summary says that all is done."""
     try:
-        summary = read_json(path / "summary.json")
+        return says_complete(read_json(path / "summary.json"))
     except (FileNotFoundError, ValueError):
         return False
+
+
+def says_complete(summary: Any) -> bool:
+    """Whether the value of a summary.json says that all is done."""
     return isinstance(summary, dict) and summary.get("complete") is True
 
 

@@ -1,16 +1,14 @@
 """Monitors at work: their metrics go into the records of a run, their warnings to stderr and to a file."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
-
-from tqdm import tqdm
 
 from ipsrl.distributed import hosts
 from ipsrl.training import metric_log
 from ipsrl.training.metric_log import MetricLog
 from ipsrl.training.monitors import PREFIX, Monitor, Record
+from ipsrl.training.progress_line import say
 
 
 class Seen(NamedTuple):
@@ -90,8 +88,7 @@ class Watch:
         """Looks at the record of a step, and warns; returns the monitors' metrics."""
         self._seen, metrics, messages = look(self._monitors, self._seen, record)
         for name, message in messages.items():
-            # Above the progress line, if there is one.
-            tqdm.write(f"warning: {self._path.parent}, step {step}: {message}", file=sys.stderr)
+            say(f"warning: {self._path.parent}, step {step}: {message}")
             self._log.write(step, {"monitor": name, "message": message})
             self._log.keep()
         return metrics

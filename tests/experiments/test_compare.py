@@ -77,6 +77,9 @@ def test_what_was_trained_is_read_again(tmp_path, capsys):
     assert capsys.readouterr().err == ""
     for name, values in first.measures.items():
         np.testing.assert_array_equal(again.measures[name], values)
+    (tmp_path / "grpo" / "summary.json").write_text('{"complete": fal')
+    arena().train("grpo", 0.05, Output(tmp_path, resume=True))
+    assert "trained grpo, 3 seeds" in capsys.readouterr().err
     with pytest.raises(ValueError, match="belongs to a run with another config"):
         arena(skew=2.0).train("grpo", 0.05, Output(tmp_path, resume=True))
     twice = arena(epochs=2).train("grpo", 0.05, Output(tmp_path / "twice", resume=False))

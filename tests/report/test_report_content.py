@@ -95,7 +95,8 @@ def test_damage_costs_what_is_damaged_and_no_more(tmp_path):
     assert made["tasks"][0]["runs"] == whole["runs"]
     assert len(made["notes"]) == 2
     assert "environment.json is not valid JSON" in made["notes"][0]
-    assert "line 4 and 2 more of" in made["notes"][1]
+    assert "line 4 of " in made["notes"][1]
+    assert made["notes"][1].endswith(", and 2 more lines are damaged; what else it holds is shown.")
     assert made["environments"] == made["commands"] == []
 
 
@@ -109,17 +110,8 @@ def test_any_file_but_the_config_may_be_missing(tmp_path, missing):
     assert shown(tmp_path)["folders"] == 2
 
 
-def test_folders_without_a_run(tmp_path):
-    with pytest.raises(ValueError, match=r"there is no folder .*nowhere: name one that holds runs"):
-        read_folders(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=r"no run lies in "):
-        read_folders(tmp_path)
-    # The exported model of a run, and what a checkpoint holds.
+def test_paths_begin_at_the_root(tmp_path):
     path = write_run(tmp_path / "run")
-    for inside in ("model", "checkpoints/6"):
-        (path / inside).mkdir(parents=True)
-        write(path / inside / "config.json", {"model_type": "qwen2"})
-    write(path / "checkpoints/6/summary.json", {})
     assert [folder.path for folder in read_folders(tmp_path)] == ["run"]
     assert [folder.path for folder in read_folders(path)] == ["."]
 
@@ -203,6 +195,42 @@ def test_tasks_with_other_measures_are_apart(tmp_path):
     tasks = shown(tmp_path)["tasks"]
     assert [task["name"] for task in tasks] == ["Hypergrid", "Countdown", "LanguageTask(MathAnswers)"]
     assert [group["label"] for group in tasks[0]["groups"]] == ["grpo, dimensions=2", "grpo, dimensions=4"]
+
+
+def write_experiment(path, config):
+    """A folder of an experiment that trains two objectives and names no environment."""
+    path.mkdir(parents=True)
+    write(path / "config.json", config)
+    write(path / "summary.json", {"complete": True})
+    write_lines(
+        path / "metrics.jsonl",
+        [{"step": step, "objective": name, "share": 0.1 * step} for name in "ab" for step in range(3)],
+    )
+
+
+def test_without_an_environment_runs_of_one_experiment_are_one_task(tmp_path):
+    """As sweeps over the seeds of `experiments.two_outcomes` leave them."""
+    for seed in range(3):
+        write_experiment(tmp_path / f"sweep/seeds={seed}", {"objectives": "a,b", "seeds": str(seed), "rate": 0.5})
+    write_experiment(tmp_path / "other", {"objectives": "a,b", "depth": 7})
+    other, task = shown(tmp_path)["tasks"]
+    assert (other["name"], task["name"]) == ("other", "sweep/seeds=*")
+    assert [group["label"] for group in task["groups"]] == ["a", "b"]
+    assert [run["seed"] for run in task["runs"]] == [0, 1, 2, 0, 1, 2]
+    assert task["rows"][0]["cells"]["share"] == [0.2, 0.2, 0.2, 0]
+    assert "seeds" not in task["shared"]
+
+
+def test_seeds_asked_for_do_not_tell_runs_apart(tmp_path):
+    """As `experiments.compare` writes them: each record has its seed, and config.json the seeds of its command."""
+    for name, seeds in (("first", [0, 1]), ("second", [2])):
+        config = {"environment": "Bandit(rewards=(1.0, 1.0))", "objective": "grpo", "seeds": seeds}
+        path = write_run(tmp_path / name)
+        write(path / "config.json", config)
+        write_lines(path / "metrics.jsonl", [{"step": step, "seed": s, "share": 0.5} for s in seeds for step in (0, 1)])
+    task = only_task(tmp_path)
+    assert [group["label"] for group in task["groups"]] == ["grpo"]
+    assert [run["seed"] for run in task["runs"]] == [0, 1, 2]
 
 
 def test_outcomes_and_warnings(tmp_path):

@@ -53,16 +53,11 @@ def test_the_command(tmp_path):
     assert (done.returncode, done.stdout) == (0, f"report: {tmp_path}/runs/report.html\n"), done.stderr
     done = report(tmp_path / "runs", f"--out={tmp_path}/page.html", "--title=<Mine>")
     assert "<title>&lt;Mine&gt;</title>" in (tmp_path / "page.html").read_text()
-    for arguments in (
-        [],
-        [tmp_path / "runs", "more"],
-        [tmp_path / "nowhere"],
-        [tmp_path / "runs", "--out=no/where.html"],
-    ):
-        done = report(*arguments)
-        assert done.returncode == 1
-        assert done.stderr.startswith("error: ")
-        assert done.stderr.count("\n") == 1
+    done = report(tmp_path / "nowhere")
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"error: there is no folder {tmp_path}/nowhere: name one that holds runs\n",
+    )
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipsrl.training.metric_log import MetricLog, read
+from ipsrl.training.metric_log import MetricLog, read, read_undamaged
 
 
 def test_records_come_back(tmp_path):
@@ -41,7 +41,7 @@ def test_a_killed_and_resumed_log_equals_an_undisturbed_one(tmp_path_factory, cu
     path = tmp_path_factory.mktemp("log") / "metrics.jsonl"
     with MetricLog(path) as log:
         for step in range(6):
-            log.write(step, {"reward": step / 7})
+            log.write(step, {"reward": step / 7, "loss": math.nan})
     whole = path.read_bytes()
     cut_text = whole[: len(whole) - min(cut, len(whole))]
     path.write_bytes(cut_text)
@@ -51,12 +51,23 @@ def test_a_killed_and_resumed_log_equals_an_undisturbed_one(tmp_path_factory, cu
         records = read(path)
         assert [record["step"] for record in records] == list(range(min(kept + 1, cut_text.count(b"\n"))))
         for step in range(len(records), 6):
-            log.write(step, {"reward": step / 7})
+            log.write(step, {"reward": step / 7, "loss": math.nan})
     assert path.read_bytes() == whole
 
 
-def test_damage_inside_the_log_is_reported(tmp_path):
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [('{"st', "is not valid JSON"), ("[2]", "is no record"), ("{}", "is no record"), ('{"step": "2"}', "is no record")],
+)
+def test_damage_inside_the_log_is_reported(tmp_path, line, message):
     path = tmp_path / "metrics.jsonl"
-    path.write_text('{"step": 1}\n{"st\n{"step": 3}\n')
-    with pytest.raises(ValueError, match=r"line 2 of .*metrics.jsonl is not valid JSON"):
+    text = f'{{"step": 1, "loss": null}}\n{line}\n{{"step": 3}}\n'
+    path.write_text(text)
+    with pytest.raises(ValueError, match=rf"^line 2 of .*metrics.jsonl {message}"):
         read(path)
+    with MetricLog(path) as log, pytest.raises(ValueError, match=rf"^line 2 of .*metrics.jsonl {message}"):
+        log.truncate_after(3)
+    assert path.read_text() == text
+    records, (sentence,) = read_undamaged(path)
+    assert records == [{"step": 1, "loss": None}, {"step": 3}]
+    assert message in sentence
