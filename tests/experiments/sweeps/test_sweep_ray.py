@@ -113,7 +113,7 @@ def test_a_run_whose_node_is_lost_goes_on_on_another(cluster, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "head:port", "auto"])
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "head:port"])
 def test_a_cluster_that_does_not_answer_is_one_sentence(address, tmp_path):
     process = sweep(
         tmp_path / "out", "--experiment=two_outcomes", "--grid=steps=100", f"--launcher=ray(address='{address}')"
