@@ -1,6 +1,7 @@
 """Who may write a run's folder, and what stands in it afterwards."""
 
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -30,7 +31,7 @@ def test_a_new_folder_describes_the_run(tmp_path):
     assert start["backend"] == "cpu"
     assert len(start["devices"]) == 8
     assert {"python", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "ipsrl", "git_commit"} <= start.keys()
-    assert "pytest" in start["command"]
+    assert start["command"] == shlex.join(sys.orig_argv)
 
 
 @pytest.mark.parametrize("resume", [False, True])
