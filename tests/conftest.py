@@ -4,6 +4,7 @@ What is not sharded on purpose still runs on the first device.
 """
 
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -32,3 +33,11 @@ def _forget_programs():
     """JAX keeps every program it has compiled: thousands of them take gigabytes."""
     yield
     jax.clear_caches()
+
+
+@pytest.fixture
+def _ctrl_c_is_heard():
+    """A shell that runs the tests in the background makes them, and all that they start, deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

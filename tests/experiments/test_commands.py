@@ -93,14 +93,6 @@ def test_bad_input_ends_in_one_sentence_and_writes_no_run(arguments, message, tm
     assert not list(tmp_path.rglob("metrics.jsonl"))
 
 
-@pytest.fixture
-def _ctrl_c_is_heard():
-    """A shell that runs the tests in the background makes them, and all that they start, deaf to it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("_ctrl_c_is_heard")
 def test_ctrl_c_ends_in_one_sentence(tmp_path):

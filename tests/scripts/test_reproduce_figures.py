@@ -168,12 +168,12 @@ def test_the_list(capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_ctrl_c_is_heard")
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_who_ends_it_ends_the_experiment_too(number, status, tmp_path):
     command = [sys.executable, "scripts/reproduce_figures.py", f"--out={tmp_path}", "--preset=smoke"]
     with subprocess.Popen(
         [*command, "--only=two_outcomes"], cwd=ROOT, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as process:  # fmt: skip
         lock = tmp_path / "two_outcomes" / ".lock"
         while not lock.exists():

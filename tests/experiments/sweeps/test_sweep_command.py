@@ -261,6 +261,7 @@ def test_a_run_that_cannot_be_fails_alone_with_the_sentence_of_the_experiment(tm
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_ctrl_c_is_heard")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_sweep_ends_its_runs_and_says_how_to_go_on(tmp_path, number):
     out = tmp_path / "out"
