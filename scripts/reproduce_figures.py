@@ -5,8 +5,8 @@ in OUT/figures, and OUT/figures.md has the table: figure, command, time, our num
 command goes on where an earlier one was interrupted, and runs nothing again that is finished. Where an experiment fails
 its last lines are shown, the others go on, and the exit status is 1.
 
-smoke takes under ten minutes on two CPU cores and shows only that everything runs; demo takes about two hours and has
-the numbers of README.md; paper takes days, and was run for few of them.
+smoke takes about ten minutes on two CPU cores and shows only that everything runs; demo is the commands of README.md,
+about two hours by their times; paper takes days, and was run for few of them.
 """
 
 import argparse

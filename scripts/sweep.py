@@ -12,7 +12,7 @@ checkpoint, failed ones wait for --retry. Without --grid and --runs it is about 
 --runs        a Python file with RUNS = [{"experiment": "hypospace", "preset": "smoke", "seeds": "0", ...}, ...], or
               a function runs() that returns such a list; --experiment and --preset fill in where it names none.
 --launcher    local(workers=0)      processes on this machine, by default one for each two cores
-              vmap                  runs that differ in numbers only are one program, where the experiment can do it
+              vmap                  runs that differ only in what TOGETHER of the experiment names are one program
               ray(address=auto, cpus=1, gpus=0, lost_nodes=3)     tasks on a Ray cluster
               slurm(partition='', minutes=1440, gpus=0, cpus=4, memory_gb=0, at_once=256, further=(), cluster=slurm)
               tpu_pod(project=P, zone='us-east5-a', accelerator_type='v5p-64', bucket=B, slices=(ipsrl,), options=())

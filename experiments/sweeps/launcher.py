@@ -1,5 +1,6 @@
 """What a launcher is: it finds places for runs and works on them there."""
 
+import abc
 import shlex
 from collections.abc import Iterator, Sequence
 
@@ -8,10 +9,10 @@ from experiments.sweeps.folder import State, SweepFolder
 from experiments.sweeps.runs import SweepRun
 
 
-class Launcher:
+class Launcher(abc.ABC):
     """Base of the frozen dataclasses whose fields are the arguments of `--launcher=name(argument=value, ...)`."""
 
-    def check(self, runs: Sequence[SweepRun]) -> None:
+    def check(self, runs: Sequence[SweepRun]) -> None:  # noqa: B027, most launchers refuse nothing
         """Raises ValueError where the runs cannot be launched like this; called before anything is written."""
 
     def plan(self, folder: SweepFolder, runs: Sequence[SweepRun]) -> Iterator[str]:
@@ -19,6 +20,7 @@ class Launcher:
         for run in runs:
             yield shlex.join(child_command(folder, run))
 
+    @abc.abstractmethod
     def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Iterator[tuple[SweepRun, State]]:
         """Works on runs, and yields each with what has become of it, in the order in which they end.
 
@@ -33,4 +35,3 @@ class Launcher:
           OSError: the folder cannot be written.
           ValueError: the launcher has no access to what it launches on.
         """
-        raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Launcher `vmap`: runs that differ in numbers only are one compiled program, in this process."""
+"""Launcher `vmap`: runs that differ only in certain numbers are one compiled program, in this process."""
 
 import contextlib
 import dataclasses
