@@ -5,7 +5,7 @@ import functools
 import itertools
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +139,12 @@ def final_intervals(runs: Sequence[Run]) -> dict[str, dict[str, Interval]]:
                 else Interval(float(values.mean()), np.nan, np.nan, len(values))
             )
     return intervals
+
+
+def claim_lines(checks: Mapping[str, bool | None]) -> list[str]:
+    """A line for each claim of a summary; None stands for a claim about intervals where there is one seed."""
+    words = {True: "holds", False: "DOES NOT HOLD", None: "needs two seeds or more"}
+    return [f"{words[held]}: {claim}" for claim, held in checks.items()]
 
 
 @dataclasses.dataclass(frozen=True)

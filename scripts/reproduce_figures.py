@@ -1,33 +1,35 @@
 """Draws every figure and table of the paper and of our own: `python scripts/reproduce_figures.py --preset=demo`.
 
-Runs what is missing, one experiment after the other, each with a folder of its own in OUT. PNG, PDF and CSV of all lie
-in OUT/figures, and OUT/figures.md has the table: figure, command, time, our numbers, the paper's, verdict. The same
-command goes on where an earlier one was interrupted, and runs nothing again that is finished. Where an experiment fails
-its last lines are shown, the others go on, and the exit status is 1.
+It is a sweep of the experiments behind them, in OUT: the same command takes up what is missing, and runs nothing again
+that is finished. PNG, PDF and CSV of all lie in OUT/figures, and OUT/figures.md has the table: figure, command, time,
+our numbers, the paper's, verdict. Where an experiment fails the others go on, and the exit status is 1.
 
 smoke takes about ten minutes on two CPU cores and shows only that everything runs; demo is the commands of README.md,
 about two hours by their times; paper takes days, and was run for few of them.
 """
 
 import argparse
-import fcntl
-import shlex
 import shutil
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
-from experiments.paper import AGREES_WITHIN, ENTRIES, LEFT_OUT, OF_OUR_OWN, OF_THE_PAPER, Entry, shown
-from ipsrl.training.json_files import read_json, replace_file, write_json
+from experiments.paper.entries import ENTRIES, LEFT_OUT, OF_OUR_OWN, OF_THE_PAPER
+from experiments.paper.entry import AGREES_WITHIN, Entry, shown
+from experiments.sweeps import launchers
+from experiments.sweeps.folder import State, SweepFolder
+from experiments.sweeps.launcher import Launcher
+from experiments.sweeps.runs import SweepRun, make_run
+from experiments.sweeps.sweep import report, sweep
+from ipsrl.training.json_files import read_json, replace_file
+from ipsrl.training.progress_line import say
 
-ROOT = Path(__file__).resolve().parents[1]
 PRESETS = ("smoke", "demo", "paper")
 SUFFIXES = (".png", ".pdf", ".csv")
-LAST_LINES = 8
-"""Of an experiment that failed."""
+RESTARTS = 3
+"""How often an experiment that is killed is started again."""
 
 
 def main(command_line: Sequence[str] | None = None) -> None:
@@ -35,112 +37,67 @@ def main(command_line: Sequence[str] | None = None) -> None:
     parser.add_argument("--preset", choices=PRESETS, default="demo", help="size of all experiments (default: demo)")
     parser.add_argument("--only", metavar="NAME,...", default=",".join(ENTRIES), help="some of them; --list has all")
     parser.add_argument("--out", type=Path, help="folder for all results; runs/figures-PRESET by default")
+    parser.add_argument("--launcher", default="local", help="where they run, as of scripts/sweep.py; local by default")
     parser.add_argument("--list", action="store_true", help="show names, commands and what is drawn, and run nothing")
     arguments = parser.parse_args(command_line)
-    chosen = arguments.only.split(",")
-    if unknown := [name for name in chosen if name not in ENTRIES]:
-        sys.exit(f"error: unknown figure {unknown[0]!r}; known: {', '.join(ENTRIES)}")
-    if arguments.list:
-        for name in chosen:
-            minutes = f", {ENTRIES[name].minutes:g} min" if arguments.preset == "demo" else ""
-            print(f"{name}: {ENTRIES[name].shows}{minutes}\n    {typed(ENTRIES[name], arguments.preset)}")
-        return
-    out = (arguments.out or Path("runs") / f"figures-{arguments.preset}").absolute()
     try:
-        (out / "figures").mkdir(parents=True, exist_ok=True)
-        with (out / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            failed = reproduce(chosen, arguments.preset, out)
-    except BlockingIOError:
-        sys.exit(f"error: another process is drawing into {out}; wait until it ends or choose another --out")
-    except (OSError, ValueError) as error:
+        names = arguments.only.split(",")
+        if unknown := [name for name in names if name not in ENTRIES]:
+            raise ValueError(f"unknown figure {unknown[0]!r}; known: {', '.join(ENTRIES)}")
+        if arguments.list:
+            print("\n".join(listed(name, arguments.preset) for name in names))
+        else:
+            folder = SweepFolder.at(arguments.out or Path("runs") / f"figures-{arguments.preset}")
+            reproduce(names, arguments.preset, folder, launchers.make(arguments.launcher))
+    except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
-        print("\ninterrupted: the same command goes on with what is missing", file=sys.stderr)
+        print("interrupted: the same command goes on with what is missing", file=sys.stderr)
         sys.exit(130)
-    if failed:
-        sys.exit(f"error: {len(failed)} of {len(chosen)} failed: {', '.join(failed)}")
 
 
-def reproduce(names: Sequence[str], preset: str, out: Path) -> list[str]:
-    """Runs what is not finished, collects what it draws, writes and prints figures.md; names what failed."""
-    failed = []
-    for number, name in enumerate(names, 1):
-        label = f"[{number}/{len(names)}] {name}"
-        if seconds_taken(name, preset, out) is not None:
-            print(f"{label}: finished")
-            continue
-        log, begin = out / f"{name}.log", time.monotonic()
-        status = run([*ENTRIES[name].command(preset), f"--out={out / name}", "--resume"], log, label)
-        if status == 0:
-            seconds = time.monotonic() - begin
-            collect(name, preset, seconds, out)
-            print(f"{label}: {duration(seconds)}", flush=True)
-        else:
-            failed.append(name)
-            last = log.read_text(errors="replace").splitlines()[-LAST_LINES:]
-            print(f"{label}: FAILED with exit status {status}; the end of {log}:", *last, sep="\n    ", flush=True)
-        replace_file(out / "figures.md", document(preset, out))
-    replace_file(out / "figures.md", document(preset, out))
-    print(f"\n{document(preset, out)}\nfigures: {out / 'figures'}, table: {out / 'figures.md'}")
-    return failed
+def listed(name: str, preset: str) -> str:
+    entry = ENTRIES[name]
+    minutes = f", {entry.minutes:g} min" if preset == "demo" else ""
+    return f"{name}: {entry.shows}{minutes}\n    {entry.command(preset)}"
 
 
-def run(arguments: Sequence[str], log: Path, label: str) -> int:
-    """The exit status of Python; what it prints goes to a log, and on a terminal its last line is shown as well."""
-    begin, watched = time.monotonic(), sys.stderr.isatty()
-    with (
-        log.open("w") as output,
-        subprocess.Popen([sys.executable, *arguments], cwd=ROOT, stdout=output, stderr=subprocess.STDOUT) as process,
-    ):
-        try:
-            while process.poll() is None:
-                time.sleep(0.2)
-                if watched:
-                    last = log.read_text(errors="replace").splitlines()[-1:]
-                    show("  ".join([f"{label}: {duration(time.monotonic() - begin)}", *last]))
-        except BaseException:
-            process.terminate()
-            process.wait()
-            raise
-        finally:
-            if watched:
-                show("")
-    return process.returncode
+def reproduce(names: Sequence[str], preset: str, folder: SweepFolder, launcher: Launcher) -> None:
+    """Runs what is not finished, publishes what it draws, and prints the table.
+
+    Raises:
+      ValueError: some could not be run; what has become of them is printed, and the others are published.
+    """
+    runs = {name: make_run(**entry.request(preset)) for name, entry in ENTRIES.items()}
+    names_of = {run.identity: name for name, run in runs.items()}
+    chosen = [runs[name] for name in names]
+
+    def after_each(run: SweepRun, state: State) -> None:
+        publish(runs, preset, folder)
+        say(f"{names_of[run.identity]}: {state}")
+
+    sweep(folder, chosen, launcher, retry=True, restarts=RESTARTS, after_each=after_each)
+    print(f"{publish(runs, preset, folder)}\nfigures: {folder.path / 'figures'}, table: {folder.path / 'figures.md'}")
+    print(report(folder, chosen))
+    if failed := [name for name in names if folder.state(runs[name]) != "finished"]:
+        raise ValueError(f"{len(failed)} of {len(names)} failed: {', '.join(failed)}; see {folder.path / 'logs'}")
 
 
-def show(line: str) -> None:
-    """Puts a line where the last one was."""
-    width = shutil.get_terminal_size().columns - 1
-    print(line[:width].ljust(width), end="\r", file=sys.stderr, flush=True)
+def publish(runs: Mapping[str, SweepRun], preset: str, folder: SweepFolder) -> str:
+    """Copies the figures of what is finished to one place, and writes and returns the table."""
+    figures = folder.path / "figures"
+    figures.mkdir(exist_ok=True)
+    finished = {name: folder.run_path(run) for name, run in runs.items() if folder.state(run) == "finished"}
+    for name, path in finished.items():
+        for suffix in SUFFIXES if ENTRIES[name].figure else ():
+            shutil.copyfile(path / f"{ENTRIES[name].figure}{suffix}", figures / f"{name}{suffix}")
+    text = document(preset, finished)
+    replace_file(folder.path / "figures.md", text)
+    return text
 
 
-def collect(name: str, preset: str, seconds: float, out: Path) -> None:
-    """Copies the figure to the others; the record, which is written last, says that the entry is finished."""
-    if figure := ENTRIES[name].figure:
-        for suffix in SUFFIXES:
-            shutil.copyfile(out / name / f"{figure}{suffix}", out / "figures" / f"{name}{suffix}")
-    write_json(out / "figures" / f"{name}.json", {"command": typed(ENTRIES[name], preset), "seconds": seconds})
-
-
-def seconds_taken(name: str, preset: str, out: Path) -> float | None:
-    """How long an entry took; None where its command, as it is now, has not finished, or its folder is gone."""
-    path = out / "figures" / f"{name}.json"
-    record = read_json(path) if path.exists() and (out / name / "summary.json").exists() else {}
-    return record["seconds"] if record.get("command") == typed(ENTRIES[name], preset) else None
-
-
-def typed(entry: Entry, preset: str) -> str:
-    """The command as a user types it."""
-    return shlex.join(["python", *entry.command(preset)])
-
-
-def duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
-
-
-def document(preset: str, out: Path) -> str:
-    """The tables of all entries as Markdown, with the results of those that are finished."""
+def document(preset: str, finished: Mapping[str, Path]) -> str:
+    """The tables of all entries as Markdown, with the results of those that are finished, by name and folder."""
     if preset == "smoke":
         verdicts = "A smoke run shows that everything runs; its numbers say nothing, and there are no verdicts."
     else:
@@ -152,35 +109,45 @@ def document(preset: str, out: Path) -> str:
     left_out = "\n".join(f"- {what}: {why}." for what, why in LEFT_OUT.items())
     parts = (
         f"# Figures and tables of arXiv 2601.21669, --preset={preset}",
-        table(OF_THE_PAPER, "the paper", preset, out),
+        table(OF_THE_PAPER, "the paper", preset, finished),
         "# Figures of our own",
-        table(OF_OUR_OWN, "claim", preset, out),
-        f"{verdicts} Intervals are 95 % bootstrap intervals over seeds; times are those of the run that finished.",
+        table(OF_OUR_OWN, "claim", preset, finished),
+        f"{verdicts} Intervals are 95 % bootstrap intervals over seeds; times are those of the last start.",
         f"Not drawn:\n\n{left_out}\n",
     )
     return "\n\n".join(parts)
 
 
-def table(entries: Mapping[str, Entry], source: str, preset: str, out: Path) -> str:
+def table(entries: Mapping[str, Entry], source: str, preset: str, finished: Mapping[str, Path]) -> str:
     """A row for each entry."""
     rows = [("figure or table", "command", "time", "our numbers", source, "verdict"), ("---",) * 6]
     for name, entry in entries.items():
-        what, numbers, verdict, seconds = entry.shows, "", "", seconds_taken(name, preset, out)
-        if seconds is not None:
-            summary = read_json(out / name / "summary.json")
+        what, time, numbers, verdict = entry.shows, "not finished", "", ""
+        if name in finished:
+            summary = read_json(finished[name] / "summary.json")
             what = f"[{what}](figures/{name}.png)" if entry.figure else what
+            time = duration(seconds_taken(finished[name]))
             try:
                 numbers = shown(entry.numbers(summary))
                 verdict = "-" if preset == "smoke" else entry.verdict(summary)
             except (LookupError, TypeError, ValueError) as error:
-                numbers = f"{name}/summary.json is of another version ({error}): delete the folder {name}"
-        time_taken = "not finished" if seconds is None else duration(seconds)
+                numbers = f"{finished[name]} is of another version ({error}): delete that folder"
         claim = "; ".join(filter(None, (shown(entry.paper), entry.claim)))
-        rows.append((what, f"`{typed(entry, preset)}`", time_taken, numbers, claim, verdict))
+        rows.append((what, f"`{entry.command(preset)}`", time, numbers, claim, verdict))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def seconds_taken(path: Path) -> float:
+    """From the last start of a run to the writing of its summary."""
+    begin = read_json(path / "environment.json")[-1]["time"]
+    return (path / "summary.json").stat().st_mtime - datetime.fromisoformat(begin).timestamp()
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
 if __name__ == "__main__":
-    # The experiment that runs ends with this process.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    # To be told to end is the same as Ctrl-C: experiments end with their sweep.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     main()

@@ -2,11 +2,11 @@
 
 import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tqdm import tqdm
 
-from experiments.sweeps.folder import STATES, SweepFolder
+from experiments.sweeps.folder import STATES, State, SweepFolder
 from experiments.sweeps.launcher import Launcher
 from experiments.sweeps.runs import SweepRun
 from ipsrl.training.progress_line import ticking
@@ -26,7 +26,14 @@ def to_do(folder: SweepFolder, runs: Sequence[SweepRun], retry: bool) -> list[Sw
     return sorted(left, key=lambda run: states[run.identity] != "running")
 
 
-def sweep(folder: SweepFolder, runs: Sequence[SweepRun], launcher: Launcher, retry: bool, restarts: int) -> None:
+def sweep(
+    folder: SweepFolder,
+    runs: Sequence[SweepRun],
+    launcher: Launcher,
+    retry: bool,
+    restarts: int,
+    after_each: Callable[[SweepRun, State], None] = lambda run, state: None,
+) -> None:
     """Works on all runs that are left to do, until the launcher can do no more for any of them.
 
     Args:
@@ -35,6 +42,7 @@ def sweep(folder: SweepFolder, runs: Sequence[SweepRun], launcher: Launcher, ret
       launcher: where they are run.
       retry: whether failed runs are tried again.
       restarts: how often a run whose process is killed is started again.
+      after_each: called when a run has ended, while the folder is still held; prints by `progress_line.say`.
 
     Raises:
       ValueError: another sweep works in the folder, or the launcher cannot launch the runs. None has been started then.
@@ -44,10 +52,17 @@ def sweep(folder: SweepFolder, runs: Sequence[SweepRun], launcher: Launcher, ret
     with folder.hold(runs):
         left = to_do(folder, runs, retry)
         if left:
-            _work(folder, left, launcher, restarts, already=len(runs) - len(left))
+            _work(folder, left, launcher, restarts, after_each, already=len(runs) - len(left))
 
 
-def _work(folder: SweepFolder, left: Sequence[SweepRun], launcher: Launcher, restarts: int, already: int) -> None:
+def _work(
+    folder: SweepFolder,
+    left: Sequence[SweepRun],
+    launcher: Launcher,
+    restarts: int,
+    after_each: Callable[[SweepRun, State], None],
+    already: int,
+) -> None:
     """Launches runs and shows the line, which is silent where stderr is not a terminal."""
     not_ended = {run.identity: run for run in left}
     counts = Counter()
@@ -69,6 +84,7 @@ def _work(folder: SweepFolder, left: Sequence[SweepRun], launcher: Launcher, res
             del not_ended[run.identity]
             counts[state] += 1
             line.update()
+            after_each(run, state)
         look()
 
 

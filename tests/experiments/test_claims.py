@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from experiments import hypergrid, text_tasks
+from experiments.grid import Run, claim_lines
+from ipsrl.environments.hypergrid import Hypergrid
+from ipsrl.training.metric_log import EVALUATION
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -16,6 +21,22 @@ def summary_of(experiment, folder):
     finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=3600)
     assert finished.returncode == 0, finished.stderr
     return json.loads((folder / "summary.json").read_text())
+
+
+def runs(seeds, **measures):
+    record = {"step": 0, **{EVALUATION + name: value for name, value in measures.items()}}
+    return [Run(objective, seed, [record], Path(), None) for objective in ("grpo", "ips_grpo") for seed in seeds]
+
+
+@pytest.mark.parametrize(("seeds", "word"), [((0,), "needs two seeds or more"), ((0, 1), "DOES NOT HOLD")])
+def test_claims_about_intervals_need_two_seeds(seeds, word):
+    grid = Hypergrid(2, 8, 0.1, 0.5, 2.0)
+    measured = runs(seeds, l1_total=0.9, cells_visited=64, modes_found=4)
+    learned = hypergrid.summarise(grid, measured, check_claims=True)["checks"]
+    recovered = text_tasks.summarise(runs(seeds, recovery=0.5, validity=1.0), check_claims=True)["checks"]
+    lines = claim_lines(learned | recovered)
+    assert len(lines) == 3
+    assert all(line.startswith(f"{word}: ") for line in lines)
 
 
 @pytest.mark.slow

@@ -144,6 +144,9 @@ def test_claims_are_checked_against_the_start(tmp_path):
     assert "0.35 [0.30, 0.40]" in shown
     assert "holds: grpo: pass@1 rises and pass@2 falls" in shown
     assert "DOES NOT HOLD: maxrl" in shown
+    alone = math_answers.summarise(runs[:1], settings)
+    assert list(alone["checks"].values()) == [None]
+    assert "needs two seeds or more: grpo: pass@1 rises" in math_answers.table(alone, settings)
 
 
 @pytest.mark.parametrize(

@@ -1,33 +1,23 @@
 """The list of figures is whole, its commands are real ones, and its verdicts come from numbers."""
 
-import dataclasses
-import importlib
 import re
 import shlex
-import typing
 from pathlib import Path
 
 import pytest
 
-from experiments import paper
-from experiments.paper import ENTRIES, Entry
+from experiments.paper.entries import ENTRIES, LEFT_OUT
+from experiments.paper.entry import Entry, shown
+from experiments.sweeps.runs import make_run, settings_of
 from ipsrl.environments import catalog as environments
 
 ROOT = Path(__file__).parents[2]
 PRESETS = ("smoke", "demo", "paper")
 
 
-def settings(experiment, preset, flags):
-    """What the command line makes of them."""
-    start = importlib.import_module(f"experiments.{experiment}").PRESETS[preset]
-    kinds = typing.get_type_hints(type(start))
-    given = dict(flag.removeprefix("--").split("=", 1) for flag in flags)
-    return dataclasses.replace(start, **{name: kinds[name](value) for name, value in given.items()})
-
-
 def test_every_experiment_with_a_figure_is_drawn_or_left_out():
     listed = {(entry.experiment, entry.figure) for entry in ENTRIES.values() if entry.figure}
-    left_out = " ".join(paper.LEFT_OUT.values())
+    left_out = " ".join(LEFT_OUT.values())
     for path in (ROOT / "experiments").glob("*.py"):
         if "    launch(" not in path.read_text():
             continue
@@ -35,24 +25,38 @@ def test_every_experiment_with_a_figure_is_drawn_or_left_out():
         assert not figure or (path.stem, figure) in listed or f"experiments.{path.stem} " in left_out, path
 
 
-@pytest.mark.parametrize("name", ENTRIES)
 @pytest.mark.parametrize("preset", PRESETS)
-def test_commands_are_understood(name, preset):
-    entry = ENTRIES[name]
-    chosen = settings(entry.experiment, preset, entry.flags.get(preset, ()))
-    assert entry.command(preset)[:3] == ["-m", f"experiments.{entry.experiment}", f"--preset={preset}"]
-    for task in (getattr(chosen, attribute, "") for attribute in ("tasks", "task", "environment")):
-        assert not task or task == "bandit" or environments.make(task)
+def test_commands_are_understood(preset):
+    runs = [make_run(**entry.request(preset)) for entry in ENTRIES.values()]
+    assert len({run.identity for run in runs}) == len(ENTRIES)
+    for run in runs:
+        for task in (getattr(settings_of(run), attribute, "") for attribute in ("tasks", "task", "environment")):
+            assert not task or task == "bandit" or environments.make(task)
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_a_command_asks_for_the_run(name):
+    for preset in PRESETS:
+        python, *command = shlex.split(ENTRIES[name].command(preset))
+        assert (python, command[0]) == ("python", "-m")
+        assert read_command(command[1:]) == make_run(**ENTRIES[name].request(preset))
+
+
+def read_command(arguments):
+    """The run that the arguments of `python -m` ask for."""
+    module, *flags = arguments
+    given = dict(flag.removeprefix("--").split("=", 1) for flag in flags)
+    given.pop("out", None)
+    return make_run(module.removeprefix("experiments."), **given)
 
 
 def test_the_commands_of_the_readme_are_these():
-    entries = [settings(entry.experiment, "demo", entry.flags.get("demo", ())) for entry in ENTRIES.values()]
+    runs = [make_run(**entry.request(preset)) for entry in ENTRIES.values() for preset in ("demo", "paper")]
     rows = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("|")]
-    commands = [shlex.split(command) for row in rows for command in re.findall(r"`python -m experiments\.(.*?)`", row)]
+    commands = [shlex.split(command) for row in rows for command in re.findall(r"`python -m (experiments\..*?)`", row)]
     assert len(commands) >= 15
-    for experiment, *flags in commands:
-        flags = [flag for flag in flags if not flag.startswith(("--out=", "--preset="))]
-        assert settings(experiment, "demo", flags) in entries, experiment
+    for command in commands:
+        assert read_command(command) in runs, command
 
 
 def entry(holds=True, **paper):
@@ -70,7 +74,7 @@ def test_verdicts():
 def test_numbers_as_text():
     interval = {"mean": 0.5734, "low": 0.5601, "high": 0.6, "seeds": 3}
     one_seed = {"mean": 2054.4, "low": None, "high": None, "seeds": 1}
-    assert paper.shown({"a": interval, "b": one_seed, "c": 4.9123e-4, "d": 8}) == (
+    assert shown({"a": interval, "b": one_seed, "c": 4.9123e-4, "d": 8}) == (
         "a 0.573 [0.56, 0.6], b 2,054, c 0.000491, d 8"
     )
 

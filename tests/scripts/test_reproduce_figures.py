@@ -1,162 +1,184 @@
 """One command draws all figures: what is missing, and nothing twice; what fails is told and stops nothing else."""
 
 import csv
-import dataclasses
 import fcntl
 import json
+import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from experiments.paper import ENTRIES, Entry
+from experiments.paper.entries import ENTRIES
+from experiments.paper.entry import Entry
+from experiments.sweeps.launcher import Launcher
+from experiments.sweeps.runs import make_run
+from ipsrl.training.json_files import write_json
 from scripts import reproduce_figures
-from scripts.reproduce_figures import ROOT, SUFFIXES
+from scripts.reproduce_figures import SUFFIXES
 
-EXPERIMENT = """
-import json, sys
-from pathlib import Path
-
-name, behaviour, _, out, resume = sys.argv[1:]
-assert resume == "--resume"
-out = Path(out.removeprefix("--out="))
-out.mkdir(exist_ok=True)
-with (out / "runs").open("a") as file:
-    file.write("run ")
-print("begins", flush=True)
-if behaviour == "fails":
-    sys.exit("error: no numbers today")
-(out / "summary.json").write_text(json.dumps({"right": 0.5}))
-for suffix in (".png", ".pdf", ".csv"):
-    (out / ("drawn" + suffix)).write_text(name)
-"""
+ROOT = Path(__file__).parents[2]
 
 
-@dataclasses.dataclass(frozen=True)
-class Program(Entry):
-    """An entry whose experiment is the program above."""
+class Theatre(Launcher):
+    """Plays the experiments: those named in `failing` fail, the others draw their name."""
 
-    script: str = ""
-    behaviour: str = ""
+    def __init__(self, *failing):
+        self.failing = failing
+        self.played = []
 
-    def command(self, preset):
-        return [self.script, self.shows, self.behaviour, f"--preset={preset}"]
+    def launch(self, folder, runs, restarts):
+        for run in runs:
+            self.played.append(run.experiment)
+            if run.experiment in self.failing:
+                folder.record_failure(run, run.arguments, 1, "begins\nerror: no numbers today\n")
+            else:
+                folder.failure_path(run).unlink(missing_ok=True)
+                path = folder.run_path(run)
+                path.mkdir()
+                for suffix in SUFFIXES:
+                    (path / f"drawn{suffix}").write_text(run.experiment)
+                write_json(path / "environment.json", [{"time": "2026-01-01T00:00:00+0000"}])
+                write_json(path / "summary.json", {"complete": True, "right": 0.5})
+                os.utime(path / "summary.json", times=(1767225612, 1767225612))
+            yield run, folder.state(run)
+
+
+THREE = ("two_outcomes", "survival_map", "recovery_time")
 
 
 @pytest.fixture
-def entries(monkeypatch, tmp_path_factory):
-    """Makes the entries those that are given, by name and behaviour."""
-    script = tmp_path_factory.mktemp("script") / "experiment.py"
-    script.write_text(EXPERIMENT)
+def play(monkeypatch, tmp_path):
+    """Runs the command with three entries and a launcher of these tests; returns what has been played."""
+    entries = {
+        name: Entry(
+            shows=f"the {name}",
+            experiment=name,
+            figure="drawn",
+            minutes=1.0,
+            claim="a claim",
+            holds=lambda summary: summary["right"] > 0.4,
+            numbers=lambda summary: {"right": summary["right"]},
+            paper={"right": 0.6},
+        )
+        for name in THREE
+    }
+    monkeypatch.setattr(reproduce_figures, "ENTRIES", entries)
+    monkeypatch.setattr(reproduce_figures, "OF_THE_PAPER", entries)
+    monkeypatch.setattr(reproduce_figures, "OF_OUR_OWN", {})
 
-    def give(**behaviours):
-        programs = {
-            name: Program(
-                shows=name,
-                experiment=name,
-                figure="drawn",
-                minutes=1.0,
-                claim="a claim",
-                holds=lambda summary: summary["right"] > 0.4,
-                numbers=lambda summary: {"right": summary["right"]},
-                paper={"right": 0.6},
-                script=str(script),
-                behaviour=behaviour,
-            )
-            for name, behaviour in behaviours.items()
-        }
-        monkeypatch.setattr(reproduce_figures, "ENTRIES", programs)
-        monkeypatch.setattr(reproduce_figures, "OF_THE_PAPER", programs)
-        monkeypatch.setattr(reproduce_figures, "OF_OUR_OWN", {})
+    def act(*command_line, failing=()):
+        theatre = Theatre(*failing)
+        monkeypatch.setattr(reproduce_figures.launchers, "make", lambda text: theatre)
+        try:
+            reproduce_figures.main([f"--out={tmp_path / 'out'}", *command_line])
+        finally:
+            act.played = theatre.played
+        return theatre.played
 
-    return give
+    return act
 
 
 def row_of(name, out):
     rows = (out / "figures.md").read_text().splitlines()
-    (row,) = [row for row in rows if row.startswith((f"| {name} ", f"| [{name}]"))]
+    (row,) = [row for row in rows if row.startswith((f"| the {name} ", f"| [the {name}]"))]
     return [cell.strip() for cell in row.strip("|").split("|")]
 
 
-def test_one_that_fails_is_told_and_the_others_are_drawn_once(entries, tmp_path, capsys):
+def run_path(name, out):
+    (path,) = (out / "runs").glob(f"{name}-*")
+    return path
+
+
+def test_one_that_fails_is_told_and_the_others_are_drawn_once(play, tmp_path, capsys):
     out = tmp_path / "out"
-    entries(one="draws", two="fails", three="draws")
-    with pytest.raises(SystemExit, match="error: 1 of 3 failed: two"):
-        reproduce_figures.main([f"--out={out}"])
-    printed = capsys.readouterr().out
-    assert f"[2/3] two: FAILED with exit status 1; the end of {out / 'two.log'}:" in printed
-    assert "    error: no numbers today\n" in printed
-    for name in ("one", "three"):
+    with pytest.raises(SystemExit, match=rf"error: 1 of 3 failed: survival_map; see {out}/logs"):
+        play(failing=["survival_map"])
+    assert play.played == list(THREE)
+    printed, errors = capsys.readouterr()
+    assert re.search(r"^failed: survival_map-\w+, exit status 1: error: no numbers today$", printed, re.MULTILINE)
+    assert errors.splitlines() == ["two_outcomes: finished", "survival_map: failed", "recovery_time: finished"]
+    for name in ("two_outcomes", "recovery_time"):
         for suffix in SUFFIXES:
             assert (out / "figures" / f"{name}{suffix}").read_text() == name
         link, _, seconds, numbers, paper, verdict = row_of(name, out)
-        assert link == f"[{name}](figures/{name}.png)"
-        assert seconds.endswith(" s")
-        assert (numbers, paper, verdict) == ("right 0.5", "right 0.6; a claim", "holds")
-    assert row_of("two", out)[2:] == ["not finished", "", "right 0.6; a claim", ""]
+        assert link == f"[the {name}](figures/{name}.png)"
+        assert (seconds, numbers, paper, verdict) == ("12 s", "right 0.5", "right 0.6; a claim", "holds")
+    assert row_of("survival_map", out)[2:] == ["not finished", "", "right 0.6; a claim", ""]
 
-    entries(one="draws", two="draws", three="draws")
-    reproduce_figures.main([f"--out={out}"])
-    assert "[1/3] one: finished\n[2/3] two: " in capsys.readouterr().out
-    assert [(out / name / "runs").read_text() for name in ("one", "two", "three")] == ["run ", "run run ", "run "]
-    assert row_of("two", out)[5] == "holds"
+    assert play() == ["survival_map"]
+    assert row_of("survival_map", out)[5] == "holds"
+    assert play() == []
 
 
-def test_what_has_another_command_now_runs_again(entries, tmp_path):
-    entries(one="draws")
-    reproduce_figures.main([f"--out={tmp_path}"])
-    reproduce_figures.main([f"--out={tmp_path}", "--preset=smoke"])
-    assert (tmp_path / "one" / "runs").read_text() == "run run "
-    assert row_of("one", tmp_path)[5] == "-"
+def test_what_has_another_preset_runs_as_well(play, tmp_path):
+    play()
+    assert play("--preset=smoke") == list(THREE)
+    assert row_of("two_outcomes", tmp_path / "out")[5] == "-"
+    assert play("--preset=demo") == []
+    assert row_of("two_outcomes", tmp_path / "out")[5] == "holds"
 
 
-def test_what_has_no_folder_any_more_runs_again(entries, tmp_path):
-    entries(one="draws")
-    reproduce_figures.main([f"--out={tmp_path}"])
-    shutil.rmtree(tmp_path / "one")
-    reproduce_figures.main([f"--out={tmp_path}"])
-    assert (tmp_path / "one" / "runs").read_text() == "run "
+def test_what_has_no_folder_any_more_runs_again(play, tmp_path):
+    play()
+    shutil.rmtree(run_path("two_outcomes", tmp_path / "out"))
+    assert play() == ["two_outcomes"]
 
 
-def test_a_summary_of_another_version_is_told(entries, tmp_path):
-    entries(one="draws", two="draws")
-    reproduce_figures.main([f"--out={tmp_path}"])
-    (tmp_path / "one" / "summary.json").write_text("{}")
-    reproduce_figures.main([f"--out={tmp_path}"])
-    assert row_of("one", tmp_path)[3].endswith("is of another version ('right'): delete the folder one")
-    assert row_of("two", tmp_path)[5] == "holds"
+def test_a_summary_of_another_version_is_told(play, tmp_path):
+    out = tmp_path / "out"
+    play()
+    path = run_path("two_outcomes", out)
+    write_json(path / "summary.json", {"complete": True})
+    assert play() == []
+    assert row_of("two_outcomes", out)[3] == f"{path} is of another version ('right'): delete that folder"
+    assert row_of("survival_map", out)[5] == "holds"
 
 
-def test_some_of_them(entries, tmp_path, capsys):
-    entries(one="draws", two="draws", three="draws")
-    reproduce_figures.main([f"--out={tmp_path}", "--only=three,one"])
-    assert "[1/2] three" in capsys.readouterr().out
-    assert row_of("two", tmp_path)[2] == "not finished"
-    assert not (tmp_path / "two").exists()
-    with pytest.raises(SystemExit, match="error: unknown figure 'four'; known: one, two, three"):
-        reproduce_figures.main([f"--out={tmp_path}", "--only=one,four"])
+def test_some_of_them(play, tmp_path):
+    assert play("--only=recovery_time,two_outcomes") == ["recovery_time", "two_outcomes"]
+    assert row_of("survival_map", tmp_path / "out")[2] == "not finished"
+    with pytest.raises(SystemExit, match=f"error: unknown figure 'four'; known: {', '.join(THREE)}"):
+        play("--only=two_outcomes,four")
 
 
-def test_a_record_that_is_cut_short_is_told(entries, tmp_path):
-    entries(one="draws")
-    reproduce_figures.main([f"--out={tmp_path}"])
-    (tmp_path / "figures" / "one.json").write_text("{")
-    with pytest.raises(SystemExit, match=r"error: .*one\.json is not valid JSON"):
-        reproduce_figures.main([f"--out={tmp_path}"])
+def test_what_is_drawn_stays_drawn_where_a_later_one_is_interrupted(play, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "out"
+    launch = Theatre.launch
+
+    def interrupted(self, folder, runs, restarts):
+        yield from launch(self, folder, runs[:1], restarts)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Theatre, "launch", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        play()
+    assert ended.value.code == 130
+    assert "the same command goes on with what is missing" in capsys.readouterr().err
+    assert row_of("two_outcomes", out)[5] == "holds"
+    assert (out / "figures" / "two_outcomes.png").exists()
 
 
-def test_two_at_a_time_are_refused(entries, tmp_path):
-    entries(one="draws")
-    with (tmp_path / ".lock").open("w") as lock:
+def test_a_launcher_that_is_not_known(tmp_path):
+    with pytest.raises(SystemExit, match="error: unknown launcher 'cloud'"):
+        reproduce_figures.main([f"--out={tmp_path / 'out'}", "--launcher=cloud"])
+
+
+def test_two_at_a_time_are_refused(play, tmp_path):
+    out = tmp_path / "out"
+    play()
+    with (out / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(SystemExit, match="error: another process is drawing into"):
-            reproduce_figures.main([f"--out={tmp_path}"])
-    assert not (tmp_path / "one").exists()
+        with pytest.raises(SystemExit, match="error: another sweep is working in"):
+            play("--preset=smoke")
+    assert play.played == []
 
 
 def test_the_list(capsys):
@@ -169,21 +191,20 @@ def test_the_list(capsys):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_ctrl_c_is_heard")
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_who_ends_it_ends_the_experiment_too(number, status, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_ends_it_ends_the_experiment_too(number, tmp_path):
     command = [sys.executable, "scripts/reproduce_figures.py", f"--out={tmp_path}", "--preset=smoke"]
     with subprocess.Popen(
         [*command, "--only=two_outcomes"], cwd=ROOT, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
-        lock = tmp_path / "two_outcomes" / ".lock"
-        while not lock.exists():
+        while not (locks := list(tmp_path.glob("runs/two_outcomes-*/.lock"))):
             assert process.poll() is None
             time.sleep(0.1)
         process.send_signal(number)
         _, errors = process.communicate(timeout=60)
-    assert process.returncode == status
-    assert ("the same command goes on with what is missing" in errors) == (number == signal.SIGINT)
-    with lock.open("w") as file:
+    assert process.returncode == 130
+    assert "the same command goes on with what is missing" in errors
+    with locks[0].open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
@@ -197,7 +218,8 @@ def test_the_smoke_of_everything(tmp_path):
     assert table in finished.stdout
     for name, entry in ENTRIES.items():
         assert entry.shows in table
-        summary = json.loads((tmp_path / name / "summary.json").read_text())
+        path = tmp_path / "runs" / make_run(**entry.request("smoke")).identity
+        summary = json.loads((path / "summary.json").read_text())
         assert summary["complete"]
         assert entry.numbers(summary).keys() >= entry.paper.keys()
         assert isinstance(entry.holds(summary), bool)
@@ -215,5 +237,5 @@ def test_the_smoke_of_everything(tmp_path):
 
     again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert again.returncode == 0, again.stderr
-    assert again.stdout.count(": finished\n") == len(ENTRIES)
+    assert again.stderr == ""
     assert (tmp_path / "figures.md").read_text() == table
