@@ -184,7 +184,7 @@ def evaluated_once_at_start(measure: Evaluate) -> Evaluate:
     """All runs start with the same parameters and are asked with the same draws: one evaluation serves them all."""
     start = []
 
-    def measure_once(step: int, parameters: Parameters) -> Evaluation | dict[str, float]:
+    def measure_once(step: int, parameters: Parameters) -> Evaluation:
         if step > 0:
             return measure(step, parameters)
         if not start:

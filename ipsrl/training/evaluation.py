@@ -31,7 +31,7 @@ class Evaluation:
     completions: Sequence[Completion] = ()
 
 
-Evaluate = Callable[[int, Parameters], Evaluation | dict[str, float]]
+Evaluate = Callable[[int, Parameters], Evaluation]
 
 
 class EvaluationLog:

@@ -59,7 +59,7 @@ def train(
         where any of them is cut, the table of what lies where goes to stderr.
       initial_parameters: where to start; fresh ones by default. They are also the (first) reference policy. Those that
         a function makes belong to the run: a large model then exists no more often than it is needed.
-      evaluate: (step, parameters) -> further metrics, logged as `evaluation/name`, alone or with more to keep.
+      evaluate: (step, parameters) -> further metrics, logged as `evaluation/name`, and what else to keep.
       further_answers: where the answers of `settings.off_policy` come from; by default they are drawn as all others.
       frozen: parameters that the policy reads beside the trained ones, on the mesh already: never copied, and in no
         checkpoint. The reference policy shares them.

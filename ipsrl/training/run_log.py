@@ -61,15 +61,12 @@ class RunLog:
         self._evaluations.truncate_after(kept)
         self._watch.recall(self._folder.metrics_path, kept)
 
-    def write(
-        self, step: int, metrics: Mapping[str, float], evaluation: Evaluation | Mapping[str, float] | None = None
-    ) -> None:
+    def write(self, step: int, metrics: Mapping[str, float], evaluation: Evaluation | None = None) -> None:
         """Writes down a step, with what its evaluation found, if there was one; of step 0 there is nothing else."""
         record = dict(metrics)
         if evaluation is not None:
-            found = evaluation if isinstance(evaluation, Evaluation) else Evaluation(evaluation)
-            self._evaluations.write(step, found)
-            record |= {EVALUATION + name: value for name, value in found.metrics.items()}
+            self._evaluations.write(step, evaluation)
+            record |= {EVALUATION + name: value for name, value in evaluation.metrics.items()}
         self._metrics.write(step, record | self._watch.observe(step, record))
 
     def keep(self) -> None:

@@ -23,6 +23,7 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.answers import answers_with_history, independent_answers
 from ipsrl.training import run_folder, stored_tree
 from ipsrl.training.checkpoints import Checkpoints
+from ipsrl.training.evaluation import Evaluation
 from ipsrl.training.groups import choose_prompts, collect
 from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.parameter_cache import cached
@@ -74,7 +75,8 @@ def answered(step, parameters):
     key = jax.random.key(step)
     verdicts = [ask(TASK, POLICY, parameters, key, 3).verdict for ask in (independent_answers, answers_with_history)]
     place = np.arange(1, TASK.num_prompts * 3 + 1).reshape(-1, 3)
-    return {f"answers_{i}": float((verdict.outcome_id * place).sum()) for i, verdict in enumerate(verdicts)}
+    totals = {f"answers_{i}": float((verdict.outcome_id * place).sum()) for i, verdict in enumerate(verdicts)}
+    return Evaluation(totals)
 
 
 def run(out, mesh, steps, optimizer="sgd", evaluate_every=0, rules="", resume=False):

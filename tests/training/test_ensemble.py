@@ -13,6 +13,7 @@ from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.training.ensemble import train_ensemble
+from ipsrl.training.evaluation import Evaluation
 from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.optimizer import at_rate, make_optimizer
@@ -77,7 +78,7 @@ def test_a_seed_of_the_ensemble_is_the_loop_with_that_seed(text, environment, po
 
         def evaluate(step, parameters, seen=seen):
             seen[step] = np.array(parameters["logits"])
-            return {}
+            return Evaluation({})
 
         with RunFolder.open(tmp_path / str(seed), {"seed": seed}) as folder:
             train(environment, policy, objectives.make(text), settings, seed, folder, mesh, evaluate=evaluate)

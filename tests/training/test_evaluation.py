@@ -77,7 +77,7 @@ def test_an_interrupted_run_leaves_the_same_bytes(tmp_path, stop):
 
 
 def test_evaluations_of_metrics_alone_leave_no_files(tmp_path):
-    run(tmp_path, lambda step, parameters: {"step_done": step})
+    run(tmp_path, lambda step, parameters: Evaluation({"step_done": step}))
     assert lines(tmp_path / "metrics.jsonl")[0] == {"step": 0, "evaluation/step_done": 0}
     assert not {path.name for path in tmp_path.iterdir()} & {"outcomes.jsonl", "completions.jsonl"}
 

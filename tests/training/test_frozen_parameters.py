@@ -16,6 +16,7 @@ from ipsrl.distributed.placement import place, placements
 from ipsrl.policies.adapters import LoRA, frozen_as, split
 from ipsrl.policies.policy import union
 from ipsrl.training import metric_log, stored_tree
+from ipsrl.training.evaluation import Evaluation
 from ipsrl.training.groups import choose_prompts, collect
 from ipsrl.training.loop import train
 from ipsrl.training.optimizer import make_optimizer
@@ -56,7 +57,7 @@ def run(path, policy, mesh_text, resume=False, steps=SETTINGS.steps):
 
     def evaluate(step, parameters):
         seen.append(parameters["layers"][0]["self_attn"]["q_proj"]["kernel"])
-        return {"lora_b": float(jnp.abs(parameters["layers"][0]["self_attn"]["q_proj"]["lora_b"]).sum())}
+        return Evaluation({"lora_b": float(jnp.abs(parameters["layers"][0]["self_attn"]["q_proj"]["lora_b"]).sum())})
 
     settings = dataclasses.replace(SETTINGS, steps=steps)
     with RunFolder.open(path, {}, resume) as folder:

@@ -30,6 +30,7 @@ from ipsrl.policies.policy import Policy
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.training import batch, metric_log, stored_tree
+from ipsrl.training.evaluation import Evaluation
 from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.run_log import NonFiniteLossError
@@ -66,9 +67,9 @@ CASES = {
 }
 
 
-def sum_of_squares(step: int, parameters) -> dict[str, float]:
+def sum_of_squares(step: int, parameters) -> Evaluation:
     """An evaluation that any change of the parameters changes."""
-    return {"squares": float(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(parameters)))}
+    return Evaluation({"squares": float(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(parameters)))})
 
 
 def run(path: Path, case: Case, evaluate=sum_of_squares, resume=False, initial_parameters=None, seed=5) -> TrainState:
@@ -119,7 +120,7 @@ def test_every_step_leaves_one_record_with_evaluations_where_they_are_due(undist
         assert {"reward", "loss", "gradient_norm", "degenerate_groups", "distinct_outcomes"} <= set(record)
         assert all(math.isfinite(value) for value in record.values())
         assert record["sampler_scorer_difference"] < 1e-5
-    assert records[-1]["evaluation/squares"] == sum_of_squares(7, undisturbed.state.parameters)["squares"]
+    assert records[-1]["evaluation/squares"] == sum_of_squares(7, undisturbed.state.parameters).metrics["squares"]
     assert records[0]["evaluation/squares"] != records[-1]["evaluation/squares"]
     assert checkpoint_steps(undisturbed.path) == ["6", "7"]
     assert undisturbed.state.step == 7
@@ -205,7 +206,10 @@ def test_training_starts_from_the_given_parameters_and_leaves_them_alone(tmp_pat
     copy = np.array(start["logits"])
     state = run(tmp_path, case, initial_parameters=start)
     np.testing.assert_array_equal(start["logits"], copy)
-    assert metric_log.read(tmp_path / "metrics.jsonl")[0]["evaluation/squares"] == sum_of_squares(0, start)["squares"]
+    assert (
+        metric_log.read(tmp_path / "metrics.jsonl")[0]["evaluation/squares"]
+        == sum_of_squares(0, start).metrics["squares"]
+    )
     assert np.abs(state.parameters["logits"] - copy).max() > 1e-3
 
 

@@ -17,6 +17,7 @@ from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.training import metric_log
+from ipsrl.training.evaluation import Evaluation
 from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.metric_log import MetricLog
 from ipsrl.training.mirrors import MIRRORS, Mirrors, read_mirrors
@@ -206,7 +207,7 @@ def stop_at(step: int):
     def evaluate(now, parameters):
         if now == step:
             raise KeyboardInterrupt
-        return {"weight": float(now)}
+        return Evaluation({"weight": float(now)})
 
     return evaluate
 

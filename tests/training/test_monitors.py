@@ -16,6 +16,7 @@ from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.training import metric_log
+from ipsrl.training.evaluation import Evaluation
 from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.metric_log import MetricLog
 from ipsrl.training.monitors import MONITORS, Line, make_monitors
@@ -304,7 +305,7 @@ def test_the_loop_watches_and_goes_on_watching(tmp_path, capsys):
         def evaluate(step, parameters):
             if step == stop:
                 raise KeyboardInterrupt
-            return {}
+            return Evaluation({})
 
         training = TrainSettings(
             steps=40,

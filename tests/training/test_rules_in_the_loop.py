@@ -18,6 +18,7 @@ from ipsrl.training import batch, metric_log, stored_tree
 from ipsrl.training.batch import BatchCollector
 from ipsrl.training.difficulty_filter import DifficultyFilter
 from ipsrl.training.dynamic_sampling import DynamicSampling
+from ipsrl.training.evaluation import Evaluation
 from ipsrl.training.loop import TrainSettings, check_run, train
 from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.run_folder import RunFolder
@@ -55,7 +56,7 @@ def run(path, objective="grpo(kl=0.5)", rules="none", stop=None, environment=BAN
             raise KeyboardInterrupt
         if seen is not None:
             seen[step] = np.array(parameters["logits"])
-        return {}
+        return Evaluation({})
 
     with RunFolder.open(path, {}, resume=True) as folder:
         objective = objectives.make(objective)

@@ -14,6 +14,7 @@ from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.training import metric_log
 from ipsrl.training.difficulty_filter import DifficultyFilter
+from ipsrl.training.evaluation import Evaluation
 from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.run_log import NonFiniteLossError, RunLog
@@ -34,7 +35,7 @@ def at(rate, **changes):
 
 
 def largest(step, parameters):
-    return {"largest": float(parameters["logits"].max()), "of_step": step}
+    return Evaluation({"largest": float(parameters["logits"].max()), "of_step": step})
 
 
 def open_folder(path, number):
