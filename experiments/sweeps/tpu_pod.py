@@ -1,5 +1,6 @@
 """Launcher `tpu_pod`: one run at a time on each of some slices of Cloud TPUs."""
 
+import contextlib
 import dataclasses
 import shlex
 import shutil
@@ -12,6 +13,7 @@ from experiments.sweeps.folder import State, SweepFolder
 from experiments.sweeps.launcher import Launcher
 from experiments.sweeps.places import work_at
 from experiments.sweeps.runs import SweepRun, find_experiment
+from ipsrl.training.progress_line import say
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,8 +21,9 @@ class TpuPod(Launcher):
     """Runs experiments that can use many hosts by scripts/launch_tpu_pod.sh, which asks for a slice for each run.
 
     A run writes to the bucket, in a folder of the sweep's name; what it has written there, checkpoints excepted, is
-    copied to the folder of the sweep when it has ended. An interrupted sweep leaves its slices as they are, and their
-    price runs on: the same command takes them up.
+    copied to the folder of the sweep when it has ended. Slices are given back after runs that finish. A sweep that is
+    interrupted, or ends with runs that do not, says how to give back what it may have left, whose price runs on: the
+    same command takes it up as well.
 
     Attributes:
       project, zone, accelerator_type, bucket: see the script.
@@ -67,7 +70,16 @@ class TpuPod(Launcher):
             both = f"{shlex.join(script)} && {shlex.join(copy)}"
             return attempt(folder, run, ["bash", "-c", both], restarts, ending)
 
-        return work_at(self.slices, runs, work)
+        finished = 0
+        try:
+            with contextlib.closing(work_at(self.slices, runs, work)) as ended:
+                for run, state in ended:
+                    finished += state == "finished"
+                    yield run, state
+        finally:
+            if finished < len(runs):
+                for place in self.slices:
+                    say(f"slice {place} may be kept, and its price run on, until: {shlex.join(self._delete(place))}")
 
     def _script(self, run: SweepRun, sweep: str, place: str, *options: str) -> list[str]:
         """What runs a run on a slice."""
@@ -85,6 +97,11 @@ class TpuPod(Launcher):
             "--",
             *run.arguments,
         ]
+
+    def _delete(self, place: str) -> list[str]:
+        """What gives a slice back."""
+        where = [f"--project={self.project}", f"--zone={self.zone}"]
+        return ["gcloud", "compute", "tpus", "queued-resources", "delete", place, *where, "--force", "--quiet"]
 
     def _copy(self, folder: SweepFolder, run: SweepRun) -> list[str]:
         """What fetches the results of a run."""

@@ -165,7 +165,7 @@ def test_a_dry_run_on_pods_prints_the_commands(folder):
         ]  # fmt: skip
 
 
-def test_results_of_pods_are_fetched(folder, tmp_path, monkeypatch):
+def test_results_of_pods_are_fetched(folder, tmp_path, monkeypatch, capsys):
     """With a stand-in for gcloud whose slices are always there, and where the second run has no luck."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "gcloud").write_text(
@@ -188,6 +188,23 @@ def test_results_of_pods_are_fetched(folder, tmp_path, monkeypatch):
     assert failure["last_lines"][-1].startswith("error: the run has failed on a slice that was not taken away")
     used = {call.split()[4] for call in (tmp_path / "calls").read_text().splitlines() if " describe " in call}
     assert used == {"red", "blue"}
+    kept = capsys.readouterr().err.splitlines()
+    assert [line.partition(" may be kept, and its price run on, until: ")[0] for line in kept] == [
+        "slice red",
+        "slice blue",
+    ]
+    deletes = [call for call in (tmp_path / "calls").read_text().splitlines() if " delete " in call]
+    assert len(deletes) == 2
+    assert all(shlex.join(["gcloud", *call.split()]) in "".join(kept) for call in deletes)
+
+    launching = launcher.launch(folder, HYPOSPACE[:1], restarts=0)
+    assert next(launching) == (HYPOSPACE[0], "finished")
+    assert list(launching) == []
+    assert capsys.readouterr().err == ""
+    interrupted = launcher.launch(folder, HYPOSPACE, restarts=0)
+    next(interrupted)
+    interrupted.close()
+    assert "slice blue may be kept" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
