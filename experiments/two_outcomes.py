@@ -73,7 +73,7 @@ BLOCK = 8
 """Runs that a device computes at a time: the same number always, so that a run has the bits of a run alone. A core of a
 CPU computes 256 of the smoke preset, with one objective, in 0.7 s of its time with 8, and in 1.2 s all at once."""
 
-TOGETHER = ("seeds", "initial_log_ratio", "learning_rate")
+TOGETHER = ("seeds", "rewards", "initial_log_ratio", "learning_rate")
 """Settings in which the runs of one program may differ."""
 
 
@@ -168,12 +168,12 @@ def compare(settings: Sequence[Settings]) -> list[list[two_outcomes.Comparison]]
 def compare_objective(name: str, settings: Sequence[Settings]) -> list[two_outcomes.Comparison]:
     """`compare` for one objective, all settings with all their seeds in one program."""
     shared = settings[0]
-    rewards = read_numbers(shared.rewards, count=2)
-    environment = Bandit(rewards)
+    environment = Bandit()
     seeds = [read_seeds(each.seeds) for each in settings]
     counts = [len(some) for some in seeds]
     rates = np.repeat([each.learning_rate for each in settings], counts)
     halves = np.repeat([each.initial_log_ratio / 2 for each in settings], counts)
+    rewards = np.repeat([read_numbers(each.rewards, count=2) for each in settings], counts, axis=0)
     with jax.set_mesh(runs_mesh()):
         runs = filled(sum(counts), BLOCK)
         log_ratios = train_ensemble(
@@ -189,6 +189,7 @@ def compare_objective(name: str, settings: Sequence[Settings]) -> list[two_outco
             record_every=shared.record_every,
             learning_rates=jnp.asarray(rates[runs], jnp.float32),
             initial_parameters={"logits": jnp.asarray(np.stack([halves, -halves], axis=-1)[runs, None], jnp.float32)},
+            rewards=jnp.asarray(rewards[runs, None], jnp.float32),
             block=BLOCK,
         )
     sampled = np.split(np.asarray(log_ratios, np.float64)[: sum(counts)], np.cumsum(counts)[:-1])
@@ -200,7 +201,7 @@ def compare_objective(name: str, settings: Sequence[Settings]) -> list[two_outco
         return two_outcomes.Comparison(
             name=name,
             times=times,
-            closed_form=closed_form(name, rewards, each.initial_log_ratio, tuple(times)),
+            closed_form=closed_form(name, read_numbers(each.rewards), each.initial_log_ratio, tuple(times)),
             sampled_mean=log_ratios.mean(axis=0),
             standard_error=deviation / np.sqrt(len(log_ratios)),
         )

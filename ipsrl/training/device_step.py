@@ -1,12 +1,15 @@
 """A step of training without the host: what programs of many runs map over them."""
 
+import dataclasses
+
+import jax.numpy as jnp
 import optax
 from jax import Array
 
 from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
-from ipsrl.training.groups import choose_prompts, collect, sample_and_verify
+from ipsrl.training.groups import Groups, choose_prompts, collect, sample_and_verify
 from ipsrl.training.off_policy import OffPolicyAnswers, with_best_answer
 from ipsrl.training.randomness import stream
 from ipsrl.training.step import Batching, TrainState, update
@@ -26,6 +29,7 @@ def device_step(
     batching: Batching,
     temperature: float,
     off_policy: OffPolicyAnswers | None = None,
+    rewards: Array | None = None,
 ) -> tuple[TrainState, dict[str, Array]]:
     """Chooses prompts, samples their groups, judges them, and moves the policy: the step of the training loop.
 
@@ -34,6 +38,7 @@ def device_step(
       seed: of the run.
       environment: its `verify` must be jittable.
       policy, objective, optimizer, prompts_per_step, group_size, batching, temperature, off_policy: as in the loop.
+      rewards: `[num_prompts, K]` float32, of the outcomes of each prompt, in place of the environment's own.
 
     Returns:
       the state after, and metrics as scalars.
@@ -42,13 +47,24 @@ def device_step(
     groups = collect(
         environment, policy, state.parameters, prompts, seed, state.step, group_size, temperature, objective.top_tokens
     )
+    groups = _rewarded(groups, rewards)
     if off_policy is not None:
         further = sample_and_verify(
             environment, policy, state.parameters if off_policy.source == "policy" else reference, prompts,
             stream(seed, state.step, "further answers 0"), off_policy.answers, temperature, objective.top_tokens,
         )  # fmt: skip
+        further = _rewarded(further, rewards)
         groups = with_best_answer(policy, state.parameters, *groups, *further, temperature, off_policy.at_most)
     return update(
         state, *groups, reference, stream(seed, state.step, "objective"), policy=policy, objective=objective,
         optimizer=optimizer, batching=batching, temperature=temperature,
     )  # fmt: skip
+
+
+def _rewarded(groups: Groups, rewards: Array | None) -> Groups:
+    """The same groups with rewards by outcome, 0 where there is none; as they are where no rewards are given."""
+    if rewards is None:
+        return groups
+    trajectories, verdict = groups
+    of_outcomes = rewards[trajectories.prompts.index[:, None], verdict.outcome_id]
+    return trajectories, dataclasses.replace(verdict, rewards=jnp.where(verdict.outcome_id >= 0, of_outcomes, 0.0))

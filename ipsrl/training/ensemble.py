@@ -47,6 +47,7 @@ def train_ensemble(
     off_policy: OffPolicyAnswers | None = None,
     learning_rates: Array | None = None,
     initial_parameters: Parameters | None = None,
+    rewards: Array | None = None,
     block: int | None = None,
 ) -> Any:
     """Trains one policy for each seed, all at once; the policy it starts from is the reference of a KL penalty.
@@ -63,6 +64,7 @@ def train_ensemble(
       record_every: steps between records.
       learning_rates: `[S]` float32, for an optimiser whose own rate is 1, see `at_rate`; None for its own.
       initial_parameters: where each run starts, leaves `[S, ...]`; what `policy.init` draws by default.
+      rewards: `[S, num_prompts, K]` float32, of the outcomes in each run; None for those of the environment.
       block: see `over_runs`.
 
     Returns:
@@ -80,7 +82,7 @@ def train_ensemble(
     check_objective(objective, environment, policy, group_size, off_policy)
     batching.check(prompts_per_step)
 
-    def one_run(seed, learning_rate, parameters):
+    def one_run(seed, learning_rate, parameters, rewards):
         if parameters is None:
             parameters = policy.init(stream(seed, 0, "parameters"))
         rule = optimizer if learning_rate is None else at_rate(optimizer, learning_rate)
@@ -89,7 +91,7 @@ def train_ensemble(
             state, _ = device_step(
                 state, seed, parameters, environment=environment, policy=policy, objective=objective, optimizer=rule,
                 prompts_per_step=prompts_per_step, group_size=group_size, batching=batching, temperature=temperature,
-                off_policy=off_policy,
+                off_policy=off_policy, rewards=rewards,
             )  # fmt: skip
             return state, None
 
@@ -101,4 +103,4 @@ def train_ensemble(
         _, later = jax.lax.scan(one_interval, state, length=steps // record_every)
         return jax.tree.map(lambda start, rest: jnp.concatenate([start[None], rest]), record(parameters), later)
 
-    return over_runs(one_run, block)(seeds, learning_rates, initial_parameters)
+    return over_runs(one_run, block)(seeds, learning_rates, initial_parameters, rewards)

@@ -34,15 +34,16 @@ def test_two_outcomes_leave_the_same_bytes_together_as_alone(tmp_path):
         dataclasses.replace(TWO, seeds="0"),
         dataclasses.replace(TWO, seeds="7", initial_log_ratio=0.5),
         dataclasses.replace(TWO, seeds="0,3", learning_rate=0.1),
+        dataclasses.replace(TWO, seeds="0", rewards="3.0,0.5"),
     ]
     together, alone = outputs(tmp_path / "together", settings), outputs(tmp_path / "alone", settings)
-    assert two_outcomes.run_together(settings, together) == [None] * 3
+    assert two_outcomes.run_together(settings, together) == [None] * 4
     for each, one, other in zip(settings, together, alone, strict=True):
         two_outcomes.run(each, other)
         assert files(one.path) == files(other.path)
         for file in files(other.path):
             assert (one.path / file).read_bytes() == (other.path / file).read_bytes(), file
-    assert len({(output.path / "metrics.jsonl").read_bytes() for output in together}) == 3
+    assert len({(output.path / "metrics.jsonl").read_bytes() for output in together}) == 4
 
 
 def test_one_seed_has_no_error_and_no_verdict(tmp_path, capsys):

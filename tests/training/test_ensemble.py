@@ -94,6 +94,18 @@ def test_a_run_does_not_depend_on_its_neighbours():
     assert len({run.tobytes() for run in (*first, *second)}) == 3
 
 
+@pytest.mark.parametrize(
+    ("text", "off_policy"), [("grpo", None), pytest.param("critique_grpo", OffPolicyAnswers(3), marks=pytest.mark.slow)]
+)
+def test_each_run_can_have_rewards_of_its_own(text, off_policy):
+    tables = [((0.0, 1.0, 0.5),) * 4, BANDIT.rewards]
+    together = ensemble(text, [3, 3], off_policy=off_policy, rewards=jnp.array(tables))
+    for run, rewards in zip(together, tables, strict=True):
+        alone = ensemble(text, [3], Bandit(rewards), off_policy=off_policy)
+        np.testing.assert_allclose(run, alone[0], atol=1e-6)
+    assert np.abs(together[0] - together[1]).max() > 1e-2
+
+
 def test_records_can_be_any_tree_and_as_rare_as_the_steps():
     tree = Tree()
     policy = Tabular(tree.num_observations, tree.vocabulary_size)
