@@ -22,7 +22,8 @@ def cluster():
     """Two nodes that each have room for one run, and a head that has room for none."""
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    head = {"num_cpus": 0, "include_dashboard": True, "dashboard_port": 0}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
     cluster.nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
     yield cluster
     cluster.shutdown()
@@ -79,6 +80,21 @@ def test_an_interrupted_sweep_ends_its_processes_on_all_nodes(cluster, tmp_path)
     assert errors == "interrupted: the same command takes up what is finished\n"
     states = [SweepFolder.at(out).state(run) for run in SweepFolder.at(out).runs()]
     assert sorted(states) == ["broken", "broken", "waiting"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_sweep_can_be_handed_to_the_cluster(cluster, tmp_path):
+    out = tmp_path / "out"
+    entry = [sys.executable, "scripts/sweep.py", "--launcher=ray", "--experiment=two_outcomes", "--preset=smoke"]
+    submit = [Path(sys.executable).with_name("ray"), "job", "submit", f"--address=http://{cluster.webui_url}"]
+    command = [*submit, f"--working-dir={ROOT}", "--", *entry, "--grid=seeds=0,1", f"--out={out}"]
+    submitted = subprocess.run(command, capture_output=True, text=True, timeout=400)
+    assert submitted.returncode == 0, submitted.stdout + submitted.stderr
+    assert "finished  2\n" in submitted.stdout
+    # What has run is the copy that the cluster was handed.
+    starts = [start for path in out.glob("runs/*/environment.json") for start in json.loads(path.read_text())]
+    assert [start["git_commit"] for start in starts] == [None, None]
 
 
 @pytest.mark.slow
