@@ -13,7 +13,7 @@ Figure    OUT/two_outcomes.png, .pdf and .csv, drawn by the same command from tw
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import jax
@@ -81,7 +81,8 @@ def run(settings: Settings, output: Output) -> None:
     check_objectives(settings)
     with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
         with working(f"training {settings.objectives}"):
-            (comparisons,) = compare([settings])
+            (log_ratios,) = trained([settings])
+        comparisons = compare(settings, log_ratios)
         png = write(settings, comparisons, folder)
     for comparison in comparisons:
         print(described(comparison))
@@ -94,15 +95,18 @@ def run_together(settings: Sequence[Settings], outputs: Sequence[Output]) -> lis
     All are trained in one program over all devices.
 
     Returns:
-      for each, why its folder cannot be used; None where all is written.
+      for each, why its folder cannot be used, or what there is no closed form for; None where all is written.
     """
     require_alike(settings, TOGETHER)
     check_objectives(settings[0])
     with take_folders([dataclasses.asdict(each) for each in settings], outputs) as (folders, failures):
         with working(f"training {len(folders)} runs together"):
-            compared = compare([settings[run] for run in folders]) if folders else []
-        for (run, folder), comparisons in zip(folders.items(), compared, strict=True):
-            write(settings[run], comparisons, folder)
+            log_ratios = trained([settings[run] for run in folders]) if folders else []
+        for (run, folder), of_run in zip(folders.items(), log_ratios, strict=True):
+            try:
+                write(settings[run], compare(settings[run], of_run), folder)
+            except ValueError as error:
+                failures[run] = error
     return failures
 
 
@@ -154,19 +158,12 @@ def described(comparison: two_outcomes.Comparison) -> str:
     return f"{beginning} +- {error:.4f}, closed form {theory:.4f}, {outside}"
 
 
-def compare(settings: Sequence[Settings]) -> list[list[two_outcomes.Comparison]]:
-    """For each of the settings its objectives: one policy trained for each seed, and the flow it should follow.
+def trained(settings: Sequence[Settings]) -> list[dict[str, np.ndarray]]:
+    """For each of the settings and its objectives ln(p_1 / p_2) of policies, `[seed, time]`; one program an objective.
 
     Args:
       settings: differ in `TOGETHER` alone.
     """
-    names = specifications.split(settings[0].objectives)
-    by_objective = [compare_objective(name, settings) for name in names]
-    return [list(comparisons) for comparisons in zip(*by_objective, strict=True)]
-
-
-def compare_objective(name: str, settings: Sequence[Settings]) -> list[two_outcomes.Comparison]:
-    """`compare` for one objective, all settings with all their seeds in one program."""
     shared = settings[0]
     environment = Bandit()
     seeds = [read_seeds(each.seeds) for each in settings]
@@ -174,39 +171,53 @@ def compare_objective(name: str, settings: Sequence[Settings]) -> list[two_outco
     rates = np.repeat([each.learning_rate for each in settings], counts)
     halves = np.repeat([each.initial_log_ratio / 2 for each in settings], counts)
     rewards = np.repeat([read_numbers(each.rewards, count=2) for each in settings], counts, axis=0)
+    by_objective = {}
     with jax.set_mesh(runs_mesh()):
         runs = filled(sum(counts), BLOCK)
-        log_ratios = train_ensemble(
-            environment,
-            Tabular(environment.num_observations, environment.vocabulary_size),
-            objectives.make(name),
-            make_optimizer("sgd", 1.0, max_gradient_norm=None),
-            seeds=jnp.asarray(np.concatenate(seeds)[runs]),
-            steps=shared.steps,
-            prompts_per_step=1,
-            group_size=shared.group_size,
-            record=log_ratio,
-            record_every=shared.record_every,
-            learning_rates=jnp.asarray(rates[runs], jnp.float32),
-            initial_parameters={"logits": jnp.asarray(np.stack([halves, -halves], axis=-1)[runs, None], jnp.float32)},
-            rewards=jnp.asarray(rewards[runs, None], jnp.float32),
-            block=BLOCK,
-        )
-    sampled = np.split(np.asarray(log_ratios, np.float64)[: sum(counts)], np.cumsum(counts)[:-1])
-    updates = np.arange(0, shared.steps + 1, shared.record_every)
+        for name in specifications.split(shared.objectives):
+            log_ratios = train_ensemble(
+                environment,
+                Tabular(environment.num_observations, environment.vocabulary_size),
+                objectives.make(name),
+                make_optimizer("sgd", 1.0, max_gradient_norm=None),
+                seeds=jnp.asarray(np.concatenate(seeds)[runs]),
+                steps=shared.steps,
+                prompts_per_step=1,
+                group_size=shared.group_size,
+                record=log_ratio,
+                record_every=shared.record_every,
+                learning_rates=jnp.asarray(rates[runs], jnp.float32),
+                initial_parameters={
+                    "logits": jnp.asarray(np.stack([halves, -halves], axis=-1)[runs, None], jnp.float32)
+                },
+                rewards=jnp.asarray(rewards[runs, None], jnp.float32),
+                block=BLOCK,
+            )
+            whole = np.asarray(log_ratios, np.float64)[: sum(counts)]
+            by_objective[name] = np.split(whole, np.cumsum(counts)[:-1])
+    return [{name: by_objective[name][run] for name in by_objective} for run in range(len(settings))]
 
-    def comparison(each, log_ratios):
-        times = updates * each.learning_rate
-        deviation = log_ratios.std(axis=0, ddof=1) if len(log_ratios) > 1 else np.full(len(times), np.nan)
+
+def compare(settings: Settings, log_ratios: Mapping[str, np.ndarray]) -> list[two_outcomes.Comparison]:
+    """Each objective beside the flow that it should follow.
+
+    Raises:
+      ValueError: the flow cannot be integrated so far.
+    """
+    times = np.arange(0, settings.steps + 1, settings.record_every) * settings.learning_rate
+    rewards = read_numbers(settings.rewards, count=2)
+
+    def comparison(name: str, sampled: np.ndarray) -> two_outcomes.Comparison:
+        deviation = sampled.std(axis=0, ddof=1) if len(sampled) > 1 else np.full(len(times), np.nan)
         return two_outcomes.Comparison(
             name=name,
             times=times,
-            closed_form=closed_form(name, read_numbers(each.rewards), each.initial_log_ratio, tuple(times)),
-            sampled_mean=log_ratios.mean(axis=0),
-            standard_error=deviation / np.sqrt(len(log_ratios)),
+            closed_form=closed_form(name, rewards, settings.initial_log_ratio, tuple(times)),
+            sampled_mean=sampled.mean(axis=0),
+            standard_error=deviation / np.sqrt(len(sampled)),
         )
 
-    return [comparison(*one) for one in zip(settings, sampled, strict=True)]
+    return [comparison(*one) for one in log_ratios.items()]
 
 
 @functools.cache

@@ -94,9 +94,10 @@ def load(*folders: str | Path, skip_damaged: bool = False) -> "duckdb.DuckDBPyCo
     connection = duckdb.connect()
     rows = list(_undamaged(paths.values(), _describe, skip_damaged).values())
     structures = _structures(connection, rows)
-    # DuckDB goes on after a line that is not JSON; whether it is more than a last one cut short, the log knows.
-    if None in structures:
-        doubtful = f"select distinct filename from {_records(connection, rows)} where json is null"
+    # DuckDB goes on after a line that is no record; whether it is more than a last one cut short, the log knows.
+    if not all(map(_of_record, structures)):
+        no_record = "coalesce(json_type(json, '$.step') not in ('UBIGINT', 'BIGINT'), true)"
+        doubtful = f"select distinct filename from {_records(connection, rows)} where {no_record}"
         doubtful = [file for (file,) in connection.execute(doubtful).fetchall()]
         if damaged := set(doubtful).difference(_undamaged(doubtful, _check_metrics, skip_damaged)):
             rows = [row for row in rows if row["path"] + METRICS not in damaged]
@@ -174,7 +175,7 @@ def _undamaged(paths: Iterable, read: Callable[[Any], Any], skip_damaged: bool) 
             kept[path] = read(path)
         except ValueError as error:
             if not skip_damaged:
-                raise ValueError(f"{error}; skip_damaged leaves such runs out") from error
+                raise ValueError(f"{error}; --skip_damaged, or skip_damaged=True, leaves such runs out") from error
             print(f"left out: {error}", file=sys.stderr)
     return kept
 
@@ -238,6 +239,12 @@ def _structures(connection: "duckdb.DuckDBPyConnection", rows: Iterable[Mapping[
     """What kinds of records there are, as JSON with types instead of values; None for a line that is not JSON."""
     structures = connection.execute(f"select distinct json_structure(json) from {_records(connection, rows)}")
     return {structure for (structure,) in structures.fetchall()}
+
+
+def _of_record(structure: str | None) -> bool:
+    """Whether a line with this structure is a record: an object with a whole number `step`."""
+    types = None if structure is None else json.loads(structure)
+    return isinstance(types, dict) and types.get("step") in ("UBIGINT", "BIGINT")
 
 
 def _make_tables(

@@ -111,7 +111,7 @@ state() {
         echo ABSENT
     else
         # The network, perhaps. Nothing is decided before it is known.
-        echo "UNKNOWN: ${said%%$'\n'*}"
+        echo "UNKNOWN: ${said//$'\n'/ }"
     fi
 }
 
@@ -156,6 +156,8 @@ count_failure() {
 
 while true; do
     now="$(state)"
+    # Of the first look it is rather the project, the zone or the login: nothing has been asked for yet.
+    [[ -n "$seen" || "$now" != UNKNOWN:* ]] || fail "gcloud cannot say whether there is a slice $NAME: ${now#UNKNOWN: }"
     [ "$now" = "$seen" ] || echo "$(date '+%F %T') slice $NAME: $now" >&2
     seen="$now"
     case "$now" in

@@ -5,7 +5,7 @@ that is finished. PNG, PDF and CSV of all lie in OUT/figures, and OUT/figures.md
 our numbers, the paper's, verdict. Where an experiment fails the others go on, and the exit status is 1.
 
 smoke takes about ten minutes on two CPU cores and shows only that everything runs; demo is the commands of README.md,
-about two hours by their times; paper takes days, and was run for few of them.
+about two hours by their times; paper takes hours to days, and was run for few of them.
 """
 
 import argparse
@@ -31,17 +31,23 @@ SUFFIXES = (".png", ".pdf", ".csv")
 RESTARTS = 3
 """How often an experiment that is killed is started again."""
 
+Result = tuple[str, str, str]
+"""Of a finished run: its time, its numbers, and the verdict."""
+
 
 def main(command_line: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", choices=PRESETS, default="demo", help="size of all experiments (default: demo)")
-    parser.add_argument("--only", metavar="NAME,...", default=",".join(ENTRIES), help="some of them; --list has all")
+    parser.add_argument(
+        "--only", metavar="NAME", nargs="+", action="extend", help="some of them, also between commas; --list has all"
+    )
     parser.add_argument("--out", type=Path, help="folder for all results; runs/figures-PRESET by default")
     parser.add_argument("--launcher", default="local", help="where they run, as of scripts/sweep.py; local by default")
     parser.add_argument("--list", action="store_true", help="show names, commands and what is drawn, and run nothing")
     arguments = parser.parse_args(command_line)
     try:
-        names = arguments.only.split(",")
+        given = [name.strip() for names in arguments.only or ENTRIES for name in names.split(",")]
+        names = list(dict.fromkeys(filter(None, given)))
         if unknown := [name for name in names if name not in ENTRIES]:
             raise ValueError(f"unknown figure {unknown[0]!r}; known: {', '.join(ENTRIES)}")
         if arguments.list:
@@ -87,17 +93,33 @@ def publish(runs: Mapping[str, SweepRun], preset: str, folder: SweepFolder) -> s
     """Copies the figures of what is finished to one place, and writes and returns the table."""
     figures = folder.path / "figures"
     figures.mkdir(exist_ok=True)
-    finished = {name: folder.run_path(run) for name, run in runs.items() if folder.state(run) == "finished"}
-    for name, path in finished.items():
-        for suffix in SUFFIXES if ENTRIES[name].figure else ():
-            shutil.copyfile(path / f"{ENTRIES[name].figure}{suffix}", figures / f"{name}{suffix}")
-    text = document(preset, finished)
+    results = {}
+    for name, run in runs.items():
+        if folder.state(run) == "finished":
+            try:
+                for suffix in SUFFIXES if ENTRIES[name].figure else ():
+                    shutil.copyfile(
+                        folder.run_path(run) / f"{ENTRIES[name].figure}{suffix}", figures / f"{name}{suffix}"
+                    )
+                results[name] = result(ENTRIES[name], preset, folder.run_path(run))
+            except (OSError, LookupError, TypeError, ValueError) as error:
+                # What one of them has left must not stop the others.
+                fault = f"{folder.run_path(run)} cannot be read ({type(error).__name__}: {error})"
+                results[name] = ("finished", f"{fault}: move it away to run it anew", "")
+    text = document(preset, results)
     replace_file(folder.path / "figures.md", text)
     return text
 
 
-def document(preset: str, finished: Mapping[str, Path]) -> str:
-    """The tables of all entries as Markdown, with the results of those that are finished, by name and folder."""
+def result(entry: Entry, preset: str, path: Path) -> Result:
+    """What a finished run has in its row."""
+    summary = read_json(path / "summary.json")
+    verdict = "-" if preset == "smoke" else entry.verdict(summary)
+    return duration(seconds_taken(path)), shown(entry.numbers(summary)), verdict
+
+
+def document(preset: str, results: Mapping[str, Result]) -> str:
+    """The tables of all entries as Markdown, with the results of those that are finished."""
     if preset == "smoke":
         verdicts = "A smoke run shows that everything runs; its numbers say nothing, and there are no verdicts."
     else:
@@ -109,30 +131,22 @@ def document(preset: str, finished: Mapping[str, Path]) -> str:
     left_out = "\n".join(f"- {what}: {why}." for what, why in LEFT_OUT.items())
     parts = (
         f"# Figures and tables of arXiv 2601.21669, --preset={preset}",
-        table(OF_THE_PAPER, "the paper", preset, finished),
+        table(OF_THE_PAPER, "the paper", preset, results),
         "# Figures of our own",
-        table(OF_OUR_OWN, "claim", preset, finished),
+        table(OF_OUR_OWN, "claim", preset, results),
         f"{verdicts} Intervals are 95 % bootstrap intervals over seeds; times are those of the last start.",
         f"Not drawn:\n\n{left_out}\n",
     )
     return "\n\n".join(parts)
 
 
-def table(entries: Mapping[str, Entry], source: str, preset: str, finished: Mapping[str, Path]) -> str:
+def table(entries: Mapping[str, Entry], source: str, preset: str, results: Mapping[str, Result]) -> str:
     """A row for each entry."""
     rows = [("figure or table", "command", "time", "our numbers", source, "verdict"), ("---",) * 6]
     for name, entry in entries.items():
-        what, time, numbers, verdict = entry.shows, "not finished", "", ""
-        if name in finished:
-            summary = read_json(finished[name] / "summary.json")
-            what = f"[{what}](figures/{name}.png)" if entry.figure else what
-            time = duration(seconds_taken(finished[name]))
-            try:
-                numbers = shown(entry.numbers(summary))
-                verdict = "-" if preset == "smoke" else entry.verdict(summary)
-            except (LookupError, TypeError, ValueError) as error:
-                numbers = f"{finished[name]} is of another version ({error}): delete that folder"
+        what = f"[{entry.shows}](figures/{name}.png)" if entry.figure and name in results else entry.shows
         claim = "; ".join(filter(None, (shown(entry.paper), entry.claim)))
+        time, numbers, verdict = results.get(name, ("not finished", "", ""))
         rows.append((what, f"`{entry.command(preset)}`", time, numbers, claim, verdict))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 

@@ -83,6 +83,8 @@ def main(command_line: Sequence[str] | None = None) -> None:
     parser.add_argument("--skip_damaged", action="store_true", help="go on without the runs that cannot be read")
     arguments = parser.parse_args(command_line)
     try:
+        if arguments.out is not None and not arguments.out.absolute().parent.is_dir():
+            raise ValueError(f"there is no folder {arguments.out.parent} for --out")
         connection = results.load(*arguments.folders, skip_damaged=arguments.skip_damaged)
         if arguments.parquet is not None:
             results.write_parquet(connection, arguments.parquet)

@@ -50,7 +50,7 @@ OF_THE_PAPER = {
         figure="hypergrid_laws",
         minutes=3,
         claim="GRPO ends on one mode, IPS-GRPO finds every cell and mode",
-        holds=lambda summary: all(summary["results"]["n = 2"]["checks"].values()),
+        holds=readings.finds_the_grid,
         numbers=readings.cell_errors(2),
         paper={"GRPO": 0.028, "IPS-GRPO": 0.003},
         flags={"paper": {"dimensions": "2"}},

@@ -24,7 +24,7 @@ class Entry:
       figure: name of the files that it draws; empty where there is a table only.
       minutes: that the demo takes on two CPU cores.
       claim: what it should show, in words.
-      holds: whether it does, by the summary.
+      holds: whether it does, by the summary; None where that takes intervals, and there is one seed.
       numbers: the main numbers of the summary, by label.
       paper: those that the paper gives, by the same labels.
       flags: preset -> the flags that it has beyond the preset, name -> value.
@@ -35,7 +35,7 @@ class Entry:
     figure: str
     minutes: float
     claim: str
-    holds: Callable[[Summary], bool]
+    holds: Callable[[Summary], bool | None]
     numbers: Callable[[Summary], dict[str, Number]]
     paper: Mapping[str, float] = dataclasses.field(default_factory=dict)
     flags: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
@@ -51,8 +51,8 @@ class Entry:
 
     def verdict(self, summary: Summary) -> str:
         """Whether the claim holds, and the numbers with it."""
-        if not self.holds(summary):
-            return "does not hold"
+        if not (held := self.holds(summary)):
+            return "needs two seeds or more" if held is None else "does not hold"
         numbers = self.numbers(summary)
         far = [label for label, value in self.paper.items() if abs(mean(numbers[label]) / value - 1) > AGREES_WITHIN]
         return f"holds, other numbers for {', '.join(far)}" if far else "holds"
@@ -62,10 +62,10 @@ def mean(number: Number) -> float:
     return number["mean"] if isinstance(number, Mapping) else number
 
 
-def apart(less: Number, more: Number) -> bool:
-    """Whether the second is greater, with intervals apart where there are some."""
+def apart(less: Mapping[str, float | None], more: Mapping[str, float | None]) -> bool | None:
+    """Whether the interval of the second lies above that of the first; None where one of them is missing."""
     high, low = less["high"], more["low"]
-    return mean(less) < mean(more) if high is None or low is None else high < low
+    return None if high is None or low is None else high < low
 
 
 def shown(numbers: Mapping[str, Number]) -> str:

@@ -1,7 +1,7 @@
 """What a summary.json says about a claim: the main numbers by label, and whether it holds."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from experiments.paper.entry import Number, Summary, apart
 
@@ -16,7 +16,7 @@ def cell_errors(dimensions: int) -> Callable[[Summary], dict[str, Number]]:
     return numbers
 
 
-def fewer_errors(summary: Summary) -> bool:
+def fewer_errors(summary: Summary) -> bool | None:
     errors = cell_errors(4)(summary)
     return apart(errors["IPS-GRPO"], errors["GRPO"])
 
@@ -28,9 +28,20 @@ def recoveries(summary: Summary) -> dict[str, Number]:
     return recoveries | {"ceiling": task["prior"]["ceiling"]}
 
 
-def recovers_more(summary: Summary) -> bool:
+def all_hold(checks: Mapping[str, bool | None]) -> bool | None:
+    """Whether there are claims and all of them hold; None where one seed leaves some open."""
+    if not checks or False in checks.values():
+        return False
+    return None if None in checks.values() else True
+
+
+def finds_the_grid(summary: Summary) -> bool | None:
+    return all_hold(summary["results"]["n = 2"]["checks"])
+
+
+def recovers_more(summary: Summary) -> bool | None:
     (task,) = summary["tasks"].values()
-    return bool(task["checks"]) and all(task["checks"].values())
+    return all_hold(task["checks"])
 
 
 def extreme_recoveries(summary: Summary) -> dict[str, Number]:

@@ -148,8 +148,10 @@ class SweepFolder:
 
     def failure(self, run: SweepRun) -> dict[str, Any] | None:
         """What is known of a failure; None where the run has not failed."""
-        path = self.failure_path(run)
-        return read_json(path) if path.exists() else None
+        try:
+            return read_json(self.failure_path(run))
+        except FileNotFoundError:
+            return None
 
 
 def _lock(file: IO, kind: int) -> bool:

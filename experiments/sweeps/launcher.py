@@ -16,7 +16,8 @@ class Launcher(abc.ABC):
         """Raises ValueError where the runs cannot be launched like this; called before anything is written."""
 
     def plan(self, folder: SweepFolder, runs: Sequence[SweepRun]) -> Iterator[str]:
-        """The commands that `launch` would call, one line each."""
+        """What `launch` would do, as lines of a shell: where in a comment, and the command of each run."""
+        yield f"# by {self}"
         for run in runs:
             yield shlex.join(child_command(folder, run))
 

@@ -94,8 +94,9 @@ def report(folder: SweepFolder, runs: Sequence[SweepRun]) -> str:
     counts = Counter(states.values())
     lines = [f"{state:8}  {counts[state]}" for state in STATES]
     for run in runs:
-        if states[run.identity] == "failed":
-            failure = folder.failure(run)
+        failure = folder.failure(run)
+        # Another sweep may be at work meanwhile.
+        if states[run.identity] == "failed" and failure is not None:
             said = (failure["last_lines"] or ["nothing"])[-1]
             lines.append(f"failed: {run.identity}, exit status {failure['exit_status']}: {said}")
     return "\n".join(lines)

@@ -5,6 +5,7 @@ Sources: arXiv 2601.21669 (expected return and inverse probability scaling); the
 the flows climb is in `potentials`, how fast they come to rest in `step_sizes`.
 """
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -68,8 +69,8 @@ def integrate(velocity: Callable[[np.ndarray], np.ndarray], logits: np.ndarray, 
     Relative tolerance 1e-10, absolute 1e-12; the method (LSODA) turns implicit by itself where the flow is stiff.
 
     Raises:
-      ValueError: the times are negative or not strictly increasing.
-      RuntimeError: the flow could not be integrated (for alpha > 1 it is arbitrarily stiff near the boundary).
+      ValueError: the times are negative or not strictly increasing, or the flow cannot be integrated so far (for
+        alpha > 1 it is arbitrarily stiff near the boundary).
     """
     times = np.asarray(times, np.float64)
     if times.ndim != 1 or len(times) == 0 or times[0] < 0 or np.any(np.diff(times) <= 0):
@@ -77,11 +78,14 @@ def integrate(velocity: Callable[[np.ndarray], np.ndarray], logits: np.ndarray, 
     start = np.asarray(logits, np.float64)
     if times[-1] == 0:
         return start[None]
-    solution = solve_ivp(
-        lambda _, z: velocity(z), (0.0, times[-1]), start, method="LSODA", t_eval=times, rtol=1e-10, atol=1e-12
-    )
+    with warnings.catch_warnings():
+        # It warns where it fails, which is said below.
+        warnings.filterwarnings("ignore", "lsoda", UserWarning)
+        solution = solve_ivp(
+            lambda _, z: velocity(z), (0.0, times[-1]), start, method="LSODA", t_eval=times, rtol=1e-10, atol=1e-12
+        )
     if not solution.success:
-        raise RuntimeError(f"the flow could not be integrated to time {times[-1]}: {solution.message}")
+        raise ValueError(f"the flow could not be integrated to time {times[-1]}: {solution.message}")
     return solution.y.T
 
 

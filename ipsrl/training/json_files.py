@@ -43,11 +43,15 @@ def plain(value: Any) -> Any:
 def replace_file(path: Path, text: str) -> None:
     """Writes `text` to `path` so that a reader, or a process killed meanwhile, leaves the old or the new file whole."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        # Nobody has asked for the temporary file.
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def write_json(path: Path, value: Any) -> None:

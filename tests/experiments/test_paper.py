@@ -67,6 +67,7 @@ def test_verdicts():
     interval = {"mean": 0.5, "low": 0.4, "high": 0.6, "seeds": 3}
     assert entry().verdict({}) == "holds"
     assert entry(holds=False, a=1.0).verdict({"a": 1.0}) == "does not hold"
+    assert entry(holds=None).verdict({}) == "needs two seeds or more"
     assert entry(a=0.4, b=0.5).verdict({"a": interval, "b": 0.64}) == "holds"
     assert entry(a=0.2, b=0.5).verdict({"a": interval, "b": 0.66}) == "holds, other numbers for a, b"
 
@@ -145,3 +146,12 @@ def shares(both):
 def test_claims_hold_by_their_numbers(name, true, false):
     assert ENTRIES[name].holds(true) is True
     assert ENTRIES[name].holds(false) is False
+
+
+def test_claims_about_intervals_need_two_seeds():
+    one_seed = {"mean": 5.7, "low": None, "high": None, "seeds": 1}
+    alone = outcomes(5.7)
+    alone["objectives"]["ips_grpo"]["effective_outcomes"] = one_seed
+    assert ENTRIES["comparison_bandit"].holds(alone) is None
+    assert ENTRIES["hypergrid"].holds({"results": {"n = 2": checks(True, None)}}) is None
+    assert ENTRIES["hypergrid"].holds({"results": {"n = 2": checks(False, None)}}) is False

@@ -69,6 +69,16 @@ def test_a_folder_that_cannot_be_used_fails_alone(tmp_path):
     assert not (places[0].path / "metrics.jsonl").exists()
 
 
+def test_a_run_without_a_closed_form_fails_alone(tmp_path):
+    settings = [TWO, dataclasses.replace(TWO, learning_rate=1e38)]
+    places = outputs(tmp_path, settings)
+    ends = two_outcomes.run_together(settings, places)
+    assert ends[0] is None
+    assert "could not be integrated to time" in str(ends[1])
+    assert read_json(places[0].path / "summary.json")["complete"]
+    assert not (places[1].path / "summary.json").exists()
+
+
 @pytest.mark.parametrize("experiment", [two_outcomes, hypergrid])
 def test_settings_that_differ_in_more_are_refused(experiment, tmp_path):
     settings = [dataclasses.replace(experiment.PRESETS["smoke"], group_size=size) for size in (16, 32)]

@@ -138,6 +138,15 @@ def test_a_slice_that_is_always_refused_is_not_asked_for_for_ever(stand_ins):
     assert [call[4] for call in stand_ins.calls()] == ["describe", "create"] * 3
 
 
+def test_a_first_look_that_fails_is_told_at_once(stand_ins):
+    environment = stand_ins(describe=["fail ERROR: the project property must be set to a valid project"])
+    done = script("launch_tpu_pod.sh", *TPU, "--", *EXPERIMENT, **environment)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: gcloud cannot say whether there is a slice ipsrl: ")
+    assert "the project property must be set to a valid project" in done.stderr
+    assert [call[4] for call in stand_ins.calls()] == ["describe"]
+
+
 def test_a_run_that_fails_by_itself_is_not_repeated_for_ever(stand_ins):
     environment = stand_ins(describe=["ACTIVE"] * 9, ssh=["installed", *["fail error: unknown objective"] * 9])
     done = script("launch_tpu_pod.sh", *TPU, "--retries=2", "--", *EXPERIMENT, **environment)

@@ -83,7 +83,9 @@ def test_looking_writes_nothing(run):
     status, shown, _ = run(*GRID, "--status")
     assert counts(shown) == {"finished": 0, "running": 0, "failed": 0, "broken": 0, "waiting": 3}
     status, commands, _ = run(*GRID, "--dry_run")
-    assert commands.splitlines()[0] == (
+    where, *commands = commands.splitlines()
+    assert where == "# by Local(workers=0)"
+    assert commands[0] == (
         f"{sys.executable} -m experiments.two_outcomes --preset=smoke --seeds=0:2 "
         f"--out={run.out}/runs/{first[0]} --resume"
     )
@@ -98,7 +100,7 @@ def test_a_sweep_is_worked_on_until_all_is_done_and_then_no_more(run):
     assert len(written) == 3
     wider = [*GRID[:2], "--grid=seeds=[0:2],[1:3],[2:4],[3:5]", "--launcher=pretended"]
     _, commands, _ = run(*wider, "--dry_run")
-    assert len(commands.splitlines()) == 1
+    assert len(commands.splitlines()) == 2
     assert run(*wider)[0] == 0
     assert all(path.stat().st_mtime_ns == when for path, when in written.items())
     # Without a grid it is about all runs that the folder has seen.
