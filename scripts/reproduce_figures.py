@@ -4,8 +4,8 @@ It is a sweep of the experiments behind them, in OUT: the same command takes up 
 that is finished. PNG, PDF and CSV of all lie in OUT/figures, and OUT/figures.md has the table: figure, command, time,
 our numbers, the paper's, verdict. Where an experiment fails the others go on, and the exit status is 1.
 
-smoke takes about ten minutes on two CPU cores and shows only that everything runs; demo is the commands of README.md,
-about two hours by their times; paper takes hours to days, and was run for few of them.
+smoke takes seven minutes on two CPU cores and shows only that everything runs; demo is the commands of README.md, an
+hour and a half by their times; paper takes hours to days, and was run for few of them.
 """
 
 import argparse

@@ -22,7 +22,7 @@ class Entry:
       shows: what it is.
       experiment: the module of `experiments` behind it.
       figure: name of the files that it draws; empty where there is a table only.
-      minutes: that the demo takes on two CPU cores.
+      minutes: that the demo takes on two CPU cores, more or less.
       claim: what it should show, in words.
       holds: whether it does, by the summary; None where that takes intervals, and there is one seed.
       numbers: the main numbers of the summary, by label.

@@ -195,7 +195,7 @@ def test_two_at_a_time_are_refused(play, tmp_path):
 def test_the_list(capsys):
     reproduce_figures.main(["--list", "--preset=demo", "--only=hypospace_voxels"])
     assert capsys.readouterr().out == (
-        "hypospace_voxels: Table 2, voxels: recovery, 31 min\n"
+        "hypospace_voxels: Table 2, voxels: recovery, 17 min\n"
         "    python -m experiments.hypospace --preset=demo '--tasks=hypospace_voxels(blocks=2, fixed=True)'\n"
     )
 
