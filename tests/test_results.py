@@ -383,7 +383,8 @@ def test_a_connection_answers_more_than_select(folder):
     connection.execute("create table best as select objective, max(recovery) as recovery from runs group by objective")
     assert connection.sql("from best where objective = 'grpo'").fetchall() == [("grpo", 0.4)]
     pivot = "pivot runs on objective in ('grpo', 'maxrl(a=1)') using avg(recovery) group by kind"
-    assert rows(connection, pivot)[-1] == {"kind": "training", "grpo": 0.4, "maxrl(a=1)": 0.1}
+    # In no order: DuckDB groups in several threads.
+    assert {"kind": "training", "grpo": 0.4, "maxrl(a=1)": 0.1} in rows(connection, pivot)
 
 
 def test_without_duckdb_the_extra_is_named(folder, monkeypatch):
