@@ -24,6 +24,8 @@ from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import WHOLE_BATCH, TrainState, compiled_update
 
+pytestmark = pytest.mark.slow
+
 OBJECTIVE = "grpo(kl=0.1)"
 SETTINGS = TrainSettings(
     steps=4, prompts_per_step=8, group_size=4, learning_rate=0.02, evaluate_every=2, checkpoint_every=2

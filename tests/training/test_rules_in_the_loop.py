@@ -25,6 +25,8 @@ from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.run_log import NonFiniteLossError
 from ipsrl.training.step import TrainState
 
+pytestmark = pytest.mark.slow
+
 TREE = Tree()
 # Half of the prompts pay nothing.
 BANDIT = Bandit(((0.0, 0.0, 0.0),) * 8 + ((1.0, 0.0, 0.5),) * 8)

@@ -22,6 +22,8 @@ from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.settings import TrainSettings
 
+pytestmark = pytest.mark.slow
+
 SEED, STEPS = 4, 4
 SETTINGS = TrainSettings(
     steps=STEPS, prompts_per_step=8, group_size=4, learning_rate=0.03, checkpoint_every=2, sample_ahead=True
