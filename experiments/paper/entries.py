@@ -120,7 +120,7 @@ OF_OUR_OWN = {
         shows="what every objective does to the outcomes, in a word",
         experiment="verdicts",
         figure="verdicts",
-        minutes=13,
+        minutes=10,
         claim="GRPO collapses, IPS-GRPO rests in proportion to a power of the reward",
         holds=lambda summary: (
             (summary["verdicts"]["grpo"], summary["verdicts"]["ips_grpo"]) == ("collapses", "reward-proportional")
