@@ -6,7 +6,7 @@ Claim     Expected return, however it is clipped and normalised, loses all but o
 Paper     Theorems 3.1 and 4.1 of arXiv 2601.21669 for expected return and inverse probability scaling; for the others
           exact dynamics of the objectives' own code.
 Command   python -m experiments.verdicts --document=docs/verdicts.md
-Time      demo 3.5 minutes and paper 10 on two CPU cores, most of it compilation
+Time      demo 3.5 to 10 minutes on two CPU cores by how fast they are, paper three times that; mostly compilation
 Expected  exact, no seeds: most of the catalog is one row, that of GRPO, where the rarer of two right outcomes is lost
           as t^-0.5. Rewards 1, 0.6, 0.3 end at 0.58 : 0.32 : 0.10 under ips_grpo (G = 8; 0.54 : 0.32 : 0.14 at
           G = 16) and at 0.53 : 0.32 : 0.16 = r / sum(r) under exact probabilities and trajectory balance.
