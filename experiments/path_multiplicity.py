@@ -10,84 +10,68 @@ Time      demo one minute on two busy CPU cores, smoke half of it; paper, not ru
 Expected  share of the 35-path outcome among the two, 95 % interval over 64 seeds: grpo 0.980 [0.979, 0.981], above 0.9
           in every seed; ips_grpo 0.498 [0.491, 0.504], with exact probabilities 0.500 +- 0.001, without the backward
           policy 0.833 +- 0.001 = 35/42, where it started; trajectory_balance 0.499 +- 0.001. With --optimizer=adam
-          --learning_rate=0.05 grpo is at 0.84 [0.76, 0.92]: 50 seeds on the 35-path outcome, 9 on both, 5 on the other;
-          the rest as before, within 0.01.
+          --learning_rate=0.05 grpo is at 0.84 [0.76, 0.92], the rest as before, within 0.01.
 Smoke     python -m experiments.path_multiplicity --preset=smoke
-Figure    OUT/path_multiplicity.png, .pdf and .csv, drawn by the same command; --resume computes all of it again.
+Figure    OUT/path_multiplicity.png, .pdf and .csv
 
-All policies start with uniform actions, so that the shares start at 35 : 7, and are tables of logits. All numbers come
-from the exact law of the ends.
+All policies start with uniform actions and are tables of logits; all numbers are exact for the policy of each seed.
 """
 
 import dataclasses
 import functools
-import sys
+from collections.abc import Iterator
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.launch import Output, launch, read_seeds, require_positive
-from ipsrl import objectives, specifications
+from ipsrl import objectives, study
 from ipsrl.environments.tree import Tree
-from ipsrl.figures import path_multiplicity, style
+from ipsrl.fields import at_least
+from ipsrl.figures.panels import Level, Line, Panel, Panels, Seeds
 from ipsrl.measures import diversity
-from ipsrl.measures.seeds import mean_over_seeds
-from ipsrl.policies.policy import Parameters
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.structures import Trajectories, Verdict
-from ipsrl.training.ensemble import train_ensemble
-from ipsrl.training.metric_log import MetricLog
-from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.progress_line import working
-from ipsrl.training.run_folder import RunFolder
-from ipsrl.training.step import check_objective
-
-ENDS_ON = 0.9
-"""A seed ends on an outcome that has at least this share of the probability of both."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
-    """Flags of the experiment; `uncorrected` is an objective that is also trained without a backward policy, or empty.
+class Settings(study.EnsembleSettings):
+    """`uncorrected` is an objective that is also trained without a backward policy, or empty.
 
     `depth` is the length of the paths, `more_paths` and `fewer_paths` say how far right the rewarded ends lie.
     """
 
-    objectives: str = "grpo,ips_grpo,ips_grpo(probability=exact),trajectory_balance"
+    objectives: tuple[str, ...] = ("grpo", "ips_grpo", "ips_grpo(probability=exact)", "trajectory_balance")
     uncorrected: str = "ips_grpo(probability=exact)"
-    depth: int = 7
-    more_paths: int = 3
-    fewer_paths: int = 1
-    seeds: str = "0:64"
-    group_size: int = 16
-    optimizer: str = "sgd"
+    depth: int = at_least(1, 7)
+    more_paths: int = at_least(0, 3)
+    fewer_paths: int = at_least(0, 1)
+    seeds: tuple[int, ...] = study.seeds(tuple(range(64)), least=2)
     learning_rate: float = 0.5
     steps: int = 4000
-    record_every: int = 100
 
     def __post_init__(self):
-        require_positive(self, "depth", "group_size", "learning_rate", "steps", "record_every")
-        if len(read_seeds(self.seeds)) < 2:
-            raise ValueError(f"--seeds={self.seeds} is one seed, but an interval needs at least 2")
-        if self.steps % self.record_every:
-            raise ValueError(f"--steps is {self.steps}, it must be a multiple of --record_every, {self.record_every}")
-        for name in ("more_paths", "fewer_paths"):
-            if not 0 <= getattr(self, name) <= self.depth:
-                raise ValueError(f"--{name} is {getattr(self, name)}, it must be in 0 .. depth = 0 .. {self.depth}")
-        paths = Tree(self.depth, 1, (0.0,) * (self.depth + 1)).path_counts()
-        if paths[self.more_paths] <= paths[self.fewer_paths]:
-            raise ValueError(
-                f"{paths[self.more_paths]} paths lead to --more_paths={self.more_paths} and {paths[self.fewer_paths]} "
-                f"to --fewer_paths={self.fewer_paths}: the first must have more"
-            )
+        super().__post_init__()
+        if not (max(self.ends) <= self.depth and self.paths[0] > self.paths[1]):
+            raise ValueError(f"more paths must lead to --more_paths={self.more_paths} than to {self.fewer_paths}")
+
+    @property
+    def ends(self) -> list[int]:
+        return [self.more_paths, self.fewer_paths]
+
+    @property
+    def paths(self) -> np.ndarray:
+        """`[2]`, how many lead to the rewarded ends."""
+        return self.tree().path_counts()[self.ends]
+
+    def tree(self, kind: type[Tree] = Tree) -> Tree:
+        return kind(self.depth, 1, tuple(float(end in self.ends) for end in range(self.depth + 1)))
 
 
 PRESETS = {
-    "smoke": Settings(seeds="0:4", steps=200, record_every=20),
+    "smoke": Settings(seeds=(0, 1, 2, 3), steps=200, record_every=20),
     "demo": Settings(),
-    "paper": Settings(seeds="0:256", steps=40_000, record_every=400),
+    "paper": Settings(seeds=tuple(range(256)), steps=40_000, record_every=400),
 }
 
 
@@ -102,126 +86,50 @@ class UncorrectedTree(Tree):
         return dataclasses.replace(verdict, log_backward=jnp.zeros_like(verdict.log_backward))
 
 
-def run(settings: Settings, output: Output) -> None:
-    rewarded = (settings.more_paths, settings.fewer_paths)
-    rewards = tuple(float(outcome in rewarded) for outcome in range(settings.depth + 1))
-    tree, uncorrected = (kind(settings.depth, 1, rewards) for kind in (Tree, UncorrectedTree))
-    chosen = {name: (tree, name) for name in specifications.split(settings.objectives)}
+def curves(settings: Settings) -> Iterator[study.Curve]:
+    chosen = [(Tree, text, text) for text in settings.objectives]
     if settings.uncorrected:
-        chosen[f"{settings.uncorrected} without backward policy"] = (uncorrected, settings.uncorrected)
-    made = {label: (environment, objectives.make(name)) for label, (environment, name) in chosen.items()}
-    for label, (environment, objective) in made.items():
-        try:
-            check_objective(objective, environment, policy_of(environment), settings.group_size)
-        except ValueError as error:
-            raise ValueError(f"{label} cannot be trained here: {error}") from None
-    style.line_styles(made)  # Refuses more lines than the figure can tell apart.
-    if settings.uncorrected and "log_backward" not in objectives.make(settings.uncorrected).needs:
-        raise ValueError(f"--uncorrected={settings.uncorrected} reads no given backward policy that could be left out")
-    updates = np.arange(0, settings.steps + 1, settings.record_every)
-    with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
-        measures = {}
-        for label, (environment, objective) in made.items():
-            with working(f"training {label}"):
-                measures[label] = measure(train(environment, objective, settings), *rewarded)
-            print(f"trained {label}", file=sys.stderr, flush=True)
-        with MetricLog(folder.metrics_path) as log:
-            log.truncate_after(-1)
-            for label, curves in measures.items():
-                for row, seed in enumerate(read_seeds(settings.seeds)):
-                    for column, update in enumerate(updates):
-                        point = {name: values[row, column] for name, values in curves.items()}
-                        log.write(update, {"objective": label, "seed": seed} | point)
-        results = {label: summarise(curves) for label, curves in measures.items()}
-        names, paths = tree.outcome_names(), tree.path_counts()
-        print(table(results, *(f"{names[outcome]} by {paths[outcome]} paths" for outcome in rewarded)))
-        shares = {label: curves["share"] for label, curves in measures.items()}
-        png = style.save(
-            path_multiplicity.draw(updates, shares, paths, *rewarded),
-            folder.path / "path_multiplicity",
-            path_multiplicity.data(updates, shares),
-        )
-        folder.write_summary({"paths": paths.tolist(), "objectives": results})
-    print(f"figure: {png}")
+        if "log_backward" not in objectives.make(settings.uncorrected).needs:
+            raise ValueError(f"--uncorrected={settings.uncorrected} reads no backward policy that could be left out")
+        chosen.append((UncorrectedTree, settings.uncorrected, f"{settings.uncorrected} without backward policy"))
+    for kind, text, label in chosen:
+        tree = settings.tree(kind)
+        policy = Tabular(tree.num_observations, tree.vocabulary_size)
+        record = functools.partial(probs_of_ends, tree, policy)
+        measure = functools.partial(measures, ends=settings.ends)
+        yield study.trained(tree, policy, text, settings, record, measure, {"objective": label})
 
 
-def policy_of(environment: Tree) -> Tabular:
-    """A table of logits, all zero at the start."""
-    return Tabular(environment.num_observations, environment.vocabulary_size)
+def probs_of_ends(tree, policy, parameters):
+    return tree.terminal_distribution(log_probs_table(policy, parameters, tree))
 
 
-def train(environment: Tree, objective: objectives.Objective, settings: Settings) -> np.ndarray:
-    """`[S, U, K]`, the exact law of the ends for each seed, before training and at every record."""
-    policy = policy_of(environment)
-    laws = train_ensemble(
-        environment,
-        policy,
-        objective,
-        make_optimizer(settings.optimizer, settings.learning_rate, max_gradient_norm=None),
-        seeds=jnp.asarray(read_seeds(settings.seeds)),
-        steps=settings.steps,
-        prompts_per_step=1,
-        group_size=settings.group_size,
-        record=functools.partial(exact_law, environment, policy),
-        record_every=settings.record_every,
-    )
-    return np.asarray(laws, np.float64)
-
-
-def exact_law(environment: Tree, policy: Tabular, parameters: Parameters) -> jax.Array:
-    """`[K]`, the probability of every end."""
-    return environment.terminal_distribution(log_probs_table(policy, parameters, environment))
-
-
-def measure(law: np.ndarray, more_paths: int, fewer_paths: int) -> dict[str, np.ndarray]:
-    """Of laws `[S, U, K]`, each `[S, U]`.
-
-    `share`: what the outcome with more paths has of the probability of both; `effective_outcomes`: exp(H) of those two
-    shares, 1 to 2; `reward`: the probability of both.
-    """
-    both = law[..., [more_paths, fewer_paths]]
+def measures(probs: np.ndarray, ends: list[int]) -> dict[str, np.ndarray]:
+    """Of distributions over ends `[S, U, K]`: the first rewarded end's share of both, exp(H) of the two shares, and the
+    probability of both."""
+    both = probs[..., ends]
     reward = both.sum(axis=-1)
     shares = both / reward[..., None]
-    return {
-        "share": shares[..., 0],
-        "effective_outcomes": np.asarray(diversity.effective_outcomes_of_law(shares)),
-        "reward": reward,
-    }
+    effective = np.asarray(diversity.effective_outcomes_of_law(shares))
+    return {"share": shares[..., 0], "effective_outcomes": effective, "reward": reward}
 
 
-def summarise(curves: dict[str, np.ndarray]) -> dict:
-    """The state at the end: means over seeds with their intervals, and in how many seeds the outcomes are kept."""
-    final = {name: values[:, -1] for name, values in curves.items()}
-    ends_on_more, ends_on_fewer = final["share"] >= ENDS_ON, final["share"] <= 1 - ENDS_ON
-    return {
-        **{name: dataclasses.asdict(mean_over_seeds(values)) for name, values in final.items()},
-        "seeds_on_more_paths": int(ends_on_more.sum()),
-        "seeds_on_fewer_paths": int(ends_on_fewer.sum()),
-        "seeds_on_both": int((~ends_on_more & ~ends_on_fewer).sum()),
-    }
-
-
-def table(results: dict[str, dict], more: str, fewer: str) -> str:
-    """What is left at the end, one line for each objective."""
-    seeds = next(iter(results.values()))["share"]["seeds"]
-    width = max(map(len, results)) + 2
-    on = f"seeds on it / on both / on the other (at {ENDS_ON:.0%})"
-    lines = [
-        f"share of {more} against {fewer}, equal rewards, mean over {seeds} seeds [95 % interval]",
-        "objective".ljust(width) + "share".ljust(22) + on.ljust(len(on) + 2) + "effective outcomes  reward",
-    ]
-    for name, row in results.items():
-        share = f"{row['share']['mean']:.3f} [{row['share']['low']:.3f}, {row['share']['high']:.3f}]"
-        ends = f"{row['seeds_on_more_paths']} / {row['seeds_on_both']} / {row['seeds_on_fewer_paths']}"
-        lines.append(
-            name.ljust(width)
-            + share.ljust(22)
-            + ends.ljust(len(on) + 2)
-            + f"{row['effective_outcomes']['mean']:.2f} of 2".ljust(20)
-            + f"{row['reward']['mean']:.3f}"
-        )
-    return "\n".join(lines)
-
+GRPO, SCALED = {"objective": "grpo"}, {"objective": "ips_grpo"}
+CLAIMS = {
+    "GRPO ends on the outcome with more paths: above 0.9 in every seed": lambda r: r.ends("share", **GRPO).min() > 0.9,
+    "IPS-GRPO keeps both outcomes: between 0.1 and 0.9 in every seed": lambda records: (
+        np.abs(records.ends("share", **SCALED) - 0.5).max() < 0.4
+    ),
+}
+NUMBERS = {
+    "share of the 35 paths under GRPO": study.final("share", **GRPO),
+    "under IPS-GRPO": study.final("share", **SCALED),
+}
+AXES = {"ylabel": "share of the outcome with more paths", "ylim": (-0.03, 1.03)}
+PATHS = Level(lambda settings: settings.paths[0] / settings.paths.sum(), "as the paths")
+LEVELS = [Level(0.5, "1 : 1, as the rewards"), PATHS]
+COURSE, ENDS = Panel([Line("share")], xlabel="updates", **AXES), Panel([Seeds("share"), *LEVELS], width=1.6, **AXES)
+FIGURE = Panels([COURSE, ENDS], size=(12.5, 3.7))
 
 if __name__ == "__main__":
-    launch("path_multiplicity", PRESETS, run)
+    study.main(__name__)

@@ -7,221 +7,144 @@ Paper     The rule is Algorithm 1 of arXiv 2601.21669, exact scaling its Theorem
 Command   python -m experiments.recovery_time
 Time      demo and smoke under half a minute on two CPU cores, paper under two minutes.
 Expected  no baseline, G = 16: 5.42 [5.35, 5.49], 44.2 [43.6, 44.8], 427 [420, 434] from p_2 = 1e-2, 1e-3, 1e-4 (200
-          seeds); mean field 5.35, 44.1, 420; 1 / (c p_2) 4.17, 41.7, 417; exact probabilities 1.51, 2.69, 3.85. Steps
-          of 0.01 take 1 % longer than the mean field's small ones. With a group mean and std it takes three times as
-          long: 13.7, 132, 1298.
+          seeds); mean field 5.35, 44.1, 420; 1 / (c p_2) 4.17, 41.7, 417; exact probabilities 1.51, 2.69, 3.85. With
+          a group mean and std it takes three times as long: 13.7, 132, 1298.
 Smoke     python -m experiments.recovery_time --preset=smoke
-Figure    OUT/recovery_time.png, .pdf and .csv, drawn by the same command; --resume computes all of it again.
+Figure    OUT/recovery_time.png, .pdf and .csv
 
 Recovered is an outcome that has half of its probability at rest without a baseline. Time is updates x step size. Exact
-probabilities are shown as a flow only: a single sample of an outcome of probability 1e-4 has the weight 1e4 there, and
-would throw the policy to the other side at any step size at which counts can be sampled.
+probabilities are a flow only: one sample of an outcome of probability 1e-4 would throw the policy to the other side.
 """
 
 import dataclasses
+import functools
 import math
-import sys
-import time
+from collections.abc import Iterator
 
 import numpy as np
 from scipy.special import logit
 
-from experiments.launch import Output, launch, read_numbers, read_seeds, require_positive
-from experiments.two_outcome_rules import OBJECTIVES, require_ordered_rewards, require_several_seeds
-from ipsrl import objectives
+from ipsrl import objectives, study
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.dynamics.finite_groups import Rule, count_weights
+from ipsrl.dynamics import time_scales
+from ipsrl.dynamics.finite_groups import COUNT_RULES, Rule, count_weights
 from ipsrl.dynamics.step_sizes import largest_surviving_step
 from ipsrl.dynamics.survival import smallest_group, stationary_law
-from ipsrl.dynamics.time_scales import ideal_recovery_time, recovery_coefficient, recovery_time
 from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, Cell, first_passage
-from ipsrl.figures import recovery_time as figure
-from ipsrl.figures import style
-from ipsrl.measures.seeds import Interval, mean_over_seeds
-from ipsrl.training.metric_log import MetricLog
-from ipsrl.training.progress_line import working
-from ipsrl.training.run_folder import RunFolder
+from ipsrl.fields import between, positive
+from ipsrl.figures.panels import Line, Markers, Panel, Panels
 
-BEYOND = 100
-"""Theory is shown down to starts this much rarer than the rarest sampled one."""
+EXACT = "exact probabilities"
 MOST = 20
-"""Updates after which a run is given up, in recovery times of the mean field."""
+"""Updates after which a run counts as lost, in recovery times of the mean field."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
-    """Flags of the experiment: `starts` are p_2 at the start of the sampled runs; the better reward comes first."""
+class Settings(study.Settings):
+    """`starts` are p_2 at the start of the sampled runs; the better reward comes first."""
 
-    rewards: str = "4.0,1.0"
-    alpha: float = 1.0
-    group_size: int = 16
-    starts: str = "1e-2,1e-3,1e-4"
-    seeds: str = "0:200"
-    step_size: float = 0.01
+    rewards: tuple[float, ...] = study.better_and_worse((4.0, 1.0))
+    alpha: float = between(0.01, 8, 1.0)
+    group_size: int = between(2, LARGEST_GROUP, 16)
+    starts: tuple[float, ...] = (1e-2, 1e-3, 1e-4)
+    seeds: tuple[int, ...] = study.seeds(tuple(range(200)), least=2)
+    step_size: float = positive(0.01)
 
     def __post_init__(self):
-        require_positive(self, "alpha", "step_size")
-        require_ordered_rewards(self.rewards)
-        require_several_seeds("seeds", self.seeds)
-        _check_group(self)
-        longest_step = largest_surviving_step(read_numbers(self.rewards, count=2), weights_of(self))
-        if not self.step_size < longest_step:
-            raise ValueError(
-                f"--step_size={self.step_size} lets the weaker outcome die out without a baseline, "
-                f"it must be below {longest_step:.3g}"
-            )
-        if not 0 < min(read_numbers(self.starts)) <= max(read_numbers(self.starts)) < recovered(self):
-            raise ValueError(f"--starts={self.starts} must lie between 0 and {recovered(self):.3g}, where runs end")
+        super().__post_init__()
+        smallest = smallest_group(self.rewards[0] / self.rewards[1], "group mean", self.alpha)
+        if self.group_size < smallest:
+            raise ValueError(f"--group_size is {self.group_size}: the weaker outcome survives from {smallest} on")
+        if not self.step_size < (longest := largest_surviving_step(self.rewards, self.weights)):
+            raise ValueError(f"--step_size={self.step_size} loses the weaker outcome: it must be below {longest:.3g}")
+        if not 0 < min(self.starts) <= max(self.starts) < self.recovered:
+            raise ValueError(f"--starts={self.starts} must lie between 0 and {self.recovered:.3g}, where runs end")
+        if not (weakest := min(map(self.at_rest, COUNT_RULES))) > self.recovered:
+            raise ValueError(f"--group_size={self.group_size} is too small: p_2 rests at {weakest:.3g} under some rule")
 
+    @property
+    def weights(self) -> np.ndarray:
+        """`[G]`, of the counts."""
+        return count_weights(self.group_size, self.alpha)
 
-def _check_group(settings: Settings) -> None:
-    """Raises ValueError unless the weaker outcome comes back under all rules."""
-    better, worse = read_numbers(settings.rewards, count=2)
-    if not settings.alpha * math.log(LARGEST_GROUP) + math.log(better) < math.log(np.finfo(np.float32).max):
-        raise ValueError(
-            f"--alpha={settings.alpha} or --rewards is too large: r_1 {LARGEST_GROUP}^alpha must fit in float32"
-        )
-    # With a group mean it takes the larger group.
-    smallest = smallest_group(better / worse, "group mean", settings.alpha)
-    if smallest > LARGEST_GROUP:
-        raise ValueError(
-            f"--rewards={settings.rewards} are too far apart for --alpha={settings.alpha}: the weaker outcome survives "
-            f"only in groups of more than {LARGEST_GROUP}, which cannot be sampled here"
-        )
-    if not smallest <= settings.group_size <= LARGEST_GROUP:
-        raise ValueError(
-            f"--group_size is {settings.group_size}, it must lie between {smallest}, the first above "
-            f"1 + (r_1 / r_2)^(1 / alpha), where the weaker outcome survives, and {LARGEST_GROUP}"
-        )
-    for rule in OBJECTIVES:
-        rest = stationary_law(np.array([better, worse]), weights_of(settings), rule)[1]
-        if not rest > recovered(settings):
-            raise ValueError(
-                f"--group_size={settings.group_size} is too small: with {rule} the weaker outcome rests at {rest:.3g}, "
-                f"below {recovered(settings):.3g}, half of its rest without a baseline"
-            )
+    def at_rest(self, rule: Rule) -> float:
+        """p_2 of the mean field's rest point."""
+        return float(stationary_law(np.array(self.rewards), self.weights, rule)[1])
 
-
-def weights_of(settings: Settings) -> np.ndarray:
-    """`[G]`, of the counts."""
-    return count_weights(settings.group_size, settings.alpha)
-
-
-def recovered(settings: Settings) -> float:
-    """p_2 at which an outcome has recovered: half of what it has at rest without a baseline."""
-    rewards = np.array(read_numbers(settings.rewards, count=2))
-    return float(stationary_law(rewards, weights_of(settings), "no baseline")[1]) / 2
+    @property
+    def recovered(self) -> float:
+        """p_2 at which runs end."""
+        return self.at_rest("no baseline") / 2
 
 
 PRESETS = {
-    "smoke": Settings(starts="1e-2,1e-3", seeds="0:20", step_size=0.05),
+    "smoke": Settings(starts=(1e-2, 1e-3), seeds=tuple(range(20)), step_size=0.05),
     "demo": Settings(),
-    "paper": Settings(starts="1e-2,1e-3,1e-4,1e-5", seeds="0:400"),
+    "paper": Settings(starts=(1e-2, 1e-3, 1e-4, 1e-5), seeds=tuple(range(400))),
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Point:
-    """One start of sampled training; times are updates x step size.
-
-    Attributes:
-      start: p_2.
-      sampled: mean over runs.
-      mean_field: of the same rule and group size.
-      approximation: 1 / (c p_2).
-    """
-
-    start: float
-    sampled: Interval
-    mean_field: float
-    approximation: float
+def curves(settings: Settings) -> Iterator[study.Curve]:
+    for rule in COUNT_RULES:
+        for start in settings.starts:
+            labels = {"rule": rule, "kind": "sampled", "start": start}
+            yield study.Curve(labels, functools.partial(sampled_times, rule, start, settings))
+    for rule in (*COUNT_RULES, EXACT):
+        yield study.Curve({"rule": rule, "kind": "theory"}, functools.partial(theory, rule, settings))
 
 
-def run(settings: Settings, output: Output) -> None:
-    with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
-        points = {rule: recovery_times(rule, settings) for rule in OBJECTIVES}
-        with MetricLog(folder.metrics_path) as log:
-            log.truncate_after(-1)
-            for rule, of_rule in points.items():
-                for point in of_rule:
-                    record = {"rule": rule, **dataclasses.asdict(point)}
-                    log.write(round(point.sampled.mean / settings.step_size), record | record.pop("sampled"))
-        rows = {rule: [dataclasses.asdict(point) for point in of_rule] for rule, of_rule in points.items()}
-        print(
-            f"time (updates x {settings.step_size:g}) until p_2 is {recovered(settings):.4f}; sampled: mean of "
-            f"{len(read_seeds(settings.seeds))} runs [95 % bootstrap interval]\n"
-            "p_2 at the start    rule                  sampled                    mean field    1 / (c p_2)"
-        )
-        for rule, of_rule in points.items():
-            for point in of_rule:
-                times = point.sampled
-                sampled = f"{times.mean:.4g} [{times.low:.4g}, {times.high:.4g}]"
-                print(
-                    f"{point.start:<19g} {rule:21s} {sampled:26s} {point.mean_field:<13.4g} {point.approximation:.4g}"
-                )
-        for start in starts(settings):
-            print(f"{start:<19g} {'exact probabilities':21s} {'':26s} {ideal_time(start, settings):.4g}")
-        curves, ideal = theory(points, settings)
-        drawn = figure.draw(curves, ideal, settings.group_size, recovered(settings))
-        png = style.save(drawn, folder.path / "recovery_time", figure.data(curves, ideal))
-        folder.write_summary({"recovered": recovered(settings), "rules": rows})
-        print(f"figure: {png}")
+def theory(rule: str, settings: Settings) -> study.Points:
+    """Times of the mean field, down to starts a hundred times rarer than the rarest sampled one."""
+    grid = np.geomspace(max(settings.starts), min(settings.starts) / 100, 25).tolist()
+    starts = sorted({*settings.starts, *grid})
+    times = [mean_field_time(rule, start, settings) for start in starts]
+    return study.Points(range(len(starts)), {"start": starts, "mean_field": times})
 
 
-def recovery_times(rule: Rule, settings: Settings) -> list[Point]:
-    """Sampled and mean-field times of one rule, for each start."""
-    rewards, weights = read_numbers(settings.rewards, count=2), weights_of(settings)
-    coefficient, end = recovery_coefficient(rewards, weights, rule), recovered(settings)
-    points, begin = [], time.monotonic()
-    for start in starts(settings):
-        mean_field = recovery_time(start, end, rewards, weights, rule)
-        cell = Cell(
-            objectives.make(f"{OBJECTIVES[rule]}(alpha={settings.alpha})"),
-            rewards,
-            settings.group_size,
-            settings.step_size,
-            log_ratio=-float(logit(start)),
-        )
-        most_steps = round(MOST * mean_field / settings.step_size)
-        seeds, bound = read_seeds(settings.seeds), -float(logit(end))
-        # One start at a time: the program runs until the last run has ended.
-        with working(f"training {rule} from {start:g}"):
-            steps = first_passage([cell], seeds, bound, math.inf, most_steps, make_mesh())
-        if not np.isfinite(steps).all():
-            raise ValueError(f"some runs with {rule} did not recover from {start:g}: take a smaller --step_size")
-        times = mean_over_seeds(steps[0] * settings.step_size)
-        points.append(Point(start, times, mean_field, 1 / (coefficient * start)))
-    print(f"trained {rule} in {time.monotonic() - begin:.0f} s", file=sys.stderr)
-    return points
+def mean_field_time(rule: str, start: float, settings: Settings) -> float:
+    if rule == EXACT:
+        return time_scales.ideal_recovery_time(start, settings.recovered, settings.rewards, settings.alpha)
+    return time_scales.recovery_time(start, settings.recovered, settings.rewards, settings.weights, rule)
 
 
-def theory(points: dict[Rule, list[Point]], settings: Settings) -> tuple[list[figure.Curve], np.ndarray]:
-    """The curves of the figure, with the mean field and the flow of exact probabilities on a fine grid of starts."""
-    rewards, end = read_numbers(settings.rewards, count=2), recovered(settings)
-    grid = np.geomspace(starts(settings)[0], starts(settings)[-1] / BEYOND, 25)
-    curves = [
-        figure.Curve(
-            rule=rule,
-            sampled_starts=np.array(starts(settings)),
-            sampled=[point.sampled for point in of_rule],
-            mean_field=np.array([point.mean_field for point in of_rule]),
-            starts=grid,
-            times=np.array([recovery_time(float(p), end, rewards, weights_of(settings), rule) for p in grid]),
-        )
-        for rule, of_rule in points.items()
-    ]
-    return curves, np.array([ideal_time(float(p), settings) for p in grid])
+def sampled_times(rule: Rule, start: float, settings: Settings) -> study.Points:
+    """The time of each seed, beside the mean field's and 1 / (c p_2)."""
+    mean_field = mean_field_time(rule, start, settings)
+    objective = objectives.make(f"{COUNT_RULES[rule]}(alpha={settings.alpha})")
+    cell = Cell(objective, settings.rewards, settings.group_size, settings.step_size, log_ratio=-float(logit(start)))
+    most, bound = round(MOST * mean_field / settings.step_size), -float(logit(settings.recovered))
+    steps = first_passage([cell], settings.seeds, bound, math.inf, most, make_mesh())[0]
+    if not np.isfinite(steps).all():
+        raise ValueError(f"some runs with {rule} did not recover from {start:g}: take a smaller --step_size")
+    small = 1 / (time_scales.recovery_coefficient(settings.rewards, settings.weights, rule) * start)
+    values = {"time": (steps * settings.step_size)[:, None], "mean_field": mean_field, "approximation": small}
+    return study.Points([round(steps.mean())], values, settings.seeds)
 
 
-def ideal_time(start: float, settings: Settings) -> float:
-    """Recovery time in the flow of exact probabilities."""
-    return ideal_recovery_time(start, recovered(settings), read_numbers(settings.rewards, count=2), settings.alpha)
+def near_the_mean_field(records) -> bool:
+    sampled = [rows for _, rows in records.where(kind="sampled").each()]
+    return all(abs(rows.mean("time") / rows.mean("mean_field") - 1) < 0.1 for rows in sampled)
 
 
-def starts(settings: Settings) -> list[float]:
-    """p_2 at the start of the sampled runs, falling."""
-    return sorted(read_numbers(settings.starts), reverse=True)
-
+CLAIMS = {"the mean time is within 10 % of the mean field's from every start": near_the_mean_field}
+FROM = {"rule": "no baseline", "start": 1e-4}
+NUMBERS = {
+    "time from p = 1e-4": study.final("time", kind="sampled", **FROM),
+    "of the mean field": study.final("mean_field", kind="theory", **FROM),
+}
+TABLE = study.Table(
+    {"time": "sampled", "mean_field": "mean field", "approximation": "1 / (c p_2)"},
+    title="time (updates x {step_size:g}) until p_2 is half of its rest without a baseline, by p_2 at the start",
+    where={"kind": "sampled"},
+)
+LINES = Line("mean_field", along="start", by="rule", where={"kind": "theory"}, markers=False)
+TEXTS = {
+    "title": "inverse probability scaling, groups of {group_size}: lines are mean fields",
+    "xlabel": "probability of the weaker outcome at the start (rarer to the right)",
+    "ylabel": "time to recover (updates × step size)",
+}
+SAMPLED = Markers("time", along="start", by="rule")
+FIGURE = Panels([Panel([LINES, SAMPLED], xscale="log", yscale="log", reversed=True, **TEXTS)], size=(7.5, 4.6))
 
 if __name__ == "__main__":
-    launch("recovery_time", PRESETS, run)
+    study.main(__name__)

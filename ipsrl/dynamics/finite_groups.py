@@ -24,6 +24,13 @@ from ipsrl.dynamics.flows import checked_law, checked_outcomes
 
 Rule = Literal["no baseline", "group mean", "group mean and std"]
 
+COUNT_RULES: dict[Rule, str] = {
+    "no baseline": "ips_reinforce",
+    "group mean": "ips_dr_grpo",
+    "group mean and std": "ips_grpo",
+}
+"""The rules with the weights of `count_weights`, as rows of the catalog of objectives."""
+
 MOST_COUNT_VECTORS = 1_000_000
 """How many count vectors of a group `mean_field` enumerates at most: an array of as many numbers for each outcome."""
 

@@ -53,7 +53,7 @@ class Cell:
 
 
 @dataclasses.dataclass(frozen=True)
-class Records:
+class Trace:
     """What runs leave behind, for C cells, S seeds and T intervals of steps; float32.
 
     Attributes:
@@ -80,7 +80,7 @@ def group_pushes(objective: Objective, rewards: tuple[float, float], group_size:
 
 def train(
     cells: Sequence[Cell], seeds: Sequence[int], steps: int, record_every: int, mesh: Mesh | None = None
-) -> Records:
+) -> Trace:
     """Trains every cell with every seed, all at once.
 
     A run is known by its seed and the number of its cell: it does not depend on how many seeds or devices there are.
@@ -89,7 +89,7 @@ def train(
       cells: C settings.
       seeds: S numbers below 2^31.
       steps: updates of each run, a multiple of `record_every`.
-      record_every: steps in an interval of `Records`.
+      record_every: steps in an interval of `Trace`.
       mesh: runs are divided over its axis "data"; by default they are all on one device.
 
     Raises:
@@ -105,7 +105,7 @@ def train(
     def by_cell(values):
         return np.moveaxis(_by_cell(values, cells, seeds), 0, -1)
 
-    return Records(by_cell(log_ratio), by_cell(second))
+    return Trace(by_cell(log_ratio), by_cell(second))
 
 
 def first_passage(

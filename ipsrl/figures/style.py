@@ -6,6 +6,7 @@ and `save` writes both.
 """
 
 import contextlib
+import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -56,6 +57,19 @@ _STYLES = (
 )
 
 
+@dataclasses.dataclass(frozen=True)
+class Drawing:
+    """A figure, and the numbers that it shows.
+
+    Attributes:
+      figure: built inside `with looks():`.
+      rows: a row for each point.
+    """
+
+    figure: Figure
+    rows: Sequence[table.Row]
+
+
 def looks() -> contextlib.AbstractContextManager[None]:
     """The settings under which a figure must be built and saved."""
     return matplotlib.rc_context(_LOOKS)
@@ -77,14 +91,15 @@ def label_ends(axes: Axes, x: float, ends: Mapping[str, tuple[float, str]]) -> N
     """Names beside the ends of lines, moved up, or down from the top, where lines end close to each other.
 
     Args:
-      axes: its vertical axis is linear and has its limits.
+      axes: its vertical axis has its scale and its limits.
       x: where the lines end.
       ends: name -> height at which its line ends, and colour.
     """
-    low, high = axes.get_ylim()
-    room = 0.085 * (high - low)
-    names = sorted(ends, key=lambda name: ends[name][0])
-    heights = {name: ends[name][0] for name in names}
+    # In shares of the height of the axes, where linear and logarithmic scales are alike.
+    to_share = (axes.transScale + axes.transLimits).transform
+    share_of = {name: float(to_share((x, height))[1]) for name, (height, _) in ends.items()}
+    names = sorted(ends, key=share_of.__getitem__)
+    heights, room, high = dict(share_of), 0.085, 1.0
     for below, above in itertools.pairwise(names):
         heights[above] = max(heights[above], heights[below] + room)
     heights[names[-1]] = min(heights[names[-1]], high)
@@ -93,7 +108,7 @@ def label_ends(axes: Axes, x: float, ends: Mapping[str, tuple[float, str]]) -> N
     for name in names:
         end, colour = ends[name]
         axes.annotate(
-            name.replace("(", "\n("), (x, end), (1.03, heights[name]), textcoords=("axes fraction", "data"),
+            name.replace("(", "\n("), (x, end), (1.03, heights[name]), textcoords="axes fraction",
             va="center", fontsize=8, color=colour, annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "relpos": (0, 0.5)},
         )  # fmt: skip

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -66,6 +67,12 @@ class MetricLog:
             if self._mirror is not None:
                 self._mirror.write(record)
 
+    def extend(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Appends several records in one write."""
+        if self._file is not None:
+            self._file.write("".join(json.dumps(plain(record)) + "\n" for record in records))
+            self._file.flush()
+
     def keep(self) -> None:
         """Has the storage keep what was written, whatever becomes of the machine."""
         if self._file is not None:
@@ -84,11 +91,15 @@ class MetricLog:
         Raises:
           ValueError: any other line is no record.
         """
+        if self._file is not None:
+            self.rewrite([record for record in read(self._path) if record["step"] <= step])
+
+    def rewrite(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Replaces all records by these, atomically."""
         if self._file is None:
             return
         self._file.close()
-        kept = [record for record in read(self._path) if record["step"] <= step]
-        replace_file(self._path, "".join(json.dumps(plain(record)) + "\n" for record in kept))
+        replace_file(self._path, "".join(json.dumps(plain(record)) + "\n" for record in records))
         self._file = self._path.open("a", encoding="utf-8")
 
     def close(self) -> None:

@@ -1,0 +1,70 @@
+"""Objectives, environments and studies of your own, without a fork of this repository.
+
+A module that Python can import has one or more of these, each a plain dict from a name to what bears it:
+
+    OBJECTIVES = {"mine": mine}              a function of keyword arguments that returns an `Objective`
+    ENVIRONMENTS = {"my_task": MyTask}       a class or function of keyword arguments that returns an environment
+    STUDIES = {"my_study": my_study}         a module as `ipsrl.study.study` describes it
+
+Every experiment, sweep and script takes it by `--extensions=my_module` (several between commas), Python by
+`load("my_module")`: from then on the names are known wherever a name is.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+FLAG_HELP = "modules with OBJECTIVES, ENVIRONMENTS or STUDIES of your own, between commas; see docs/extending.md"
+VARIABLE = "IPSRL_EXTENSIONS"
+"""Processes that this one starts load the same modules."""
+
+
+def load(modules: str = "") -> None:
+    """Imports modules and enters what they hold into the catalogs; those of $IPSRL_EXTENSIONS as well.
+
+    Args:
+      modules: their names between commas; a module is found where Python finds it, or in the working directory.
+
+    Raises:
+      ValueError: a module cannot be imported or holds none of the three, or a name is already taken.
+    """
+    inherited = os.environ.get(VARIABLE, "")
+    names = list(dict.fromkeys(name for name in f"{inherited},{modules}".replace(" ", "").split(",") if name))
+    for name in names:
+        _enter(name)
+    if names:
+        os.environ[VARIABLE] = ",".join(names)
+
+
+def _enter(name: str) -> None:
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        raise ValueError(f"the extension {name!r} cannot be imported: {error}") from error
+    found = {kind: vars(module)[kind] for kind in ("OBJECTIVES", "ENVIRONMENTS", "STUDIES") if kind in vars(module)}
+    if not found:
+        raise ValueError(f"the extension {name!r} has neither OBJECTIVES nor ENVIRONMENTS nor STUDIES: give it one")
+    for kind, entries in found.items():
+        if not isinstance(entries, Mapping):
+            raise ValueError(f"{kind} of the extension {name!r} must be a dict from names to what bears them")
+        catalog = _catalog(kind)
+        for entry, value in entries.items():
+            if catalog.setdefault(entry, value) is not value:
+                raise ValueError(
+                    f"the extension {name!r} has {entry!r} in {kind}, but that name is taken: choose another"
+                )
+
+
+def _catalog(kind: str) -> MutableMapping[str, Any]:
+    # Imported here: who extends studies need not wait for environments.
+    if kind == "OBJECTIVES":
+        from ipsrl.objectives.catalog import CATALOG
+    elif kind == "ENVIRONMENTS":
+        from ipsrl.environments.catalog import CATALOG
+    else:
+        from ipsrl.study.catalog import EXTENSIONS as CATALOG
+    return CATALOG

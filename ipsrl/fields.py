@@ -1,0 +1,88 @@
+"""Ranges of dataclass fields, declared with the field and checked in one place.
+
+    @dataclasses.dataclass(frozen=True)
+    class Clip(Checked):
+        low: float = probability(0.2)
+        epochs: int = at_least(1, 4)
+
+`Clip(low=2)` raises ValueError: "low is 2, it must lie between 0 and 1". The elements of a tuple are checked one at a
+time, and None passes, so that an optional field needs no range of its own. What concerns several fields is checked in
+the class's own `__post_init__`, after `super().__post_init__()`.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """Which numbers a field may hold.
+
+    Attributes:
+      phrase: ends the sentence "it must ...".
+      holds: whether a value is among them.
+      of_whole: whether `holds` is asked about a tuple as a whole, instead of each of its elements.
+    """
+
+    phrase: str
+    holds: Callable[[Any], bool]
+    of_whole: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Checked:
+    """Base of dataclasses whose fields declare their ranges; construction raises ValueError outside them."""
+
+    FIELD_PREFIX: ClassVar[str] = ""
+    """Stands before the name of a field in messages: `--` where fields are flags."""
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            if (allowed := field.metadata.get("range")) is None:
+                continue
+            value = getattr(self, field.name)
+            for part in value if isinstance(value, tuple) and not allowed.of_whole else (value,):
+                if part is not None and not allowed.holds(part):
+                    raise ValueError(f"{self.FIELD_PREFIX}{field.name} is {part!r}, it must {allowed.phrase}")
+
+
+def in_range(allowed: Range, default: Any = dataclasses.MISSING) -> Any:
+    """A field with a range of its own."""
+    return dataclasses.field(default=default, metadata={"range": allowed})
+
+
+def positive(default: Any = dataclasses.MISSING) -> Any:
+    """A field above 0 and finite."""
+    return in_range(Range("be positive", lambda number: 0 < number < math.inf), default)
+
+
+def non_negative(default: Any = dataclasses.MISSING) -> Any:
+    """A field of 0 or more, and finite."""
+    return in_range(Range("be 0 or more", lambda number: 0 <= number < math.inf), default)
+
+
+def at_least(least: float, default: Any = dataclasses.MISSING) -> Any:
+    """A field of `least` or more."""
+    return in_range(Range(f"be at least {least}", lambda number: number >= least), default)
+
+
+def between(low: float, high: float, default: Any = dataclasses.MISSING) -> Any:
+    """A field from `low` to `high`, both included."""
+    return in_range(Range(f"lie between {low} and {high}", lambda number: low <= number <= high), default)
+
+
+def probability(default: Any = dataclasses.MISSING) -> Any:
+    """A field from 0 to 1, both included."""
+    return between(0, 1, default)
+
+
+def open_probability(default: Any = dataclasses.MISSING) -> Any:
+    """A field between 0 and 1, neither included."""
+    return in_range(Range("lie strictly between 0 and 1", lambda number: 0 < number < 1), default)
+
+
+def one_of(*options: Any, default: Any = dataclasses.MISSING) -> Any:
+    """A field that is one of some values."""
+    return in_range(Range(f"be one of {', '.join(map(str, options))}", lambda value: value in options), default)

@@ -1,0 +1,192 @@
+"""Tidy records: one dict for each point, which says what the point belongs to, when it was measured, and what it is.
+
+    {"step": 100, "objective": "grpo", "seed": 3, "share": 0.71}
+
+Here `objective` is a label; `step` and `seed` have these names in every study; the rest is measured. A study's table,
+claims and figure ask the same questions of such records: the value at the end, its mean over seeds with an interval,
+its course over training.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from ipsrl.measures.seeds import Interval, mean_over_seeds
+
+Record = Mapping[str, Any]
+
+EXACT = 0
+"""`Interval.seeds` of a number that no seed has any part in; its interval is the number itself."""
+
+
+class NotRecorded(LookupError):
+    """There is no record of what was asked for; the message says what is missing."""
+
+
+class OneSeed(LookupError):
+    """An interval was asked for, but there is one seed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """Records, and questions to them.
+
+    Attributes:
+      rows: in the order in which they were written: by curve, seed and step.
+      labels: names of the labels, without `seed`.
+      arrays: labels of a curve and the arrays that it left, for figures.
+    """
+
+    rows: Sequence[Record]
+    labels: tuple[str, ...]
+    arrays: Sequence[tuple[Mapping[str, Any], Mapping[str, np.ndarray]]] = ()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def where(self, **labels: Any) -> Self:
+        """The records that have these values; maybe none."""
+        kept = [row for row in self.rows if all(row.get(name) == value for name, value in labels.items())]
+        return dataclasses.replace(self, rows=kept)
+
+    def having(self, *names: str) -> Self:
+        """The records that hold all of these."""
+        return dataclasses.replace(self, rows=[row for row in self.rows if all(name in row for name in names)])
+
+    def each(self, *names: str) -> Iterator[tuple[dict[str, Any], Self]]:
+        """The records by their values of some labels (all of them by default), in order of first appearance.
+
+        Yields:
+          the labels that the records of a group have, and these records.
+        """
+        groups: dict[tuple, list[Record]] = {}
+        for row in self.rows:
+            key = tuple((name, row[name]) for name in names or self.labels if name in row)
+            groups.setdefault(key, []).append(row)
+        for key, rows in groups.items():
+            yield dict(key), dataclasses.replace(self, rows=rows)
+
+    def distinct(self, name: str) -> list[Any]:
+        """The values of one label, in order of first appearance."""
+        return list(dict.fromkeys(row[name] for row in self.rows if name in row))
+
+    def column(self, name: str) -> np.ndarray:
+        """`[N]`, a value of all records that hold it.
+
+        Raises:
+          NotRecorded: none does.
+        """
+        values = [row[name] for row in self.rows if name in row]
+        if not values:
+            raise NotRecorded(f"there is no record of {name}")
+        return np.array(values)
+
+    def array(self, name: str, **labels: Any) -> np.ndarray:
+        """An array of the first curve with these labels that has one of this name.
+
+        Raises:
+          NotRecorded: there is none.
+        """
+        for of_curve, arrays in self.arrays:
+            if labels.items() <= of_curve.items() and name in arrays:
+                return arrays[name]
+        raise NotRecorded(f"there is no array {name} of {labels}")
+
+    def at_end(self, **labels: Any) -> Self:
+        """The last record of each curve, seed by seed."""
+        last: dict[tuple, Record] = {}
+        for row in self.where(**labels).rows:
+            last[tuple(row.get(name) for name in (*self.labels, "seed"))] = row
+        return dataclasses.replace(self, rows=list(last.values()))
+
+    def ends(self, name: str, **labels: Any) -> np.ndarray:
+        """`[S]`, a value at the end, one for each seed."""
+        return self.at_end(**labels).having(name)._of_one_curve(name, labels).column(name).astype(np.float64)
+
+    def final(self, name: str, **labels: Any) -> Interval:
+        """A value at the end: its mean over seeds with a 95 % bootstrap interval.
+
+        The mean of values of which one is not finite is not finite either, and has no interval.
+
+        Raises:
+          NotRecorded: no record has these labels and this value.
+          ValueError: the labels fit several curves.
+        """
+        rows = self.at_end(**labels).having(name)
+        return interval_of(rows.ends(name, **labels), seeded=any("seed" in row for row in rows.rows))
+
+    def mean(self, name: str, **labels: Any) -> float:
+        """The mean of `final`."""
+        return float(self.final(name, **labels).mean)
+
+    def low(self, name: str, **labels: Any) -> float:
+        """The lower end of the interval of `final`.
+
+        Raises:
+          OneSeed: there is no interval.
+        """
+        return _bound(self.final(name, **labels), "low", name)
+
+    def high(self, name: str, **labels: Any) -> float:
+        """The upper end of the interval of `final`.
+
+        Raises:
+          OneSeed: there is no interval.
+        """
+        return _bound(self.final(name, **labels), "high", name)
+
+    def curve(self, name: str, along: str = "step", **labels: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Where a value was measured `[U]`, and what was found `[S, U]`, one row for each seed.
+
+        Args:
+          name: the value.
+          along: what the points of a curve are told apart by.
+          labels: of one curve.
+
+        Raises:
+          NotRecorded: no record has these labels and this value.
+          ValueError: the labels fit several curves, or the seeds were not measured at the same points.
+        """
+        rows = self.where(**labels).having(name, along)._of_one_curve(name, labels, along)
+        by_seed: dict[Any, list[Record]] = {}
+        for row in rows.rows:
+            by_seed.setdefault(row.get("seed"), []).append(row)
+        places = [[row[along] for row in of_seed] for of_seed in by_seed.values()]
+        if not places:
+            raise NotRecorded(f"there is no record of {name} with {labels}")
+        if any(place != places[0] for place in places):
+            raise ValueError(f"the seeds of {labels} were measured at different values of {along}")
+        values = [[row[name] for row in of_seed] for of_seed in by_seed.values()]
+        return np.array(places[0]), np.array(values, np.float64)
+
+    def _of_one_curve(self, name: str, labels: Mapping[str, Any], along: str = "") -> Self:
+        others = [label for label in self.labels if label not in (*labels, along)]
+        for label in others:
+            if len({row.get(label) for row in self.rows}) > 1:
+                raise ValueError(f"{name} with {dict(labels)} is recorded for several {label}: name one of them")
+        return self
+
+
+def interval_of(values: np.ndarray, seeded: bool = True) -> Interval:
+    """The mean of `[S, ...]` over seeds with its interval; a number without a seed is its own interval."""
+    values = np.asarray(values, np.float64)
+    if len(values) == 0:
+        raise NotRecorded("there is no record of this")
+    if not seeded:
+        value = values[0] if values.ndim > 1 else float(values[0])
+        return Interval(value, value, value, EXACT)
+    if not np.isfinite(values).all():
+        mean = values.mean(axis=0)
+        nothing = np.full_like(mean, np.nan)
+        return Interval(mean, nothing, nothing, len(values))
+    return mean_over_seeds(values)
+
+
+def _bound(interval: Interval, end: str, name: str) -> float:
+    bound = float(getattr(interval, end))
+    if math.isnan(bound):
+        raise OneSeed(f"the mean of {name} has no interval: it takes two seeds or more, and finite values")
+    return bound

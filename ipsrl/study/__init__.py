@@ -1,0 +1,32 @@
+"""What all studies share: `from ipsrl import study` is the one import that a study needs beside what it studies.
+
+A study is one module, described in `ipsrl.study.study`.
+"""
+
+from ipsrl.study.claims import final
+from ipsrl.study.command_line import main
+from ipsrl.study.curves import Curve, Points, TrainingRun
+from ipsrl.study.ensembles import trained
+from ipsrl.study.settings import EnsembleSettings, Settings, better_and_worse, rising, seeds, selecting
+from ipsrl.study.study import Output, Study, Variant
+from ipsrl.study.tables import Table, Tables
+
+__all__ = [
+    "Curve",
+    "EnsembleSettings",
+    "Output",
+    "Points",
+    "Settings",
+    "Study",
+    "Table",
+    "Tables",
+    "TrainingRun",
+    "Variant",
+    "better_and_worse",
+    "final",
+    "main",
+    "rising",
+    "seeds",
+    "selecting",
+    "trained",
+]

@@ -1,0 +1,103 @@
+"""What a study claims, whether it holds, and how its numbers compare with the paper's."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ipsrl.measures.seeds import Interval
+from ipsrl.records.tidy import EXACT, NotRecorded, OneSeed, Records
+
+Claims = Mapping[str, Callable[[Records], bool | None]]
+"""A sentence -> whether the records bear it out; None where they cannot decide it."""
+Numbers = Mapping[str, Callable[[Records], Interval | float]]
+"""A label -> one of the main numbers of a study."""
+
+AGREES_WITHIN = 0.3
+"""Largest relative difference from a number of a paper, which gives one or two digits and no intervals."""
+
+WORDS = {True: "holds", False: "DOES NOT HOLD", None: "undecided"}
+
+
+def decided(claims: Claims, records: Records) -> dict[str, bool | None]:
+    """Each claim with its truth value: None where its subject was not asked for, or an interval takes more seeds."""
+    return {sentence: _decide(predicate, records) for sentence, predicate in claims.items()}
+
+
+def _decide(predicate: Callable[[Records], bool | None], records: Records) -> bool | None:
+    try:
+        held = predicate(records)
+    except (NotRecorded, OneSeed):
+        return None
+    return None if held is None else bool(held)
+
+
+def measured(numbers: Numbers, records: Records) -> dict[str, Interval]:
+    """The main numbers by label, without those that were not asked for."""
+    found = {}
+    for label, number in numbers.items():
+        try:
+            value = number(records)
+        except NotRecorded:
+            continue
+        found[label] = value if isinstance(value, Interval) else Interval(value, value, value, EXACT)
+    return found
+
+
+def verdict(claims: Mapping[str, bool | None], numbers: Mapping[str, Interval], paper: Mapping[str, float]) -> str:
+    """Whether the claims hold, in a few words, and which numbers are far from the paper's."""
+    if False in claims.values():
+        return "does not hold"
+    if True not in claims.values():
+        return "undecided: it takes two seeds or more"
+    far = [
+        label
+        for label, value in paper.items()
+        if label in numbers and abs(numbers[label].mean / value - 1) > AGREES_WITHIN
+    ]
+    return f"holds, other numbers for {', '.join(far)}" if far else "holds"
+
+
+def lines(claims: Mapping[str, bool | None]) -> list[str]:
+    """A line of text for each claim."""
+    return [f"{WORDS[held]}: {sentence}" for sentence, held in claims.items()]
+
+
+def beside(numbers: Mapping[str, Interval], paper: Mapping[str, float]) -> dict[str, dict[str, Any]]:
+    """Our numbers beside the paper's, for summary.json."""
+    return {
+        label: {"ours": _stored(numbers[label]), "paper": value} for label, value in paper.items() if label in numbers
+    }
+
+
+def stored(numbers: Mapping[str, Interval]) -> dict[str, Any]:
+    """Numbers for summary.json: a number, or an interval as {mean, low, high, seeds}."""
+    return {label: _stored(number) for label, number in numbers.items()}
+
+
+def _stored(number: Interval) -> Any:
+    return number.mean if number.seeds == EXACT else dataclasses.asdict(number)
+
+
+def shown(numbers: Mapping[str, Any]) -> str:
+    """Numbers of a summary.json and their labels in a line of text, with intervals where there are some."""
+    return ", ".join(f"{label} {_shown(number)}" for label, number in numbers.items())
+
+
+def _shown(number: Any) -> str:
+    if not isinstance(number, Mapping):
+        return digits(number)
+    low, high = number["low"], number["high"]
+    return digits(number["mean"]) + ("" if low is None or high is None else f" [{digits(low)}, {digits(high)}]")
+
+
+def digits(number: float | None) -> str:
+    """Three digits, or all of a number that has more before its point."""
+    if number is None or math.isnan(number):
+        return "none"
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
+
+
+def final(name: str, **labels: Any) -> Callable[[Records], Interval]:
+    """For NUMBERS: a value at the end of the curve with these labels, as a mean over seeds."""
+    return lambda records: records.final(name, **labels)

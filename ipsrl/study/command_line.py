@@ -1,0 +1,143 @@
+"""The command line of a study: flags made from its settings, presets, and bad input in one sentence."""
+
+import contextlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from absl import app, flags, logging
+
+from ipsrl import extensions
+from ipsrl.distributed import hosts
+from ipsrl.distributed.start_up import Cluster, start_up
+from ipsrl.study.settings import KINDS, as_text, kinds_of, resolve
+from ipsrl.study.study import Output, Study, run
+from ipsrl.training.mirrors import PACKAGES, read_mirrors
+from ipsrl.training.run_log import NonFiniteLossError
+
+
+def main(module: str) -> None:
+    """Runs a study from the command line: `main(__name__)` at the end of its module.
+
+    Each setting is a flag that overrides the preset. Settings may have an attribute `host_devices`: into how many
+    devices the CPU is divided where neither the flag of that name is given nor --multihost. A module with MANY_HOSTS
+    can run on many hosts as one program, and has the flag --multihost; then the first host alone prints results, bad
+    input ends all of them with the same message, and where one is lost, or fails alone, the others end within a minute.
+    A module with MIRRORS has training runs whose metrics can be mirrored, and the flag --mirror.
+
+    A `ValueError` (bad input), a `NonFiniteLossError` or an `OSError` (a disk that refuses) ends the program with its
+    message in one line and exit status 1; `--verbosity=1` shows where it came from. Ctrl-C ends it with a word of
+    `--resume` and exit status 130.
+    """
+    loaded = sys.modules[module]
+    study = Study.of(
+        loaded, (loaded.__spec__.name if loaded.__spec__ else Path(loaded.__file__).stem).rpartition(".")[2]
+    )
+    launch(study.name, study.presets, lambda *arguments: run(study, *arguments), study.many_hosts, study.mirrors)
+
+
+def launch(
+    name: str,
+    presets: Mapping[str, Any],
+    run: Callable[[Any, str, Output], None],
+    many_hosts: bool = False,
+    mirrors: bool = False,
+) -> None:
+    """What `main` does, for commands that are not studies.
+
+    Args:
+      name: for the default output folder.
+      presets: name -> settings.
+      run: what to do with the resolved settings, the name of their preset and the output.
+      many_hosts: whether there is the flag --multihost.
+      mirrors: whether there is the flag --mirror.
+    """
+    settings_class = type(next(iter(presets.values())))
+    overrides = {
+        setting: (flags.DEFINE_bool if kind is KINDS[bool] else flags.DEFINE_string)(
+            setting, None, f"{kind.described}; by default {_defaults(presets, setting)}"
+        )
+        for setting, kind in kinds_of(settings_class).items()
+    }
+    preset = flags.DEFINE_string("preset", "demo", f"size of the experiment: {', '.join(presets)}")
+    out = flags.DEFINE_string("out", None, f"folder for all results; runs/{name}-<preset> by default")
+    resume = flags.DEFINE_bool("resume", False, "continue the runs that --out holds")
+    extension = flags.DEFINE_string("extensions", "", f"{extensions.FLAG_HELP}")
+    devices = flags.DEFINE_integer(
+        "host_devices",
+        None,
+        "CPU devices to divide prompts or runs over; by default one, or, where text is learned without --mesh and "
+        "--multihost, one for each core, as far as they divide the prompts of a micro-batch",
+    )
+    mirror = _mirror_flag() if mirrors else {}
+    multihost = _multihost_flags() if many_hosts else {}
+    # --help shows the flags of the main module, which these belong to in all but the place of their definition.
+    own = (*overrides.values(), preset, out, resume, extension, devices, *mirror.values(), *multihost.values())
+    for flag in own:
+        flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[flag.name])
+
+    # --help shows the docstring of the main module; the flags are described by those of the settings.
+    main_module = sys.modules["__main__"]
+    described = [inspect.getdoc(base) for base in settings_class.__mro__ if base.__module__ != "builtins"]
+    main_module.__doc__ = "\n\n".join(filter(None, (main_module.__doc__, *described)))
+
+    def absl_main(arguments: list[str]) -> None:
+        # absl would show what every library logs for information.
+        if not flags.FLAGS["verbosity"].present:
+            logging.set_verbosity(logging.WARNING)
+        try:
+            if len(arguments) > 1:
+                raise ValueError(f"unexpected argument {arguments[1]!r}: options are written --name=value")
+            extensions.load(extension.value)
+            given = {setting: str(flag.value) for setting, flag in overrides.items() if flag.value is not None}
+            settings = resolve(presets, preset.value, given)
+            mirrored = read_mirrors(mirror["mirror"].value) if mirror else ()
+            cluster = _cluster(multihost)
+            by_default = getattr(settings, "host_devices", None) if cluster is None else None
+            start_up(by_default if devices.value is None else devices.value, cluster)
+            silent = contextlib.nullcontext() if hosts.is_first() else contextlib.redirect_stdout(None)
+            with hosts.together(), silent:
+                path = Path(out.value or f"runs/{name}-{preset.value}")
+                run(settings, preset.value, Output(path, resume.value, mirrored))
+        except (ValueError, NonFiniteLossError, OSError) as error:
+            logging.debug("the error came from here", exc_info=True)
+            sys.exit(f"error: {error}")
+        except KeyboardInterrupt:
+            print("interrupted: the same command with --resume takes up what is finished", file=sys.stderr)
+            sys.exit(130)
+
+    app.run(absl_main)
+
+
+def _mirror_flag() -> dict[str, flags.FlagHolder]:
+    known = ", ".join(PACKAGES)
+    return {
+        "mirror": flags.DEFINE_string("mirror", "", f"where else the metrics of training runs go: {known}, or both")
+    }
+
+
+def _multihost_flags() -> dict[str, flags.FlagHolder]:
+    unknown = "where JAX cannot find it out (it can on TPU pods and under SLURM, Open MPI and Kubernetes)"
+    return {
+        "multihost": flags.DEFINE_bool("multihost", False, "run as one program with the same command on other hosts"),
+        "coordinator": flags.DEFINE_string("coordinator", None, f"address:port of the first process, {unknown}"),
+        "num_processes": flags.DEFINE_integer("num_processes", None, f"number of processes, {unknown}"),
+        "process_id": flags.DEFINE_integer("process_id", None, f"which of them this is, from 0, {unknown}"),
+    }
+
+
+def _cluster(multihost: Mapping[str, flags.FlagHolder]) -> Cluster | None:
+    """The cluster of these flags; None for a single process."""
+    given = {name: flag.value for name, flag in multihost.items()}
+    if given.pop("multihost", False):
+        return Cluster(**given)
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"--{name} says how processes find each other: give it together with --multihost")
+    return None
+
+
+def _defaults(presets: Mapping[str, Any], name: str) -> str:
+    return ", ".join(f"{preset}: {as_text(settings, name)!r}" for preset, settings in presets.items())

@@ -1,0 +1,101 @@
+"""The curves of a study: labels, and how the points are found. Nothing is computed before it is asked for."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ipsrl.records.tidy import Record
+from ipsrl.study.settings import folder_name
+from ipsrl.training.json_files import plain
+
+Labels = Mapping[str, str | int | float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Points:
+    """What was measured on one curve.
+
+    Attributes:
+      steps: `[U]`, number of updates at each point.
+      values: name -> `[S, U]`, or whatever broadcasts to it: numbers or words.
+      seeds: S of them; None where no random number has any part in the curve, and S = 1.
+      arrays: name -> array, for figures alone; kept in the folder's `arrays/`, not among the records.
+    """
+
+    steps: Sequence[int] | np.ndarray
+    values: Mapping[str, Any]
+    seeds: Sequence[int] | None = None
+    arrays: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+
+    def records(self, labels: Labels) -> Iterator[Record]:
+        """A dict for each seed and step, in the terms of JSON."""
+        seeds = [None] if self.seeds is None else self.seeds
+        shape = (len(seeds), len(self.steps))
+        columns = {name: np.broadcast_to(np.asarray(values), shape) for name, values in self.values.items()}
+        for row, seed in enumerate(seeds):
+            of_seed = {} if seed is None else {"seed": seed}
+            for column, step in enumerate(self.steps):
+                values = {name: plain(values[row, column]) for name, values in columns.items()}
+                yield {"step": int(step)} | plain(dict(labels)) | of_seed | values
+
+
+@dataclasses.dataclass(frozen=True)
+class Curve:
+    """One curve, which the study's own folder keeps as soon as it is computed.
+
+    Attributes:
+      labels: tell it from all other curves of the study: no curve has all labels of another.
+      compute: finds its points; not called where the folder has them.
+    """
+
+    labels: Labels
+    compute: Callable[[], Points]
+
+    @property
+    def name(self) -> str:
+        """For messages and files."""
+        return ", ".join(_text(name, value) for name, value in self.labels.items())
+
+    def arrays_path(self, folder: Path) -> Path:
+        """Where the folder of a study keeps its arrays."""
+        return folder / "arrays" / f"{folder_name(json.dumps(plain(dict(self.labels))))}.npz"
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingRun:
+    """The curve of a training run that has a folder of its own, with its own log, and goes on where it was stopped.
+
+    Attributes:
+      labels: as of `Curve`; `seed` is one of them.
+      train: trains, or continues, or reads what is finished, in a folder of the `Output` it is called with.
+    """
+
+    labels: Labels
+    train: Callable[[Any], Points]
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return ", ".join(_text(name, value) for name, value in self.labels.items())
+
+
+def require_distinct(curves: Sequence[Curve | TrainingRun]) -> None:
+    """Raises ValueError where there is no curve, or one has all labels of another."""
+    if not curves:
+        raise ValueError("there is nothing to compute: name one objective at least")
+    known = [set(plain(dict(curve.labels)).items()) for curve in curves]
+    by_keys: dict[tuple, set] = {}
+    for curve, labels in zip(curves, known, strict=True):
+        for keys, values in by_keys.items():
+            if keys and set(keys) <= set(curve.labels) and tuple(dict(labels)[key] for key in keys) in values:
+                raise ValueError(f"{curve.name} is asked for twice: name each once")
+        keys = tuple(sorted(curve.labels))
+        by_keys.setdefault(keys, set()).add(tuple(dict(labels)[key] for key in keys))
+
+
+def _text(name: str, value: Any) -> str:
+    return str(value) if isinstance(value, str) else f"{name} = {value:g}"

@@ -1,0 +1,109 @@
+"""From curves to records: what a folder has is read, what it lacks is computed and written down curve by curve."""
+
+import contextlib
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ipsrl.records.tidy import Record, Records
+from ipsrl.study.curves import Curve, Points, TrainingRun, require_distinct
+from ipsrl.training import metric_log
+from ipsrl.training.json_files import plain
+from ipsrl.training.metric_log import MetricLog
+from ipsrl.training.progress_line import say, working
+from ipsrl.training.run_folder import RunFolder, is_complete
+
+
+def record(
+    curves: Sequence[Curve | TrainingRun], folder: RunFolder, output: Any, tell: Callable[[str], None] = say
+) -> Records:
+    """All records of some curves, in their order.
+
+    A curve is written in one piece when it is computed. What was written last may have been cut short when the process
+    was killed: where the folder's summary does not say that all is done, that curve is computed again.
+
+    Args:
+      curves: each has labels of its own.
+      folder: keeps what is computed.
+      output: handed to training runs.
+      tell: called with a line for each curve that was trained.
+
+    Raises:
+      ValueError: two curves have the same labels, or what one of them raises.
+    """
+    require_distinct(curves)
+    log = _CurveLog(folder)
+    rows, arrays = [], []
+    for number, curve in enumerate(curves, start=1):
+        if isinstance(curve, TrainingRun):
+            points = curve.train(output)
+            rows += points.records(curve.labels)
+            arrays.append((curve.labels, points.arrays))
+            continue
+        if (kept := log.find(curve)) is None:
+            with working(f"{curve.name}, {number} of {len(curves)}"):
+                points = curve.compute()
+            kept = log.add(curve, points)
+            if points.seeds is not None:
+                tell(f"finished {curve.name}")
+        rows += kept
+        arrays.append((curve.labels, _read_arrays(curve.arrays_path(folder.path))))
+    log.close()
+    labels = dict.fromkeys(name for curve in curves for name in curve.labels if name != "seed")
+    return Records(rows, tuple(labels), arrays)
+
+
+class _CurveLog:
+    """The metric log of a study, by curve."""
+
+    def __init__(self, folder: RunFolder):
+        self._folder = folder
+        self._log: MetricLog | None = None
+        self._rows: list[Record] = []
+        if folder.metrics_path.exists():
+            self._rows = metric_log.read(folder.metrics_path)
+        # Of an unfinished study the last curve may be incomplete: which one it is, `find` tells by the last record.
+        self._last = self._rows[-1] if self._rows and not is_complete(folder.path) else None
+
+    def find(self, curve: Curve) -> list[Record] | None:
+        """The records of a curve; None where they are not all there."""
+        labels = plain(dict(curve.labels)).items()
+        rows = [row for row in self._rows if labels <= row.items()]
+        return rows if rows and rows[-1] is not self._last else None
+
+    def add(self, curve: Curve, points: Points) -> list[Record]:
+        """Appends a curve; its arrays first, so that its records say that all of it is there."""
+        if points.arrays:
+            _write_arrays(curve.arrays_path(self._folder.path), points.arrays)
+        if self._log is None:
+            self._log = MetricLog(self._folder.metrics_path)
+            if self._last is not None:
+                labels = plain(dict(curve.labels)).items()
+                self._log.rewrite([row for row in self._rows if not labels <= row.items()])
+        rows = list(points.records(curve.labels))
+        self._log.extend(rows)
+        # Numbers that are not finite are read back as NaN.
+        return [{name: float("nan") if value is None else value for name, value in row.items()} for row in rows]
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.keep()
+            self._log.close()
+
+
+def _write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(stream.getvalue())
+    temporary.replace(path)
+
+
+def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+    with contextlib.suppress(FileNotFoundError), np.load(path) as stored:
+        return dict(stored)
+    return {}

@@ -1,0 +1,194 @@
+"""Typed settings of a study, and their text on a command line: `seeds=(0, 1, 2)` is written `--seeds=0:3`.
+
+A setting is a number, a text, true or false, or a tuple of these, as its annotation says:
+
+    seeds: tuple[int, ...]                 0,1,2 or 0:3
+    learning_rates: tuple[float, ...]      0.1,0.3
+    objectives: tuple[str, ...]            grpo, ips_grpo(floor=0.2)
+    rewards: tuple[tuple[float, ...], ...] 1,1,0.5;1,0.6,0.3
+"""
+
+import dataclasses
+import functools
+import math
+import re
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from absl import flags
+
+from ipsrl import specifications
+from ipsrl.fields import Checked, Range, at_least, in_range, positive
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A type of settings.
+
+    Attributes:
+      described: what a text must be, for messages.
+      read: text -> value; raises ValueError.
+      write: value -> text.
+    """
+
+    described: str
+    read: Callable[[str], Any]
+    write: Callable[[Any], str] = str
+
+
+def _read_range(text: str) -> tuple[int, ...]:
+    if match := re.fullmatch(r"\s*(\d+)\s*:\s*(\d+)\s*", text):
+        first, end = map(int, match.groups())
+        if first >= end:
+            raise ValueError
+        return tuple(range(first, end))
+    return tuple(int(number) for number in text.split(","))
+
+
+def _write_range(numbers: tuple[int, ...]) -> str:
+    first, end = numbers[0], numbers[-1] + 1
+    in_a_row = len(numbers) > 1 and tuple(range(first, end)) == numbers
+    return f"{first}:{end}" if in_a_row else ",".join(map(str, numbers))
+
+
+def _read_numbers(text: str) -> tuple[float, ...]:
+    return tuple(float(number) for number in text.split(","))
+
+
+def _write_numbers(numbers: tuple[float, ...]) -> str:
+    return ",".join(map(repr, numbers))
+
+
+KINDS: dict[Any, Kind] = {
+    int: Kind("a whole number", flags.IntegerParser().parse),
+    float: Kind("a number", flags.FloatParser().parse),
+    bool: Kind("true or false", flags.BooleanParser().parse),
+    str: Kind("a text", str),
+    tuple[int, ...]: Kind("whole numbers, as 0,1,2 or a range as 0:3", _read_range, _write_range),
+    tuple[float, ...]: Kind("numbers between commas", _read_numbers, _write_numbers),
+    tuple[str, ...]: Kind("names between commas, as grpo,ips_grpo(floor=0.2)", specifications.split, ",".join),
+    tuple[tuple[float, ...], ...]: Kind(
+        "numbers between commas, several such lists between semicolons",
+        lambda text: tuple(map(_read_numbers, text.split(";"))),
+        lambda vectors: ";".join(map(_write_numbers, vectors)),
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(Checked):
+    """Base of the settings of every study: fields are flags, and declare their ranges by `ipsrl.fields`."""
+
+    FIELD_PREFIX: ClassVar[str] = "--"
+
+
+@dataclasses.dataclass(frozen=True)
+class EnsembleSettings(Settings):
+    """Settings of studies that train all seeds of an objective as one program, by `ipsrl.study.ensembles`.
+
+    `record_every` is the number of updates between records.
+    """
+
+    objectives: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+    group_size: int = at_least(1, 16)
+    optimizer: str = "sgd"
+    learning_rate: float = positive(0.1)
+    steps: int = positive(1000)
+    record_every: int = positive(100)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.steps % self.record_every:
+            raise ValueError(f"--steps is {self.steps}, it must be a multiple of --record_every, {self.record_every}")
+
+
+def seeds(default: tuple[int, ...], least: int = 1) -> Any:
+    """A field of random seeds: different whole numbers from 0 to 2^31 - 1, and at least `least` of them."""
+
+    def are_seeds(numbers: tuple[int, ...]) -> bool:
+        return len(set(numbers)) == len(numbers) >= least and min(numbers) >= 0 and max(numbers) < 2**31
+
+    several = "" if least == 1 else f"at least {least} "
+    return in_range(Range(f"be {several}different numbers from 0 to 2^31 - 1", are_seeds, of_whole=True), default)
+
+
+def rising(default: tuple, least: float, most: float) -> Any:
+    """A field of numbers from `least` to `most`, each above the one before."""
+
+    def rise(numbers: tuple) -> bool:
+        return list(numbers) == sorted(set(numbers)) and least <= numbers[0] and numbers[-1] <= most
+
+    return in_range(Range(f"be rising numbers from {least} to {most}", rise, of_whole=True), default)
+
+
+def better_and_worse(default: tuple[float, float]) -> Any:
+    """A field of two rewards, the larger one first."""
+
+    def falls(rewards: tuple[float, ...]) -> bool:
+        return len(rewards) == 2 and math.inf > rewards[0] > rewards[1] > 0
+
+    return in_range(Range("be two finite positive numbers, the larger one first", falls, of_whole=True), default)
+
+
+def selecting(default: Any) -> Any:
+    """A field that says which curves are asked for, or what is made of them, but not what a curve is.
+
+    A folder keeps the curves that it has when such a setting changes, and lacks only those that are new.
+    """
+    return dataclasses.field(default=default, metadata={"selecting": True})
+
+
+@functools.cache
+def kinds_of(settings_class: type) -> dict[str, Kind]:
+    """Name -> kind of the fields that are flags: all of a known type. Only presets differ in the others."""
+    hints = typing.get_type_hints(settings_class)
+    fields = dataclasses.fields(settings_class)
+    return {field.name: KINDS[hints[field.name]] for field in fields if hints[field.name] in KINDS}
+
+
+def read(settings_class: type, name: str, text: str) -> Any:
+    """The value of a setting.
+
+    Raises:
+      ValueError: the text is none of its type.
+    """
+    kind = kinds_of(settings_class)[name]
+    try:
+        return kind.read(text)
+    except ValueError as error:
+        why = f" ({error})" if kind is KINDS[tuple[str, ...]] else ""
+        raise ValueError(f"--{name} is {text!r}, it must be {kind.described}{why}") from None
+
+
+def as_text(settings: Any, name: str) -> str:
+    """A setting as it is written on a command line."""
+    return kinds_of(type(settings))[name].write(getattr(settings, name))
+
+
+def identity(settings: Any) -> dict[str, Any]:
+    """What determines the curves, for config.json: name -> number or text, without what only selects among them."""
+    written = {}
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if not field.metadata.get("selecting"):
+            written[field.name] = as_text(settings, field.name) if isinstance(value, tuple) else value
+    return written
+
+
+def resolve(presets: Mapping[str, Any], preset: str, given: Mapping[str, str]) -> Any:
+    """The settings of a preset, with what flags give, as text, in place of its own.
+
+    Raises:
+      ValueError: the preset or a flag is unknown, a text is none of its type, or the settings are out of range.
+    """
+    if preset not in presets:
+        raise ValueError(f"unknown preset {preset!r}; known: {', '.join(presets)}")
+    settings = presets[preset]
+    return dataclasses.replace(settings, **{name: read(type(settings), name, text) for name, text in given.items()})
+
+
+def folder_name(specification: str) -> str:
+    """A file name for an objective or an environment: `ips_grpo(floor=0.2)` -> `ips_grpo-floor=0.2`."""
+    return re.sub(r"[^\w.=+]+", "-", specification).strip("-")

@@ -1,0 +1,258 @@
+"""A study is one module: a claim of the field, and a small experiment that shows or refutes it.
+
+    \"\"\"One line on what it shows.
+
+    Claim     What is claimed.
+    Paper     Where; what of it is our reading.
+    Command   python -m experiments.NAME
+    Time      of each preset, and on what hardware.
+    Expected  numbers with their tolerance.
+    Smoke     python -m experiments.NAME --preset=smoke
+    Figure    OUT/NAME.png, .pdf and .csv
+    \"\"\"
+
+    @dataclasses.dataclass(frozen=True)
+    class Settings(study.Settings): ...                # flags, with types and ranges: `ipsrl.study.settings`
+
+    PRESETS = {"smoke": Settings(...), "demo": Settings(), "paper": Settings(...)}
+
+    def curves(settings) -> Iterator[Curve]: ...       # labels and how to compute the points: `ipsrl.study.curves`
+
+    CLAIMS = {"sentence": lambda records: ...}         # true, false or undecided: `ipsrl.study.claims`
+    NUMBERS = {"label": lambda records: ...}           # the main numbers
+    PAPER = {"label": 0.028}                           # the same numbers in the paper, by the same labels
+    TABLE = Table({"value": "heading"})                # `ipsrl.study.tables`; all values by default
+    FIGURE = Panels(...)                               # a kind of `ipsrl.figures.panels`, or a function; may be None
+
+    if __name__ == "__main__":
+        main(__name__)
+
+It may also have VARIANTS (several figures or tables by one module), TOGETHER and `together` (many settings as one
+program, for the launcher `vmap` of sweeps), and MANY_HOSTS and MIRRORS, which give it the flags of these names.
+"""
+
+import contextlib
+import dataclasses
+import inspect
+import re
+import resource
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ipsrl.figures import style
+from ipsrl.records.tidy import Records
+from ipsrl.study import claims
+from ipsrl.study.curves import Curve, TrainingRun
+from ipsrl.study.recording import record
+from ipsrl.study.settings import identity
+from ipsrl.study.tables import Table
+from ipsrl.training.run_folder import RunFolder, RunFolderError
+from ipsrl.training.run_log import NonFiniteLossError
+from ipsrl.training.together import require_alike
+
+SMOKE = "smoke: it shows that everything runs; nothing was learned, and no claim is decided"
+HEADINGS = ("Claim", "Paper", "Command", "Time", "Expected", "Smoke", "Figure")
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """Where results go.
+
+    Attributes:
+      path: the folder of the whole study; each training run has a folder of its own in it.
+      resume: continue what is there.
+      mirrors: where else the metrics of training runs go, see `ipsrl.training.mirrors`.
+    """
+
+    path: Path
+    resume: bool
+    mirrors: tuple[str, ...] = ()
+
+    def inside(self, name: str) -> "Output":
+        """The same in a folder of this one."""
+        return dataclasses.replace(self, path=self.path / name)
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """One figure or table of a study.
+
+    Attributes:
+      shows: what it is.
+      flags: preset -> the flags that it has beyond the preset, name -> text.
+    """
+
+    shows: str
+    flags: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """What a module says of itself; see the docstring of `ipsrl.study.study`."""
+
+    name: str
+    module: ModuleType
+    presets: Mapping[str, Any]
+    curves: Callable[[Any], Sequence[Curve | TrainingRun]]
+    claims: claims.Claims
+    numbers: claims.Numbers
+    paper: Mapping[str, float]
+    table: Callable[[Records, Any], str]
+    figure: Callable[[Records, Any], style.Drawing] | None
+    variants: Mapping[str, Variant]
+    together: tuple[str, ...]
+    many_hosts: bool
+    mirrors: bool
+
+    @classmethod
+    def of(cls, module: ModuleType, name: str = "") -> "Study":
+        """Reads a module.
+
+        Raises:
+          ValueError: it lacks PRESETS or curves, or names a number of the paper that is not among its own.
+        """
+        name = name or module.__name__.rpartition(".")[2]
+        for needed in ("PRESETS", "curves"):
+            if not hasattr(module, needed):
+                raise ValueError(f"{name} is not a study: its module has no {needed}")
+        found = {
+            field: getattr(module, field.upper(), default)
+            for field, default in {
+                "claims": {},
+                "numbers": {},
+                "paper": {},
+                "table": Table(),
+                "figure": None,
+                "variants": {name: Variant(summary_of(module))},
+                "together": (),
+                "many_hosts": False,
+                "mirrors": False,
+            }.items()
+        }
+        if unknown := [label for label in found["paper"] if label not in found["numbers"]]:
+            raise ValueError(
+                f"{name} has a number of the paper for {unknown[0]!r}, but none of its own: add it to NUMBERS"
+            )
+        return cls(name, module, module.PRESETS, module.curves, **found)
+
+    @property
+    def header(self) -> dict[str, str]:
+        """Heading -> text, of those of `HEADINGS` that the module's docstring has."""
+        pattern = rf"^({'|'.join(HEADINGS)})\s+(.*(?:\n(?:[ ]{{8,}}\S.*))*)"
+        text = inspect.getdoc(self.module) or ""
+        return {heading: " ".join(body.split()) for heading, body in re.findall(pattern, text, re.MULTILINE)}
+
+    def command(self, preset: str = "", flags: Mapping[str, str] | None = None) -> str:
+        """As a user types it, but for --out."""
+        written = [f"--preset={preset}"] if preset else []
+        written += [f"--{name}={value}" for name, value in (flags or {}).items()]
+        return shlex.join(["python", "-m", self.module_name, *written])
+
+    @property
+    def module_name(self) -> str:
+        """What `python -m` is given."""
+        specification = getattr(self.module, "__spec__", None)
+        return specification.name if specification else self.module.__name__
+
+
+def summary_of(module: ModuleType) -> str:
+    """The first line of its docstring."""
+    return (inspect.getdoc(module) or "").partition("\n")[0]
+
+
+def run(study: Study, settings: Any, preset: str, output: Output) -> None:
+    """Computes what the output lacks, prints the table and the claims, and writes figure and summary.
+
+    Raises:
+      ValueError: a curve cannot be computed; before the folder is made where that can be known.
+    """
+    curves = list(study.curves(settings))
+    with RunFolder.open(output.path, identity(settings), output.resume) as folder:
+        records = record(curves, folder, output)
+        print(study.table(records, settings))
+        for line in publish(study, settings, preset, records, folder):
+            print(line)
+
+
+def publish(study: Study, settings: Any, preset: str, records: Records, folder: RunFolder) -> list[str]:
+    """Writes figure and summary; returns a line for each claim, and one with the figure's path."""
+    held = claims.decided(study.claims, records)
+    numbers = claims.measured(study.numbers, records)
+    if preset == "smoke":
+        held, lines = dict.fromkeys(held), [SMOKE]
+    else:
+        lines = claims.lines(held)
+    if study.figure is not None:
+        drawing = study.figure(records, settings)
+        png = style.save(drawing.figure, folder.path / study.name, drawing.rows)
+        lines.append(f"figure: {png}")
+    folder.write_summary(
+        {
+            "study": study.name,
+            "preset": preset,
+            "claims": held,
+            "numbers": claims.stored(numbers),
+            "paper": claims.beside(numbers, study.paper),
+            "verdict": "" if preset == "smoke" else claims.verdict(held, numbers, study.paper),
+            "final": final_rows(records),
+        }
+    )
+    return lines
+
+
+def final_rows(records: Records) -> list[dict[str, Any]]:
+    """For each curve its labels and its values at the end: means over seeds with their intervals, numbers, or words."""
+    rows = []
+    for labels, of_curve in records.each():
+        last = of_curve.at_end()
+        names = dict.fromkeys(name for row in last.rows for name in row if name not in (*labels, "step", "seed"))
+        values = {}
+        for name in names:
+            found = last.having(name).column(name)
+            is_number = np.issubdtype(found.dtype, np.number)
+            values[name] = claims.stored({name: last.final(name)})[name] if is_number else found.tolist()
+        rows.append(labels | values)
+    return rows
+
+
+def run_together(
+    study: Study, settings: Sequence[Any], presets: Sequence[str], outputs: Sequence[Output]
+) -> list[Exception | None]:
+    """Does what `run` does for each of many settings, which differ in `study.together` alone; prints nothing.
+
+    Returns:
+      for each why it has no results: its folder cannot be used, or what ended it; None where all is written.
+
+    Raises:
+      ValueError: the settings differ in more than that.
+    """
+    require_alike(settings, study.together)
+    allow_open_files()
+    failures: list[Exception | None] = [None] * len(settings)
+    with contextlib.ExitStack() as stack:
+        folders = {}
+        for number, output in enumerate(outputs):
+            try:
+                folder = RunFolder.open(output.path, identity(settings[number]), output.resume)
+                folders[number] = stack.enter_context(folder)
+            except RunFolderError as error:
+                failures[number] = error
+        curves = study.module.together([settings[run] for run in folders], [outputs[run] for run in folders])
+        for (number, folder), of_run in zip(folders.items(), curves, strict=True):
+            try:
+                records = record(list(of_run), folder, outputs[number], tell=lambda line: None)
+                publish(study, settings[number], presets[number], records, folder)
+            except (ValueError, NonFiniteLossError) as error:
+                failures[number] = error
+    return failures
+
+
+def allow_open_files() -> None:
+    """Lets this process open as many files as the system allows: every run holds some, and 1024 are soon used up."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,0 +1,88 @@
+"""The results of a study as text."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ipsrl.measures.seeds import Interval
+from ipsrl.records.tidy import NotRecorded, Records
+from ipsrl.study.claims import digits
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A row for each curve, with its values at the end: means over seeds with 95 % intervals.
+
+    Attributes:
+      columns: name of a value -> heading. By default all values.
+      title: a line above; `{name}` stands for a setting.
+      where: labels that the curves must have.
+      rows: labels that name a row; all by default.
+    """
+
+    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    title: str = ""
+    where: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    rows: Sequence[str] = ()
+
+    def __call__(self, records: Records, settings: Any) -> str:
+        chosen = records.where(**self.where)
+        chosen = chosen.having(*self.rows) if self.rows else chosen
+        names = self.rows or [name for name in records.labels if name not in self.where and chosen.distinct(name)]
+        columns = self.columns or {name: name.replace("_", " ") for name in _values(chosen)}
+        body = []
+        for labels, rows in chosen.each(*names):
+            cells = [_of_label(labels[name]) if name in labels else "" for name in names]
+            for column in columns:
+                try:
+                    cells.append(cell(rows, column))
+                except NotRecorded:
+                    cells.append("")
+            body.append(cells)
+        title = [self.title.format_map(vars(settings))] if self.title else []
+        return "\n".join([*title, aligned([[*(name.replace("_", " ") for name in names), *columns.values()], *body])])
+
+
+@dataclasses.dataclass(frozen=True)
+class Tables:
+    """Several tables, one below the other."""
+
+    tables: Sequence[Table]
+
+    def __call__(self, records: Records, settings: Any) -> str:
+        return "\n\n".join(table(records, settings) for table in self.tables)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Cells in columns, two blanks apart, the first row above the others."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def cell(records: Records, name: str) -> str:
+    """A value at the end, in three digits.
+
+    Raises:
+      NotRecorded: there is none.
+    """
+    words = set(records.at_end().having(name).column(name)) if records else set()
+    if any(isinstance(word, str) for word in words):
+        return "; ".join(sorted(map(str, words)))
+    return with_interval(records.final(name))
+
+
+def with_interval(interval: Interval) -> str:
+    """A mean and its interval, if it has one."""
+    mean = digits(interval.mean)
+    if interval.low == interval.high or (math.isnan(interval.low) and interval.seeds > 1):
+        return mean
+    return f"{mean} (1 seed)" if interval.seeds == 1 else f"{mean} [{digits(interval.low)}, {digits(interval.high)}]"
+
+
+def _values(records: Records) -> list[str]:
+    return list(dict.fromkeys(n for row in records.rows for n in row if n not in (*records.labels, "step", "seed")))
+
+
+def _of_label(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
