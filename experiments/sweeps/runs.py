@@ -17,6 +17,7 @@ from absl import flags as absl_flags
 
 import experiments
 from experiments.launch import flag_types, folder_name, resolve
+from ipsrl.specifications import did_you_mean
 from ipsrl.training.mirrors import read_mirrors
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}
@@ -186,7 +187,7 @@ def find_experiment(name: str) -> ModuleType:
         known = {each: module for each, module in modules.items() if {"PRESETS", "run"} <= vars(module).keys()}
         if name in known:
             return known[name]
-    raise ValueError(f"unknown experiment {name!r}; known: {', '.join(known)}")
+    raise ValueError(f"unknown experiment {name!r}; {did_you_mean(name, known)}")
 
 
 def _settings(experiment: str, preset: str, given: Mapping[str, Any]) -> Any:
@@ -194,7 +195,7 @@ def _settings(experiment: str, preset: str, given: Mapping[str, Any]) -> Any:
     kinds = flag_types(presets)
     for name in given:
         if name not in kinds:
-            raise ValueError(f"{experiment} has no flag {name!r}; known: {', '.join(kinds)}")
+            raise ValueError(f"{experiment} has no flag {name!r}; {did_you_mean(name, kinds)}")
     try:
         return resolve(presets, preset, {name: _typed(name, value, kinds[name]) for name, value in given.items()})
     except ValueError as error:
