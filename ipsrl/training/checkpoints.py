@@ -38,7 +38,7 @@ class Checkpoints:
         self._directory = Path(directory).absolute()
         self._every = every
         self._keep = keep
-        self._checkpointer: "ocp.training.Checkpointer | None" = None
+        self._checkpointer: ocp.training.Checkpointer | None = None
         self._sealer = concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
         self._saving: concurrent.futures.Future[None] | None = None
 
