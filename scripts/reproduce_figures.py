@@ -23,6 +23,7 @@ from experiments.sweeps.launcher import Launcher
 from experiments.sweeps.runs import SweepRun, make_run
 from experiments.sweeps.sweep import report, sweep
 from ipsrl import extensions
+from ipsrl.specifications import did_you_mean
 from ipsrl.study import catalog, claims
 from ipsrl.study.study import Study, Variant
 from ipsrl.training.json_files import read_json, replace_file
@@ -56,7 +57,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
         given = [name.strip() for names in arguments.only or figures for name in names.split(",")]
         names = list(dict.fromkeys(filter(None, given)))
         if unknown := [name for name in names if name not in figures]:
-            raise ValueError(f"unknown figure {unknown[0]!r}; known: {', '.join(figures)}")
+            raise ValueError(f"unknown figure {unknown[0]!r}; {did_you_mean(unknown[0], figures)}")
         if arguments.list:
             print("\n".join(f"{name}: {figures[name][1].shows}\n    {command(*figures[name], arguments.preset)}"
                             for name in names))  # fmt: skip

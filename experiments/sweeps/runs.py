@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ipsrl import extensions
+from ipsrl.specifications import did_you_mean
 from ipsrl.study import catalog
 from ipsrl.study.settings import as_text, folder_name, kinds_of, resolve
 from ipsrl.training.mirrors import read_mirrors
@@ -164,7 +165,7 @@ def _settings(experiment: str, preset: str, given: Mapping[str, Any]) -> Any:
     kinds = kinds_of(type(next(iter(presets.values()))))
     for name in given:
         if name not in kinds:
-            raise ValueError(f"{experiment} has no flag {name!r}; known: {', '.join(kinds)}")
+            raise ValueError(f"{experiment} has no flag {name!r}; {did_you_mean(name, kinds)}")
         if not isinstance(given[name], str | int | float):
             raise ValueError(f"--{name} is {given[name]!r}, it must be {kinds[name].described}")
     try:

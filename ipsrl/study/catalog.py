@@ -6,6 +6,7 @@ import pkgutil
 from pathlib import Path
 from types import ModuleType
 
+from ipsrl.specifications import did_you_mean
 from ipsrl.study.study import Study, Variant
 
 PACKAGE = "experiments"
@@ -40,7 +41,7 @@ def find(name: str) -> Study:
     if name in EXTENSIONS:
         return Study.of(EXTENSIONS[name], name)
     if name not in names():
-        raise ValueError(f"unknown experiment {name!r}; known: {', '.join(names())}")
+        raise ValueError(f"unknown experiment {name!r}; {did_you_mean(name, names())}")
     return Study.of(importlib.import_module(f"{PACKAGE}.{name}"))
 
 

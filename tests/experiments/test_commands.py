@@ -62,7 +62,7 @@ def test_help_shows_the_notebook_page_and_every_flag(experiment):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--objectives=grpp"], "unknown objective 'grpp'; known: "),
+        (["--objectives=grpp"], "unknown objective 'grpp'; did you mean grpo"),
         (["--objectives=grpo(epsilon=1)"], "has no argument 'epsilon'"),
         (["--tasks=maze"], "unknown environment 'maze'; known: bandit"),
         (["--tasks=bandit"], "is no text task"),

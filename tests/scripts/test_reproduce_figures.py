@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.image import imread
-
 from experiments.paper.entries import ENTRIES
 from experiments.paper.entry import Entry
+from matplotlib.image import imread
+
 from experiments.sweeps.launcher import Launcher
 from experiments.sweeps.runs import make_run
 from ipsrl.training.json_files import write_json

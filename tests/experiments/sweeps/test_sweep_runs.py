@@ -176,7 +176,7 @@ launch("hypospace", hypospace.PRESETS, lambda settings, output: print(repr(setti
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
-        ({"experiment": "hypospaces"}, "unknown experiment 'hypospaces'; known: collapse_time, compare, countdown"),
+        ({"experiment": "hypospaces"}, "unknown experiment 'hypospaces'; did you mean hypospace"),
         ({"experiment": "launch"}, "unknown experiment 'launch'; known: collapse_time"),
         ({"experiment": "two_outcomes", "preset": "huge"}, "unknown preset 'huge'; known: smoke, demo, paper"),
         ({"experiment": "two_outcomes", "speed": 3}, "two_outcomes has no flag 'speed'; known: objectives, rewards"),
