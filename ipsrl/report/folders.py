@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ipsrl.run_folders import RUN_OF, find, seed_of
+from ipsrl.run_folders import find, labels_of, seed_of
 from ipsrl.training import metric_log
 from ipsrl.training.evaluation import COMPLETIONS, OUTCOMES
 from ipsrl.training.json_files import read_json
@@ -23,6 +23,7 @@ class Folder:
 
     Attributes:
       path: relative to where the search began.
+      labels: names of what tells apart the runs that share its records.
       config: of config.json.
       starts: of environment.json, one entry for each start.
       summary: of summary.json; None before the end.
@@ -31,6 +32,7 @@ class Folder:
     """
 
     path: str
+    labels: tuple[str, ...]
     config: Record
     starts: Sequence[Record]
     summary: Record | None
@@ -70,7 +72,7 @@ class Run:
         points = {}
         for record in self.metrics:
             for name, value in record.items():
-                if name not in ("step", *RUN_OF) and (value is None or is_number(value)):
+                if name not in ("step", *self.folder.labels) and (value is None or is_number(value)):
                     steps, values = points.setdefault(name, ([], []))
                     steps.append(record["step"])
                     values.append(value if value is not None and math.isfinite(value) else None)
@@ -103,6 +105,7 @@ def read_folder(path: Path, root: Path) -> Folder:
 
     return Folder(
         path=path.relative_to(root).as_posix(),
+        labels=labels_of(path),
         config=value("config.json", dict, {}),
         starts=[start for start in value("environment.json", list, []) if isinstance(start, dict)],
         summary=value("summary.json", dict, None),
@@ -132,13 +135,13 @@ def runs_of(folder: Folder) -> list[Run]:
     """
 
     def owner(record: Record) -> tuple:
-        return tuple(str(record.get(name, folder.config.get(name))) for name in RUN_OF)
+        return tuple(str(record.get(name, folder.config.get(name))) for name in folder.labels)
 
     grouped, runs = {}, []
     for record in folder.metrics:
         grouped.setdefault(owner(record), []).append(record)
     for records in grouped.values():
-        settings = folder.config | {name: records[0][name] for name in RUN_OF if name in records[0]}
+        settings = folder.config | {name: records[0][name] for name in folder.labels if name in records[0]}
         objective, seed = settings.pop("objective", None), seed_of(settings)
         settings.pop("seed", None)
         if seed is not None:
