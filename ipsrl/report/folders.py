@@ -12,7 +12,7 @@ from ipsrl.run_folders import find, labels_of, seed_of
 from ipsrl.training import metric_log
 from ipsrl.training.evaluation import COMPLETIONS, OUTCOMES
 from ipsrl.training.json_files import read_json
-from ipsrl.training.run_folder import says_complete
+from ipsrl.training.run_folder import UNCOMMITTED, says_complete
 
 Record = dict[str, Any]
 
@@ -29,6 +29,8 @@ class Folder:
       summary: of summary.json; None before the end.
       metrics, outcomes, completions, warnings: the records of these files; each has a whole number `step`.
       notes: a sentence on each thing that could not be read.
+      figures: the PNG files of the folder itself, by name.
+      changes: of uncommitted.diff; empty where there is none.
     """
 
     path: str
@@ -41,6 +43,8 @@ class Folder:
     completions: Sequence[Record]
     warnings: Sequence[Record]
     notes: Sequence[str]
+    figures: Sequence[Path]
+    changes: str
 
     @property
     def complete(self) -> bool:
@@ -114,7 +118,14 @@ def read_folder(path: Path, root: Path) -> Folder:
         completions=_records(path / COMPLETIONS, notes),
         warnings=_records(path / "warnings.jsonl", notes),
         notes=notes,
+        figures=sorted(path.glob("*.png")),
+        changes=_text(path / UNCOMMITTED),
     )
+
+
+def _text(path: Path) -> str:
+    """What a file of text holds; nothing where there is none."""
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
 def _records(path: Path, notes: list[str]) -> list[Record]:
