@@ -18,6 +18,7 @@ from matplotlib.image import imread
 from experiments.sweeps.folder import SweepFolder
 from experiments.sweeps.runs import make_run, settings_of
 from ipsrl.study import catalog
+from ipsrl.study.settings import resolve
 from ipsrl.study.study import HEADINGS, Output, run
 from scripts import reproduce_figures
 
@@ -101,38 +102,55 @@ def test_help_shows_the_notebook_page_and_every_flag(experiment):
         assert word in shown
 
 
-BAD_INPUT = [
-    (["--objectives=grpp"], "unknown objective 'grpp'; did you mean "),
-    (["--objectives=grpo(epsilon=1)"], "has no argument 'epsilon'"),
-    (["--tasks=maze"], "unknown environment 'maze'; "),
-    (["--tasks=bandit"], "bandit"),
-    (["--preset=huge"], "unknown preset 'huge'; known: smoke, demo, paper"),
-    (["--preset=smoke", "--group_size=1"], "group_size is 1, it must be at least 2"),
-    (["--preset=smoke", "--objectives=ips_grpo(probability=exact)"], "needs log_backward"),
-    (["--preset=smoke", "--objectives=critique_grpo"], '--rules="off_policy(answers=8)"'),
-    (["--preset=smoke", "--objectives=grpo", "--refresh_reference_every=2"], "nothing here asks for a reference"),
-    (["--preset=smoke", "--seeds=0,0"], "different numbers"),
-    (["--preset=smoke", "--objectives=grpo,grpo(clip_low=0.2)"], "are the same objective"),
-    (["--preset=smoke", "--rules=dynamic"], "unknown rule 'dynamic'; "),
-    (["--preset=smoke", "--rules=off_policy(answers=0)"], "the number of further answers is 0"),
-    (["--preset=smoke", "--monitors=low"], "unknown monitor 'low'; "),
-    (["--preset=smoke", "--answers=0"], "--answers is 0, it must be positive"),
-    (["--preset=smoke", "--prior_share=2"], "it must lie between 0 and 1"),
-    (["--preset=smoke", "--mesh=data:3"], "does not fit the 1 devices"),
-    (["smoke"], "unexpected argument 'smoke'"),
-    (["--extensions=no_such_module"], "the extension 'no_such_module' cannot be imported"),
-]
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"objectives": "grpp"}, "unknown objective 'grpp'; did you mean "),
+        ({"objectives": "grpo(epsilon=1)"}, "has no argument 'epsilon'"),
+        ({"tasks": "maze"}, "unknown environment 'maze'; "),
+        ({"tasks": "bandit"}, "bandit"),
+        ({"group_size": "1"}, "group_size is 1, it must be at least 2"),
+        ({"objectives": "ips_grpo(probability=exact)"}, "needs log_backward"),
+        ({"objectives": "critique_grpo"}, '--rules="off_policy(answers=8)"'),
+        ({"objectives": "grpo", "refresh_reference_every": "2"}, "nothing here asks for a reference"),
+        ({"seeds": "0,0"}, "different numbers"),
+        ({"objectives": "grpo,grpo(clip_low=0.2)"}, "are the same objective"),
+        ({"rules": "dynamic"}, "unknown rule 'dynamic'; "),
+        ({"rules": "off_policy(answers=0)"}, "the number of further answers is 0"),
+        ({"monitors": "low"}, "unknown monitor 'low'; "),
+        ({"answers": "0"}, "--answers is 0, it must be positive"),
+        ({"prior_share": "2"}, "it must lie between 0 and 1"),
+        ({"mesh": "data:3"}, "does not fit the 1 devices"),
+    ],
+    ids=str,
+)
+def test_bad_input_is_refused_in_one_sentence_before_anything_is_written(flags, message, tmp_path):
+    study = catalog.find("hypospace")
+    with pytest.raises(ValueError, match=".") as error:
+        run(study, resolve(study.presets, "smoke", flags), "smoke", Output(tmp_path / "out", resume=False))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("arguments", "message"), BAD_INPUT, ids=[arguments[-1] for arguments, _ in BAD_INPUT])
-def test_bad_input_ends_in_one_sentence_and_writes_no_run(arguments, message, tmp_path):
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--objectives=grpp"], "unknown objective 'grpp'; did you mean "),
+        (["--preset=huge"], "unknown preset 'huge'; known: smoke, demo, paper"),
+        (["smoke"], "unexpected argument 'smoke'"),
+        (["--extensions=no_such_module"], "the extension 'no_such_module' cannot be imported"),
+    ],
+    ids=str,
+)
+def test_a_command_says_in_one_sentence_what_is_wrong(arguments, message, tmp_path):
     finished = command("-m", "experiments.hypospace", *arguments, f"--out={tmp_path / 'out'}")
     assert finished.returncode != 0
-    assert message in finished.stderr
     assert finished.stderr.startswith("error: ")
+    assert message in finished.stderr
     assert finished.stderr.count("\n") == 1
-    assert not list(tmp_path.rglob("metrics.jsonl"))
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow
