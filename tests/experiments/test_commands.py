@@ -126,7 +126,7 @@ def test_help_shows_the_notebook_page_and_every_flag(experiment):
 )
 def test_bad_input_is_refused_in_one_sentence_before_anything_is_written(flags, message, tmp_path):
     study = catalog.find("hypospace")
-    with pytest.raises(ValueError, match=".") as error:
+    with pytest.raises(ValueError, match=r".") as error:
         run(study, resolve(study.presets, "smoke", flags), "smoke", Output(tmp_path / "out", resume=False))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
