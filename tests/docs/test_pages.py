@@ -1,6 +1,10 @@
 """What README and pages show must run, and what they link to must exist."""
 
+import dataclasses
+import json
 import re
+import sys
+import types
 from pathlib import Path
 
 import jax
@@ -8,8 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ipsrl import study
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
+from ipsrl.study.study import run
 from ipsrl.training.groups import choose_prompts, collect
 
 ROOT = Path(__file__).parents[2]
@@ -20,10 +26,10 @@ def blocks(page):
     return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
 
 
-def execute(page, word):
-    """Runs the one Python block of a page that contains a word, and returns its names."""
+def execute(page, word, names=None):
+    """Runs the one Python block of a page that contains a word, after what has given `names`; returns its names."""
     (block,) = [block for block in blocks(page) if word in block]
-    names = {"__name__": "page"}
+    names = {"__name__": "page"} | (names or {})
     exec(compile(block, page, "exec"), names)
     return names
 
@@ -72,11 +78,21 @@ def test_environment_example():
     np.testing.assert_allclose(jnp.exp(verdict.log_backward), 1 / (36 * law[verdict.outcome_id]), rtol=1e-5)
 
 
+def test_study_example(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "two_dice", module := types.ModuleType("two_dice"))
+    vars(module).update(execute("docs/extending.md", "class TwoDice", {"__name__": "two_dice"}))
+    vars(module).update(execute("docs/extending.md", "class EqualDice", vars(module)))
+    settings = dataclasses.replace(module.PRESETS["smoke"], steps=400, record_every=100, seeds=(0, 1, 2, 3))
+    run(study.Study.of(module), settings, "demo", study.Output(tmp_path / "out", resume=False))
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["verdict"] == "holds"
+    assert (tmp_path / "out" / "two_dice.png").exists()
+
+
 def test_every_block_is_executed():
     executed = Path(__file__).read_text()
     for page in PAGES:
         for block in blocks(page):
-            words = re.findall(r'execute\((?:"[\w./]+"|page), "(.+)"\)', executed)
+            words = re.findall(r'execute\((?:"[\w./]+"|page), "(.+?)"', executed)
             assert any(word in block for word in words), f"{page.name}: no test executes\n{block}"
 
 
