@@ -18,6 +18,8 @@ from ipsrl.training.off_policy import OffPolicyAnswers, with_best_answer
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import Batching, TrainState, check_objective, compiled_update
 
+pytestmark = pytest.mark.eight_devices
+
 TREE = Tree()
 PAIRS = (
     (FIRST_TOKEN, Tabular(FIRST_TOKEN.num_observations, FIRST_TOKEN.vocabulary_size)),
