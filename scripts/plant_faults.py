@@ -83,8 +83,8 @@ FAULTS = (
         "statistics of a group over the prompts",
         "centred = values - values.mean(axis=-1, keepdims=True)\n        std = values.std(axis=-1",
         "centred = values - values.mean(axis=0, keepdims=True)\n        std = values.std(axis=-1",
-        "test_catalog_properties.py",
-        "nothing and f_grpo",
+        "test_enumeration.py",
+        "mean_update and f_grpo",
     ),
     Fault(
         "population and sample deviation swapped",
