@@ -82,8 +82,8 @@ setup(
             # The tutorial is executed.
             "nbclient>=0.10",
             "ipykernel>=6.29",
-            "pyrefly==1.4.1",
             "ruff==0.17.5",
+            "ty==0.0.105",
         ],
     },
 )

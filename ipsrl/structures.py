@@ -8,10 +8,14 @@ communication.
 """
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+
+IfNeeded = Any
+"""An array, or None where nothing asked for it. A part that names it in `needs` may rely on an array."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,18 +150,18 @@ class Rollouts:
     rewards: Array
     outcome_id: Array
     truncated: Array
-    top_tokens: Array | None = None
-    top_log_probs: Array | None = None
-    log_backward: Array | None = None
-    step_log_backward: Array | None = None
-    next_states: Array | None = None
-    planning_mask: Array | None = None
-    off_policy: Array | None = None
-    reference_log_probs: Array | None = None
-    prompt_log_probs: Array | None = None
-    prompt_mask: Array | None = None
-    question_mask: Array | None = None
-    keys: Array | None = None
+    top_tokens: IfNeeded = None
+    top_log_probs: IfNeeded = None
+    log_backward: IfNeeded = None
+    step_log_backward: IfNeeded = None
+    next_states: IfNeeded = None
+    planning_mask: IfNeeded = None
+    off_policy: IfNeeded = None
+    reference_log_probs: IfNeeded = None
+    prompt_log_probs: IfNeeded = None
+    prompt_mask: IfNeeded = None
+    question_mask: IfNeeded = None
+    keys: IfNeeded = None
 
     @classmethod
     def of(cls, trajectories: Trajectories, verdict: Verdict, **optional: Array) -> "Rollouts":
@@ -169,7 +173,10 @@ class Rollouts:
             for field in dataclasses.fields(source)
             if field.name in known
         }
-        prompts = {"prompt_index": trajectories.prompts.index, "question_mask": trajectories.prompts.question_mask}
+        prompts: dict[str, Any] = {
+            "prompt_index": trajectories.prompts.index,
+            "question_mask": trajectories.prompts.question_mask,
+        }
         return cls(**(prompts | said | optional))
 
 
@@ -200,7 +207,7 @@ class PolicyScores:
 
     log_probs: Array
     entropy: Array
-    top_log_probs: Array | None = None
+    top_log_probs: IfNeeded = None
 
 
 @jax.tree_util.register_dataclass

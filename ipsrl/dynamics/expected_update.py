@@ -222,7 +222,7 @@ def _setting(objective, logits, rewards, group_size, environment, reference, obj
     if environment.num_prompts != 1:
         raise ValueError(f"environment has {environment.num_prompts} prompts, but the mean is over one prompt's groups")
     table_shape = (environment.num_observations, environment.vocabulary_size)
-    expected = {"rewards": (rewards.shape, (environment.num_outcomes,))}
+    expected: dict[str, tuple] = {"rewards": (rewards.shape, (environment.num_outcomes,))}
     for name, table in {"logits": logits, "reference": logits if reference is None else reference}.items():
         expected[name] = (table.shape, table_shape[1:] if isinstance(environment, Bandit) else table_shape)
     for name, (shape, right) in expected.items():
@@ -306,11 +306,11 @@ def _updates(objective: Objective, setting: _Setting, members: Array, keys: Arra
 def _sum_of_updates() -> optax.GradientTransformation:
     """Stands still, and keeps the sum of minus the gradients as its state: an infinitely small step."""
 
-    def init(parameters):
-        return jax.tree.map(jnp.zeros_like, parameters)
+    def init(params):
+        return jax.tree.map(jnp.zeros_like, params)
 
-    def step(gradients, state, parameters=None):
-        return jax.tree.map(jnp.zeros_like, gradients), jax.tree.map(jnp.subtract, state, gradients)
+    def step(updates, state, params=None):
+        return jax.tree.map(jnp.zeros_like, updates), jax.tree.map(jnp.subtract, state, updates)
 
     return optax.GradientTransformation(init, step)
 

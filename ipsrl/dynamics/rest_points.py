@@ -294,7 +294,7 @@ def rest_point(field: Field, law: np.ndarray) -> RestPoint:
     present = np.flatnonzero(law > 0)
     jacobian = field.jacobian(np.log(np.where(law > 0, law, NOTHING)))[np.ix_(present, present)]
     # Among logits that sum to zero: adding a constant to all of them changes nothing.
-    tangent = null_space(np.ones((1, len(present))))
+    tangent = np.asarray(null_space(np.ones((1, len(present)))))
     rates = np.linalg.eigvals(tangent.T @ jacobian @ tangent).real
     invasion = []
     for outcome in np.flatnonzero(law == 0):

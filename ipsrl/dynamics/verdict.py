@@ -170,8 +170,13 @@ def fitted_alpha(cases: dict[str, Case]) -> tuple[float, float, bool]:
     Returns:
       alpha (infinite where p does not grow with r); the residual, the root mean square of log(p / p_1), of which there
       are four; and whether that is at most `FITS` of the largest of them, and less than that of a fit p ~ exp(r / T).
+
+    Raises:
+      ValueError: the flows of one of the two cases end in different laws.
     """
     unequal, tie = cases["unequal"].law, cases["partial tie"].law
+    if unequal is None or tie is None:
+        raise ValueError("a power of the reward is fitted where every start ends in one law, here the ends differ")
     rewards = np.array([*CASES["unequal"][1:], *CASES["partial tie"][1:]])
     log_ratios = np.log(np.concatenate([unequal[1:] / unequal[0], tie[1:] / tie[0]]))
 

@@ -6,7 +6,7 @@ can take it as a static argument.
 """
 
 import dataclasses
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import jax
 import numpy as np
@@ -53,14 +53,29 @@ class Environment(Protocol):
       verifies_on_host: True where `verify` parses text in Python; False where it can be called inside jit.
     """
 
-    num_prompts: int
-    prompt_length: int
-    vocabulary_size: int
-    num_observations: int
-    max_tokens: int
-    optional_fields: ClassVar[frozenset[str]]
-    sizes: Sizes
-    verifies_on_host: ClassVar[bool]
+    @property
+    def num_prompts(self) -> int: ...
+
+    @property
+    def prompt_length(self) -> int: ...
+
+    @property
+    def vocabulary_size(self) -> int: ...
+
+    @property
+    def num_observations(self) -> int: ...
+
+    @property
+    def max_tokens(self) -> int: ...
+
+    @property
+    def optional_fields(self) -> frozenset[str]: ...
+
+    @property
+    def sizes(self) -> Sizes: ...
+
+    @property
+    def verifies_on_host(self) -> bool: ...
 
     def prompts(self, index: Array) -> Prompts:
         """The prompts with the indices `index` `[P]`."""

@@ -83,7 +83,7 @@ class Hypergrid(StateGraph):
     def _place_values(self) -> np.ndarray:
         return self.side ** np.arange(self.dimensions - 1, -1, -1, dtype=np.int32)
 
-    def coordinates(self, cell: Array) -> Array:
+    def coordinates(self, cell: Array | np.ndarray) -> Array | np.ndarray:
         """`[..., dimensions]`, the coordinates of cells `[...]`."""
         return cell[..., None] // self._place_values % self.side
 

@@ -66,7 +66,7 @@ class Tree(StateGraph):
         return np.array([(x, total - x) for total in range(self.depth + 1) for x in range(total + 1)], np.int32)
 
     def legal(self, state: Array) -> Array:
-        steps = np.tile(np.arange(1, self.longest_step + 1), 2)
+        steps = jnp.asarray(np.tile(np.arange(1, self.longest_step + 1), 2))
         left = self.depth - jnp.asarray(self.positions().sum(-1))[state]
         return steps <= left[..., None]
 

@@ -310,8 +310,10 @@ class DivergenceMask(Surrogate):
         mu = _log_masses(log_mu, rollouts.top_log_probs, listed)
         pi = _log_masses(log_pi, scores.top_log_probs, listed)
         if self.divergence == "top_tv":
-            return sum(jnp.abs(jnp.exp(m) - jnp.exp(p)).sum(axis=-1) for m, p in zip(mu, pi, strict=True)) / 2
-        return sum((jnp.exp(m) * (m - p)).sum(axis=-1) for m, p in zip(mu, pi, strict=True))
+            top, sampled, rest = (jnp.abs(jnp.exp(m) - jnp.exp(p)).sum(axis=-1) for m, p in zip(mu, pi, strict=True))
+            return (top + sampled + rest) / 2
+        top, sampled, rest = ((jnp.exp(m) * (m - p)).sum(axis=-1) for m, p in zip(mu, pi, strict=True))
+        return top + sampled + rest
 
 
 TOP_TOKENS = 20

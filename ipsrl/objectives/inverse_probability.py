@@ -7,7 +7,7 @@ outcome by the environment's backward policy (`InverseProbability`) or by a lear
 
 import dataclasses
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -171,11 +171,11 @@ class InverseProbability(InverseScaling):
         if not self.log_ratio_cap > 0.0:
             raise ValueError(f"log_ratio_cap is {self.log_ratio_cap}, it must be positive")
 
-    def init(self, sizes: Sizes) -> Array:
+    def init(self, sizes: Sizes) -> Any:
         """Log of the running mean for each prompt, `[num_prompts]`; -inf before the prompt was met."""
         return jnp.full(sizes.num_prompts, -jnp.inf, jnp.float32)
 
-    def carry(self, values: Array, rollouts: Rollouts, state: Array) -> tuple[Array, Array]:
+    def carry(self, values: Array, rollouts: Rollouts, state: Any) -> tuple[Array, Any]:
         log_path = masked_sum(rollouts.behaviour_log_probs, rollouts.token_mask, axis=-1)
         log_probability = log_path - rollouts.log_backward
         log_weight = jnp.log(jnp.maximum(values, 0.0)) - self.exponent(log_probability) * log_probability

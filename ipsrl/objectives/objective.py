@@ -129,7 +129,8 @@ class Aggregation(Protocol):
 class Stages(Protocol):
     """Splits each optimiser step into several, one after the other, each with the advantages of some tokens."""
 
-    count: int
+    @property
+    def count(self) -> int: ...
 
     def __call__(self, rollouts: Rollouts, stage: Array) -> Array:
         """`[P, G, T]` bool, the tokens whose advantages the stage uses; every token belongs to one stage."""

@@ -70,7 +70,7 @@ def quantile(values: Array, mask: Array, fraction: float) -> Array:
     return low + (position - below) * (high - low)
 
 
-def random_order(keys: Array, shape: tuple[int, int]) -> Array:
+def random_order(keys: Array, shape: tuple[int, ...]) -> Array:
     """Random uint32 `[P, G, T]` to rank tokens by; one key for each group, `shape` is `[G, T]`.
 
     Hashing takes the time, so none of it is wasted. New keys are both of the words that a hash makes, of which

@@ -165,7 +165,12 @@ class BoundedRatio(Surrogate):
 
 
 def clipped(
-    ratio: Array, mask: Array, advantages: Array, low: float, high: float, dual_clip: float | None = None
+    ratio: Array,
+    mask: Array,
+    advantages: Array,
+    low: float | Array,
+    high: float | Array,
+    dual_clip: float | None = None,
 ) -> tuple[Array, Metrics]:
     """PPO's minimum of a ratio and its clip, times advantages, all `[P, G, T]`; with the metrics of `ClippedRatio`."""
     plain = ratio * advantages

@@ -6,7 +6,7 @@ A policy is a frozen, hashable dataclass of hyper-parameters; its parameters are
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -28,8 +28,11 @@ class Policy(Protocol):
       placement_rules: where its parameters lie on a mesh; `WHOLE` for those that are too small to be cut.
     """
 
-    optional_fields: ClassVar[frozenset[str]]
-    placement_rules: Rules
+    @property
+    def optional_fields(self) -> frozenset[str]: ...
+
+    @property
+    def placement_rules(self) -> Rules: ...
 
     def init(self, key: Array) -> Parameters:
         """Fresh parameters (float32)."""

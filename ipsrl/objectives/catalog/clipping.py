@@ -1,6 +1,6 @@
 """GRPO with another rule for tokens that have moved far, or whose log-probability goes with their advantage."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
 from ipsrl.objectives.catalog import choices
@@ -83,7 +83,7 @@ def cispo(cap: float = 5.0, floor: float = 0.0, aggregation: choices.Aggregation
     )
 
 
-BAPO = {
+BAPO: dict[str, dict[str, Any]] = {
     "paper": {
         "target": 0.4,
         "low_start": 0.6,
@@ -130,7 +130,7 @@ def bapo(
     Degenerate: groups with equal rewards get zero; a mini-batch of such groups alone leaves the limits at their start.
     Evidence: paper and code (BAPO's repository); the mean over tokens is our reading.
     """
-    given = {
+    given: dict[str, Any] = {
         "target": target,
         "low_start": low_start,
         "low_end": low_end,
