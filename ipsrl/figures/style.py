@@ -64,10 +64,12 @@ class Drawing:
     Attributes:
       figure: built inside `with looks():`.
       rows: a row for each point.
+      caption: what a paper would write below it.
     """
 
     figure: Figure
     rows: Sequence[table.Row]
+    caption: str = ""
 
 
 def looks() -> contextlib.AbstractContextManager[None]:

@@ -1,6 +1,7 @@
 """Means over independent runs, with the uncertainty that so few runs leave."""
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -54,11 +55,22 @@ def mean_over_seeds(values: np.ndarray, level: float = 0.95, resamples: int = 10
     mean = values[0] + deviations.mean(axis=0)
     if seeds == 1:
         low = high = np.full_like(mean, np.nan)
+    elif not deviations.any():
+        low = high = mean
     else:
-        # A resample is fully described by how often it draws each seed.
-        draws = np.random.default_rng(0).multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples)
         tails = ((1 - level) / 2, (1 + level) / 2)
-        low, high = values[0] + np.quantile(np.tensordot(draws / seeds, deviations, axes=1), tails, axis=0)
+        means = np.tensordot(_resamples(seeds, resamples), deviations, axes=1)
+        low, high = values[0] + np.quantile(means, tails, axis=0)
     if values.ndim == 1:
         mean, low, high = float(mean), float(low), float(high)
     return Interval(mean=mean, low=low, high=high, seeds=seeds)
+
+
+@functools.lru_cache(maxsize=1)
+def _resamples(seeds: int, resamples: int) -> np.ndarray:
+    """`[resamples, S]`, the share that each seed has in a resample: all that a mean asks of it.
+
+    Kept, because a study asks for thousands of intervals over equally many seeds, and this takes most of their time.
+    """
+    draws = np.random.default_rng(0).multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples)
+    return draws / seeds

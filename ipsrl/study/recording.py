@@ -52,7 +52,7 @@ def record(
         rows += kept
         arrays.append((curve.labels, _read_arrays(curve.arrays_path(folder.path))))
     log.close()
-    labels = dict.fromkeys(name for curve in curves for name in curve.labels if name != "seed")
+    labels = dict.fromkeys(name for curve in curves for name in (*curve.labels, *curve.within) if name != "seed")
     return Records(rows, tuple(labels), arrays)
 
 
