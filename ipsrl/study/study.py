@@ -55,7 +55,7 @@ from ipsrl.training.run_folder import RunFolder, RunFolderError
 from ipsrl.training.run_log import NonFiniteLossError
 from ipsrl.training.together import require_alike
 
-SMOKE = "smoke: it shows that everything runs; nothing was learned, and no claim is decided"
+SMOKE = "smoke: nothing was learned; it shows that everything runs, and decides no claim"
 HEADINGS = ("Claim", "Paper", "Command", "Time", "Expected", "Smoke", "Figure")
 
 
@@ -189,7 +189,8 @@ def publish(study: Study, settings: Any, preset: str, records: Records, folder: 
         lines = claims.lines(held)
     if study.figure is not None:
         drawing = study.figure(records, settings)
-        png = style.save(drawing.figure, folder.path / study.name, drawing.rows)
+        mark = SMOKE.partition(";")[0] if preset == "smoke" else ""
+        png = style.save(drawing.figure, folder.path / study.name, drawing.rows, drawing.caption, mark)
         lines.append(f"figure: {png}")
     folder.write_summary(
         {
