@@ -24,7 +24,6 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.stats import binomtest
 
 from ipsrl import objectives, study
 from ipsrl.distributed.mesh import make_mesh
@@ -33,7 +32,7 @@ from ipsrl.dynamics.time_scales import tie_collapse_time
 from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, Cell, first_passage, group_pushes
 from ipsrl.fields import Range, in_range, positive
 from ipsrl.figures.panels import Bars, Level, Line, Markers, Panel, Panels
-from ipsrl.measures.seeds import Interval
+from ipsrl.measures.seeds import Interval, share_of_runs
 from ipsrl.records.tidy import Records
 from ipsrl.study.tables import aligned, with_interval
 
@@ -117,10 +116,8 @@ def collapse_times(settings: Settings) -> study.Points:
 
 
 def share_collapsed(records: Records, objective: str) -> Interval:
-    """The share of an objective's runs, of all group sizes, with its 95 % binomial interval."""
-    lost = records.where(objective=objective).column("collapsed")
-    low, high = binomtest(int(lost.sum()), len(lost)).proportion_ci(0.95)
-    return Interval(float(lost.mean()), float(low), float(high), len(lost))
+    """Of an objective's runs of all group sizes."""
+    return share_of_runs(records.where(objective=objective).column("collapsed"))
 
 
 def exact_inside(records: Records) -> bool:

@@ -13,22 +13,21 @@ Expected  demo, 32 seeds in each cell: none of 156 cells of each rule is on the 
 Smoke     python -m experiments.survival_map --preset=smoke
 Figure    OUT/survival_map.png, .pdf and .csv
 
-A run survives if p_2, on average over the last half of its updates, is above `threshold`. A dying outcome falls as
-p_2 = 1 / (c t) with c = 2 (r_1 omega(G) - r_2 omega(1)) without a baseline, t = updates x step size: it is below the
-threshold in the end unless it is within c < 1.4 / (threshold t) of the border, where the map is blurred. With the std
-p_2 at rest jumps with alpha and G, because only signs count there.
+A run survives if p_2, on average over the last half of its updates, is above `threshold`. Near the border the map is
+blurred: a dying outcome falls as p_2 = 1 / (c t), t = updates x step size, and without a baseline the rate
+c = 2 (r_1 omega(G) - r_2 omega(1)) is 0 at the border: below 1.4 / (threshold t) it counts as alive.
 """
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from ipsrl import objectives, study
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.dynamics.finite_groups import COUNT_RULES, Rule, count_weights
-from ipsrl.dynamics.survival import critical_alpha, stationary_law
+from ipsrl.dynamics.finite_groups import COUNT_RULES, Rule
+from ipsrl.dynamics.survival import critical_alpha, weaker_at_rest
 from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, Cell, train
 from ipsrl.fields import Range, at_least, in_range, non_negative, open_probability, positive
 from ipsrl.figures.panels import HeatMap, Panel, Panels
@@ -78,32 +77,30 @@ PRESETS = {
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
     trained = functools.cache(functools.partial(train_all, settings))
-    for number, rule in enumerate(COUNT_RULES):
-        compute = functools.partial(lambda number, rule: points(rule, settings, trained()[number]), number, rule)
-        yield study.Curve({"rule": rule}, compute, within=["alpha", "group_size"])
+    for rule in COUNT_RULES:
+        yield study.Curve({"rule": rule}, functools.partial(points, rule, settings, trained), ["alpha", "group_size"])
 
 
-def train_all(settings: Settings) -> list[np.ndarray]:
+def train_all(settings: Settings) -> dict[Rule, np.ndarray]:
     """For each rule p_2 of each run `[seed, cell]`, averaged over the last half of training; all are one program."""
-    made = [
-        Cell(objectives.make(f"{name}(alpha={a}, floor={settings.floor})"), settings.rewards, size, settings.step_size)
-        for name in COUNT_RULES.values()
-        for a, size in settings.cells
-    ]
-    trace = train(made, settings.seeds, settings.steps, settings.steps // RECORDS, make_mesh())
+    rewards, step_size = settings.rewards, settings.step_size
+    texts = [f"{name}(alpha={{}}, floor={settings.floor})" for name in COUNT_RULES.values()]
+    made = [(objectives.make(text.format(alpha)), size) for text in texts for alpha, size in settings.cells]
+    cells = [Cell(objective, rewards, size, step_size) for objective, size in made]
+    trace = train(cells, settings.seeds, settings.steps, settings.steps // RECORDS, make_mesh())
     if not np.isfinite(trace.log_ratio).all():
         raise ValueError("some runs left float32: take a smaller --step_size, --highest_alpha or --rewards")
-    return np.split(trace.second[..., RECORDS // 2 :].mean(axis=-1, dtype=np.float64).T, len(COUNT_RULES), axis=1)
+    second = trace.second[..., RECORDS // 2 :].mean(axis=-1, dtype=np.float64).T
+    return dict(zip(COUNT_RULES, np.split(second, len(COUNT_RULES), axis=1), strict=True))
 
 
-def points(rule: Rule, settings: Settings, second: np.ndarray) -> study.Points:
-    """Beside p_2 whether it survived (1), and by the closed forms the border and p_2 at rest, 0 below the border."""
-    alphas, sizes = map(np.array, zip(*settings.cells, strict=True))
-    rewards = np.array(settings.rewards)
-    borders = [critical_alpha(rewards[0] / rewards[1], size, rule, settings.floor) for _, size in settings.cells]
-    weights = [count_weights(size, alpha, settings.floor) for alpha, size in settings.cells]
-    above = zip(weights, alphas > borders, strict=True)
-    rests = [stationary_law(rewards, of_cell, rule)[1] if survives else 0.0 for of_cell, survives in above]
+def points(rule: Rule, settings: Settings, trained: Callable[[], dict[Rule, np.ndarray]]) -> study.Points:
+    """p_2, whether it survived (1), and by the closed forms the border and p_2 at rest."""
+    second = trained()[rule]
+    alphas, sizes = zip(*settings.cells, strict=True)
+    rewards, floor = settings.rewards, settings.floor
+    borders = [critical_alpha(rewards[0] / rewards[1], size, rule, floor) for size in sizes]
+    rests = [weaker_at_rest(rewards, size, rule, alpha, floor) for alpha, size in settings.cells]
     labels, survived = {"alpha": alphas, "group_size": sizes}, (second > settings.threshold).astype(int)
     values = {"second": second, "survived": survived, "critical_alpha": borders, "second_at_rest": rests}
     return study.Points([settings.steps] * len(sizes), labels | values, settings.seeds)
@@ -119,6 +116,7 @@ def beyond(cell: Records, threshold: float | None = None) -> float:
 
 
 def all_beyond(records: Records, threshold: float | None = None) -> np.ndarray:
+    """`[cell]`."""
     return np.array([beyond(cell, threshold) for _, cell in records.each()])
 
 
@@ -160,9 +158,9 @@ FIGURE = Panels(
         for rule, formula in zip(COUNT_RULES, (WITHOUT, WITH, WITH), strict=True)
     ],
     columns=3,
-    caption="Inverse probability scaling by counts: which groups keep the weaker of two outcomes? Rewards {rewards}. "
-    "Shades: sampled training, {steps:,} updates of size {step_size:g}; survival: mean p₂ > {threshold:g} in the "
-    "second half. Line: closed form, written above. ×: cells on its wrong side.",
+    caption="Which groups keep the weaker of two outcomes, with rewards {rewards}? Shades: sampled training, {steps:,} "
+    "updates of size {step_size:g}; it survives with a mean p₂ above {threshold:g} in the second half. Line: closed "
+    "form, written above. ×: cells on its wrong side.",
 )
 
 if __name__ == "__main__":

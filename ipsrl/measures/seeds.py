@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import betaincinv
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +101,23 @@ def _ends(interval: Interval) -> tuple[float, float]:
     if math.isnan(interval.low):
         return interval.mean, interval.mean
     return interval.low, interval.high
+
+
+def share_of_runs(happened: np.ndarray, level: float = 0.95) -> Interval:
+    """The share of runs `[N]` bool in which something happened, with its exact binomial interval (Clopper and Pearson).
+
+    Where it happened in none of them or in all, this says how rare the other may be; a bootstrap would say nothing.
+
+    Raises:
+      ValueError: there is no run.
+    """
+    happened = np.asarray(happened, bool)
+    if happened.ndim != 1 or len(happened) == 0:
+        raise ValueError(f"happened must be [run] with at least one run; its shape is {happened.shape}")
+    runs, times, tail = len(happened), int(happened.sum()), (1 - level) / 2
+    low = float(betaincinv(times, runs - times + 1, tail)) if times else 0.0
+    high = float(betaincinv(times + 1, runs - times, 1 - tail)) if times < runs else 1.0
+    return Interval(times / runs, low, high, runs)
 
 
 @functools.lru_cache(maxsize=1)
