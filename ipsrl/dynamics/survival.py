@@ -88,6 +88,22 @@ def critical_alpha(reward_ratio: float, group_size: int, rule: Rule, floor: floa
     return math.log(reward_ratio) / -math.log(reach) if reach < 1 else math.inf
 
 
+def weaker_at_rest(
+    rewards: tuple[float, float], group_size: int, rule: Rule, alpha: float, floor: float = 0.0
+) -> float:
+    """Probability of the weaker of two outcomes, r_1 > r_2, where the mean field rests with count weights.
+
+    0.0 where it dies out: at `critical_alpha` and below.
+
+    Raises:
+      ValueError: as `critical_alpha` and `stationary_law`.
+    """
+    better, worse = rewards
+    if alpha <= critical_alpha(better / worse, group_size, rule, floor):
+        return 0.0
+    return float(stationary_law(np.array(rewards), count_weights(group_size, alpha, floor), rule)[1])
+
+
 def smallest_group(reward_ratio: float, rule: Rule, alpha: float = 1.0, floor: float = 0.0) -> float:
     """The smallest group size in which the weaker of two outcomes survives with count weights, rho = r_1 / r_2 >= 1.
 

@@ -72,6 +72,7 @@ class Layer(abc.ABC):
       by: the label whose values have colours of their own.
       where: labels that the records must have.
       at_end: whether only the last record of each curve counts.
+      over: another value, which `value` is divided by in lines and markers.
     """
 
     value: str
@@ -79,9 +80,19 @@ class Layer(abc.ABC):
     by: str = "objective"
     where: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     at_end: bool = False
+    over: str = ""
+
+    @property
+    def measure(self) -> str:
+        return f"{self.value} / {self.over}" if self.over else self.value
 
     def series(self, records: Records) -> list[Series]:
-        return list(series_of(records.where(**self.where), self.value, self.along, self.by, self.at_end))
+        chosen = records.where(**self.where)
+        if self.over:
+            both = chosen.having(self.value, self.over).rows
+            divided = [row | {self.measure: row[self.value] / row[self.over]} for row in both]
+            chosen = dataclasses.replace(chosen, rows=divided)
+        return list(series_of(chosen, self.measure, self.along, self.by, self.at_end))
 
     def names(self, records: Records) -> list[str]:
         """What has colours of its own here."""
@@ -97,7 +108,7 @@ class Layer(abc.ABC):
             row
             for series in self.series(records)
             for row in table.curve(
-                {"measure": self.value, self.by: series.name, **self.where},
+                {"measure": self.measure, self.by: series.name, **self.where},
                 series.values,
                 **{self.along: series.places},
             )
@@ -145,15 +156,16 @@ class Line(Layer):
 
 @dataclasses.dataclass(frozen=True)
 class Markers(Layer):
-    """Means over seeds as markers with bars, their 95 % intervals."""
+    """Means over seeds as markers with bars, their 95 % intervals; of more than 30 places every second, and so on."""
 
     def draw(self, axes: Axes, records: Records, styles: Styles, settings: Any) -> None:
         for series in self.series(records):
             look = styles[series.name]
-            mean, low, high = series.values.mean, series.values.low, series.values.high
+            some = slice(None, None, max(1, len(series.places) // 15))
+            mean, low, high = (getattr(series.values, end)[some] for end in ("mean", "low", "high"))
             bars = None if series.values.seeds < 2 else (mean - low, high - mean)
             axes.errorbar(
-                series.places, mean, yerr=bars, color=look["color"], marker=look["marker"], linestyle="none",
+                series.places[some], mean, yerr=bars, color=look["color"], marker=look["marker"], linestyle="none",
                 markerfacecolor="white", capsize=3, elinewidth=1,
             )  # fmt: skip
 
@@ -214,6 +226,8 @@ class Bars(Layer):
             axes.annotate(
                 f"{interval.mean:.3g}", (end, row), (3, 0), textcoords="offset points", va="center", fontsize=8
             )
+        if axes.dataLim.xmin >= 0:
+            axes.set_xlim(left=0)
         axes.set_yticks(range(len(names)), names)
         axes.invert_yaxis()
         axes.grid(False)
@@ -233,6 +247,9 @@ class HeatMap(Layer):
       across: the label on the vertical axis; `along` is on the horizontal one.
       numbers: the format of the numbers in the cells; empty for none.
       low, high: ends of the colour scale; those of the values by default.
+      bar: the heading of the colour scale, which is there where cells have no numbers.
+      border: a value, the same in all cells of a column: where on the vertical axis a line crosses that column.
+      crossed: of the records of a cell; not 0 where the cell is crossed out.
     """
 
     at_end: bool = True
@@ -240,25 +257,36 @@ class HeatMap(Layer):
     numbers: str = ".2f"
     low: float | None = None
     high: float | None = None
+    bar: str = ""
+    border: str = ""
+    crossed: Callable[[Records], float] | None = None
 
     def names(self, records: Records) -> list[str]:
         return []
 
-    def cells(self, records: Records) -> tuple[list, list, np.ndarray]:
-        """Values on the two axes, and `[across, along]`, NaN where there is no record."""
+    def cells(self, records: Records, of_cell: Callable[[Records], float]) -> tuple[list, list, np.ndarray]:
+        """Values on the two axes, and a number for each cell `[across, along]`, NaN where there is no record."""
         rows = records.where(**self.where).at_end().having(self.value, self.along, self.across)
         places, heights = sorted(rows.distinct(self.along)), sorted(rows.distinct(self.across))
         values = np.full((len(heights), len(places)), np.nan)
         for labels, cell in rows.each(self.along, self.across):
-            mean = cell.column(self.value).mean()
-            values[heights.index(labels[self.across]), places.index(labels[self.along])] = mean
+            values[heights.index(labels[self.across]), places.index(labels[self.along])] = of_cell(cell)
         return places, heights, values
 
     def draw(self, axes: Axes, records: Records, styles: Styles, settings: Any) -> None:
-        places, heights, values = self.cells(records)
+        places, heights, values = self.cells(records, lambda cell: cell.column(self.value).mean())
         image = axes.imshow(values, origin="lower", aspect="auto", cmap="cividis", vmin=self.low, vmax=self.high)
-        axes.set_xticks(range(len(places)), [f"{place:g}" for place in places])
-        axes.set_yticks(range(len(heights)), [f"{height:g}" for height in heights])
+        for axis, labels in ((axes.xaxis, places), (axes.yaxis, heights)):
+            ticks = range(0, len(labels), -(-len(labels) // 13))
+            axis.set_ticks(ticks, [f"{labels[tick]:.3g}" for tick in ticks])
+        if self.border:
+            at = self.cells(records, lambda cell: cell.column(self.border)[0])[2].mean(axis=0)
+            row = np.interp(at, heights, range(len(heights)), left=np.nan, right=np.nan)
+            axes.plot(row, color="black", linewidth=3.4)
+            axes.plot(row, color="#E69F00", linewidth=1.8)
+        if self.crossed:
+            rows, columns = np.nonzero(np.nan_to_num(self.cells(records, self.crossed)[2]))
+            axes.plot(columns, rows, "x", color="#D55E00", markersize=4, markeredgewidth=1.2)
         for (row, column), value in np.ndenumerate(values):
             if self.numbers and np.isfinite(value):
                 dark = image.norm(value) < 0.5
@@ -267,7 +295,7 @@ class HeatMap(Layer):
         axes.spines[:].set_visible(False)
         axes.grid(False)
         if not self.numbers:
-            axes.figure.colorbar(image, ax=axes, shrink=0.85)
+            axes.figure.colorbar(image, ax=axes, shrink=0.85, label=self.bar)
 
     def rows(self, records: Records) -> list[table.Row]:
         chosen = records.where(**self.where).having(self.value, self.along, self.across)
@@ -300,7 +328,7 @@ class Panel:
     Attributes:
       layers: what is drawn, each above the one before.
       title, xlabel, ylabel: texts, which may name settings.
-      xscale, yscale: linear or log.
+      xscale, yscale: linear or log; horizontally also log2, with ticks at powers of two.
       ylim: limits of the vertical axis.
       reversed: whether the horizontal axis falls from left to right.
       width: relative to the other panels.
@@ -310,7 +338,7 @@ class Panel:
     title: str = ""
     xlabel: str = ""
     ylabel: str = ""
-    xscale: Scale = "linear"
+    xscale: Scale | Literal["log2"] = "linear"
     yscale: Scale = "linear"
     ylim: tuple[float | None, float | None] = (None, None)
     reversed: bool = False
@@ -323,7 +351,11 @@ class Panel:
     def draw(self, axes: Axes, records: Records, styles: Styles, settings: Any) -> None:
         words = vars(settings)
         axes.grid(True)
-        axes.set_xscale(self.xscale)
+        if self.xscale == "log2":
+            axes.set_xscale("log", base=2)
+            axes.xaxis.set_major_formatter("{x:g}")
+        else:
+            axes.set_xscale(self.xscale)
         axes.set_yscale(self.yscale)
         for layer in self.measured:
             layer.draw(axes, records, styles, settings)
@@ -351,15 +383,19 @@ class Panel:
 
 @dataclasses.dataclass(frozen=True)
 class Panels:
-    """Panels side by side: a figure of a study.
+    """Panels side by side, in one row or several: a figure of a study.
 
     Attributes:
-      panels: from left to right.
+      panels: from left to right, row by row.
       size: width and height in inches; by default as many panels want.
+      columns: panels in a row; all of them by default.
+      caption: what a paper would write below it; may name settings.
     """
 
     panels: Sequence[Panel]
     size: tuple[float, float] | None = None
+    columns: int = 0
+    caption: str = ""
 
     def __call__(self, records: Records, settings: Any) -> Drawing:
         """Draws the records.
@@ -370,12 +406,15 @@ class Panels:
         layers = [layer for panel in self.panels for layer in panel.measured]
         styles = style.line_styles(name for layer in layers for name in layer.names(records))
         with style.looks():
-            figure = Figure(figsize=self.size or (1.5 + 4.2 * len(self.panels), 3.7))
-            widths = [panel.width for panel in self.panels]
-            all_axes = figure.subplots(1, len(self.panels), width_ratios=widths, squeeze=False)[0]
-            for panel, axes in zip(self.panels, all_axes, strict=True):
+            columns = self.columns or len(self.panels)
+            rows = len(self.panels) // columns
+            figure = Figure(figsize=self.size or (1.5 + 4.2 * columns, 3.7 * rows))
+            widths = [panel.width for panel in self.panels[:columns]]
+            all_axes = figure.subplots(rows, columns, width_ratios=widths, squeeze=False)
+            for panel, axes in zip(self.panels, all_axes.flat, strict=True):
                 panel.draw(axes, records, styles, settings)
-        return Drawing(figure, [row for layer in layers for row in layer.rows(records)])
+        numbers = [row for layer in layers for row in layer.rows(records)]
+        return Drawing(figure, numbers, self.caption.format_map(vars(settings)))
 
 
 def in_lines(name: str) -> str:

@@ -1,10 +1,12 @@
 """Means over independent runs, with the uncertainty that so few runs leave."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import betaincinv
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,11 +58,12 @@ def mean_over_seeds(values: np.ndarray, level: float = 0.95, resamples: int = 10
     mean = values[0] + deviations.mean(axis=0)
     if seeds == 1:
         low = high = np.full_like(mean, np.nan)
+    elif not deviations.any():
+        low = high = mean
     else:
-        # A resample is fully described by how often it draws each seed.
-        draws = np.random.default_rng(0).multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples)
         tails = ((1 - level) / 2, (1 + level) / 2)
-        low, high = values[0] + np.quantile(np.tensordot(draws / seeds, deviations, axes=1), tails, axis=0)
+        means = np.tensordot(_resamples(seeds, resamples), deviations, axes=1)
+        low, high = values[0] + np.quantile(means, tails, axis=0)
     if values.ndim == 1:
         mean, low, high = float(mean), float(low), float(high)
     return Interval(mean=mean, low=low, high=high, seeds=seeds)
@@ -98,3 +101,30 @@ def _ends(interval: Interval) -> tuple[float, float]:
     if math.isnan(interval.low):
         return interval.mean, interval.mean
     return interval.low, interval.high
+
+
+def share_of_runs(happened: np.ndarray, level: float = 0.95) -> Interval:
+    """The share of runs `[N]` bool in which something happened, with its exact binomial interval (Clopper and Pearson).
+
+    Where it happened in none of them or in all, this says how rare the other may be; a bootstrap would say nothing.
+
+    Raises:
+      ValueError: there is no run.
+    """
+    happened = np.asarray(happened, bool)
+    if happened.ndim != 1 or len(happened) == 0:
+        raise ValueError(f"happened must be [run] with at least one run; its shape is {happened.shape}")
+    runs, times, tail = len(happened), int(happened.sum()), (1 - level) / 2
+    low = float(betaincinv(times, runs - times + 1, tail)) if times else 0.0
+    high = float(betaincinv(times + 1, runs - times, 1 - tail)) if times < runs else 1.0
+    return Interval(times / runs, low, high, runs)
+
+
+@functools.lru_cache(maxsize=1)
+def _resamples(seeds: int, resamples: int) -> np.ndarray:
+    """`[resamples, S]`, the share that each seed has in a resample: all that a mean asks of it.
+
+    Kept, because a study asks for thousands of intervals over equally many seeds, and this takes most of their time.
+    """
+    draws = np.random.default_rng(0).multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples)
+    return draws / seeds

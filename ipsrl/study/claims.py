@@ -33,12 +33,12 @@ def _decide(predicate: Callable[[Records], bool | None], records: Records) -> bo
 
 
 def measured(numbers: Numbers, records: Records) -> dict[str, Interval]:
-    """The main numbers by label, without those that were not asked for."""
+    """The main numbers by label, without those that were not asked for, or take more seeds."""
     found = {}
     for label, number in numbers.items():
         try:
             value = number(records)
-        except NotRecorded:
+        except (NotRecorded, OneSeed):
             continue
         found[label] = value if isinstance(value, Interval) else Interval(value, value, value, EXACT)
     return found

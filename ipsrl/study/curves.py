@@ -4,7 +4,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -50,10 +50,12 @@ class Curve:
     Attributes:
       labels: tell it from all other curves of the study: no curve has all labels of another.
       compute: finds its points; not called where the folder has them.
+      within: names of values that tell points of this curve apart, as labels do, and count as labels of `Records`.
     """
 
     labels: Labels
     compute: Callable[[], Points]
+    within: Sequence[str] = ()
 
     @property
     def name(self) -> str:
@@ -76,6 +78,7 @@ class TrainingRun:
 
     labels: Labels
     train: Callable[[Any], Points]
+    within: ClassVar[Sequence[str]] = ()
 
     @property
     def name(self) -> str:

@@ -36,7 +36,8 @@ def record(
       ValueError: two curves have the same labels, or what one of them raises.
     """
     require_distinct(curves)
-    labels = tuple(dict.fromkeys(name for curve in curves for name in curve.labels if name != "seed"))
+    names = (name for curve in curves for name in (*curve.labels, *curve.within))
+    labels = tuple(name for name in dict.fromkeys(names) if name != "seed")
     if any(isinstance(curve, Curve) for curve in curves):
         write_json(folder.path / LABELS, labels)
     log = _CurveLog(folder)

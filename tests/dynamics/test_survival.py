@@ -253,3 +253,16 @@ def test_bad_input_is_refused():
         survival.extinction_exponents(TWO, 8, "group mean and std")
     with pytest.raises(ValueError, match="positive"):
         survival.extinction_exponents(np.array([1.0, -1.0]), 8, "no baseline")
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_weaker_outcome_rests_above_the_critical_alpha(rule):
+    rests = [survival.weaker_at_rest((4.0, 1.0), 8, rule, alpha) for alpha in (0.0, 0.6, 0.8, 1.2)]
+    assert rests[:2] == [0.0, 0.0]
+    for alpha, rest in zip((0.8, 1.2), rests[2:], strict=True):
+        law = np.array([1 - rest, rest])
+        assert 0 < rest < 0.5
+        np.testing.assert_allclose(mean_field(law, TWO, count_weights(8, alpha), rule), 0, atol=1e-9)
+    # In groups of 2 a group mean leaves nothing to choose from.
+    assert (survival.weaker_at_rest((4.0, 1.0), 2, rule, 5.0) > 0) == (rule == "no baseline")
+    assert survival.weaker_at_rest((4.0, 1.0), 8, rule, 2.0, floor=0.5) == 0.0

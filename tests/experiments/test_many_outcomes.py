@@ -2,76 +2,77 @@ import dataclasses
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from recorded import recorded
 
 from experiments import many_outcomes
-from experiments.launch import Output
-from ipsrl import objectives
+from experiments.many_outcomes import COUNTS, EXACT, PRESETS
+from ipsrl.records.tidy import Records
+from ipsrl.study import claims
 
-COUNTS, EXACT = many_outcomes.RATE_RULES
-TWELVE = ",".join(f"ips_grpo(floor=0.{number})" for number in range(11, 23))
-SMALL = dataclasses.replace(many_outcomes.PRESETS["smoke"], rate_batches=8)
+SMALL = dataclasses.replace(PRESETS["smoke"], rate_batches=8)
+LABELS = ("objective", "num_outcomes", "estimate", "K")
+KEEPS_MORE, AGREE = many_outcomes.CLAIMS
 
 
-def test_closed_form_is_the_chance_that_an_outcome_occurs_twice():
-    sizes = np.array([16, 64, 4096])
-    rates = many_outcomes.closed_form(sizes, COUNTS, group_size=16)
-    np.testing.assert_allclose(rates, binom.sf(1, 15, 1 / sizes), rtol=1e-9)
-    np.testing.assert_allclose(many_outcomes.closed_form(sizes, EXACT, group_size=16), 15 / 16)
+def test_claims():
+    def decided(grpo, counts, exact, rates):
+        kept = {"grpo": grpo, COUNTS: counts, EXACT: exact}
+        rows = [
+            {"objective": name, "num_outcomes": count, "seed": seed, "step": 1, "diversity": share + 0.01 * seed}
+            for name, share in kept.items()
+            # At the smaller K all are alike.
+            for count, share in ((16, 0.5), (64, share))
+            for seed in range(3)
+        ]
+        rows += [
+            {"estimate": "counts", "K": 16, "seed": seed, "step": 1, "rate": rate, "exact": 1.0}
+            for seed, rate in enumerate(rates)
+        ]
+        return claims.decided(many_outcomes.CLAIMS, Records(rows, LABELS))
+
+    # The standard error of -1 and 1 is 1.
+    assert decided(0.5, 0.6, 0.7, [2.9, 4.9]) == {KEEPS_MORE: True, AGREE: True}
+    assert decided(0.5, 0.69, 0.7, [3.1, 5.1]) == {KEEPS_MORE: False, AGREE: False}
+
+
+def test_measures_are_of_what_pays():
+    logits = np.log([[0.5, 0.25, 0.25]])
+    measures = many_outcomes.measures({"logits": logits})
+    assert measures["reward"] == pytest.approx(0.75)
+    shares = np.array([2 / 3, 1 / 3])
+    assert measures["diversity"] == pytest.approx(np.exp(-shares @ np.log(shares)) / 2)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [COUNTS, EXACT])
-def test_measured_rates_are_those_of_the_exact_mean(name):
-    rate = many_outcomes.measure_rate(16, name, SMALL)
-    assert rate.agrees
-    assert 0 < rate.standard_error < rate.exact / 5
-    # The displacement of a quarter costs a few per cent of the rate.
-    assert rate.exact == pytest.approx(rate.closed_form, rel=0.1)
-    closer = many_outcomes.measure_rate(16, name, dataclasses.replace(SMALL, displacement=1e-3))
-    assert closer.exact == pytest.approx(closer.closed_form, rel=1e-5)
-
-
-@pytest.mark.slow
-def test_a_tie_has_no_pull_under_grpo(monkeypatch):
-    monkeypatch.setitem(many_outcomes.RATE_RULES, "dr_grpo", False)
-    rate = many_outcomes.measure_rate(16, "dr_grpo", SMALL)
-    assert (rate.measured.mean, rate.standard_error) == (0.0, 0.0)
-
-
-@pytest.mark.slow
-def test_counts_fall_behind_as_outcomes_multiply_and_exact_probabilities_do_not():
-    settings = dataclasses.replace(SMALL, passes=16)
+def test_counts_fall_behind_as_outcomes_multiply_and_exact_probabilities_do_not(tmp_path):
+    settings = dataclasses.replace(SMALL, num_outcomes=(16, 512), passes=16)
+    records = recorded(many_outcomes, settings, tmp_path / "out")
     kept = {
-        name: {
-            count: many_outcomes.train(count, objectives.make(name), settings)["diversity"][:, -1].mean()
-            for count in (16, 512)
-        }
-        for name in ("grpo", "ips_grpo", "ips_grpo(probability=exact)")
+        name: {count: records.mean("diversity", objective=name, num_outcomes=count) for count in (16, 512)}
+        for name in ("grpo", COUNTS, EXACT)
     }
-    start = many_outcomes.train(512, objectives.make("grpo"), dataclasses.replace(SMALL, passes=1))["diversity"][0, 0]
-    assert kept["grpo"][512] < start
-    assert min(kept["ips_grpo(probability=exact)"].values()) > 0.9
-    lost = {count: kept["ips_grpo(probability=exact)"][count] - kept["ips_grpo"][count] for count in (16, 512)}
+    passes, course = records.curve("diversity", "passes", objective="grpo", num_outcomes=512)
+    assert passes.tolist() == list(range(17))
+    assert kept["grpo"][512] < course[0, 0]
+    assert min(kept[EXACT].values()) > 0.9
+    lost = {count: kept[EXACT][count] - kept[COUNTS][count] for count in (16, 512)}
     assert lost[512] > lost[16] + 0.05
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_outcomes": "16,40"}, "must be even multiples of --group_size, 16"),
-        ({"num_outcomes": "64,16"}, "must be different numbers in ascending order"),
-        ({"group_size": 2}, "need 3 samples"),
-        ({"rate_batches": 1}, "an interval needs at least 2"),
-        ({"seeds": "0"}, "an interval needs at least 2"),
-        ({"objectives": "grpo,progrpo"}, "progrpo cannot be trained here: .* prompt_log_probs"),
-        ({"objectives": TWELVE}, "a figure can tell at most 12 lines apart, not 14"),
+        ({"num_outcomes": (16, 40)}, "has 40, it must be an even multiple of 16 samples"),
+        ({"num_outcomes": (64, 16)}, "must be rising numbers"),
+        ({"group_size": 2}, "must be at least 3"),
+        ({"rate_batches": 1}, "must be at least 2"),
+        ({"seeds": (0,)}, "at least 2 different numbers"),
+        ({"objectives": ("grpo", "progrpo")}, "progrpo cannot be trained here: .* prompt_log_probs"),
         ({"passes": 0}, "--passes is 0, it must be positive"),
-        ({"objectives": "grppo"}, "unknown objective 'grppo'"),
+        ({"objectives": ("grppo",)}, "unknown objective 'grppo'"),
     ],
     ids=str,
 )
-def test_bad_settings_are_refused_before_anything_is_written(settings, message, tmp_path):
+def test_bad_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
-        many_outcomes.run(dataclasses.replace(SMALL, **settings), Output(tmp_path / "out", resume=False))
-    assert not list(tmp_path.iterdir())
+        list(many_outcomes.curves(dataclasses.replace(SMALL, **settings)))

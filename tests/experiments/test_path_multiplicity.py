@@ -3,18 +3,17 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
+from recorded import recorded
 
 from experiments import path_multiplicity
-from experiments.launch import Output
-from experiments.path_multiplicity import Settings, UncorrectedTree
-from ipsrl import objectives
+from experiments.path_multiplicity import PRESETS, UncorrectedTree
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
+from ipsrl.records.tidy import Records
+from ipsrl.study import claims
 from ipsrl.training.groups import sample_and_verify
 
 REWARDS = (0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0)
-TWELVE = ",".join(f"ips_grpo(floor=0.{number})" for number in range(11, 23))
-SHORT = Settings(seeds="0:8", steps=1000, record_every=500)
 
 
 def test_all_but_the_backward_policy_is_that_of_the_tree():
@@ -30,59 +29,68 @@ def test_all_but_the_backward_policy_is_that_of_the_tree():
     jax.tree.map(np.testing.assert_array_equal, rollouts[UncorrectedTree], with_zeros)
 
 
+def test_the_settings_know_ends_and_paths():
+    settings = PRESETS["demo"]
+    assert settings.tree().rewards == REWARDS
+    assert settings.paths.tolist() == [35, 7]
+
+
 def test_measures_are_of_the_two_rewarded_ends():
-    law = np.array([[[0.5, 0.1, 0.1, 0.3], [0.0, 0.5, 0.0, 0.5]]])
-    measures = path_multiplicity.measure(law, more_paths=3, fewer_paths=1)
+    probs = np.array([[[0.5, 0.1, 0.1, 0.3], [0.0, 0.5, 0.0, 0.5]]])
+    measures = path_multiplicity.measures(probs, ends=[3, 1])
     np.testing.assert_allclose(measures["share"], [[0.75, 0.5]])
     np.testing.assert_allclose(measures["reward"], [[0.4, 1.0]])
     entropy = -(0.75 * np.log(0.75) + 0.25 * np.log(0.25))
     np.testing.assert_allclose(measures["effective_outcomes"], [[np.exp(entropy), 2.0]], rtol=1e-6)
 
 
-def test_seeds_are_counted_by_where_they_end():
-    share = np.array([[0.5, 0.95], [0.5, 0.9], [0.5, 0.6], [0.5, 0.05]])
-    summary = path_multiplicity.summarise({"share": share})
-    assert [summary[f"seeds_on_{where}"] for where in ("more_paths", "both", "fewer_paths")] == [2, 1, 1]
+def test_claims_are_about_every_seed():
+    def decided(grpo, scaled):
+        ends = {"grpo": grpo, "ips_grpo": scaled}
+        rows = [
+            {"objective": name, "seed": seed, "step": 1, "share": share}
+            for name, shares in ends.items()
+            for seed, share in enumerate(shares)
+        ]
+        return list(claims.decided(path_multiplicity.CLAIMS, Records(rows, ("objective",))).values())
+
+    assert decided([0.95, 0.91], [0.11, 0.89]) == [True, True]
+    assert decided([0.95, 0.89], [0.5, 0.91]) == [False, False]
+    assert decided([0.95, 0.99], []) == [True, None]
 
 
 @pytest.mark.slow
-def test_paths_decide_unless_the_probability_is_that_of_the_outcome():
-    shares = {}
-    for name, kind in (
-        ("grpo", Tree),
-        ("ips_grpo", Tree),
-        ("ips_grpo(probability=exact)", Tree),
-        ("ips_grpo(probability=exact)", UncorrectedTree),
-    ):
-        laws = path_multiplicity.train(kind(7, 1, REWARDS), objectives.make(name), SHORT)
-        measures = path_multiplicity.measure(laws, more_paths=3, fewer_paths=1)
-        np.testing.assert_allclose(measures["share"][:, 0], 35 / 42, rtol=1e-5)
-        assert measures["reward"][:, -1].min() > 0.95
-        shares[name, kind] = measures["share"][:, -1]
-    assert shares["grpo", Tree].min() > 0.9
-    assert abs(shares["ips_grpo", Tree].mean() - 0.5) < 0.05
-    assert np.abs(shares["ips_grpo(probability=exact)", Tree] - 0.5).max() < 0.02
-    assert np.abs(shares["ips_grpo(probability=exact)", UncorrectedTree] - 35 / 42).max() < 0.02
+def test_paths_decide_unless_the_probability_is_that_of_the_outcome(tmp_path):
+    names = ("grpo", "ips_grpo", "ips_grpo(probability=exact)")
+    settings = dataclasses.replace(
+        PRESETS["demo"], objectives=names, seeds=tuple(range(8)), steps=1000, record_every=500
+    )
+    records = recorded(path_multiplicity, settings, tmp_path / "out")
+    for labels, rows in records.each():
+        np.testing.assert_allclose(rows.curve("share", **labels)[1][:, 0], 35 / 42, rtol=1e-5)
+        assert rows.ends("reward").min() > 0.95
+    exact = names[2]
+    shares = {name: records.ends("share", objective=name) for name in records.distinct("objective")}
+    assert shares["grpo"].min() > 0.9
+    assert abs(shares["ips_grpo"].mean() - 0.5) < 0.05
+    assert np.abs(shares[exact] - 0.5).max() < 0.02
+    assert np.abs(shares[f"{exact} without backward policy"] - 35 / 42).max() < 0.02
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"steps": 150}, "must be a multiple of --record_every, 20"),
-        ({"more_paths": 8}, "it must be in 0 .. depth = 0 .. 7"),
-        ({"more_paths": 1, "fewer_paths": 3}, "the first must have more"),
-        ({"depth": 0}, "--depth is 0, it must be positive"),
-        ({"seeds": "0"}, "an interval needs at least 2"),
-        ({"objectives": "grpo,progrpo"}, "progrpo cannot be trained here: .* prompt_log_probs"),
-        ({"objectives": TWELVE}, "a figure can tell at most 12 lines apart, not 13"),
+        ({"more_paths": 8}, "more paths must lead to --more_paths=8"),
+        ({"more_paths": 1, "fewer_paths": 3}, "more paths must lead to --more_paths=1 than to 3"),
+        ({"depth": 0}, "--depth is 0, it must be at least 1"),
+        ({"seeds": (0,)}, "at least 2 different numbers"),
+        ({"objectives": ("grpo", "progrpo")}, "progrpo cannot be trained here: .* prompt_log_probs"),
         ({"uncorrected": "ips"}, "unknown objective 'ips'"),
-        ({"uncorrected": "ips_grpo"}, "reads no given backward policy"),
+        ({"uncorrected": "ips_grpo"}, "reads no backward policy"),
     ],
     ids=str,
 )
-def test_bad_settings_are_refused_before_anything_is_written(settings, message, tmp_path):
+def test_bad_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
-        path_multiplicity.run(
-            dataclasses.replace(path_multiplicity.PRESETS["smoke"], **settings), Output(tmp_path / "out", resume=False)
-        )
-    assert not list(tmp_path.iterdir())
+        list(path_multiplicity.curves(dataclasses.replace(PRESETS["smoke"], **settings)))

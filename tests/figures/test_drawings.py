@@ -5,7 +5,7 @@ import pytest
 from matplotlib.image import imread
 from matplotlib.text import Text
 
-from ipsrl.figures import comparison, group_size_and_floor, hypergrid_laws, style, text_tasks, two_outcomes
+from ipsrl.figures import comparison, group_size_and_floor, hypergrid_laws, style, text_tasks
 
 
 def seen(figure, folder, data):
@@ -14,27 +14,6 @@ def seen(figure, folder, data):
     assert imread(png)[..., :3].std() > 0.05
     assert png.with_suffix(".pdf").stat().st_size > 1000
     return "\n".join(text.get_text() for text in figure.findobj(Text) if text.get_visible())
-
-
-def test_two_outcomes(tmp_path):
-    times = np.linspace(0, 5, 20)
-    comparisons = [
-        two_outcomes.Comparison("reinforce", times, times, times + 0.02, np.full(20, 0.01) * (times > 0)),
-        two_outcomes.Comparison("ips_reinforce", times, 0 * times, 0 * times, np.full(20, 0.01)),
-    ]
-    figure = two_outcomes.draw(comparisons, rewards=(4.0, 1.0))
-    data = two_outcomes.data(comparisons)
-    text = seen(figure, tmp_path, data)
-    assert "ips_reinforce" in text
-    assert "rewards 4 and 1" in text
-    # The first point has no standard error; all others deviate by two of them.
-    below = figure.axes[1]
-    deviations = [line.get_ydata() for line in below.lines if len(line.get_xdata()) == 19]
-    np.testing.assert_allclose(deviations, [np.full(19, 2.0)])
-    for number, name in enumerate(("reinforce", "ips_reinforce")):
-        for line, log_ratio in zip(figure.axes[0].lines[2 * number :], ("closed_form", "sampled_mean"), strict=False):
-            same = [row for row in data if (row["objective"], row["log_ratio"]) == (name, log_ratio)]
-            np.testing.assert_array_equal(line.get_xydata(), [(row["time"], row["value"]) for row in same])
 
 
 def test_hypergrid_laws(tmp_path):

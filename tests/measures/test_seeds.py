@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 
-from ipsrl.measures.seeds import Interval, mean_over_seeds, shared_ranks
+from ipsrl.measures.seeds import Interval, mean_over_seeds, share_of_runs, shared_ranks
 
 
 def test_interval_covers_the_true_mean_about_as_often_as_it_says():
@@ -81,3 +82,13 @@ def test_ranks_follow_the_means_in_any_order(values, random):
     if len({one.mean for one in intervals}) == len(intervals):
         shuffled = random.sample(range(len(intervals)), len(intervals))
         assert shared_ranks([intervals[i] for i in shuffled]) == [ranks[i] for i in shuffled]
+
+
+@pytest.mark.parametrize(("times", "runs"), [(0, 1000), (1, 3), (10, 1000), (40, 40)])
+def test_shares_of_runs_have_binomial_intervals(times, runs):
+    share = share_of_runs(np.arange(runs) < times)
+    low, high = binomtest(times, runs).proportion_ci(0.95)
+    assert (share.mean, share.seeds) == (times / runs, runs)
+    np.testing.assert_allclose([share.low, share.high], [low, high])
+    with pytest.raises(ValueError, match="at least one run"):
+        share_of_runs(np.array([], bool))

@@ -253,10 +253,10 @@ def test_a_missing_library_is_named(folder, monkeypatch, text, module, extra):
 
 @pytest.fixture
 def together(monkeypatch):
-    """The run_together of two_outcomes is replaced by the returned function, whose `does` does its work."""
+    """What runs many settings of two_outcomes is replaced by the returned function, whose `does` does its work."""
     calls = []
 
-    def run_together(settings, outputs):
+    def run_together(study, settings, presets, outputs):
         calls.append([each.seeds for each in settings])
         return run_together.does(settings, outputs)
 
@@ -268,7 +268,7 @@ def together(monkeypatch):
 
     run_together.does, run_together.finish, run_together.calls = finish, finish, calls
     monkeypatch.setattr(two_outcomes, "TOGETHER", ("seeds",))
-    monkeypatch.setattr(two_outcomes, "run_together", run_together)
+    monkeypatch.setattr(vmap, "run_together", run_together)
     # The devices of the tests are there already.
     monkeypatch.setattr(vmap, "start_up", lambda devices: None)
     return run_together
@@ -278,7 +278,7 @@ def test_runs_that_differ_in_numbers_are_one_program(folder, together):
     others = [make_run("two_outcomes", "smoke", seeds=f"{seed}:{seed + 2}", steps=40) for seed in range(2)]
     mixed = [RUNS[0], others[0], RUNS[1], others[1]]
     ended = list(launchers.make("vmap").launch(folder, mixed, restarts=0))
-    assert together.calls == [["0:2", "1:3"], ["0:2", "1:3"]]
+    assert together.calls == [[(0, 1), (1, 2)], [(0, 1), (1, 2)]]
     assert [(run.identity, state) for run, state in ended] == [
         (run.identity, "finished") for run in (*RUNS[:2], *others)
     ]
@@ -351,7 +351,5 @@ def test_a_run_can_go_from_launcher_to_launcher(folder, monkeypatch, stopped):
 
 
 def test_an_experiment_that_has_no_such_program_is_refused():
-    with pytest.raises(
-        ValueError, match="hypospace has no run_together, so its runs cannot be one program: take local"
-    ):
+    with pytest.raises(ValueError, match="hypospace has no TOGETHER, so its runs cannot be one program: take local"):
         launchers.make("vmap").check(HYPOSPACE)

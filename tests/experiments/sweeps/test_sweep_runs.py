@@ -178,7 +178,7 @@ launch("hypospace", hypospace.PRESETS, lambda settings, preset, output: print(re
         ({"experiment": "two_outcomes", "preset": "huge"}, "unknown preset 'huge'; known: smoke, demo, paper"),
         ({"experiment": "two_outcomes", "speed": 3}, "two_outcomes has no flag 'speed'; "),
         ({"experiment": "two_outcomes", "steps": "many"}, "--steps is 'many', it must be a whole number"),
-        ({"experiment": "two_outcomes", "steps": 7.5}, "--steps is 7.5, it must be a whole number"),
+        ({"experiment": "two_outcomes", "steps": 7.5}, "--steps is '7.5', it must be a whole number"),
         (
             {"experiment": "two_outcomes", "rewards": (2.0, 1.0)},
             "it must be numbers between commas",

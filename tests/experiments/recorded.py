@@ -1,0 +1,9 @@
+"""The records of a study, without a command."""
+
+from ipsrl.study.recording import record
+from ipsrl.training.run_folder import RunFolder
+
+
+def recorded(module, settings, path):
+    with RunFolder.open(path, {}, resume=False) as folder:
+        return record(list(module.curves(settings)), folder, None, tell=lambda line: None)

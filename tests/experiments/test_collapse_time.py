@@ -1,0 +1,78 @@
+import dataclasses
+
+import numpy as np
+import pytest
+from recorded import recorded
+
+from experiments import collapse_time
+from experiments.collapse_time import COLLAPSES, HALF, KEEPERS, PRESETS
+from ipsrl.records.tidy import Records
+from ipsrl.study import claims
+
+EXACT, KEPT = collapse_time.CLAIMS
+
+
+def times(*means, exact=1.0):
+    return [
+        {"objective": COLLAPSES, "group_size": 4 + size, "seed": seed, "step": 0, "updates": value, "exact": exact}
+        for size, mean in enumerate(means)
+        for seed, value in enumerate((mean - 0.1, mean, mean + 0.1))
+    ]
+
+
+def keepers(lost):
+    return [
+        {"objective": name, "group_size": 4, "seed": 0, "step": 9, "collapsed": int(name in lost)} for name in KEEPERS
+    ]
+
+
+def test_claims():
+    def decided(rows):
+        return claims.decided(collapse_time.CLAIMS, Records(rows, ("objective", "group_size")))
+
+    assert decided(times(1.05, 0.95) + keepers([])) == {EXACT: True, KEPT: True}
+    assert decided(times(1.0, 1.2) + keepers(["ips_grpo"])) == {EXACT: False, KEPT: False}
+    assert decided(times(1.0) + keepers([])[1:]) == {EXACT: True, KEPT: None}
+
+
+@pytest.mark.slow
+def test_ties_collapse_after_the_exact_time_and_others_keep_them(tmp_path):
+    changed = {"group_sizes": (4, 16), "seeds": tuple(range(1000)), "keeper_seeds": tuple(range(40))}
+    settings = dataclasses.replace(PRESETS["demo"], **changed)
+    records = recorded(collapse_time, settings, tmp_path / "out")
+    for size in (4, 16):
+        where = {"objective": COLLAPSES, "group_size": size}
+        updates, exact = records.ends("updates", **where), records.mean("exact", **where)
+        assert abs(updates.mean() - exact) < 4 * updates.std(ddof=1) / np.sqrt(len(updates))
+        # The diffusion limit's own error, 0.25 h r / sqrt(G) at most.
+        assert 0 < exact / records.mean("formula", **where) - 1 < 0.25 * 0.5 / np.sqrt(size)
+    shares = {name: collapse_time.share_collapsed(records, name) for name in settings.keepers}
+    assert {share.seeds for share in shares.values()} == {80}
+    assert shares.pop(HALF).low < 0.05
+    assert shares.keys() == set(KEEPERS)
+    assert all(share.mean == 0 and 0 < share.high < 0.05 for share in shares.values())
+    assert "ips_grpo                  0 [0, 0.0451]" in collapse_time.TABLE(records, settings)
+    above, ratios, lost = collapse_time.FIGURE(records, settings).figure.axes
+    np.testing.assert_array_equal(above.lines[0].get_xdata(), [4, 16])
+    assert ratios.lines[0].get_ydata().min() > 1
+    assert [label.get_text() for label in lost.get_yticklabels()] == list(settings.keepers)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"threshold": 0.5}, "must lie between 1/2"),
+        ({"group_sizes": (1,)}, "must be rising numbers from 2 to 125"),
+        ({"seeds": (0,)}, "at least 2 different numbers"),
+        ({"keeper_steps": 2**30}, "must be positive and below 2.30"),
+        ({"step_size": 100.0}, "a tie would last 0.0124 to 0.0497 updates, it must be 10 to 2.7e"),
+        ({"threshold": 0.999999999}, "a tie would last .* change --step_size"),
+        ({"step_size": 1e-200}, "a tie would last inf to inf updates"),
+        ({"keepers": ("no_such_objective",)}, "no_such_objective"),
+        ({"keepers": ("trajectory_balance",)}, "the objective needs log_backward"),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        list(collapse_time.curves(dataclasses.replace(PRESETS["smoke"], **settings)))

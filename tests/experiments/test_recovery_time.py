@@ -1,0 +1,77 @@
+import dataclasses
+
+import numpy as np
+import pytest
+from recorded import recorded
+
+from experiments import recovery_time
+from experiments.recovery_time import EXACT, PRESETS
+from ipsrl.dynamics.finite_groups import COUNT_RULES
+from ipsrl.records.tidy import Records
+from ipsrl.study import claims
+
+
+def test_the_mean_field_may_be_a_tenth_off():
+    def decided(*times):
+        rows = [
+            {
+                "rule": "no baseline",
+                "kind": "sampled",
+                "start": start,
+                "seed": 0,
+                "step": 1,
+                "time": t,
+                "mean_field": 1.0,
+            }
+            for start, t in enumerate(times)
+        ]
+        return list(claims.decided(recovery_time.CLAIMS, Records(rows, ("rule", "kind", "start"))).values())
+
+    assert decided(1.09, 0.91) == [True]
+    assert decided(1.0, 1.11) == [False]
+
+
+def test_theory_has_a_curve_for_every_rule_and_for_exact_probabilities():
+    settings = PRESETS["smoke"]
+    ends = {}
+    for rule in (*COUNT_RULES, EXACT):
+        values = recovery_time.theory(rule, settings).values
+        assert values["start"][0] == min(settings.starts) / 100
+        assert values["mean_field"] == sorted(values["mean_field"], reverse=True)
+        ends[rule] = values["mean_field"][0]
+    # By counts as 1 / p, with exact probabilities as its logarithm.
+    assert ends[EXACT] < 10 < 1e3 < ends["no baseline"] < ends["group mean"] < ends["group mean and std"]
+
+
+@pytest.mark.slow
+def test_rare_outcomes_recover_hyperbolically(tmp_path):
+    settings = PRESETS["demo"]
+    records = recorded(recovery_time, settings, tmp_path / "out")
+    for rule in COUNT_RULES:
+        for start in settings.starts:
+            where = {"rule": rule, "kind": "sampled", "start": start}
+            times, mean_field = records.ends("time", **where), records.mean("mean_field", **where)
+            standard_error = times.std(ddof=1) / np.sqrt(len(times))
+            # A finite step takes longer by up to h r_2 omega(1) / G = 1 % of omega(1) / (omega(1) - 4 omega(G)).
+            assert -4 * standard_error < times.mean() - mean_field < 4 * standard_error + 0.0135 * mean_field
+        assert times.mean() == pytest.approx(records.mean("approximation", **where), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"starts": (0.1, 0.2)}, "must lie between 0 and 0.0975"),
+        ({"seeds": (0,)}, "at least 2 different numbers"),
+        ({"group_size": 5}, "the weaker outcome survives from 6 on"),
+        ({"group_size": 126}, "must lie between 2 and 125"),
+        ({"rewards": (1000.0, 1.0)}, "the weaker outcome survives from 1002 on"),
+        ({"rewards": (1.9, 1.0), "group_size": 3, "starts": (1e-3,)}, "is too small: p_2 rests at"),
+        ({"alpha": 1000.0}, "must lie between 0.01 and 8"),
+        ({"step_size": 5.0}, "it must be below 1.96"),
+        ({"rewards": (1.0, 1.0)}, "must be two finite positive numbers, the larger one first"),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(PRESETS["smoke"], **settings)

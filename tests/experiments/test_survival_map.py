@@ -1,0 +1,116 @@
+import dataclasses
+
+import numpy as np
+import pytest
+from recorded import recorded
+
+from experiments import survival_map
+from experiments.survival_map import PRESETS
+from ipsrl.records.tidy import Records
+from ipsrl.study import claims
+
+(BORDER,) = survival_map.CLAIMS
+LABELS = ("rule", "alpha", "group_size")
+
+
+def a_map(survivors):
+    """Two group sizes with borders 2 and 1, three exponents, four seeds; `[alpha, size]`, seeds that survive."""
+    return Records(
+        [
+            {
+                "rule": "no baseline", "alpha": alpha, "group_size": size, "seed": seed, "step": 9,
+                "critical_alpha": border, "second": 0.1 * (seed < survivors[row][column]),
+                "survived": int(seed < survivors[row][column]), "second_at_rest": 0.1 * (alpha > border),
+            }
+            for seed in range(4)
+            for row, alpha in enumerate((0.0, 1.0, 1.5))
+            for column, (size, border) in enumerate(((2, 2.0), (4, 1.0)))
+        ],
+        LABELS,
+    )  # fmt: skip
+
+
+def test_cells_on_the_border_are_on_no_wrong_side():
+    right = a_map([[0, 0], [0, 4], [1, 4]])
+    assert not survival_map.all_beyond(right).any()
+    assert claims.decided(survival_map.CLAIMS, right) == {BORDER: True}
+    alive = a_map([[4, 4], [4, 4], [4, 4]])
+    np.testing.assert_allclose(survival_map.all_beyond(alive), [2.0, 1.0, 1.0, 0.0, 0.5, 0.0])
+    assert claims.decided(survival_map.CLAIMS, alive) == {BORDER: False}
+    numbers = claims.measured(survival_map.NUMBERS, alive)
+    assert [number.mean for number in numbers.values()] == [6, 4, 2.0]
+    # With another threshold nobody survives, so that the one cell above the border is wrong.
+    np.testing.assert_allclose(survival_map.all_beyond(alive, threshold=0.2), [0, 0, 0, 0, 0, 0.5])
+
+
+def test_what_survives_where_no_exponent_helps_is_wrong_by_infinity():
+    rows = [row | {"critical_alpha": float("nan")} for row in a_map([[0, 0], [0, 0], [4, 0]]).rows]
+    assert survival_map.all_beyond(Records(rows, LABELS)).tolist() == [0, 0, 0, 0, np.inf, 0]
+
+
+def test_the_table_counts_by_rule():
+    table = survival_map.TABLE(a_map([[0, 0], [0, 0], [3, 4]]), dataclasses.replace(PRESETS["demo"], threshold=0.05))
+    last = table.splitlines()[-1].split("  ")
+    cells = [cell.strip() for cell in last if cell]
+    assert cells == ["no baseline", "1 of 6", "0.50", "1", "1", "29.2%", "0.0000", "0.0750"]
+
+
+def test_figure_crosses_out_cells_and_draws_the_border(tmp_path):
+    records = a_map([[0, 0], [0, 0], [4, 4]])
+    rules = [
+        dataclasses.replace(records, rows=[row | {"rule": rule} for row in records.rows])
+        for rule in survival_map.COUNT_RULES
+    ]
+    every = dataclasses.replace(records, rows=[row for rule in rules for row in rule.rows])
+    drawing = survival_map.FIGURE(every, PRESETS["demo"])
+    above = drawing.figure.axes[0]
+    border, _, crosses = above.lines
+    # Exponent 2 is beyond the map; 1 is its second row.
+    np.testing.assert_array_equal(border.get_ydata(), [np.nan, 1])
+    np.testing.assert_array_equal(crosses.get_xydata(), [[0, 2]])
+    assert "20,000 updates of size 0.05" in drawing.caption
+    assert {row["measure"] for row in drawing.rows} == {"survived", "second"}
+
+
+@pytest.mark.slow
+def test_the_weaker_outcome_survives_above_the_border(tmp_path):
+    settings = dataclasses.replace(PRESETS["demo"], group_sizes=(3, 5, 8, 16), alphas=8, seeds=tuple(range(8)))
+    records = recorded(survival_map, settings, tmp_path / "out")
+    cells = [(labels, cell) for labels, cell in records.each()]
+    assert len(cells) == 3 * 4 * 8
+    assert {cell.column("survived").mean() for _, cell in cells} >= {0.0, 1.0}
+    for _, rows in records.each("rule"):
+        wrong = survival_map.all_beyond(rows)
+        assert max(wrong) < 0.1
+        assert np.mean(wrong > 0) < 0.1
+        off = [abs(cell.mean("second") - cell.mean("second_at_rest")) for _, cell in rows.each()]
+        assert np.median(off) < 0.002
+
+
+@pytest.mark.slow
+def test_a_floor_above_the_better_share_of_the_reward_loses_the_weaker_outcome_in_every_group(tmp_path):
+    changed = {"group_sizes": (4, 16), "lowest_alpha": 0.5, "highest_alpha": 1.0, "alphas": 2, "seeds": (0, 1, 2, 3)}
+    records = recorded(survival_map, dataclasses.replace(PRESETS["demo"], floor=0.3, **changed), tmp_path / "out")
+    assert not records.column("survived").any()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rewards": (1.0, 4.0)}, "must be two finite positive numbers, the larger one first"),
+        ({"rewards": (np.inf, 1.0)}, "must be two finite positive numbers, the larger one first"),
+        ({"group_sizes": (4, 2)}, "must be rising numbers from 2 to 125"),
+        ({"group_sizes": (4, 126)}, "must be rising numbers from 2 to 125"),
+        ({"group_sizes": (4,)}, "a map takes two --group_sizes at least"),
+        ({"alphas": 1}, "must be at least 2"),
+        ({"floor": 2.0}, "0 .none. or more, and less than 1"),
+        ({"threshold": 2.0}, "must lie strictly between 0 and 1"),
+        ({"highest_alpha": np.inf}, "must be positive"),
+        ({"lowest_alpha": 2.0}, "--lowest_alpha below --highest_alpha"),
+        ({"steps": 30}, "it must be a multiple of 20"),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(PRESETS["smoke"], **settings)
