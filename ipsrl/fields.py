@@ -13,7 +13,7 @@ the class's own `__post_init__`, after `super().__post_init__()`.
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,11 +24,13 @@ class Range:
       phrase: ends the sentence "it must ...".
       holds: whether a value is among them.
       of_whole: whether `holds` is asked about a tuple as a whole, instead of each of its elements.
+      called: what messages call the field; "" for its name.
     """
 
     phrase: str
     holds: Callable[[Any], bool]
     of_whole: bool = False
+    called: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +47,9 @@ class Checked:
             value = getattr(self, field.name)
             for part in value if isinstance(value, tuple) and not allowed.of_whole else (value,):
                 if part is not None and not allowed.holds(part):
-                    raise ValueError(f"{self.FIELD_PREFIX}{field.name} is {part!r}, it must {allowed.phrase}")
+                    called = allowed.called or f"{self.FIELD_PREFIX}{field.name}"
+                    or_none = ", or None" if type(None) in get_args(field.type) else ""
+                    raise ValueError(f"{called} is {part!r}, it must {allowed.phrase}{or_none}")
 
 
 def in_range(allowed: Range, default: Any = dataclasses.MISSING) -> Any:
@@ -53,34 +57,56 @@ def in_range(allowed: Range, default: Any = dataclasses.MISSING) -> Any:
     return dataclasses.field(default=default, metadata={"range": allowed})
 
 
-def positive(default: Any = dataclasses.MISSING) -> Any:
+def positive(default: Any = dataclasses.MISSING, called: str = "") -> Any:
     """A field above 0 and finite."""
-    return in_range(Range("be positive", lambda number: 0 < number < math.inf), default)
+    return in_range(Range("be positive and finite", lambda number: 0 < number < math.inf, called=called), default)
 
 
-def non_negative(default: Any = dataclasses.MISSING) -> Any:
+def non_negative(default: Any = dataclasses.MISSING, called: str = "") -> Any:
     """A field of 0 or more, and finite."""
-    return in_range(Range("be 0 or more", lambda number: 0 <= number < math.inf), default)
+    return in_range(Range("be finite and not negative", lambda number: 0 <= number < math.inf, called=called), default)
 
 
-def at_least(least: float, default: Any = dataclasses.MISSING) -> Any:
+def finite(default: Any = dataclasses.MISSING, called: str = "") -> Any:
+    """A field that is neither infinite nor NaN."""
+    return in_range(Range("be finite", math.isfinite, called=called), default)
+
+
+def at_least(least: float, default: Any = dataclasses.MISSING, called: str = "") -> Any:
     """A field of `least` or more."""
-    return in_range(Range(f"be at least {least}", lambda number: number >= least), default)
+    return in_range(Range(f"be at least {least}", lambda number: number >= least, called=called), default)
 
 
-def between(low: float, high: float, default: Any = dataclasses.MISSING) -> Any:
+def above(bound: float, default: Any = dataclasses.MISSING, called: str = "") -> Any:
+    """A field above `bound` and finite."""
+    phrase = f"be finite and above {bound}"
+    return in_range(Range(phrase, lambda number: bound < number < math.inf, called=called), default)
+
+
+def between(low: float, high: float, default: Any = dataclasses.MISSING, called: str = "") -> Any:
     """A field from `low` to `high`, both included."""
-    return in_range(Range(f"lie between {low} and {high}", lambda number: low <= number <= high), default)
+    phrase = f"lie between {low} and {high}"
+    return in_range(Range(phrase, lambda number: low <= number <= high, called=called), default)
 
 
-def probability(default: Any = dataclasses.MISSING) -> Any:
+def probability(default: Any = dataclasses.MISSING, called: str = "") -> Any:
     """A field from 0 to 1, both included."""
-    return between(0, 1, default)
+    return between(0, 1, default, called)
 
 
-def open_probability(default: Any = dataclasses.MISSING) -> Any:
+def open_probability(default: Any = dataclasses.MISSING, called: str = "") -> Any:
     """A field between 0 and 1, neither included."""
-    return in_range(Range("lie strictly between 0 and 1", lambda number: 0 < number < 1), default)
+    return in_range(Range("lie strictly between 0 and 1", lambda number: 0 < number < 1, called=called), default)
+
+
+def share(default: Any = dataclasses.MISSING, called: str = "") -> Any:
+    """A field above 0, and 1 at most."""
+    return in_range(Range("lie above 0 and not above 1", lambda number: 0 < number <= 1, called=called), default)
+
+
+def below_one(default: Any = dataclasses.MISSING, called: str = "") -> Any:
+    """A field from 0 on and below 1."""
+    return in_range(Range("be at least 0 and below 1", lambda number: 0 <= number < 1, called=called), default)
 
 
 def one_of(*options: Any, default: Any = dataclasses.MISSING) -> Any:

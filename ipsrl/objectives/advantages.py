@@ -9,6 +9,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.fields import positive
 from ipsrl.objectives.objective import RolloutPart, all_equal
 from ipsrl.structures import Rollouts
 
@@ -17,11 +18,7 @@ from ipsrl.structures import Rollouts
 class CappedPart(RolloutPart):
     """Base of those parts below that IPS uses: `limit`, when given, caps |A|."""
 
-    limit: float | None = None
-
-    def __post_init__(self):
-        if self.limit is not None and not self.limit > 0:
-            raise ValueError(f"the cap on advantages is {self.limit}, it must be positive")
+    limit: float | None = positive(None, called="the cap on advantages")
 
     def capped(self, advantages: Array) -> Array:
         """The advantages, cut at -limit and at limit."""

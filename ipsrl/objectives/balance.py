@@ -13,7 +13,6 @@ ratio: stale samples only weigh the trajectories differently.
 """
 
 import dataclasses
-import math
 from typing import Any, ClassVar, Literal
 
 import jax
@@ -21,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.fields import finite, positive, share
 from ipsrl.objectives.discounting import discounted_sums
 from ipsrl.objectives.objective import Metrics, RolloutPart, Surrogate
 from ipsrl.objectives.surrogates import LOG_RATIO_LIMIT
@@ -38,14 +38,8 @@ class LogReward(RolloutPart):
     them at odds of exp(floor) to 1 against a reward of one.
     """
 
-    floor: float = -10.0
-    exponent: float = 1.0
-
-    def __post_init__(self):
-        if not math.isfinite(self.floor):
-            raise ValueError(f"log_reward_floor is {self.floor}, it must be finite")
-        if not 0.0 < self.exponent < math.inf:
-            raise ValueError(f"reward_exponent is {self.exponent}, it must be positive and finite")
+    floor: float = finite(-10.0, called="log_reward_floor")
+    exponent: float = positive(1.0, called="reward_exponent")
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         positive = values > 0
@@ -60,11 +54,8 @@ class TrajectoryBalance(Surrogate):
     log Z starts at 0. `log_partition` is its mean over the groups.
     """
 
-    learning_rate: float = LEARNING_RATE
+    learning_rate: float = positive(LEARNING_RATE, called="the learning rate of log Z or the flows")
     needs: ClassVar[frozenset[str]] = frozenset({"log_backward"})
-
-    def __post_init__(self):
-        _check_learning_rate(self.learning_rate)
 
     def init_parameters(self, sizes: Sizes) -> dict[str, Array]:
         return {"log_partition": jnp.zeros(sizes.num_prompts)}
@@ -104,11 +95,8 @@ class StateFlows(Surrogate):
     A walk that was cut off counts as one that ended, with the reward it has.
     """
 
-    learning_rate: float = LEARNING_RATE
+    learning_rate: float = positive(LEARNING_RATE, called="the learning rate of log Z or the flows")
     needs: ClassVar[frozenset[str]] = frozenset({"step_log_backward"})
-
-    def __post_init__(self):
-        _check_learning_rate(self.learning_rate)
 
     def init_parameters(self, sizes: Sizes) -> dict[str, Array]:
         if sizes.num_states is None:
@@ -157,12 +145,7 @@ class SubTrajectoryBalance(StateFlows):
     three times as long as GRPO, half of it for looking up the flows and for their gradient, as in detailed balance.
     """
 
-    decay: float = 0.9
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not 0.0 < self.decay <= 1.0:
-            raise ValueError(f"decay is {self.decay}, it must lie above 0 and not above 1")
+    decay: float = share(0.9)
 
     def evaluate(
         self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any, statistics: Any
@@ -193,18 +176,16 @@ class RewardTiltBalance(Surrogate):
     pi, a constant for the gradient, as the learned one would be.
     """
 
-    beta: float = 15.0
+    beta: float = positive(15.0)
     low: float = 0.2
     high: float = 0.2
     partition: Literal["table", "group"] = "table"
     released_weight: bool = False
-    learning_rate: float = LEARNING_RATE
+    learning_rate: float = positive(LEARNING_RATE, called="the learning rate of log Z or the flows")
     needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
 
     def __post_init__(self):
-        _check_learning_rate(self.learning_rate)
-        if not 0.0 < self.beta < math.inf:
-            raise ValueError(f"beta is {self.beta}, it must be positive and finite")
+        super().__post_init__()
         if not (0.0 <= self.low <= 1.0 and self.high >= 0.0):
             raise ValueError(f"clip range is 1 - {self.low} to 1 + {self.high}: low must lie in [0, 1], high from 0 up")
 
@@ -241,8 +222,3 @@ def _minus_square(residual: Array, rollouts: Rollouts) -> Array:
 
 def _mean_over_groups(name: str, values: Array) -> Metrics:
     return {name: (values.sum(), jnp.float32(values.size))}
-
-
-def _check_learning_rate(learning_rate: float) -> None:
-    if not 0.0 < learning_rate < math.inf:
-        raise ValueError(f"the learning rate of log Z or the flows is {learning_rate}, it must be positive and finite")

@@ -23,10 +23,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.fields import above, at_least, non_negative, positive
 from ipsrl.objectives.objective import Metrics, Surrogate
 from ipsrl.objectives.surrogates import (
     check_clip,
-    check_dual_clip,
     clipped,
     importance_ratio,
     log_importance_ratio,
@@ -59,16 +59,13 @@ class GradientPreservingClip(Surrogate):
 
     low: float = 0.2
     high: float = 0.28
-    negative_scale: float = 1.0
-    positive_scale: float = 1.0
-    dual_clip: float | None = None
+    negative_scale: float = non_negative(1.0)
+    positive_scale: float = non_negative(1.0)
+    dual_clip: float | None = above(1, None)
 
     def __post_init__(self):
+        super().__post_init__()
         check_clip(self.low, self.high)
-        for name in ("negative_scale", "positive_scale"):
-            if not 0.0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} is {getattr(self, name)}, it must be finite and not negative")
-        check_dual_clip(self.dual_clip)
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         ratio = importance_ratio(scores, rollouts)
@@ -126,18 +123,17 @@ class BalancedClip(Surrogate):
     """
 
     rule: Literal["paper", "released"] = "paper"
-    target: float = 0.4
+    target: float = positive(0.4)
     low_start: float = 0.6
     low_end: float = 0.9
     low_step: float = 0.02
     high_start: float = 1.2
     high_end: float = 3.0
     high_step: float = 0.05
-    dual_clip: float | None = None
+    dual_clip: float | None = above(1, None)
 
     def __post_init__(self):
-        if not 0.0 < self.target < math.inf:
-            raise ValueError(f"target is {self.target}, it must be positive and finite")
+        super().__post_init__()
         if not 0.0 <= self.low_start <= self.low_end < 1.0 < self.high_start <= self.high_end < math.inf:
             raise ValueError(
                 f"the clip's limits walk from {self.low_start} to {self.low_end} and from {self.high_start} to "
@@ -145,7 +141,6 @@ class BalancedClip(Surrogate):
             )
         if not (self.low_step > 0.0 and self.high_step > 0.0):
             raise ValueError(f"low_step is {self.low_step} and high_step is {self.high_step}: both must be positive")
-        check_dual_clip(self.dual_clip)
 
     @property
     def _limits(self) -> tuple[np.ndarray, np.ndarray]:
@@ -265,14 +260,8 @@ class DivergenceMask(Surrogate):
     """
 
     divergence: Literal["binary_tv", "binary_kl", "top_tv", "top_kl"] = "binary_tv"
-    threshold: float = 0.15
-    ratio_cap: float | None = None
-
-    def __post_init__(self):
-        if not 0.0 < self.threshold < math.inf:
-            raise ValueError(f"threshold is {self.threshold}, it must be positive and finite")
-        if self.ratio_cap is not None and not self.ratio_cap >= 1.0:
-            raise ValueError(f"ratio_cap is {self.ratio_cap}, it must be at least 1, or None")
+    threshold: float = positive(0.15)
+    ratio_cap: float | None = at_least(1, None)
 
     @property
     def needs(self) -> frozenset[str]:

@@ -1,12 +1,12 @@
 """A first token that chooses how to answer, weighed apart from the answer itself."""
 
 import dataclasses
-import math
 from typing import Literal
 
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.fields import non_negative
 from ipsrl.objectives.objective import Metrics, Surrogate
 from ipsrl.objectives.surrogates import ClippedRatio
 from ipsrl.structures import PolicyScores, Rollouts
@@ -30,12 +30,8 @@ class ControlAndResponse(Surrogate):
     """
 
     clip: ClippedRatio
-    alpha: float = 0.001
+    alpha: float = non_negative(0.001)
     response: Literal["sequence_mean", "token_mean"] = "sequence_mean"
-
-    def __post_init__(self):
-        if not 0.0 <= self.alpha < math.inf:
-            raise ValueError(f"alpha is {self.alpha}, it must be finite and not negative")
 
     def statistics(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Array] | None:
         """Answers and tokens of the batch, `[]` each; None where every answer has weights of its own."""

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.fields import at_least, finite, positive, probability, share
 from ipsrl.objectives.objective import Metrics, Penalty, RolloutPart
 from ipsrl.objectives.penalties import EntropyBonus
 from ipsrl.structures import PolicyScores, Rollouts, Sizes, masked_sum
@@ -45,21 +46,16 @@ class AdaptiveEntropyBonus(Penalty):
 
     name: ClassVar[str] = "entropy"
     coefficient: float = 0.0
-    tau: float = 0.4
-    eta: float = 0.005
+    tau: float = positive(0.4)
+    eta: float = positive(0.005)
     rule: Literal["sign", "proportional"] = "sign"
-    alpha_max: float = 0.02
+    alpha_max: float = positive(0.02)
     weight: Literal["indicator", "linear", "complement"] = "indicator"
-    rho: float = 0.5
-    threshold: float = 0.0
+    rho: float = share(0.5, called="rho, an accuracy,")
+    threshold: float = finite(0.0)
 
     def __post_init__(self):
-        for name in ("tau", "eta", "alpha_max"):
-            _check_positive(name, getattr(self, name))
-        if not math.isfinite(self.threshold):
-            raise ValueError(f"threshold is {self.threshold}, it must be finite")
-        if not 0.0 < self.rho <= 1.0:
-            raise ValueError(f"rho is {self.rho}, it is an accuracy and must lie above 0 and not above 1")
+        super().__post_init__()
         if not 0.0 <= self.coefficient <= self.alpha_max:
             raise ValueError(f"alpha starts at {self.coefficient}, it must lie between 0 and {self.alpha_max}")
 
@@ -112,15 +108,9 @@ class EntropyFloor(EntropyBonus):
     nothing.
     """
 
-    coefficient: float = 0.0
-    target: float = 0.2
-    step: float = 0.005
-
-    def __post_init__(self):
-        if not 0.0 <= self.coefficient <= 1.0:
-            raise ValueError(f"the coefficient starts at {self.coefficient}, it must lie between 0 and 1")
-        _check_positive("target", self.target)
-        _check_positive("step", self.step)
+    coefficient: float = probability(0.0, called="the coefficient at the start")
+    target: float = positive(0.2)
+    step: float = positive(0.005)
 
     def init(self, sizes: Sizes) -> State:
         """c, and the entropy of the batch before, inf before the first."""
@@ -144,15 +134,14 @@ class EntropyBand(RolloutPart):
     Advantages that are not kept become zero.
     """
 
-    steps: int
+    steps: int = at_least(1)
     low_start: float = 0.6
     high_start: float = 0.7
     low_end: float = 0.1
     high_end: float = 0.2
 
     def __post_init__(self):
-        if self.steps < 1:
-            raise ValueError(f"steps is {self.steps}, it must be at least 1")
+        super().__post_init__()
         for low, high in ((self.low_start, self.high_start), (self.low_end, self.high_end)):
             if not 0.0 <= low <= high < math.inf:
                 raise ValueError(f"the band is ({low}, {high}): entropies, in nats, of which the first is not above")
@@ -177,8 +166,3 @@ class EntropyBand(RolloutPart):
         progress = jnp.minimum(batch / self.steps, 1.0)
         low = self.low_start + progress * (self.low_end - self.low_start)
         return low, self.high_start + progress * (self.high_end - self.high_start)
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not 0.0 < value < math.inf:
-        raise ValueError(f"{name} is {value}, it must be positive and finite")

@@ -5,13 +5,13 @@ without a valid outcome (-1) count as one outcome, unless a part says otherwise.
 """
 
 import dataclasses
-import math
 from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.fields import at_least, finite, positive, probability
 from ipsrl.objectives.inverse_probability import InverseFrequency, outcome_frequency, same_outcome
 from ipsrl.objectives.objective import RolloutPart
 from ipsrl.structures import Rollouts, masked_sum
@@ -37,15 +37,9 @@ class ModeAnchor(RolloutPart):
     answer. `threshold=None` is the best reward of the group, if it is above zero (our reading).
     """
 
-    beta: float
-    threshold: float | None = None
+    beta: float = positive()
+    threshold: float | None = finite(None)
     needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
-
-    def __post_init__(self):
-        if not 0.0 < self.beta < math.inf:
-            raise ValueError(f"beta is {self.beta}, it must be positive and finite")
-        if self.threshold is not None and not math.isfinite(self.threshold):
-            raise ValueError(f"threshold is {self.threshold}, it must be finite")
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         log_reference = masked_sum(rollouts.reference_log_probs, rollouts.token_mask, axis=-1)
@@ -70,12 +64,8 @@ class DistinctShare(RolloutPart):
     """
 
     verifiable: bool = True
-    floor: float = 0.1
+    floor: float = probability(0.1)
     smallest_group: ClassVar[int] = 2
-
-    def __post_init__(self):
-        if not 0.0 <= self.floor <= 1.0:
-            raise ValueError(f"floor is {self.floor}, it must be a share between 0 and 1")
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         unlike = ~same_outcome(rollouts.outcome_id)
@@ -100,12 +90,8 @@ class UniformFrequency(RolloutPart):
     With two valid outcomes both always earn the same, so the rule says nothing there.
     """
 
-    valid: int | None = None
+    valid: int | None = at_least(1, None, called="valid, the number of valid outcomes,")
     smallest_group: ClassVar[int] = 2
-
-    def __post_init__(self):
-        if self.valid is not None and self.valid < 1:
-            raise ValueError(f"valid is {self.valid}, the number of valid outcomes must be at least 1")
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         valid = (values > 0) & (rollouts.outcome_id >= 0)
@@ -125,12 +111,8 @@ class Unlikeliness(RolloutPart):
     rank orders the length-averaged behaviour log-probabilities, 0 = least likely; ties share the mean of their ranks.
     """
 
-    beta: float = 0.25
+    beta: float = probability(0.25)
     smallest_group: ClassVar[int] = 2
-
-    def __post_init__(self):
-        if not 0.0 <= self.beta <= 1.0:
-            raise ValueError(f"beta is {self.beta}, it must lie between 0 and 1")
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         own, other = (jnp.expand_dims(average_log_probability(rollouts), axis) for axis in (2, 1))

@@ -4,12 +4,12 @@ An answer is correct where its reward is above zero.
 """
 
 import dataclasses
-import math
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.fields import non_negative, probability
 from ipsrl.objectives.diversity_rewards import average_log_probability
 from ipsrl.objectives.objective import RolloutPart
 from ipsrl.structures import Rollouts
@@ -22,11 +22,7 @@ class FocalWeight(RolloutPart):
     A weight of the prompt, as of the focal loss: correct answers are not told apart. Zero where all are correct.
     """
 
-    gamma: float = 1.0
-
-    def __post_init__(self):
-        if not 0.0 <= self.gamma < math.inf:
-            raise ValueError(f"gamma is {self.gamma}, it must be finite and not negative")
+    gamma: float = non_negative(1.0)
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         wrong = (rollouts.rewards <= 0).mean(axis=-1, dtype=jnp.float32)
@@ -43,11 +39,7 @@ class UniformCorrect(RolloutPart):
     The weights of the correct answers have mean 1, so that equal advantages keep their sum.
     """
 
-    tau: float = 0.2
-
-    def __post_init__(self):
-        if not 0.0 <= self.tau <= 1.0:
-            raise ValueError(f"tau is {self.tau}, it must lie between 0 and 1")
+    tau: float = probability(0.2)
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         correct = rollouts.rewards > 0

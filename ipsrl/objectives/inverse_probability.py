@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.fields import above, below_one, non_negative, positive, probability, share
 from ipsrl.objectives.objective import RolloutPart
 from ipsrl.structures import Rollouts, Sizes, masked_sum
 
@@ -29,15 +30,9 @@ class InverseScaling(RolloutPart):
     e grows: with x = -log p, its logarithm has the slope 2 (mean of x under w - mean of x under w^2) <= 0.
     """
 
-    alpha: float = 1.0
+    alpha: float = non_negative(1.0)
     _: dataclasses.KW_ONLY
-    effective_share: float = 0.0
-
-    def __post_init__(self):
-        if not 0.0 <= self.alpha < math.inf:
-            raise ValueError(f"alpha is {self.alpha}, it must be finite and not negative")
-        if not 0.0 <= self.effective_share < 1.0:
-            raise ValueError(f"effective_share is {self.effective_share}, it must be at least 0 and below 1")
+    effective_share: float = below_one(0.0)
 
     def exponent(self, log_probability: Array) -> Array | float:
         """e, from log p `[P, G]`: one number, or `[P, 1]` where it depends on the group."""
@@ -91,15 +86,9 @@ class InverseFrequency(InverseScaling):
     Meant for rewards that are not negative: of rewards of -1, those of the rarest mistakes are scaled up most.
     """
 
-    floor: float = 0.0
-    pseudo_count: float = 0.0
+    floor: float = probability(0.0)
+    pseudo_count: float = above(-1, 0.0)
     smallest_group: ClassVar[int] = 2
-
-    def __post_init__(self):
-        super().__post_init__()
-        _check_floor(self.floor)
-        if not -1.0 < self.pseudo_count < math.inf:
-            raise ValueError(f"pseudo_count is {self.pseudo_count}, it must be finite and above -1")
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         probability = jnp.maximum(outcome_frequency(rollouts.outcome_id, self.pseudo_count), self.floor)
@@ -117,14 +106,8 @@ class InverseMovingFrequency(InverseScaling):
     as good as a group of G (2 - rate) / rate; while it drifts by d a step, pbar lags by d (1 - rate) / rate.
     """
 
-    floor: float = 0.0
-    rate: float = 0.1
-
-    def __post_init__(self):
-        super().__post_init__()
-        _check_floor(self.floor)
-        if not 0.0 < self.rate <= 1.0:
-            raise ValueError(f"ema_rate is {self.rate}, it must lie above 0 and not above 1")
+    floor: float = probability(0.0)
+    rate: float = share(0.1, called="ema_rate")
 
     def init(self, sizes: Sizes) -> Array:
         """pbar, `[num_prompts, num_outcomes + 1]`; a row of zeros before the prompt was met."""
@@ -160,16 +143,9 @@ class InverseProbability(InverseScaling):
     leaves its m as it was.
     """
 
-    decay: float = 0.99
-    log_ratio_cap: float = 20.0
+    decay: float = below_one(0.99)
+    log_ratio_cap: float = positive(20.0)
     needs: ClassVar[frozenset[str]] = frozenset({"log_backward"})
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not 0.0 <= self.decay < 1.0:
-            raise ValueError(f"decay is {self.decay}, it must be at least 0 and below 1")
-        if not self.log_ratio_cap > 0.0:
-            raise ValueError(f"log_ratio_cap is {self.log_ratio_cap}, it must be positive")
 
     def init(self, sizes: Sizes) -> Any:
         """Log of the running mean for each prompt, `[num_prompts]`; -inf before the prompt was met."""
@@ -207,13 +183,8 @@ class InverseProbabilityLearned(InverseProbability):
     q = P(trajectory | outcome), the limit of many counts. Moves must tell apart the states that lead into a state.
     """
 
-    prior: float = 1.0
+    prior: float = positive(1.0)
     needs: ClassVar[frozenset[str]] = frozenset({"step_log_backward", "next_states"})
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not 0.0 < self.prior < math.inf:
-            raise ValueError(f"prior is {self.prior}, it must be positive and finite")
 
     def init(self, sizes: Sizes) -> tuple[Array, Array]:
         """The running means of `InverseProbability`, and N, `[num_states, vocabulary_size]`."""
@@ -232,8 +203,3 @@ class InverseProbabilityLearned(InverseProbability):
         # What is not a move is counted beyond the table, and dropped: adding its zeros up would be slower.
         counts = (self.decay * counts).at[jnp.where(mask, reached, len(counts)), moves].add(1.0, mode="drop")
         return shaped, (log_mean, counts)
-
-
-def _check_floor(floor: float) -> None:
-    if not 0.0 <= floor <= 1.0:
-        raise ValueError(f"floor is {floor}, it must be a probability between 0 and 1")

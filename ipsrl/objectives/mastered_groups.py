@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.fields import non_negative, positive, share
 from ipsrl.objectives.objective import Metrics, Penalty, RolloutPart
 from ipsrl.objectives.surrogates import LOG_RATIO_LIMIT
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
@@ -25,10 +26,7 @@ def mastered_groups(rewards: Array, mastered_at: float) -> Array:
 class UnmasteredOnly(RolloutPart):
     """Advantages of mastered groups become zero (DPH-RL, arXiv 2509.07430)."""
 
-    mastered_at: float = 1.0
-
-    def __post_init__(self):
-        _check_share(self.mastered_at)
+    mastered_at: float = share(1.0, called="mastered_at, a share of correct answers,")
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         return jnp.where(mastered_groups(rollouts.rewards, self.mastered_at)[:, None, None], 0.0, values)
@@ -48,20 +46,11 @@ class MasteredDivergence(Penalty):
     """
 
     name: ClassVar[str] = "mastered_divergence"
-    coefficient: float
+    coefficient: float = non_negative(called="eta, the weight of the divergence,")
     divergence: Literal["forward_kl", "jensen_shannon"] = "jensen_shannon"
-    mastered_at: float = 1.0
-    ratio_limit: float = 5.0
+    mastered_at: float = share(1.0, called="mastered_at, a share of correct answers,")
+    ratio_limit: float = positive(5.0)
     needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
-
-    def __post_init__(self):
-        if not 0.0 <= self.coefficient < math.inf:
-            raise ValueError(
-                f"eta, the weight of the divergence, is {self.coefficient}, it must be finite and not negative"
-            )
-        _check_share(self.mastered_at)
-        if not 0.0 < self.ratio_limit < math.inf:
-            raise ValueError(f"ratio_limit is {self.ratio_limit}, it must be positive and finite")
 
     def carry(self, rollouts: Rollouts, advantages: Array, state: Any) -> tuple[Array, Any]:
         mastered = mastered_groups(rollouts.rewards, self.mastered_at)
@@ -84,8 +73,3 @@ class MasteredDivergence(Penalty):
             "mastered_groups": (mastered.sum(dtype=jnp.float32), jnp.float32(mastered.size)),
             "mastered_divergence": (masked_sum(cost, tokens), tokens.sum(dtype=jnp.float32)),
         }
-
-
-def _check_share(mastered_at: float) -> None:
-    if not 0.0 < mastered_at <= 1.0:
-        raise ValueError(f"mastered_at is {mastered_at}, the share of correct answers must lie above 0 and not above 1")

@@ -20,12 +20,13 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.fields import Checked
 from ipsrl.structures import ObjectiveOutput, PolicyScores, Rollouts, Sizes, Weights, masked_sum
 
 Metrics = dict[str, tuple[Array, Array]]
 
 
-class Part:
+class Part(Checked):
     """Base of all parts that read rollouts. Each attribute may be a property where it depends on arguments."""
 
     needs: ClassVar[frozenset[str]] = frozenset()

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.fields import non_negative, positive
 from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
 from ipsrl.objectives.inverse_probability import same_outcome
 from ipsrl.objectives.objective import Metrics, RolloutPart, Surrogate
@@ -34,14 +35,13 @@ class ShapedOffPolicy(Surrogate):
       low, high: of the clip; None for no bound on that side.
     """
 
-    gamma: float | None = 0.1
+    gamma: float | None = positive(0.1)
     low: float | None = None
     high: float | None = None
     needs: ClassVar[frozenset[str]] = frozenset({"off_policy"})
 
     def __post_init__(self):
-        if self.gamma is not None and not 0.0 < self.gamma < math.inf:
-            raise ValueError(f"gamma is {self.gamma}, it must be positive and finite, or None for no shape")
+        super().__post_init__()
         if not ((self.low is None or 0.0 < self.low <= 1.0) and (self.high is None or self.high > 0.0)):
             raise ValueError(f"clip range is 1 - {self.low} to 1 + {self.high}: low must lie in (0, 1], high above 0")
 
@@ -95,15 +95,11 @@ class DistinctPairs(RolloutPart):
       baseline: mean and std over the `kept` answers, or over the whole `group`.
     """
 
-    tau: float = 0.5
+    tau: float = non_negative(0.5)
     over: Literal["mean", "max"] = "mean"
     similarity: Similarity = "tokens"
     baseline: Literal["kept", "group"] = "kept"
     smallest_group: ClassVar[int] = 2
-
-    def __post_init__(self):
-        if not 0.0 <= self.tau < math.inf:
-            raise ValueError(f"tau is {self.tau}, it must be finite and not negative")
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         kept = self.kept(values, rollouts)

@@ -7,12 +7,11 @@ from typing import Any, ClassVar, Literal
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.fields import at_least, finite, open_probability, positive, share
 from ipsrl.objectives.objective import Metrics, Penalty
 from ipsrl.objectives.ranks import quantile
 from ipsrl.objectives.reference_divergence import (
     adapted_coefficient,
-    check_coefficient,
-    check_target,
     mean_answer_divergence,
     token_divergence,
 )
@@ -38,12 +37,9 @@ class KullbackLeibler(Penalty):
     """
 
     name: ClassVar[str] = "reference_kl"
-    coefficient: float
+    coefficient: float = positive(called="the coefficient of the KL penalty")
     estimator: LossEstimator = "k3"
     needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
-
-    def __post_init__(self):
-        check_coefficient(self.coefficient)
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
         if self.estimator == "corrected_k3":
@@ -61,12 +57,8 @@ class AdaptiveKullbackLeibler(KullbackLeibler):
     `adapted_coefficient`. The paper has it in the reward, see `reward_costs`; its gain is 0.1.
     """
 
-    target: float = 6.0
-    gain: float = 0.1
-
-    def __post_init__(self):
-        super().__post_init__()
-        check_target(self.target, self.gain)
+    target: float = positive(6.0, called="the target of the KL penalty")
+    gain: float = share(0.1, called="the gain of the KL penalty")
 
     def init(self, sizes: Sizes) -> Array:
         """The coefficient, `[]`."""
@@ -89,11 +81,7 @@ class EntropyBonus(Penalty):
     """-coefficient * H of the next-token distribution, in nats, with gradient. Below 0 it is a penalty on entropy."""
 
     name: ClassVar[str] = "entropy"
-    coefficient: float
-
-    def __post_init__(self):
-        if not math.isfinite(self.coefficient):
-            raise ValueError(f"the coefficient of the entropy bonus is {self.coefficient}, it must be finite")
+    coefficient: float = finite(called="the coefficient of the entropy bonus")
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
         return -scores.entropy, {}
@@ -122,22 +110,13 @@ class LowProbabilityRegulariser(Penalty):
     """
 
     name: ClassVar[str] = "proxy_kl"
-    coefficient: float = 1.0
-    kappa: float = 0.02
-    rho: float = 0.01
+    coefficient: float = positive(1.0, called="the coefficient of Lp-Reg")
+    kappa: float = open_probability(0.02)
+    rho: float = open_probability(0.01)
     threshold: Literal["min_p", "fixed"] = "min_p"
-    likeliest: int = 20
+    likeliest: int = at_least(1, 20)
     form: Literal["paper", "code"] = "paper"
     needs: ClassVar[frozenset[str]] = frozenset({"top_log_probs"})
-
-    def __post_init__(self):
-        if not 0.0 < self.coefficient < math.inf:
-            raise ValueError(f"the coefficient of Lp-Reg is {self.coefficient}, it must be positive and finite")
-        for name, share in {"kappa": self.kappa, "rho": self.rho}.items():
-            if not 0.0 < share < 1.0:
-                raise ValueError(f"{name} is {share}, it must lie strictly between 0 and 1")
-        if self.likeliest < 1:
-            raise ValueError(f"likeliest is {self.likeliest}, it must be at least 1")
 
     @property
     def top_tokens(self) -> int:

@@ -1,12 +1,12 @@
 """Weight for the tokens that plan: `[P, G, T]` -> `[P, G, T]`."""
 
 import dataclasses
-import math
 from typing import Literal
 
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.fields import non_negative
 from ipsrl.objectives.objective import RolloutPart
 from ipsrl.objectives.ranks import largest_of_rows, random_order
 from ipsrl.structures import Rollouts
@@ -47,13 +47,9 @@ class PlanningBonus(RolloutPart):
         times 1 + alpha.
     """
 
-    alpha: float = 0.2
+    alpha: float = non_negative(0.2)
     planned: Planned = "planning_mask"
     failures: Literal["eased", "kept", "sharpened"] = "eased"
-
-    def __post_init__(self):
-        if not 0.0 <= self.alpha < math.inf:
-            raise ValueError(f"alpha is {self.alpha}, it must be finite and not negative")
 
     @property
     def needs(self) -> frozenset[str]:

@@ -5,13 +5,13 @@ pair [chosen, rejected]. An answer without tokens is in no pair: its loss would 
 """
 
 import dataclasses
-import math
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.fields import non_negative, positive
 from ipsrl.objectives.divergences import Divergence, check_alpha, link
 from ipsrl.objectives.objective import Metrics, RolloutPart, Surrogate
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
@@ -53,19 +53,16 @@ class PairwiseLikelihood(Surrogate):
     beta f'(u) orders as the rewards do, `pair_margin` the mean of its difference.
     """
 
-    beta: float
+    beta: float = positive()
     divergence: Divergence = "reverse_kl"
     alpha: float = 0.5
-    imitation: float = 0.0
+    imitation: float = non_negative(0.0, called="the weight of imitation")
     per_token: bool = False
     needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
 
     def __post_init__(self):
+        super().__post_init__()
         check_alpha(self.divergence, self.alpha)
-        if not 0.0 < self.beta < math.inf:
-            raise ValueError(f"beta is {self.beta}, it must be positive and finite")
-        if not 0.0 <= self.imitation < math.inf:
-            raise ValueError(f"the weight of imitation is {self.imitation}, it must be finite and not negative")
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         mask = rollouts.token_mask

@@ -5,12 +5,12 @@ taken from the behaviour policy, so it is a constant for the gradient, and exact
 """
 
 import dataclasses
-import math
 from typing import ClassVar
 
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.fields import non_negative, positive
 from ipsrl.objectives.divergences import Divergence, check_alpha, link
 from ipsrl.objectives.objective import RolloutPart
 from ipsrl.structures import Rollouts, masked_sum
@@ -26,13 +26,8 @@ class TsallisEntropy(RolloutPart):
     Its mean policy gradient is that of E[r] + beta S_q, S_q = (1 - sum p^q) / (q - 1): Shannon's entropy at q = 1.
     """
 
-    beta: float
-    q: float = 2.0
-
-    def __post_init__(self):
-        _check_beta(self.beta)
-        if not 0.0 < self.q < math.inf:
-            raise ValueError(f"q is {self.q}, it must be positive and finite")
+    beta: float = non_negative()
+    q: float = positive(2.0)
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         log_probability = masked_sum(rollouts.behaviour_log_probs, rollouts.token_mask, axis=-1)
@@ -51,20 +46,15 @@ class ReferenceDivergence(RolloutPart):
     """
 
     divergence: Divergence
-    beta: float
+    beta: float = non_negative()
     alpha: float = 0.5
     needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
 
     def __post_init__(self):
-        _check_beta(self.beta)
+        super().__post_init__()
         check_alpha(self.divergence, self.alpha)
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         log_ratio = rollouts.behaviour_log_probs - rollouts.reference_log_probs
         log_ratio = masked_sum(log_ratio, rollouts.token_mask, axis=-1)
         return values - self.beta * link(self.divergence, log_ratio, self.alpha)
-
-
-def _check_beta(beta: float) -> None:
-    if not 0.0 <= beta < math.inf:
-        raise ValueError(f"beta is {beta}, it must be finite and not negative")

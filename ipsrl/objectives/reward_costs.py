@@ -1,18 +1,16 @@
 """Reward shaping that takes a cost of the whole answer from its reward: `[P, G]` -> `[P, G]`."""
 
 import dataclasses
-import math
 from typing import ClassVar, Literal
 
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.fields import at_least, non_negative, positive, share
 from ipsrl.objectives.objective import Metrics, RolloutPart
 from ipsrl.objectives.reference_divergence import (
     RewardEstimator,
     adapted_coefficient,
-    check_coefficient,
-    check_target,
     mean_answer_divergence,
     token_divergence,
 )
@@ -32,12 +30,9 @@ class DivergenceCost(RolloutPart):
     update is that of KL(policy || reference) (RLOO, arXiv 2402.14740).
     """
 
-    coefficient: float
+    coefficient: float = positive(called="the coefficient of the KL penalty")
     estimator: RewardEstimator = "k1"
     needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
-
-    def __post_init__(self):
-        check_coefficient(self.coefficient)
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         return values - self.coefficient * answer_divergence(rollouts, self.estimator)
@@ -51,15 +46,11 @@ class AdaptiveDivergenceCost(RolloutPart):
     `adapted_coefficient`. The paper's gain is 0.1; lm-human-preferences and verl write it as batch size / 10,000.
     """
 
-    coefficient: float
+    coefficient: float = positive(called="the coefficient of the KL penalty")
     estimator: RewardEstimator = "k1"
-    target: float = 6.0
-    gain: float = 0.1
+    target: float = positive(6.0, called="the target of the KL penalty")
+    gain: float = share(0.1, called="the gain of the KL penalty")
     needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
-
-    def __post_init__(self):
-        check_coefficient(self.coefficient)
-        check_target(self.target, self.gain)
 
     def init(self, sizes: Sizes) -> dict[str, Array]:
         """The coefficient, and the divergence of the batch before, 0 before the first."""
@@ -94,19 +85,13 @@ class OverlongPunishment(RolloutPart):
       form: `paper` or `verl`.
     """
 
-    weight: float = 1.0
-    limit: int | None = None
-    cache: int | None = None
+    weight: float = non_negative(1.0, called="the weight of the overlong punishment")
+    limit: int | None = at_least(1, None, called="the overlong limit, in tokens,")
+    cache: int | None = at_least(1, None, called="the overlong cache, in tokens,")
     form: Literal["paper", "verl"] = "paper"
 
     def __post_init__(self):
-        if not 0.0 <= self.weight < math.inf:
-            raise ValueError(
-                f"the weight of the overlong punishment is {self.weight}, it must be finite and not negative"
-            )
-        for name, tokens in {"limit": self.limit, "cache": self.cache}.items():
-            if tokens is not None and tokens < 1:
-                raise ValueError(f"the overlong {name} is {tokens} tokens, it must be at least 1")
+        super().__post_init__()
         if self.limit is not None:
             self._check_cache(self.limit)
 

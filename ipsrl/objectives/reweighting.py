@@ -1,16 +1,16 @@
 """Parts that change the advantages of single responses or tokens: `[P, G, T]` -> `[P, G, T]`."""
 
 import dataclasses
-import math
 from typing import Literal
 
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.fields import non_negative, probability, share
 from ipsrl.objectives.discounting import discounted_sums
 from ipsrl.objectives.objective import RolloutPart, all_equal
 from ipsrl.objectives.ranks import kth_largest
-from ipsrl.objectives.reference_divergence import RewardEstimator, check_coefficient, token_divergence
+from ipsrl.objectives.reference_divergence import RewardEstimator, token_divergence
 from ipsrl.structures import Rollouts, masked_sum
 
 
@@ -55,18 +55,12 @@ class AnswerConfidence(RolloutPart):
         (without the template around it).
     """
 
-    alpha: float = 0.3
-    low_fraction: float = 0.2
+    alpha: float = non_negative(0.3)
+    low_fraction: float = share(0.2)
     reference: Literal["prompt", "correct"] = "prompt"
     shifted: Literal["all", "correct"] = "all"
     gate: Literal["any_correct", "mixed"] = "any_correct"
     prompt_part: Literal["all", "lowest", "question"] = "all"
-
-    def __post_init__(self):
-        if not 0.0 <= self.alpha < math.inf:
-            raise ValueError(f"alpha is {self.alpha}, it must be finite and not negative")
-        if not 0.0 < self.low_fraction <= 1.0:
-            raise ValueError(f"low_fraction is {self.low_fraction}, it must lie above 0 and not above 1")
 
     @property
     def needs(self) -> frozenset[str]:
@@ -103,15 +97,9 @@ class ReturnToGo(RolloutPart):
     and needs `reference_log_probs` unless `kl` is 0.
     """
 
-    gamma: float = 1.0
-    kl: float = 0.0
+    gamma: float = share(1.0)
+    kl: float = non_negative(0.0, called="the coefficient of the KL penalty")
     estimator: RewardEstimator = "k1"
-
-    def __post_init__(self):
-        if not 0.0 < self.gamma <= 1.0:
-            raise ValueError(f"gamma is {self.gamma}, it must lie above 0 and not above 1")
-        if self.kl:
-            check_coefficient(self.kl)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -151,11 +139,7 @@ class WhitenedTokens(RolloutPart):
 class ProbabilityWeight(RolloutPart):
     """A_t (alpha p_t + 1 - alpha), p_t the behaviour probability of the token: AR (arXiv 2505.12929), both signs."""
 
-    alpha: float = 0.2
-
-    def __post_init__(self):
-        if not 0.0 <= self.alpha <= 1.0:
-            raise ValueError(f"alpha is {self.alpha}, it must lie between 0 and 1")
+    alpha: float = probability(0.2)
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         probability = jnp.exp(jnp.where(rollouts.token_mask, rollouts.behaviour_log_probs, 0.0))

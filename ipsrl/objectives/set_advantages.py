@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.fields import at_least
 from ipsrl.objectives.inverse_probability import same_outcome
 from ipsrl.objectives.objective import RolloutPart, all_equal
 from ipsrl.structures import Rollouts
@@ -27,11 +28,7 @@ class PassAtK(RolloutPart):
     Zero where every set fails (c = 0) or every set succeeds (G - c < k). k = 1 is GRPO's for rewards of 0 and 1.
     """
 
-    k: int = 2
-
-    def __post_init__(self):
-        if self.k < 1:
-            raise ValueError(f"k is {self.k}, a set must have at least 1 answer")
+    k: int = at_least(1, 2, called="k, the size of a set,")
 
     @property
     def smallest_group(self) -> int:
@@ -67,11 +64,7 @@ class PolychromicScore(RolloutPart):
     probability C(G-1-m, n-1) / C(G-1, n-1), and so on.
     """
 
-    set_size: int = 2
-
-    def __post_init__(self):
-        if self.set_size < 2:
-            raise ValueError(f"set_size is {self.set_size}, a set must have at least 2 answers to be diverse")
+    set_size: int = at_least(2, 2, called="set_size, the answers of a set,")
 
     @property
     def smallest_group(self) -> int:

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.fields import at_least, finite, non_negative, probability
 from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
 from ipsrl.objectives.objective import RolloutPart, all_equal
 from ipsrl.structures import Rollouts, masked_sum
@@ -61,17 +62,14 @@ class StratifiedNorm(RolloutPart):
       standardise: False leaves both standard deviations out.
     """
 
-    alpha: float = 0.8
+    alpha: float = probability(0.8, called="alpha, the weight of the strata,")
     stratum: Stratum = "planning"
-    width: int = 1
+    width: int = at_least(1, 1, called="width, the tokens of a stratum,")
     standardise: bool = True
     smallest_group: ClassVar[int] = 2
 
     def __post_init__(self):
-        if not 0.0 <= self.alpha <= 1.0:
-            raise ValueError(f"alpha is {self.alpha}, the weight of the strata must lie between 0 and 1")
-        if self.width < 1:
-            raise ValueError(f"width is {self.width}, a stratum is at least one token wide")
+        super().__post_init__()
         if self.stratum == "first_token" and self.width != 1:
             raise ValueError(f"width={self.width} divides numbers of tokens, which stratum=first_token does not count")
 
@@ -128,14 +126,8 @@ class PreferredMode(RolloutPart):
     """
 
     think_token: int = 0
-    delta: float = 0.2
-    alpha: float = 1.0
-
-    def __post_init__(self):
-        if not 0.0 <= self.alpha < float("inf"):
-            raise ValueError(f"alpha is {self.alpha}, it must be finite and not negative")
-        if not abs(self.delta) < float("inf"):
-            raise ValueError(f"delta is {self.delta}, it must be finite")
+    delta: float = finite(0.2)
+    alpha: float = non_negative(1.0)
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         mode = thinks(rollouts, self.think_token)

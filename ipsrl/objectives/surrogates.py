@@ -1,13 +1,13 @@
 """Parts that turn advantages into something with the right gradient: `[P, G, T]` values to maximise."""
 
 import dataclasses
-import math
 from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl import fields
 from ipsrl.objectives.objective import Metrics, Surrogate
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
@@ -41,12 +41,6 @@ def check_clip(low: float, high: float) -> None:
     """Raises ValueError unless 1 - low and 1 + high are limits of a ratio around 1."""
     if not (0.0 < low <= 1.0 and high > 0.0):
         raise ValueError(f"clip range is 1 - {low} to 1 + {high}: low must lie in (0, 1], high above 0")
-
-
-def check_dual_clip(limit: float | None) -> None:
-    """Raises ValueError where the limit would act on ratios that have not grown."""
-    if limit is not None and not limit > 1.0:
-        raise ValueError(f"dual_clip is {limit}, it is a ratio and must be above 1, or None")
 
 
 def ratio_metrics(ratio: Array, mask: Array, clipped: Array | None = None) -> Metrics:
@@ -84,11 +78,11 @@ class ClippedRatio(Surrogate):
 
     low: float = 0.2
     high: float = 0.2
-    dual_clip: float | None = None
+    dual_clip: float | None = fields.above(1, None)
 
     def __post_init__(self):
+        super().__post_init__()
         check_clip(self.low, self.high)
-        check_dual_clip(self.dual_clip)
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         ratio = importance_ratio(scores, rollouts)
@@ -133,13 +127,8 @@ class SoftGate(Surrogate):
     that of `PolicyGradient` at rho = 1, fading on both sides, sooner where tau is larger.
     """
 
-    positive: float = 1.0
-    negative: float = 1.05
-
-    def __post_init__(self):
-        for temperature in (self.positive, self.negative):
-            if not 0.0 < temperature < math.inf:
-                raise ValueError(f"a temperature of the soft gate is {temperature}, it must be positive and finite")
+    positive: float = fields.positive(1.0, called="the temperature of positive advantages")
+    negative: float = fields.positive(1.05, called="the temperature of negative advantages")
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         ratio = importance_ratio(scores, rollouts)
@@ -152,11 +141,7 @@ class SoftGate(Surrogate):
 class BoundedRatio(Surrogate):
     """clip(rho, 0, bound) A, without PPO's minimum (Lp-Reg, arXiv 2510.03222): no gradient above the bound only."""
 
-    bound: float = 10.0
-
-    def __post_init__(self):
-        if not self.bound > 1.0:
-            raise ValueError(f"the bound on the importance ratio is {self.bound}, it must be above 1")
+    bound: float = fields.above(1, 10.0, called="the bound on the importance ratio")
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         ratio = importance_ratio(scores, rollouts)

@@ -6,12 +6,12 @@ the same numbers on the first update of a batch that is not split, and nearly so
 """
 
 import dataclasses
-import math
 from typing import Any, ClassVar, Literal
 
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.fields import positive, share
 from ipsrl.objectives.objective import Metrics, Penalty, RolloutPart
 from ipsrl.objectives.ranks import largest, quantile, random_order
 from ipsrl.structures import PolicyScores, Rollouts, masked_sum
@@ -50,13 +50,13 @@ class DropHighCovariance(RolloutPart):
     The code also passes over tokens that PPO clips already: there are none when the batch is drawn.
     """
 
-    fraction: float = 2e-4
+    fraction: float = share(2e-4)
     lowest: float = 1.0
     highest: float = 5.0
     needs: ClassVar[frozenset[str]] = frozenset({"keys"})
 
     def __post_init__(self):
-        _check_fraction(self.fraction)
+        super().__post_init__()
         if not 0.0 <= self.lowest < self.highest:
             raise ValueError(f"candidates lie between {self.lowest} and {self.highest}: 0 <= lowest < highest")
 
@@ -79,13 +79,8 @@ class HighCovarianceDistance(Penalty):
     """
 
     name: ClassVar[str] = "covariance"
-    coefficient: float = 1.0
-    fraction: float = 2e-3
-
-    def __post_init__(self):
-        if not 0.0 < self.coefficient < math.inf:
-            raise ValueError(f"the coefficient of KL-Cov is {self.coefficient}, it must be positive and finite")
-        _check_fraction(self.fraction)
+    coefficient: float = positive(1.0, called="the coefficient of KL-Cov")
+    fraction: float = share(2e-3)
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
         difference = jnp.where(rollouts.token_mask, scores.log_probs - rollouts.behaviour_log_probs, 0.0)
@@ -111,12 +106,9 @@ class HighEntropyTokens(RolloutPart):
     A N / N_kept on kept tokens and 0 on others. N / N_kept is that of the whole batch, also in its mini-batches.
     """
 
-    fraction: float = 0.2
+    fraction: float = share(0.2)
     threshold: Literal["rank", "quantile"] = "rank"
     denominator: Literal["kept", "all"] = "kept"
-
-    def __post_init__(self):
-        _check_fraction(self.fraction)
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         kept = self.kept(rollouts)
@@ -144,8 +136,3 @@ def rounded_down(fraction: float, mask: Array) -> Array:
 def _number(mask: Array) -> Array:
     """How many are True, exact up to 2^24; float32, whose sums are faster than those of integers on a CPU."""
     return mask.sum(dtype=jnp.float32)
-
-
-def _check_fraction(fraction: float) -> None:
-    if not 0.0 < fraction <= 1.0:
-        raise ValueError(f"fraction is {fraction}, it must lie above 0 and not above 1")

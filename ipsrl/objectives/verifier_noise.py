@@ -9,6 +9,7 @@ import dataclasses
 
 from jax import Array
 
+from ipsrl.fields import below_one
 from ipsrl.objectives.objective import RolloutPart
 from ipsrl.structures import Rollouts
 
@@ -17,12 +18,11 @@ from ipsrl.structures import Rollouts
 class BackwardCorrection(RolloutPart):
     """(r - rho0) / (1 - rho0 - rho1): its mean given the truth is the true reward. Noisy where J is small."""
 
-    false_positive_rate: float
-    false_negative_rate: float
+    false_positive_rate: float = below_one()
+    false_negative_rate: float = below_one()
 
     def __post_init__(self):
-        _check_rate("false_positive_rate", self.false_positive_rate)
-        _check_rate("false_negative_rate", self.false_negative_rate)
+        super().__post_init__()
         if self.false_positive_rate + self.false_negative_rate >= 1.0:
             raise ValueError(
                 f"false_positive_rate {self.false_positive_rate} and false_negative_rate {self.false_negative_rate} "
@@ -46,15 +46,7 @@ class ForwardCorrection(RolloutPart):
     the clean one, whatever rho0 is.
     """
 
-    false_negative_rate: float
-
-    def __post_init__(self):
-        _check_rate("false_negative_rate", self.false_negative_rate)
+    false_negative_rate: float = below_one()
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         return values - (1.0 - self.false_negative_rate)
-
-
-def _check_rate(name: str, rate: float) -> None:
-    if not 0.0 <= rate < 1.0:
-        raise ValueError(f"{name} is {rate}, it must be at least 0 and below 1")

@@ -10,13 +10,14 @@ import optax
 from jax import Array
 
 from ipsrl.environments.environment import Environment
+from ipsrl.fields import Checked, below_one, non_negative, positive, probability
 from ipsrl.structures import Prompts, Trajectories, Verdict, masked_sum
 from ipsrl.training.groups import shuffled_prompts
 from ipsrl.training.randomness import stream
 
 
 @dataclasses.dataclass(frozen=True)
-class DifficultyFilter:
+class DifficultyFilter(Checked):
     """Trains on prompts whose predicted mean reward is neither low nor high (DEPO, arXiv 2602.06375).
 
     A scorer learns the mean reward of each prompt's group, online, from the groups that were sampled:
@@ -53,37 +54,27 @@ class DifficultyFilter:
 
     lowest: float = 0.15
     highest: float = 0.85
-    warm_up: int = 100
-    exploration: float = 0.05
-    scan: int = 16
-    width: int = 1024
-    last_width: int = 512
-    dropout: float = 0.1
-    distillation: float = 0.5
-    ranking: float = 3.0
-    gap: float = 0.05
-    margin: float = 0.5
-    learning_rate: float = 2e-4
-    weight_decay: float = 0.01
-    max_gradient_norm: float = 1.0
+    warm_up: int = non_negative(100, called="warm_up of the difficulty filter")
+    exploration: float = probability(0.05)
+    scan: int = positive(16, called="scan of the difficulty filter")
+    width: int = positive(1024, called="width of the difficulty filter")
+    last_width: int = positive(512, called="last_width of the difficulty filter")
+    dropout: float = below_one(0.1)
+    distillation: float = non_negative(0.5, called="distillation of the difficulty filter")
+    ranking: float = non_negative(3.0, called="ranking of the difficulty filter")
+    gap: float = non_negative(0.05, called="gap of the difficulty filter")
+    margin: float = non_negative(0.5, called="margin of the difficulty filter")
+    learning_rate: float = positive(2e-4, called="learning_rate of the difficulty filter")
+    weight_decay: float = non_negative(0.01, called="weight_decay of the difficulty filter")
+    max_gradient_norm: float = positive(1.0, called="max_gradient_norm of the difficulty filter")
 
     def __post_init__(self):
+        super().__post_init__()
         if not 0.0 <= self.lowest <= self.highest <= 1.0:
             raise ValueError(
                 f"the window of the difficulty filter is {self.lowest} to {self.highest}: its ends must lie in 0 to 1, "
                 "the lowest first"
             )
-        if not (0.0 <= self.exploration <= 1.0 and 0.0 <= self.dropout < 1.0):
-            raise ValueError(
-                f"exploration is {self.exploration} and dropout {self.dropout}: "
-                "the one must lie in 0 to 1, the other in 0 to below 1"
-            )
-        for name in ("scan", "width", "last_width", "learning_rate", "max_gradient_norm"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} of the difficulty filter is {getattr(self, name)}, it must be positive")
-        for name in ("warm_up", "distillation", "ranking", "gap", "margin", "weight_decay"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} of the difficulty filter is {getattr(self, name)}, it must not be negative")
 
     @property
     def widths(self) -> tuple[int, int]:

@@ -7,11 +7,13 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.fields import Checked, at_least
+
 Batch = TypeVar("Batch")
 
 
 @dataclasses.dataclass(frozen=True)
-class DynamicSampling:
+class DynamicSampling(Checked):
     """Samples further prompts until every group of a batch is informative (DAPO, arXiv 2503.14476).
 
     A group is informative where its rewards differ, as the environment gave them: shaped rewards are rarely all equal.
@@ -25,11 +27,7 @@ class DynamicSampling:
       ValueError: there are no rounds.
     """
 
-    rounds: int = 10
-
-    def __post_init__(self):
-        if self.rounds < 1:
-            raise ValueError(f"rounds of dynamic sampling is {self.rounds}, it must be at least 1")
+    rounds: int = at_least(1, 10, called="rounds of dynamic sampling")
 
 
 @jax.jit

@@ -12,6 +12,7 @@ from jax.sharding import Mesh
 from ipsrl.distributed.apart import apart, max_apart, sum_apart, work_apart
 from ipsrl.distributed.placement import NO_PARAMETER, constrain, follow, placements
 from ipsrl.environments.environment import Environment
+from ipsrl.fields import Checked, at_least
 from ipsrl.measures import diversity
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.surrogates import LOG_RATIO_LIMIT, log_importance_ratio
@@ -69,7 +70,7 @@ class TrainState:
 
 
 @dataclasses.dataclass(frozen=True)
-class Batching:
+class Batching(Checked):
     """How a batch of rollouts becomes optimiser steps.
 
     Attributes:
@@ -79,14 +80,9 @@ class Batching:
         Sums and counts are exact, so the number of pieces changes nothing but rounding.
     """
 
-    epochs: int = 1
-    mini_batches: int = 1
-    micro_batches: int = 1
-
-    def __post_init__(self):
-        for name, value in dataclasses.asdict(self).items():
-            if value < 1:
-                raise ValueError(f"{name} is {value}, it must be at least 1")
+    epochs: int = at_least(1, 1)
+    mini_batches: int = at_least(1, 1)
+    micro_batches: int = at_least(1, 1)
 
     @property
     def pieces(self) -> int:

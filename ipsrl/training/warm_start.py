@@ -17,6 +17,7 @@ from jax import Array
 
 import ipsrl
 from ipsrl.environments.questions import HypothesisEnvironment
+from ipsrl.fields import Checked, positive, probability
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.structures import Prompts, Trajectories
 from ipsrl.training.parameter_cache import cached
@@ -25,7 +26,7 @@ from ipsrl.training.randomness import stream
 
 
 @dataclasses.dataclass(frozen=True)
-class WarmStart:
+class WarmStart(Checked):
     """The prior and how it is learned.
 
     Attributes:
@@ -42,21 +43,14 @@ class WarmStart:
       ValueError: a number is out of its range.
     """
 
-    admissible_share: float = 0.6
+    admissible_share: float = probability(0.6)
     zipf_exponent: float = 1.0
-    steps: int = 1000
-    prompts_per_step: int = 8
-    answers_per_prompt: int = 16
-    learning_rate: float = 3e-3
-    renderings: int = 8
+    steps: int = positive(1000, called="steps of the warm start")
+    prompts_per_step: int = positive(8, called="prompts_per_step of the warm start")
+    answers_per_prompt: int = positive(16, called="answers_per_prompt of the warm start")
+    learning_rate: float = positive(3e-3, called="learning_rate of the warm start")
+    renderings: int = positive(8, called="renderings of the warm start")
     seed: int = 0
-
-    def __post_init__(self):
-        if not 0.0 <= self.admissible_share <= 1.0:
-            raise ValueError(f"admissible_share is {self.admissible_share}, it must lie between 0 and 1")
-        for name in ("steps", "prompts_per_step", "answers_per_prompt", "learning_rate", "renderings"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} of the warm start is {getattr(self, name)}, it must be positive")
 
 
 def prior_parameters(environment: HypothesisEnvironment, policy: Policy, settings: WarmStart) -> Parameters:

@@ -190,14 +190,14 @@ def test_unlikely_correct_answers_get_the_larger_share():
     ("text", "message"),
     [
         ("darling(verifiable=False, floor=0.9)", "floor=0.9 belongs to verifiable=True: leave it out"),
-        ("darling(floor=1.5)", "floor is 1.5, it must be a share between 0 and 1"),
+        ("darling(floor=1.5)", "floor is 1.5, it must lie between 0 and 1"),
         ("f_grpo(gamma=-1.0)", "gamma is -1.0, it must be finite and not negative"),
-        ("gapo(valid=0)", "valid is 0, the number of valid outcomes must be at least 1"),
-        ("pass_at_k(k=0)", "k is 0, a set must have at least 1 answer"),
+        ("gapo(valid=0)", "valid, the number of valid outcomes, is 0, it must be at least 1, or None"),
+        ("pass_at_k(k=0)", "k, the size of a set, is 0, it must be at least 1"),
         ("unlikeliness(beta=1.5)", "beta is 1.5, it must lie between 0 and 1"),
-        ("polychromic(set_size=1)", "set_size is 1, a set must have at least 2 answers to be diverse"),
+        ("polychromic(set_size=1)", "set_size, the answers of a set, is 1, it must be at least 2"),
         ("ucpo(tau=-0.1)", "tau is -0.1, it must lie between 0 and 1"),
-        ("placebo(floor=2.0)", "floor is 2.0, it must be a probability between 0 and 1"),
+        ("placebo(floor=2.0)", "floor is 2.0, it must lie between 0 and 1"),
     ],
 )
 def test_bad_arguments_are_refused_in_one_sentence(text, message):

@@ -315,7 +315,7 @@ def test_tables_need_numbers(text, sizes, message):
         ("ips_grpo(probability=offset, pseudo_count=1.0)", "pseudo_count=1.0 belongs to probability=counts"),
         ("ips_grpo(probability=offset, alpha=-2.0)", "alpha is -2.0, it must be finite and not negative"),
         ("ips_grpo(probability=ema, ema_rate=0.0)", "ema_rate is 0.0, it must lie above 0 and not above 1"),
-        ("ips_grpo(probability=ema, floor=1.5)", "floor is 1.5, it must be a probability between 0 and 1"),
+        ("ips_grpo(probability=ema, floor=1.5)", "floor is 1.5, it must lie between 0 and 1"),
         ("ips_grpo(ema_rate=0.5)", "ema_rate=0.5 belongs to probability=ema: leave it out"),
         ("ips_grpo(backward=learned)", "backward=learned belongs to probability=exact: leave it out"),
         ("ips_reinforce(effective_share=1.0)", "effective_share is 1.0, it must be at least 0 and below 1"),

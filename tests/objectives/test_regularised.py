@@ -211,7 +211,7 @@ def test_a_share_is_reached_without_rounding_up(share, size, needed):
         ("dph_rl(eta=-1.0)", "eta, the weight of the divergence, is -1.0, it must be finite and not negative"),
         (
             "dph_rl(mastered_at=0.0)",
-            "mastered_at is 0.0, the share of correct answers must lie above 0 and ",
+            "mastered_at, a share of correct answers, is 0.0, it must lie above 0 and ",
         ),
         ("dph_rl(ratio_limit=0.0)", "ratio_limit is 0.0, it must be positive and finite"),
         ("tsallis(q=0.0)", "q is 0.0, it must be positive and finite"),
@@ -231,7 +231,7 @@ def test_bad_arguments_are_refused_in_one_sentence(text, message):
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 def test_a_threshold_that_is_no_finite_number_is_refused(number):
-    with pytest.raises(ValueError, match=f"threshold is {number}, it must be finite$"):
+    with pytest.raises(ValueError, match=f"threshold is {number}, it must be finite, or None$"):
         ModeAnchor(0.1, number)
 
 

@@ -207,8 +207,8 @@ def test_anchors_move_the_baseline_and_are_shaped():
     [
         ("dagrpo(gamma=0.2)", "gamma belongs to anchors=True: leave it out"),
         ("dagrpo(tau=-0.1)", "tau is -0.1, it must be finite and not negative"),
-        ("dagrpo(anchors=True, gamma=0.0)", "gamma is 0.0, it must be positive and finite, or None for no shape"),
-        ("critique_grpo(gamma=-1.0)", "gamma is -1.0, it must be positive and finite, or None for no shape"),
+        ("dagrpo(anchors=True, gamma=0.0)", "gamma is 0.0, it must be positive and finite, or None"),
+        ("critique_grpo(gamma=-1.0)", "gamma is -1.0, it must be positive and finite, or None"),
         ("critique_grpo(clip_low=0.0)", "low must lie in (0, 1]"),
         ("critique_grpo(clip_high=0.0)", "high above 0"),
     ],

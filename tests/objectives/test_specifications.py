@@ -61,7 +61,10 @@ def test_arguments_reach_the_parts():
         ("ips_grpo(alpha=-1.0, probability=exact)", "alpha is -1.0, it must be finite and not negative"),
         ("ips_grpo(probability=exact, decay=1.0)", "decay is 1.0, it must be at least 0 and below 1"),
         ("ips_grpo(probability=exact, log_ratio_cap=0)", "log_ratio_cap is 0, it must be positive"),
-        ("ips_grpo(probability=exact, advantage_cap=-10)", "the cap on advantages is -10, it must be positive"),
+        (
+            "ips_grpo(probability=exact, advantage_cap=-10)",
+            "the cap on advantages is -10, it must be positive and finite, or None",
+        ),
         ("ips_grpo(decay=0.9)", "decay=0.9 belongs to probability=exact: leave it out"),
         ("ips_dr_grpo(log_ratio_cap=2.0)", "log_ratio_cap=2.0 belongs to probability=exact: leave it out"),
         ("ips_reinforce(advantage_cap=1.0)", "advantage_cap=1.0 belongs to probability=exact: leave it out"),

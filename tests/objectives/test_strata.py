@@ -204,9 +204,9 @@ def test_an_empty_answer_does_not_think():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("stratified_grpo(alpha=1.1)", "alpha is 1.1, the weight of the strata must lie between 0 and 1"),
-        ("stratified_grpo(alpha=-0.1)", "alpha is -0.1, the weight of the strata must lie between 0 and 1"),
-        ("stratified_grpo(width=0)", "width is 0, a stratum is at least one token wide"),
+        ("stratified_grpo(alpha=1.1)", "alpha, the weight of the strata, is 1.1, it must lie between 0 and 1"),
+        ("stratified_grpo(alpha=-0.1)", "alpha, the weight of the strata, is -0.1, it must lie between 0 and 1"),
+        ("stratified_grpo(width=0)", "width, the tokens of a stratum, is 0, it must be at least 1"),
         ("stratified_grpo(stratum=first_token, width=2)", "which stratum=first_token does not count"),
         ("hgpo(alpha=-1.0)", "alpha is -1.0, it must be finite and not negative"),
     ],

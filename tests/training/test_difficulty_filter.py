@@ -265,12 +265,12 @@ def test_hopeless_prompts_are_learned_and_skipped(tmp_path):
     [
         ({"lowest": 0.9}, "window of the difficulty filter is 0.9 to 0.85"),
         ({"highest": 1.5}, "its ends must lie in 0 to 1"),
-        ({"exploration": -0.1}, "exploration is -0.1 and dropout 0.0"),
-        ({"dropout": 1.0}, "the other in 0 to below 1"),
+        ({"exploration": -0.1}, "exploration is -0.1, it must lie between 0 and 1"),
+        ({"dropout": 1.0}, "dropout is 1.0, it must be at least 0 and below 1"),
         ({"scan": 0}, "scan of the difficulty filter is 0, it must be positive"),
         ({"learning_rate": 0.0}, "learning_rate of the difficulty filter is 0.0, it must be positive"),
-        ({"warm_up": -1}, "warm_up of the difficulty filter is -1, it must not be negative"),
-        ({"ranking": -1.0}, "ranking of the difficulty filter is -1.0, it must not be negative"),
+        ({"warm_up": -1}, "warm_up of the difficulty filter is -1, it must be finite and not negative"),
+        ({"ranking": -1.0}, "ranking of the difficulty filter is -1.0, it must be finite and not negative"),
     ],
 )
 def test_bad_numbers_are_refused(change, message):

@@ -143,5 +143,5 @@ def test_a_share_is_between_none_and_all(share):
 
 @pytest.mark.parametrize("name", ["steps", "prompts_per_step", "answers_per_prompt", "learning_rate", "renderings"])
 def test_sizes_are_positive(name):
-    with pytest.raises(ValueError, match=f"^{name} of the warm start is 0, it must be positive$"):
+    with pytest.raises(ValueError, match=f"^{name} of the warm start is 0, it must be positive and finite$"):
         WarmStart(**{name: 0})
