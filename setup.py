@@ -61,6 +61,15 @@ setup(
         # Where sweeps run.
         "ray": ["ray[default]>=2.50"],
         "slurm": ["submitit>=1.5"],
+        # Of MkDocs and its plugins exact versions: both of the first two announce successors that break sites.
+        "docs": [
+            "mkdocs==1.6.1",
+            "mkdocs-material==9.8.1",
+            "mkdocstrings[python]==1.0.8",
+            "mkdocs-gen-files==0.6.1",
+            "mkdocs-literate-nav==0.6.3",
+            "mkdocs-jupyter==0.26.3",
+        ],
         "dev": [
             "ipsrl[analysis,mirrors,ray,slurm]",
             "pytest>=8",
@@ -70,6 +79,10 @@ setup(
             "importlib_resources",
             "selenium>=4.30",
             "tensorboard>=2.18",
+            # The tutorial is executed.
+            "nbclient>=0.10",
+            "ipykernel>=6.29",
+            "pyrefly==1.4.1",
             "ruff==0.17.5",
         ],
     },

@@ -167,8 +167,8 @@ def page(figures: Figures, preset: str, results: Mapping[str, Result]) -> str:
 EXPLAINED = {
     "smoke": "A smoke run shows that everything runs; its numbers say nothing, and there are no verdicts.",
     "others": (
-        "A verdict comes from the records of the run: whether all claims hold that it can decide, and which numbers are "
-        f"more than {claims.AGREES_WITHIN:.0%} off the paper's. The paper trains Gemma-3 4B on text, we 100,000 "
+        "A verdict comes from the records of the run: whether all claims hold that it can decide, and which numbers "
+        f"are more than {claims.AGREES_WITHIN:.0%} off the paper's. The paper trains Gemma-3 4B on text, we 100,000 "
         "parameters: there the order counts. Intervals are 95 % bootstrap intervals over seeds; times are those of the "
         "last start."
     ),

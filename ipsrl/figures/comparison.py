@@ -101,12 +101,12 @@ def draw(title: str, results: Sequence[Result], bar: float, placebo: float | Non
             tick.set_color("black" if row[0].rank is not None else "0.45")
         left.set_ylim(float(heights.sum()), 0)
         left.set_xlim(left=0)
-        right.set_xlim(0, 1.03)
+        right.set_xlim(0, 1.08)
         for axes in (left, right):
             axes.grid(True)
             axes.tick_params(axis="y", length=0)
         left.set_xlabel("effective outcomes exp(H)")
-        right.set_xlabel("reward, share of the best")
+        right.set_xlabel("reward / best reward")
         figure.suptitle(title, fontsize=10)
         figure.legend(handles=_key(rows, bar, placebo), loc="outside lower center", ncols=2)
     return figure

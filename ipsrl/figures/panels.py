@@ -13,6 +13,7 @@ name settings in braces: "groups of {group_size}", and labels of which a panel h
 
 import abc
 import dataclasses
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -348,7 +349,7 @@ class Panel:
             axes.set_ylim(*self.ylim)
         if self.reversed:
             axes.invert_xaxis()
-        axes.set_title(self.title.format_map(words))
+        axes.set_title(textwrap.fill(self.title.format_map(words), 52, break_on_hyphens=False))
         axes.set_xlabel(self.xlabel.format_map(words))
         axes.set_ylabel(self.ylabel.format_map(words))
         for level in self.layers:

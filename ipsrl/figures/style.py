@@ -72,10 +72,12 @@ class Drawing:
     Attributes:
       figure: built inside `with looks():`.
       rows: a row for each point.
+      caption: what a paper would write below the figure.
     """
 
     figure: Figure
     rows: Sequence[table.Row]
+    caption: str = ""
 
 
 def looks() -> contextlib.AbstractContextManager[None]:

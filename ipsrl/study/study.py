@@ -55,7 +55,7 @@ from ipsrl.training.run_folder import RunFolder, RunFolderError
 from ipsrl.training.run_log import NonFiniteLossError
 from ipsrl.training.together import require_alike
 
-SMOKE = "smoke: it shows that everything runs; nothing was learned, and no claim is decided"
+SMOKE = "smoke: nothing was learned; it shows that everything runs, and decides no claim"
 HEADINGS = ("Claim", "Paper", "Command", "Time", "Expected", "Smoke", "Figure")
 
 
@@ -188,9 +188,11 @@ def publish(study: Study, settings: Any, preset: str, records: Records, folder: 
     else:
         lines = claims.lines(held)
     if study.figure is not None:
+        mark = SMOKE.partition(";")[0] if preset == "smoke" else ""
         try:
             drawing = study.figure(records, settings)
-            lines.append(f"figure: {style.save(drawing.figure, folder.path / study.name, drawing.rows)}")
+            png = style.save(drawing.figure, folder.path / study.name, drawing.rows, drawing.caption, mark)
+            lines.append(f"figure: {png}")
         except NotRecorded as missing:
             lines.append(f"figure: none, {missing}")
     folder.write_summary(

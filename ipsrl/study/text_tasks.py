@@ -26,7 +26,7 @@ from ipsrl.study.settings import folder_name
 from ipsrl.study.study import Output
 from ipsrl.study.tables import Table
 from ipsrl.study.training_runs import Run, TrainingFlags, TrainingGrid
-from ipsrl.training.evaluation import Evaluate
+from ipsrl.training.evaluation import Evaluate, shared_at_start
 from ipsrl.training.text_evaluation import evaluate_text
 from ipsrl.training.warm_start import WarmStart, prior_parameters
 
@@ -140,10 +140,9 @@ def training_grid(task: str, settings: Settings) -> TrainingGrid:
 
 
 def evaluation(grid: TrainingGrid, answers: int, protocol: Protocol) -> Evaluate:
-    """What the training loop calls."""
-    return functools.partial(
-        evaluate_text, grid.environment, grid.policy, grid.settings, grid.mesh, answers, protocol
-    )
+    """Of runs on one task that all start with the same parameters."""
+    where = (grid.environment, grid.policy, grid.settings, grid.mesh)
+    return shared_at_start(functools.partial(evaluate_text, *where, answers, protocol))
 
 
 def scaling_recovers_more(records: Records) -> bool | None:
@@ -171,10 +170,10 @@ TABLE = Table(
     each="task",
     decimals=2,
 )
-EFFECTIVE = "effective valid outcomes exp(H)\nin {answers} answers to a prompt"
+LEFT = Line("effective_outcomes", without=(PRIOR,), markers=False)
 FIGURE = Panels(
     [
-        Panel([Line("effective_outcomes", without=(PRIOR,), markers=False)], "{task}", "update", EFFECTIVE, ylim=(0, None)),
+        Panel([LEFT], "{task}", "update", "effective valid outcomes\nin {answers} answers to a prompt", ylim=(0, None)),
         Panel([Bars("recovery")], xlabel="recovery", xlim=(0, 1.1)),
         Panel([Bars("validity")], xlabel="validity", xlim=(0, 1.1)),
     ],

