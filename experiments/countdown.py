@@ -32,10 +32,7 @@ PRESETS = {
 MANY_HOSTS = MIRRORS = True
 curves, CLAIMS, TABLE, FIGURE = text_tasks.curves, text_tasks.CLAIMS, text_tasks.TABLE, text_tasks.FIGURE
 
-NUMBERS = {
-    label: study.final("recovery", task=TASK, objective=objective)
-    for label, objective in OBJECTIVES.items()
-}
+NUMBERS = {label: study.final("recovery", task=TASK, objective=objective) for label, objective in OBJECTIVES.items()}
 VARIANTS = {"countdown": study.Variant("recovery on countdown")}
 
 if __name__ == "__main__":

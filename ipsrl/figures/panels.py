@@ -8,7 +8,8 @@
     )
 
 A panel draws layers on one pair of axes; `Panels` is called with the records and the settings of a study. Texts may
-name settings in braces: "groups of {group_size}", and labels of which a panel has one value. Colours and markers follow a label, `by`, in all panels alike.
+name settings in braces: "groups of {group_size}", and labels of which a panel has one value. Colours and markers follow
+a label, `by`, in all panels alike.
 """
 
 import abc

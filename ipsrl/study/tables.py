@@ -16,7 +16,7 @@ class Table:
     """A row for each curve, with its values at the end: means over seeds with 95 % intervals.
 
     Attributes:
-      columns: name of a value -> heading. By default all values.
+      columns: name of a value -> heading, or names alone. By default all values.
       title: a line above; `{name}` stands for a setting, or for the label `each`.
       where: labels that the curves must have.
       rows: labels that name a row; all by default.
@@ -24,7 +24,7 @@ class Table:
       decimals: of all numbers; by default they have three digits.
     """
 
-    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    columns: Mapping[str, str] | Sequence[str] = ()
     title: str = ""
     where: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     rows: Sequence[str] = ()
@@ -43,8 +43,9 @@ class Table:
         fixed = (*self.where, self.each)
         names = self.rows or [name for name in chosen.labels if name not in fixed and chosen.distinct(name)]
         values = _values(chosen)
-        columns = {name: self.columns[name] for name in self.columns if name in values}
-        columns = columns or {name: name.replace("_", " ") for name in values}
+        headings = {name: name.replace("_", " ") for name in self.columns or values}
+        headings |= self.columns if isinstance(self.columns, Mapping) else {}
+        columns = {name: heading for name, heading in headings.items() if name in values}
         body = []
         for labels, rows in chosen.each(*names):
             cells = [_of_label(labels[name]) if name in labels else "" for name in names]

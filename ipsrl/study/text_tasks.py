@@ -26,7 +26,7 @@ from ipsrl.study.settings import folder_name
 from ipsrl.study.study import Output
 from ipsrl.study.tables import Table
 from ipsrl.study.training_runs import Run, TrainingFlags, TrainingGrid
-from ipsrl.training.evaluation import Evaluate, shared_at_start
+from ipsrl.training.evaluation import shared_at_start
 from ipsrl.training.text_evaluation import evaluate_text
 from ipsrl.training.warm_start import WarmStart, prior_parameters
 
@@ -94,7 +94,7 @@ def curves(settings: Settings) -> Iterator[TrainingRun]:
     for task in settings.tasks:
         grid = training_grid(task, settings)
         runs = functools.partial(train, grid, settings, folder_name(task))
-        prior, *trained = grid.curves(runs, lambda objective, task=task: {"task": task, "objective": objective}, PRIOR)
+        prior, *trained = grid.curves(runs, {"task": task}, PRIOR)
         yield from (prior, *trained)
         yield TrainingRun({"task": task, "objective": CEILING}, functools.partial(ceiling, prior))
 
@@ -113,8 +113,7 @@ def train(grid: TrainingGrid, settings: Settings, folder: str, output: Output) -
         identity["warm_start"] = dataclasses.asdict(settings.warm_start)
     else:
         start, frozen = model.load(grid.mesh)
-    evaluate = evaluation(grid, settings.answers, settings.protocol)
-    for run in grid.train(output.inside(folder), start, evaluate, identity, frozen):
+    for run in grid.train(output.inside(folder), start, identity, frozen):
         if settings.export:
             model.export(run.path / "model", run.parameters, frozen)
         yield run
@@ -136,13 +135,12 @@ def training_grid(task: str, settings: Settings) -> TrainingGrid:
     else:
         policy, environment = model.policy, model.environment(environment)
     training, mesh = settings.train_settings(), make_mesh(settings.mesh)
-    return TrainingGrid(environment, policy, settings.objectives, settings.seeds, training, mesh)
-
-
-def evaluation(grid: TrainingGrid, answers: int, protocol: Protocol) -> Evaluate:
-    """Of runs on one task that all start with the same parameters."""
-    where = (grid.environment, grid.policy, grid.settings, grid.mesh)
-    return shared_at_start(functools.partial(evaluate_text, *where, answers, protocol))
+    evaluate = functools.partial(
+        evaluate_text, environment, policy, training, mesh, settings.answers, settings.protocol
+    )
+    return TrainingGrid(
+        environment, policy, settings.objectives, settings.seeds, training, mesh, shared_at_start(evaluate)
+    )
 
 
 def scaling_recovers_more(records: Records) -> bool | None:
@@ -162,9 +160,8 @@ def scaling_recovers_more(records: Records) -> bool | None:
 CLAIMS = {"IPS-GRPO recovers more than GRPO, intervals apart, both at validity 0.9 or more": scaling_recovers_more}
 OBJECTIVES = {"GRPO": "grpo", "IPS-GRPO": "ips_grpo(floor=0.2)", "ProGRPO": "progrpo", "ceiling": CEILING}
 """Those that the tables of figures have, by what they are called there."""
-SHOWN = ("recovery", "recovery_of_4_to_27", "validity", "uniqueness", "effective_outcomes", "pass_at_1")
 TABLE = Table(
-    {name: name.replace("_", " ") for name in SHOWN},
+    ("recovery", "recovery_of_4_to_27", "validity", "uniqueness", "effective_outcomes", "pass_at_1"),
     "{task}, protocol {protocol}, mean over seeds {seeds} [95 % bootstrap interval]",
     rows=("objective",),
     each="task",

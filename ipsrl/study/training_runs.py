@@ -88,7 +88,7 @@ class Run:
       records: what metrics.jsonl holds.
       path: its folder.
       parameters: the final ones.
-      arrays: what figures need beside the records.
+      arrays: of these, as the grid has them.
     """
 
     objective: str
@@ -96,7 +96,7 @@ class Run:
     records: list[dict[str, Any]]
     path: Path
     parameters: Parameters
-    arrays: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    arrays: Mapping[str, np.ndarray]
 
     def points(self) -> Points:
         """All evaluations."""
@@ -106,14 +106,19 @@ class Run:
         return Points([record["step"] for record in evaluated], values, arrays=self.arrays)
 
 
+Runs = Callable[[Output], Iterator[Run]]
+"""Trains, or continues, or reads what is finished, in an output."""
+
+
 @dataclasses.dataclass(frozen=True)
 class TrainingGrid:
     """Every objective with every seed on one environment; making it checks all of them before anything is written.
 
     Attributes:
-      environment, policy, settings, mesh: as in `ipsrl.training.loop.train`.
+      environment, policy, settings, mesh, evaluate: as in `ipsrl.training.loop.train`.
       objectives: specifications.
       seeds: one run for each.
+      arrays: final parameters -> what figures need beside the records.
 
     Raises:
       ValueError: an objective is unknown, or one of the runs would be impossible.
@@ -125,6 +130,8 @@ class TrainingGrid:
     seeds: Sequence[int]
     settings: TrainSettings
     mesh: Mesh
+    evaluate: Evaluate | None = None
+    arrays: Callable[[Parameters], Mapping[str, np.ndarray]] = lambda parameters: {}
 
     def __post_init__(self):
         built = {}
@@ -157,7 +164,6 @@ class TrainingGrid:
         self,
         output: Output,
         initial_parameters: Parameters | Callable[[], Parameters] | None = None,
-        evaluate: Evaluate | None = None,
         identity: dict[str, Any] | None = None,
         frozen: Parameters | None = None,
     ) -> Iterator[Run]:
@@ -165,7 +171,7 @@ class TrainingGrid:
 
         Args:
           output: where to, whether to continue what is there, and mirrors.
-          initial_parameters, evaluate, frozen: as in `ipsrl.training.loop.train`.
+          initial_parameters, frozen: as in `ipsrl.training.loop.train`.
           identity: what else determines a run (a warm start, say), for its config.json.
         """
         with WarningLines(output.path) as warnings:
@@ -182,7 +188,7 @@ class TrainingGrid:
                         folder,
                         self.mesh,
                         initial_parameters,
-                        evaluate,
+                        self.evaluate,
                         frozen=frozen,
                         label=f"{place}{text}, seed {seed}",
                         mirrors=output.mirrors,
@@ -191,23 +197,18 @@ class TrainingGrid:
                     records = hosts.tell_all(hosts.first_does(functools.partial(metric_log.read, folder.metrics_path)))
                     folder.write_summary(records[-1])
                 say_in_log(f"trained {text}, seed {seed}: reward {records[-1]['reward']:.3g}, {path}")
-                yield Run(text, seed, records, path, state.parameters)
+                yield Run(text, seed, records, path, state.parameters, self.arrays(state.parameters))
 
-    def curves(
-        self,
-        runs: Callable[[Output], Iterator[Run]],
-        labels: Callable[[str], Labels] = lambda objective: {"objective": objective},
-        start: str = "",
-    ) -> list[TrainingRun]:
+    def curves(self, runs: Runs, labels: Labels, start: str = "") -> list[TrainingRun]:
         """The curves of all runs. The first that is asked for begins the training, in the order of `runs`.
 
         Args:
-          runs: the finished runs in this order, as `train` yields them, one by one.
-          labels: objective -> labels of its curves, without the seed.
+          runs: gives the finished ones in this order, as `train` does, one by one.
+          labels: of all, beside `objective` and `seed`.
           start: where all runs start from the same policy, its name in the place of an objective: what the first run
             found before training is a curve of its own then, without a seed.
         """
-        begin = functools.cache(lambda output: (runs(output), []))
+        begin = functools.cache(lambda output: (iter(runs(output)), []))
 
         def find(number: int, output: Output) -> Points:
             trained, found = begin(output)
@@ -223,10 +224,11 @@ class TrainingGrid:
             first = find(0, output)
             return Points(first.steps[:1], {name: values[:1] for name, values in first.values.items()})
 
-        curves = [TrainingRun({**labels(start)}, before)] if start else []
-        for number, (text, seed) in enumerate(self.runs):
-            curves.append(TrainingRun({**labels(text), "seed": seed}, functools.partial(find, number)))
-        return curves
+        trained = [
+            TrainingRun({**labels, "objective": text, "seed": seed}, functools.partial(find, number))
+            for number, (text, seed) in enumerate(self.runs)
+        ]
+        return [TrainingRun({**labels, "objective": start}, before), *trained] if start else trained
 
 
 def run_path(output: Output, objective: str, seed: int) -> Path:
@@ -234,19 +236,14 @@ def run_path(output: Output, objective: str, seed: int) -> Path:
     return output.path / folder_name(objective) / f"seed_{seed}"
 
 
-def train_grids(
-    grids: Sequence[TrainingGrid], outputs: Sequence[Output], evaluate: Evaluate | None = None
-) -> list[tuple[list[Run], Exception | None]]:
+def train_grids(grids: Sequence[TrainingGrid], outputs: Sequence[Output]) -> list[Runs]:
     """Trains grids that differ in their seeds and learning rates alone, all runs with an objective as one program.
 
-    Args:
-      grids, outputs: as many; each run has a folder of its own in its output, as `TrainingGrid.train` makes it, but
-        without checkpoints: what is there of a run is made again. All have the mirrors of the first output.
-      evaluate: as in `ipsrl.training.together.train_together`.
+    Each run has a folder of its own in the output of its grid, as `TrainingGrid.train` makes it, but without
+    checkpoints: what is there of a run is made again. All have the mirrors of the first output.
 
     Returns:
-      for each grid its finished runs, and what ended it, which leaves it without those that would follow; None where
-      all of them are finished.
+      for each grid what gives its finished runs, and raises what ended it before all of them were finished.
     """
     shared = grids[0]
     finished: list[list[Run]] = [[] for _ in grids]
@@ -271,7 +268,7 @@ def train_grids(
                 [grids[number].settings for number, _, _ in taken],
                 [seed for _, seed, _ in taken],
                 [folder for _, _, folder in taken],
-                evaluate,
+                shared.evaluate,
                 outputs[0].mirrors,
             )
             for (number, seed, folder), result in zip(taken, results, strict=True):
@@ -280,6 +277,12 @@ def train_grids(
                     continue
                 records = metric_log.read(folder.metrics_path)
                 folder.write_summary(records[-1])
-                finished[number].append(Run(text, seed, records, folder.path, result))
+                finished[number].append(Run(text, seed, records, folder.path, result, shared.arrays(result)))
         say(f"trained {text}, {len(taken)} runs together")
-    return list(zip(finished, failures, strict=True))
+
+    def give(runs: list[Run], failure: Exception | None, output: Output) -> Iterator[Run]:
+        yield from runs
+        if failure is not None:
+            raise failure
+
+    return [functools.partial(give, *ended) for ended in zip(finished, failures, strict=True)]
