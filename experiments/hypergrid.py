@@ -20,7 +20,6 @@ import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
 
-import jax
 import matplotlib
 import numpy as np
 from matplotlib.colors import LogNorm
@@ -32,13 +31,11 @@ from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.fields import at_least, positive
 from ipsrl.figures import style
-from ipsrl.measures import distances, diversity
+from ipsrl.measures import distances
 from ipsrl.policies.mlp import MLP
-from ipsrl.policies.policy import Parameters, Policy
-from ipsrl.policies.state_table import log_probs_table
 from ipsrl.records.tidy import Records
 from ipsrl.study.training_runs import Run, TrainingGrid, train_grids
-from ipsrl.training.evaluation import Evaluation
+from ipsrl.training.hypergrid_evaluation import evaluate_hypergrid, probs_of_cells, target_probs
 from ipsrl.training.loop import TrainSettings
 
 
@@ -65,8 +62,9 @@ class Settings(study.Settings):
         return Hypergrid(dimensions, self.side, self.base_reward, self.edge_reward, self.peak_reward)
 
 
+SMOKE = Settings(seeds=(0, 1), steps=6, group_size=32, hidden_size=16, evaluate_every=3, checkpoint_every=3)
 PRESETS = {
-    "smoke": Settings(seeds=(0, 1), steps=6, group_size=32, hidden_size=16, evaluate_every=3, checkpoint_every=3),
+    "smoke": SMOKE,
     "demo": Settings(),
     "paper": Settings((2, 4), seeds=(0, 1, 2, 3, 4), steps=4000, hidden_size=256),
 }
@@ -89,15 +87,10 @@ def together(settings: Sequence[Settings], outputs: Sequence[study.Output]) -> l
     """The curves of several settings, whose runs with an objective are all trained as one program."""
     found: list[list[study.TrainingRun]] = [[] for _ in settings]
     for dimensions in settings[0].dimensions:
-        grid = training_grid(dimensions, settings[0])
-        rates = [dataclasses.replace(grid.settings, learning_rate=each.learning_rate) for each in settings]
-        # They share environment and policy, and programs.
-        grids = [
-            dataclasses.replace(grid, seeds=each.seeds, settings=rate)
-            for each, rate in zip(settings, rates, strict=True)
-        ]
-        places = [output.inside(f"dimensions_{dimensions}") for output in outputs]
-        for curves, grid, runs in zip(found, grids, train_grids(grids, places), strict=True):
+        shared = training_grid(dimensions, settings[0])
+        grids = [shared.at(each.seeds, each.learning_rate) for each in settings]
+        trained = train_grids(grids, [output.inside(f"dimensions_{dimensions}") for output in outputs])
+        for curves, grid, runs in zip(found, grids, trained, strict=True):
             curves += grid.curves(runs, cells(grid))
     return found
 
@@ -122,41 +115,9 @@ def training_grid(dimensions: int, settings: Settings) -> TrainingGrid:
         TrainSettings(prompts_per_step=1, **{name: getattr(settings, name) for name in names}),
         # One prompt cannot be sharded.
         make_mesh("replica:-1"),
-        functools.partial(evaluate, environment, policy),
+        functools.partial(evaluate_hypergrid, environment, policy),
         lambda parameters: {"probs": np.asarray(probs_of_cells(environment, policy, parameters))},
     )
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def probs_of_cells(environment: Hypergrid, policy: Policy, parameters: Parameters) -> jax.Array:
-    return environment.terminal_distribution(log_probs_table(policy, parameters, environment))
-
-
-@functools.cache
-def target_probs(environment: Hypergrid) -> np.ndarray:
-    """Of final cells, proportional to their rewards."""
-    return environment.outcome_space(0).target
-
-
-def evaluate(environment: Hypergrid, policy: Policy, step: int, parameters: Parameters) -> Evaluation:
-    """Distances of the policy's distribution to the reward-proportional one, and how much of the grid it covers."""
-    probs = probs_of_cells(environment, policy, parameters)
-    target = target_probs(environment)
-    measured = {
-        "l1_total": distances.total_l1(probs, target),
-        "l1_per_cell": distances.mean_l1(probs, target),
-        "total_variation": distances.total_variation(probs, target),
-        "forward_kl": distances.forward_kl(probs, target),
-        "reverse_kl": distances.reverse_kl(probs, target),
-        "jensen_shannon": distances.jensen_shannon(probs, target),
-        # A mode is found where it has half of the probability that it should have.
-        "modes_found": distances.modes_found(probs, environment.modes(), target / 2),
-        # A cell is visited where 10,000 trajectories are expected to end in it once.
-        "cells_visited": diversity.distinct_outcomes_of_law(probs, 1e-4),
-        "effective_cells": diversity.effective_outcomes_of_law(probs),
-        "largest_cell": diversity.largest_share_of_law(probs),
-    }
-    return Evaluation({name: float(value) for name, value in measured.items()}, np.sort(probs)[::-1])
 
 
 def figure(records: Records, settings: Settings) -> style.Drawing:
@@ -172,13 +133,12 @@ def figure(records: Records, settings: Settings) -> style.Drawing:
     for name, probs in learned.items():
         total, mean = float(distances.total_l1(probs, target)), float(distances.mean_l1(probs, target))
         panels[f"{name}\nL1 = {total:.3f}, per cell {mean:.4f}"] = probs
-    columns = min(4, len(panels))
     with style.looks():
-        drawn = Figure(figsize=(2.3 * columns + 0.8, 2.7 * -(-len(panels) // columns)))
-        grid = drawn.subplots(-(-len(panels) // columns), columns, squeeze=False).ravel()
+        drawn = Figure(figsize=(2.3 * len(panels) + 0.8, 2.7))
+        grid = drawn.subplots(1, len(panels), squeeze=False)[0]
         norm = LogNorm(vmin=target[target > 0].min() / 3, vmax=1.0)
         colours = matplotlib.colormaps["viridis_r"].with_extremes(under="white", bad="white")
-        for axes, (title, probs) in zip(grid, panels.items(), strict=False):
+        for axes, (title, probs) in zip(grid, panels.items(), strict=True):
             image = axes.imshow(np.ma.masked_equal(probs.reshape(shape), 0).T, origin="lower", norm=norm, cmap=colours)
             for x, y in zip(*np.nonzero(modes.reshape(shape)), strict=True):
                 axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, **style.OUTLINE))
@@ -186,8 +146,6 @@ def figure(records: Records, settings: Settings) -> style.Drawing:
             axes.set_xlabel("x₁")
             axes.set_ylabel("x₂")
             axes.spines[:].set_visible(True)
-        for axes in grid[len(panels) :]:
-            axes.set_visible(False)
         drawn.colorbar(image, ax=list(grid), label="probability of a cell", shrink=0.85, extend="min")
     rows = [
         {"distribution": name, "x1": x1, "x2": x2, "mode": modes.reshape(shape)[x1, x2], "value": probability}

@@ -18,16 +18,14 @@ Smoke     python scripts/make_checkpoint.py --out=MODEL --hidden_size=16 --num_l
           --evaluation_data="math_answers(data_dir='DATA', builder=small_sums, split=test, limit=8)"
 Figure    OUT/math_answers.png, .pdf and .csv
 
-All seeds start from the same model and are evaluated with the same random numbers: intervals cover the training alone, neither
-the choice of questions nor the sampling of answers.
+All seeds start from the same model and are evaluated with the same random numbers: intervals cover the training alone,
+neither the choice of questions nor the sampling of answers.
 """
 
 import dataclasses
 import functools
-from collections.abc import Iterator
 
 import numpy as np
-from jax.sharding import Mesh
 
 from ipsrl import study
 from ipsrl.distributed.mesh import DATA, make_mesh
@@ -42,8 +40,8 @@ from ipsrl.measures.pass_at_k import mean_pass_at_k
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.records.tidy import Records
 from ipsrl.rollouts.answers import completions, independent_answers
-from ipsrl.study.language_model import LanguageModel, LanguageModelFlags
-from ipsrl.study.training_runs import Run, TrainingFlags, TrainingGrid
+from ipsrl.study.language_model import LanguageModelFlags
+from ipsrl.study.training_runs import TrainingFlags, TrainingGrid
 from ipsrl.training.evaluation import Evaluation, shared_at_start
 from ipsrl.training.randomness import stream
 
@@ -88,22 +86,11 @@ class Settings(TrainingFlags, LanguageModelFlags):
         return sorted(powers | {self.pass_at})
 
 
-PRESETS = {
-    "smoke": Settings(
-        seeds=(0, 1),
-        steps=2,
-        prompts_per_step=8,
-        group_size=4,
-        micro_batches=1,
-        learning_rate=1e-3,
-        max_tokens=4,
-        evaluate_every=2,
-        checkpoint_every=2,
-        answers=8,
-        pass_at=4,
-    ),
-    "demo": Settings(),
-}
+SMOKE = Settings(
+    seeds=(0, 1), steps=2, prompts_per_step=8, group_size=4, micro_batches=1, learning_rate=1e-3, max_tokens=4,
+    evaluate_every=2, checkpoint_every=2, answers=8, pass_at=4,
+)  # fmt: skip
+PRESETS = {"smoke": SMOKE, "demo": Settings()}
 MANY_HOSTS = MIRRORS = True
 
 
@@ -117,13 +104,14 @@ def curves(settings: Settings) -> list[study.TrainingRun]:
             f"--prompts_at_once={settings.prompts_at_once} questions cannot be shared evenly by the {devices} devices "
             f"of mesh axis {DATA!r}: give a multiple of {devices}"
         )
-    model = LanguageModel.of(settings)
-    environment = model.environment(questions(settings.data))
+    model, environment = settings.read_model(), settings.in_words(questions(settings.data))
     held_out = dataclasses.replace(environment, task=questions(settings.evaluation_data))
     measure = shared_at_start(functools.partial(evaluate, held_out, model.policy, settings))
     names, training = (settings.objectives, settings.seeds), settings.train_settings()
     grid = TrainingGrid(environment, model.policy, *names, training, mesh, measure)
-    return grid.curves(functools.partial(train, grid, model, settings), {}, START)
+    # What a run is measured on is no part of its environment, and would be missing from its config.json.
+    identity = {name: getattr(settings, name) for name in ("evaluation_data", "answers", "prompts_at_once", "pass_at")}
+    return grid.curves(lambda output: grid.train_model(model, output, identity, settings.export), {}, START)
 
 
 def questions(text: str) -> MathAnswers:
@@ -131,16 +119,6 @@ def questions(text: str) -> MathAnswers:
     if not isinstance(task, MathAnswers):
         raise ValueError(f"{text} asks no questions with numbers as answers: give math_answers(...)")
     return task
-
-
-def train(grid: TrainingGrid, model: LanguageModel, settings: Settings, output: study.Output) -> Iterator[Run]:
-    # What a run is measured on is no part of its environment, and would be missing from its config.json.
-    identity = {name: getattr(settings, name) for name in ("evaluation_data", "answers", "prompts_at_once", "pass_at")}
-    start, frozen = model.load(grid.mesh)
-    for run in grid.train(output, start, identity, frozen):
-        if settings.export:
-            model.export(run.path / "model", run.parameters, frozen)
-        yield run
 
 
 def evaluate(

@@ -23,7 +23,7 @@ from ipsrl.environments.text import TextTask
 from ipsrl.fields import at_least, between, positive, probability
 from ipsrl.rollouts.answers import independent_answers
 from ipsrl.study.command_line import launch
-from ipsrl.study.language_model import LanguageModel, LanguageModelFlags
+from ipsrl.study.language_model import LanguageModelFlags
 from ipsrl.training.randomness import stream
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.warm_start import WarmStart, learn_prior
@@ -59,8 +59,8 @@ def run(settings: Settings, preset: str, output: study.Output) -> None:
     if not settings.model_dir:
         raise ValueError("--model_dir is missing: the folder of the checkpoint to start from")
     flags = {name: getattr(settings, name) for name in ("model_dir", "max_tokens", "system_prompt", "dtype", "remat")}
-    model = LanguageModel.of(LanguageModelFlags(**flags))
-    environment = model.environment(task)
+    chosen = LanguageModelFlags(**flags)
+    model, environment = chosen.read_model(), chosen.in_words(task)
     names = ("admissible_share", "steps", "prompts_per_step", "answers_per_prompt", "learning_rate", "seed")
     warm_start = WarmStart(**{name: getattr(settings, name) for name in names})
     mesh = make_mesh(settings.mesh)
@@ -71,8 +71,8 @@ def run(settings: Settings, preset: str, output: study.Output) -> None:
             start, _ = model.load(mesh)
             model.export(path, learn_prior(environment, model.policy, warm_start, start()), None)
         # What is measured is what was written, in the type of the files.
-        written = LanguageModel.of(LanguageModelFlags(**flags | {"model_dir": str(path)}))
-        parameters, key = written.load(mesh)[0](), stream(settings.seed, 0, "evaluation")
+        written, _ = dataclasses.replace(model, model_dir=str(path)).load(mesh)
+        parameters, key = written(), stream(settings.seed, 0, "evaluation")
         verdict = independent_answers(
             environment, model.policy, parameters, key, 16, prompts_at_once=settings.prompts_per_step
         ).verdict

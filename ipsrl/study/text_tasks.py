@@ -21,7 +21,7 @@ from ipsrl.measures.answers import Protocol
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.tidy import Records
 from ipsrl.study.curves import Points, TrainingRun
-from ipsrl.study.language_model import LanguageModel, LanguageModelFlags
+from ipsrl.study.language_model import LanguageModelFlags
 from ipsrl.study.settings import folder_name
 from ipsrl.study.study import Output
 from ipsrl.study.tables import Table
@@ -63,29 +63,15 @@ class Settings(TrainingFlags, LanguageModelFlags):
                 raise ValueError(f"--{field.name} is for language models: give --policy=hf and --model_dir as well")
 
     @property
-    def language_model(self) -> LanguageModel | None:
-        """What --policy=hf names; None for a small policy."""
-        return None if self.policy == "small" else LanguageModel.of(self)
-
-    @property
     def warm_start(self) -> WarmStart:
         """The prior of a small policy."""
         return WarmStart(admissible_share=self.prior_share, steps=self.prior_steps, seed=self.prior_seed)
 
 
 SMOKE = Settings(
-    seeds=(0, 1),
-    steps=4,
-    prompts_per_step=8,
-    group_size=8,
-    micro_batches=2,
-    hidden_size=16,
-    num_layers=1,
-    prior_steps=20,
-    answers=16,
-    evaluate_every=2,
-    checkpoint_every=2,
-)
+    seeds=(0, 1), steps=4, prompts_per_step=8, group_size=8, micro_batches=2, hidden_size=16, num_layers=1,
+    prior_steps=20, answers=16, evaluate_every=2, checkpoint_every=2,
+)  # fmt: skip
 """Everything small, for any task."""
 
 
@@ -107,16 +93,12 @@ def ceiling(prior: TrainingRun, output: Output) -> Points:
 
 def train(grid: TrainingGrid, settings: Settings, folder: str, output: Output) -> Iterator[Run]:
     """All runs on one task, in a folder of the output."""
-    model, frozen, identity = settings.language_model, None, {"protocol": settings.protocol}
-    if model is None:
+    output, identity = output.inside(folder), {"protocol": settings.protocol}
+    if settings.policy == "small":
         start = prior_parameters(grid.environment, grid.policy, settings.warm_start)
-        identity["warm_start"] = dataclasses.asdict(settings.warm_start)
+        yield from grid.train(output, start, identity | {"warm_start": dataclasses.asdict(settings.warm_start)})
     else:
-        start, frozen = model.load(grid.mesh)
-    for run in grid.train(output.inside(folder), start, identity, frozen):
-        if settings.export:
-            model.export(run.path / "model", run.parameters, frozen)
-        yield run
+        yield from grid.train_model(settings.read_model(), output, identity, settings.export)
 
 
 def training_grid(task: str, settings: Settings) -> TrainingGrid:
@@ -124,16 +106,11 @@ def training_grid(task: str, settings: Settings) -> TrainingGrid:
     environment = environments.make(task)
     if not isinstance(environment, TextTask):
         raise ValueError(f"{task} is no text task: take countdown or one of the three hypospace tasks")
-    if (model := settings.language_model) is None:
-        policy = Transformer(
-            environment.vocabulary_size,
-            hidden_size=settings.hidden_size,
-            num_layers=settings.num_layers,
-            dtype=settings.dtype,
-            remat=settings.remat,
-        )
+    if settings.policy == "small":
+        names = ("hidden_size", "num_layers", "dtype", "remat")
+        policy = Transformer(environment.vocabulary_size, **{name: getattr(settings, name) for name in names})
     else:
-        policy, environment = model.policy, model.environment(environment)
+        policy, environment = settings.read_model().policy, settings.in_words(environment)
     training, mesh = settings.train_settings(), make_mesh(settings.mesh)
     evaluate = functools.partial(
         evaluate_text, environment, policy, training, mesh, settings.answers, settings.protocol

@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from jax.sharding import Mesh
@@ -23,6 +23,7 @@ from ipsrl.study.settings import Settings, folder_name, seeds
 from ipsrl.study.study import Output
 from ipsrl.training import metric_log
 from ipsrl.training.evaluation import Evaluate
+from ipsrl.training.language_model import LanguageModel
 from ipsrl.training.loop import TrainSettings, check_run, train
 from ipsrl.training.metric_log import EVALUATION
 from ipsrl.training.progress_line import say, say_in_log
@@ -150,15 +151,15 @@ class TrainingGrid:
         """Objective and seed of each, in the order in which they are trained."""
         return list(itertools.product(self.objectives, self.seeds))
 
+    def at(self, seeds: Sequence[int], learning_rate: float) -> Self:
+        """The same with other seeds and another learning rate; it shares environment and policy, and programs."""
+        settings = dataclasses.replace(self.settings, learning_rate=learning_rate)
+        return dataclasses.replace(self, seeds=seeds, settings=settings)
+
     def config(self, objective: str, seed: int) -> dict[str, Any]:
         """What determines one run."""
-        return {
-            "environment": repr(self.environment),
-            "policy": repr(self.policy),
-            "objective": objective,
-            "training": dataclasses.asdict(self.settings),
-            "seed": seed,
-        }
+        where = {"environment": repr(self.environment), "policy": repr(self.policy)}
+        return where | {"objective": objective, "training": dataclasses.asdict(self.settings), "seed": seed}
 
     def train(
         self,
@@ -177,27 +178,27 @@ class TrainingGrid:
         with WarningLines(output.path) as warnings:
             for number, (text, seed) in enumerate(self.runs, start=1):
                 place = f"run {number} of {len(self.runs)}: " if len(self.runs) > 1 else ""
-                path = run_path(output, text, seed)
+                path, objective = run_path(output, text, seed), objective_catalog.make(text)
                 with RunFolder.open(path, self.config(text, seed) | (identity or {}), output.resume) as folder:
                     state = train(
-                        self.environment,
-                        self.policy,
-                        objective_catalog.make(text),
-                        self.settings,
-                        seed,
-                        folder,
-                        self.mesh,
-                        initial_parameters,
-                        self.evaluate,
-                        frozen=frozen,
-                        label=f"{place}{text}, seed {seed}",
-                        mirrors=output.mirrors,
-                        warnings=warnings,
-                    )
+                        self.environment, self.policy, objective, self.settings, seed, folder, self.mesh,
+                        initial_parameters, self.evaluate, frozen=frozen, label=f"{place}{text}, seed {seed}",
+                        mirrors=output.mirrors, warnings=warnings,
+                    )  # fmt: skip
                     records = hosts.tell_all(hosts.first_does(functools.partial(metric_log.read, folder.metrics_path)))
                     folder.write_summary(records[-1])
                 say_in_log(f"trained {text}, seed {seed}: reward {records[-1]['reward']:.3g}, {path}")
                 yield Run(text, seed, records, path, state.parameters, self.arrays(state.parameters))
+
+    def train_model(
+        self, model: LanguageModel, output: Output, identity: dict[str, Any], export: bool
+    ) -> Iterator[Run]:
+        """As `train`, of a language model, which each run may write to its folder as `model`."""
+        start, frozen = model.load(self.mesh)
+        for run in self.train(output, start, identity, frozen):
+            if export:
+                model.export(run.path / "model", run.parameters, frozen)
+            yield run
 
     def curves(self, runs: Runs, labels: Labels, start: str = "") -> list[TrainingRun]:
         """The curves of all runs. The first that is asked for begins the training, in the order of `runs`.
@@ -261,16 +262,11 @@ def train_grids(grids: Sequence[TrainingGrid], outputs: Sequence[Output]) -> lis
                         failures[number] = error
             if not taken:
                 continue
+            numbers, seeds, folders = zip(*taken, strict=True)
             results = train_together(
-                shared.environment,
-                shared.policy,
-                objective_catalog.make(text),
-                [grids[number].settings for number, _, _ in taken],
-                [seed for _, seed, _ in taken],
-                [folder for _, _, folder in taken],
-                shared.evaluate,
-                outputs[0].mirrors,
-            )
+                shared.environment, shared.policy, objective_catalog.make(text),
+                [grids[number].settings for number in numbers], seeds, folders, shared.evaluate, outputs[0].mirrors,
+            )  # fmt: skip
             for (number, seed, folder), result in zip(taken, results, strict=True):
                 if isinstance(result, NonFiniteLossError):
                     failures[number] = failures[number] or result
