@@ -1,7 +1,7 @@
 """Where objectives are compared: each arena trains one objective with all its seeds and measures it on the way.
 
 `exact_arena` is for environments whose laws are known: all seeds are one compiled program, and every measure is exact.
-`text_arena` is for text tasks: the runs of `experiments.text_tasks`, measured on sampled answers.
+`text_arena` is for text tasks: the runs of `ipsrl.study.text_tasks`, measured on sampled answers.
 """
 
 import dataclasses
@@ -13,8 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import text_tasks
-from experiments.grid import TrainingGrid
 from experiments.launch import Output, folder_name
 from ipsrl import objectives
 from ipsrl.environments.bandit import Bandit
@@ -23,10 +21,11 @@ from ipsrl.measures import distances, diversity
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
+from ipsrl.study.training_runs import TrainingGrid
 from ipsrl.training import metric_log
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.loop import TrainSettings, check_run
-from ipsrl.training.metric_log import EVALUATION, MetricLog
+from ipsrl.training.metric_log import MetricLog
 from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.progress_line import working
@@ -233,14 +232,12 @@ class TextArena:
     """A text task, on which a transformer starts from a prior that is competent and biased.
 
     Attributes:
-      grid: runs of `experiments.text_tasks` with any objective, for all that is not an objective.
+      grid: runs of `ipsrl.study.text_tasks` with any objective, for all that is not an objective.
       warm_start: the prior.
-      answers: to each prompt at an evaluation.
     """
 
     grid: TrainingGrid
     warm_start: WarmStart
-    answers: int
 
     @property
     def proportional_reward(self) -> float:
@@ -269,7 +266,6 @@ class TextArena:
             grid.train(
                 output,
                 self.prior,
-                functools.partial(text_tasks.evaluate, grid, self.answers, "independent"),
                 identity={"warm_start": dataclasses.asdict(self.warm_start)},
             )
         )
@@ -279,8 +275,8 @@ class TextArena:
         return Curves(
             objective,
             learning_rate,
-            np.array(runs[0].curve(EVALUATION + "recovery")[0]),
-            {name: np.array([run.curve(EVALUATION + logged)[1] for run in runs]) for name, logged in names.items()},
+            np.array(runs[0].points().steps),
+            {name: np.array([run.points().values[logged] for run in runs]) for name, logged in names.items()},
         )
 
     def _settings(self, objective: str, learning_rate: float) -> TrainSettings:

@@ -57,7 +57,7 @@ import jax
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments import hypospace, text_tasks
+from experiments import hypospace
 from experiments.arenas import Arena, Curves, ExactArena, TextArena
 from experiments.launch import Output, launch, read_numbers, read_seeds, require_positive
 from ipsrl import objectives, specifications
@@ -68,10 +68,10 @@ from ipsrl.environments.text import TextTask
 from ipsrl.figures import comparison as figure
 from ipsrl.figures import style
 from ipsrl.measures.seeds import Interval, mean_over_seeds
+from ipsrl.study import text_tasks
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.run_log import NonFiniteLossError
 from ipsrl.training.settings import make_rules
-from ipsrl.training.warm_start import WarmStart
 
 # What `--environment=bandit` means here: four equally good outcomes, three graded ones, five without reward.
 TWELVE = "bandit(rewards=(1.0, 1.0, 1.0, 1.0, 0.75, 0.5, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0))"
@@ -335,8 +335,8 @@ def text_arena(environment: TextTask, settings: Settings) -> TextArena:
     resolved = dataclasses.replace(
         preset,
         # Any objective that needs nothing will do here: the arena trains others.
-        objectives="reinforce",
-        seeds=settings.seeds,
+        objectives=("reinforce",),
+        seeds=read_seeds(settings.seeds),
         steps=settings.steps,
         prompts_per_step=settings.prompts_per_step,
         group_size=settings.group_size,
@@ -348,8 +348,7 @@ def text_arena(environment: TextTask, settings: Settings) -> TextArena:
     )
     return TextArena(
         text_tasks.training_grid(settings.environment, resolved),
-        WarmStart(admissible_share=resolved.prior_share, steps=resolved.prior_steps, seed=resolved.prior_seed),
-        resolved.answers,
+        resolved.warm_start,
     )
 
 

@@ -8,17 +8,20 @@
     )
 
 A panel draws layers on one pair of axes; `Panels` is called with the records and the settings of a study. Texts may
-name settings in braces: "groups of {group_size}". Colours and markers follow a label, `by`, in all panels alike.
+name settings in braces: "groups of {group_size}", and labels of which a panel has one value. Colours and markers follow
+a label, `by`, in all panels alike.
 """
 
 import abc
 import dataclasses
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from ipsrl.figures import style, table
 from ipsrl.figures.style import Drawing
@@ -123,11 +126,19 @@ class Line(Layer):
       named: whether names stand at the ends of lines.
       markers: whether points are marked, six of them on each line.
       dashed: a thin dashed line, as for a theory beside what was measured.
+      without: values of `by` that have no line.
     """
 
     named: bool = True
     markers: bool = True
     dashed: bool = False
+    without: tuple[str, ...] = ()
+
+    def series(self, records: Records) -> list[Series]:
+        return [series for series in super().series(records) if series.name not in self.without]
+
+    def names(self, records: Records) -> list[str]:
+        return [name for name in super().names(records) if name not in self.without]
 
     def draw(self, axes: Axes, records: Records, styles: Styles, settings: Any) -> None:
         for position, series in enumerate(self.series(records)):
@@ -250,6 +261,7 @@ class HeatMap(Layer):
       bar: the heading of the colour scale, which is there where cells have no numbers.
       border: a value, the same in all cells of a column: where on the vertical axis a line crosses that column.
       crossed: of the records of a cell; not 0 where the cell is crossed out.
+      outlined: which cells have an outline, by their values of `along` and `across`.
     """
 
     at_end: bool = True
@@ -260,6 +272,7 @@ class HeatMap(Layer):
     bar: str = ""
     border: str = ""
     crossed: Callable[[Records], float] | None = None
+    outlined: Callable[[Any, Any], bool] | None = None
 
     def names(self, records: Records) -> list[str]:
         return []
@@ -292,6 +305,8 @@ class HeatMap(Layer):
                 dark = image.norm(value) < 0.5
                 colour = "white" if dark else "black"
                 axes.text(column, row, f"{value:{self.numbers}}", ha="center", va="center", fontsize=8, color=colour)
+            if self.outlined is not None and self.outlined(places[column], heights[row]):
+                axes.add_patch(Rectangle((column - 0.47, row - 0.45), 0.94, 0.9, **style.OUTLINE))
         axes.spines[:].set_visible(False)
         axes.grid(False)
         if not self.numbers:
@@ -329,7 +344,7 @@ class Panel:
       layers: what is drawn, each above the one before.
       title, xlabel, ylabel: texts, which may name settings.
       xscale, yscale: linear or log; horizontally also log2, with ticks at powers of two.
-      ylim: limits of the vertical axis.
+      xlim, ylim: limits of the axes.
       reversed: whether the horizontal axis falls from left to right.
       width: relative to the other panels.
     """
@@ -340,6 +355,7 @@ class Panel:
     ylabel: str = ""
     xscale: Scale | Literal["log2"] = "linear"
     yscale: Scale = "linear"
+    xlim: tuple[float | None, float | None] = (None, None)
     ylim: tuple[float | None, float | None] = (None, None)
     reversed: bool = False
     width: float = 1.0
@@ -349,7 +365,8 @@ class Panel:
         return [layer for layer in self.layers if isinstance(layer, Layer)]
 
     def draw(self, axes: Axes, records: Records, styles: Styles, settings: Any) -> None:
-        words = vars(settings)
+        known = {name: records.distinct(name) for name in records.labels}
+        words = vars(settings) | {name: values[0] for name, values in known.items() if len(values) == 1}
         axes.grid(True)
         if self.xscale == "log2":
             axes.set_xscale("log", base=2)
@@ -359,11 +376,13 @@ class Panel:
         axes.set_yscale(self.yscale)
         for layer in self.measured:
             layer.draw(axes, records, styles, settings)
+        if self.xlim != (None, None):
+            axes.set_xlim(*self.xlim)
         if self.ylim != (None, None):
             axes.set_ylim(*self.ylim)
         if self.reversed:
             axes.invert_xaxis()
-        axes.set_title(self.title.format_map(words))
+        axes.set_title(textwrap.fill(self.title.format_map(words), 52, break_on_hyphens=False))
         axes.set_xlabel(self.xlabel.format_map(words))
         axes.set_ylabel(self.ylabel.format_map(words))
         for level in self.layers:
@@ -389,12 +408,14 @@ class Panels:
       panels: from left to right, row by row.
       size: width and height in inches; by default as many panels want.
       columns: panels in a row; all of them by default.
+      each: a label, for each value of which there are these rows of panels.
       caption: what a paper would write below it; may name settings.
     """
 
     panels: Sequence[Panel]
     size: tuple[float, float] | None = None
     columns: int = 0
+    each: str = ""
     caption: str = ""
 
     def __call__(self, records: Records, settings: Any) -> Drawing:
@@ -405,15 +426,18 @@ class Panels:
         """
         layers = [layer for panel in self.panels for layer in panel.measured]
         styles = style.line_styles(name for layer in layers for name in layer.names(records))
+        parts = list(records.each(self.each)) if self.each else [({}, records)]
         with style.looks():
             columns = self.columns or len(self.panels)
             rows = len(self.panels) // columns
-            figure = Figure(figsize=self.size or (1.5 + 4.2 * columns, 3.7 * rows))
+            width, height = self.size or (1.5 + 4.2 * columns, 3.7 * rows)
+            figure = Figure(figsize=(width, height * len(parts)))
             widths = [panel.width for panel in self.panels[:columns]]
-            all_axes = figure.subplots(rows, columns, width_ratios=widths, squeeze=False)
-            for panel, axes in zip(self.panels, all_axes.flat, strict=True):
-                panel.draw(axes, records, styles, settings)
-        numbers = [row for layer in layers for row in layer.rows(records)]
+            grid = figure.subplots(len(parts) * rows, columns, width_ratios=widths, squeeze=False)
+            for (_, part), of_part in zip(parts, np.split(grid, len(parts)), strict=True):
+                for panel, axes in zip(self.panels, of_part.flat, strict=True):
+                    panel.draw(axes, part, styles, settings)
+        numbers = [labels | row for labels, part in parts for layer in layers for row in layer.rows(part)]
         return Drawing(figure, numbers, self.caption.format_map(vars(settings)))
 
 

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments import text_tasks
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
@@ -23,6 +22,7 @@ from ipsrl.rollouts.answers import answers_with_history, independent_answers
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Trajectories, Verdict
 from ipsrl.training.groups import choose_prompts
+from ipsrl.training.text_evaluation import evaluate_text
 from ipsrl.training.warm_start import WarmStart, learn_prior, rendered_answers
 from tests.environments.tokenizers_for_tests import BOS, END, EOS, TURN, save_tokenizer
 
@@ -298,9 +298,9 @@ def test_warm_start_and_evaluation_take_it(folder):
     assert (sequential.outcome_id >= 0).any()
 
     settings = types.SimpleNamespace(temperature=1.0, prompts_per_step=2, group_size=4)
-    grid = types.SimpleNamespace(environment=environment, policy=policy, settings=settings, mesh=make_mesh("data:8"))
+    where = (environment, policy, settings, make_mesh("data:8"))
     for protocol in ("independent", "with_history"):
-        found = text_tasks.evaluate(grid, 4, protocol, 0, parameters)
+        found = evaluate_text(*where, 4, protocol, 0, parameters)
         assert 0 < found.metrics["parse_rate"] <= 1
         assert 0 < found.metrics["recovery"] <= 1
         assert found.ranked_shares[0] == pytest.approx(found.metrics["largest_outcome_share"])

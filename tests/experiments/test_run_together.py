@@ -4,10 +4,9 @@ import dataclasses
 
 import pytest
 
-from experiments import hypergrid, two_outcomes
+from experiments import two_outcomes
 from ipsrl.study.study import Output, Study, run, run_together
 from ipsrl.training.json_files import read_json
-from ipsrl.training.metric_log import read
 from ipsrl.training.run_folder import RunFolder, RunFolderError
 from ipsrl.training.together import require_alike
 
@@ -92,31 +91,3 @@ def test_settings_that_differ_in_more_are_refused(tmp_path):
         together([], [])
     assert not list(tmp_path.iterdir())
     require_alike(settings, ("group_size",))
-
-
-@pytest.mark.slow
-def test_hypergrids_leave_the_same_files_and_numbers_together_as_alone(tmp_path):
-    smoke = dataclasses.replace(hypergrid.PRESETS["smoke"], objectives="grpo,ips_grpo(probability=exact)")
-    settings = [
-        dataclasses.replace(smoke, seeds="0"),
-        dataclasses.replace(smoke, seeds="1:3", learning_rate=3e-3),
-        # Adam goes as far as it is told in the first step.
-        dataclasses.replace(smoke, seeds="0", learning_rate=1e38),
-    ]
-    together, alone = outputs(tmp_path / "together", settings), outputs(tmp_path / "alone", settings)
-    mirrored = [dataclasses.replace(output, mirrors=("tensorboard",)) for output in together]
-    ends = hypergrid.run_together(settings, mirrored)
-    assert ends[:2] == [None, None]
-    assert str(ends[2]).startswith("step 1 has parameter_norm inf")
-    assert not (together[2].path / "summary.json").exists()
-    for each, one, other in zip(settings[:2], together, alone, strict=False):
-        hypergrid.run(each, other)
-        events = {path.parents[1]: path.relative_to(one.path) for path in one.path.rglob("tensorboard/events.*")}
-        assert events.keys() == {log.parent for log in one.path.rglob("metrics.jsonl")}
-        assert files(one.path) - set(events.values()) == files(other.path)
-        assert not list(one.path.rglob("checkpoints"))
-        for log in other.path.rglob("metrics.jsonl"):
-            ours, theirs = read(one.path / log.relative_to(other.path)), read(log)
-            assert [record.keys() for record in ours] == [record.keys() for record in theirs]
-            for first, second in zip(ours, theirs, strict=True):
-                assert first == pytest.approx(second, rel=1e-3, abs=1e-5)

@@ -10,13 +10,14 @@ import time
 import pytest
 
 from experiments import hypergrid, two_outcomes
-from experiments.launch import Output
 from experiments.sweeps import launchers, slurm, vmap
 from experiments.sweeps.folder import SweepFolder
 from experiments.sweeps.local import shares_of_cores
 from experiments.sweeps.places import work_at
 from experiments.sweeps.runs import make_run, settings_of
 from ipsrl.distributed.start_up import cores
+from ipsrl.study import Output, Study
+from ipsrl.study.study import run as run_study
 from ipsrl.training.json_files import write_json
 from ipsrl.training.metric_log import read
 from ipsrl.training.run_log import NonFiniteLossError
@@ -326,7 +327,7 @@ def test_a_run_can_go_from_launcher_to_launcher(folder, monkeypatch, stopped):
     """Each writes all steps once, whatever the others have left."""
     run = make_run("hypergrid", "smoke", objectives="grpo", seeds="0", steps=60, evaluate_every=5, checkpoint_every=10)
     monkeypatch.setattr(vmap, "start_up", lambda devices: None)
-    evaluate = hypergrid.evaluate
+    evaluate = hypergrid.evaluate_hypergrid
 
     def stop_at(last):
         def evaluate_until(environment, policy, step, parameters):
@@ -334,12 +335,12 @@ def test_a_run_can_go_from_launcher_to_launcher(folder, monkeypatch, stopped):
                 raise KeyboardInterrupt
             return evaluate(environment, policy, step, parameters)
 
-        monkeypatch.setattr(hypergrid, "evaluate", evaluate_until)
+        monkeypatch.setattr(hypergrid, "evaluate_hypergrid", evaluate_until)
 
     # What a process of `local` does that is stopped after some checkpoints.
     stop_at(45)
     with pytest.raises(KeyboardInterrupt):
-        hypergrid.run(settings_of(run), Output(folder.run_path(run), resume=True))
+        run_study(Study.of(hypergrid), settings_of(run), "smoke", Output(folder.run_path(run), resume=True))
     assert list(folder.run_path(run).rglob("checkpoints/40"))
     stop_at(15 if stopped else None)
     with pytest.raises(KeyboardInterrupt) if stopped else contextlib.nullcontext():

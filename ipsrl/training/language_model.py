@@ -1,4 +1,4 @@
-"""A language model from a folder of Hugging Face, as the policy of an experiment, and its flags."""
+"""A language model from a folder of Hugging Face, for training on a mesh: what its weights start from and become."""
 
 import dataclasses
 from collections.abc import Callable
@@ -7,41 +7,15 @@ from pathlib import Path
 import jax
 from jax.sharding import Mesh, NamedSharding
 
-from experiments.grid import Run
 from ipsrl.distributed import hosts
 from ipsrl.distributed.placement import place, placements
-from ipsrl.environments.language import LanguageTask
-from ipsrl.environments.questions import Questions
 from ipsrl.policies import hugging_face
 from ipsrl.policies.adapters import LoRA, frozen_as, split
-from ipsrl.policies.hugging_face_config import num_positions, read_policy
+from ipsrl.policies.hugging_face_config import read_policy
 from ipsrl.policies.policy import Parameters, union
 from ipsrl.policies.transformer import Transformer
 from ipsrl.training.progress_line import working
 from ipsrl.training.randomness import stream
-
-
-@dataclasses.dataclass(frozen=True)
-class LanguageModelFlags:
-    """A language model is the checkpoint in the folder `model_dir`, which answers in at most `max_tokens` tokens.
-
-    A prompt has at most `longest_prompt` tokens; of earlier answers it shows the latest that fit.
-    `lora_rank` above 0 trains adapters on weights that are kept as `frozen_dtype`; `export` writes every trained model
-    to its run's folder as `model`.
-    """
-
-    model_dir: str = ""
-    max_tokens: int = 256
-    longest_prompt: int = 1024
-    system_prompt: str = ""
-    thinking: bool = False
-    dtype: str = "float32"
-    remat: str = "none"
-    lora_rank: int = 0
-    lora_alpha: float = 32.0
-    lora_targets: str = "q_proj,k_proj,v_proj,o_proj"
-    frozen_dtype: str = "float32"
-    export: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,18 +31,6 @@ class LanguageModel:
     policy: Transformer
 
     @classmethod
-    def of_flags(cls, flags: LanguageModelFlags) -> "LanguageModel":
-        """What the flags describe; raises as `read` does, and where they freeze weights that are trained."""
-        lora = None
-        if flags.lora_rank:
-            lora = LoRA(flags.lora_rank, flags.lora_alpha, tuple(flags.lora_targets.split(",")), flags.frozen_dtype)
-        elif flags.frozen_dtype != LanguageModelFlags.frozen_dtype:
-            raise ValueError(
-                f"--frozen_dtype={flags.frozen_dtype} is the type of what adapters are trained on: give --lora_rank too"
-            )
-        return cls.read(flags.model_dir, flags.dtype, flags.remat, lora)
-
-    @classmethod
     def read(cls, model_dir: str, dtype: str, remat: str, lora: LoRA | None) -> "LanguageModel":
         """Reads the configuration, no weights.
 
@@ -76,35 +38,6 @@ class LanguageModel:
           ValueError: the folder holds no checkpoint of a known architecture, or an argument is not one of the known.
         """
         return cls(model_dir, dataclasses.replace(read_policy(model_dir), dtype=dtype, remat=remat, lora=lora))
-
-    def environment(
-        self,
-        task: Questions,
-        max_tokens: int,
-        system_prompt: str,
-        thinking: bool,
-        longest_prompt: int = LanguageModelFlags.longest_prompt,
-    ) -> LanguageTask:
-        """The task in the tokens and the chat template of the model.
-
-        Raises:
-          ValueError: prompts and answers may be longer together than the model knows positions, or as `LanguageTask`.
-        """
-        positions = num_positions(self.model_dir)
-        if longest_prompt + max_tokens > positions:
-            raise ValueError(
-                f"longest_prompt {longest_prompt} and max_tokens {max_tokens} are together more than the {positions} "
-                f"positions that the model in {self.model_dir} was made for: lower one of them"
-            )
-        return LanguageTask(
-            task,
-            self.model_dir,
-            self.policy.vocabulary_size,
-            max_tokens,
-            longest_prompt,
-            system_prompt=system_prompt,
-            thinking=thinking,
-        )
 
     def load(self, mesh: Mesh) -> tuple[Parameters | Callable[[], Parameters], Parameters | None]:
         """Where runs start, and what they do not train, both on the mesh.
@@ -122,14 +55,9 @@ class LanguageModel:
         return place(adapters, placements(self.policy.placement_rules, adapters, mesh), mesh), frozen
 
     def export(self, folder: Path, trained: Parameters, frozen: Parameters | None) -> None:
-        """Writes a folder that `transformers` loads; adapters are merged into their matrices."""
-        hugging_face.save(folder, self.policy, union(trained, frozen), self.model_dir)
-
-    def export_run(self, run: Run, frozen: Parameters | None) -> None:
-        """Writes what a run has trained to its folder as `model`, unless an earlier try has."""
-        folder = run.path / "model"
+        """Writes a folder that `transformers` loads, unless an earlier try has; adapters are merged into matrices."""
         if not hosts.tell_all(folder.exists()):
-            self.export(folder, run.parameters, frozen)
+            hugging_face.save(folder, self.policy, union(trained, frozen), self.model_dir)
 
     def _weights(self, mesh: Mesh, read_as: str = "float32", kept_as: str = "float32") -> Parameters:
         plain = dataclasses.replace(self.policy, lora=None)

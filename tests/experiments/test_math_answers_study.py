@@ -1,4 +1,4 @@
-"""The experiment on math answers: measures by hand, what its objectives are there, and the whole on a tiny model."""
+"""The study of math answers: measures by hand, what its objectives are there, and the whole on a tiny model."""
 
 import dataclasses
 import json
@@ -10,16 +10,20 @@ import numpy as np
 import pytest
 
 from experiments import math_answers
-from experiments.launch import Output
 from experiments.math_answers import PRESETS, Settings
 from ipsrl import objectives
 from ipsrl.environments.math_answers import outcome_of
 from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.records.tidy import Records
 from ipsrl.rollouts.answers import Answers, Completion
 from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
 from ipsrl.structures import Verdict
+from ipsrl.study import Output, Study, claims
+from ipsrl.study.study import run
 from scripts.make_checkpoint import make_checkpoint
 from scripts.make_questions import make_questions
+
+STUDY = Study.of(math_answers)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +38,7 @@ def settings(tmp_path_factory):
         model_dir=str(model),
         data=f"{data})",
         evaluation_data=f"{data}, split=test, limit=8)",
-        objectives="grpo,ips_dr_grpo",
+        objectives=("grpo", "ips_dr_grpo(aggregation=sequence_mean)"),
     )
 
 
@@ -59,9 +63,8 @@ def test_measures_by_hand(monkeypatch):
         return answers
 
     monkeypatch.setattr(math_answers, "independent_answers", answer)
-    grid = types.SimpleNamespace(policy="policy")
     settings = Settings(answers=4, pass_at=3, prompts_at_once=2, temperature=0.5)
-    measured = math_answers.evaluate(grid, held_out, settings, "parameters")
+    measured = math_answers.evaluate(held_out, "policy", settings, 0, "parameters")
     ((environment, policy, parameters, _, *numbers),) = asked
     assert (environment, policy, parameters, numbers) == (held_out, "policy", "parameters", [4, 0.5, 2])
     # The first question has 2 of 4 right: two draws without replacement are both wrong with probability 1/6.
@@ -88,18 +91,6 @@ def test_numbers_of_answers_tried():
     assert Settings(answers=1, pass_at=1).tried == [1]
 
 
-def test_the_start_is_evaluated_once():
-    steps = []
-
-    def measure(step, parameters):
-        steps.append(step)
-        return {"pass_at_1": parameters}
-
-    once = math_answers.evaluated_once_at_start(measure)
-    assert [once(*call)["pass_at_1"] for call in ((0, 3), (5, 4), (0, 3), (5, 6))] == [3, 4, 3, 6]
-    assert steps == [0, 5, 5]
-
-
 @pytest.mark.parametrize(
     ("scaled", "plain"),
     [("ips_grpo", "grpo"), ("ips_grpo(floor=0.2)", "grpo"), ("ips_dr_grpo(aggregation=sequence_mean)", "maxrl")],
@@ -122,31 +113,44 @@ def test_inverse_probability_where_one_number_is_right(scaled, plain):
     assert np.abs(weights[0]).max() > 1
 
 
-def test_claims_are_checked_against_the_start(tmp_path):
-    def run(objective, seed, *pass_at):
-        records = [
-            {"step": step, **{f"evaluation/pass_at_{k}": value for k, value in zip((1, 2), values, strict=True)}}
-            for step, values in ((0, (0.2, 0.6)), (1, pass_at))
+def records(**pass_at):
+    rows = [{"step": 0, "objective": math_answers.START, "pass_at_1": 0.2, "pass_at_2": 0.6}]
+    for objective, seeds in pass_at.items():
+        rows += [
+            {"step": 1, "objective": objective, "seed": seed, "pass_at_1": one, "pass_at_2": two}
+            for seed, (one, two) in enumerate(seeds)
         ]
-        return math_answers.Run(objective, seed, records, tmp_path, None)
+    return Records(rows, ("objective",))
 
-    runs = [run("grpo", 0, 0.3, 0.5), run("grpo", 1, 0.4, 0.55), run("maxrl", 0, 0.3, 0.5), run("maxrl", 1, 0.4, 0.7)]
-    settings = Settings(answers=2, pass_at=2, evaluation_data="held out")
-    summary = math_answers.summarise(runs, settings)
-    assert list(summary["checks"].values()) == [True, False]
-    assert summary["pass_at_k"] == {
-        "k": [1, 2],
-        "start": [0.2, 0.6],
-        "objectives": {"grpo": [[0.3, 0.5], [0.4, 0.55]], "maxrl": [[0.3, 0.5], [0.4, 0.7]]},
+
+def test_claims_are_checked_against_the_start():
+    found = records(grpo=((0.3, 0.5), (0.4, 0.55)), progrpo=((0.3, 0.5), (0.4, 0.7)))
+    decided = claims.decided(math_answers.CLAIMS, found)
+    assert {sentence.partition(":")[0]: held for sentence, held in decided.items()} == {
+        "grpo": True,
+        "ips_dr_grpo(aggregation=sequence_mean)": None,
+        "progrpo": False,
     }
-    shown = math_answers.table(summary, settings)
-    assert "before training  0.20" in shown
-    assert "0.35 [0.30, 0.40]" in shown
-    assert "holds: grpo: pass@1 rises and pass@2 falls" in shown
-    assert "DOES NOT HOLD: maxrl" in shown
-    alone = math_answers.summarise(runs[:1], settings)
-    assert list(alone["checks"].values()) == [None]
-    assert "needs two seeds or more: grpo: pass@1 rises" in math_answers.table(alone, settings)
+    settings = Settings(answers=2, pass_at=2, evaluation_data="held out")
+    shown = math_answers.TABLE(found, settings).split("\n")
+    assert shown[0].startswith("held out, 2 answers to each question, mean over seeds 0:3")
+    assert shown[2].split() == ["before", "training", "0.20", "0.60"]
+    assert "0.35 [0.30, 0.40]" in shown[3]
+    alone = claims.decided(math_answers.CLAIMS, records(grpo=((0.3, 0.5),)))
+    assert set(alone.values()) == {None}
+
+
+def test_the_figure_has_a_line_for_the_start_and_for_each_objective():
+    found = records(grpo=((0.3, 0.5), (0.4, 0.55)), progrpo=((0.3, 0.5), (0.4, 0.7)))
+    drawing = math_answers.FIGURE(found, Settings(answers=2, pass_at=2, evaluation_data="held out"))
+    (axes,) = drawing.figure.axes
+    lines = [line.get_xydata().tolist() for line in axes.lines]
+    assert lines == [
+        [[1, 0.2], [2, 0.6]],
+        [[1, pytest.approx(0.35)], [2, pytest.approx(0.525)]],
+        [[1, pytest.approx(0.35)], [2, pytest.approx(0.6)]],
+    ]
+    assert [row["value"] for row in drawing.rows if row["objective"] == math_answers.START] == [0.2, 0.6]
 
 
 @pytest.mark.parametrize(
@@ -157,14 +161,14 @@ def test_claims_are_checked_against_the_start(tmp_path):
         ({"evaluation_data": ""}, "--evaluation_data is missing: .* questions that are held out"),
         ({"data": "countdown"}, "countdown asks no questions with numbers as answers"),
         ({"data": "math_answers(builder=none)"}, "there is no data set none in"),
-        ({"objectives": "grpp"}, "unknown objective 'grpp'"),
+        ({"objectives": ("grpp",)}, "unknown objective 'grpp'"),
         ({"prompts_at_once": 12}, "--prompts_at_once=12 questions cannot be shared evenly by the 8 devices"),
         ({"prompts_per_step": 6}, "6 prompts cannot be split evenly over the 8 devices"),
     ],
 )
 def test_what_cannot_run_is_refused_before_anything_is_written(settings, changes, message, tmp_path):
     with pytest.raises(ValueError, match=message):
-        math_answers.run(dataclasses.replace(settings, **changes), Output(tmp_path / "out", False))
+        run(STUDY, dataclasses.replace(settings, **changes), "smoke", Output(tmp_path / "out", False))
     assert not (tmp_path / "out").exists()
 
 
@@ -185,30 +189,29 @@ def test_numbers_that_do_not_fit_are_refused(changes, message):
 @pytest.mark.slow
 def test_trains_measures_draws_and_continues(settings, tmp_path, capsys):
     settings = dataclasses.replace(settings, lora_rank=2, export=True)
-    math_answers.run(settings, Output(tmp_path, False))
+    run(STUDY, settings, "smoke", Output(tmp_path, False))
     first = capsys.readouterr().out
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["complete"]
-    curves = summary["pass_at_k"]
-    assert curves["k"] == [1, 2, 4]
-    assert np.shape(list(curves["objectives"].values())) == (2, 2, 3)
-    assert 0 < summary["start"]["parse_rate"] < 1
-    for measured in summary["objectives"].values():
-        assert measured.keys() == summary["start"].keys()
+    assert [row["objective"] for row in summary["final"]] == [math_answers.START, *settings.objectives]
+    start, *trained = summary["final"]
+    assert 0 < start["parse_rate"] < 1
+    for measured in trained:
+        assert measured.keys() == start.keys() >= {"pass_at_1", "pass_at_2", "pass_at_4"}
     for suffix in ("png", "pdf"):
         assert (tmp_path / f"math_answers.{suffix}").stat().st_size > 5000
     # Three k, before training and after two objectives.
     assert (tmp_path / "math_answers.csv").read_text().count("\n") == 1 + 3 * 3
     models = sorted(tmp_path.glob("*/seed_*/model"))
     assert [str(model.relative_to(tmp_path).parent) for model in models] == [
-        f"{objective}/seed_{seed}" for objective in ("grpo", "ips_dr_grpo") for seed in (0, 1)
+        f"{objective}/seed_{seed}" for objective in ("grpo", "ips_dr_grpo-aggregation=sequence_mean") for seed in (0, 1)
     ]
     assert read_policy(models[0]).hidden_size == 16
     drawn = (tmp_path / "math_answers.png").read_bytes()
     records = (tmp_path / "grpo" / "seed_0" / "metrics.jsonl").read_text()
 
     (tmp_path / "math_answers.png").unlink()
-    math_answers.run(settings, Output(tmp_path, True))
+    run(STUDY, settings, "smoke", Output(tmp_path, True))
     assert capsys.readouterr().out == first
     assert json.loads((tmp_path / "summary.json").read_text()) == summary
     assert (tmp_path / "math_answers.png").read_bytes() == drawn

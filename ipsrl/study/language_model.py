@@ -1,0 +1,60 @@
+"""The flags of studies that train language models."""
+
+import dataclasses
+
+from ipsrl.environments.language import LanguageTask
+from ipsrl.environments.questions import Questions
+from ipsrl.fields import non_negative, positive
+from ipsrl.policies.adapters import LoRA
+from ipsrl.policies.hugging_face_config import num_positions
+from ipsrl.study.settings import Settings
+from ipsrl.training.language_model import LanguageModel
+
+
+@dataclasses.dataclass(frozen=True)
+class LanguageModelFlags(Settings):
+    """A language model is the checkpoint in the folder `model_dir`, which answers in at most `max_tokens` tokens.
+
+    A prompt has at most `longest_prompt` tokens; of earlier answers it shows the latest that fit.
+    `lora_rank` above 0 trains adapters on weights that are kept as `frozen_dtype`; `export` writes every trained model
+    to its run's folder as `model`.
+    """
+
+    model_dir: str = ""
+    max_tokens: int = positive(256)
+    longest_prompt: int = positive(1024)
+    system_prompt: str = ""
+    thinking: bool = False
+    dtype: str = "float32"
+    remat: str = "none"
+    lora_rank: int = non_negative(0)
+    lora_alpha: float = 32.0
+    lora_targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
+    frozen_dtype: str = "float32"
+    export: bool = False
+
+    def read_model(self) -> LanguageModel:
+        """Raises as `LanguageModel.read`, and where weights that are trained would be frozen."""
+        lora = None
+        if self.lora_rank:
+            lora = LoRA(self.lora_rank, self.lora_alpha, self.lora_targets, self.frozen_dtype)
+        elif self.frozen_dtype != LanguageModelFlags.frozen_dtype:
+            raise ValueError(
+                f"--frozen_dtype={self.frozen_dtype} is the type of what adapters are trained on: give --lora_rank too"
+            )
+        return LanguageModel.read(self.model_dir, self.dtype, self.remat, lora)
+
+    def in_words(self, task: Questions) -> LanguageTask:
+        """The task in the tokens and the chat template of the model.
+
+        Raises:
+          ValueError: prompts and answers may be longer together than the model knows positions, or as `LanguageTask`.
+        """
+        positions, size = num_positions(self.model_dir), self.read_model().policy.vocabulary_size
+        if self.longest_prompt + self.max_tokens > positions:
+            raise ValueError(
+                f"longest_prompt {self.longest_prompt} and max_tokens {self.max_tokens} are together more than the "
+                f"{positions} positions that the model in {self.model_dir} was made for: lower one of them"
+            )
+        how = {"system_prompt": self.system_prompt, "thinking": self.thinking}
+        return LanguageTask(task, self.model_dir, size, self.max_tokens, self.longest_prompt, **how)

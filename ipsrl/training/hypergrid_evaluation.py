@@ -1,0 +1,45 @@
+"""Evaluation of a policy on a hypergrid: exact distances to the reward-proportional distribution of final cells."""
+
+import functools
+
+import jax
+import numpy as np
+
+from ipsrl.environments.hypergrid import Hypergrid
+from ipsrl.measures import distances, diversity
+from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.policies.state_table import log_probs_table
+from ipsrl.training.evaluation import Evaluation
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def probs_of_cells(environment: Hypergrid, policy: Policy, parameters: Parameters) -> jax.Array:
+    """`[K]`, the probability of every final cell, found by propagating probability over all states."""
+    return environment.terminal_distribution(log_probs_table(policy, parameters, environment))
+
+
+@functools.cache
+def target_probs(environment: Hypergrid) -> np.ndarray:
+    """`[K]`, of final cells in proportion to their rewards."""
+    return environment.outcome_space(0).target
+
+
+def evaluate_hypergrid(environment: Hypergrid, policy: Policy, step: int, parameters: Parameters) -> Evaluation:
+    """Distances of the policy's distribution to the reward-proportional one, and how much of the grid it covers."""
+    probs = probs_of_cells(environment, policy, parameters)
+    target = target_probs(environment)
+    measured = {
+        "l1_total": distances.total_l1(probs, target),
+        "l1_per_cell": distances.mean_l1(probs, target),
+        "total_variation": distances.total_variation(probs, target),
+        "forward_kl": distances.forward_kl(probs, target),
+        "reverse_kl": distances.reverse_kl(probs, target),
+        "jensen_shannon": distances.jensen_shannon(probs, target),
+        # A mode is found where it has half of the probability that it should have.
+        "modes_found": distances.modes_found(probs, environment.modes(), target / 2),
+        # A cell is visited where 10,000 trajectories are expected to end in it once.
+        "cells_visited": diversity.distinct_outcomes_of_law(probs, 1e-4),
+        "effective_cells": diversity.effective_outcomes_of_law(probs),
+        "largest_cell": diversity.largest_share_of_law(probs),
+    }
+    return Evaluation({name: float(value) for name, value in measured.items()}, np.sort(probs)[::-1])

@@ -1,0 +1,58 @@
+"""A supervised start: it teaches, goes on where it was killed, and refuses what cannot be."""
+
+import dataclasses
+import json
+
+import jax.numpy as jnp
+import pytest
+
+from experiments import warm_start
+from ipsrl.environments import catalog as environments
+from ipsrl.policies.hugging_face import load_parameters
+from ipsrl.study import Output
+from ipsrl.study.language_model import LanguageModelFlags
+from ipsrl.training.warm_start import as_trajectories
+from scripts.make_checkpoint import make_checkpoint
+
+MESH = "data:4,model:2"
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checkpoint") / "model"
+    return str(make_checkpoint(folder, "qwen2", hidden_size=32, num_layers=1))
+
+
+@pytest.mark.slow
+def test_a_supervised_start_teaches(checkpoint, tmp_path):
+    asked = warm_start.Settings(
+        model_dir=checkpoint, task="hypospace_causal(nodes=2)", steps=20, answers_per_prompt=2, mesh=MESH
+    )
+    warm_start.run(asked, "smoke", Output(tmp_path, resume=False))
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["complete"]
+    # Killed before it was measured: what was taught is not taught again.
+    (tmp_path / "summary.json").unlink()
+    written = (tmp_path / "model" / "model.safetensors").stat().st_mtime_ns
+    warm_start.run(asked, "smoke", Output(tmp_path, resume=True))
+    assert json.loads((tmp_path / "summary.json").read_text()) == summary
+    assert (tmp_path / "model" / "model.safetensors").stat().st_mtime_ns == written
+    flags = LanguageModelFlags(model_dir=checkpoint, max_tokens=asked.max_tokens)
+    model, task = flags.read_model(), flags.in_words(environments.make(asked.task))
+    answer = jnp.asarray(task.render(0))[None, None]
+    taught = as_trajectories(task.prompts(jnp.arange(1)), answer, jnp.array([[answer.size]]))
+    before, after = (
+        model.policy.score(load_parameters(folder, model.policy), taught, 1.0).log_probs.mean()
+        for folder in (checkpoint, tmp_path / "model")
+    )
+    assert after > before + 1  # nats a token
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"model_dir": ""}, "--model_dir is missing"), ({"task": "bandit"}, "no list of answers to teach")],
+)
+def test_bad_supervised_starts_are_refused(checkpoint, changes, message, tmp_path):
+    asked = dataclasses.replace(warm_start.Settings(model_dir=checkpoint), **changes)
+    with pytest.raises(ValueError, match=message):
+        warm_start.run(asked, "smoke", Output(tmp_path, resume=False))

@@ -1,0 +1,121 @@
+"""Text tasks as studies, with small policies and with language models: trained, exported, and refused at once."""
+
+import dataclasses
+import json
+import re
+
+import jax
+import pytest
+
+from experiments import hypospace
+from ipsrl.policies.hugging_face import load_parameters
+from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.records.tidy import OneSeed, Records
+from ipsrl.study import Output, Study, text_tasks
+from ipsrl.study.study import run
+from ipsrl.training.json_files import read_json
+from ipsrl.training.metric_log import read
+from scripts.make_checkpoint import make_checkpoint
+
+MESH = "data:4,model:2"
+STUDY = Study.of(hypospace)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checkpoint") / "model"
+    return str(make_checkpoint(folder, "qwen2", hidden_size=32, num_layers=1))
+
+
+def settings(checkpoint, **changes):
+    return dataclasses.replace(
+        hypospace.PRESETS["smoke"],
+        **{"policy": "hf", "model_dir": checkpoint, "seeds": (0,), "objectives": ("grpo(kl=0.1)",), "steps": 2}
+        | {"max_tokens": 4, "mesh": MESH, "answers": 4, "checkpoint_every": 1}
+        | changes,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lora_rank", [0, 2])
+def test_a_run_on_a_mesh_continues_and_leaves_a_model(checkpoint, tmp_path, lora_rank):
+    asked = settings(checkpoint, lora_rank=lora_rank, export=True, dtype="bfloat16", remat="layer")
+    run(STUDY, asked, "smoke", Output(tmp_path, resume=False))
+    (log,) = tmp_path.rglob("metrics.jsonl")
+    before = log.read_text()
+    assert [json.loads(line)["step"] for line in before.splitlines()] == [0, 1, 2]
+    run(STUDY, asked, "smoke", Output(tmp_path, resume=True))
+    assert log.read_text() == before
+    (folder,) = tmp_path.rglob("model")
+    assert jax.tree.leaves(load_parameters(folder, read_policy(folder)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"policy": "big"}, "--policy is 'big', it must be one of small, hf"),
+        ({"model_dir": ""}, "hf, and only hf, has a folder"),
+        ({"policy": "small", "model_dir": "", "max_tokens": 256, "lora_rank": 4}, "--lora_rank is for language models"),
+        ({"policy": "small", "model_dir": "", "max_tokens": 256, "export": True}, "--export is for language models"),
+        ({"policy": "small", "model_dir": "", "max_tokens": 9}, "--max_tokens is for language models"),
+        ({"frozen_dtype": "int4"}, "--frozen_dtype=int4 is the type of what adapters are trained on: give --lora_rank"),
+        ({"longest_prompt": 20}, "more than the 20 that are allowed: raise longest_prompt"),
+        (
+            {"longest_prompt": 4090, "max_tokens": 7},
+            "longest_prompt 4090 and max_tokens 7 are together more than the 4096 positions",
+        ),
+        ({"model_dir": "/nowhere"}, "/nowhere/config.json does not exist"),
+        ({"lora_rank": 4, "lora_targets": ("q",)}, "the targets of LoRA are some of"),
+        ({"lora_rank": 4, "frozen_dtype": "int3"}, "frozen parameters are one of"),
+        ({"lora_rank": -1}, "--lora_rank is -1, it must be 0 or more"),
+        ({"dtype": "float16"}, "dtype is 'float16', but must be one of"),
+        ({"remat": "all"}, "remat is 'all', but must be one of"),
+        ({"max_tokens": 0}, "max_tokens is 0, it must be positive"),
+        ({"mesh": "data:2,model:4"}, "num_key_value_heads is 2, which cannot be split evenly over the 4 devices"),
+        ({"tasks": ("bandit",)}, "bandit is no text task"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else ",".join(value),
+)
+def test_what_cannot_be_is_refused_before_weights_are_read(checkpoint, changes, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        run(STUDY, settings(checkpoint, **changes), "smoke", Output(tmp_path / "out", resume=False))
+    assert not (tmp_path / "out").exists()
+
+
+def records(seeds, **recovery):
+    rows = [
+        {"step": 0, "task": "a", "objective": name, "seed": seed, "recovery": value + 0.01 * seed, "validity": 0.95}
+        for name, value in recovery.items()
+        for seed in seeds
+    ]
+    return Records(rows, ("task", "objective"))
+
+
+def test_the_claim_compares_intervals():
+    (claim,) = text_tasks.CLAIMS.values()
+    assert claim(records((0, 1), grpo=0.2, ips_grpo=0.5)) is True
+    assert claim(records((0, 1), grpo=0.2, ips_grpo=0.205)) is False
+    assert claim(records((0, 1), grpo=0.2, progrpo=0.5)) is None
+    rows = [row | {"validity": 0.5} for row in records((0, 1), grpo=0.2, ips_grpo=0.5).rows]
+    assert claim(Records(rows, ("task", "objective"))) is False
+    with pytest.raises(OneSeed):
+        claim(records((0,), grpo=0.2, ips_grpo=0.5))
+
+
+def test_the_prior_and_the_ceiling_have_rows_beside_the_objectives(tmp_path, capsys):
+    asked = dataclasses.replace(hypospace.PRESETS["smoke"], objectives=("grpo",), mesh="replica:-1", prompts_per_step=2)
+    run(STUDY, asked, "smoke", Output(tmp_path, resume=False))
+    title, _, *rows = capsys.readouterr().out.split("\n")
+    assert title == (
+        "hypospace_boolean(operators=basic, depth=2), protocol independent, mean over seeds 0:2 "
+        "[95 % bootstrap interval]"
+    )
+    assert rows[0].startswith("prior     ")
+    assert re.match(r"grpo +0\.\d\d \[0\.\d\d, 0\.\d\d\] ", rows[1])
+    assert re.fullmatch(r"ceiling of independent answers +0\.70", rows[2])
+    (log,) = tmp_path.glob("*/grpo/seed_0/metrics.jsonl")
+    prior = read(log)[0]
+    final = read_json(tmp_path / "summary.json")["final"]
+    assert [row["objective"] for row in final] == ["prior", "grpo", "ceiling of independent answers"]
+    assert final[0]["recovery"] == prior["evaluation/recovery"]
+    assert final[2]["recovery"] == prior["evaluation/ceiling"]
