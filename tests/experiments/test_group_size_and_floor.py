@@ -47,7 +47,9 @@ def test_the_numbers_are_the_extremes_and_cells_that_cannot_act_are_outlined():
 
 
 def test_runs_have_the_labels_of_their_cell():
-    curves = list(group_size_and_floor.curves(group_size_and_floor.PRESETS["smoke"]))
+    # Prompts for each of eight devices.
+    settings = dataclasses.replace(group_size_and_floor.PRESETS["smoke"], answers_per_step=64)
+    curves = list(group_size_and_floor.curves(settings))
     labels = [(curve.labels["group_size"], curve.labels["floor"], curve.labels["objective"]) for curve in curves]
     assert labels == [(size, floor, f"ips_grpo(floor={floor})") for size in (4, 8) for floor in (0.1, 0.2)]
 

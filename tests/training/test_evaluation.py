@@ -12,7 +12,7 @@ from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.answers import Completion
-from ipsrl.training.evaluation import RANKS, Evaluation, EvaluationLog
+from ipsrl.training.evaluation import RANKS, Evaluation, EvaluationLog, shared_at_start
 from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.run_folder import RunFolder
 
@@ -91,3 +91,16 @@ def test_what_is_past_the_last_rank_is_added_up(tmp_path_factory, shares):
     (record,) = lines(path / "outcomes.jsonl")
     assert record["ranked_shares"] == shares[:RANKS]
     assert record["rest"] == pytest.approx(sum(shares[RANKS:]))
+
+
+def test_runs_that_start_alike_share_what_is_found_there():
+    steps = []
+
+    def find(step, parameters):
+        steps.append(step)
+        return Evaluation({"parameters": parameters})
+
+    shared = shared_at_start(find)
+    calls = ((0, 3), (5, 4), (0, 3), (5, 6))
+    assert [shared(*call).metrics["parameters"] for call in calls] == [3, 4, 3, 6]
+    assert steps == [0, 5, 5]
