@@ -219,14 +219,14 @@ class Comparison:
         return "\n".join(lines)
 
     def draw(self) -> Figure:
-        """Small multiples of effective outcomes and reward over training."""
+        """Effective outcomes and reward at the end, sorted."""
         placebo = self.entries[PLACEBO].final("effective_outcomes").mean if PLACEBO in self.entries else None
         return figure.draw(self.title, self.panels(), self.bar, placebo)
 
-    def panels(self) -> list[figure.Panel]:
+    def panels(self) -> list[figure.Result]:
         """What is drawn of each objective."""
         return [
-            figure.Panel(
+            figure.Result(
                 text,
                 entry.curves.updates,
                 entry.curves.measures["effective_outcomes"],

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import itertools
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,11 @@ from ipsrl.training import metric_log
 from ipsrl.training.evaluation import Evaluate
 from ipsrl.training.loop import TrainSettings, check_run, train
 from ipsrl.training.metric_log import EVALUATION
+from ipsrl.training.progress_line import say_in_log
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.settings import make_rules
 from ipsrl.training.step import Batching
+from ipsrl.training.warning_lines import WarningLines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,30 +206,31 @@ class TrainingGrid:
           identity: what else determines a run (a warm start, say), for its config.json.
         """
         runs = list(itertools.product(self.objectives, self.seeds))
-        for number, (text, seed) in enumerate(runs, start=1):
-            place = f"run {number} of {len(runs)}: " if len(runs) > 1 else ""
-            path = run_path(output, text, seed)
-            with RunFolder.open(path, self.config(text, seed) | (identity or {}), output.resume) as folder:
-                state = train(
-                    self.environment,
-                    self.policy,
-                    objective_catalog.make(text),
-                    self.settings,
-                    seed,
-                    folder,
-                    self.mesh,
-                    initial_parameters,
-                    evaluate,
-                    frozen=frozen,
-                    label=f"{place}{text}, seed {seed}",
-                    mirrors=output.mirrors,
-                )
-                records = hosts.tell_all(hosts.first_does(functools.partial(metric_log.read, folder.metrics_path)))
-                folder.write_summary(records[-1])
-            reward = records[-1]["reward"]
-            if hosts.is_first():
-                print(f"trained {text}, seed {seed}: reward {reward:.3g}, {path}", file=sys.stderr, flush=True)
-            yield Run(text, seed, records, path, state.parameters)
+        with WarningLines(output.path) as warnings:
+            for number, (text, seed) in enumerate(runs, start=1):
+                place = f"run {number} of {len(runs)}: " if len(runs) > 1 else ""
+                path = run_path(output, text, seed)
+                with RunFolder.open(path, self.config(text, seed) | (identity or {}), output.resume) as folder:
+                    state = train(
+                        self.environment,
+                        self.policy,
+                        objective_catalog.make(text),
+                        self.settings,
+                        seed,
+                        folder,
+                        self.mesh,
+                        initial_parameters,
+                        evaluate,
+                        frozen=frozen,
+                        label=f"{place}{text}, seed {seed}",
+                        mirrors=output.mirrors,
+                        warnings=warnings,
+                    )
+                    records = hosts.tell_all(hosts.first_does(functools.partial(metric_log.read, folder.metrics_path)))
+                    folder.write_summary(records[-1])
+                reward = records[-1]["reward"]
+                say_in_log(f"trained {text}, seed {seed}: reward {reward:.3g}, {path}")
+                yield Run(text, seed, records, path, state.parameters)
 
 
 def run_path(output: Output, objective: str, seed: int) -> Path:

@@ -117,9 +117,10 @@ def run(settings: Settings, output: Output) -> None:
         for portrait in portraits:
             print(row_of(portrait))
         png = style.save(
-            phase_portraits.draw(portraits, group_size=settings.group_size, reference=settings.reference_law),
+            phase_portraits.draw(portraits, reference=settings.reference_law),
             folder.path / "phase_portraits",
             phase_portraits.data(portraits),
+            phase_portraits.caption(settings.group_size),
         )
         folder.write_summary({"portraits": list(map(summary_of, portraits))})
     if settings.document:

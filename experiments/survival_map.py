@@ -127,14 +127,12 @@ def run(settings: Settings, output: Output) -> None:
         rows = {trained.rule: compared(trained, rest, settings) for trained, rest in zip(maps, rests, strict=True)}
         print(table(rows, settings))
         panels = [panel(trained, settings) for trained in maps]
-        drawn = figure.draw(
-            panels,
-            read_numbers(settings.rewards, count=2),
-            settings.threshold,
-            f"{len(read_seeds(settings.seeds))} seeds in each cell, {settings.steps:,} updates of size "
-            f"{settings.step_size:g}",
-        )
-        png = style.save(drawn, folder.path / "survival_map", figure.data(panels))
+        rewards = read_numbers(settings.rewards, count=2)
+        seeds = len(read_seeds(settings.seeds))
+        length = f"{seeds} seeds in each cell, {settings.steps:,} updates of size {settings.step_size:g}"
+        caption = figure.caption(rewards, settings.threshold, length)
+        drawn = figure.draw(panels, rewards)
+        png = style.save(drawn, folder.path / "survival_map", figure.data(panels), caption)
         folder.write_summary({"rules": rows})
         print(f"figure: {png}")
 

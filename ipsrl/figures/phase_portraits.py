@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import textwrap
 from collections.abc import Sequence
 
 import matplotlib
@@ -25,12 +24,6 @@ LINES_FOR_ONE_ARROW = 3
 SPEED_STEPS = 9
 PANEL = 2.0
 """Inches, the side of a panel."""
-CAPTION = (
-    "A point of a triangle is a policy over three outcomes with rewards r: at a corner it gives one outcome only, in "
-    "the middle all three equally often. Arrows show where the mean update of a group of {} answers moves it, shades "
-    "how fast. Paths that end at a corner keep one outcome, on an edge two: bad, unless what they lose pays nothing. "
-    "Good: paths that end inside, where all outcomes are kept and better ones are more frequent."
-)
 ALONE = {"linestyle": "none", "markeredgewidth": 0.8}
 PATH = {"color": "#D55E00", "linewidth": 1.3, "solid_capstyle": "round"}
 REST = {
@@ -96,12 +89,21 @@ def lattice(intervals: int) -> np.ndarray:
     return np.array(counts) / intervals
 
 
-def draw(portraits: Sequence[Portrait], *, group_size: int, reference: Sequence[float] | None = None) -> Figure:
+def caption(group_size: int) -> str:
+    """How to read the figure; the portraits are of groups of that size."""
+    return (
+        "A point of a triangle is a policy over three outcomes with rewards r: at a corner it gives one outcome only, "
+        f"in the middle all three equally often. Arrows show where the mean update of a group of {group_size} answers "
+        "moves it, shades how fast. Paths that end at a corner keep one outcome, on an edge two: bad, unless what they "
+        "lose pays nothing. Good: paths that end inside, where all outcomes are kept and better ones are more frequent."
+    )
+
+
+def draw(portraits: Sequence[Portrait], *, reference: Sequence[float] | None = None) -> Figure:
     """A block for each reward vector, in it a triangle for each objective.
 
     Args:
       portraits: in the order of drawing; those of equal rewards make a block.
-      group_size: of all of them, for the caption.
       reference: law of the reference policy; marked where given.
 
     Raises:
@@ -115,13 +117,13 @@ def draw(portraits: Sequence[Portrait], *, group_size: int, reference: Sequence[
     rows = {rewards: math.ceil(len(block) / columns) for rewards, block in blocks.items()}
     colours, norm = _speed_scale(max(portrait.speed.max() for portrait in portraits))
     width = max(PANEL * columns, 6.9)
-    key, caption = _key(portraits, reference), textwrap.fill(CAPTION.format(group_size), int(14.8 * width))
+    key = _key(portraits, reference)
     key_columns = int((width - 2.9) / 2)
     heights = [0.3 + (PANEL + 0.05) * n for n in rows.values()]
-    heights += [0.2 + 0.19 * max(2, math.ceil(len(key) / key_columns)), 0.15 + 0.17 * len(caption.splitlines())]
+    heights.append(0.2 + 0.19 * max(2, math.ceil(len(key) / key_columns)))
     with style.looks():
         figure = Figure(figsize=(width, sum(heights)))
-        *bands, foot, last = figure.subfigures(len(heights), 1, height_ratios=heights)
+        *bands, foot = figure.subfigures(len(heights), 1, height_ratios=heights)
         for band, (rewards, block) in zip(bands, blocks.items(), strict=True):
             band.suptitle(f"rewards {', '.join(f'{reward:g}' for reward in rewards)}", fontsize=10.5, weight="bold")
             panels = band.subplots(rows[rewards], columns, squeeze=False).ravel()
@@ -130,13 +132,12 @@ def draw(portraits: Sequence[Portrait], *, group_size: int, reference: Sequence[
             for axes, portrait in zip(panels, block, strict=False):
                 _draw_portrait(axes, portrait, colours, norm, reference)
         _draw_speed_scale(
-            foot, colours, norm, place=(0.35 / width, 1 - 0.22 / heights[-2], 2.1 / width, 0.12 / heights[-2])
+            foot, colours, norm, place=(0.35 / width, 1 - 0.22 / heights[-1], 2.1 / width, 0.12 / heights[-1])
         )
         foot.legend(
             handles=key, loc="upper left", bbox_to_anchor=(2.7 / width, 1.0), borderaxespad=0.3, ncols=key_columns,
             fontsize=8, handlelength=1.6, columnspacing=1.4,
         )  # fmt: skip
-        last.text(0.15 / width, 1.0, caption, va="top", fontsize=8.5, linespacing=1.3)
     return figure
 
 

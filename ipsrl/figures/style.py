@@ -2,7 +2,7 @@
 
 Figures are plain `matplotlib.figure.Figure` objects: no pyplot, no global state, no display. A drawing function builds
 its figure inside `with looks():` and returns it; a function `data` beside it gives the same numbers as rows of a table;
-and `save` writes both.
+and `save` writes both. What takes more than a line to say is a caption: `save` writes it beside the figure.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 
 from ipsrl.distributed import hosts
 from ipsrl.figures import table
+from ipsrl.training.json_files import replace_file
 
 _LOOKS = {
     "font.size": 9,
@@ -114,7 +115,7 @@ def label_ends(axes: Axes, x: float, ends: Mapping[str, tuple[float, str]]) -> N
         )  # fmt: skip
 
 
-def save(figure: Figure, path: str | Path, data: Sequence[table.Row]) -> Path:
+def save(figure: Figure, path: str | Path, data: Sequence[table.Row], caption: str = "", mark: str = "") -> Path:
     """Writes `path`.png (200 dots per inch), `path`.pdf, and the numbers that they show as `path`.csv.
 
     The files hold no dates or version numbers: drawing the same data again gives the same bytes. Of many hosts only the
@@ -124,6 +125,8 @@ def save(figure: Figure, path: str | Path, data: Sequence[table.Row]) -> Path:
       figure: what a drawing function has made.
       path: without a suffix.
       data: what the `data` beside that function has made.
+      caption: what a paper would write below the figure, for `path`.txt; no such file without one.
+      mark: printed small and grey in the lower right corner, such as "smoke: nothing was learned".
 
     Returns:
       The path of the PNG.
@@ -131,8 +134,12 @@ def save(figure: Figure, path: str | Path, data: Sequence[table.Row]) -> Path:
     png = Path(f"{path}.png")
     if hosts.is_first():
         png.parent.mkdir(parents=True, exist_ok=True)
+        if mark:
+            figure.text(0.995, 0.003, mark, ha="right", va="bottom", fontsize=6.5, color="0.5", in_layout=False)
         with looks():
             figure.savefig(png, dpi=200, metadata={"Software": None})
             figure.savefig(f"{path}.pdf", metadata={"Creator": None, "Producer": None, "CreationDate": None})
         table.write(Path(f"{path}.csv"), data)
+        if caption:
+            replace_file(Path(f"{path}.txt"), f"{caption}\n")
     return png

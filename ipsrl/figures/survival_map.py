@@ -38,7 +38,24 @@ class Panel:
     border: np.ndarray
 
 
-def draw(panels: Sequence[Panel], rewards: tuple[float, float], threshold: float, runs: str) -> Figure:
+def caption(rewards: tuple[float, float], threshold: float, runs: str) -> str:
+    """How to read the figure.
+
+    Args:
+      rewards: r_1 > r_2.
+      threshold: of the mean p_2 above which an outcome counts as surviving.
+      runs: how many and how long, in words.
+    """
+    return (
+        "Inverse probability scaling by counts: which groups keep the weaker of two outcomes? "
+        f"Rewards {rewards[0]:g} and {rewards[1]:g}, ρ = {rewards[0] / rewards[1]:g}. "
+        f"Shades: sampled training, {runs}; survival: mean p₂ > {threshold:g} in the second half. "
+        "Line: closed form, written above each column. They agree where dark begins at the line; "
+        "×: cells on its wrong side."
+    )
+
+
+def draw(panels: Sequence[Panel], rewards: tuple[float, float]) -> Figure:
     """Above, the share of seeds in which the weaker outcome survives; below, its mean probability. One column a rule.
 
     The line is the border. Cells that it has on the wrong side are crossed out.
@@ -46,14 +63,12 @@ def draw(panels: Sequence[Panel], rewards: tuple[float, float], threshold: float
     Args:
       panels: one for each rule, on the same grid.
       rewards: r_1 > r_2.
-      threshold: of the mean p_2 above which an outcome counts as surviving.
-      runs: how many and how long, in words.
     """
     shades = LinearSegmentedColormap.from_list("shades", ["#FFFFFF", "#A9CCE6", "#0072B2", "#003A5C"])
     target = rewards[1] / sum(rewards)
     highest = max(panel.probability.max() for panel in panels)
     with style.looks():
-        figure = Figure(figsize=(2.75 * len(panels) + 0.9, 5.8))
+        figure = Figure(figsize=(2.75 * len(panels) + 0.9, 5.2))
         grid = figure.subplots(2, len(panels), sharex=True, sharey=True, squeeze=False)
         for column, panel in enumerate(panels):
             above, below = grid[:, column]
@@ -78,14 +93,6 @@ def draw(panels: Sequence[Panel], rewards: tuple[float, float], threshold: float
                 "r₂/(r₁+r₂)", (0, target), (-2, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
                 ha="right", va="center", fontsize=7, color="#D55E00", rotation=90,
             )  # fmt: skip
-        figure.suptitle(
-            "Inverse probability scaling by counts: which groups keep the weaker of two outcomes? "
-            f"Rewards {rewards[0]:g} and {rewards[1]:g}, ρ = {rewards[0] / rewards[1]:g}\n"
-            f"shades: sampled training, {runs}; survival: mean p₂ > {threshold:g} in the second half\n"
-            "line: closed form, written above. They agree where dark begins at the line; "
-            "×: cells on its wrong side",
-            fontsize=9.5,
-        )
     return figure
 
 

@@ -1,6 +1,8 @@
 """Means over independent runs, with the uncertainty that so few runs leave."""
 
 import dataclasses
+import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -62,3 +64,37 @@ def mean_over_seeds(values: np.ndarray, level: float = 0.95, resamples: int = 10
     if values.ndim == 1:
         mean, low, high = float(mean), float(low), float(high)
     return Interval(mean=mean, low=low, high=high, seeds=seeds)
+
+
+def shared_ranks(intervals: Sequence[Interval]) -> list[int]:
+    """Ranks from 1, the highest mean first, shared where intervals overlap.
+
+    From the top down, the first without a rank gets its place as its rank, and so do those that follow, as long as
+    their intervals overlap with its own or are the same in print. Overlap alone would be no ranking: it is not
+    transitive. An interval of one seed is its mean.
+
+    Args:
+      intervals: of numbers, in any order.
+
+    Returns:
+      the rank of each, in the order given.
+    """
+    order = sorted(range(len(intervals)), key=lambda i: -intervals[i].mean)
+    ranks = [0] * len(intervals)
+    leader = None
+    for place, i in enumerate(order, start=1):
+        if leader is None or not _overlap(intervals[leader], intervals[i]):
+            leader, rank = i, place
+        ranks[i] = rank
+    return ranks
+
+
+def _overlap(above: Interval, below: Interval) -> bool:
+    (low, _), (_, high) = _ends(above), _ends(below)
+    return high >= low or str(above) == str(below)
+
+
+def _ends(interval: Interval) -> tuple[float, float]:
+    if math.isnan(interval.low):
+        return interval.mean, interval.mean
+    return interval.low, interval.high

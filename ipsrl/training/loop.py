@@ -30,6 +30,7 @@ from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.run_log import RunLog, require_finite
 from ipsrl.training.settings import RULES, TrainSettings
 from ipsrl.training.step import TrainState, check_objective, compiled_update, state_placements
+from ipsrl.training.warning_lines import WarningLines
 
 
 def train(
@@ -46,6 +47,7 @@ def train(
     frozen: Parameters | None = None,
     label: str | None = None,
     mirrors: Sequence[str] = (),
+    warnings: WarningLines | None = None,
 ) -> TrainState:
     """Trains a policy, or continues where the folder's last good checkpoint stands; both end bitwise the same.
 
@@ -65,6 +67,7 @@ def train(
         checkpoint. The reference policy shares them.
       label: what the progress line calls the run; its folder by default.
       mirrors: where else the metrics go, see `ipsrl.training.mirrors`.
+      warnings: prints what monitors say of this run and of those beside it; by default the run is alone.
 
     Raises:
       ValueError: the objective cannot be computed here, the prompts cannot be split as asked, or the mesh does not
@@ -78,7 +81,7 @@ def train(
     with (
         jax.set_mesh(mesh),
         Checkpoints(folder.checkpoint_directory, settings.checkpoint_every) as checkpoints,
-        RunLog(folder, settings, mirrors) as log,
+        RunLog(folder, settings, mirrors, warnings) as log,
     ):
         last_good, state = checkpoints.restore(state) or (0, state)
         log.start_after(last_good)

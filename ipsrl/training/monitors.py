@@ -24,12 +24,14 @@ class Finding:
     """What a monitor says of one record.
 
     Attributes:
-      bad: whether this step is of the kind that it warns of; None where it is neither that nor its contrary.
-      message: the warning, if there is to be one: what is so, and what it means or what to try.
+      bad: whether this step is of the kind that it warns of; None: undecided.
+      short: the numbers of the warning, if there is to be one, in a few words: `0.25 nats (was 0.73)`.
+      message: the warning as a sentence, without advice.
       metrics: further metrics for the record, by their names without `PREFIX`.
     """
 
     bad: bool | None
+    short: str
     message: str
     metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
@@ -41,6 +43,8 @@ class Monitor(abc.ABC):
       ValueError: a threshold cannot be reached, or there are no steps.
     """
 
+    advice: ClassVar[str]
+    """What a warning means, or what to try. It names no objective: the one that is running may be among them."""
     steps: int
     """How many steps in a row must be bad before the monitor warns, and good before it may warn again."""
 
@@ -71,11 +75,14 @@ class LowEntropy(Monitor):
     Attributes:
       below: nats.
       of_highest: the share of the highest entropy so far that is also not exceeded, so that a policy which begins with
-        little entropy, as a language model may, and keeps most of it is not warned of. 1 leaves `below` alone.
+        little entropy, as one with a prior does, and keeps most of it is not warned of. With 1, `below` alone counts.
     """
 
+    advice: ClassVar[str] = (
+        "the policy hardly explores any more; an objective that pays for rarity or for entropy keeps it open"
+    )
     below: float = 0.5
-    of_highest: float = 1.0
+    of_highest: float = 0.5
     steps: int = 50
 
     def __post_init__(self):
@@ -97,9 +104,9 @@ class LowEntropy(Monitor):
         highest = max(known, entropy)
         return highest, Finding(
             entropy < self.below and entropy <= self.of_highest * highest,
+            f"{entropy:.2g} nats (was {highest:.2g})",
             f"token entropy has been below {self.below:g} nats for {self.steps} steps ({entropy:.2g} now, "
-            f"{highest:.2g} at its highest): the policy hardly explores any more; an objective that pays for rarity "
-            "(ips_grpo) or for entropy (grpo(entropy=0.01)) keeps it open",
+            f"{highest:.2g} at its highest)",
         )
 
 
@@ -110,7 +117,7 @@ class Above(Monitor):
     metric: ClassVar[str]
     what: ClassVar[str]
     """What the metric is called in a sentence."""
-    advice: ClassVar[str]
+    unit: ClassVar[str] = ""
     above: float
     steps: int = 20
 
@@ -125,7 +132,8 @@ class Above(Monitor):
             return known, None
         return known, Finding(
             value > self.above,
-            f"{self.what} has been above {self.above:g} for {self.steps} steps ({value:.2g} now): {self.advice}",
+            f"{value:.2g}{self.unit} (limit {self.above:g})",
+            f"{self.what} has been above {self.above:g} for {self.steps} steps ({value:.2g} now)",
         )
 
 
@@ -147,6 +155,7 @@ class ReferenceDrift(Above):
 
     metric: ClassVar[str] = "reference_kl"
     what: ClassVar[str] = "the divergence from the reference policy, in nats for each token,"
+    unit: ClassVar[str] = " nats"
     advice: ClassVar[str] = "what the reference knew is being lost; a larger kl or a smaller learning rate holds it"
     above: float = 0.5
 
@@ -160,6 +169,7 @@ class BatchDrift(Above):
 
     metric: ClassVar[str] = "behaviour_kl"
     what: ClassVar[str] = "the divergence from the policy that sampled, in nats for each token,"
+    unit: ClassVar[str] = " nats"
     advice: ClassVar[str] = "batches are used beyond where they are valid; take fewer epochs or a smaller learning rate"
     above: float = 0.02
 
@@ -185,6 +195,7 @@ class SamplerScorerMismatch(Above):
 
     metric: ClassVar[str] = "sampler_scorer_difference"
     what: ClassVar[str] = "the gap between log-probabilities when sampled and when scored"
+    unit: ClassVar[str] = " nats"
     advice: ClassVar[str] = "rounding that training feels (take --dtype=float32), or a bug in sampler or policy"
     above: float = 0.2
     steps: int = 5
@@ -204,6 +215,10 @@ class FallingOutcomes(Monitor):
     where there never was a second.
     """
 
+    advice: ClassVar[str] = (
+        "what the policy no longer samples it can hardly learn again; an objective that pays for rarity, or a smaller "
+        "learning rate, keeps more"
+    )
     by: float = 0.6
     steps: int = 20
 
@@ -236,9 +251,8 @@ class FallingOutcomes(Monitor):
             bad = False
         return (recent, highest), Finding(
             bad,
-            f"the effective outcomes in a group have fallen from {highest:.3g} to {mean:.3g}: what the policy no "
-            "longer samples it can hardly learn again; an objective that pays for rarity (ips_grpo), or a smaller "
-            "learning rate, keeps more",
+            f"{mean:.3g} (was {highest:.3g})",
+            f"the effective outcomes in a group have fallen from {highest:.3g} to {mean:.3g}",
             {"effective_outcomes_kept": kept},
         )
 
@@ -290,6 +304,7 @@ class EntropyLaw(Monitor):
     Metrics: `entropy_law_slope`, a; `entropy_law_ceiling`, b - a; `entropy_law_r_squared`.
     """
 
+    advice: ClassVar[str] = "more steps will hardly raise the reward, but what keeps entropy up might"
     spent: float = 0.9
     r_squared: float = 0.8
     steps: int = 50
@@ -320,9 +335,9 @@ class EntropyLaw(Monitor):
         spent = (known.highest - math.exp(entropy)) / (known.highest - 1)
         return known, Finding(
             slope > 0 and r_squared >= self.r_squared and spent >= self.spent,
+            f"{spent:.0%} of the entropy spent at reward {reward:.3g} (ceiling {ceiling:.3g})",
             f"reward follows {ceiling + slope:.3g} - {slope:.3g} exp(entropy) (R squared {r_squared:.2f}), a ceiling "
-            f"of {ceiling:.3g}, and {spent:.0%} of the entropy is spent at a reward of {reward:.3g}: more steps will "
-            "hardly raise it, but what keeps entropy up might",
+            f"of {ceiling:.3g}, and {spent:.0%} of the entropy is spent at a reward of {reward:.3g}",
             {
                 "entropy_law_slope": slope,
                 "entropy_law_ceiling": ceiling,

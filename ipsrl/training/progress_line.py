@@ -18,7 +18,7 @@ tqdm.set_lock(threading.RLock())
 
 
 class ProgressLine:
-    """Steps done, rate, time left, chosen metrics, and what is running.
+    """Steps done, rate, time left, chosen metrics, and what is running; it goes when the run ends.
 
     Args:
       total: steps of the whole run.
@@ -34,6 +34,7 @@ class ProgressLine:
             total=total,
             initial=done,
             unit="step",
+            leave=False,
             # Alone as long as the first step is compiled.
             postfix=label or None,
             bar_format="{percentage:3.0f}% {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]",
@@ -76,6 +77,12 @@ def working(task: str) -> Iterator[None]:
 def say(text: str) -> None:
     """Prints a line on stderr, above the progress line if there is one."""
     tqdm.write(text, file=sys.stderr)
+
+
+def say_in_log(text: str) -> None:
+    """Prints a line on stderr where that is no terminal, so that a log shows what a progress line would."""
+    if hosts.is_first() and not sys.stderr.isatty():
+        print(text, file=sys.stderr, flush=True)
 
 
 def _line(**settings: Any) -> tqdm:

@@ -11,6 +11,7 @@ from ipsrl.training.mirrors import Mirrors
 from ipsrl.training.monitors import make_monitors
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.settings import TrainSettings
+from ipsrl.training.warning_lines import WarningLines
 from ipsrl.training.watch import Watch
 
 # A reward that is not finite can leave the loss finite for a while, most of all in a group that is thrown away (those
@@ -43,15 +44,23 @@ class RunLog:
       folder: of the run.
       settings: say which monitors watch, and which step is the last.
       mirrors: names of where else the metrics go, see `ipsrl.training.mirrors`.
+      warnings: prints the warnings of all runs that belong together; by default the run is alone.
     """
 
-    def __init__(self, folder: RunFolder, settings: TrainSettings, mirrors: Sequence[str] = ()):
+    def __init__(
+        self,
+        folder: RunFolder,
+        settings: TrainSettings,
+        mirrors: Sequence[str] = (),
+        warnings: WarningLines | None = None,
+    ):
         self._folder = folder
         with contextlib.ExitStack() as stack:
             mirror = stack.enter_context(Mirrors(mirrors, folder))
             self._metrics = stack.enter_context(MetricLog(folder.metrics_path, mirror))
             self._evaluations = stack.enter_context(EvaluationLog(folder.path, settings.steps))
-            self._watch = stack.enter_context(Watch(make_monitors(settings.monitors), folder.warnings_path))
+            lines = warnings or stack.enter_context(WarningLines())
+            self._watch = stack.enter_context(Watch(make_monitors(settings.monitors), folder.warnings_path, lines))
             self._open = stack.pop_all()
 
     def start_after(self, step: int) -> None:

@@ -30,6 +30,7 @@ from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.run_log import NonFiniteLossError, RunLog, require_finite
 from ipsrl.training.settings import RULES, TrainSettings
 from ipsrl.training.step import TrainState
+from ipsrl.training.warning_lines import WarningLines
 
 
 def train_together(
@@ -41,12 +42,14 @@ def train_together(
     folders: Sequence[RunFolder],
     evaluate: Evaluate | None = None,
     mirrors: Sequence[str] = (),
+    warnings: WarningLines | None = None,
 ) -> list[Parameters | NonFiniteLossError]:
     """Trains one policy for each of the folders, step by step, all of them in one program over all devices.
 
     Args:
       environment, policy, objective, evaluate, mirrors: as in `ipsrl.training.loop.train`; parameters reach `evaluate`
         as NumPy arrays.
+      warnings: as in `ipsrl.training.loop.train`; by default there are no other runs beside these.
       settings, seeds: of each run; the settings differ in nothing but the learning rate.
       folders: receive metrics.jsonl each; what is there of a run is written again.
 
@@ -79,7 +82,8 @@ def train_together(
         each = filled(len(seeds))
         all_seeds = jnp.asarray(seeds)[each]
         rates = jnp.asarray([settings[run].learning_rate for run in each], jnp.float32)
-        logs = [stack.enter_context(RunLog(folder, shared, mirrors)) for folder in folders]
+        warnings = warnings or stack.enter_context(WarningLines())
+        logs = [stack.enter_context(RunLog(folder, shared, mirrors, warnings)) for folder in folders]
         state = jax.jit(over_runs(first_state))(all_seeds, rates)
         # A step takes the state over, and the reference stays.
         reference = jax.tree.map(jnp.copy, state.parameters) if needs_reference(objective, shared) else None

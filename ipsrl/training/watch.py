@@ -1,4 +1,4 @@
-"""Monitors at work: their metrics go into the records of a run, their warnings to stderr and to a file."""
+"""Monitors at work: their metrics go into the records of a run, their warnings to a file and to the terminal."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,17 +7,17 @@ from typing import Any, NamedTuple, Self
 from ipsrl.distributed import hosts
 from ipsrl.training import metric_log
 from ipsrl.training.metric_log import MetricLog
-from ipsrl.training.monitors import PREFIX, Monitor, Record
-from ipsrl.training.progress_line import say
+from ipsrl.training.monitors import PREFIX, Finding, Monitor, Record
+from ipsrl.training.warning_lines import WarningLines
 
 
 class Seen(NamedTuple):
-    """What one monitor has come to.
+    """State of one monitor.
 
     Attributes:
-      known: what it knows itself.
-      holds: whether what it warns of is so.
-      against: for how many steps in a row it has looked otherwise.
+      known: its memory.
+      holds: whether it is firing.
+      against: for how many steps in a row the evidence has pointed the other way.
     """
 
     known: Any
@@ -32,16 +32,16 @@ def begin(monitors: Mapping[str, Monitor]) -> dict[str, Seen]:
 
 def look(
     monitors: Mapping[str, Monitor], seen: Mapping[str, Seen], record: Record
-) -> tuple[dict[str, Seen], dict[str, float], dict[str, str]]:
+) -> tuple[dict[str, Seen], dict[str, float], dict[str, Finding]]:
     """One record under the eyes of all monitors.
 
     A monitor holds from the last of `steps` bad steps in a row to the last of as many good ones.
 
     Returns:
       what they have come to; metrics for the record, `monitor/NAME` being 1 where the monitor NAME holds and 0 where it
-      does not; and, of those that begin to hold with this record, the messages.
+      does not; and the findings of those that begin to hold with this record.
     """
-    after, metrics, messages = {}, {}, {}
+    after, metrics, begun = {}, {}, {}
     for name, monitor in monitors.items():
         known, finding = monitor.look(seen[name].known, record)
         after[name] = seen[name]._replace(known=known)
@@ -53,29 +53,31 @@ def look(
         elif against == monitor.steps:
             holds, against = not holds, 0
             if holds:
-                messages[name] = finding.message
+                begun[name] = finding
         after[name] = Seen(known, holds, against)
         metrics |= {PREFIX + metric: value for metric, value in finding.metrics.items()}
         metrics[PREFIX + name] = float(holds)
-    return after, metrics, messages
+    return after, metrics, begun
 
 
 class Watch:
     """Has the monitors of a run look at each of its records.
 
-    A warning is one line on stderr, and one line `{"step", "monitor", "message"}` in a file, which storage keeps at
-    once. Of many hosts only the first watches.
+    A warning is one line `{"step", "monitor", "message"}` in a file, which storage keeps at once, and a short one on
+    the terminal. Of many hosts only the first watches.
 
     Args:
       monitors: by name.
-      path: the file.
+      path: the file, in the folder of the run.
+      lines: what prints the warnings of this run and of those beside it.
     """
 
-    def __init__(self, monitors: Mapping[str, Monitor], path: str | Path):
+    def __init__(self, monitors: Mapping[str, Monitor], path: str | Path, lines: WarningLines):
         self._monitors = monitors if hosts.is_first() else {}
         self._seen = begin(self._monitors)
         self._path = Path(path)
         self._log = MetricLog(path)
+        self._lines = lines
 
     def recall(self, records: str | Path, step: int) -> None:
         """Takes up where the records of a log end, the last of which is that of `step`; later warnings are dropped."""
@@ -86,11 +88,12 @@ class Watch:
 
     def observe(self, step: int, record: Record) -> dict[str, float]:
         """Looks at the record of a step, and warns; returns the monitors' metrics."""
-        self._seen, metrics, messages = look(self._monitors, self._seen, record)
-        for name, message in messages.items():
-            say(f"warning: {self._path.parent}, step {step}: {message}")
-            self._log.write(step, {"monitor": name, "message": message})
+        self._seen, metrics, begun = look(self._monitors, self._seen, record)
+        for name, finding in begun.items():
+            monitor = self._monitors[name]
+            self._log.write(step, {"monitor": name, "message": f"{finding.message}: {monitor.advice}"})
             self._log.keep()
+            self._lines.warn(self._path.parent, step, name, monitor, finding)
         return metrics
 
     def close(self) -> None:

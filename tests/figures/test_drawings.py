@@ -99,51 +99,58 @@ def test_group_size_and_floor(tmp_path):
         group_size_and_floor.draw([4, 16], [0.1], recovery)
 
 
+def result(name, outcomes, reward, rank):
+    """Two seeds, measured three times."""
+    return comparison.Result(
+        name=name,
+        updates=np.array([0, 10, 20]),
+        effective_outcomes=np.array([[5.0, 4.0, outcomes - 0.5], [5.0, 5.0, outcomes + 0.5]]),
+        reward=np.array([[0.2, 0.5, reward], [0.2, 0.6, reward]]),
+        rank=rank,
+    )
+
+
 def test_comparison(tmp_path):
-    updates = np.array([0, 10, 20])
-    panels = [
-        comparison.Panel(
-            name=f"objective_{number}",
-            updates=updates,
-            effective_outcomes=np.array([[5.0, 4.0, 4.5 - number / 10], [5.0, 5.0, 5.5 - number / 10]]),
-            reward=np.array([[0.2, 0.5, 0.9], [0.2, 0.6, 0.7]]),
-            rank=max(1, number) if number < 13 else None,
-        )
-        for number in range(15)
+    results = [
+        result("ips_grpo", 5.7, 0.9, 1),
+        result("grpo", 1.2, 1.0, 2),
+        result("dapo", 1.2001, 1.0, 2),
+        result("gspo", 1.1, 1.0, 2),
+        result("idle", 9.0, 0.3, None),
+        result("gmpo", 1.2, 1.0, 2),
     ]
-    figure = comparison.draw("a bandit: 15 objectives", panels, bar=0.81, placebo=3.25)
-    data = comparison.data(panels)
+    figure = comparison.draw("a bandit: 6 objectives", results, bar=0.81, placebo=3.25)
+    data = comparison.data(results)
     text = seen(figure, tmp_path, data)
     for expected in (
-        "a bandit: 15 objectives",
-        "1. objective_0\n5.00 at reward 0.80",
-        "1. objective_1\n",  # as good as the first
-        "12. objective_12",
-        "below 0.81",
+        "a bandit: 6 objectives",
+        "1. ips_grpo\n",
+        "2. grpo = dapo = gmpo\n",
+        "2. gspo\n",
+        "\nidle",
+        "0.81",
     ):
         assert expected in text
-    assert "\nobjective_13\n" in text  # it did not reach the bar, so it has no rank
-    shown = [axes for axes in figure.axes if axes.get_visible()]
-    assert len(shown) == len(panels)
-    lines = [line.get_ydata() for line in shown[0].lines]
-    assert any(np.allclose(line, [5.0, 4.5, 5.0]) for line in lines)
-    top = shown[0].get_ylim()[1]
-    # A share of 1 is drawn as high on the left scale as the right one says.
-    assert any(np.allclose(line, np.array([0.2, 0.55, 0.8]) * top / 1.08) for line in lines)
-    assert any(np.allclose(line, 3.25) for line in lines)
-    assert len(data) == 15 * 2 * 3
-    assert {row["rank"] for row in data if row["objective"] in ("objective_0", "objective_1")} == {1}
-    for panel, axes in zip(panels, shown, strict=True):
-        same = [row for row in data if row["objective"] == panel.name]
-        outcomes = [(row["update"], row["value"]) for row in same if row["measure"] == "effective_outcomes"]
-        reward = [(row["update"], row["value"] * top / 1.08) for row in same if row["measure"] == "reward"]
-        drawn = [line.get_xydata() for line in axes.lines]
-        assert any(np.shape(line) == (3, 2) and np.allclose(line, outcomes) for line in drawn)
-        assert any(np.shape(line) == (3, 2) and np.allclose(line, reward) for line in drawn)
-    assert shown[0].get_facecolor() != shown[14].get_facecolor()
+    left, right = figure.axes
+    dots = [line.get_xydata()[0] for line in left.lines if line.get_marker() == "o"]
+    assert [x for x, _ in dots] == pytest.approx([5.7, 1.2, 1.1, 9.0])
+    # The first is on top.
+    assert left.get_ylim()[0] > left.get_ylim()[1]
+    assert sorted(y for _, y in dots) == [y for _, y in dots]
+    bars = [line.get_xdata() for line in left.lines if line.get_marker() == "None" and len(set(line.get_ydata())) == 1]
+    np.testing.assert_allclose(bars, [[5.2, 6.2], [0.7, 1.7], [0.6, 1.6], [8.5, 9.5]])
+    assert any(np.allclose(line.get_xdata(), 3.25) for line in left.lines)
+    assert any(np.allclose(line.get_xdata(), 0.81) for line in right.lines)
+    for axes, measure in ((left, "effective_outcomes"), (right, "reward")):
+        drawn = {line.get_xdata()[0] for line in axes.lines if line.get_marker() in "oD"}
+        ends = [row["value"] for row in data if row["measure"] == measure and row["update"] == 20]
+        assert len(ends) == len(results)
+        assert all(min(abs(end - x) for x in drawn) < 1e-3 for end in ends)
+    colours = [line.get_color() for line in left.lines if line.get_marker() == "o"]
+    assert len(set(colours[:3])) == 1 != len(set(colours))
 
-    alone = comparison.draw("one", panels[:1], bar=0.5, placebo=None)
-    text = seen(alone, tmp_path, comparison.data(panels[:1]))
+    alone = comparison.draw("one", results[:1], bar=0.5, placebo=None)
+    text = seen(alone, tmp_path, comparison.data(results[:1]))
     assert "placebo" not in text
     assert "not compared" not in text
     with pytest.raises(ValueError, match="nothing to compare"):

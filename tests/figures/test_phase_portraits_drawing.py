@@ -51,19 +51,18 @@ def test_every_mark_has_an_entry_in_the_key(tmp_path):
     }
     plain = portrait((1.0, 0.6, 0.3))
     for shown, point in kinds.items():
-        text = text_of(phase_portraits.draw([dataclasses.replace(plain, rest_points=[point])], group_size=8))
+        text = text_of(phase_portraits.draw([dataclasses.replace(plain, rest_points=[point])]))
         assert [entry for entry in kinds if entry in text] == [shown]
         assert "every policy" not in text
         assert "given up" not in text
         assert "reference policy" not in text
     tied = dataclasses.replace(portrait((1.0, 1.0, 0.5)), finished=[False])
-    figure = phase_portraits.draw([tied], group_size=8, reference=(0.2, 0.3, 0.5))
+    figure = phase_portraits.draw([tied], reference=(0.2, 0.3, 0.5))
     text = text_of(figure)
     for entry in (
         "every policy of the edge rests",
         "given up: the field jumps",
         "reference policy",
-        "a group of 8 answers",
     ):
         assert entry in text.replace("\n", " ")
     # A corner of an edge that rests is no rest point of its own.
@@ -73,7 +72,7 @@ def test_every_mark_has_an_entry_in_the_key(tmp_path):
 def test_a_block_for_each_reward_vector(tmp_path):
     names = ("grpo", "grpo(kl=0.1)", "ips_grpo", "darling", "gapo", "ucpo")
     portraits = [portrait(rewards, name) for name in names for rewards in ((1.0, 1.0, 0.5), (1.0, 1.0, 1.0))]
-    figure = phase_portraits.draw(portraits, group_size=4)
+    figure = phase_portraits.draw(portraits)
     data = phase_portraits.data(portraits)
     png = style.save(figure, tmp_path / "figure", data)
     assert imread(png)[..., :3].std() > 0.05
@@ -87,7 +86,7 @@ def test_a_block_for_each_reward_vector(tmp_path):
 
 
 def test_arrows_point_where_the_policy_goes():
-    figure = phase_portraits.draw([portrait((1.0, 0.0, 0.0))], group_size=4)
+    figure = phase_portraits.draw([portrait((1.0, 0.0, 0.0))])
     (arrows,) = figure.findobj(Quiver)
     laws = np.array([(i, j, 4 - i - j) for i in (1, 2) for j in range(1, 4 - i)]) / 4
     np.testing.assert_allclose(arrows.XY, laws @ CORNERS)
@@ -116,4 +115,9 @@ def test_the_data_are_laws_and_velocities():
 
 def test_nothing_to_draw():
     with pytest.raises(ValueError, match="nothing to draw"):
-        phase_portraits.draw([], group_size=4)
+        phase_portraits.draw([])
+
+
+def test_the_caption_is_no_part_of_the_drawing():
+    assert "a group of 8 answers" in phase_portraits.caption(8)
+    assert "a group of" not in text_of(phase_portraits.draw([portrait((1.0, 0.6, 0.3))]))

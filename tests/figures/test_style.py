@@ -22,6 +22,24 @@ def test_save_writes_the_same_bytes_again(tmp_path):
     assert imread(first)[..., :3].std() > 0.02
 
 
+def test_a_caption_lies_beside_the_figure_and_a_mark_stands_in_it(tmp_path):
+    def saved(name, **more):
+        with style.looks():
+            figure = Figure(figsize=(2, 1.5))
+            figure.subplots()
+        return style.save(figure, tmp_path / name, [{"x": 0}], **more), figure
+
+    png, _ = saved("plain")
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".csv", ".pdf", ".png"]
+    marked, figure = saved("marked", caption="What one sees: α.", mark="smoke: nothing was learned")
+    assert marked.with_suffix(".txt").read_text() == "What one sees: α.\n"
+    assert [text.get_text() for text in figure.texts] == ["smoke: nothing was learned"]
+    changed = (imread(marked) != imread(png)).any(axis=2)
+    # Only the lower right corner changes.
+    assert changed.any()
+    assert not changed[: int(0.9 * len(changed))].any()
+
+
 def test_names_keep_their_styles_and_differ_in_more_than_colour():
     looks = style.line_styles(["grpo", "ips_grpo", "grpo", "progrpo"])
     assert list(looks) == ["grpo", "ips_grpo", "progrpo"]

@@ -25,17 +25,14 @@ def test_survival_map(tmp_path):
         wrong=np.array([[False, False], [False, False], [True, False]]),
         border=np.array([[2, 3, 4], [2.0, 1.26, 1.0]]),
     )  # fmt: skip
-    figure = survival_map.draw([panel, panel], (4.0, 1.0), 0.01, "8 seeds in each cell")
+    figure = survival_map.draw([panel, panel], (4.0, 1.0))
     data = survival_map.data([panel])
     text = seen(figure, tmp_path, data)
     for expected in (
         "no baseline\nα > ln ρ / ln G",
         "survives",
         "dies out",
-        "ρ = 4",
-        "p₂ > 0.01",
         "group size G",
-        "8 seeds",
     ):
         assert expected in text
     above = figure.axes[0]
@@ -101,3 +98,10 @@ def test_recovery_time(tmp_path):
     np.testing.assert_array_equal(values_of(data, "time_of_the_mean_field"), mean_field)
     excess = [line.get_ydata() for line in figure.axes[1].lines if len(line.get_xdata()) == 1]
     assert any(np.allclose(values, 10.0) for values in excess)
+
+
+def test_the_caption_of_the_survival_map_says_what_was_run():
+    caption = survival_map.caption((4.0, 1.0), 0.01, "8 seeds in each cell")
+    for expected in ("ρ = 4.", "8 seeds in each cell", "mean p₂ > 0.01"):
+        assert expected in caption
+    assert "\n" not in caption

@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +23,7 @@ from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.metric_log import MetricLog
 from ipsrl.training.monitors import MONITORS, Line, make_monitors
 from ipsrl.training.run_folder import RunFolder
+from ipsrl.training.warning_lines import WarningLines
 from ipsrl.training.watch import Watch, begin, look
 
 
@@ -29,9 +32,9 @@ def watched(text: str, records):
     monitors = make_monitors(text)
     seen, metrics, warnings = begin(monitors), [], []
     for step, record in enumerate(records, start=1):
-        seen, of_record, messages = look(monitors, seen, record)
+        seen, of_record, begun = look(monitors, seen, record)
         metrics.append(of_record)
-        warnings += [(step, name, message) for name, message in messages.items()]
+        warnings += [(step, name, finding.message) for name, finding in begun.items()]
     return metrics, warnings
 
 
@@ -55,19 +58,17 @@ def test_entropy_that_stays_low_is_warned_of_at_its_fiftieth_step():
         (
             120,
             "low_entropy",
-            "token entropy has been below 0.5 nats for 50 steps (0.31 now, 0.7 at its highest): the policy hardly "
-            "explores any more; an objective that pays for rarity (ips_grpo) or for entropy (grpo(entropy=0.01)) keeps "
-            "it open",
+            "token entropy has been below 0.5 nats for 50 steps (0.31 now, 0.7 at its highest)",
         )
     ]
     assert [found["monitor/low_entropy"] for found in metrics] == [0.0] * 119 + [1.0]
 
 
 @pytest.mark.parametrize("entropy", [[0.3] * 200, [0.7] * 9 + [0.4] * 200, np.linspace(0.2, 0.45, 200)])
-def test_low_entropy_that_was_never_much_higher_is_no_news_on_request(entropy):
+def test_low_entropy_that_was_never_much_higher_is_no_news_but_on_request(entropy):
     records = series("token_entropy", entropy)
-    assert watched("low_entropy(of_highest=0.5)", records)[1] == []
-    ((step, _, _),) = watched("low_entropy", records)[1]
+    assert watched("low_entropy", records)[1] == []
+    ((step, _, _),) = watched("low_entropy(of_highest=1)", records)[1]
     assert step == 50 + sum(np.array(entropy) >= 0.5)
 
 
@@ -78,13 +79,13 @@ def test_limits_from_above(name, metric):
         assert watched(f"{name}(above={limit}, steps=3)", at_limit)[1] == []
         ((step, warned, message),) = watched(f"{name}(above={limit}, steps=3)", at_limit + series(metric, [9.0] * 9))[1]
         assert (step, warned) == (33, name)
-        assert f"above {limit:g} for 3 steps (9 now): " in message
+        assert message.endswith(f" above {limit:g} for 3 steps (9 now)")
 
 
 @given(st.lists(st.booleans(), max_size=60), st.integers(1, 5))
 def test_a_warning_begins_and_ends_with_as_many_steps_in_a_row(bad, steps):
     entropy = 1.0 - np.array(bad, float)
-    metrics, warnings = watched(f"low_entropy(steps={steps})", series("token_entropy", entropy))
+    metrics, warnings = watched(f"low_entropy(of_highest=1, steps={steps})", series("token_entropy", entropy))
     holds, expected = False, []
     for step in range(1, len(bad) + 1):
         if step >= steps and all(one != holds for one in bad[step - steps : step]):
@@ -97,7 +98,7 @@ def test_a_warning_begins_and_ends_with_as_many_steps_in_a_row(bad, steps):
 def test_a_metric_that_wavers_around_the_limit_is_warned_of_once():
     rng = np.random.default_rng(0)
     records = series("token_entropy", np.concatenate([np.full(30, 0.3), 0.5 + 0.1 * rng.standard_normal(1000)]))
-    assert [step for step, _, _ in watched("low_entropy(steps=20)", records)[1]] == [20]
+    assert [step for step, _, _ in watched("low_entropy(of_highest=1, steps=20)", records)[1]] == [20]
 
 
 def test_outcomes_that_fall():
@@ -106,7 +107,7 @@ def test_outcomes_that_fall():
     # The mean of 20 falls below 1 + 0.4 x 7 = 3.8 when 17 of them are 3: at step 87; then for 20 steps.
     ((step, _, message),) = warnings
     assert step == 106
-    assert message.startswith("the effective outcomes in a group have fallen from 8 to 3: ")
+    assert message == "the effective outcomes in a group have fallen from 8 to 3"
     kept = [found["monitor/effective_outcomes_kept"] for found in metrics[19:]]
     assert kept[:51] == [1.0] * 51
     assert kept[-1] == pytest.approx(2 / 7)
@@ -153,9 +154,9 @@ def test_the_entropy_law_warns_when_the_entropy_is_spent():
     # 90 % of exp(1.2) - 1 is spent at exp(H) = 1.23, H = 0.21: at step 101.
     ((step, _, message),) = watched("entropy_law", law(entropy))[1]
     assert step == 150
-    assert message.startswith(
+    assert message == (
         "reward follows 1.2 - 0.3 exp(entropy) (R squared 1.00), a ceiling of 0.9, and 100% of the entropy is spent at "
-        "a reward of 0.9: "
+        "a reward of 0.9"
     )
 
 
@@ -234,10 +235,11 @@ def test_numbers_that_are_none_are_passed_over():
     assert [(step - 10, *rest) for step, *rest in warnings] == watched("all", whole)[1]
 
 
-def write_run(path, text: str, records, until: int, after: int | None = None) -> None:
+def write_run(path, text: str, records, until: int, after: int | None = None, lines: WarningLines | None = None):
     """A run up to a step, its records and warnings in files; one that goes on after step `after`, or begins."""
-    path.mkdir(exist_ok=True)
-    with MetricLog(path / "metrics.jsonl") as log, Watch(make_monitors(text), path / "warnings.jsonl") as watch:
+    path.mkdir(parents=True, exist_ok=True)
+    warnings, lines = path / "warnings.jsonl", lines or WarningLines(path.parent)
+    with MetricLog(path / "metrics.jsonl") as log, Watch(make_monitors(text), warnings, lines) as watch:
         begun = -1 if after is None else after
         log.truncate_after(begun)
         watch.recall(path / "metrics.jsonl", begun)
@@ -258,16 +260,59 @@ def test_an_interrupted_run_is_watched_as_an_undisturbed_one(tmp_path_factory, k
     assert len(metric_log.read(path / "whole" / "warnings.jsonl")) == len(MONITORS)
 
 
-def test_warnings_are_lines_on_stderr_and_in_a_file(tmp_path, capsys):
-    write_run(tmp_path, "low_entropy(steps=2)", series("token_entropy", [0.9, 0.3, 0.2, 0.1]), 4)
-    (line,) = capsys.readouterr().err.splitlines()
-    begin = f"warning: {tmp_path}, step 3: "
-    assert line.startswith(f"{begin}token entropy has been below 0.5 nats for 2 steps (0.2 now, 0.9 at its highest): ")
-    (kept,) = [json.loads(line) for line in (tmp_path / "warnings.jsonl").read_text().splitlines()]
-    assert kept == {"step": 3, "monitor": "low_entropy", "message": line.removeprefix(begin)}
+def test_a_warning_is_a_short_line_on_stderr_and_a_sentence_in_a_file(tmp_path, capsys):
+    write_run(tmp_path / "run", "low_entropy(steps=2)", series("token_entropy", [0.9, 0.3, 0.25, 0.1]), 4)
+    assert capsys.readouterr().err == "run step 3: low_entropy 0.25 nats (was 0.9)\n"
+    (kept,) = [json.loads(line) for line in (tmp_path / "run" / "warnings.jsonl").read_text().splitlines()]
+    assert kept == {
+        "step": 3,
+        "monitor": "low_entropy",
+        "message": "token entropy has been below 0.5 nats for 2 steps (0.25 now, 0.9 at its highest): "
+        + MONITORS["low_entropy"].advice,
+    }
     # What was said is not said again.
-    write_run(tmp_path, "low_entropy(steps=2)", series("token_entropy", [0.9, 0.3, 0.2, 0.1]), 4, after=4)
+    write_run(tmp_path / "run", "low_entropy(steps=2)", series("token_entropy", [0.9, 0.3, 0.25, 0.1]), 4, after=4)
     assert capsys.readouterr().err == ""
+
+
+def test_seeds_share_a_line_and_advice_comes_once_at_the_end(tmp_path, capsys):
+    collapse, fall = series("token_entropy", [0.9, 0.8, 0.3, 0.25]), series("effective_outcomes", [8.0, 8.0, 2.0, 2.0])
+    monitors = "low_entropy(steps=2), falling_outcomes(steps=2)"
+    with WarningLines(tmp_path) as lines:
+        for seed in (0, 1, 12):
+            write_run(tmp_path / "grpo" / f"seed_{seed}", monitors, collapse[seed == 1 :], 3 + (seed != 1), lines=lines)
+        write_run(tmp_path / "dapo" / "seed_0", monitors, fall + fall[2:], 6, lines=lines)
+        assert capsys.readouterr().err.splitlines() == [
+            "grpo/seed_0 step 4: low_entropy 0.25 nats (was 0.9)",
+            "dapo/seed_0 step 5: falling_outcomes 2 (was 8)",
+        ]
+    assert capsys.readouterr().err.splitlines() == [
+        "warnings     low_entropy    falling_outcomes",
+        "grpo/seed_*  3 from step 3  -",
+        "dapo/seed_0  -              step 5",
+        f"low_entropy: {MONITORS['low_entropy'].advice}",
+        f"falling_outcomes: {MONITORS['falling_outcomes'].advice}",
+    ]
+    assert all((tmp_path / "grpo" / f"seed_{seed}" / "warnings.jsonl").read_text() for seed in (0, 1, 12))
+
+
+def test_without_a_warning_the_terminal_stays_empty(tmp_path, capsys):
+    with WarningLines(tmp_path) as lines:
+        write_run(tmp_path / "seed_0", "all", series("token_entropy", [0.9] * 90), 90, lines=lines)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", MONITORS)
+def test_what_monitors_print_is_short_and_their_advice_names_no_objective(name):
+    monitors = make_monitors(name)
+    seen = begin(monitors)
+    shorts = []
+    for record in everything(200):
+        seen, _, begun = look(monitors, seen, record)
+        shorts += [finding.short for finding in begun.values()]
+    assert all(len(short) < 60 for short in shorts)
+    assert shorts
+    assert not set(re.findall(r"\w+", MONITORS[name].advice)) & set(objectives.names())
 
 
 def test_monitors_from_text():
@@ -326,8 +371,11 @@ def test_the_loop_watches_and_goes_on_watching(tmp_path, capsys):
     said = capsys.readouterr().err
     warnings = metric_log.read(tmp_path / "whole" / "warnings.jsonl")
     assert {warning["monitor"] for warning in warnings} == {"low_entropy", "falling_outcomes"}
-    begin = f"warning: {tmp_path / 'whole'}, step"
-    assert said == "".join(f"{begin} {warning['step']}: {warning['message']}\n" for warning in warnings)
+    run = os.path.relpath(tmp_path / "whole")
+    lines = said.splitlines()
+    for line, warning in zip(lines, warnings, strict=False):
+        assert line.startswith(f"{run} step {warning['step']}: {warning['monitor']} ")
+    assert lines[len(warnings)].split() == ["warnings", *(warning["monitor"] for warning in warnings)]
 
     stop = 5 * math.ceil((warnings[0]["step"] + 1) / 5)
     with pytest.raises(KeyboardInterrupt):
@@ -352,12 +400,16 @@ def test_grpo_is_warned_of_and_exact_inverse_probability_scaling_is_not(tmp_path
     ]  # fmt: skip
     finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert finished.returncode == 0, finished.stderr
-    *warnings, trained, other = finished.stderr.splitlines()
-    assert trained.startswith("trained grpo, ")
-    assert other.startswith("trained ips_grpo(probability=exact), ")
+    lines = finished.stderr.splitlines()
+    trained, other = (i for i, line in enumerate(lines) if line.startswith("trained "))
+    assert lines[trained].startswith("trained grpo, ")
+    assert lines[other].startswith("trained ips_grpo(probability=exact), ")
+    assert other == trained + 1
     path = tmp_path / "dimensions_2" / "grpo" / "seed_0"
     kept = metric_log.read(path / "warnings.jsonl")
-    assert [f"warning: {path}, step {one['step']}: {one['message']}" for one in kept] == warnings
+    for line, one in zip(lines[:trained], kept, strict=True):
+        assert line.startswith(f"grpo/seed_0 step {one['step']}: {one['monitor']} ")
+    assert lines[other + 1].split() == ["warnings", *(one["monitor"] for one in kept)]
     assert {one["monitor"] for one in kept} >= {"falling_outcomes", "low_entropy"}
     healthy = tmp_path / "dimensions_2" / "ips_grpo-probability=exact" / "seed_0"
     assert (healthy / "warnings.jsonl").read_text() == ""
