@@ -65,10 +65,12 @@ class Drawing:
     Attributes:
       figure: built inside `with looks():`.
       rows: a row for each point.
+      caption: how to read it, for a file beside it; empty where its texts say enough.
     """
 
     figure: Figure
     rows: Sequence[table.Row]
+    caption: str = ""
 
 
 def looks() -> contextlib.AbstractContextManager[None]:

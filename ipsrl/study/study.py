@@ -27,8 +27,9 @@
     if __name__ == "__main__":
         main(__name__)
 
-It may also have VARIANTS (several figures or tables by one module), TOGETHER and `together` (many settings as one
-program, for the launcher `vmap` of sweeps), and MANY_HOSTS and MIRRORS, which give it the flags of these names.
+It may also have VARIANTS (several figures or tables by one module), `documents(records, settings, png)`, which writes
+pages and pictures elsewhere and returns their paths, TOGETHER and `together` (many settings as one program, for the
+launcher `vmap` of sweeps), and MANY_HOSTS and MIRRORS, which give it the flags of these names.
 """
 
 import contextlib
@@ -55,7 +56,7 @@ from ipsrl.training.run_folder import RunFolder, RunFolderError
 from ipsrl.training.run_log import NonFiniteLossError
 from ipsrl.training.together import require_alike
 
-SMOKE = "smoke: it shows that everything runs; nothing was learned, and no claim is decided"
+SMOKE = "smoke: nothing was learned; it shows that everything runs, and decides no claim"
 HEADINGS = ("Claim", "Paper", "Command", "Time", "Expected", "Smoke", "Figure")
 
 
@@ -104,6 +105,7 @@ class Study:
     paper: Mapping[str, float]
     table: Callable[[Records, Any], str]
     figure: Callable[[Records, Any], style.Drawing] | None
+    documents: Callable[[Records, Any, Path], Sequence[Path]]
     variants: Mapping[str, Variant]
     together: tuple[str, ...]
     many_hosts: bool
@@ -134,6 +136,7 @@ class Study:
                 "mirrors": False,
             }.items()
         }
+        found["documents"] = getattr(module, "documents", lambda *results: ())
         if unknown := [label for label in found["paper"] if label not in found["numbers"]]:
             raise ValueError(
                 f"{name} has a number of the paper for {unknown[0]!r}, but none of its own: add it to NUMBERS"
@@ -189,7 +192,9 @@ def publish(study: Study, settings: Any, preset: str, records: Records, folder: 
         lines = claims.lines(held)
     if study.figure is not None:
         drawing = study.figure(records, settings)
-        png = style.save(drawing.figure, folder.path / study.name, drawing.rows)
+        mark = SMOKE.partition(";")[0] if preset == "smoke" else ""
+        png = style.save(drawing.figure, folder.path / study.name, drawing.rows, drawing.caption, mark)
+        lines += [f"document: {path}" for path in study.documents(records, settings, png)]
         lines.append(f"figure: {png}")
     folder.write_summary(
         {
