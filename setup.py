@@ -1,14 +1,37 @@
 """Packaging of ipsrl. Everything else that tools need to know is in pyproject.toml."""
 
+import re
+from pathlib import Path
+
 from setuptools import find_packages, setup
+
+# Read, not imported: an isolated build has no ipsrl to import.
+VERSION = re.search(r'__version__ = "(.+)"', (Path(__file__).parent / "ipsrl" / "__init__.py").read_text())[1]
 
 setup(
     name="ipsrl",
-    version="0.1.0",
+    version=VERSION,
     description="What does a reinforcement-learning objective do to the set of outcomes a policy can still produce?",
+    long_description=(Path(__file__).parent / "README.md").read_text(),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    author="The ipsrl authors",
+    keywords=["reinforcement learning", "policy gradients", "GRPO", "inverse probability scaling", "JAX"],
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Typing :: Typed",
+    ],
     python_requires=">=3.11",
     packages=find_packages(include=["ipsrl", "ipsrl.*", "experiments", "experiments.*"]),
-    package_data={"ipsrl.report": ["*.html", "*.css", "*.js"]},
+    package_data={"ipsrl": ["py.typed"], "ipsrl.report": ["*.html", "*.css", "*.js"]},
     install_requires=[
         "jax>=0.10",
         "flax>=0.12",
@@ -38,6 +61,15 @@ setup(
         # Where sweeps run.
         "ray": ["ray[default]>=2.50"],
         "slurm": ["submitit>=1.5"],
+        # Of MkDocs and its plugins exact versions: both of the first two announce successors that break sites.
+        "docs": [
+            "mkdocs==1.6.1",
+            "mkdocs-material==9.8.1",
+            "mkdocstrings[python]==1.0.8",
+            "mkdocs-gen-files==0.6.1",
+            "mkdocs-literate-nav==0.6.3",
+            "mkdocs-jupyter==0.26.3",
+        ],
         "dev": [
             "ipsrl[analysis,mirrors,ray,slurm]",
             "pytest>=8",
@@ -47,6 +79,10 @@ setup(
             "importlib_resources",
             "selenium>=4.30",
             "tensorboard>=2.18",
+            # The tutorial is executed.
+            "nbclient>=0.10",
+            "ipykernel>=6.29",
+            "pyrefly==1.4.1",
             "ruff==0.17.5",
         ],
     },

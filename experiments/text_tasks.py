@@ -10,7 +10,6 @@ alone.
 """
 
 import dataclasses
-import functools
 import typing
 from collections.abc import Sequence
 
@@ -123,7 +122,16 @@ def train_on_task(grid: TrainingGrid, settings: Settings, output: Output) -> lis
         identity["warm_start"] = dataclasses.asdict(warm_start)
     else:
         start, frozen = model.load(grid.mesh)
-    measure = functools.partial(evaluate, grid, settings.answers, settings.protocol)
+    found_at_start = []
+
+    def measure(step: int, parameters: Parameters) -> Evaluation:
+        if step:
+            return evaluate(grid, settings.answers, settings.protocol, step, parameters)
+        # All runs start from the same parameters and are asked with the same draws.
+        if not found_at_start:
+            found_at_start.append(evaluate(grid, settings.answers, settings.protocol, step, parameters))
+        return found_at_start[0]
+
     finished = []
     for run in grid.train(output, start, measure, identity, frozen):
         if settings.export:

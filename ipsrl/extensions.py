@@ -30,12 +30,16 @@ def load(modules: str = "") -> None:
     Raises:
       ValueError: a module cannot be imported or holds none of the three, or a name is already taken.
     """
-    inherited = os.environ.get(VARIABLE, "")
-    names = list(dict.fromkeys(name for name in f"{inherited},{modules}".replace(" ", "").split(",") if name))
+    names = list(dict.fromkeys(name for name in f"{loaded()},{modules}".replace(" ", "").split(",") if name))
     for name in names:
         _enter(name)
     if names:
         os.environ[VARIABLE] = ",".join(names)
+
+
+def loaded() -> str:
+    """Names of the modules that have been loaded, between commas."""
+    return os.environ.get(VARIABLE, "")
 
 
 def _enter(name: str) -> None:

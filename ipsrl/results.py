@@ -48,7 +48,7 @@ from ipsrl.result_columns import (
     metric_types,
     type_of,
 )
-from ipsrl.run_folders import RUN_OF, find, seed_of
+from ipsrl.run_folders import find, labels_of, seed_of
 from ipsrl.training import metric_log
 from ipsrl.training.json_files import read_json
 from ipsrl.training.run_folder import says_complete
@@ -285,7 +285,8 @@ def _make_tables(
         [json.dumps(metrics)],
     )
 
-    whose = ", ".join(["path", *(name for name in RUN_OF if name in metrics)])
+    labels = dict.fromkeys(label for row in rows for label in labels_of(Path(row["path"])))
+    whose = ", ".join(["path", *(_name(label) for label in labels if label in metrics)])
     taken = {column.lower() for column in (*TAKEN, *of_config)}
     last = "".join(
         f", arg_max({_name(column)}, metrics.rowid) as {_name(first_free([column, f'last_{column}'], taken))}"

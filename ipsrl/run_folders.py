@@ -8,11 +8,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ipsrl.training.json_files import read_json
+
 # Folders of a run that hold no runs, but maybe thousands of files.
 WITHOUT_RUNS = ("checkpoints", "tensorboard", "wandb")
 
-# What tells the runs apart that share one file of records, where the records name it.
-RUN_OF = ("objective", "num_outcomes", "seed")
+LABELS = "labels.json"
+"""In the folder of a study: the names of what tells its curves apart in metrics.jsonl, beside `seed`."""
 
 
 def find(root: str | Path) -> list[Path]:
@@ -41,6 +43,18 @@ def find(root: str | Path) -> list[Path]:
             f"{root} holds no run: no folder with config.json and environment.json, metrics.jsonl or summary.json"
         )
     return found
+
+
+def labels_of(folder: Path) -> tuple[str, ...]:
+    """What tells the runs apart that share the folder's file of records, where a record has it; `seed` is the last.
+
+    Folders of before studies had labels.json name the objective, or the number of outcomes.
+    """
+    try:
+        labels = read_json(folder / LABELS)
+    except (FileNotFoundError, ValueError):
+        labels = ["objective", "num_outcomes"]
+    return (*labels, "seed")
 
 
 def seed_of(config: Mapping[str, Any]) -> int | None:

@@ -5,11 +5,15 @@ command line. Nothing is ever evaluated.
 """
 
 import ast
+import difflib
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+# So many names are read at a glance: a list of them says more than a guess.
+FEW_NAMES = 8
 
 
 def split(text: str) -> tuple[str, ...]:
@@ -53,23 +57,30 @@ def build(text: str, catalog: Mapping[str, Callable[..., Any]], kind: str) -> An
       kind: what the catalog holds, for messages: `objective`, `environment`, ...
 
     Raises:
-      ValueError: unknown name, unknown argument, or a value of the wrong type; the message lists what is known.
+      ValueError: unknown name, unknown argument, or a value of the wrong type; the message says what is near or known.
     """
     name, arguments = _only(text, kind)
     if name not in catalog:
-        raise ValueError(f"unknown {kind} {name!r}; known: {', '.join(sorted(catalog))}")
+        raise ValueError(f"unknown {kind} {name!r}; {did_you_mean(name, sorted(catalog))}")
     function = catalog[name]
     parameters = inspect.signature(function).parameters
     hints = typing.get_type_hints(function.__init__ if inspect.isclass(function) else function)
     for key, value in arguments.items():
         if key not in parameters:
-            raise ValueError(f"{kind} {name!r} has no argument {key!r}; known: {', '.join(parameters) or 'none'}")
+            raise ValueError(f"{kind} {name!r} has no argument {key!r}; {did_you_mean(key, parameters)}")
         if not _fits(value, hints[key]):
             raise ValueError(f"{kind} {name!r}: {key}={_show(value)} is not {_describe(hints[key])}")
     missing = [key for key, p in parameters.items() if p.default is p.empty and key not in arguments]
     if missing:
         raise ValueError(f"{kind} {name!r} needs a value for {', '.join(missing)}")
     return function(**arguments)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest of many known names, or all where few or none is near."""
+    known = list(known)
+    close = difflib.get_close_matches(name, known) if len(known) > FEW_NAMES else []
+    return f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known) or 'none'}"
 
 
 def _only(text: str, kind: str) -> tuple[str, dict[str, Any]]:

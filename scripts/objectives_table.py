@@ -2,7 +2,7 @@
 
 One row for each objective, from its signature, its parts and its docstring, of which three lines are read:
 
-    NAME (arXiv ID): formula.           the first
+    NAME (arXiv ID): formula.           the first; an objective without a paper writes (ours)
     Degenerate: one sentence.           may go on in the next lines
     Evidence: paper and code (verl).    begins with paper, code, second-hand, derived or our reading
 
@@ -11,6 +11,7 @@ What stands outside the two marks in the file is written by hand and stays.
 
 import inspect
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +24,7 @@ BEGIN = "<!-- The table is written by scripts/objectives_table.py: change the do
 END = "<!-- Here the table ends. -->"
 COLUMNS = ("name", "formula", "paper", "code", "defaults", "needs", "degenerate cases", "evidence")
 
-FIRST_LINE = re.compile(r"(?P<title>.+?) \((?P<paper>[^()]*arXiv \d{4}\.\d{4,5}[^()]*)\): (?P<formula>.+)\.")
+FIRST_LINE = re.compile(r"(?P<title>.+?) \((?P<paper>ours|[^()]*arXiv \d{4}\.\d{4,5}[^()]*)\): (?P<formula>.+)\.")
 EVIDENCE = ("paper", "code", "second-hand", "derived", "our reading")
 
 
@@ -45,13 +46,13 @@ def cells(name: str) -> list[str]:
     if not evidence.startswith(EVIDENCE):
         raise ValueError(f"{name}: its evidence, {evidence!r}, must begin with one of {', '.join(EVIDENCE)}")
     file = Path(inspect.getsourcefile(function)).resolve().relative_to(ROOT)
-    line = inspect.getsourcelines(function)[1]
     defaults = ", ".join(f"{p.name}={p.default}" for p in inspect.signature(function).parameters.values())
     return [
         f"`{name}`",
         f"{prose(title)}: {code(formula)}",
         re.sub(r"arXiv (\d{4}\.\d{4,5})", r"[\1](https://arxiv.org/abs/\1)", prose(paper)),
-        f"[{file.name}:{line}](../{file.as_posix()}#L{line})",
+        # No line: an import more in a file would change the rows of all others in it.
+        f"[{file.name}](../{file.as_posix()})",
         code(defaults),
         ", ".join(code(field) for field in sorted(make(name).needs)),
         prose(degenerate),
@@ -65,7 +66,8 @@ def first_line(function: Callable) -> tuple[str, str, str]:
     match = FIRST_LINE.fullmatch(line)
     if match is None:
         raise ValueError(
-            f"{function.__name__}: its docstring must begin with 'NAME (arXiv ID): formula.', not {line!r}"
+            f"{function.__name__}: its docstring must begin with 'NAME (arXiv ID): formula.', or with (ours) in the "
+            f"place of (arXiv ID), not {line!r}"
         )
     return match["title"], match["paper"], match["formula"]
 
@@ -103,5 +105,8 @@ def with_table(document: str) -> str:
 
 
 if __name__ == "__main__":
-    DOCUMENT.write_text(with_table(DOCUMENT.read_text()))
+    try:
+        DOCUMENT.write_text(with_table(DOCUMENT.read_text()))
+    except ValueError as error:
+        sys.exit(f"error: {error}")
     print(f"wrote {len(names())} rows to {DOCUMENT.relative_to(ROOT)}")

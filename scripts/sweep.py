@@ -29,6 +29,7 @@ from experiments.sweeps import launchers
 from experiments.sweeps.folder import SweepFolder
 from experiments.sweeps.runs import SweepRun, make_runs, mirrored, read_file, read_grid, require_unchanged
 from experiments.sweeps.sweep import report, sweep, to_do
+from ipsrl import extensions
 
 
 def main(command_line: Sequence[str] | None = None) -> None:
@@ -36,7 +37,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--out", required=True, help="folder of the sweep")
-    parser.add_argument("--experiment", help="a module of experiments/")
+    parser.add_argument("--experiment", help="the name of a study: python -m experiments lists them")
     parser.add_argument("--preset", help="of the experiment, demo by default")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--grid", help="see above")
@@ -45,6 +46,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
     parser.add_argument("--mirror", help="where else the metrics of training runs go: tensorboard, wandb, or both")
     parser.add_argument("--retry", action="store_true", help="try failed runs again")
     parser.add_argument("--restarts", type=int, default=3, help="how often a run that is killed is started again; 3")
+    parser.add_argument("--extensions", default="", help=extensions.FLAG_HELP)
     do = parser.add_mutually_exclusive_group()
     do.add_argument("--list", action="store_true", help="print the runs, and start nothing")
     do.add_argument("--status", action="store_true", help="print what has become of them, and start nothing")
@@ -53,6 +55,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
     )
     arguments = parser.parse_args(command_line)
     try:
+        extensions.load(arguments.extensions)
         sys.exit(run(arguments))
     except ValueError as error:
         sys.exit(f"error: {error}")

@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
-import experiments
 from experiments.sweeps.folder import POLL_SECONDS, State, SweepFolder
 from experiments.sweeps.runs import SweepRun
+from ipsrl.study import catalog
 from ipsrl.training.run_folder import is_complete
 
 # Where this machine has the repository; on another machine of a cluster it may lie elsewhere.
-ROOT = Path(experiments.__file__).parents[1]
+ROOT = catalog.root()
 # What a process gets to end by itself before it is killed.
 SECONDS_TO_END = 10
 # Bytes of a log in which its last lines are looked for.

@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 from typing import IO
 
 from experiments.sweeps.attempt import ROOT, announce, wait
+from ipsrl.study import catalog
 
 SERVER = multiprocessing.get_context("forkserver")
 # What multiprocessing reports where the server was killed, and with it the knowledge of how a process has ended.
@@ -26,7 +27,7 @@ ONE_THREAD = threading.Lock()
 
 def preload(experiments: Iterable[str]) -> None:
     """Says what the server is to import when the first process is started."""
-    SERVER.set_forkserver_preload([f"experiments.{experiment}" for experiment in experiments])
+    SERVER.set_forkserver_preload([catalog.module_name(experiment) for experiment in experiments])
 
 
 def call_forked(command: Sequence[str], log: IO[str], ending: threading.Event, cores: set[int]) -> int:

@@ -2,32 +2,22 @@
 
 import dataclasses
 import hashlib
-import importlib
 import itertools
 import json
-import pkgutil
 import re
 import runpy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from absl import flags as absl_flags
-
-import experiments
-from experiments.launch import flag_types, folder_name, resolve
+from ipsrl import extensions
+from ipsrl.specifications import did_you_mean
+from ipsrl.study import catalog
+from ipsrl.study.settings import as_text, folder_name, kinds_of, resolve
 from ipsrl.training.mirrors import read_mirrors
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 RANGE = re.compile(r"(\d+):(\d+)")
-# Flags are read as the command line of an experiment reads them.
-PARSERS = {
-    int: ("a whole number", absl_flags.IntegerParser()),
-    float: ("a number", absl_flags.FloatParser()),
-    bool: ("true or false", absl_flags.BooleanParser()),
-    str: ("a text", absl_flags.ArgumentParser()),
-}
 # File systems allow 255 bytes for a name; ".json" and the like follow.
 LONGEST_DESCRIPTION = 150
 
@@ -37,7 +27,7 @@ class SweepRun:
     """One run of an experiment, written in one way only: by the preset that is nearest to it.
 
     Attributes:
-      experiment: its module in `experiments`.
+      experiment: name of the study.
       preset: the one that differs from the run in the fewest flags.
       flags: these flags, name -> value as on a command line.
       identity: names the run's folder; the experiment, what its resolved settings have in place of the defaults of
@@ -56,7 +46,8 @@ class SweepRun:
         """The run as arguments of `python -m`, without its folder."""
         written = [f"--{name}={value}" for name, value in self.flags.items()]
         written += [f"--mirror={self.mirror}"] if self.mirror else []
-        return [f"experiments.{self.experiment}", f"--preset={self.preset}", *written]
+        written += [f"--extensions={extensions.loaded()}"] if extensions.loaded() else []
+        return [catalog.module_name(self.experiment), f"--preset={self.preset}", *written]
 
 
 def read_grid(text: str) -> list[dict[str, str]]:
@@ -129,23 +120,19 @@ def make_run(experiment: str, preset: str = "demo", **given: Any) -> SweepRun:
       ValueError: the experiment, the preset or a flag is unknown, a value is of another type, or the settings cannot
         be.
     """
-    presets = find_experiment(experiment).PRESETS
+    presets = catalog.find(experiment).presets
     settings = _settings(experiment, preset, given)
-    kinds = flag_types(presets)
+    kinds = kinds_of(type(settings))
 
-    def differences(preset: str) -> dict[str, Any]:
+    def differences(preset: str) -> list[str]:
         fields = [field.name for field in dataclasses.fields(settings)]
-        return {
-            name: getattr(settings, name)
-            for name in fields
-            if getattr(settings, name) != getattr(presets[preset], name)
-        }
+        return [name for name in fields if getattr(settings, name) != getattr(presets[preset], name)]
 
     # However a run is written, it has one preset and one list of flags: those from which it differs least.
-    reachable = [name for name in presets if differences(name).keys() <= kinds.keys()]
+    reachable = [name for name in presets if set(differences(name)) <= kinds.keys()]
     nearest = min(reachable, key=lambda name: len(differences(name)))
-    flags = {name: str(value) for name, value in differences(nearest).items()}
-    return SweepRun(experiment, nearest, flags, _identity(experiment, settings, kinds))
+    flags = {name: as_text(settings, name) for name in differences(nearest)}
+    return SweepRun(experiment, nearest, flags, _identity(experiment, settings))
 
 
 def require_unchanged(runs: Sequence[SweepRun]) -> None:
@@ -163,7 +150,7 @@ def mirrored(runs: Sequence[SweepRun], mirror: str) -> list[SweepRun]:
     """
     read_mirrors(mirror)
     for experiment in {run.experiment for run in runs}:
-        if not getattr(find_experiment(experiment), "MIRRORS", False):
+        if not catalog.find(experiment).mirrors:
             raise ValueError(f"{experiment} has no flag --mirror: leave it out")
     return [dataclasses.replace(run, mirror=mirror) for run in runs]
 
@@ -173,44 +160,19 @@ def settings_of(run: SweepRun) -> Any:
     return _settings(run.experiment, run.preset, run.flags)
 
 
-def find_experiment(name: str) -> ModuleType:
-    """The module of an experiment: one that has `PRESETS` and `run`.
-
-    Raises:
-      ValueError: there is none of this name.
-    """
-    names = [module.name for module in pkgutil.iter_modules(experiments.__path__) if not module.ispkg]
-    # Imported one by one, and all of them only where they are to be listed: it takes seconds.
-    for candidates in ([name] if name in names else [], names):
-        modules = {each: importlib.import_module(f"experiments.{each}") for each in candidates}
-        known = {each: module for each, module in modules.items() if {"PRESETS", "run"} <= vars(module).keys()}
-        if name in known:
-            return known[name]
-    raise ValueError(f"unknown experiment {name!r}; known: {', '.join(known)}")
-
-
 def _settings(experiment: str, preset: str, given: Mapping[str, Any]) -> Any:
-    presets = find_experiment(experiment).PRESETS
-    kinds = flag_types(presets)
+    presets = catalog.find(experiment).presets
+    kinds = kinds_of(type(next(iter(presets.values()))))
     for name in given:
         if name not in kinds:
-            raise ValueError(f"{experiment} has no flag {name!r}; known: {', '.join(kinds)}")
+            raise ValueError(f"{experiment} has no flag {name!r}; {did_you_mean(name, kinds)}")
+        if not isinstance(given[name], str | int | float):
+            raise ValueError(f"--{name} is {given[name]!r}, it must be {kinds[name].described}")
     try:
-        return resolve(presets, preset, {name: _typed(name, value, kinds[name]) for name, value in given.items()})
+        return resolve(presets, preset, {name: str(value) for name, value in given.items()})
     except ValueError as error:
         written = " ".join([experiment, *(f"--{name}={value}" for name, value in given.items())])
         raise ValueError(f"{written}: {error}") from error
-
-
-def _typed(name: str, value: Any, kind: type) -> Any:
-    """What a flag's value, in a text or already read, is as a value of its type."""
-    described, parser = PARSERS[kind]
-    try:
-        if isinstance(value, str | int | float):
-            return parser.parse(str(value))
-    except ValueError:
-        pass
-    raise ValueError(f"--{name} is {value!r}, it must be {described}")
 
 
 def _values(item: str) -> list[str]:
@@ -244,11 +206,18 @@ def _split(text: str, separator: str) -> list[str]:
     return parts
 
 
-def _identity(experiment: str, settings: Any, flags: Iterable[str]) -> str:
+def _identity(experiment: str, settings: Any) -> str:
     """See `SweepRun`."""
-    resolved = json.dumps({"experiment": experiment, "settings": dataclasses.asdict(settings)}, sort_keys=True)
-    defaults = {field.name: field.default for field in dataclasses.fields(settings)}
-    values = {name: getattr(settings, name) for name in flags if getattr(settings, name) != defaults[name]}
-    described = folder_name("-".join([experiment, *(f"{name}={value}" for name, value in values.items())]))
+    kinds = kinds_of(type(settings))
+    values = {
+        field.name: as_text(settings, field.name)
+        if isinstance(value := getattr(settings, field.name), tuple)
+        else value
+        for field in dataclasses.fields(settings)
+    }
+    resolved = json.dumps({"experiment": experiment, "settings": values}, sort_keys=True)
+    fields = dataclasses.fields(settings)
+    changed = [f.name for f in fields if f.name in kinds and getattr(settings, f.name) != f.default]
+    described = folder_name("-".join([experiment, *(f"{name}={values[name]}" for name in changed)]))
     shortened = described.encode()[:LONGEST_DESCRIPTION].decode(errors="ignore")
     return f"{shortened}-{hashlib.sha256(resolved.encode()).hexdigest()[:8]}"

@@ -12,7 +12,8 @@ from experiments.sweeps.attempt import ROOT, attempt
 from experiments.sweeps.folder import State, SweepFolder
 from experiments.sweeps.launcher import Launcher
 from experiments.sweeps.places import work_at
-from experiments.sweeps.runs import SweepRun, find_experiment
+from experiments.sweeps.runs import SweepRun
+from ipsrl.study import catalog
 from ipsrl.training.progress_line import say
 
 
@@ -44,7 +45,7 @@ class TpuPod(Launcher):
 
     def check(self, runs: Sequence[SweepRun]) -> None:
         for experiment in {run.experiment for run in runs}:
-            if not getattr(find_experiment(experiment), "MANY_HOSTS", False):
+            if not catalog.find(experiment).many_hosts:
                 raise ValueError(f"{experiment} has no flag --multihost, so it cannot run on a slice: take ray")
         # The script knows best what it can be given.
         tried = subprocess.run(

@@ -7,13 +7,13 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 
-from experiments.launch import Output
 from experiments.sweeps.attempt import child_command
 from experiments.sweeps.folder import State, SweepFolder
 from experiments.sweeps.launcher import Launcher
-from experiments.sweeps.runs import SweepRun, find_experiment, settings_of
-from experiments.together import allow_open_files
+from experiments.sweeps.runs import SweepRun, settings_of
 from ipsrl.distributed.start_up import cores, start_up
+from ipsrl.study import catalog
+from ipsrl.study.study import Output, allow_open_files, run_together
 from ipsrl.training.mirrors import read_mirrors
 from ipsrl.training.run_folder import is_complete
 
@@ -22,14 +22,13 @@ from ipsrl.training.run_folder import is_complete
 class Vmap(Launcher):
     """Groups the runs that differ only in what their experiment can vary inside one program, and runs group by group.
 
-    The module of the experiment names these fields of its settings in `TOGETHER`, and has a function `run_together`
-    of a group's settings and outputs, which returns for each None or the exception that has ended it.
+    The module of the study names these fields of its settings in `TOGETHER`, and has a function `together`.
     """
 
     def check(self, runs: Sequence[SweepRun]) -> None:
         for experiment in {run.experiment for run in runs}:
-            if not hasattr(find_experiment(experiment), "run_together"):
-                raise ValueError(f"{experiment} has no run_together, so its runs cannot be one program: take local")
+            if not catalog.find(experiment).together:
+                raise ValueError(f"{experiment} has no TOGETHER, so its runs cannot be one program: take local")
 
     def plan(self, folder: SweepFolder, runs: Sequence[SweepRun]) -> Iterator[str]:
         for group in groups(runs):
@@ -47,7 +46,7 @@ def groups(runs: Sequence[SweepRun]) -> list[list[SweepRun]]:
     """The runs in groups that can each be one program, in the order of their first runs."""
     grouped: dict[str, list[SweepRun]] = {}
     for run in runs:
-        together = find_experiment(run.experiment).TOGETHER
+        together = catalog.find(run.experiment).together
         common = {name: value for name, value in dataclasses.asdict(settings_of(run)).items() if name not in together}
         grouped.setdefault(json.dumps([run.experiment, run.mirror, common], sort_keys=True), []).append(run)
     return list(grouped.values())
@@ -66,7 +65,8 @@ def _launch_group(folder: SweepFolder, group: Sequence[SweepRun]) -> Iterator[tu
         settings = [settings_of(run) for run in left]
         outputs = [Output(folder.run_path(run), True, read_mirrors(run.mirror)) for run in left]
         try:
-            ends = find_experiment(group[0].experiment).run_together(settings, outputs) if left else []
+            study, presets = catalog.find(group[0].experiment), [run.preset for run in left]
+            ends = run_together(study, settings, presets, outputs) if left else []
         except (ValueError, RuntimeError) as error:
             # None of them can be run like this: bad input, or more memory than there is.
             ends = [error] * len(left)

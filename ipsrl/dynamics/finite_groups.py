@@ -17,8 +17,8 @@ import math
 from typing import Literal, get_args
 
 import numpy as np
+import scipy
 from scipy.special import gammaln, xlogy
-from scipy.stats import binom
 
 from ipsrl.dynamics.flows import checked_law, checked_outcomes
 
@@ -85,7 +85,7 @@ def expected_weight(probability: np.ndarray, weights: np.ndarray) -> np.ndarray:
     weights, probability = checked_weights(weights), np.asarray(probability, np.float64)
     if not np.all((probability >= 0) & (probability <= 1)):
         raise ValueError(f"probability must lie between 0 and 1, but it is {probability}")
-    return binom.pmf(np.arange(len(weights)), len(weights) - 1, probability[..., None]) @ weights
+    return scipy.stats.binom.pmf(np.arange(len(weights)), len(weights) - 1, probability[..., None]) @ weights
 
 
 def expected_weight_slope(probability: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -4,11 +4,11 @@ Diffusion limits and mean fields hold for small steps; this says how far a real 
 """
 
 import numpy as np
+import scipy
 from scipy.sparse import csr_array, eye_array, hstack, vstack
 from scipy.sparse.csgraph import breadth_first_order
 from scipy.sparse.linalg import spsolve
 from scipy.special import expit
-from scipy.stats import binom
 
 from ipsrl.dynamics.two_outcome_training import Cell, group_pushes
 
@@ -41,7 +41,7 @@ def mean_first_passage(cell: Cell, low: float, high: float, points: int = 4001) 
         raise ValueError(f"a run that starts at {cell.log_ratio} is not between {low} and {high}, two finite numbers")
     pushes = np.float64(group_pushes(cell.objective, cell.rewards, cell.group_size))
     u = np.linspace(low, high, points)[:, None]
-    chances = binom.pmf(np.arange(cell.group_size + 1), cell.group_size, expit(u))
+    chances = scipy.stats.binom.pmf(np.arange(cell.group_size + 1), cell.group_size, expit(u))
     change = 2 * cell.step_size * (expit(-u) * pushes[:, 0] - expit(u) * pushes[:, 1])
     inside = (low < u + change) & (u + change < high)
     # From the change, so that a group without one stays exactly where it is.

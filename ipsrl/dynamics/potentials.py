@@ -5,8 +5,8 @@ The distance to the stationary law is none: KL(p* || p) is monotone only for alp
 """
 
 import numpy as np
+import scipy
 from scipy.special import log_softmax, logsumexp, softmax
-from scipy.stats import binom
 
 from ipsrl.dynamics.finite_groups import checked_weights
 from ipsrl.dynamics.flows import checked_outcomes, stationary_law
@@ -58,5 +58,5 @@ def group_potential(logits: np.ndarray, rewards: np.ndarray, weights: np.ndarray
     logits, rewards = checked_outcomes(logits, rewards)
     weights = checked_weights(weights)
     # E[omega(1) + ... + omega(n)] = sum over k of omega(k) P(n >= k).
-    at_least = binom.sf(np.arange(len(weights)), len(weights), softmax(logits)[:, None])
+    at_least = scipy.stats.binom.sf(np.arange(len(weights)), len(weights), softmax(logits)[:, None])
     return float(rewards @ at_least @ weights / len(weights))

@@ -32,7 +32,7 @@ def make(text: str) -> Environment | Questions:
     `math_answers` are questions alone: with a tokenizer, a `LanguageTask` makes an environment of them.
 
     Raises:
-      ValueError: unknown name or argument (the message lists the known ones), or a value that cannot be.
+      ValueError: unknown name or argument (the message says what is near or known), or a value that cannot be.
     """
     return specifications.build(text, CATALOG, "environment")
 

@@ -1,5 +1,6 @@
 """What a report shows, as plain values for its page."""
 
+import base64
 import importlib.metadata
 import itertools
 import math
@@ -18,6 +19,7 @@ from ipsrl.measures.seeds import mean_over_seeds
 from ipsrl.report import settings
 from ipsrl.report.folders import Folder, Record, Run, is_number, runs_of
 from ipsrl.training.metric_log import EVALUATION
+from ipsrl.training.monitors import PREFIX
 
 # Bounds that keep a page of a hundred runs under 20 MB, 5 of which are Plotly's.
 POINTS = 2000
@@ -26,6 +28,8 @@ NUMBERS = 1_500_000
 OUTCOME_STEPS = 100
 CHARACTERS = 3_000_000
 LONGEST_TEXT = 4000
+LONGEST_DIFF = 100_000
+FIGURE_BYTES = 6_000_000
 WARNINGS = 1000
 
 _DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
@@ -42,6 +46,9 @@ def content(folders: Sequence[Folder], title: str) -> Record:
     texts, left_out = completions(groups)
     if left_out:
         notes.append(f"the completions of {left_out} runs are left out, because the page would grow too large.")
+    drawn, left_out = figures(folders)
+    if left_out:
+        notes.append(f"{left_out} figures are left out, because the page would grow too large.")
     notes += [note for folder in folders for note in folder.notes]
     bare = [folder.path for folder in folders if not folder.metrics and folder.summary is None]
     if bare:
@@ -55,11 +62,63 @@ def content(folders: Sequence[Folder], title: str) -> Record:
         "styles": line_styles(),
         "tasks": [task(task_name(kind, same), same, texts, most) for kind, same in by_task.items()],
         "warnings": warnings(folders),
+        "figures": drawn,
         "claims": [claim for folder in folders for claim in claims(folder)],
+        "paper": [row for folder in folders for row in beside_paper(folder)],
         "environments": environments(folders),
         "commands": commands(folders),
+        "changes": changes(folders),
+        "empty": empty(folders, groups),
         "notes": notes,
     }
+
+
+def empty(folders: Sequence[Folder], groups: Sequence[Sequence[Run]]) -> dict[str, str]:
+    """Section -> why it is empty, for those that are whatever task is shown."""
+    reasons = {}
+    if not groups:
+        if any(folder.metrics for folder in folders):
+            reason = "No metrics.jsonl here has records of an objective that go on from step to step."
+        else:
+            reason = "No run here has metrics.jsonl, which training writes step by step."
+        reasons = dict.fromkeys(("results", "curves", "outcomes", "completions", "settings"), reason)
+    if not any(folder.figures for folder in folders):
+        reasons["figures"] = "No folder here has a figure (PNG); an experiment draws its own when its runs have ended."
+    if not any(True for folder in folders for _ in claims(folder)):
+        reasons["claims"] = "No summary.json here has claims; an experiment writes it when its runs have ended."
+    if not any(folder.warnings for folder in folders):
+        watched = any(name.startswith(PREFIX) for folder in folders for record in folder.metrics for name in record)
+        reasons["warnings"] = (
+            "No monitor has warned." if watched else "No run here was watched by monitors: no metrics.jsonl has theirs."
+        )
+    return reasons
+
+
+def figures(folders: Sequence[Folder]) -> tuple[list[Record], int]:
+    """The figures of the folders, whole, with their captions; and how many are left out, because they are too large."""
+    room, left_out, kept = FIGURE_BYTES, 0, []
+    for folder in folders:
+        for png in folder.figures:
+            picture = png.read_bytes()
+            if len(picture) > room:
+                left_out += 1
+                continue
+            room -= len(picture)
+            caption = png.with_suffix(".txt")
+            kept.append(
+                {
+                    "path": (Path(folder.path) / png.name).as_posix(),
+                    "caption": caption.read_text(encoding="utf-8", errors="replace") if caption.exists() else "",
+                    "png": base64.b64encode(picture).decode(),
+                }
+            )
+    return kept, left_out
+
+
+def changes(folders: Sequence[Folder]) -> list[Record]:
+    """The uncommitted changes with which runs were started, each once, and the number of runs that had them."""
+    counts = Counter(folder.changes for folder in folders if folder.changes)
+    return [{"runs": count, "diff": _cut(text, LONGEST_DIFF)} for text, count in counts.most_common()]
 
 
 def task_of(run: Run) -> str | frozenset[str]:
@@ -277,8 +336,8 @@ def _completion(record: Record) -> Record:
     }
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]} ... ({len(text) - LONGEST_TEXT} more letters)"
+def _cut(text: str, longest: int = LONGEST_TEXT) -> str:
+    return text if len(text) <= longest else f"{text[:longest]} ... ({len(text) - longest} more letters)"
 
 
 def warnings(folders: Sequence[Folder]) -> Record:
@@ -292,16 +351,39 @@ def warnings(folders: Sequence[Folder]) -> Record:
 
 
 def claims(folder: Folder) -> Iterator[Record]:
-    """What an experiment has checked: each truth value in its summary."""
+    """What an experiment has checked: its `claims`, None for those that are undecided, and other truth values."""
 
     def walk(value: Any, names: tuple[str, ...]) -> Iterator[Record]:
         if isinstance(value, dict):
             for name, inner in value.items():
-                yield from walk(inner, names if name == "checks" else (*names, name))
+                yield from walk(inner, names if name in ("checks", "claims") else (*names, name))
         elif isinstance(value, bool) and names != ("complete",):
             yield {"path": folder.path, "claim": ": ".join(names), "holds": value}
 
-    yield from walk(folder.summary, ())
+    summary = folder.summary or {}
+    stated = summary.get("claims")
+    if isinstance(stated, dict):
+        undecided = [claim for claim, holds in stated.items() if holds is None]
+        yield from ({"path": folder.path, "claim": claim, "holds": None} for claim in undecided)
+    yield from walk(summary, ())
+
+
+def beside_paper(folder: Folder) -> Iterator[Record]:
+    """Our numbers beside a paper's, by label: what a summary holds as `paper`, {label: {"ours": ..., "paper": ...}}."""
+    table = (folder.summary or {}).get("paper")
+    for label, numbers in table.items() if isinstance(table, dict) else ():
+        if isinstance(numbers, dict):
+            shown = {whose: _number(numbers.get(whose)) for whose in ("ours", "paper")}
+            yield {"path": folder.path, "label": label, **shown}
+
+
+def _number(value: Any) -> str:
+    """A number, or a mean with its interval over seeds, as a text."""
+    if isinstance(value, dict) and is_number(value.get("mean")):
+        low, high, seeds = (value.get(name) for name in ("low", "high", "seeds"))
+        between = f" [{low:.4g}, {high:.4g}]" if is_number(low) and is_number(high) else ""
+        return f"{value['mean']:.4g}{between}{f', {seeds} seeds' if is_number(seeds) else ''}"
+    return f"{value:.4g}" if is_number(value) else "unknown" if value is None else str(value)
 
 
 def environments(folders: Sequence[Folder]) -> list[Record]:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ipsrl.run_folders import RUN_OF, find, seed_of
+from ipsrl.run_folders import find, labels_of, seed_of
 from ipsrl.training import metric_log
 from ipsrl.training.evaluation import COMPLETIONS, OUTCOMES
 from ipsrl.training.json_files import read_json
-from ipsrl.training.run_folder import says_complete
+from ipsrl.training.run_folder import UNCOMMITTED, says_complete
 
 Record = dict[str, Any]
 
@@ -23,14 +23,18 @@ class Folder:
 
     Attributes:
       path: relative to where the search began.
+      labels: names of what tells apart the runs that share its records.
       config: of config.json.
       starts: of environment.json, one entry for each start.
       summary: of summary.json; None before the end.
       metrics, outcomes, completions, warnings: the records of these files; each has a whole number `step`.
       notes: a sentence on each thing that could not be read.
+      figures: the PNG files of the folder itself, by name.
+      changes: of uncommitted.diff; empty where there is none.
     """
 
     path: str
+    labels: tuple[str, ...]
     config: Record
     starts: Sequence[Record]
     summary: Record | None
@@ -39,6 +43,8 @@ class Folder:
     completions: Sequence[Record]
     warnings: Sequence[Record]
     notes: Sequence[str]
+    figures: Sequence[Path]
+    changes: str
 
     @property
     def complete(self) -> bool:
@@ -70,7 +76,7 @@ class Run:
         points = {}
         for record in self.metrics:
             for name, value in record.items():
-                if name not in ("step", *RUN_OF) and (value is None or is_number(value)):
+                if name not in ("step", *self.folder.labels) and (value is None or is_number(value)):
                     steps, values = points.setdefault(name, ([], []))
                     steps.append(record["step"])
                     values.append(value if value is not None and math.isfinite(value) else None)
@@ -103,6 +109,7 @@ def read_folder(path: Path, root: Path) -> Folder:
 
     return Folder(
         path=path.relative_to(root).as_posix(),
+        labels=labels_of(path),
         config=value("config.json", dict, {}),
         starts=[start for start in value("environment.json", list, []) if isinstance(start, dict)],
         summary=value("summary.json", dict, None),
@@ -111,7 +118,14 @@ def read_folder(path: Path, root: Path) -> Folder:
         completions=_records(path / COMPLETIONS, notes),
         warnings=_records(path / "warnings.jsonl", notes),
         notes=notes,
+        figures=sorted(path.glob("*.png")),
+        changes=_text(path / UNCOMMITTED),
     )
+
+
+def _text(path: Path) -> str:
+    """What a file of text holds; nothing where there is none."""
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
 def _records(path: Path, notes: list[str]) -> list[Record]:
@@ -132,13 +146,13 @@ def runs_of(folder: Folder) -> list[Run]:
     """
 
     def owner(record: Record) -> tuple:
-        return tuple(str(record.get(name, folder.config.get(name))) for name in RUN_OF)
+        return tuple(str(record.get(name, folder.config.get(name))) for name in folder.labels)
 
     grouped, runs = {}, []
     for record in folder.metrics:
         grouped.setdefault(owner(record), []).append(record)
     for records in grouped.values():
-        settings = folder.config | {name: records[0][name] for name in RUN_OF if name in records[0]}
+        settings = folder.config | {name: records[0][name] for name in folder.labels if name in records[0]}
         objective, seed = settings.pop("objective", None), seed_of(settings)
         settings.pop("seed", None)
         if seed is not None:

@@ -168,9 +168,34 @@ function claims() {
       element(
         "li",
         {},
-        element("span", { class: holds ? "holds" : "fails" }, holds ? "holds" : "does not hold"),
+        holds === null
+          ? element("span", { class: "quiet" }, "undecided")
+          : element("span", { class: holds ? "holds" : "fails" }, holds ? "holds" : "does not hold"),
         `: ${claim} `,
         element("span", { class: "quiet" }, path === "." ? "" : `(${path})`),
+      ),
+    ),
+  );
+}
+
+/** Our numbers beside those of papers. */
+function paper() {
+  byId("paper").append(
+    plainTable(
+      ["", "here", "paper", "run"],
+      content.paper.map(({ path, label, ours, paper }) => [label, ours, paper, path]),
+    ),
+  );
+}
+
+function figures() {
+  byId("figures").append(
+    ...content.figures.map(({ path, caption, png }) =>
+      element(
+        "figure",
+        { class: "drawn" },
+        element("img", { src: `data:image/png;base64,${png}`, alt: caption || path }),
+        element("figcaption", {}, caption ? `${caption} ` : "", element("span", { class: "quiet" }, path)),
       ),
     ),
   );
@@ -255,10 +280,7 @@ function drawCompletions() {
 
 function warnings() {
   const { count, listed } = content.warnings;
-  if (!count) {
-    byId("warnings").append(element("p", {}, "No monitor has warned."));
-    return;
-  }
+  if (!count) return;
   if (count > listed.length)
     byId("warnings").append(element("p", { class: "quiet" }, `The first ${listed.length} of ${count}.`));
   byId("warnings").append(
@@ -314,6 +336,14 @@ function reproduce() {
         names.map((name) => [name, ...content.environments.map(({ entries }) => entries[name] ?? "–")]),
       ),
     ),
+    ...content.changes.map(({ runs, diff }) =>
+      element(
+        "details",
+        {},
+        element("summary", {}, `changes that were not committed, in ${many(runs, "run folder")}`),
+        element("pre", { class: "text" }, diff),
+      ),
+    ),
   );
 }
 
@@ -328,9 +358,20 @@ function lead() {
     `written ${content.written} by ipsrl ${content.version}`;
 }
 
+/** Puts the reason in the place of what a section would show. */
+function sayWhyEmpty() {
+  for (const [section, reason] of Object.entries(content.empty)) {
+    const heading = byId(section).querySelector("h2");
+    for (const child of [...byId(section).children]) child.hidden = child !== heading;
+    byId(section).append(element("p", { class: "quiet" }, reason));
+  }
+}
+
 /** Which sections have something to show. */
 function filled() {
   return {
+    figures: content.figures.length > 0,
+    paper: content.paper.length > 0,
     results: Boolean(task),
     curves: Boolean(task),
     settings: Boolean(task),
@@ -346,6 +387,7 @@ function filled() {
 function navigation() {
   const sections = [...document.querySelectorAll("main > section")];
   const shows = filled();
+  for (const section of Object.keys(content.empty)) shows[section] = true;
   for (const section of sections) section.hidden = !shows[section.id];
   document
     .querySelector("nav")

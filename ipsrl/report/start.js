@@ -44,8 +44,11 @@ byId("spread-group").onchange = drawSpread;
 for (const media of ["(prefers-color-scheme: dark)", "print"]) matchMedia(media).onchange = drawPlots;
 
 lead();
+figures();
 claims();
+paper();
 warnings();
+sayWhyEmpty();
 reproduce();
 notes();
 drawTask();

@@ -3,13 +3,21 @@
 import importlib
 import importlib.util
 import pkgutil
+from pathlib import Path
 from types import ModuleType
 
-from ipsrl.study.study import Study
+from ipsrl.specifications import did_you_mean
+from ipsrl.study.study import Study, Variant
 
 PACKAGE = "experiments"
 EXTENSIONS: dict[str, ModuleType] = {}
 """Studies that `ipsrl.extensions` has loaded."""
+
+
+def root() -> Path:
+    """The folder that `python -m experiments.NAME` is run in: the one that holds the package, or the working folder."""
+    package = importlib.util.find_spec(PACKAGE)
+    return Path.cwd() if package is None else Path(package.submodule_search_locations[0]).parent
 
 
 def names() -> list[str]:
@@ -17,6 +25,11 @@ def names() -> list[str]:
     package = importlib.util.find_spec(PACKAGE)
     own = [] if package is None else [m.name for m in pkgutil.iter_modules(package.submodule_search_locations)]
     return [*(name for name in own if not name.startswith("_")), *EXTENSIONS]
+
+
+def module_name(name: str) -> str:
+    """What `python -m` is given to run a study."""
+    return EXTENSIONS[name].__name__ if name in EXTENSIONS else f"{PACKAGE}.{name}"
 
 
 def find(name: str) -> Study:
@@ -28,7 +41,7 @@ def find(name: str) -> Study:
     if name in EXTENSIONS:
         return Study.of(EXTENSIONS[name], name)
     if name not in names():
-        raise ValueError(f"unknown experiment {name!r}; known: {', '.join(names())}")
+        raise ValueError(f"unknown experiment {name!r}; {did_you_mean(name, names())}")
     return Study.of(importlib.import_module(f"{PACKAGE}.{name}"))
 
 
@@ -40,6 +53,17 @@ def every() -> dict[str, Study]:
         # A module with PRESETS alone is a command that prepares something.
         if hasattr(module, "curves"):
             found[name] = Study.of(module, name)
+    return found
+
+
+def drawn() -> dict[str, tuple[Study, Variant]]:
+    """All figures and tables by name, each with the study that makes it."""
+    found: dict[str, tuple[Study, Variant]] = {}
+    for study in every().values():
+        for name, variant in study.variants.items():
+            if name in found:
+                raise ValueError(f"{study.name} and {found[name][0].name} both have the figure {name}: rename one")
+            found[name] = (study, variant)
     return found
 
 

@@ -87,14 +87,15 @@ def require_distinct(curves: Sequence[Curve | TrainingRun]) -> None:
     """Raises ValueError where there is no curve, or one has all labels of another."""
     if not curves:
         raise ValueError("there is nothing to compute: name one objective at least")
-    known = [set(plain(dict(curve.labels)).items()) for curve in curves]
-    by_keys: dict[tuple, set] = {}
-    for curve, labels in zip(curves, known, strict=True):
-        for keys, values in by_keys.items():
-            if keys and set(keys) <= set(curve.labels) and tuple(dict(labels)[key] for key in keys) in values:
+    # Names of labels -> their values in the curves that have just these labels.
+    seen: dict[tuple[str, ...], set[tuple]] = {}
+    for curve in sorted(curves, key=lambda curve: len(curve.labels)):
+        labels = plain(dict(curve.labels))
+        for names, values in seen.items():
+            if labels.keys() >= set(names) and tuple(labels[name] for name in names) in values:
                 raise ValueError(f"{curve.name} is asked for twice: name each once")
-        keys = tuple(sorted(curve.labels))
-        by_keys.setdefault(keys, set()).add(tuple(dict(labels)[key] for key in keys))
+        names = tuple(sorted(labels))
+        seen.setdefault(names, set()).add(tuple(labels[name] for name in names))
 
 
 def _text(name: str, value: Any) -> str:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ipsrl.records.tidy import Record, Records
+from ipsrl.run_folders import LABELS
 from ipsrl.study.curves import Curve, Points, TrainingRun, require_distinct
 from ipsrl.training import metric_log
-from ipsrl.training.json_files import plain
+from ipsrl.training.json_files import plain, write_json
 from ipsrl.training.metric_log import MetricLog
 from ipsrl.training.progress_line import say, working
 from ipsrl.training.run_folder import RunFolder, is_complete
@@ -35,6 +36,9 @@ def record(
       ValueError: two curves have the same labels, or what one of them raises.
     """
     require_distinct(curves)
+    labels = tuple(dict.fromkeys(name for curve in curves for name in curve.labels if name != "seed"))
+    if any(isinstance(curve, Curve) for curve in curves):
+        write_json(folder.path / LABELS, labels)
     log = _CurveLog(folder)
     rows, arrays = [], []
     for number, curve in enumerate(curves, start=1):
@@ -52,8 +56,7 @@ def record(
         rows += kept
         arrays.append((curve.labels, _read_arrays(curve.arrays_path(folder.path))))
     log.close()
-    labels = dict.fromkeys(name for curve in curves for name in curve.labels if name != "seed")
-    return Records(rows, tuple(labels), arrays)
+    return Records(rows, labels, arrays)
 
 
 class _CurveLog:

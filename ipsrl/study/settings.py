@@ -193,7 +193,7 @@ def resolve(presets: Mapping[str, Any], preset: str, given: Mapping[str, str]) -
       ValueError: the preset or a flag is unknown, a text is none of its type, or the settings are out of range.
     """
     if preset not in presets:
-        raise ValueError(f"unknown preset {preset!r}; known: {', '.join(presets)}")
+        raise ValueError(f"unknown preset {preset!r}; {specifications.did_you_mean(preset, presets)}")
     settings = presets[preset]
     values = {name: read(type(settings), name, text) for name, text in given.items()}
     return dataclasses.replace(settings, **values).resolved()

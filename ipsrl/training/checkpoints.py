@@ -4,13 +4,15 @@ import concurrent.futures
 import functools
 import shutil
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from absl import logging
-from orbax.checkpoint import v1 as ocp
 
 from ipsrl.distributed import hosts
 from ipsrl.training import stored_tree
+
+if TYPE_CHECKING:
+    from orbax.checkpoint import v1 as ocp
 
 PyTree = Any
 
@@ -124,8 +126,11 @@ class Checkpoints:
         if not hosts.may_be_a_loss(exception):
             self.close()
 
-    def _open(self) -> ocp.training.Checkpointer:
+    def _open(self) -> "ocp.training.Checkpointer":
         """The Orbax object that saves: not needed to restore, and loud where a checkpoint is damaged."""
+        # Orbax takes longer to import than all of this package: only runs that write wait for it.
+        from orbax.checkpoint import v1 as ocp
+
         return ocp.training.Checkpointer(
             self._directory,
             preservation_policy=ocp.training.preservation_policies.LatestN(self._keep),

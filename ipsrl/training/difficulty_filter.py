@@ -11,7 +11,6 @@ from jax import Array
 
 from ipsrl.environments.environment import Environment
 from ipsrl.structures import Prompts, Trajectories, Verdict, masked_sum
-from ipsrl.training.difficulty_scorer import init_scorer, score_prompts
 from ipsrl.training.groups import shuffled_prompts
 from ipsrl.training.randomness import stream
 
@@ -111,6 +110,9 @@ class DifficultyState:
     @classmethod
     def create(cls, rule: DifficultyFilter, environment: Environment, key: Array) -> "DifficultyState":
         """The state before the first step."""
+        # The scorer is a Flax module: runs without a difficulty filter need not wait for the import of Flax.
+        from ipsrl.training.difficulty_scorer import init_scorer
+
         parameters = init_scorer(_rows(environment), rule.widths, key)
         return cls(parameters, rule.optimizer.init(parameters))
 
@@ -130,6 +132,8 @@ def choose_by_difficulty(
     Returns:
       P prompts, those that passed first, how many prompts of the stream were scanned for them, and how many passed.
     """
+    from ipsrl.training.difficulty_scorer import score_prompts
+
     stream_of_prompts = shuffled_prompts(environment, seed, step)
     key = stream(seed, step, "exploration")
 
@@ -186,6 +190,8 @@ def learn_difficulty(
     Returns:
       the state after it, and the mean |predicted - mean reward| before it.
     """
+    from ipsrl.training.difficulty_scorer import score_prompts
+
     rows = _rows(environment)
     rewards, likelihood = difficulty_targets(trajectories, verdict)
 

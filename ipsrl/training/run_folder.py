@@ -18,10 +18,15 @@ import jax
 
 import ipsrl
 from ipsrl.distributed import hosts
-from ipsrl.training.json_files import plain, read_json, write_json
+from ipsrl.training.json_files import plain, read_json, replace_file, write_json
 
 # How long a network file system may take to show on one host what another has written.
 LATE_SECONDS = 30
+
+
+UNCOMMITTED = "uncommitted.diff"
+# A longer one is data that somebody has added, and no record of what ran.
+LONGEST_DIFF = 1_000_000
 
 
 class RunFolderError(ValueError):
@@ -34,6 +39,7 @@ class RunFolder:
 
         config.json        what was asked for, resolved: the identity of the run
         environment.json   a list, one entry for each start: versions, processes, devices, commit, command
+        uncommitted.diff   what the code of the last start had that its commit lacks; only where there was something
         metrics.jsonl      written by `MetricLog`
         warnings.jsonl     written by `Watch`
         outcomes.jsonl     written by `EvaluationLog`, as is completions.jsonl
@@ -213,6 +219,11 @@ def _record_start(path: Path) -> None:
     """Appends what this process runs on to the list in environment.json."""
     starts = read_json(path) if path.exists() else []
     write_json(path, [*starts, {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **_this_process()}])
+    diff = path.with_name(UNCOMMITTED)
+    if changes := _uncommitted():
+        replace_file(diff, changes)
+    else:
+        diff.unlink(missing_ok=True)
 
 
 @functools.cache
@@ -235,11 +246,24 @@ def _this_process() -> dict[str, Any]:
 
 def _git_commit() -> str | None:
     """The commit that ipsrl was imported from, with "-dirty" after uncommitted changes; None outside a checkout."""
+    commit = _git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+    return None if commit is None else commit.strip()
+
+
+@functools.cache
+def _uncommitted() -> str:
+    """The changes to the files that git knows since the commit; nothing where there are none, or too many to keep."""
+    changes = _git("diff", "HEAD") or ""
+    return changes if len(changes) <= LONGEST_DIFF else ""
+
+
+def _git(*command: str) -> str | None:
+    """What git prints of the checkout that ipsrl was imported from; None outside of one, or where git fails."""
     root = Path(ipsrl.__file__).parents[1]
     if not (root / ".git").exists():
         return None
-    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+        done = subprocess.run(["git", "-C", str(root), *command], capture_output=True, check=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
         return None
+    return done.stdout.decode(errors="replace")

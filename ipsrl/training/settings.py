@@ -22,7 +22,7 @@ def make_rules(text: str) -> dict[str, Any]:
     """Fields of `TrainSettings` from a text such as `"dynamic_sampling(rounds=10), off_policy"`; none from `""`.
 
     Raises:
-      ValueError: unknown name or argument (the message lists the known ones), a bad value, or a rule given twice.
+      ValueError: unknown name or argument (the message says what is near or known), a bad value, or a rule given twice.
     """
     rules = {}
     for rule in specifications.split(text) if text.strip() else ():

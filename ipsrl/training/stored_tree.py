@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from orbax.checkpoint import v1 as ocp
 
 from ipsrl.training.json_files import read_json, write_json
 
@@ -43,6 +42,9 @@ def check(directory: Path, like: PyTree) -> None:
       DamagedTreeError: the metadata cannot be read.
       ValueError: they are of another tree.
     """
+    # Orbax takes longer to import than all of this package: only runs that read wait for it.
+    from orbax.checkpoint import v1 as ocp
+
     # Orbax raises many types where it cannot read a file.
     try:
         stored = ocp.metadata(directory).metadata
@@ -68,6 +70,8 @@ def load(directory: Path, like: PyTree) -> PyTree:
     Raises:
       DamagedTreeError: the files cannot be read.
     """
+    from orbax.checkpoint import v1 as ocp
+
     first_device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     wanted = {
         name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=getattr(leaf, "sharding", None) or first_device)

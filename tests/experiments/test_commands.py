@@ -1,108 +1,168 @@
-"""The published commands, as a user types them."""
+"""The published commands: one sweep of all studies at smoke size, and what each of them must leave."""
 
+import contextlib
+import csv
+import importlib
+import io
 import json
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from matplotlib.image import imread
 
-ROOT = Path(__file__).parents[2]
-FIGURES = {
-    "two_outcomes": "two_outcomes",
-    "hypergrid": "hypergrid_laws",
-    "hypospace": "hypospace",
-    "countdown": "countdown",
-    "group_size_and_floor": "group_size_and_floor",
-    "compare": "comparison",
-    "survival_map": "survival_map",
-    "collapse_time": "collapse_time",
-    "recovery_time": "recovery_time",
-    "many_outcomes": "many_outcomes",
-    "path_multiplicity": "path_multiplicity",
-    "verdicts": "verdicts",
-    "phase_portraits": "phase_portraits",
-}
+from experiments.sweeps.folder import SweepFolder
+from experiments.sweeps.runs import make_run, settings_of
+from ipsrl.study import catalog
+from ipsrl.study.settings import resolve
+from ipsrl.study.study import HEADINGS, Output, run
+from scripts import reproduce_figures
+
+ROOT = catalog.root()
+STUDIES = sorted(path.stem for path in (ROOT / "experiments").glob("*.py") if "study.main(" in path.read_text("utf-8"))
+FIGURES = {name: (study.name, variant) for name, (study, variant) in catalog.drawn().items()}
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+def command(*arguments: str, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=3000, **options
+    )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("experiment", FIGURES)
-def test_smoke_command_writes_everything_and_continues_when_asked(experiment, tmp_path):
-    out = tmp_path / "out"
-    first = run(f"experiments.{experiment}", "--preset=smoke", f"--out={out}")
-    assert first.returncode == 0, first.stderr
-    assert all(line.startswith(("trained ", "judged ")) for line in first.stderr.splitlines()), first.stderr
-    assert json.loads((out / "summary.json").read_text())["complete"]
-    assert json.loads((out / "config.json").read_text())
-    assert list(out.rglob("metrics.jsonl"))
-    for suffix in ("png", "pdf"):
-        assert (out / f"{FIGURES[experiment]}.{suffix}").stat().st_size > 5000
-    assert (out / f"{FIGURES[experiment]}.csv").read_text().count("\n") > 4
-    assert f"figure: {out}" in first.stdout
-
-    again = run(f"experiments.{experiment}", "--preset=smoke", f"--out={out}", "--resume")
-    assert again.returncode == 0, again.stderr
-    assert again.stdout == first.stdout
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    """The folder of a sweep of all figures at smoke size, by the published command."""
+    out = tmp_path_factory.mktemp("figures")
+    finished = command("scripts/reproduce_figures.py", "--preset=smoke", f"--out={out}")
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert (out / "figures.md").read_text() in finished.stdout
+    assert "not finished" not in finished.stdout
+    return out
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("experiment", FIGURES)
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_smoke_command_writes_everything_and_prints_the_same_again(name, everything):
+    experiment, variant = FIGURES[name]
+    wanted = make_run(experiment, "smoke", **variant.flags.get("smoke", {}))
+    folder, study = SweepFolder.at(everything), catalog.find(experiment)
+    path = folder.run_path(wanted)
+    summary = json.loads((path / "summary.json").read_text())
+    assert summary["complete"]
+    assert summary["claims"] == dict.fromkeys(study.claims)
+    assert list(path.rglob("metrics.jsonl"))
+    if (path / f"{study.name}.png").exists():
+        drawn = imread(everything / "figures" / f"{name}.png")[..., :3]
+        assert 0.02 < np.mean(np.any(drawn < 0.95, axis=-1)) < 0.9
+        assert (everything / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+        with (everything / "figures" / f"{name}.csv").open(newline="") as file:
+            texts = [text for row in csv.DictReader(file) for text in row.values()]
+        numbers = [float(text) for text in texts if re.fullmatch(r"-?\d+(\.\d+)?(e-?\d+)?", text or "")]
+        assert len(numbers) >= 4
+
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        run(study, settings_of(wanted), "smoke", Output(path, resume=True))
+    assert printed.getvalue() in folder.log_path(wanted).read_text()
+
+
+@pytest.mark.slow
+def test_nothing_runs_twice(everything, capsys):
+    table = (everything / "figures.md").read_text()
+    reproduce_figures.main(["--preset=smoke", f"--out={everything}"])
+    assert capsys.readouterr().err == ""
+    assert (everything / "figures.md").read_text() == table
+
+
+@pytest.mark.parametrize("experiment", STUDIES)
+def test_a_study_has_a_header_claims_and_presets(experiment):
+    study = catalog.find(experiment)
+    assert list(study.header) == list(HEADINGS)
+    assert {"smoke", "demo", "paper"} <= study.presets.keys()
+    assert study.claims or experiment == "math_answers"
+    assert importlib.import_module(f"experiments.{experiment}").__doc__.count("\n") > 8
+
+
+def test_all_studies_are_listed():
+    listed = command("-m", "experiments")
+    assert listed.returncode == 0, listed.stderr
+    for experiment in STUDIES:
+        assert f"\n  python -m experiments.{experiment}\n" in listed.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", ["hypospace", "compare"])
 def test_help_shows_the_notebook_page_and_every_flag(experiment):
-    shown = run(f"experiments.{experiment}", "--help").stdout
-    for word in ("Claim", "Paper", "Command", "Time", "Expected", "Smoke", "Figure", "--preset", "--out", "--resume"):
+    shown = command("-m", f"experiments.{experiment}", "--help").stdout
+    for word in (*HEADINGS, "--preset", "--out", "--resume", "--extensions", "--objectives", "--seeds"):
         assert word in shown
 
 
 @pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"objectives": "grpp"}, "unknown objective 'grpp'; did you mean "),
+        ({"objectives": "grpo(epsilon=1)"}, "has no argument 'epsilon'"),
+        ({"tasks": "maze"}, "unknown environment 'maze'; "),
+        ({"tasks": "bandit"}, "bandit"),
+        ({"group_size": "1"}, "group_size is 1, it must be at least 2"),
+        ({"objectives": "ips_grpo(probability=exact)"}, "needs log_backward"),
+        ({"objectives": "critique_grpo"}, '--rules="off_policy(answers=8)"'),
+        ({"objectives": "grpo", "refresh_reference_every": "2"}, "nothing here asks for a reference"),
+        ({"seeds": "0,0"}, "different numbers"),
+        ({"objectives": "grpo,grpo(clip_low=0.2)"}, "are the same objective"),
+        ({"rules": "dynamic"}, "unknown rule 'dynamic'; "),
+        ({"rules": "off_policy(answers=0)"}, "the number of further answers is 0"),
+        ({"monitors": "low"}, "unknown monitor 'low'; "),
+        ({"answers": "0"}, "--answers is 0, it must be positive"),
+        ({"prior_share": "2"}, "it must lie between 0 and 1"),
+        ({"mesh": "data:3"}, "does not fit the 1 devices"),
+    ],
+    ids=str,
+)
+def test_bad_input_is_refused_in_one_sentence_before_anything_is_written(flags, message, tmp_path):
+    study = catalog.find("hypospace")
+    with pytest.raises(ValueError, match=r".") as error:
+        run(study, resolve(study.presets, "smoke", flags), "smoke", Output(tmp_path / "out", resume=False))
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--objectives=grpp"], "unknown objective 'grpp'; known: "),
-        (["--objectives=grpo(epsilon=1)"], "has no argument 'epsilon'"),
-        (["--tasks=maze"], "unknown environment 'maze'; known: bandit"),
-        (["--tasks=bandit"], "is no text task"),
+        (["--objectives=grpp"], "unknown objective 'grpp'; did you mean "),
         (["--preset=huge"], "unknown preset 'huge'; known: smoke, demo, paper"),
-        (["--preset=smoke", "--group_size=1"], "group_size is 1, it must be at least 2"),
-        (["--preset=smoke", "--objectives=ips_grpo(probability=exact)"], "needs log_backward"),
-        (["--preset=smoke", "--objectives=critique_grpo"], '--rules="off_policy(answers=8)"'),
-        (["--preset=smoke", "--objectives=grpo", "--refresh_reference_every=2"], "nothing here asks for a reference"),
-        (["--preset=smoke", "--seeds=0,0"], "cannot read seeds"),
-        (["--preset=smoke", "--objectives=grpo,grpo(clip_low=0.2)"], "are the same objective"),
-        (["--preset=smoke", "--rules=dynamic"], "unknown rule 'dynamic'; known: difficulty_filter, dynamic_sampling"),
-        (["--preset=smoke", "--rules=off_policy(answers=0)"], "the number of further answers is 0"),
-        (["--preset=smoke", "--monitors=low"], "unknown monitor 'low'; known: batch_drift, "),
-        (["--preset=smoke", "--answers=0"], "--answers is 0, it must be positive"),
-        (["--preset=smoke", "--prior_share=2"], "it must lie between 0 and 1"),
-        (["--preset=smoke", "--mesh=data:3"], "does not fit the 1 devices"),
         (["smoke"], "unexpected argument 'smoke'"),
+        (["--extensions=no_such_module"], "the extension 'no_such_module' cannot be imported"),
     ],
-    ids=lambda value: value[-1] if isinstance(value, list) else "",
+    ids=str,
 )
-@pytest.mark.slow
-def test_bad_input_ends_in_one_sentence_and_writes_no_run(arguments, message, tmp_path):
-    finished = run("experiments.hypospace", *arguments, f"--out={tmp_path / 'out'}")
+def test_a_command_says_in_one_sentence_what_is_wrong(arguments, message, tmp_path):
+    finished = command("-m", "experiments.hypospace", *arguments, f"--out={tmp_path / 'out'}")
     assert finished.returncode != 0
-    assert message in finished.stderr
     assert finished.stderr.startswith("error: ")
+    assert message in finished.stderr
     assert finished.stderr.count("\n") == 1
-    assert not list(tmp_path.rglob("metrics.jsonl"))
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_ctrl_c_is_heard")
 def test_ctrl_c_ends_in_one_sentence(tmp_path):
-    command = [sys.executable, "-m", "experiments.compare", f"--out={tmp_path}"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline().startswith("bandit: --seeds=0:8 --steps=4000 ")
+    arguments = [sys.executable, "-m", "experiments.path_multiplicity", f"--out={tmp_path / 'out'}"]
+    with subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr.readline() == "finished grpo\n"
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert errors == "interrupted: the same command with --resume takes up what is finished\n"
+    assert errors.endswith("interrupted: the same command with --resume takes up what is finished\n")
 
 
 @pytest.mark.slow
@@ -110,17 +170,26 @@ def test_rules_around_the_objective_are_flags(tmp_path):
     rules = (
         "dynamic_sampling(rounds=2), difficulty_filter(width=8, last_width=8), off_policy(answers=2, source=reference)"
     )
-    command = [
-        "experiments.hypospace",
-        "--preset=smoke",
-        "--objectives=critique_grpo",
-        "--seeds=0",
-        f"--out={tmp_path}",
-    ]
-    finished = run(*command, f"--rules={rules}", "--refresh_reference_every=2")
+    small = ["--preset=smoke", "--objectives=critique_grpo", "--seeds=0", f"--out={tmp_path}"]
+    finished = command("-m", "experiments.hypospace", *small, f"--rules={rules}", "--refresh_reference_every=2")
     assert finished.returncode == 0, finished.stderr
     (log,) = tmp_path.rglob("metrics.jsonl")
     last = json.loads(log.read_text().splitlines()[-1])
     assert 1 <= last["sampling_rounds"] <= 2
     assert last["trajectories_sampled"] == last["sampling_rounds"] * 8 * (8 + 2)
     assert {"prompt_survival", "difficulty_error", "off_policy_reward"} <= last.keys()
+
+
+def test_an_extension_is_known_to_every_command(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from ipsrl.objectives import make\n"
+        "import experiments.two_outcomes as my_study\n\n"
+        "def mine(floor: float = 0.1):\n    return make(f'ips_grpo(floor={floor})')\n\n"
+        "OBJECTIVES = {'mine': mine}\nSTUDIES = {'my_study': my_study}\n"
+    )
+    listed = command(
+        str(ROOT / "scripts" / "sweep.py"), "--extensions=mine", "--experiment=my_study", "--grid=seeds=0,1", "--list",
+        f"--out={tmp_path / 'sweep'}", env={"PYTHONPATH": f"{tmp_path}:{Path(ROOT)}", "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert listed.returncode == 0, listed.stderr
+    assert listed.stdout.count("--extensions=mine") == 2

@@ -31,7 +31,9 @@ def test_arguments_reach_the_parts():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("gprpo", "unknown objective 'gprpo'; known: aer, "),
+        ("gprpo", "unknown objective 'gprpo'; did you mean grpo or "),
+        ("maximum", "unknown objective 'maximum'; known: aer, "),
+        ("grpo(clip_lo=0.1)", "no argument 'clip_lo'; did you mean clip_low"),
         ("grpo(epsilon=0.1)", "no argument 'epsilon'; known: clip_low, clip_high"),
         ("ips_grpo(probability=counted)", "one of counts, offset, ema, exact"),
         ("ips_grpo(alpha=high)", "alpha=high is not a number"),

@@ -147,6 +147,63 @@ def test_claims_are_the_truth_values_of_summaries(tmp_path):
     ]
 
 
+def test_claims_of_an_experiment_may_be_undecided_and_stand_beside_the_paper(tmp_path):
+    path = write_run(tmp_path / "run")
+    ours = {"mean": 0.571, "low": 0.56, "high": 0.58, "seeds": 3}
+    summary = {
+        "complete": True,
+        "claims": {"it keeps more": True, "it is faster": False, "intervals are apart": None},
+        "paper": {"recovery": {"ours": ours, "paper": 0.6074}, "survival": {"ours": 0.25, "paper": None}},
+    }
+    write(path / "summary.json", summary)
+    made = shown(tmp_path)
+    assert {claim["claim"]: claim["holds"] for claim in made["claims"]} == summary["claims"]
+    assert made["paper"] == [
+        {"path": "run", "label": "recovery", "ours": "0.571 [0.56, 0.58], 3 seeds", "paper": "0.6074"},
+        {"path": "run", "label": "survival", "ours": "0.25", "paper": "unknown"},
+    ]
+    assert "claims" not in made["empty"]
+
+
+def test_figures_are_inside_with_their_captions(tmp_path, monkeypatch):
+    path = write_run(tmp_path / "run")
+    (path / "map.png").write_bytes(b"picture")
+    (path / "map.txt").write_text("What one sees.\n")
+    (path / "other.png").write_bytes(b"larger picture")
+    first, second = shown(tmp_path)["figures"]
+    assert first == {"path": "run/map.png", "caption": "What one sees.\n", "png": "cGljdHVyZQ=="}
+    assert (second["path"], second["caption"]) == ("run/other.png", "")
+    monkeypatch.setattr(content_module, "FIGURE_BYTES", 10)
+    made = shown(tmp_path)
+    assert made["figures"] == [first]
+    assert made["notes"] == ["1 figures are left out, because the page would grow too large."]
+
+
+def test_empty_sections_say_why(tmp_path):
+    path = write_run(tmp_path / "run", warnings=["low"])
+    assert set(shown(tmp_path)["empty"]) == {"figures", "claims"}
+    for name in ("warnings.jsonl", "metrics.jsonl"):
+        (path / name).unlink()
+    empty = shown(tmp_path)["empty"]
+    assert empty["curves"] == "No run here has metrics.jsonl, which training writes step by step."
+    assert empty["warnings"] == "No run here was watched by monitors: no metrics.jsonl has theirs."
+    assert set(empty) == {
+        "results", "curves", "outcomes", "completions", "settings", "figures", "claims", "warnings",
+    }  # fmt: skip
+    write_lines(path / "metrics.jsonl", [{"step": 3, "objective": "a"}, {"step": 3, "objective": "a"}])
+    assert shown(tmp_path)["empty"]["curves"].startswith("No metrics.jsonl here has records of an objective")
+    write_lines(path / "metrics.jsonl", [{"step": 1, "monitor/low_entropy": 0.0}])
+    assert shown(tmp_path)["empty"]["warnings"] == "No monitor has warned."
+
+
+def test_changes_that_were_not_committed_are_listed_once(tmp_path):
+    for seed in range(3):
+        path = write_run(tmp_path / str(seed), seed=seed)
+        if seed:
+            (path / "uncommitted.diff").write_text("+ a line\n")
+    assert shown(tmp_path)["changes"] == [{"runs": 2, "diff": "+ a line\n"}]
+
+
 def test_environments_and_commands_are_listed_once(tmp_path):
     for seed in range(2):
         write_run(tmp_path / str(seed), seed=seed)

@@ -16,7 +16,7 @@ from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.structures import Prompts
-from ipsrl.training import difficulty_filter, metric_log
+from ipsrl.training import difficulty_scorer, metric_log
 from ipsrl.training.difficulty_filter import (
     DifficultyFilter,
     DifficultyState,
@@ -96,7 +96,7 @@ def predicted(monkeypatch):
             assert (rows, widths) == (PROMPTS, (16, 8))
             return jnp.asarray(logits, jnp.float32)[prompts.index], jnp.zeros(len(prompts.index))
 
-        monkeypatch.setattr(difficulty_filter, "score_prompts", score)
+        monkeypatch.setattr(difficulty_scorer, "score_prompts", score)
         # A rule of its own: what was compiled for another one has another scorer in it.
         return dataclasses.replace(SMALL, margin=1.0 + next(FRESH), **changes)
 

@@ -9,6 +9,8 @@ import time
 import numpy as np
 import pytest
 
+import ipsrl
+from ipsrl.training import run_folder
 from ipsrl.training.run_folder import RunFolder, RunFolderError
 
 CONFIG = {"objective": "ips_grpo(floor=0.2)", "seed": 3, "environment": {"name": "hypergrid", "sides": (8, 8)}}
@@ -32,6 +34,33 @@ def test_a_new_folder_describes_the_run(tmp_path):
     assert len(start["devices"]) == 8
     assert {"python", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "ipsrl", "git_commit"} <= start.keys()
     assert start["command"] == shlex.join(sys.orig_argv)
+
+
+def test_uncommitted_changes_lie_beside_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_folder, "_uncommitted", lambda: "+ a line\n")
+    RunFolder.open(tmp_path, CONFIG).close()
+    assert (tmp_path / "uncommitted.diff").read_text() == "+ a line\n"
+    monkeypatch.setattr(run_folder, "_uncommitted", lambda: "")
+    RunFolder.open(tmp_path, CONFIG).close()
+    assert not (tmp_path / "uncommitted.diff").exists()
+
+
+def test_uncommitted_changes_are_those_that_git_sees(tmp_path, monkeypatch):
+    root = tmp_path / "checkout"
+    (root / "ipsrl").mkdir(parents=True)
+    code = root / "ipsrl" / "__init__.py"
+    code.write_text("a = 1\n")
+    monkeypatch.setattr(ipsrl, "__file__", str(code))
+    uncommitted = run_folder._uncommitted.__wrapped__
+    assert uncommitted() == ""
+    git = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        subprocess.run([*git, *command], check=True)
+    assert uncommitted() == ""
+    code.write_text("a = 2\n")
+    assert "-a = 1\n+a = 2\n" in uncommitted()
+    monkeypatch.setattr(run_folder, "LONGEST_DIFF", 10)
+    assert uncommitted() == ""
 
 
 @pytest.mark.parametrize("resume", [False, True])

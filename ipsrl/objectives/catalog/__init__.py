@@ -93,7 +93,7 @@ def make(text: str) -> Objective:
     """The objective that a text such as `"ips_grpo(alpha=0.5, floor=0.2)"` names.
 
     Raises:
-      ValueError: unknown name or argument (the message lists the known ones), or a value of the wrong type.
+      ValueError: unknown name or argument (the message says what is near or known), or a value of the wrong type.
     """
     return specifications.build(text, CATALOG, "objective")
 
@@ -106,7 +106,7 @@ def names() -> tuple[str, ...]:
 def describe(name: str) -> str:
     """Arguments with defaults, formula and paper of one objective."""
     if name not in CATALOG:
-        raise ValueError(f"unknown objective {name!r}; known: {', '.join(CATALOG)}")
+        raise ValueError(f"unknown objective {name!r}; {specifications.did_you_mean(name, CATALOG)}")
     parameters = inspect.signature(CATALOG[name]).parameters.values()
     arguments = ", ".join(f"{parameter.name}={parameter.default}" for parameter in parameters)
     return f"{name}({arguments})\n\n{inspect.getdoc(CATALOG[name])}"

@@ -185,7 +185,7 @@ def test_a_folder_of_other_presets_is_not_taken_up(run, monkeypatch):
         ([], "has seen no runs yet: ask for some by --grid or --runs"),
         (["--grid=seeds=0"], "--grid is about one experiment: name it by --experiment"),
         (["--experiment=two_outcomes"], "--experiment and --preset are nothing without runs"),
-        (["--experiment=two_outcome", "--grid=seeds=0"], "unknown experiment 'two_outcome'; known: "),
+        (["--experiment=two_outcome", "--grid=seeds=0"], "unknown experiment 'two_outcome'; did you mean two_outcomes"),
         ([*GRID, "--preset=huge"], "unknown preset 'huge'"),
         ([*GRID[:2], "--grid=seeds=[0:2],[0:2]"], "is asked for twice"),
         ([*GRID, "--launcher=cloud"], "unknown launcher 'cloud'; known: local, "),

@@ -1,0 +1,128 @@
+"""What README and pages show must run, and what they link to must exist."""
+
+import dataclasses
+import json
+import re
+import sys
+import types
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl import study
+from ipsrl.policies.state_table import log_probs_table
+from ipsrl.policies.tabular import Tabular
+from ipsrl.study.study import run
+from ipsrl.training.groups import choose_prompts, collect
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page):
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
+def execute(page, word, names=None):
+    """Runs the one Python block of a page that contains a word, after what has given `names`; returns its names."""
+    (block,) = [block for block in blocks(page) if word in block]
+    names = {"__name__": "page"} | (names or {})
+    exec(compile(block, page, "exec"), names)
+    return names
+
+
+def test_catalog_example():
+    assert execute("README.md", "objectives.describe(")["objective"].reward_shaping
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["README.md", "docs/wind_tunnel.md"])
+def test_wind_tunnel_example(page):
+    names = execute(page, "import verdict")
+    assert names["judged"].word == "collapses"
+    np.testing.assert_allclose(names["flow"].exponents[0], [0.0, -0.5, -1.0], atol=0.01)
+
+
+def test_group_size_example():
+    names = execute("docs/wind_tunnel.md", "smallest_group(")
+    assert names["group"] == 5
+    assert names["exponent"] == pytest.approx(0.512, abs=5e-4)
+
+
+def test_training_example():
+    assert len(execute("docs/training.md", "state = train(")["records"]) == 50
+
+
+def test_objective_example(monkeypatch):
+    from ipsrl.objectives import catalog
+
+    monkeypatch.setattr(catalog, "CATALOG", dict(catalog.CATALOG))
+    names = execute("docs/extending.md", "class RarityBonus")
+    assert names["objectives"].make("rarity_bonus(bonus=0.5)") == names["rarity_bonus"](0.5)
+
+
+def test_environment_example():
+    dice = execute("docs/extending.md", "class TwoDice")["TwoDice"]()
+    policy = Tabular(dice.num_observations, dice.vocabulary_size)
+    parameters = policy.init(jax.random.key(0))
+    law = dice.terminal_distribution(log_probs_table(policy, parameters, dice))
+    np.testing.assert_allclose(law, np.array([1, 2, 3, 4, 5, 6, 5, 4, 3, 2, 1]) / 36, rtol=1e-5)
+
+    prompts = choose_prompts(dice, 0, 0, 1)
+    trajectories, verdict = collect(dice, policy, parameters, prompts, 0, 0, group_size=64, temperature=1.0)
+    np.testing.assert_array_equal(verdict.outcome_id, jnp.sum(trajectories.tokens, axis=-1))
+    # Uniform over the parents, of which a sum has as many as it has paths.
+    np.testing.assert_allclose(jnp.exp(verdict.log_backward), 1 / (36 * law[verdict.outcome_id]), rtol=1e-5)
+
+
+def test_study_example(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "two_dice", module := types.ModuleType("two_dice"))
+    vars(module).update(execute("docs/extending.md", "class TwoDice", {"__name__": "two_dice"}))
+    vars(module).update(execute("docs/extending.md", "class EqualDice", vars(module)))
+    settings = dataclasses.replace(module.PRESETS["smoke"], steps=400, record_every=100, seeds=(0, 1, 2, 3))
+    run(study.Study.of(module), settings, "demo", study.Output(tmp_path / "out", resume=False))
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["verdict"] == "holds"
+    assert (tmp_path / "out" / "two_dice.png").exists()
+
+
+def test_every_block_is_executed():
+    executed = Path(__file__).read_text()
+    for page in PAGES:
+        for block in blocks(page):
+            words = re.findall(r'execute\((?:"[\w./]+"|page), "(.+?)"', executed)
+            assert any(word in block for word in words), f"{page.name}: no test executes\n{block}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_names_exists(page):
+    text = page.read_text()
+    for path in re.findall(r"`((?:ipsrl|experiments|scripts|tests|docs)/[\w/.]*)`", text):
+        assert (ROOT / path).exists(), path
+    for module in re.findall(r"python -m (experiments\.\w+)", text):
+        assert (ROOT / module.replace(".", "/")).with_suffix(".py").exists(), module
+    for script in re.findall(r"(?:python |^)(scripts/[\w/]+\.\w+)", text, re.MULTILINE):
+        assert (ROOT / script).exists(), script
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_of_a_page_lead_somewhere(page):
+    # The site writes the folder `reference` when it is built.
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
+        if not target.startswith(("https://", "reference/")):
+            assert (page.parent / target).exists(), target
+
+
+@pytest.mark.slow
+def test_the_tutorial_runs():
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(ROOT / "docs" / "tutorial.ipynb", as_version=4)
+    NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}).execute()
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 160

@@ -1,0 +1,68 @@
+"""A study without training, for tests of what all studies share; `PARABOLA` counts how often it computes a curve.
+
+Claim     Squares grow faster than lines.
+Paper     None: ours.
+Command   python -m small_study
+Time      no time at all, on
+          any machine.
+Smoke     python -m small_study --preset=smoke
+Figure    OUT/small_study.png, .pdf and .csv
+"""
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+
+from ipsrl import study
+from ipsrl.fields import at_least
+from ipsrl.figures.panels import Bars, HeatMap, Level, Line, Markers, Panel, Panels, Seeds
+
+COMPUTED = []
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(study.Settings):
+    """`powers` are exponents."""
+
+    powers: tuple[float, ...] = study.selecting((1.0, 2.0))
+    steps: int = at_least(2, 4)
+    seeds: tuple[int, ...] = study.seeds((0, 1, 2))
+    noisy: bool = True
+
+
+PRESETS = {"smoke": Settings(steps=2), "demo": Settings(), "paper": Settings(seeds=tuple(range(9)))}
+
+
+def curves(settings: Settings) -> Iterator[study.Curve]:
+    for power in settings.powers:
+        yield study.Curve({"name": f"x^{power:g}", "power": power}, lambda power=power: points(power, settings))
+
+
+def points(power: float, settings: Settings) -> study.Points:
+    COMPUTED.append(power)
+    steps = np.arange(settings.steps + 1)
+    noise = np.array(settings.seeds)[:, None] / 100 if settings.noisy else 0.0
+    values = {"height": steps**power + noise, "place": steps / 2, "word": "power"}
+    return study.Points(steps, values, settings.seeds, {"path": steps**power})
+
+
+CLAIMS = {
+    "squares end higher, intervals apart": lambda r: r.low("height", power=2.0) > r.high("height", power=1.0),
+    "lines end higher": lambda r: r.mean("height", power=1.0) > r.mean("height", power=2.0),
+    "cubes end higher still": lambda r: r.mean("height", power=3.0) > r.mean("height", power=2.0),
+}
+NUMBERS = {"square": study.final("height", power=2.0), "cube": study.final("height", power=3.0)}
+PAPER = {"square": 16.0}
+FIGURE = Panels(
+    [
+        Panel([Line("height", by="name"), Level(lambda s: s.steps, "{steps} steps")], title="{steps}", xscale="linear"),
+        Panel([Markers("height", "place", by="name"), Line("place", by="name", dashed=True, named=False)]),
+        Panel([Seeds("height", by="name")]),
+        Panel([Bars("height", by="name")]),
+        Panel([HeatMap("height", "step", across="power", at_end=False)]),
+    ]
+)
+
+if __name__ == "__main__":
+    study.main(__name__)

@@ -1,0 +1,198 @@
+"""What all studies share: curves are recorded one by one, resumed, and judged from their records alone."""
+
+import csv
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import small_study
+from matplotlib.image import imread
+
+from ipsrl import study
+from ipsrl.study import claims, recording
+from ipsrl.study.study import Study, run, run_together
+from ipsrl.training import metric_log
+
+DRAWN = Study.of(small_study)
+SMALL = dataclasses.replace(DRAWN, figure=None)
+
+
+@pytest.fixture(autouse=True)
+def _count_anew():
+    small_study.COMPUTED.clear()
+
+
+def compute(path, settings=None, preset="demo", resume=False, which=SMALL):
+    run(which, settings or small_study.PRESETS[preset], preset, study.Output(path, resume))
+
+
+def test_it_writes_everything_and_says_what_holds(tmp_path, capsys):
+    compute(tmp_path / "out", which=DRAWN)
+    table, *lines = capsys.readouterr().out.split("\nholds: ")
+    assert [line.split() for line in table.splitlines()] == [
+        ["name", "power", "height", "place", "word"],
+        ["x^1", "1", "4.01", "[4,", "4.02]", "2", "power"],
+        ["x^2", "2", "16", "[16,", "16]", "2", "power"],
+    ]
+    assert lines == [
+        "squares end higher, intervals apart\nDOES NOT HOLD: lines end higher\nundecided: cubes end higher still\n"
+        f"figure: {tmp_path}/out/small_study.png\n"
+    ]
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["complete"]
+    assert summary["claims"] == dict(zip(small_study.CLAIMS, [True, False, None], strict=True))
+    assert summary["verdict"] == "does not hold"
+    assert summary["paper"]["square"]["paper"] == 16.0
+    assert summary["paper"]["square"]["ours"] == {"mean": 16.01, "low": 16.0, "high": 16.02, "seeds": 3}
+    assert list(summary["numbers"]) == ["square"]
+    assert summary["final"][1] == {
+        "name": "x^2", "power": 2.0, "height": summary["paper"]["square"]["ours"],
+        "place": {"mean": 2.0, "low": 2.0, "high": 2.0, "seeds": 3}, "word": ["power"] * 3,
+    }  # fmt: skip
+    drawn = imread(tmp_path / "out" / "small_study.png")[..., :3]
+    assert 0.02 < np.mean(np.any(drawn < 0.95, axis=-1)) < 0.9
+    assert (tmp_path / "out" / "small_study.pdf").read_bytes().startswith(b"%PDF")
+    with (tmp_path / "out" / "small_study.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {"measure": "height", "name": "x^2", "value": "16.01"}.items() <= rows[9].items()
+
+
+def test_records_are_tidy(tmp_path):
+    compute(tmp_path)
+    records = metric_log.read(tmp_path / "metrics.jsonl")
+    assert len(records) == 2 * 3 * 5
+    assert records[-1] == {
+        "step": 4, "name": "x^2", "power": 2.0, "seed": 2, "height": 16.02, "place": 2.0, "word": "power",
+    }  # fmt: skip
+
+
+def test_a_finished_study_computes_nothing_again_and_prints_the_same(tmp_path, capsys):
+    compute(tmp_path)
+    (tmp_path / "environment.json").unlink()
+    before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.suffix in (".json", ".jsonl")}
+    printed = capsys.readouterr().out
+    compute(tmp_path, resume=True)
+    assert small_study.COMPUTED == [1.0, 2.0]
+    assert capsys.readouterr().out == printed
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_what_is_asked_for_later_is_added(tmp_path):
+    compute(tmp_path)
+    more = dataclasses.replace(small_study.PRESETS["demo"], powers=(2.0, 3.0))
+    compute(tmp_path, more, resume=True)
+    assert small_study.COMPUTED == [1.0, 2.0, 3.0]
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert list(summary["claims"].values()) == [None, None, True]
+    assert len(metric_log.read(tmp_path / "metrics.jsonl")) == 3 * 3 * 5
+
+
+@pytest.mark.parametrize("lines", [1, 14, 15, 16, 29])
+def test_a_killed_study_goes_on_with_the_first_curve_that_may_be_incomplete(lines, tmp_path):
+    compute(tmp_path / "whole")
+    compute(tmp_path / "killed")
+    (tmp_path / "killed" / "summary.json").unlink()
+    whole = (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "killed" / "metrics.jsonl").write_text("".join(whole[:lines]) + whole[lines][:9])
+    small_study.COMPUTED.clear()
+    compute(tmp_path / "killed", resume=True)
+    assert ([1.0, 2.0] if lines <= 15 else [2.0]) == small_study.COMPUTED
+    assert (tmp_path / "killed" / "metrics.jsonl").read_text() == "".join(whole)
+
+
+def test_arrays_are_kept_for_figures(tmp_path):
+    settings = small_study.PRESETS["demo"]
+    with recording.RunFolder.open(tmp_path, {}) as folder:
+        records = recording.record(list(small_study.curves(settings)), folder, None)
+    np.testing.assert_array_equal(records.array("path", power=2.0), [0, 1, 4, 9, 16])
+    with pytest.raises(LookupError, match="there is no array height"):
+        records.array("height")
+
+
+def test_a_smoke_run_decides_nothing(tmp_path, capsys):
+    compute(tmp_path, preset="smoke")
+    assert "smoke: nothing was learned" in capsys.readouterr().out
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert set(summary["claims"].values()) == {None}
+    assert summary["verdict"] == ""
+
+
+def test_one_seed_leaves_intervals_undecided(tmp_path):
+    compute(tmp_path, dataclasses.replace(small_study.PRESETS["demo"], seeds=(5,)))
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert list(summary["claims"].values()) == [None, False, None]
+    assert summary["numbers"]["square"] == {"mean": 16.05, "low": None, "high": None, "seeds": 1}
+
+
+def test_many_settings_together_leave_what_each_would_leave_alone(tmp_path, monkeypatch):
+    settings = [dataclasses.replace(small_study.PRESETS["demo"], seeds=(seed, seed + 1)) for seed in (0, 7)]
+    alike = dataclasses.replace(SMALL, together=("seeds",))
+    monkeypatch.setattr(small_study, "together", lambda many, outputs: map(small_study.curves, many), raising=False)
+    outputs = [study.Output(tmp_path / str(number), False) for number in range(2)]
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "other").touch()
+    ends = run_together(alike, settings, ["demo"] * 2, outputs)
+    assert ends[0] is None
+    assert "holds 'other' but no config.json" in str(ends[1])
+    compute(tmp_path / "alone", settings[0])
+    for name in ("metrics.jsonl", "summary.json"):
+        assert (tmp_path / "0" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
+    with pytest.raises(ValueError, match=r"may differ in seeds, but steps is 4 and 9"):
+        run_together(alike, [settings[0], dataclasses.replace(settings[1], steps=9)], ["demo"] * 2, outputs)
+
+
+def test_the_header_is_read_from_the_docstring():
+    assert SMALL.header["Claim"] == "Squares grow faster than lines."
+    assert SMALL.header["Time"] == "no time at all, on any machine."
+    assert list(SMALL.header) == ["Claim", "Paper", "Command", "Time", "Smoke", "Figure"]
+    assert SMALL.variants["small_study"].shows.startswith("A study without training")
+
+
+@pytest.mark.parametrize(
+    ("powers", "message"),
+    [((2.0, 2.0), "x\\^2, power = 2 is asked for twice: name each once"), ((), "there is nothing to compute")],
+)
+def test_curves_have_labels_of_their_own(powers, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        compute(tmp_path, dataclasses.replace(small_study.PRESETS["demo"], powers=powers))
+
+
+def test_no_curve_has_all_labels_of_another(tmp_path):
+    pair = [study.Curve({"a": 1}, None), study.Curve({"b": 2, "a": 1}, None)]
+    for curves in (pair, pair[::-1]):
+        with pytest.raises(ValueError, match="is asked for twice"):
+            recording.require_distinct(curves)
+
+
+@pytest.mark.parametrize(
+    ("held", "ours", "expected"),
+    [
+        ({"a": True, "b": None}, 0.03, "holds"),
+        ({"a": True}, 0.05, "holds, other numbers for x"),
+        ({"a": True, "b": False}, 0.03, "does not hold"),
+        ({"a": None}, 0.03, "undecided: it takes two seeds or more"),
+    ],
+)
+def test_a_verdict_is_about_claims_and_the_papers_numbers(held, ours, expected):
+    number = claims.measured({"x": lambda records: ours}, None)
+    assert claims.verdict(held, number, {"x": 0.028, "not asked for": 3.0}) == expected
+
+
+def test_a_number_of_the_paper_wants_one_of_ours(monkeypatch):
+    monkeypatch.setattr(small_study, "PAPER", {"cubes": 1.0})
+    with pytest.raises(ValueError, match="has a number of the paper for 'cubes', but none of its own"):
+        Study.of(small_study)
+
+
+def test_digits():
+    shown = [claims.digits(number) for number in (0.0276, 2053.7, 1 / 3, math.nan, -1234.5)]
+    assert shown == ["0.0276", "2,054", "0.333", "none", "-1,234"]
+
+
+def test_a_study_is_a_module_with_presets_and_curves():
+    with pytest.raises(ValueError, match="is not a study: its module has no PRESETS"):
+        Study.of(claims)
+    assert Path(small_study.__file__).stem == SMALL.name

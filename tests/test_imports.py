@@ -1,0 +1,38 @@
+"""What an import does not bring along: every command waits for its imports first."""
+
+import importlib.metadata
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ipsrl
+
+ROOT = Path(__file__).parents[1]
+
+# Module -> packages that it must leave for the moment in which they are used.
+LATER = {
+    "ipsrl": ("jax", "numpy"),
+    "ipsrl.objectives": ("flax", "matplotlib", "optax", "orbax", "scipy", "tensorflow_datasets", "transformers"),
+    "ipsrl.dynamics.verdict": ("flax", "matplotlib", "orbax", "scipy.stats", "tensorflow_datasets", "transformers"),
+    "ipsrl.training.loop": ("flax", "matplotlib", "orbax", "scipy", "tensorflow_datasets", "transformers"),
+    "ipsrl.results": ("duckdb", "flax", "matplotlib", "optax", "orbax", "scipy"),
+}
+
+
+@pytest.mark.parametrize("module", LATER)
+def test_what_is_not_needed_is_not_imported(module):
+    code = f"import sys, {module}; print(*sys.modules)"
+    finished = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert finished.returncode == 0, finished.stderr
+    imported = set(finished.stdout.split())
+    assert module in imported
+    assert not imported & set(LATER[module])
+
+
+def test_one_version_everywhere():
+    assert importlib.metadata.version("ipsrl") == ipsrl.__version__
+    citation = (ROOT / "CITATION.cff").read_text().splitlines()
+    assert f"version: {ipsrl.__version__}" in citation
+    assert f"## {ipsrl.__version__}" in (ROOT / "CHANGELOG.md").read_text().splitlines()
