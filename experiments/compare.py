@@ -33,17 +33,11 @@ among those that reach the bar, and where none does the one of the highest rewar
 rewards. Objectives that the environment cannot give what they need are listed with the reason.
 
 What equal terms hide: rules that act on a policy that has moved on, such as all clips, are GRPO itself as long as each
-<<<<<<< HEAD
-batch is used for one optimiser step. With --epochs=4 they still are at the default learning rate, where no ratio leaves
-0.8 to 1.2; at --learning_rates=0.1 they begin to differ. And rules that know only right and wrong take every positive
-reward for right, so that on the hypergrid, where every cell has one, they learn nothing.
-=======
 batch is used for one optimiser step. --epochs=4 tells few of them apart on the bandit: at the default learning rate no
 ratio reaches the clips of grpo, dapo and cispo, which stay equal (gspo, whose clip is tight, keeps 2.6 outcomes in the
 place of 1.1), and at --learning_rates=0.1 they differ, within intervals that overlap. Rules that know only right and
 wrong take every positive reward for right, so that on the hypergrid, where every cell has one, they learn nothing. The
 figure gives objectives that are the same at every measurement one line.
->>>>>>> main
 """
 
 import dataclasses

@@ -65,11 +65,7 @@ class Drawing:
     Attributes:
       figure: built inside `with looks():`.
       rows: a row for each point.
-<<<<<<< HEAD
-      caption: how to read it, for a file beside it; empty where its texts say enough.
-=======
       caption: what a paper would write below the figure.
->>>>>>> main
     """
 
     figure: Figure
