@@ -9,29 +9,31 @@ Time      demo a quarter of an hour on two CPU cores beside other work, smoke un
 Expected  recovery / validity +- 0.05 (three seeds): prior 0.24 / 0.33, GRPO 0.20 / 1.00, IPS-GRPO 0.47 / 0.97, ProGRPO
           0.23 / 0.99; ceiling of independent answers 0.67.
 Smoke     python -m experiments.countdown --preset=smoke
-Figure    OUT/countdown.png, .pdf and .csv, drawn by the same command; --resume draws them again from what is there.
+Figure    OUT/countdown.png, .pdf and .csv
 
-What is measured, and how: `experiments.text_tasks`. The policy is a small transformer in a compact language; a language
+What is measured, and how: `ipsrl.study.text_tasks`. The policy is a small transformer in a compact language; a language
 model from a folder of Hugging Face takes its place by --policy=hf --model_dir=DIR.
 """
 
 import dataclasses
-import functools
 
-from experiments.launch import launch
-from experiments.text_tasks import SMOKE, Settings, run
+from ipsrl import study
+from ipsrl.study import text_tasks
+from ipsrl.study.text_tasks import OBJECTIVES, SMOKE, Settings
 
-DEMO = "countdown(numbers=4, problems=64, largest_number=12, largest_target=40, least_solutions=4)"
-
+TASK = "countdown(numbers=4, problems=64, largest_number=12, largest_target=40, least_solutions=4)"
+SMALL = "countdown(numbers=3, problems=16, largest_number=9, largest_target=30, least_solutions=2)"
+DEMO = Settings(tasks=(TASK,), prompts_per_step=32, micro_batches=4)
 PRESETS = {
-    "smoke": dataclasses.replace(
-        SMOKE, tasks="countdown(numbers=3, problems=16, largest_number=9, largest_target=30, least_solutions=2)"
-    ),
-    "demo": Settings(tasks=DEMO, prompts_per_step=32, micro_batches=4),
-    "paper": Settings(tasks=DEMO, prompts_per_step=32, micro_batches=4, seeds="0:5", steps=600),
+    "smoke": dataclasses.replace(SMOKE, tasks=(SMALL,)),
+    "demo": DEMO,
+    "paper": dataclasses.replace(DEMO, seeds=(0, 1, 2, 3, 4), steps=600),
 }
-
 MANY_HOSTS = MIRRORS = True
+curves, CLAIMS, TABLE, FIGURE = text_tasks.curves, text_tasks.CLAIMS, text_tasks.TABLE, text_tasks.FIGURE
+
+NUMBERS = {label: study.final("recovery", task=TASK, objective=objective) for label, objective in OBJECTIVES.items()}
+VARIANTS = {"countdown": study.Variant("recovery on countdown")}
 
 if __name__ == "__main__":
-    launch("countdown", PRESETS, functools.partial(run, "countdown"), many_hosts=MANY_HOSTS, mirrors=MIRRORS)
+    study.main(__name__)

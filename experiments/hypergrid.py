@@ -1,4 +1,4 @@
-"""Hypergrid: does the learned law of final cells equal the reward-proportional one?
+"""Hypergrid: is the learned distribution of final cells the reward-proportional one?
 
 Claim     GRPO ends on one of the 2^n equally good modes; inverse probability scaling learns p proportional to reward:
           with counts as far as a group can count, with the policy's exact probability all the way.
@@ -11,269 +11,239 @@ Expected  n = 2, total L1 1.77 +- 0.01 (GRPO on one mode), 0.23 +- 0.05 (counts)
           0.0036 and at most 0.0003. n = 4 (--dimensions=4 --steps=600 --seeds=0:2 --hidden_size=128, two minutes): per
           cell 4.9e-4, 3.3e-4 +- 0.3e-4, 2.1e-5 +- 1e-5.
 Smoke     python -m experiments.hypergrid --preset=smoke
-Figure    OUT/hypergrid_laws.png, .pdf and .csv (n = 2), drawn by the same command; --resume draws them again.
+Figure    OUT/hypergrid.png, .pdf and .csv (n = 2)
 
-All distances are exact: the law of a policy is found by propagating probability over all states.
+All distances are exact: the distribution of a policy over cells is found by propagating probability over all states.
 """
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 import jax
+import matplotlib
 import numpy as np
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
-from experiments.grid import Run, TrainingGrid, claim_lines, final_intervals, group_by_objective
-from experiments.launch import Output, launch, read_numbers, read_seeds, require_positive
-from experiments.together import take_folders, train_grids
-from ipsrl import specifications
+from ipsrl import study
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.hypergrid import Hypergrid
-from ipsrl.figures import hypergrid_laws, style
+from ipsrl.fields import at_least, positive
+from ipsrl.figures import style
 from ipsrl.measures import distances, diversity
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_table import log_probs_table
-from ipsrl.training.evaluation import Evaluate, Evaluation
+from ipsrl.records.tidy import Records
+from ipsrl.study.training_runs import Run, TrainingGrid, train_grids
+from ipsrl.training.evaluation import Evaluation
 from ipsrl.training.loop import TrainSettings
-from ipsrl.training.run_folder import RunFolder
-from ipsrl.training.together import require_alike
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
-    """Flags of the experiment. `dimensions` may list several, as in 2,4.
+class Settings(study.Settings):
+    """`dimensions` may list several, as in 2,4. `monitors` watch each run and warn, see `ipsrl.training.monitors`."""
 
-    `monitors` watch each run and warn, see `ipsrl.training.monitors`.
-    """
-
-    dimensions: str = "2"
-    side: int = 8
+    dimensions: tuple[int, ...] = at_least(1, (2,))
+    side: int = at_least(2, 8)
     base_reward: float = 0.1
     edge_reward: float = 0.5
     peak_reward: float = 2.0
-    objectives: str = "grpo,ips_grpo,ips_grpo(probability=exact)"
-    seeds: str = "0:3"
-    steps: int = 1000
-    group_size: int = 256
-    learning_rate: float = 1e-3
-    hidden_size: int = 64
+    objectives: tuple[str, ...] = ("grpo", "ips_grpo", "ips_grpo(probability=exact)")
+    seeds: tuple[int, ...] = study.seeds((0, 1, 2))
+    steps: int = positive(1000)
+    group_size: int = positive(256)
+    learning_rate: float = positive(1e-3)
+    hidden_size: int = positive(64)
     monitors: str = "all"
-    evaluate_every: int = 50
-    checkpoint_every: int = 250
-    check_claims: bool = True
+    evaluate_every: int = positive(50)
+    checkpoint_every: int = positive(250)
 
-    def __post_init__(self):
-        require_positive(self, "hidden_size")
+    def grid(self, dimensions: int) -> Hypergrid:
+        return Hypergrid(dimensions, self.side, self.base_reward, self.edge_reward, self.peak_reward)
 
 
 PRESETS = {
-    "smoke": Settings(
-        seeds="0:2",
-        steps=6,
-        group_size=32,
-        hidden_size=16,
-        evaluate_every=3,
-        checkpoint_every=3,
-        check_claims=False,
-    ),
+    "smoke": Settings(seeds=(0, 1), steps=6, group_size=32, hidden_size=16, evaluate_every=3, checkpoint_every=3),
     "demo": Settings(),
-    "paper": Settings(dimensions="2,4", seeds="0:5", steps=4000, hidden_size=256),
+    "paper": Settings((2, 4), seeds=(0, 1, 2, 3, 4), steps=4000, hidden_size=256),
 }
-
 MANY_HOSTS = MIRRORS = True
-
+TOGETHER = ("seeds", "learning_rate")
 LARGEST_GRID = 1_000_000
 
-TOGETHER = ("seeds", "learning_rate")
-"""Settings in which the runs of one program may differ."""
+
+def curves(settings: Settings) -> Iterator[study.TrainingRun]:
+    for dimensions in settings.dimensions:
+        grid = training_grid(dimensions, settings)
+        yield from grid.curves(functools.partial(train, grid), cells(grid))
 
 
-def run(settings: Settings, output: Output) -> None:
-    grids = {count: training_grid(count, settings) for count in read_numbers(settings.dimensions, int)}
-    with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder:
-        runs, results = {}, {}
-        for dimensions, grid in grids.items():
-            runs[dimensions] = list(grid.train(output.inside(f"dimensions_{dimensions}"), evaluate=evaluation_of(grid)))
-            results[dimensions] = summarise(grid.environment, runs[dimensions], settings.check_claims)
-            print(table(f"n = {dimensions}, mean over {len(grid.seeds)} seeds", results[dimensions]))
-        png = write(grids, runs, results, folder)
-        if png is not None:
-            print(f"figure: {png}")
+def train(grid: TrainingGrid, output: study.Output) -> Iterator[Run]:
+    return grid.train(output.inside(f"dimensions_{grid.environment.dimensions}"))
 
 
-def run_together(settings: Sequence[Settings], outputs: Sequence[Output]) -> list[Exception | None]:
-    """Does what `run` does for each of many settings, which differ in `TOGETHER` alone; prints no tables.
-
-    All runs with an objective are trained as one program over all devices. They leave no checkpoints, and begin again
-    where they were stopped.
-
-    Returns:
-      for each, why its folder cannot be used, or the step at which one of its runs left the real numbers; None where
-      all is written.
-    """
-    require_alike(settings, TOGETHER)
-    grids = {count: training_grid(count, settings[0]) for count in read_numbers(settings[0].dimensions, int)}
-    with take_folders([dataclasses.asdict(each) for each in settings], outputs) as (folders, failures):
-        runs = {number: {} for number in folders}
-        for dimensions, grid in grids.items():
-            if not (going_on := [number for number in folders if failures[number] is None]):
-                break
-            trained, ended = train_grids(
-                [of_settings(grid, settings[number]) for number in going_on],
-                [outputs[number].inside(f"dimensions_{dimensions}") for number in going_on],
-                evaluation_of(grid),
-            )
-            for number, finished, failure in zip(going_on, trained, ended, strict=True):
-                runs[number][dimensions], failures[number] = finished, failure
-        for number, folder in folders.items():
-            if failures[number] is None:
-                results = {
-                    dimensions: summarise(grid.environment, runs[number][dimensions], settings[number].check_claims)
-                    for dimensions, grid in grids.items()
-                }
-                write(grids, runs[number], results, folder)
-    return failures
+def together(settings: Sequence[Settings], outputs: Sequence[study.Output]) -> list[list[study.TrainingRun]]:
+    """The curves of several settings, whose runs with an objective are all trained as one program."""
+    found: list[list[study.TrainingRun]] = [[] for _ in settings]
+    for dimensions in settings[0].dimensions:
+        grid = training_grid(dimensions, settings[0])
+        rates = [dataclasses.replace(grid.settings, learning_rate=each.learning_rate) for each in settings]
+        # They share environment and policy, and programs.
+        grids = [
+            dataclasses.replace(grid, seeds=each.seeds, settings=rate)
+            for each, rate in zip(settings, rates, strict=True)
+        ]
+        places = [output.inside(f"dimensions_{dimensions}") for output in outputs]
+        for curves, grid, runs in zip(found, grids, train_grids(grids, places), strict=True):
+            curves += grid.curves(runs, cells(grid))
+    return found
 
 
-def write(
-    grids: Mapping[int, TrainingGrid], runs: Mapping[int, Sequence[Run]], results: Mapping[int, dict], folder: RunFolder
-) -> Path | None:
-    """Writes what came out for each number of dimensions, and returns the path of the figure; n = 2 alone has one."""
-    png = None
-    if 2 in runs:
-        laws = learned_laws(grids[2], runs[2])
-        png = style.save(hypergrid_laws.draw(*laws), folder.path / "hypergrid_laws", hypergrid_laws.data(*laws))
-    folder.write_summary({"results": {f"n = {dimensions}": result for dimensions, result in results.items()}})
-    return png
-
-
-def evaluation_of(grid: TrainingGrid) -> Evaluate:
-    """What the training loop calls."""
-    return functools.partial(evaluate, grid.environment, grid.policy)
-
-
-def of_settings(grid: TrainingGrid, settings: Settings) -> TrainingGrid:
-    """A grid with the seeds and the learning rate of some settings; it shares environment and policy, and programs."""
-    return dataclasses.replace(
-        grid,
-        seeds=read_seeds(settings.seeds),
-        settings=dataclasses.replace(grid.settings, learning_rate=settings.learning_rate),
-    )
+def cells(grid: TrainingGrid) -> dict[str, int]:
+    """Labels."""
+    return {"dimensions": grid.environment.dimensions, "side": grid.environment.side}
 
 
 def training_grid(dimensions: int, settings: Settings) -> TrainingGrid:
-    """The runs on a grid of some dimension."""
-    environment = Hypergrid(dimensions, settings.side, settings.base_reward, settings.edge_reward, settings.peak_reward)
+    environment = settings.grid(dimensions)
     if environment.num_outcomes > LARGEST_GRID:
-        raise ValueError(
-            f"{settings.side}^{dimensions} cells are too many for exact laws: take {LARGEST_GRID:,} at most"
-        )
+        raise ValueError(f"{settings.side}^{dimensions} cells are more than {LARGEST_GRID:,}, too many to be exact")
     hidden = (settings.hidden_size, settings.hidden_size)
+    policy = MLP(environment.features, environment.num_features, environment.vocabulary_size, hidden)
+    names = ("steps", "group_size", "learning_rate", "monitors", "evaluate_every", "checkpoint_every")
     return TrainingGrid(
         environment,
-        MLP(environment.features, environment.num_features, environment.vocabulary_size, hidden),
-        specifications.split(settings.objectives),
-        read_seeds(settings.seeds),
-        TrainSettings(
-            steps=settings.steps,
-            prompts_per_step=1,
-            group_size=settings.group_size,
-            learning_rate=settings.learning_rate,
-            monitors=settings.monitors,
-            evaluate_every=settings.evaluate_every,
-            checkpoint_every=settings.checkpoint_every,
-        ),
+        policy,
+        settings.objectives,
+        settings.seeds,
+        TrainSettings(prompts_per_step=1, **{name: getattr(settings, name) for name in names}),
         # One prompt cannot be sharded.
         make_mesh("replica:-1"),
+        functools.partial(evaluate, environment, policy),
+        lambda parameters: {"probs": np.asarray(probs_of_cells(environment, policy, parameters))},
     )
 
 
-def learned_laws(grid: TrainingGrid, runs: Sequence[Run]) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
-    """The laws that the first seed of each objective has learned, the target, and which cells are modes."""
-    shape = (grid.environment.side, grid.environment.side)
-    first_seed = {name: same[0] for name, same in group_by_objective(runs).items()}
-    laws = {
-        name: np.asarray(exact_law(grid.environment, grid.policy, run.parameters)).reshape(shape)
-        for name, run in first_seed.items()
-    }
-    return laws, target_law(grid.environment).reshape(shape), grid.environment.modes().reshape(shape)
-
-
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def exact_law(environment: Hypergrid, policy: Policy, parameters: Parameters) -> jax.Array:
-    """The probability of every final cell."""
+def probs_of_cells(environment: Hypergrid, policy: Policy, parameters: Parameters) -> jax.Array:
     return environment.terminal_distribution(log_probs_table(policy, parameters, environment))
 
 
 @functools.cache
-def target_law(environment: Hypergrid) -> np.ndarray:
-    """The reward-proportional law of final cells."""
+def target_probs(environment: Hypergrid) -> np.ndarray:
+    """Of final cells, proportional to their rewards."""
     return environment.outcome_space(0).target
 
 
 def evaluate(environment: Hypergrid, policy: Policy, step: int, parameters: Parameters) -> Evaluation:
-    """Distances of the policy's law to the reward-proportional one, and how much of the grid it covers."""
-    law = exact_law(environment, policy, parameters)
-    target = target_law(environment)
+    """Distances of the policy's distribution to the reward-proportional one, and how much of the grid it covers."""
+    probs = probs_of_cells(environment, policy, parameters)
+    target = target_probs(environment)
     measured = {
-        "l1_total": distances.total_l1(law, target),
-        "l1_per_cell": distances.mean_l1(law, target),
-        "total_variation": distances.total_variation(law, target),
-        "forward_kl": distances.forward_kl(law, target),
-        "reverse_kl": distances.reverse_kl(law, target),
-        "jensen_shannon": distances.jensen_shannon(law, target),
+        "l1_total": distances.total_l1(probs, target),
+        "l1_per_cell": distances.mean_l1(probs, target),
+        "total_variation": distances.total_variation(probs, target),
+        "forward_kl": distances.forward_kl(probs, target),
+        "reverse_kl": distances.reverse_kl(probs, target),
+        "jensen_shannon": distances.jensen_shannon(probs, target),
         # A mode is found where it has half of the probability that it should have.
-        "modes_found": distances.modes_found(law, environment.modes(), target / 2),
+        "modes_found": distances.modes_found(probs, environment.modes(), target / 2),
         # A cell is visited where 10,000 trajectories are expected to end in it once.
-        "cells_visited": diversity.distinct_outcomes_of_law(law, 1e-4),
-        "effective_cells": diversity.effective_outcomes_of_law(law),
-        "largest_cell": diversity.largest_share_of_law(law),
+        "cells_visited": diversity.distinct_outcomes_of_law(probs, 1e-4),
+        "effective_cells": diversity.effective_outcomes_of_law(probs),
+        "largest_cell": diversity.largest_share_of_law(probs),
     }
-    return Evaluation({name: float(value) for name, value in measured.items()}, np.sort(law)[::-1])
+    return Evaluation({name: float(value) for name, value in measured.items()}, np.sort(probs)[::-1])
 
 
-def summarise(environment: Hypergrid, runs: Sequence[Run], check_claims: bool) -> dict:
-    """Means over seeds with 95 % intervals at the end of training, and whether the claims on side 8, n = 2 hold.
+def figure(records: Records, settings: Settings) -> style.Drawing:
+    """The target and what the first seed of each objective has learned, on one logarithmic colour scale.
 
-    They are about intervals: with one seed it is None.
+    The scale is logarithmic because a collapsed policy has all its mass on one cell, beside which the target would be
+    blank; it starts at a third of the target's least probability, and cells below that, with zero too, are white.
     """
-    rows = final_intervals(runs)
-    expected = {
-        "grpo": ("ends on one mode: L1 above 1.7", lambda row: row["l1_total"].low > 1.7),
-        "ips_grpo": (
-            "visits every cell, finds every mode, L1 below 0.30",
-            lambda row: (
-                row["l1_total"].high < 0.30
-                and row["cells_visited"].low == environment.num_outcomes
-                and row["modes_found"].low == environment.modes().sum()
-            ),
-        ),
-        "ips_grpo(probability=exact)": ("L1 below 0.10", lambda row: row["l1_total"].high < 0.10),
-    }
-    checks = {}
-    if check_claims and (environment.dimensions, environment.side) == (2, 8):
-        checks = {
-            f"{name} {claim}": bool(test(rows[name])) if rows[name]["l1_total"].seeds > 1 else None
-            for name, (claim, test) in expected.items()
-            if name in rows
-        }
-    return {"objectives": rows, "checks": checks}
-
-
-def table(title: str, result: dict) -> str:
-    """The results as text, one row for each objective."""
-    columns = ("l1_total", "l1_per_cell", "jensen_shannon", "modes_found", "cells_visited", "effective_cells")
-    lines = [
-        title,
-        "  ".join(["".ljust(30), *(column.replace("_", " ").ljust(15) for column in columns)]).rstrip(),
+    environment = settings.grid(2)
+    target, modes, shape = target_probs(environment), environment.modes(), (settings.side, settings.side)
+    panels = {"target r / Σr\nmodes outlined": target}
+    learned = {name: records.array("probs", dimensions=2, objective=name) for name in settings.objectives}
+    for name, probs in learned.items():
+        total, mean = float(distances.total_l1(probs, target)), float(distances.mean_l1(probs, target))
+        panels[f"{name}\nL1 = {total:.3f}, per cell {mean:.4f}"] = probs
+    columns = min(4, len(panels))
+    with style.looks():
+        drawn = Figure(figsize=(2.3 * columns + 0.8, 2.7 * -(-len(panels) // columns)))
+        grid = drawn.subplots(-(-len(panels) // columns), columns, squeeze=False).ravel()
+        norm = LogNorm(vmin=target[target > 0].min() / 3, vmax=1.0)
+        colours = matplotlib.colormaps["viridis_r"].with_extremes(under="white", bad="white")
+        for axes, (title, probs) in zip(grid, panels.items(), strict=False):
+            image = axes.imshow(np.ma.masked_equal(probs.reshape(shape), 0).T, origin="lower", norm=norm, cmap=colours)
+            for x, y in zip(*np.nonzero(modes.reshape(shape)), strict=True):
+                axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, **style.OUTLINE))
+            axes.set_title(title, fontsize=9)
+            axes.set_xlabel("x₁")
+            axes.set_ylabel("x₂")
+            axes.spines[:].set_visible(True)
+        for axes in grid[len(panels) :]:
+            axes.set_visible(False)
+        drawn.colorbar(image, ax=list(grid), label="probability of a cell", shrink=0.85, extend="min")
+    rows = [
+        {"distribution": name, "x1": x1, "x2": x2, "mode": modes.reshape(shape)[x1, x2], "value": probability}
+        for name, probs in ({"target": target} | learned).items()
+        for (x1, x2), probability in np.ndenumerate(probs.reshape(shape))
     ]
-    for objective, row in result["objectives"].items():
-        cells = (f"{row[column].mean:.3g}".ljust(15) for column in columns)
-        lines.append("  ".join([objective.ljust(30), *cells]).rstrip())
-    return "\n".join([*lines, *claim_lines(result["checks"])]) + "\n"
+    return style.Drawing(drawn, rows)
 
+
+FIGURE = figure
+PUBLISHED = {"dimensions": 2, "side": 8}
+
+
+def finds_the_grid(records: Records) -> bool:
+    scaled = PUBLISHED | {"objective": "ips_grpo"}
+    everything = records.low("cells_visited", **scaled) == 64 and records.low("modes_found", **scaled) == 4
+    return everything and records.high("l1_total", **scaled) < 0.30
+
+
+CLAIMS = {
+    "n = 2: GRPO ends on one mode: total L1 above 1.7": lambda records: (
+        records.low("l1_total", objective="grpo", **PUBLISHED) > 1.7
+    ),
+    "n = 2: IPS-GRPO visits every cell, finds every mode, total L1 below 0.30": finds_the_grid,
+    "n = 2: with exact probabilities total L1 is below 0.10": lambda records: (
+        records.high("l1_total", objective="ips_grpo(probability=exact)", **PUBLISHED) < 0.10
+    ),
+    "n = 4: IPS-GRPO errs less than GRPO, intervals apart": lambda records: (
+        records.high("l1_per_cell", dimensions=4, objective="ips_grpo")
+        < records.low("l1_per_cell", dimensions=4, objective="grpo")
+    ),
+}
+LABELS = {"GRPO": "grpo", "IPS-GRPO": "ips_grpo", "with exact probabilities": "ips_grpo(probability=exact)"}
+NUMBERS = {
+    f"{label}, n = {dimensions}": study.final("l1_per_cell", dimensions=dimensions, objective=name)
+    for dimensions in (2, 4)
+    for label, name in LABELS.items()
+}
+PAPER = {"GRPO, n = 2": 0.028, "IPS-GRPO, n = 2": 0.003, "GRPO, n = 4": 5.2e-4, "IPS-GRPO, n = 4": 3.7e-4}
+VARIANTS = {
+    "hypergrid": study.Variant("Table 1, n = 2: mean error per cell", {"paper": {"dimensions": "2"}}),
+    "hypergrid_4": study.Variant(
+        "Table 1, n = 4: mean error per cell",
+        {
+            "smoke": {"dimensions": "4", "side": "4"},
+            "demo": {"dimensions": "4", "steps": "600", "seeds": "0:2", "hidden_size": "128"},
+            "paper": {"dimensions": "4"},
+        },
+    ),
+}
+TABLE = study.Table(
+    ("l1_total", "l1_per_cell", "jensen_shannon", "modes_found", "cells_visited", "effective_cells"),
+    "n = {dimensions}, means over seeds {seeds} [95 % bootstrap interval]",
+    rows=("objective",),
+    each="dimensions",
+)
 
 if __name__ == "__main__":
-    launch("hypergrid", PRESETS, run, many_hosts=MANY_HOSTS, mirrors=MIRRORS)
+    study.main(__name__)

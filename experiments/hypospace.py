@@ -10,29 +10,55 @@ Time      demo six minutes on two CPU cores, smoke under one; paper, not run, ho
 Expected  Boolean, recovery / validity +- 0.05: prior 0.35 / 0.55, GRPO 0.20 / 0.99, IPS-GRPO 0.57 / 0.97,
           ProGRPO 0.33 / 0.99; ceiling of independent answers 0.67.
 Smoke     python -m experiments.hypospace --preset=smoke
-Figure    OUT/hypospace.png, .pdf and .csv, drawn by the same command; --resume draws them again from what is there.
+Figure    OUT/hypospace.png, .pdf and .csv
 
-What is measured, and how: `experiments.text_tasks`.
+What is measured, and how: `ipsrl.study.text_tasks`.
 """
 
 import dataclasses
-import functools
 
-from experiments.launch import launch
-from experiments.text_tasks import SMOKE, Settings, run
+from ipsrl import study
+from ipsrl.study import text_tasks
+from ipsrl.study.text_tasks import OBJECTIVES, SMOKE, Settings
 
+TASKS = {
+    "Boolean": "hypospace_boolean(operators=full, depth=2)",
+    "causal": "hypospace_causal(nodes=4, perturbations=2)",
+    "voxels": "hypospace_voxels(blocks=2, fixed=True)",
+}
+SMALL = {
+    "Boolean": "hypospace_boolean(operators=basic, depth=2)",
+    "causal": "hypospace_causal(nodes=3, perturbations=1)",
+    "voxels": "hypospace_voxels(blocks=1, fixed=True)",
+}
 PRESETS = {
-    "smoke": dataclasses.replace(SMOKE, tasks="hypospace_boolean(operators=basic, depth=2)"),
+    "smoke": dataclasses.replace(SMOKE, tasks=(SMALL["Boolean"],)),
     "demo": Settings(),
-    "paper": Settings(
-        tasks="hypospace_boolean(operators=full, depth=2),hypospace_causal(nodes=4, perturbations=2),"
-        "hypospace_voxels(blocks=2, fixed=True)",
-        seeds="0:5",
-        steps=600,
-    ),
+    "paper": Settings(tasks=tuple(TASKS.values()), seeds=(0, 1, 2, 3, 4), steps=600),
+}
+MANY_HOSTS = MIRRORS = True
+curves, CLAIMS, TABLE, FIGURE = text_tasks.curves, text_tasks.CLAIMS, text_tasks.TABLE, text_tasks.FIGURE
+
+NUMBERS = {
+    f"{label}, {name}": study.final("recovery", task=task, objective=objective)
+    for name, task in TASKS.items()
+    for label, objective in OBJECTIVES.items()
+}
+PAPER = {
+    "GRPO, Boolean": 0.095,
+    "IPS-GRPO, Boolean": 0.6074,
+    "GRPO, causal": 0.1602,
+    "IPS-GRPO, causal": 0.4391,
+    "GRPO, voxels": 0.3161,
+    "IPS-GRPO, voxels": 0.9,
+}
+VARIANTS = {
+    f"hypospace_{name.lower()}": study.Variant(
+        f"Table 2, {name}: recovery",
+        {"smoke": {"tasks": SMALL[name]}, "demo": {"tasks": task}, "paper": {"tasks": task}},
+    )
+    for name, task in TASKS.items()
 }
 
-MANY_HOSTS = MIRRORS = True
-
 if __name__ == "__main__":
-    launch("hypospace", PRESETS, functools.partial(run, "hypospace"), many_hosts=MANY_HOSTS, mirrors=MIRRORS)
+    study.main(__name__)

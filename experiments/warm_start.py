@@ -15,58 +15,54 @@ import dataclasses
 
 import jax
 
-from experiments.language_model import LanguageModel
-from experiments.launch import Output, launch
+from ipsrl import study
 from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.text import TextTask
+from ipsrl.fields import at_least, between, positive, probability
 from ipsrl.rollouts.answers import independent_answers
+from ipsrl.study.command_line import launch
+from ipsrl.study.language_model import LanguageModel, LanguageModelFlags
 from ipsrl.training.randomness import stream
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.warm_start import WarmStart, learn_prior
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
-    """Flags of the experiment: `admissible_share` of the training answers are right, the others any hypothesis."""
+class Settings(study.Settings):
+    """`admissible_share` of the training answers are right, the others any hypothesis."""
 
     model_dir: str = ""
     task: str = "hypospace_boolean(operators=basic, depth=2)"
-    admissible_share: float = 0.6
-    steps: int = 600
-    prompts_per_step: int = 8
-    answers_per_prompt: int = 8
-    learning_rate: float = 2e-3
-    max_tokens: int = 48
+    admissible_share: float = probability(0.6)
+    steps: int = positive(600)
+    prompts_per_step: int = at_least(1, 8)
+    answers_per_prompt: int = at_least(1, 8)
+    learning_rate: float = positive(2e-3)
+    max_tokens: int = positive(48)
     system_prompt: str = ""
     dtype: str = "float32"
     remat: str = "none"
-    seed: int = 0
+    seed: int = between(0, 2**31 - 1, 0)
     mesh: str = "data:-1"
 
 
 PRESETS = {"smoke": Settings(steps=10), "demo": Settings()}
-
 MANY_HOSTS = True
 
 
-def run(settings: Settings, output: Output) -> None:
+def run(settings: Settings, preset: str, output: study.Output) -> None:
     task = environments.make(settings.task)
     if not isinstance(task, TextTask):
         raise ValueError(f"{settings.task} has no list of answers to teach: take countdown or a hypospace task")
     if not settings.model_dir:
         raise ValueError("--model_dir is missing: the folder of the checkpoint to start from")
-    model = LanguageModel.read(settings.model_dir, settings.dtype, settings.remat, lora=None)
-    environment = model.environment(task, settings.max_tokens, settings.system_prompt, thinking=False)
-    warm_start = WarmStart(
-        admissible_share=settings.admissible_share,
-        steps=settings.steps,
-        prompts_per_step=settings.prompts_per_step,
-        answers_per_prompt=settings.answers_per_prompt,
-        learning_rate=settings.learning_rate,
-        seed=settings.seed,
-    )
+    flags = {name: getattr(settings, name) for name in ("model_dir", "max_tokens", "system_prompt", "dtype", "remat")}
+    model = LanguageModel.of(LanguageModelFlags(**flags))
+    environment = model.environment(task)
+    names = ("admissible_share", "steps", "prompts_per_step", "answers_per_prompt", "learning_rate", "seed")
+    warm_start = WarmStart(**{name: getattr(settings, name) for name in names})
     mesh = make_mesh(settings.mesh)
     with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder, jax.set_mesh(mesh):
         path = folder.path / "model"
@@ -75,9 +71,8 @@ def run(settings: Settings, output: Output) -> None:
             start, _ = model.load(mesh)
             model.export(path, learn_prior(environment, model.policy, warm_start, start()), None)
         # What is measured is what was written, in the type of the files.
-        start, _ = dataclasses.replace(model, model_dir=str(path)).load(mesh)
-        parameters = start()
-        key = stream(settings.seed, 0, "evaluation")
+        written = LanguageModel.of(LanguageModelFlags(**flags | {"model_dir": str(path)}))
+        parameters, key = written.load(mesh)[0](), stream(settings.seed, 0, "evaluation")
         verdict = independent_answers(
             environment, model.policy, parameters, key, 16, prompts_at_once=settings.prompts_per_step
         ).verdict

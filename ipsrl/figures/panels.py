@@ -8,17 +8,20 @@
     )
 
 A panel draws layers on one pair of axes; `Panels` is called with the records and the settings of a study. Texts may
-name settings in braces: "groups of {group_size}". Colours and markers follow a label, `by`, in all panels alike.
+name settings in braces: "groups of {group_size}", and labels of which a panel has one value. Colours and markers follow
+a label, `by`, in all panels alike.
 """
 
 import abc
 import dataclasses
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from ipsrl.figures import style, table
 from ipsrl.figures.style import Drawing
@@ -112,11 +115,19 @@ class Line(Layer):
       named: whether names stand at the ends of lines.
       markers: whether points are marked, six of them on each line.
       dashed: a thin dashed line, as for a theory beside what was measured.
+      without: values of `by` that have no line.
     """
 
     named: bool = True
     markers: bool = True
     dashed: bool = False
+    without: tuple[str, ...] = ()
+
+    def series(self, records: Records) -> list[Series]:
+        return [series for series in super().series(records) if series.name not in self.without]
+
+    def names(self, records: Records) -> list[str]:
+        return [name for name in super().names(records) if name not in self.without]
 
     def draw(self, axes: Axes, records: Records, styles: Styles, settings: Any) -> None:
         for position, series in enumerate(self.series(records)):
@@ -233,6 +244,7 @@ class HeatMap(Layer):
       across: the label on the vertical axis; `along` is on the horizontal one.
       numbers: the format of the numbers in the cells; empty for none.
       low, high: ends of the colour scale; those of the values by default.
+      outlined: which cells have an outline, by their values of `along` and `across`.
     """
 
     at_end: bool = True
@@ -240,6 +252,7 @@ class HeatMap(Layer):
     numbers: str = ".2f"
     low: float | None = None
     high: float | None = None
+    outlined: Callable[[Any, Any], bool] | None = None
 
     def names(self, records: Records) -> list[str]:
         return []
@@ -264,6 +277,8 @@ class HeatMap(Layer):
                 dark = image.norm(value) < 0.5
                 colour = "white" if dark else "black"
                 axes.text(column, row, f"{value:{self.numbers}}", ha="center", va="center", fontsize=8, color=colour)
+            if self.outlined is not None and self.outlined(places[column], heights[row]):
+                axes.add_patch(Rectangle((column - 0.47, row - 0.45), 0.94, 0.9, **style.OUTLINE))
         axes.spines[:].set_visible(False)
         axes.grid(False)
         if not self.numbers:
@@ -301,7 +316,7 @@ class Panel:
       layers: what is drawn, each above the one before.
       title, xlabel, ylabel: texts, which may name settings.
       xscale, yscale: linear or log.
-      ylim: limits of the vertical axis.
+      xlim, ylim: limits of the axes.
       reversed: whether the horizontal axis falls from left to right.
       width: relative to the other panels.
     """
@@ -312,6 +327,7 @@ class Panel:
     ylabel: str = ""
     xscale: Scale = "linear"
     yscale: Scale = "linear"
+    xlim: tuple[float | None, float | None] = (None, None)
     ylim: tuple[float | None, float | None] = (None, None)
     reversed: bool = False
     width: float = 1.0
@@ -321,17 +337,20 @@ class Panel:
         return [layer for layer in self.layers if isinstance(layer, Layer)]
 
     def draw(self, axes: Axes, records: Records, styles: Styles, settings: Any) -> None:
-        words = vars(settings)
+        known = {name: records.distinct(name) for name in records.labels}
+        words = vars(settings) | {name: values[0] for name, values in known.items() if len(values) == 1}
         axes.grid(True)
         axes.set_xscale(self.xscale)
         axes.set_yscale(self.yscale)
         for layer in self.measured:
             layer.draw(axes, records, styles, settings)
+        if self.xlim != (None, None):
+            axes.set_xlim(*self.xlim)
         if self.ylim != (None, None):
             axes.set_ylim(*self.ylim)
         if self.reversed:
             axes.invert_xaxis()
-        axes.set_title(self.title.format_map(words))
+        axes.set_title(textwrap.fill(self.title.format_map(words), 52, break_on_hyphens=False))
         axes.set_xlabel(self.xlabel.format_map(words))
         axes.set_ylabel(self.ylabel.format_map(words))
         for level in self.layers:
@@ -355,11 +374,13 @@ class Panels:
 
     Attributes:
       panels: from left to right.
-      size: width and height in inches; by default as many panels want.
+      size: width and height in inches of a row; by default as many panels want.
+      each: a label, for each value of which there is a row of these panels.
     """
 
     panels: Sequence[Panel]
     size: tuple[float, float] | None = None
+    each: str = ""
 
     def __call__(self, records: Records, settings: Any) -> Drawing:
         """Draws the records.
@@ -369,13 +390,16 @@ class Panels:
         """
         layers = [layer for panel in self.panels for layer in panel.measured]
         styles = style.line_styles(name for layer in layers for name in layer.names(records))
+        parts = list(records.each(self.each)) if self.each else [({}, records)]
+        width, height = self.size or (1.5 + 4.2 * len(self.panels), 3.7)
         with style.looks():
-            figure = Figure(figsize=self.size or (1.5 + 4.2 * len(self.panels), 3.7))
+            figure = Figure(figsize=(width, height * len(parts)))
             widths = [panel.width for panel in self.panels]
-            all_axes = figure.subplots(1, len(self.panels), width_ratios=widths, squeeze=False)[0]
-            for panel, axes in zip(self.panels, all_axes, strict=True):
-                panel.draw(axes, records, styles, settings)
-        return Drawing(figure, [row for layer in layers for row in layer.rows(records)])
+            grid = figure.subplots(len(parts), len(self.panels), width_ratios=widths, squeeze=False)
+            for (_, part), row in zip(parts, grid, strict=True):
+                for panel, axes in zip(self.panels, row, strict=True):
+                    panel.draw(axes, part, styles, settings)
+        return Drawing(figure, [labels | row for labels, part in parts for layer in layers for row in layer.rows(part)])
 
 
 def in_lines(name: str) -> str:

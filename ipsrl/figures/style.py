@@ -14,6 +14,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from ipsrl.distributed import hosts
 from ipsrl.figures import table
@@ -56,6 +57,12 @@ _STYLES = (
     ("#56B4E9", "-", ">"),
     ("#D55E00", "-.", "h"),
 )
+
+OUTLINE = {
+    "fill": False, "edgecolor": "#D55E00", "linewidth": 1.6, "clip_on": False,
+    "path_effects": [withStroke(linewidth=3.2, foreground="white")],
+}  # fmt: skip
+"""Of a cell: white beside the line tells it from dark cells in grey."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -46,7 +46,7 @@ from typing import Any
 import numpy as np
 
 from ipsrl.figures import style
-from ipsrl.records.tidy import Records
+from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study import claims
 from ipsrl.study.curves import Curve, TrainingRun
 from ipsrl.study.recording import record
@@ -191,11 +191,14 @@ def publish(study: Study, settings: Any, preset: str, records: Records, folder: 
     else:
         lines = claims.lines(held)
     if study.figure is not None:
-        drawing = study.figure(records, settings)
         mark = SMOKE.partition(";")[0] if preset == "smoke" else ""
-        png = style.save(drawing.figure, folder.path / study.name, drawing.rows, drawing.caption, mark)
-        lines += [f"document: {path}" for path in study.documents(records, settings, png)]
-        lines.append(f"figure: {png}")
+        try:
+            drawing = study.figure(records, settings)
+            png = style.save(drawing.figure, folder.path / study.name, drawing.rows, drawing.caption, mark)
+            lines += [f"document: {path}" for path in study.documents(records, settings, png)]
+            lines.append(f"figure: {png}")
+        except NotRecorded as missing:
+            lines.append(f"figure: none, {missing}")
     folder.write_summary(
         {
             "study": study.name,

@@ -8,6 +8,7 @@ from typing import Any
 from ipsrl.measures.seeds import Interval
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study.claims import digits
+from ipsrl.study.settings import identity
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,32 +16,46 @@ class Table:
     """A row for each curve, with its values at the end: means over seeds with 95 % intervals.
 
     Attributes:
-      columns: name of a value -> heading. By default all values.
-      title: a line above; `{name}` stands for a setting.
+      columns: name of a value -> heading, or names alone. By default all values.
+      title: a line above; `{name}` stands for a setting, or for the label `each`.
       where: labels that the curves must have.
       rows: labels that name a row; all by default.
+      each: a label, for each value of which there is a table of its own.
+      decimals: of all numbers; by default they have three digits.
     """
 
-    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    columns: Mapping[str, str] | Sequence[str] = ()
     title: str = ""
     where: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     rows: Sequence[str] = ()
+    each: str = ""
+    decimals: int | None = None
 
     def __call__(self, records: Records, settings: Any) -> str:
         chosen = records.where(**self.where)
+        words = vars(settings) | identity(settings)
+        if not self.each:
+            return self._table(chosen, words)
+        return "\n\n".join(self._table(part, words | labels) for labels, part in chosen.each(self.each))
+
+    def _table(self, chosen: Records, words: Mapping[str, Any]) -> str:
         chosen = chosen.having(*self.rows) if self.rows else chosen
-        names = self.rows or [name for name in records.labels if name not in self.where and chosen.distinct(name)]
-        columns = self.columns or {name: name.replace("_", " ") for name in _values(chosen)}
+        fixed = (*self.where, self.each)
+        names = self.rows or [name for name in chosen.labels if name not in fixed and chosen.distinct(name)]
+        values = _values(chosen)
+        headings = {name: name.replace("_", " ") for name in self.columns or values}
+        headings |= self.columns if isinstance(self.columns, Mapping) else {}
+        columns = {name: heading for name, heading in headings.items() if name in values}
         body = []
         for labels, rows in chosen.each(*names):
             cells = [_of_label(labels[name]) if name in labels else "" for name in names]
             for column in columns:
                 try:
-                    cells.append(cell(rows, column))
+                    cells.append(cell(rows, column, self.decimals))
                 except NotRecorded:
                     cells.append("")
             body.append(cells)
-        title = [self.title.format_map(vars(settings))] if self.title else []
+        title = [self.title.format_map(words)] if self.title else []
         return "\n".join([*title, aligned([[*(name.replace("_", " ") for name in names), *columns.values()], *body])])
 
 
@@ -60,8 +75,8 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
-def cell(records: Records, name: str) -> str:
-    """A value at the end, in three digits.
+def cell(records: Records, name: str, decimals: int | None = None) -> str:
+    """A value at the end, in three digits, or with so many decimals.
 
     Raises:
       NotRecorded: there is none.
@@ -69,15 +84,16 @@ def cell(records: Records, name: str) -> str:
     words = set(records.at_end().having(name).column(name)) if records else set()
     if any(isinstance(word, str) for word in words):
         return "; ".join(sorted(map(str, words)))
-    return with_interval(records.final(name))
+    return with_interval(records.final(name), decimals)
 
 
-def with_interval(interval: Interval) -> str:
-    """A mean and its interval, if it has one."""
-    mean = digits(interval.mean)
+def with_interval(interval: Interval, decimals: int | None = None) -> str:
+    """A mean and its interval, if it has one, in three digits, or with so many decimals."""
+    ends = (interval.mean, interval.low, interval.high)
+    mean, low, high = map(digits, ends) if decimals is None else (f"{end:.{decimals}f}" for end in ends)
     if interval.low == interval.high or (math.isnan(interval.low) and interval.seeds > 1):
         return mean
-    return f"{mean} (1 seed)" if interval.seeds == 1 else f"{mean} [{digits(interval.low)}, {digits(interval.high)}]"
+    return f"{mean} (1 seed)" if interval.seeds == 1 else f"{mean} [{low}, {high}]"
 
 
 def _values(records: Records) -> list[str]:

@@ -34,6 +34,20 @@ class Evaluation:
 Evaluate = Callable[[int, Parameters], Evaluation]
 
 
+def shared_at_start(evaluate: Evaluate) -> Evaluate:
+    """The same for several runs that start with the same parameters: what the first finds at step 0 serves them all."""
+    found: list[Evaluation] = []
+
+    def evaluate_once(step: int, parameters: Parameters) -> Evaluation:
+        if step:
+            return evaluate(step, parameters)
+        if not found:
+            found.append(evaluate(step, parameters))
+        return found[0]
+
+    return evaluate_once
+
+
 class EvaluationLog:
     """Two more files of JSON lines in a run folder, which exist where evaluations give what they hold.
 

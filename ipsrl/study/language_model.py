@@ -1,4 +1,4 @@
-"""A language model from a folder of Hugging Face, as the policy of an experiment, and its flags."""
+"""A language model from a folder of Hugging Face, as the policy of a study, and its flags."""
 
 import dataclasses
 from collections.abc import Callable
@@ -7,22 +7,23 @@ from pathlib import Path
 import jax
 from jax.sharding import Mesh, NamedSharding
 
-from experiments.grid import Run
 from ipsrl.distributed import hosts
 from ipsrl.distributed.placement import place, placements
 from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.questions import Questions
+from ipsrl.fields import non_negative, positive
 from ipsrl.policies import hugging_face
 from ipsrl.policies.adapters import LoRA, frozen_as, split
 from ipsrl.policies.hugging_face_config import num_positions, read_policy
 from ipsrl.policies.policy import Parameters, union
 from ipsrl.policies.transformer import Transformer
+from ipsrl.study.settings import Settings
 from ipsrl.training.progress_line import working
 from ipsrl.training.randomness import stream
 
 
 @dataclasses.dataclass(frozen=True)
-class LanguageModelFlags:
+class LanguageModelFlags(Settings):
     """A language model is the checkpoint in the folder `model_dir`, which answers in at most `max_tokens` tokens.
 
     A prompt has at most `longest_prompt` tokens; of earlier answers it shows the latest that fit.
@@ -31,15 +32,15 @@ class LanguageModelFlags:
     """
 
     model_dir: str = ""
-    max_tokens: int = 256
-    longest_prompt: int = 1024
+    max_tokens: int = positive(256)
+    longest_prompt: int = positive(1024)
     system_prompt: str = ""
     thinking: bool = False
     dtype: str = "float32"
     remat: str = "none"
-    lora_rank: int = 0
+    lora_rank: int = non_negative(0)
     lora_alpha: float = 32.0
-    lora_targets: str = "q_proj,k_proj,v_proj,o_proj"
+    lora_targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
     frozen_dtype: str = "float32"
     export: bool = False
 
@@ -49,61 +50,51 @@ class LanguageModel:
     """A checkpoint, and how it is computed with.
 
     Attributes:
-      model_dir: its folder.
+      flags: say which, and how.
       policy: what the folder describes, with the type, the rematerialisation and the adapters of the run.
     """
 
-    model_dir: str
+    flags: LanguageModelFlags
     policy: Transformer
 
     @classmethod
-    def of_flags(cls, flags: LanguageModelFlags) -> "LanguageModel":
-        """What the flags describe; raises as `read` does, and where they freeze weights that are trained."""
+    def of(cls, flags: LanguageModelFlags) -> "LanguageModel":
+        """Reads the configuration, no weights.
+
+        Raises:
+          ValueError: the folder holds no checkpoint of a known architecture, a flag is not one of the known, or weights
+            that are trained would be frozen.
+        """
         lora = None
         if flags.lora_rank:
-            lora = LoRA(flags.lora_rank, flags.lora_alpha, tuple(flags.lora_targets.split(",")), flags.frozen_dtype)
+            lora = LoRA(flags.lora_rank, flags.lora_alpha, flags.lora_targets, flags.frozen_dtype)
         elif flags.frozen_dtype != LanguageModelFlags.frozen_dtype:
             raise ValueError(
                 f"--frozen_dtype={flags.frozen_dtype} is the type of what adapters are trained on: give --lora_rank too"
             )
-        return cls.read(flags.model_dir, flags.dtype, flags.remat, lora)
+        policy = read_policy(flags.model_dir)
+        return cls(flags, dataclasses.replace(policy, dtype=flags.dtype, remat=flags.remat, lora=lora))
 
-    @classmethod
-    def read(cls, model_dir: str, dtype: str, remat: str, lora: LoRA | None) -> "LanguageModel":
-        """Reads the configuration, no weights.
-
-        Raises:
-          ValueError: the folder holds no checkpoint of a known architecture, or an argument is not one of the known.
-        """
-        return cls(model_dir, dataclasses.replace(read_policy(model_dir), dtype=dtype, remat=remat, lora=lora))
-
-    def environment(
-        self,
-        task: Questions,
-        max_tokens: int,
-        system_prompt: str,
-        thinking: bool,
-        longest_prompt: int = LanguageModelFlags.longest_prompt,
-    ) -> LanguageTask:
+    def environment(self, task: Questions) -> LanguageTask:
         """The task in the tokens and the chat template of the model.
 
         Raises:
           ValueError: prompts and answers may be longer together than the model knows positions, or as `LanguageTask`.
         """
-        positions = num_positions(self.model_dir)
-        if longest_prompt + max_tokens > positions:
+        flags, positions = self.flags, num_positions(self.flags.model_dir)
+        if flags.longest_prompt + flags.max_tokens > positions:
             raise ValueError(
-                f"longest_prompt {longest_prompt} and max_tokens {max_tokens} are together more than the {positions} "
-                f"positions that the model in {self.model_dir} was made for: lower one of them"
+                f"longest_prompt {flags.longest_prompt} and max_tokens {flags.max_tokens} are together more than the "
+                f"{positions} positions that the model in {flags.model_dir} was made for: lower one of them"
             )
         return LanguageTask(
             task,
-            self.model_dir,
+            flags.model_dir,
             self.policy.vocabulary_size,
-            max_tokens,
-            longest_prompt,
-            system_prompt=system_prompt,
-            thinking=thinking,
+            flags.max_tokens,
+            flags.longest_prompt,
+            system_prompt=flags.system_prompt,
+            thinking=flags.thinking,
         )
 
     def load(self, mesh: Mesh) -> tuple[Parameters | Callable[[], Parameters], Parameters | None]:
@@ -122,14 +113,9 @@ class LanguageModel:
         return place(adapters, placements(self.policy.placement_rules, adapters, mesh), mesh), frozen
 
     def export(self, folder: Path, trained: Parameters, frozen: Parameters | None) -> None:
-        """Writes a folder that `transformers` loads; adapters are merged into their matrices."""
-        hugging_face.save(folder, self.policy, union(trained, frozen), self.model_dir)
-
-    def export_run(self, run: Run, frozen: Parameters | None) -> None:
-        """Writes what a run has trained to its folder as `model`, unless an earlier try has."""
-        folder = run.path / "model"
+        """Writes a folder that `transformers` loads, unless an earlier try has; adapters are merged into matrices."""
         if not hosts.tell_all(folder.exists()):
-            self.export(folder, run.parameters, frozen)
+            hugging_face.save(folder, self.policy, union(trained, frozen), self.flags.model_dir)
 
     def _weights(self, mesh: Mesh, read_as: str = "float32", kept_as: str = "float32") -> Parameters:
         plain = dataclasses.replace(self.policy, lora=None)
@@ -144,7 +130,7 @@ class LanguageModel:
             # What becomes of a kernel in few bits need not lie where the kernel does.
             return place(kept, placements(self.policy.placement_rules, kept, mesh), mesh)[path]
 
-        with working(f"reading {self.model_dir}"):
+        with working(f"reading {self.flags.model_dir}"):
             return hugging_face.load_parameters(
-                self.model_dir, plain, lambda path, _: shardings[path], read_as, convert
+                self.flags.model_dir, plain, lambda path, _: shardings[path], read_as, convert
             )

@@ -1,0 +1,178 @@
+"""Studies of text tasks: what is left of the admissible answers after training, for any objectives.
+
+Recovery is the share of a prompt's A admissible hypotheses among N = A answers to it, mean over all prompts.
+`independent` answers know nothing of each other, so that even uniform sampling recovers only 1 - (1 - 1/A)^A (the
+ceiling); `with_history` shows each query the earlier answers, as the HypoSpace benchmark does, to policies that can
+read them. All seeds start from the same prior and are evaluated with the same random numbers: intervals cover the
+training alone.
+"""
+
+import dataclasses
+import functools
+import typing
+from collections.abc import Iterator
+
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.environments import catalog as environments
+from ipsrl.environments.text import TextTask
+from ipsrl.fields import between, one_of, positive, probability
+from ipsrl.figures.panels import Bars, Line, Panel, Panels
+from ipsrl.measures.answers import Protocol
+from ipsrl.policies.transformer import Transformer
+from ipsrl.records.tidy import Records
+from ipsrl.study.curves import Points, TrainingRun
+from ipsrl.study.language_model import LanguageModel, LanguageModelFlags
+from ipsrl.study.settings import folder_name
+from ipsrl.study.study import Output
+from ipsrl.study.tables import Table
+from ipsrl.study.training_runs import Run, TrainingFlags, TrainingGrid
+from ipsrl.training.evaluation import shared_at_start
+from ipsrl.training.text_evaluation import evaluate_text
+from ipsrl.training.warm_start import WarmStart, prior_parameters
+
+PRIOR, CEILING = "prior", "ceiling of independent answers"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(TrainingFlags, LanguageModelFlags):
+    """`answers` is the number of answers to each prompt at an evaluation.
+
+    `policy` is `small`, a transformer of `hidden_size` and `num_layers` that speaks the compact language of a task and
+    starts from a prior that is learned in `prior_steps` (all of these are for it alone), or `hf`, a language model,
+    which reads prompts in plain words.
+    """
+
+    tasks: tuple[str, ...] = ("hypospace_boolean(operators=full, depth=2)",)
+    objectives: tuple[str, ...] = ("grpo", "ips_grpo(floor=0.2)", "progrpo")
+    policy: str = one_of("small", "hf", default="small")
+    hidden_size: int = positive(64)
+    num_layers: int = positive(2)
+    prior_share: float = probability(0.6)
+    prior_steps: int = positive(1000)
+    prior_seed: int = between(0, 2**31 - 1, 0)
+    protocol: str = one_of(*typing.get_args(Protocol), default="independent")
+    answers: int = positive(64)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if (self.policy == "hf") != bool(self.model_dir):
+            raise ValueError(f"--policy={self.policy} --model_dir={self.model_dir!r}: hf, and only hf, has a folder")
+        for field in dataclasses.fields(LanguageModelFlags):
+            for_both = field.name in ("dtype", "remat")
+            if self.policy == "small" and not for_both and getattr(self, field.name) != field.default:
+                raise ValueError(f"--{field.name} is for language models: give --policy=hf and --model_dir as well")
+
+    @property
+    def language_model(self) -> LanguageModel | None:
+        """What --policy=hf names; None for a small policy."""
+        return None if self.policy == "small" else LanguageModel.of(self)
+
+    @property
+    def warm_start(self) -> WarmStart:
+        """The prior of a small policy."""
+        return WarmStart(admissible_share=self.prior_share, steps=self.prior_steps, seed=self.prior_seed)
+
+
+SMOKE = Settings(
+    seeds=(0, 1),
+    steps=4,
+    prompts_per_step=8,
+    group_size=8,
+    micro_batches=2,
+    hidden_size=16,
+    num_layers=1,
+    prior_steps=20,
+    answers=16,
+    evaluate_every=2,
+    checkpoint_every=2,
+)
+"""Everything small, for any task."""
+
+
+def curves(settings: Settings) -> Iterator[TrainingRun]:
+    """All runs on all tasks, the prior of each task, and its ceiling."""
+    for task in settings.tasks:
+        grid = training_grid(task, settings)
+        runs = functools.partial(train, grid, settings, folder_name(task))
+        prior, *trained = grid.curves(runs, {"task": task}, PRIOR)
+        yield from (prior, *trained)
+        yield TrainingRun({"task": task, "objective": CEILING}, functools.partial(ceiling, prior))
+
+
+def ceiling(prior: TrainingRun, output: Output) -> Points:
+    """What independent answers can recover on average, a property of the task."""
+    found = prior.train(output)
+    return Points(found.steps, {"recovery": found.values["ceiling"]})
+
+
+def train(grid: TrainingGrid, settings: Settings, folder: str, output: Output) -> Iterator[Run]:
+    """All runs on one task, in a folder of the output."""
+    model, frozen, identity = settings.language_model, None, {"protocol": settings.protocol}
+    if model is None:
+        start = prior_parameters(grid.environment, grid.policy, settings.warm_start)
+        identity["warm_start"] = dataclasses.asdict(settings.warm_start)
+    else:
+        start, frozen = model.load(grid.mesh)
+    for run in grid.train(output.inside(folder), start, identity, frozen):
+        if settings.export:
+            model.export(run.path / "model", run.parameters, frozen)
+        yield run
+
+
+def training_grid(task: str, settings: Settings) -> TrainingGrid:
+    """The runs on one task."""
+    environment = environments.make(task)
+    if not isinstance(environment, TextTask):
+        raise ValueError(f"{task} is no text task: take countdown or one of the three hypospace tasks")
+    if (model := settings.language_model) is None:
+        policy = Transformer(
+            environment.vocabulary_size,
+            hidden_size=settings.hidden_size,
+            num_layers=settings.num_layers,
+            dtype=settings.dtype,
+            remat=settings.remat,
+        )
+    else:
+        policy, environment = model.policy, model.environment(environment)
+    training, mesh = settings.train_settings(), make_mesh(settings.mesh)
+    evaluate = functools.partial(
+        evaluate_text, environment, policy, training, mesh, settings.answers, settings.protocol
+    )
+    return TrainingGrid(
+        environment, policy, settings.objectives, settings.seeds, training, mesh, shared_at_start(evaluate)
+    )
+
+
+def scaling_recovers_more(records: Records) -> bool | None:
+    """Whether every `ips_grpo` recovers more than every `grpo`, on every task."""
+    names = records.distinct("objective")
+    checks = [
+        on_task.low("recovery", objective=scaled) > on_task.high("recovery", objective=plain)
+        and min(on_task.mean("validity", objective=name) for name in (plain, scaled)) >= 0.9
+        for _, on_task in records.each("task")
+        for plain in names
+        for scaled in names
+        if plain.startswith("grpo") and scaled.startswith("ips_grpo")
+    ]
+    return all(checks) if checks else None
+
+
+CLAIMS = {"IPS-GRPO recovers more than GRPO, intervals apart, both at validity 0.9 or more": scaling_recovers_more}
+OBJECTIVES = {"GRPO": "grpo", "IPS-GRPO": "ips_grpo(floor=0.2)", "ProGRPO": "progrpo", "ceiling": CEILING}
+"""Those that the tables of figures have, by what they are called there."""
+TABLE = Table(
+    ("recovery", "recovery_of_4_to_27", "validity", "uniqueness", "effective_outcomes", "pass_at_1"),
+    "{task}, protocol {protocol}, mean over seeds {seeds} [95 % bootstrap interval]",
+    rows=("objective",),
+    each="task",
+    decimals=2,
+)
+LEFT = Line("effective_outcomes", without=(PRIOR,), markers=False)
+FIGURE = Panels(
+    [
+        Panel([LEFT], "{task}", "update", "effective valid outcomes\nin {answers} answers to a prompt", ylim=(0, None)),
+        Panel([Bars("recovery")], xlabel="recovery", xlim=(0, 1.1)),
+        Panel([Bars("validity")], xlabel="validity", xlim=(0, 1.1)),
+    ],
+    each="task",
+)

@@ -1,0 +1,79 @@
+"""Evaluation of a policy on a text task: what is left of the admissible answers."""
+
+import numpy as np
+from jax.sharding import Mesh
+
+from ipsrl.distributed.mesh import DATA
+from ipsrl.environments.language import LanguageTask
+from ipsrl.environments.questions import HypothesisEnvironment
+from ipsrl.measures import answers, diversity
+from ipsrl.measures.pass_at_k import mean_pass_at_k
+from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.rollouts.answers import answers_with_history, completions, independent_answers
+from ipsrl.training.evaluation import Evaluation
+from ipsrl.training.randomness import stream
+from ipsrl.training.settings import TrainSettings
+
+PASS_AT = (1, 4, 16)
+# Recovery is also told apart by the number A of admissible hypotheses: one answer to a prompt with A = 1 recovers all.
+SIZES = ((1, 3), (4, 27), (28, 1000))
+
+
+def evaluate_text(
+    environment: HypothesisEnvironment,
+    policy: Policy,
+    settings: TrainSettings,
+    mesh: Mesh,
+    kept: int,
+    protocol: answers.Protocol,
+    step: int,
+    parameters: Parameters,
+) -> Evaluation:
+    """Measures of the answers to every prompt, each the mean over prompts, and the first answers as text.
+
+    Recovery, validity and uniqueness look at each prompt's first A answers, all others at its first `kept`, or at all
+    where there are fewer. The ranked shares are those among a prompt's valid answers.
+
+    Args:
+      settings: of the training, whose temperature it samples at, and whose batches it does not exceed.
+      kept: answers to each prompt.
+      protocol: how the answers are asked for.
+      step: makes no difference: policies of all steps and seeds are asked with the same random numbers.
+    """
+    queries = int(answers.query_count(environment.admissible.sum(axis=1)).max())
+    independent, in_words = protocol == "independent", isinstance(environment, LanguageTask)
+    key, temperature = stream(0, 0, "evaluation"), settings.temperature
+    if independent:
+        count = max(kept, queries)
+        at_once = prompts_at_once(settings, mesh, count) if in_words else None
+        asked = independent_answers(environment, policy, parameters, key, count, temperature, at_once)
+    else:
+        at_once = settings.prompts_per_step if in_words else None
+        asked = answers_with_history(environment, policy, parameters, key, queries, temperature, at_once)
+    verdict = asked.verdict
+    valid = verdict.rewards > 0
+    measured = answers.measure_answers(verdict.outcome_id, valid, environment.admissible, protocol)
+    outcomes = np.where(valid, verdict.outcome_id, -1)[:, :kept]
+    # The estimator is unbiased for independent answers only.
+    tried = [k for k in PASS_AT if independent and k <= kept]
+    pass_at = mean_pass_at_k(valid[:, :kept].sum(axis=1), kept, tried)
+    sizes = {(low, high): measured.recovery_between(low, high) for low, high in SIZES}
+    metrics = {
+        **measured.means(),
+        "effective_outcomes": float(diversity.effective_outcomes(outcomes).mean()),
+        "largest_outcome_share": float(diversity.largest_outcome_share(outcomes).mean()),
+        **{f"pass_at_{k}": value for k, value in pass_at.items()},
+        **{f"recovery_of_{low}_to_{high}": value for (low, high), value in sizes.items() if value is not None},
+    }
+    shares = np.asarray(diversity.ranked_shares(outcomes)).mean(axis=0)
+    return Evaluation(metrics, shares, completions(environment, asked, environment.hypotheses))
+
+
+def prompts_at_once(settings: TrainSettings, mesh: Mesh, answers_per_prompt: int) -> int:
+    """Prompts with no more answers than a training step samples, which fits into memory; the devices share them evenly.
+
+    With more answers to a prompt than that, it is one prompt for each of the devices that prompts are sharded over.
+    """
+    devices = mesh.shape.get(DATA, 1)
+    fitting = settings.prompts_per_step * min(settings.group_size, answers_per_prompt) // answers_per_prompt
+    return max(1, fitting // devices) * devices
