@@ -1,21 +1,36 @@
 #!/usr/bin/env bash
-# The tests: installs into .venv where needed, then runs pytest. --slow runs the slow ones too, and those that compare
-# with other people's trainers (PyTorch: 1.5 GB on disk); further arguments go to pytest: scripts/test.sh -k hypergrid
-# One process for each core, as most of the time is compilation; each may take 6 GB of memory.
+# The tests: installs into .venv where needed, then runs pytest, on one process for each core.
+#
+#   scripts/test.sh                    what tells most, in minutes
+#   scripts/test.sh --slow             everything; also compares with other people's trainers (PyTorch: 1.5 GB on disk)
+#   scripts/test.sh --objective=NAME   the generated tests of one row of the catalog, in one process
+#   scripts/test.sh -k hypergrid ...   further arguments go to pytest
 set -euo pipefail
 source "$(dirname "$0")/environment.sh"
 extras="dev"
 arguments=()
+objective=""
 for argument in "$@"; do
-    if [ "$argument" = --slow ]; then
-        extras="dev,peers"
-        arguments+=(-m "")
-    else
-        arguments+=("$argument")
-    fi
+    case "$argument" in
+        --slow) extras="dev,peers"; arguments+=(-m "") ;;
+        --objective=*) objective="${argument#*=}" ;;
+        *) arguments+=("$argument") ;;
+    esac
 done
 prepare "$extras"
 # The tests start many processes: where this is set, each of them would compile the libraries' sources anew, for 4 seconds.
 unset PYTHONDONTWRITEBYTECODE
 # Before bash 4.4 an empty array counts as an unset variable.
-exec "$VENV/bin/python" -m pytest --numprocesses=auto --maxprocesses=4 ${arguments[@]+"${arguments[@]}"}
+run() { "$VENV/bin/python" -m pytest "$@" ${arguments[@]+"${arguments[@]}"}; }
+if [ -n "$objective" ]; then
+    run --devices=1 --objective="$objective" tests/objectives/test_{catalog_properties,enumeration,token_values}.py
+    exit
+fi
+# Each file stays in one process, whose programs its tests share; each process may take 6 GB of memory.
+workers=(--numprocesses=auto --maxprocesses=4 --dist=loadfile)
+status=0
+# The number of devices is fixed when JAX starts. 5: nothing was chosen here, as with -k.
+for devices in 1 8; do
+    run "${workers[@]}" --devices="$devices" || { failed=$?; [ "$failed" = 5 ] || status="$failed"; }
+done
+exit "$status"

@@ -1,10 +1,14 @@
-"""The whole suite runs with eight CPU devices and keeps its compiled programs between runs.
+"""What all tests share: devices, compiled programs, and the choice of files and rows that a run is for.
 
-What is not sharded on purpose still runs on the first device.
+The number of devices is fixed when JAX starts. `pytest` gives all tests eight CPU devices; `--devices=1` runs the files
+that do not ask for more, which is faster, and `--devices=8` runs the others, which say
+`pytestmark = pytest.mark.eight_devices`. `--objective=NAME` runs the generated tests of one row of the catalog.
 """
 
+import difflib
 import os
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,16 +17,73 @@ import pytest
 
 from ipsrl.distributed.start_up import cache_folder, start_up
 
-start_up(host_devices=8)
+COMPILATION = cache_folder() / "compilation"
+MOST_MEMORY = 3 * 2**30
+"""Bytes that a process may hold before it forgets its programs."""
+
+
+def pytest_addoption(parser):
+    parser.addoption("--devices", type=int, choices=(1, 8), help="only the files that need 1 or 8 CPU devices")
+    parser.addoption("--objective", metavar="NAME", help="only the generated tests of this row of the catalog")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "eight_devices: of a file whose tests need eight CPU devices")
+    start_up(host_devices=config.getoption("--devices") or 8)
+    # In tests, what is compiled at all is compiled again and again.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    if (name := config.getoption("--objective")) is not None:
+        _check_declared(name)
+
+
+def _check_declared(name):
+    """Says in a sentence what keeps the tests of a row from running."""
+    from ipsrl.objectives import names
+
+    if name not in names():
+        close = difflib.get_close_matches(name, names(), n=1)
+        raise pytest.UsageError(
+            f"unknown objective {name!r}"
+            + (f": did you mean {close[0]!r}?" if close else "; see ipsrl.objectives.names()")
+        )
+    sys.path.insert(0, str(Path(__file__).parent / "objectives"))
+    from declared import ROWS
+
+    try:
+        row = ROWS[name]
+    except LookupError as error:
+        raise pytest.UsageError(str(error)) from None
+    if row.tokens is None:
+        raise pytest.UsageError(f"the Row of {name!r} declares no tokens: its loss off-policy, see token_values.py")
+
+
+def pytest_ignore_collect(collection_path, config):
+    devices = config.getoption("--devices")
+    if devices is None or collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+        return None
+    return True if ("eight_devices" in collection_path.read_text()) != (devices == 8) else None
+
+
+def pytest_collection_modifyitems(config, items):
+    name = config.getoption("--objective")
+    if name is None:
+        return
+
+    def is_of_row(item):
+        parameters = getattr(item, "callspec", None)
+        found = parameters and (parameters.params.get("text") or parameters.params.get("name"))
+        return isinstance(found, str) and found.partition("(")[0] == name
+
+    config.hook.pytest_deselected(items=[item for item in items if not is_of_row(item)])
+    items[:] = filter(is_of_row, items)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _fresh_cache_folder():
     """No test sees parameters that an earlier version of the code has cached; compiled programs are shared."""
-    compilation = cache_folder() / "compilation"
-    compilation.mkdir(parents=True, exist_ok=True)
+    COMPILATION.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        os.symlink(compilation, Path(folder) / "compilation")
+        os.symlink(COMPILATION, Path(folder) / "compilation")
         # Commands that tests start inherit it.
         patch.setenv("IPSRL_CACHE", folder)
         yield
@@ -32,7 +93,17 @@ def _fresh_cache_folder():
 def _forget_programs():
     """JAX keeps every program it has compiled: thousands of them take gigabytes."""
     yield
-    jax.clear_caches()
+    if _resident_memory() > MOST_MEMORY:
+        jax.clear_caches()
+
+
+def _resident_memory():
+    """Bytes; where the system does not say so, as if it were too many."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return sys.maxsize
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.fixture

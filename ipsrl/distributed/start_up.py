@@ -68,6 +68,9 @@ def start_up(host_devices: int | None = None, cluster: Cluster | None = None) ->
     jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "compilation"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    # Where XLA keeps its own caches is part of the key of every program, on all platforms: in a folder of another name,
+    # or that was moved, no program would be found again.
+    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
     if cluster is not None:
         _join(cluster)
 

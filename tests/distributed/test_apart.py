@@ -9,6 +9,8 @@ from jax.sharding import Mesh
 from ipsrl.distributed.apart import apart, max_apart, sum_apart, work_apart
 from ipsrl.distributed.mesh import make_mesh, prompt_devices
 
+pytestmark = pytest.mark.eight_devices
+
 PROMPTS = 16
 
 

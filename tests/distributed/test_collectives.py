@@ -10,6 +10,8 @@ from jax.sharding import PartitionSpec
 from ipsrl.distributed.collectives import Collective, collectives
 from ipsrl.distributed.mesh import make_mesh
 
+pytestmark = pytest.mark.eight_devices
+
 
 def program(function, array, rounds):
     """The text of `function` of one device's part, run `rounds` times on a mesh of four by two."""

@@ -12,6 +12,8 @@ from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
 from ipsrl.rollouts.judging import judge_of_rows
 
+pytestmark = pytest.mark.eight_devices
+
 
 def test_one_process_does_it_all_itself():
     assert hosts.is_first()

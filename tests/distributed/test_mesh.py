@@ -8,6 +8,8 @@ from jax.sharding import AxisType
 
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
 
+pytestmark = pytest.mark.eight_devices
+
 
 @pytest.mark.parametrize(
     ("text", "shape"),

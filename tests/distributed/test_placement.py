@@ -26,6 +26,8 @@ from ipsrl.distributed.placement import (
 )
 from ipsrl.policies.transformer import Transformer
 
+pytestmark = pytest.mark.eight_devices
+
 RULES = (
     Rule("block/(in|out)/kernel", PartitionSpec("data", "model"), dtype="bfloat16"),
     Rule("block/.*", PartitionSpec("model")),

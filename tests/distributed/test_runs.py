@@ -8,6 +8,8 @@ import pytest
 from ipsrl.distributed.apart import sum_apart
 from ipsrl.distributed.runs import filled, over_runs, runs_mesh
 
+pytestmark = pytest.mark.eight_devices
+
 
 def walk(seed, scale):
     """Random steps until one is large: how many, and their sum. No run takes as many as another."""

@@ -25,13 +25,20 @@ program(jax.numpy.eye(5)).block_until_ready()
 
 
 def test_devices_and_compiled_programs(tmp_path):
-    environment = {**os.environ, "IPSRL_CACHE": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "3\n"
-    assert done.stderr == ""
-    assert any(file.name.endswith("-cache") for file in (tmp_path / "compilation").iterdir())
+    """Programs are kept, and found again in a folder that was moved."""
+    kept = []
+    for folder in (tmp_path / "first", tmp_path / "second"):
+        environment = {**os.environ, "IPSRL_CACHE": str(folder)}
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
+        )
+        assert done.stdout == "3\n"
+        assert done.stderr == ""
+        kept.append({file.name for file in (folder / "compilation").iterdir()})
+        if folder.name == "first":
+            folder.rename(tmp_path / "second")
+    assert any(name.endswith("-cache") for name in kept[0])
+    assert kept[0] == kept[1]
 
 
 def test_the_cache_folder(monkeypatch):

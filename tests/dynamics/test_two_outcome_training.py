@@ -21,6 +21,8 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.optimizer import make_optimizer
 
+pytestmark = pytest.mark.eight_devices
+
 REWARDS = (4.0, 1.0)
 RULES = {"no baseline": "ips_reinforce", "group mean": "ips_dr_grpo", "group mean and std": "ips_grpo"}
 

@@ -26,6 +26,8 @@ from ipsrl.training.groups import choose_prompts
 from ipsrl.training.warm_start import WarmStart, learn_prior, rendered_answers
 from tests.environments.tokenizers_for_tests import BOS, END, EOS, TURN, save_tokenizer
 
+pytestmark = pytest.mark.eight_devices
+
 BOOLEAN = HypospaceBoolean("basic", 1, observations=2)
 TASKS = [
     BOOLEAN,

@@ -23,6 +23,8 @@ from ipsrl.structures import Prompts
 from ipsrl.training.warm_start import as_trajectories
 from scripts.make_checkpoint import make_checkpoint
 
+pytestmark = pytest.mark.eight_devices
+
 MESH = "data:4,model:2"
 
 

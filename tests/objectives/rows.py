@@ -35,6 +35,10 @@ class Row:
       more: (law, rewards) -> `[K]`, what the update of the logits has besides, such as the gradient of an entropy.
       reads_width: T, the longest possible answer, is among its hyper-parameters, so that wider arrays change it.
       draws: it draws at random, so that the order of a group, and padding, change what it draws.
+      tokens: (log importance ratio, advantages, mask, all `[P, G, T]`) -> `[P, G, T]`, the values of tokens whose sum
+        is minus the loss off-policy; see `token_values.py`. Every row of the catalog declares them.
+      lengths: (rewards `[P, G]`, mask `[P, G, T]`) -> advantages `[P, G]` or `[P, G, T]`, where these depend on the
+        lengths of the answers; or a sentence that says what else they look at there, and where that is tested.
     """
 
     shift: bool
@@ -44,6 +48,8 @@ class Row:
     more: Callable[[Law, np.ndarray], np.ndarray] | None = None
     reads_width: bool = False
     draws: bool = False
+    tokens: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray | tuple[np.ndarray, np.ndarray]] | None = None
+    lengths: Callable[[np.ndarray, np.ndarray], np.ndarray] | str | None = None
 
 
 # Small pieces of rules.

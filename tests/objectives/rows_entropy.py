@@ -3,6 +3,7 @@
 import numpy as np
 from rows import Row, standardised
 from rows_expected_return import entropy_gradient
+from token_values import clipped, token_mean
 
 
 def standard(n, p, r):
@@ -18,10 +19,17 @@ def into_the_band(counts, law, rewards, high=0.7):
 
 ROWS = {
     # The tokens of a bandit all have the same entropy: none is left out.
-    "forking_tokens": Row(True, 0, "equal rewards", standard),
+    "forking_tokens": Row(
+        True,
+        0,
+        "equal rewards",
+        standard,
+        tokens=token_mean(clipped(0.2, 0.28)),
+        lengths="lengths move the quantile of the entropies: see test_token_selection.py",
+    ),
     "forking_tokens(threshold=quantile, denominator=all)": Row(True, 0, "equal rewards", standard),
     "forking_tokens(fraction=0.9)": Row(True, 0, "equal rewards", standard),
-    "aer": Row(True, 0, "equal rewards", standard),
+    "aer": Row(True, 0, "equal rewards", standard, tokens=token_mean(clipped(0.2, 0.2))),
     # The mean of 1 - g is the probability of a wrong outcome.
     "aer(weight=complement, alpha0=0.5, alpha_max=1.0)": Row(
         True,
@@ -32,9 +40,9 @@ ROWS = {
     ),
     # With a target above the first entropy the bonus is on in the second batch.
     "aer(tau=1.7, eta=0.5)": Row(True, 0, "equal rewards", standard),
-    "skywork_entropy": Row(True, 0, "equal rewards", standard),
+    "skywork_entropy": Row(True, 0, "equal rewards", standard, tokens=token_mean(clipped(0.2, 0.2))),
     "skywork_entropy(target=1.7)": Row(True, 0, "equal rewards", standard),
-    "entrocraft": Row(True, 0, "equal rewards", into_the_band),
+    "entrocraft": Row(True, 0, "equal rewards", into_the_band, tokens=token_mean(clipped(0.2, 0.2))),
     "entrocraft(steps=1, high_end=1.7)": Row(True, 0, "equal rewards", into_the_band),
     "entrocraft(high_start=1.7)": Row(True, 0, "equal rewards", lambda n, p, r: into_the_band(n, p, r, high=1.7)),
 }

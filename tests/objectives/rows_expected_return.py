@@ -2,6 +2,17 @@
 
 import numpy as np
 from rows import Row, centred, standardised
+from token_values import (
+    clipped,
+    clipped_sequence,
+    constant_length,
+    overlong,
+    policy_gradient,
+    sequence_mean,
+    sequence_sum,
+    token_mean,
+    whitened,
+)
 
 
 def k3_gradient(law):
@@ -27,8 +38,8 @@ def left_out(counts, law, rewards):
 
 
 ROWS = {
-    "reinforce": Row(False, 1, "no reward", lambda n, p, r: r),
-    "grpo": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
+    "reinforce": Row(False, 1, "no reward", lambda n, p, r: r, tokens=sequence_sum(policy_gradient)),
+    "grpo": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r), tokens=sequence_mean(clipped(0.2, 0.2))),
     "grpo(kl=0.04, entropy=0.01, unbiased_std=True)": Row(
         True,
         0,
@@ -55,26 +66,48 @@ ROWS = {
         True, None, "never", lambda n, p, r: standardised(n, r - 0.15 * np.log(p * len(p)) ** 2)
     ),
     "grpo(dual_clip=3.0)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
-    "dr_grpo": Row(True, 1, "equal rewards", lambda n, p, r: centred(n, r)),
-    "rloo": Row(True, 1, "equal rewards", left_out),
+    "dr_grpo": Row(True, 1, "equal rewards", lambda n, p, r: centred(n, r), tokens=constant_length(clipped(0.2, 0.2))),
+    "rloo": Row(True, 1, "equal rewards", left_out, tokens=sequence_mean(clipped_sequence(0.2, 0.2, mean=False))),
     "rloo(ratio=token, kl=0.05, kl_in=loss)": Row(
         True, 1, "equal rewards", lambda n, p, r: left_out(n, p, r) - 0.05 * np.log(p * len(p))
     ),
     "rloo(kl=0.05)": Row(True, None, "never", lambda n, p, r: left_out(n, p, r - 0.05 * np.log(p * len(p)))),
     # Enumerated, each group is a batch of its own.
-    "reinforce_plus_plus": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
+    "reinforce_plus_plus": Row(
+        True,
+        0,
+        "equal rewards",
+        lambda n, p, r: standardised(n, r),
+        tokens=token_mean(clipped(0.2, 0.2)),
+        lengths=whitened(lambda rewards: rewards),
+    ),
     "reinforce_plus_plus(kl=0.05, unbiased_std=True)": Row(
         True, None, "never", lambda n, p, r: standardised(n, r - 0.05 * np.log(p * len(p)), unbiased=True)
     ),
     # Discounted, a reward is worth less in a longer answer.
     "reinforce_plus_plus(gamma=0.5)": Row(False, 0, "no reward", lambda n, p, r: standardised(n, r)),
-    "reinforce_plus_plus_baseline": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
+    "reinforce_plus_plus_baseline": Row(
+        True,
+        0,
+        "equal rewards",
+        lambda n, p, r: standardised(n, r),
+        tokens=token_mean(clipped(0.2, 0.2)),
+        lengths=whitened(lambda rewards: rewards - rewards.mean(axis=-1, keepdims=True)),
+    ),
     # The random answers differ in length, those of the bandit do not.
-    "dapo": Row(True, None, "never", lambda n, p, r: standardised(n, r), reads_width=True),
+    "dapo": Row(
+        True,
+        None,
+        "never",
+        lambda n, p, r: standardised(n, r),
+        reads_width=True,
+        tokens=token_mean(clipped(0.2, 0.28)),
+        lengths=overlong,
+    ),
     "dapo(overlong_limit=3, overlong_cache=2, overlong_filter=True)": Row(
         True, None, "never", lambda n, p, r: standardised(n, r)
     ),
     "dapo(overlong_weight=0.0)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
-    "lite_ppo": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
+    "lite_ppo": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r), tokens=token_mean(clipped(0.2, 0.2))),
     "lite_ppo(unbiased_std=True)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r, unbiased=True)),
 }

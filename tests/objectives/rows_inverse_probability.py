@@ -3,6 +3,7 @@
 import numpy as np
 from rows import Row, centred, standardised
 from scipy.optimize import brentq
+from token_values import clipped, constant_length, policy_gradient, sequence_mean, sequence_sum
 
 
 def affordable(counts, probability, alpha, share):
@@ -29,7 +30,7 @@ def by_law(counts, law, rewards, alpha=1.0, share=0.0):
 
 
 ROWS = {
-    "ips_reinforce": Row(False, 1, "no reward", lambda n, p, r: by_counts(n, r)),
+    "ips_reinforce": Row(False, 1, "no reward", lambda n, p, r: by_counts(n, r), tokens=sequence_sum(policy_gradient)),
     "ips_reinforce(alpha=0.5, floor=0.3)": Row(False, 1, "no reward", lambda n, p, r: by_counts(n, r, 0.5, 0.3)),
     "ips_reinforce(alpha=0.5, probability=offset)": Row(
         False, 1, "no reward", lambda n, p, r: by_counts(n, r, 0.5, pseudo_count=-0.25)
@@ -41,7 +42,13 @@ ROWS = {
     "ips_reinforce(alpha=0.5, probability=exact)": Row(False, 0, "no reward", lambda n, p, r: by_law(n, p, r, 0.5)),
     # There is one way to an arm, whatever was learned.
     "ips_reinforce(probability=exact, backward=learned)": Row(False, 0, "no reward", lambda n, p, r: by_law(n, p, r)),
-    "ips_grpo": Row(False, 0, "one outcome", lambda n, p, r: standardised(n, by_counts(n, r))),
+    "ips_grpo": Row(
+        False,
+        0,
+        "one outcome",
+        lambda n, p, r: standardised(n, by_counts(n, r)),
+        tokens=sequence_mean(clipped(0.2, 0.2)),
+    ),
     "ips_grpo(alpha=0.5, floor=0.4)": Row(
         False, 0, "one outcome", lambda n, p, r: standardised(n, by_counts(n, r, 0.5, 0.4))
     ),
@@ -53,7 +60,9 @@ ROWS = {
         False, 0, "one outcome", lambda n, p, r: standardised(n, by_counts(n, r, 2.0))
     ),
     "ips_grpo(probability=exact)": Row(False, 0, "no reward", lambda n, p, r: standardised(n, by_law(n, p, r))),
-    "ips_dr_grpo": Row(False, 1, "one outcome", lambda n, p, r: centred(n, by_counts(n, r))),
+    "ips_dr_grpo": Row(
+        False, 1, "one outcome", lambda n, p, r: centred(n, by_counts(n, r)), tokens=constant_length(clipped(0.2, 0.2))
+    ),
     "ips_dr_grpo(alpha=2.0)": Row(False, 1, "one outcome", lambda n, p, r: centred(n, by_counts(n, r, 2.0))),
     "ips_dr_grpo(probability=ema, floor=0.3)": Row(
         False, 1, "one outcome", lambda n, p, r: centred(n, by_counts(n, r, floor=0.3))

@@ -2,6 +2,7 @@
 
 import numpy as np
 from rows import Row
+from token_values import pairs, sequence_mean
 
 
 def pairwise(counts, law, rewards, beta, slope=lambda u: 1 / u, link=np.log, imitation=0.0):
@@ -19,17 +20,22 @@ def pairwise(counts, law, rewards, beta, slope=lambda u: 1 / u, link=np.log, imi
     return advantages * counts.sum() / max(pairs, 1)
 
 
-def row(**arguments):
-    return Row(True, 0, "equal rewards", lambda n, p, r: pairwise(n, p, r, **arguments))
+def row(tokens=None, **arguments):
+    return Row(True, 0, "equal rewards", lambda n, p, r: pairwise(n, p, r, **arguments), tokens=tokens)
 
 
 ROWS = {
-    "dpo": row(beta=0.1),
-    "f_dpo": row(beta=0.1, slope=lambda u: 1 / (u * (1 + u)), link=lambda u: np.log(2 * u / (1 + u))),
+    "dpo": row(beta=0.1, tokens=sequence_mean(pairs(0.1))),
+    "f_dpo": row(
+        beta=0.1,
+        slope=lambda u: 1 / (u * (1 + u)),
+        link=lambda u: np.log(2 * u / (1 + u)),
+        tokens=sequence_mean(pairs(0.1, lambda u: np.log(2) - np.log1p(np.exp(-u)))),
+    ),
     "f_dpo(divergence=forward_kl, beta=0.5)": row(beta=0.5, slope=lambda u: u**-2.0, link=lambda u: -1 / u),
     "f_dpo(divergence=alpha, alpha=0.3)": row(beta=0.1, slope=lambda u: u**-1.3, link=lambda u: (1 - u**-0.3) / 0.3),
     "f_dpo(divergence=reverse_kl)": row(beta=0.1),
-    "rpo": row(beta=0.5, imitation=0.2),
+    "rpo": row(beta=0.5, imitation=0.2, tokens=sequence_mean(pairs(0.5, imitation=0.2))),
     "rpo(form=cumulative)": row(beta=0.01, imitation=5e-5),
     "rpo(form=cumulative, beta=0.4, eta=0.3)": row(beta=0.4, imitation=0.12),
 }

@@ -5,6 +5,7 @@ The reference is uniform on the bandit, so that a policy's ratio to it is K p.
 
 import numpy as np
 from rows import Row, centred, standardised
+from token_values import clipped, constant_length, sequence_mean, sequence_sum
 
 
 def to_target(counts, law, rewards, beta=0.1, threshold=None):
@@ -51,11 +52,24 @@ def linked(divergence, beta=0.1):
 
 ROWS = {
     # A shift gives groups without reward one, and MARA's default threshold with it.
-    "mara": Row(False, None, "never", lambda n, p, r: centred(n, to_target(n, p, r))),
+    "mara": Row(
+        False,
+        None,
+        "never",
+        lambda n, p, r: centred(n, to_target(n, p, r)),
+        tokens=sequence_sum(clipped(0.2, 0.2)),
+        lengths="takes the divergence of whole answers: see test_regularised.py",
+    ),
     "mara(beta=0.5, threshold=0.05)": Row(
         False, None, "never", lambda n, p, r: centred(n, to_target(n, p, r, 0.5, 0.05))
     ),
-    "dph_rl": Row(False, 0, "equal rewards", lambda n, p, r: learned(n, r) + preserved(n, p, r)),
+    "dph_rl": Row(
+        False,
+        0,
+        "equal rewards",
+        lambda n, p, r: learned(n, r) + preserved(n, p, r),
+        tokens=sequence_mean(clipped(0.2, 0.28)),
+    ),
     "dph_rl(eta=0.4, divergence=forward_kl, mastered_at=0.5, ratio_limit=1.5)": Row(
         False,
         0,
@@ -65,17 +79,33 @@ ROWS = {
     "dph_rl(mastered_at=0.7, ratio_limit=1.2)": Row(
         False, 0, "equal rewards", lambda n, p, r: learned(n, r, 0.7) + preserved(n, p, r, share=0.7, limit=1.2)
     ),
-    "tsallis": Row(True, None, "never", lambda n, p, r: centred(n, r - 0.2 * p)),
+    "tsallis": Row(
+        True,
+        None,
+        "never",
+        lambda n, p, r: centred(n, r - 0.2 * p),
+        tokens=sequence_sum(clipped(0.2, 0.2)),
+        lengths="takes the probabilities of whole answers: see test_regularised.py",
+    ),
     "tsallis(q=0.5)": Row(True, None, "never", lambda n, p, r: centred(n, r + 0.1 / np.sqrt(p))),
     "tsallis(q=1.0, beta=0.5)": Row(True, None, "never", lambda n, p, r: centred(n, r - 0.5 * np.log(p))),
-    "f_divergence": Row(True, None, "never", linked("reverse_kl")),
+    "f_divergence": Row(
+        True,
+        None,
+        "never",
+        linked("reverse_kl"),
+        tokens=sequence_sum(clipped(0.2, 0.2)),
+        lengths="takes the divergence of whole answers: see test_regularised.py",
+    ),
     "f_divergence(divergence=forward_kl)": Row(True, None, "never", linked("forward_kl")),
     "f_divergence(divergence=jensen_shannon, beta=0.7)": Row(True, None, "never", linked("jensen_shannon", 0.7)),
     "f_divergence(divergence=alpha, alpha=0.3)": Row(True, None, "never", linked("alpha")),
-    "backward_correction": Row(True, 1, "equal rewards", lambda n, p, r: centred(n, r) / 0.5),
+    "backward_correction": Row(
+        True, 1, "equal rewards", lambda n, p, r: centred(n, r) / 0.5, tokens=constant_length(clipped(0.2, 0.2))
+    ),
     "backward_correction(false_positive_rate=0.45, standardise=True)": Row(
         True, 0, "equal rewards", lambda n, p, r: standardised(n, r)
     ),
-    "forward_correction": Row(False, None, "never", lambda n, p, r: r - 0.7),
+    "forward_correction": Row(False, None, "never", lambda n, p, r: r - 0.7, tokens=constant_length(clipped(0.2, 0.2))),
     "forward_correction(standardise=True)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
 }

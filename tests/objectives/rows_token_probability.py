@@ -2,6 +2,7 @@
 
 import numpy as np
 from rows import Row, standardised
+from token_values import bounded, clipped, sequence_mean, token_mean
 
 
 def shifted(counts, law, rewards, alpha=0.3):
@@ -45,14 +46,27 @@ def protected(counts, law, rewards, kappa=0.3, rho=0.9, coefficient=2.0, release
 
 ROWS = {
     # A shift turns wrong answers into correct ones; the gate and the set of correct answers notice.
-    "progrpo": Row(False, 0, "no reward", shifted),
+    "progrpo": Row(
+        False,
+        0,
+        "no reward",
+        shifted,
+        tokens=token_mean(clipped(0.2, 0.28)),
+        lengths="the confidence is a mean over tokens: see test_low_probability.py",
+    ),
     "progrpo(reference=correct)": Row(False, 0, "no reward", shifted_to_correct),
     "progrpo(gate=mixed)": Row(True, 0, "equal rewards", shifted_where_mixed),
     # Both steps of Lopti at the same parameters add up to one.
-    "ar_lopti": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r) * (0.3 * p + 0.7)),
+    "ar_lopti": Row(
+        True,
+        0,
+        "equal rewards",
+        lambda n, p, r: standardised(n, r) * (0.3 * p + 0.7),
+        tokens=sequence_mean(clipped(0.2, 0.24)),
+    ),
     "ar_lopti(lopti=False)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r) * (0.2 * p + 0.8)),
     # The bandit's law has no noise for kappa = 0.02 or 0.2 to take out: the proxy is the policy and pulls nowhere.
-    "lp_reg": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
+    "lp_reg": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r), tokens=token_mean(bounded(10.0))),
     "lp_reg(kappa=0.2, rho=0.5)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
     "lp_reg(form=code)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
     "lp_reg(kappa=0.3, rho=0.9, coefficient=2.0)": Row(True, 0, "equal rewards", protected),

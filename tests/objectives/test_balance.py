@@ -114,38 +114,6 @@ def test_log_reward():
 
 
 # One group: a walk of two actions and one of a single action.
-LOG_PROBS = jnp.array([[[-0.5, -1.0], [-2.0, 7.0]]])
-WALKS = dataclasses.replace(
-    rollouts_of(
-        LOG_PROBS,
-        mask=[[[True, True], [True, False]]],
-        rewards=np.exp([[1.0, -1.0]]),
-        step_log_backward=[[[-0.25, -0.5], [-0.125, 9.0]]],
-        log_backward=[[-0.75, -0.125]],
-    ),
-    observations=jnp.array([[[0, 1], [0, 5]]]),
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "parameters", "expected"),
-    [
-        # log Z + (-1.5, -2) - (1, -1) + (0.75, 0.125), squared
-        ("trajectory_balance", {"log_partition": jnp.array([0.25])}, (1.5**2 + 0.625**2) / 2),
-        # without log Z: -1.75 and -0.875
-        ("vargrad", {}, 0.4375**2),
-        # 0.5 - 0.25 - 0.75 and 0.75 - 0.5 - 1; 0.5 - 1.875 + 1
-        ("detailed_balance", {"log_flows": jnp.array([[0.5, 0.75]])}, ((0.5**2 + 0.75**2) / 2 + 0.375**2) / 2),
-        # besides, the whole of the first: 0.5 - 0.25 - 0.5 - 1
-        (
-            "subtrajectory_balance(decay=0.5)",
-            {"log_flows": jnp.array([[0.5, 0.75]])},
-            ((0.5 * 0.5**2 + 0.5 * 0.75**2 + 0.25 * 1.25**2) / 1.25 + 0.375**2) / 2,
-        ),
-    ],
-)
-def test_residuals_by_hand(text, parameters, expected):
-    assert_close(loss(make(text), scores_of(LOG_PROBS), parameters, WALKS), expected)
 
 
 @pytest.mark.parametrize("decay", [0.01, 0.5, 0.9, 1.0])
@@ -222,18 +190,6 @@ def test_flowrl_is_zero_at_the_reference_tilted_by_length():
     value, gradient = flowrl("flowrl(beta=0.5)", log_probs, log_partition=0.25)
     assert abs(value) < 1e-12
     np.testing.assert_allclose(gradient.log_probs, 0.0, atol=1e-6)
-
-
-def test_flowrl_by_hand():
-    """Residuals 0.3 - 15 and (0.1 + 0.5) / 2 + 15; the second is moved by half for each of its two tokens."""
-    log_probs = np.log(0.5) + np.array([[[0.3, 5.0], [0.1, 0.5]]])
-    first, second = -14.7, 15.3
-    value, gradient = flowrl("flowrl", log_probs)
-    assert_close(value, (first**2 + second**2) / 2)
-    assert_close(gradient.log_probs, [[[first, 0.0], [second / 2, second / 2]]])
-    value, gradient = flowrl("flowrl(partition=group)", log_probs)
-    assert_close(value, 15.0**2)
-    assert_close(gradient.log_probs, [[[-15.0, 0.0], [7.5, 7.5]]])
 
 
 @pytest.mark.parametrize(

@@ -27,20 +27,90 @@ every_objective = pytest.mark.parametrize(
 )
 
 PROMPTS, GROUP, LENGTH = 4, 7, 5  # float32's mean of seven times 0.1 is not 0.1
+PADDING = 3
 SIZES = sizes(PROMPTS)
 GROUP_FIELDS = [name for axes in ("PG", "PGT", "PGTK") for name in FIELDS_BY_SHAPE[axes]] + ["tokens"]
-TOKEN_FIELDS = [*FIELDS_BY_SHAPE["PGT"], "tokens"]
+TOKEN_FIELDS = [*FIELDS_BY_SHAPE["PGT"], "tokens", *FIELDS_BY_SHAPE["PGTK"]]
+ORDERS = [np.random.default_rng(1).permutation(size) for size in (PROMPTS, GROUP)]
 
 
-@pytest.fixture(scope="module")
-def batch():
-    """Groups without reward, with reward for all, and two mixed ones; rewards are 0, 0.5 or 1."""
+def covering():
+    """A dozen rows with as many kinds of parts as a dozen can have."""
+    kinds = {
+        text: {type(part) for part in (*objective.parts, objective.aggregation, objective.stages)}
+        for text, objective in ((text, make(text)) for text in names())
+    }
+    chosen, seen = [], set()
+    for _ in range(12):
+        chosen.append(max(kinds, key=lambda text: len(kinds[text] - seen)))
+        seen |= kinds[chosen[-1]]
+    return chosen
+
+
+def replace_fields(change, structure, fields):
+    return dataclasses.replace(structure, **{name: change(getattr(structure, name)) for name in fields})
+
+
+def reordered(axis, rollouts, scores):
+    def reorder(values):
+        return jnp.take(values, ORDERS[axis], axis)
+
+    rollouts = jax.tree.map(reorder, rollouts) if axis == 0 else replace_fields(reorder, rollouts, GROUP_FIELDS)
+    return rollouts, jax.tree.map(reorder, scores)
+
+
+def padded(rollouts, scores, padding, garbage):
+    """Wider arrays; what lies behind the masks is 0, or garbage."""
+    rng = np.random.default_rng(2)
+
+    def pad(values, columns=(0, padding), axis=2):
+        widths = [(0, 0)] * values.ndim
+        widths[axis] = columns
+        wide = np.pad(values, widths)
+        if values.dtype == bool or not garbage:
+            return wide
+        return np.where(np.pad(np.ones(values.shape, bool), widths), wide, rng.uniform(-60, 60, wide.shape)).astype(
+            values.dtype
+        )
+
+    rollouts = replace_fields(pad, rollouts, TOKEN_FIELDS)
+    rollouts = replace_fields(lambda values: pad(values, (2, 0), axis=1), rollouts, FIELDS_BY_SHAPE["PL"])
+    return rollouts, jax.tree.map(pad, scores)
+
+
+@functools.cache
+def batches(padding=PADDING):
+    """A batch whose groups have no reward, reward for all, and twice both, and the wide batches made from it."""
     rollouts, scores = random_rollouts(0, PROMPTS, GROUP, LENGTH)
     rewards = rollouts.rewards.at[0].set(0.0).at[1].set(1.0).at[2:, 0].set(0.5)
-    return dataclasses.replace(rollouts, rewards=rewards), scores
+    rollouts = dataclasses.replace(rollouts, rewards=rewards)
+    equal = jnp.full_like(rewards, 0.1)
+    assert (equal.mean(axis=-1) != equal[:, 0]).all()  # so that subtracting the mean alone would not do
+
+    def rewarded(rewards, **fields):
+        return dataclasses.replace(rollouts, rewards=rewards, **fields), scores
+
+    def stale(log_ratio):
+        return rollouts, dataclasses.replace(scores, log_probs=rollouts.behaviour_log_probs + log_ratio)
+
+    wide = {
+        "plain": (rollouts, scores),
+        "prompts": reordered(0, rollouts, scores),
+        "group": reordered(1, rollouts, scores),
+        "shifted": rewarded(rewards + 0.75),
+        "scaled": rewarded(rewards * 3.0),
+        "no reward": rewarded(jnp.zeros_like(equal)),
+        "one outcome": rewarded(equal, outcome_id=jnp.ones_like(rollouts.outcome_id)),
+        "equal rewards": rewarded(equal),
+        "stale": stale(100.0),
+        "fresh": stale(-100.0),
+    }
+    wide = {name: padded(*batch, padding, garbage=False) for name, batch in wide.items()}
+    wide["garbage"] = padded(rollouts, scores, padding, garbage=True)
+    return (rollouts, scores), list(wide), jax.tree.map(lambda *leaves: jnp.stack(leaves), *wide.values())
 
 
-def evaluate(objective, scores, rollouts):
+def evaluate(objective, rollouts, scores):
     """Weights, the output of a batch on its own, and the gradient of the loss by the scores."""
     weights, _, _ = objective.weigh(rollouts, objective.init(SIZES))
 
@@ -52,56 +122,89 @@ def evaluate(objective, scores, rollouts):
     return weights, output, gradient
 
 
-compiled = jax.jit(evaluate, static_argnames="objective")
+def gradient_by_rollouts(function, rollouts):
+    leaves, structure = jax.tree.flatten(rollouts)
+    is_real = [jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves]
+
+    def of_reals(reals):
+        reals = iter(reals)
+        merged = [next(reals) if real else leaf for real, leaf in zip(is_real, leaves, strict=True)]
+        return function(jax.tree.unflatten(structure, merged))
+
+    return jax.grad(of_reals)([leaf for real, leaf in zip(is_real, leaves, strict=True) if real])
+
+
+@functools.partial(jax.jit, static_argnames="objective")
+def program(objective, batch, wide):
+    """All that the tests below ask of an objective: one program, as compiling is what they cost."""
+    rollouts, scores = batch
+    parameters = objective.init_parameters(SIZES)
+    weights, _, _ = objective.weigh(rollouts, objective.init(SIZES))
+
+    def squared(rollouts):
+        weights, _, _ = objective.weigh(rollouts, objective.init(SIZES))
+        return sum((leaf**2).sum() for leaf in jax.tree.leaves(weights))
+
+    halves = jax.tree.map(lambda leaf: leaf.reshape(2, PROMPTS // 2, *leaf.shape[1:]), (scores, rollouts, weights))
+    statistics = jax.tree.map(lambda leaf: leaf.sum(axis=0), jax.vmap(objective.statistics)(*halves))
+    pieces = jax.vmap(lambda *half: objective.loss(*half, parameters, statistics))(*halves)
+    return {
+        "narrow": evaluate(objective, rollouts, scores),
+        "wide": jax.vmap(functools.partial(evaluate, objective))(*wide),
+        "pieces": jax.tree.map(lambda leaf: leaf.sum(axis=0), pieces),
+        "slopes of weights": gradient_by_rollouts(squared, rollouts),
+        "slopes": gradient_by_rollouts(lambda rollouts: objective(scores, rollouts, SIZES).loss_sum, rollouts),
+        "slopes at fixed weights": gradient_by_rollouts(
+            lambda rollouts: objective.loss(scores, rollouts, weights, parameters).loss_sum, rollouts
+        ),
+    }
+
+
+@functools.cache
+def facts(text):
+    """What `program` finds, in NumPy, with the wide batches by their names."""
+    reads_width = text in ROWS and ROWS[text].reads_width
+    batch, named, wide = batches(padding=0 if reads_width else PADDING)
+    found = jax.device_get(program(make(text), batch, wide))
+    wide = found.pop("wide")
+    return found | {name: jax.tree.map(lambda leaf, at=at: leaf[at], wide) for at, name in enumerate(named)}
 
 
 def assert_close(actual, expected, rtol=2e-5):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-5), actual, expected)
 
 
-def replace_fields(change, structure, fields):
-    return dataclasses.replace(structure, **{name: change(getattr(structure, name)) for name in fields})
-
-
 @pytest.mark.parametrize("name", names())
 def test_every_row_of_the_catalog_is_declared(name):
-    assert name in ROWS, f"declare {name!r} in a module rows_*.py, as its paper's formula says"
+    row = ROWS[name]
+    assert row.tokens is not None, f"{name!r} declares no tokens: its loss off-policy, see token_values.py"
+
+
+@pytest.mark.parametrize(
+    "text", [text if text in covering() else pytest.param(text, marks=pytest.mark.slow) for text in EVERY]
+)
+def test_jit_changes_nothing(text):
+    assert_close(facts(text)["narrow"], evaluate(make(text), *batches()[0]))
 
 
 @every_objective
-def test_jit_changes_nothing(text, batch):
-    rollouts, scores = batch
-    assert_close(compiled(make(text), scores, rollouts), evaluate(make(text), scores, rollouts))
-
-
-@every_objective
-@pytest.mark.parametrize("axis", [0, 1], ids=["prompts", "group"])
-def test_order_does_not_matter(text, axis, batch):
-    if axis == 1 and text in ROWS and ROWS[text].draws:
+@pytest.mark.parametrize("axis", ["prompts", "group"])
+def test_order_does_not_matter(text, axis):
+    if axis == "group" and ROWS[text].draws:
         pytest.skip("it draws for each place in the group")
-    rollouts, scores = batch
-    order = np.random.default_rng(1).permutation((PROMPTS, GROUP)[axis])
+    number = ("prompts", "group").index(axis)
+    weights, output, gradient = facts(text)["plain"]
 
-    def reorder(values):
-        return jnp.take(values, order, axis)
+    def reorder(leaf):
+        # A coefficient has 1 in the place of an axis along which it is constant.
+        return np.take(leaf, ORDERS[number], number) if leaf.shape[number] > 1 else leaf
 
-    reordered = jax.tree.map(reorder, rollouts) if axis == 0 else replace_fields(reorder, rollouts, GROUP_FIELDS)
-    weights, output, gradient = compiled(make(text), scores, rollouts)
-    after = compiled(make(text), jax.tree.map(reorder, scores), reordered)
-    # A coefficient has 1 in the place of an axis along which it is constant.
-    expected = jax.tree.map(lambda leaf: reorder(leaf) if leaf.shape[axis] > 1 else leaf, weights)
-    assert_close(after, (expected, output, jax.tree.map(reorder, gradient)))
+    assert_close(facts(text)[axis], (jax.tree.map(reorder, weights), output, jax.tree.map(reorder, gradient)))
 
 
 @every_objective
-def test_shift_and_scale_of_rewards_act_exactly_as_promised(text, batch):
-    rollouts, scores = batch
-
-    def advantages(rewards):
-        return compiled(make(text), scores, dataclasses.replace(rollouts, rewards=rewards))[0].advantages
-
-    plain = advantages(rollouts.rewards)
-    shifted, scaled = advantages(rollouts.rewards + 0.75), advantages(rollouts.rewards * 3.0)
+def test_shift_and_scale_of_rewards_act_exactly_as_promised(text):
+    plain, shifted, scaled = (facts(text)[name][0].advantages for name in ("plain", "shifted", "scaled"))
     assert np.allclose(shifted, plain, rtol=1e-4, atol=1e-5) == ROWS[text].shift
     if ROWS[text].degree is not None:
         assert_close(scaled, plain * 3.0 ** ROWS[text].degree)
@@ -109,106 +212,48 @@ def test_shift_and_scale_of_rewards_act_exactly_as_promised(text, batch):
 
 
 @every_objective
-def test_groups_that_say_nothing_get_exactly_zero(text, batch):
-    rollouts, scores = batch
-    equal = jnp.full_like(rollouts.rewards, 0.1)
-    assert (equal.mean(axis=-1) != equal[:, 0]).all()  # so that subtracting the mean alone would not do
-    groups = {
-        "no reward": dataclasses.replace(rollouts, rewards=jnp.zeros_like(equal)),
-        "one outcome": dataclasses.replace(rollouts, rewards=equal, outcome_id=jnp.ones_like(rollouts.outcome_id)),
-        "equal rewards": dataclasses.replace(rollouts, rewards=equal),
-    }
-    for kind, silent in groups.items():
-        weights, _, _ = compiled(make(text), scores, silent)
-        promised = SILENCE.index(kind) <= SILENCE.index(ROWS[text].silent)
-        assert (np.abs(weights.advantages).max() == 0.0) == promised, kind
+def test_groups_that_say_nothing_get_exactly_zero(text):
+    for number, kind in enumerate(SILENCE[1:], start=1):
+        promised = number <= SILENCE.index(ROWS[text].silent)
+        assert (np.abs(facts(text)[kind][0].advantages).max() == 0.0) == promised, kind
 
 
 @every_objective
-def test_advantages_are_constants(text, batch):
+def test_advantages_are_constants(text):
     """No gradient reaches the rollouts but the one that a loss with given advantages sends there by itself."""
-    rollouts, scores = batch
-    objective = make(text)
-    is_real = [jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in jax.tree.leaves(rollouts)]
-
-    def gradient(function):
-        leaves, structure = jax.tree.flatten(rollouts)
-
-        def of_reals(reals):
-            reals = iter(reals)
-            merged = [next(reals) if real else leaf for real, leaf in zip(is_real, leaves, strict=True)]
-            return function(jax.tree.unflatten(structure, merged))
-
-        return jax.grad(of_reals)([leaf for real, leaf in zip(is_real, leaves, strict=True) if real])
-
-    def weighed(rollouts):
-        return objective.weigh(rollouts, objective.init(SIZES))[0]
-
-    def squared(rollouts):
-        return sum((leaf**2).sum() for leaf in jax.tree.leaves(weighed(rollouts)))
-
-    assert all((leaf == 0).all() for leaf in gradient(squared))
-    fixed = weighed(rollouts)
-    assert_close(
-        gradient(lambda rollouts: objective(scores, rollouts, SIZES).loss_sum),
-        gradient(lambda rollouts: objective.loss(scores, rollouts, fixed, objective.init_parameters(SIZES)).loss_sum),
-    )
+    assert all((leaf == 0).all() for leaf in facts(text)["slopes of weights"])
+    assert_close(facts(text)["slopes"], facts(text)["slopes at fixed weights"])
 
 
 @every_objective
-def test_padding_changes_nothing(text, batch):
-    if text in ROWS and ROWS[text].draws:
+def test_padding_changes_nothing(text):
+    if ROWS[text].draws:
         pytest.skip("it draws for each place in the arrays")
-    if text in ROWS and ROWS[text].reads_width:
+    if ROWS[text].reads_width:
         pytest.skip("the width of the arrays is the longest possible answer to it")
-    rollouts, scores = batch
-    rng = np.random.default_rng(2)
-
-    def pad(values, columns=(0, 3), axis=2):
-        widths = [(0, 0)] * values.ndim
-        widths[axis] = columns
-        if values.dtype == bool:
-            return jnp.pad(values, widths)
-        garbage = jnp.asarray(rng.uniform(-60, 60, np.pad(values, widths).shape), values.dtype)
-        return jnp.where(np.pad(np.ones(values.shape, bool), widths), jnp.pad(values, widths), garbage)
-
-    padded = replace_fields(pad, rollouts, [*TOKEN_FIELDS, *FIELDS_BY_SHAPE["PGTK"]])
-    padded = replace_fields(lambda values: pad(values, (2, 0), axis=1), padded, FIELDS_BY_SHAPE["PL"])
-    weights, output, gradient = compiled(make(text), scores, rollouts)
-    wide_weights, wide_output, wide_gradient = evaluate(make(text), jax.tree.map(pad, scores), padded)
-
+    weights, output, gradient = facts(text)["narrow"]
+    wide_weights, wide_output, wide_gradient = facts(text)["garbage"]
     # A constant length is the one thing that the width of the arrays may legitimately mean.
     constant_length = make(text).aggregation == SequenceSum(length=None)
-    factor = LENGTH / (LENGTH + 3) if constant_length else 1.0
+    factor = LENGTH / (LENGTH + PADDING) if constant_length else 1.0
     assert_close(jax.tree.map(lambda leaf: leaf[..., :LENGTH], wide_weights), weights)
     assert_close(wide_output, dataclasses.replace(output, loss_sum=output.loss_sum * factor))
+    mask = batches()[0][0].token_mask
     for wide, narrow in zip(jax.tree.leaves(wide_gradient), jax.tree.leaves(gradient), strict=True):
-        assert_close(wide, np.pad(narrow * factor, ((0, 0), (0, 0), (0, 3), (0, 0))[: narrow.ndim]))
-        assert not wide[~padded.token_mask].any()
+        assert_close(wide, np.pad(narrow * factor, ((0, 0), (0, 0), (0, PADDING), (0, 0))[: narrow.ndim]))
+        assert not wide[:, :, :LENGTH][~mask].any()
 
 
 @every_objective
-def test_pieces_of_a_batch_sum_to_the_whole(text, batch):
-    rollouts, scores = batch
-    objective = make(text)
-    parameters = objective.init_parameters(SIZES)
-    weights, _, _ = objective.weigh(rollouts, objective.init(SIZES))
-    whole = (scores, rollouts, weights)
-    halves = [
-        jax.tree.map(lambda leaf: leaf[: PROMPTS // 2], whole),
-        jax.tree.map(lambda leaf: leaf[PROMPTS // 2 :], whole),
-    ]
-    statistics = jax.tree.map(jnp.add, *(objective.statistics(*half) for half in halves))
-    parts = [objective.loss(*half, parameters, statistics) for half in halves]
-    assert_close(jax.tree.map(jnp.add, *parts), objective.loss(*whole, parameters))
+def test_pieces_of_a_batch_sum_to_the_whole(text):
+    pieces, (_, whole, _) = facts(text)["pieces"], facts(text)["narrow"]
+    assert_close(pieces, dataclasses.replace(whole, metrics={name: whole.metrics[name] for name in pieces.metrics}))
 
 
 @every_objective
-@pytest.mark.parametrize("log_ratio", [100.0, -100.0])
-def test_stale_tokens_leave_gradients_finite(text, log_ratio, batch):
-    rollouts, scores = batch
-    stale = dataclasses.replace(scores, log_probs=rollouts.behaviour_log_probs + log_ratio)
-    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(compiled(make(text), stale, rollouts)))
+@pytest.mark.parametrize("batch", ["stale", "fresh"])
+def test_stale_tokens_leave_gradients_finite(text, batch):
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(facts(text)[batch]))
 
 
 # Every option is worth having: changing it changes something.

@@ -191,35 +191,6 @@ def found_limits(part, behaviour=None, ratios=BAPO_RATIOS, advantages=BAPO_ADVAN
     return low, high, values, gradient
 
 
-@pytest.mark.parametrize(
-    ("target", "behaviour", "low", "high"),
-    [(0.4, None, 0.6, 1.2), (0.5, None, 0.6, 1.7), (0.4, BEHAVIOUR, 0.9, 3.0)],
-)
-def test_limits_that_the_paper_s_rule_finds(target, behaviour, low, high):
-    part = BalancedClip(target=target)
-    found = found_limits(part, behaviour)
-    assert_close(found[:2], (low, high))
-    outside = np.where(BAPO_ADVANTAGES > 0, high < BAPO_RATIOS, low > BAPO_RATIOS)
-    limit = np.clip(BAPO_RATIOS, low, high)
-    assert_close(found[2], np.where(outside, limit, BAPO_RATIOS) * BAPO_ADVANTAGES)
-    between = low != BAPO_RATIOS  # at a limit, the derivative of a minimum is neither side's
-    assert_close(found[3][between], (np.where(outside, 0.0, BAPO_RATIOS) * BAPO_ADVANTAGES)[between])
-
-
-@pytest.mark.parametrize(("behaviour", "start", "end"), [(None, 0.428571, 4 / 7.7), (BEHAVIOUR, 0.105572, 0.1356)])
-def test_sums_of_the_paper_s_rule(behaviour, start, end):
-    """Shares at the start (0.6, 1.2) and where the path ends after 51 steps, (0.9, 3.0)."""
-    part = BalancedClip()
-    behaviour = np.ones(6) if behaviour is None else behaviour
-    rollouts = rollouts_of(np.log(behaviour).reshape(1, 1, -1))
-    scores = PolicyScores(rollouts.behaviour_log_probs + jnp.log(BAPO_RATIOS), jnp.zeros((1, 1, 6)))
-    sums = part.statistics(scores, rollouts, BAPO_ADVANTAGES.reshape(1, 1, -1))
-    assert part.path.shape == (52, 2)
-    for (low, high), share in ((part.path[0], start), (part.path[-1], end)):
-        positive, negative = sums["positive"][high], sums["negative"][low]
-        np.testing.assert_allclose(positive / (positive + negative), share, atol=1e-4 if share == 0.1356 else 1e-6)
-
-
 @pytest.mark.parametrize("rule", ["paper", "released"])
 @pytest.mark.parametrize("target", [0.1, 0.3, 0.45, 0.6, 0.75, 0.9, 1.1, 2.0])
 def test_limits_are_those_of_the_published_loop(rule, target):
@@ -264,13 +235,6 @@ def test_released_rule_raises_the_lower_limit_first():
     _, _, values, gradient = found_limits(part, ratios=np.array([4.0, 1.0]), advantages=np.array([-1.0, 1.0]))
     assert_close(values, [-3.0, 1.0])
     assert_close(gradient, [0.0, 1.0])
-
-
-def test_on_policy_the_search_stops_at_once_or_goes_to_the_end():
-    for target, limits in ((0.5, (0.6, 1.2)), (0.51, (0.9, 3.0))):
-        part = BalancedClip(target=target)
-        assert_close(found_limits(part, ratios=np.ones(4), advantages=np.array([1.0, -1, 1, -1]))[:2], limits)
-    assert_close(found_limits(part, advantages=np.zeros(6))[:2], (0.6, 1.2))
 
 
 def test_limits_of_a_mini_batch_do_not_depend_on_its_pieces():

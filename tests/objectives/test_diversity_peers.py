@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bandit_means import advantages_of, pushes
-from groups import all_groups, assert_close, bandit_rollouts, random_rollouts, rollouts_of
+from groups import all_groups, assert_close, bandit_rollouts, rollouts_of
 from scipy.stats import chi2
 
 from ipsrl.objectives import make
@@ -17,10 +17,9 @@ from ipsrl.objectives.diversity_rewards import (
     DistinctShare,
     PermutedInverseFrequency,
     SimilarityDiscount,
-    UniformFrequency,
     Unlikeliness,
 )
-from ipsrl.objectives.diversity_weights import FocalWeight, UniformCorrect
+from ipsrl.objectives.diversity_weights import UniformCorrect
 from ipsrl.objectives.inverse_probability import InverseFrequency
 from ipsrl.structures import Sizes
 
@@ -58,30 +57,6 @@ def test_distinct_share(part, rewards, outcomes, expected):
 # GAPO
 
 
-@pytest.mark.parametrize(
-    ("valid", "rewards", "outcomes", "expected"),
-    [
-        # Frequencies 1/2, 1/4, 1/8, 1/8 of four: what is rarer than 1/4 loses too, less than what dominates.
-        (None, [1] * 8, [0, 0, 0, 0, 1, 1, 2, 3], [0.75] * 4 + [1, 1, 0.875, 0.875]),
-        (4, [1] * 8, [0, 0, 0, 0, 1, 1, 2, 2], [0.75] * 4 + [1, 1, 1, 1]),
-        # Invalid answers do not count: neither those without reward, nor those without an outcome.
-        (None, [1, 2, 3, 0, 1], [0, 0, 1, 1, -1], [5 / 6, 5 / 6, 5 / 6, -1, -1]),
-        (None, [0, 0], [0, 1], [-1, -1]),
-    ],
-)
-def test_uniform_frequency(valid, rewards, outcomes, expected):
-    assert_close(shaped(UniformFrequency(valid), rewards, outcome_id=outcomes), expected)
-
-
-@pytest.mark.parametrize("text", ["gapo", "gapo(valid=2)"])
-def test_gapo_says_nothing_between_two_valid_outcomes(text):
-    for first in range(1, 7):
-        ids = np.array([[0] * first + [1] * (7 - first)])
-        assert not advantages_of(text, rollouts_of(np.zeros((1, 7, 1)), outcome_id=ids)).any()
-    three = np.array([[0, 0, 0, 0, 1, 1, 2]])
-    assert advantages_of("gapo", rollouts_of(np.zeros((1, 7, 1)), outcome_id=three)).any()
-
-
 # Unlikeliness
 
 
@@ -94,22 +69,7 @@ def test_ranks_go_by_the_average_token_and_ties_share_theirs():
     assert_close(shaped(Unlikeliness(beta=0.0), rewards, behaviour=behaviour, mask=mask), rewards)
 
 
-def test_a_standard_deviation_makes_small_differences_of_rank_large():
-    rollouts = rollouts_of(np.log([[[0.1], [0.2], [0.3], [0.4]]]))
-    assert_close(advantages_of("unlikeliness(beta=0.0625)", rollouts), np.array([[3, 1, -1, -3]]) / math.sqrt(5))
-    assert_close(
-        advantages_of("unlikeliness(standardise=False)", rollouts), np.array([[1.5, 0.5, -0.5, -1.5]]) * 0.0625
-    )
-
-
 # DRA
-
-
-def test_one_hot_similarity_is_inverse_probability_scaling():
-    rollouts, _ = random_rollouts(3, prompts=8, group=6)
-    discounted = SimilarityDiscount()(rollouts.rewards, rollouts)
-    assert_close(6 * discounted, InverseFrequency()(rollouts.rewards, rollouts))
-    assert_close(advantages_of("dra_grpo", rollouts), advantages_of("ips_grpo", rollouts))
 
 
 def test_similarity_of_token_counts():
@@ -205,29 +165,6 @@ def test_the_placebo_needs_keys():
 
 
 # F-GRPO
-
-
-def test_focal_weight():
-    rollouts = rollouts_of(np.zeros((3, 4, 1)), rewards=np.float32([[1, 1, 1, 0], [0, 0, 0, 0], [1, 2, 1, 1]]))
-    ones = jnp.ones((3, 4, 1))
-    assert_close(FocalWeight(2.0)(ones, rollouts)[:, 0, 0], [1 / 16, 1, 0])
-    assert_close(FocalWeight(0.0)(ones, rollouts), ones)
-    assert_close(advantages_of("f_grpo", rollouts)[0], np.array([1, 1, 1, -3]) / math.sqrt(3) / 4)
-    assert not advantages_of("f_grpo", rollouts)[2].any()  # none is wrong
-    assert_close(advantages_of("f_grpo(gamma=0.0)", rollouts), advantages_of("grpo", rollouts))
-
-
-@pytest.mark.parametrize(("group", "expected"), [(2, 0.44), (4, 0.70), (8, 0.65), (16, 0.44), (32, 0.19), (64, 0.04)])
-def test_chance_to_learn_without_the_rare_correct_answer(group, expected):
-    """(1 - tau)^N - (mu - tau)^N - (1 - mu)^N, with rare mass tau in correct mass mu: first up, then down with N."""
-    rare, common = 0.05, 0.55
-    counts = np.arange(group + 1)
-    rewards = (np.arange(group) < counts[:, None]).astype(np.float32)  # the common answers of groups without a rare one
-    learns = advantages_of("f_grpo", rollouts_of(np.zeros((*rewards.shape, 1)), rewards=rewards)).any(axis=-1)
-    chance = [math.comb(group, int(n)) * common**n * 0.4 ** (group - n) for n in counts]
-    missed = np.sum(np.array(chance)[learns])
-    assert missed == pytest.approx((1 - rare) ** group - common**group - 0.4**group, abs=1e-12)
-    assert round(missed, 2) == expected
 
 
 # UCPO

@@ -83,15 +83,6 @@ def k3(distance):
     return np.exp(-distance) + distance - 1
 
 
-def reinforce(b):
-    rewards = b.by_token(b.rewards)
-    return rewards * b.log_probs, rewards, b.mask / (PROMPTS * GROUP)
-
-
-def grpo(b):
-    return *clip(b.advantages, b.ratio), b.sequence_mean
-
-
 def grpo_with_limits(b):
     return *clip(b.advantages, b.ratio, low=0.1, high=0.3), b.sequence_mean
 
@@ -176,12 +167,6 @@ def gspo(b):
     return values * b.mask, slopes * b.mask, b.sequence_mean
 
 
-def sapo(b):
-    tau = np.where(b.advantages > 0, 1.0, 1.05)
-    gate = 1 / (1 + np.exp(-tau * (b.ratio - 1)))
-    return 4 / tau * gate * b.advantages, 4 * gate * (1 - gate) * b.ratio * b.advantages, b.sequence_mean
-
-
 def advantage_reweighting(b):
     return *clip(b.advantages * (0.2 * np.exp(b.mu) + 0.8), b.ratio, high=0.24), b.sequence_mean
 
@@ -198,22 +183,16 @@ def cispo(b):
     return weight * b.advantages * b.log_probs, weight * b.advantages, b.token_mean
 
 
-def bapo(b, released=False):
+def bapo(b):
     """The published loop: one limit after the other, until the positive tokens have their share."""
-    weight = np.abs(b.advantages) * b.mask * (1 if released else np.exp(b.mu))
-    lows = 0.6 + (0.05 * np.arange(5) if released else 0.02 * np.arange(16))
-    highs = 1.2 + 0.05 * np.arange(17 if released else 37)
-    if released:
-        path = [(low, highs[0]) for low in lows] + [(lows[-1], high) for high in highs[1:]]
-    else:
-        path = [(lows[0], high) for high in highs] + [(low, highs[-1]) for low in lows[1:]]
-    for low, high in path:
+    weight = np.abs(b.advantages) * b.mask
+    lows, highs = 0.6 + 0.05 * np.arange(5), 1.2 + 0.05 * np.arange(17)
+    for low, high in [(low, highs[0]) for low in lows] + [(lows[-1], high) for high in highs[1:]]:
         positive = (weight * np.minimum(b.ratio, high))[b.advantages > 0].sum()
         negative = (weight * np.maximum(b.ratio, low))[b.advantages < 0].sum()
-        if positive >= (negative if released else 0.4 * (positive + negative)):
+        if positive >= negative:
             break
-    dual = 1.5 if released else 1e9
-    return *clip(b.advantages, b.ratio, low=1 - low, high=high - 1, dual=dual), b.token_mean
+    return *clip(b.advantages, b.ratio, low=1 - low, high=high - 1, dual=1.5), b.token_mean
 
 
 def dppo(b, kl=False):
@@ -263,8 +242,6 @@ def entrocraft(b):
 
 
 EXPECTED = {
-    "reinforce": reinforce,
-    "grpo": grpo,
     "grpo(clip_low=0.1, clip_high=0.3)": grpo_with_limits,
     "grpo(kl=0.04)": grpo_with_k3,
     "grpo(kl=0.04, kl_estimator=corrected_k3)": grpo_with_corrected_k3,
@@ -279,15 +256,12 @@ EXPECTED = {
     "dapo(overlong_filter=True, overlong_weight=0.0, aggregation=sequence_mean)": dapo_filtered_by_answer,
     "lite_ppo(clip_low=0.1, clip_high=0.3)": lite_ppo,
     "gspo(clip_low=0.1, clip_high=0.05)": gspo,
-    "gspo_token(clip_low=0.1, clip_high=0.05)": gspo,
-    "sapo": sapo,
     "ar_lopti(lopti=False)": advantage_reweighting,
     "gppo(dual_clip=1.5)": lambda b: kept_gradient(b, 0.2, 0.28, dual=1.5),
     "ce_gppo(clip_low=0.1, clip_high=0.3)": lambda b: kept_gradient(b, 0.1, 0.3, negative=0.75),
     "ce_gppo(negative_scale=0.5, positive_scale=0.8)": lambda b: kept_gradient(b, 0.2, 0.2, 0.5, 0.8),
     "cispo(cap=1.3, floor=0.7)": cispo,
-    "bapo": bapo,
-    "bapo(rule=released, dual_clip=1.5)": lambda b: bapo(b, released=True),
+    "bapo(rule=released, dual_clip=1.5)": bapo,
     "dppo(ratio_cap=1.4)": dppo,
     "dppo(divergence=binary_kl, ratio_cap=1.4)": lambda b: dppo(b, kl=True),
     "kl_cov(fraction=0.1, coefficient=0.7)": kl_cov,
@@ -302,16 +276,15 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("text", EXPECTED)
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_loss_and_gradient_far_from_the_behaviour_policy(text, seed):
-    rollouts, scores = far_away(seed)
+def test_loss_and_gradient_far_from_the_behaviour_policy(text):
+    rollouts, scores = far_away(0)
     objective = make(text)
 
     def loss(scores):
         output = objective(scores, rollouts, sizes(PROMPTS))
         return output.loss_sum / output.count
 
-    value, gradient = jax.value_and_grad(loss)(scores)
+    value, gradient = jax.jit(jax.value_and_grad(loss))(scores)
     batch = Batch(rollouts, scores)
     values, slopes, share, *bonus = EXPECTED[text](batch)
     np.testing.assert_allclose(value, -(values * share).sum(), atol=1e-5)

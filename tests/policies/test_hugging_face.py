@@ -18,6 +18,8 @@ from ipsrl.policies.hugging_face import load_parameters, save, stored_tensors
 from ipsrl.policies.hugging_face_config import num_positions, read_policy
 from ipsrl.policies.policy import union
 
+pytestmark = pytest.mark.eight_devices
+
 MODEL = "model.safetensors"
 
 

@@ -23,6 +23,8 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Trajectories
 
+pytestmark = pytest.mark.eight_devices
+
 TEMPERATURE = 0.7
 GROUP_SIZE = 6
 TEXT = HypospaceBoolean("basic", depth=1)

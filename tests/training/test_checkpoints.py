@@ -17,6 +17,8 @@ from absl import logging
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
 from ipsrl.training.checkpoints import Checkpoints
 
+pytestmark = pytest.mark.eight_devices
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)

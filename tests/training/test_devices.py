@@ -18,6 +18,8 @@ from ipsrl.training.off_policy import OffPolicyAnswers, with_best_answer
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import Batching, TrainState, check_objective, compiled_update
 
+pytestmark = pytest.mark.eight_devices
+
 TREE = Tree()
 PAIRS = (
     (FIRST_TOKEN, Tabular(FIRST_TOKEN.num_observations, FIRST_TOKEN.vocabulary_size)),
@@ -30,7 +32,7 @@ SGD = make_optimizer("sgd", learning_rate=0.05, max_gradient_norm=None)
 STATIC = {"optimizer": SGD, "batching": Batching(mini_batches=2, micro_batches=2), "temperature": 1.0}
 
 # What looks at a whole batch or mini-batch has the most to say to other devices. All take minutes together.
-BATCH_WIDE = {"reinforce_plus_plus", "clip_cov", "forking_tokens", "bapo", "trajectory_balance"}
+BATCH_WIDE = {"reinforce_plus_plus", "forking_tokens", "bapo"}
 EVERY = [pytest.param(name, marks=[] if name in BATCH_WIDE else pytest.mark.slow) for name in objectives.names()]
 
 
@@ -83,7 +85,7 @@ def test_one_device_trains_as_eight_do(text):
         return jax.device_get((state, found))
 
     mesh = make_mesh("data:8")
-    with compilations_of("update") as programs:
+    with compilations_of("update", forget=True) as programs:
         alone = train(lambda tree: tree, lambda tree: tree)
         with jax.set_mesh(mesh):
             together = train(lambda tree: replicate(tree, mesh), lambda tree: shard_prompts(tree, mesh))

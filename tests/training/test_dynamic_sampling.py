@@ -17,6 +17,8 @@ from ipsrl.training.batch import BatchCollector
 from ipsrl.training.dynamic_sampling import DynamicSampling, fill
 from ipsrl.training.settings import TrainSettings
 
+pytestmark = pytest.mark.eight_devices
+
 P, G = 4, 6
 # Half of the prompts pay nothing whatever is done, which no sampling can change.
 HOPELESS, HOPEFUL = (0.0, 0.0, 0.0), (1.0, 0.0, 0.5)

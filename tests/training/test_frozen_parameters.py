@@ -24,7 +24,7 @@ from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import WHOLE_BATCH, TrainState, compiled_update
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
 OBJECTIVE = "grpo(kl=0.1)"
 SETTINGS = TrainSettings(

@@ -36,6 +36,8 @@ from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.run_log import NonFiniteLossError
 from ipsrl.training.step import Batching, TrainState
 
+pytestmark = pytest.mark.eight_devices
+
 SETTINGS = TrainSettings(
     steps=7,
     prompts_per_step=16,

@@ -27,7 +27,7 @@ from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching, TrainState, compiled_update, state_placements
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
 MESHES = ("data:8", "data:4,model:2", "data:2,model:4", "data:1,model:8")
 EACH_MESH = [pytest.param(mesh, marks=[] if mesh == MESHES[1] else pytest.mark.slow) for mesh in MESHES]

@@ -19,6 +19,8 @@ from ipsrl.training.groups import choose_prompts, collect
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import WHOLE_BATCH, Batching, TrainState, compiled_update
 
+pytestmark = pytest.mark.eight_devices
+
 TREE = Tree()
 POLICY = Tabular(TREE.num_observations, TREE.vocabulary_size)
 SGD = make_optimizer("sgd", learning_rate=0.5, max_gradient_norm=None)

@@ -25,7 +25,7 @@ from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.run_log import NonFiniteLossError
 from ipsrl.training.step import TrainState
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
 TREE = Tree()
 # Half of the prompts pay nothing.

@@ -22,7 +22,7 @@ from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.settings import TrainSettings
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
 SEED, STEPS = 4, 4
 SETTINGS = TrainSettings(

@@ -23,6 +23,8 @@ from ipsrl.training.groups import choose_prompts, collect
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import WHOLE_BATCH, Batching, TrainState, compiled_update, group_metrics
 
+pytestmark = pytest.mark.eight_devices
+
 TREE = Tree()
 TABULAR = Tabular(TREE.num_observations, TREE.vocabulary_size)
 SGD = make_optimizer("sgd", learning_rate=0.5, max_gradient_norm=None)
@@ -276,7 +278,7 @@ def test_many_steps_are_one_program_which_takes_over_the_state():
     # As the loop does: what is placed on a mesh keeps one type from the first step on.
     mesh = make_mesh("data:8")
     state = replicate(TrainState.create(policy.init(jax.random.key(0)), objective, optimizer, environment), mesh)
-    with compilations_of("update") as programs:
+    with compilations_of("update", forget=True) as programs:
         for number in range(3):
             sampled = collect(
                 environment, policy, state.parameters, choose_prompts(environment, 0, number, 2), 0, number, 4, 1.0

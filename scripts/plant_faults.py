@@ -1,0 +1,261 @@
+"""Which tests catch which faults: `python scripts/plant_faults.py`.
+
+Plants twenty faults, one at a time, in a copy of the tree, and runs the tests that should catch it: those named beside
+the fault, or with --whole all tests of the default run and, where these miss it, the slow ones. Prints a table and ends
+with 1 if a fault was not caught. About ten seconds for each fault; with --whole as long as the tests take.
+
+    --only=a,b   these faults alone; --list prints their names
+    --whole      runs all tests until the first failure, not only those named
+"""
+
+import argparse
+import dataclasses
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+COPIED = ("ipsrl", "experiments", "tests", "scripts", "docs", "pyproject.toml", "setup.py", "README.md")
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """A text that stands once in ipsrl/, what takes its place, and the tests that should notice.
+
+    Attributes:
+      name: as in the table.
+      text, planted: before and after.
+      tests: name of a test file, wherever it lies.
+      chosen: which of its tests, as of pytest's -k.
+      slow: whether only a slow test is expected to notice.
+    """
+
+    name: str
+    text: str
+    planted: str
+    tests: str
+    chosen: str = ""
+    slow: bool = False
+
+
+FAULTS = (
+    Fault("sign of the loss", "loss_sum=-total", "loss_sum=total", "test_enumeration.py", "mean_update and rloo"),
+    Fault(
+        "last token of an answer off by one",
+        "is_last = jnp.arange(mask.shape[-1]) == mask.sum(axis=-1, keepdims=True) - 1",
+        "is_last = jnp.arange(mask.shape[-1]) == mask.sum(axis=-1, keepdims=True)",
+        "test_token_values.py",
+        "balance",
+    ),
+    Fault(
+        "horizon of the sampler off by one",
+        "return (position < horizon) & ~finished.all()",
+        "return (position < horizon - 1) & ~finished.all()",
+        "test_sampler.py",
+        "horizon",
+    ),
+    Fault(
+        "no stop_gradient on weights",
+        "weights = jax.lax.stop_gradient(Weights(values, tuple(coefficients)))",
+        "weights = Weights(values, tuple(coefficients))",
+        "test_catalog_properties.py",
+        "constants and tsallis",
+    ),
+    Fault(
+        "no stop_gradient on CISPO's weight",
+        "weight = jax.lax.stop_gradient(jnp.clip(ratio, self.floor, self.cap))",
+        "weight = jnp.clip(ratio, self.floor, self.cap)",
+        "test_token_values.py",
+        "cispo",
+    ),
+    Fault(
+        "ratio of an answer over the wrong axis",
+        "log_ratio = log_importance_ratio(scores, rollouts).sum(axis=-1, keepdims=True)",
+        "log_ratio = log_importance_ratio(scores, rollouts).sum(axis=1, keepdims=True)",
+        "test_token_values.py",
+        "gspo",
+    ),
+    Fault(
+        "statistics of a group over the prompts",
+        "centred = values - values.mean(axis=-1, keepdims=True)\n        std = values.std(axis=-1",
+        "centred = values - values.mean(axis=0, keepdims=True)\n        std = values.std(axis=-1",
+        "test_catalog_properties.py",
+        "nothing and f_grpo",
+    ),
+    Fault(
+        "population and sample deviation swapped",
+        "std = values.std(axis=-1, keepdims=True, ddof=1 if self.unbiased else 0)",
+        "std = values.std(axis=-1, keepdims=True, ddof=0 if self.unbiased else 1)",
+        "test_enumeration.py",
+        "mean_update and f_grpo",
+    ),
+    Fault(
+        "log-probabilities through float16",
+        'now["behaviour_log_probs"] = jnp.where(finished, 0.0, chosen)',
+        'now["behaviour_log_probs"] = jnp.where(finished, 0.0, chosen.astype(jnp.float16))',
+        "test_step.py",
+        "disagreement",
+    ),
+    Fault(
+        "resume from fresh parameters",
+        "last_good, state = checkpoints.restore(state) or (0, state)",
+        "last_good, _ = checkpoints.restore(state) or (0, state)",
+        "test_loop.py",
+        "interrupted",
+    ),
+    Fault(
+        "DAPO's default clip",
+        "def dapo(\n    clip_low: float = 0.2,\n    clip_high: float = 0.28,",
+        "def dapo(\n    clip_low: float = 0.2,\n    clip_high: float = 0.2,",
+        "test_token_values.py",
+        "dapo",
+    ),
+    Fault(
+        "clip sides swapped",
+        "jnp.clip(ratio, 1.0 - low, 1.0 + high) * advantages",
+        "jnp.clip(ratio, 1.0 - high, 1.0 + low) * advantages",
+        "test_token_values.py",
+        "gspo or dapo",
+    ),
+    Fault(
+        "clip on the wrong sides of the advantage",
+        "values = jnp.minimum(plain, jnp.clip(ratio, 1.0 - low, 1.0 + high) * advantages)",
+        "values = jnp.maximum(plain, jnp.clip(ratio, 1.0 - low, 1.0 + high) * advantages)",
+        "test_token_values.py",
+        "gspo or grpo",
+    ),
+    Fault(
+        "length weights inverted",
+        "values - masked_sum(values, mask) / tokens, 0.0)\n        std",
+        "values - (values[..., 0] / mask.sum(axis=-1)).sum() / (1.0 / mask.sum(axis=-1)).sum(), 0.0)\n        std",
+        "test_token_values.py",
+        "lengths and reinforce",
+    ),
+    Fault(
+        "mask dropped in the mean over tokens",
+        "return masked_sum(values, mask), mask.sum(dtype=jnp.float32)",
+        "return values.sum(), mask.sum(dtype=jnp.float32)",
+        "test_token_values.py",
+        "dapo or cispo",
+    ),
+    Fault(
+        "the same noise at every token",
+        "jax.random.fold_in(key, position)",
+        "jax.random.fold_in(key, 0)",
+        "test_sampler.py",
+        "frequent",
+    ),
+    Fault(
+        "the same noise in every step",
+        "key = jax.random.fold_in(jax.random.key(seed), step)",
+        "key = jax.random.key(seed)",
+        "test_randomness.py",
+    ),
+    Fault(
+        "last micro-batch alone",
+        "(jnp.add, jnp.maximum), totals, found)",
+        "(lambda total, new: new, jnp.maximum), totals, found)",
+        "test_step.py",
+        "micro_batches",
+    ),
+    Fault(
+        "KL in the other direction",
+        "jnp.where(rollouts.token_mask, log_probs - rollouts.reference_log_probs, 0.0)",
+        "jnp.where(rollouts.token_mask, rollouts.reference_log_probs - log_probs, 0.0)",
+        "test_reference_divergence.py",
+        "estimators",
+    ),
+    Fault(
+        "ranks of negative numbers in the wrong order",
+        "jnp.where(bits >= HIGHEST_BIT, ~bits, bits | HIGHEST_BIT)",
+        "jnp.where(bits >= HIGHEST_BIT, bits, bits | HIGHEST_BIT)",
+        "test_ranks.py",
+    ),
+)
+
+
+def place_of(fault: Fault, package: Path) -> Path:
+    """The one file that holds the fault's text.
+
+    Raises:
+      ValueError: no file holds it, or it stands more than once.
+    """
+    found = [(path, path.read_text().count(fault.text)) for path in package.rglob("*.py")]
+    found = [(path, times) for path, times in found if times]
+    if sum(times for _, times in found) != 1:
+        where = ", ".join(f"{path.relative_to(package.parent)} ({times} times)" for path, times in found) or "nowhere"
+        raise ValueError(f"the text of the fault {fault.name!r} must stand once in ipsrl/, and is found {where}")
+    return found[0][0]
+
+
+def failures(tree: Path, arguments: list[str]) -> list[str]:
+    """The test files that fail, or `collection` where tests cannot be collected; empty where all pass.
+
+    Raises:
+      ValueError: no test was chosen.
+    """
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-rfE", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True)
+    if done.returncode == 5:
+        raise ValueError(f"no test was chosen by: pytest {' '.join(arguments)}")
+    named = re.findall(r"^(?:FAILED|ERROR) \S*?(test_\w+\.py)", done.stdout, re.MULTILINE)
+    return sorted(set(named)) or (["collection"] if done.returncode else [])
+
+
+def caught_by(fault: Fault, tree: Path, whole: bool) -> tuple[str, str]:
+    """The test files that caught a planted fault, and the run they belong to; two dashes where none did."""
+    if whole:
+        runs = {"default": ["-n", "auto", "--dist=loadfile"]}
+        runs["slow"] = [*runs["default"], "-m", "slow"]
+    else:
+        [file] = (tree / "tests").rglob(fault.tests)
+        chosen = [str(file.relative_to(tree)), *(["-k", fault.chosen] if fault.chosen else [])]
+        runs = {"slow" if fault.slow else "default": [*chosen, "-m", "slow" if fault.slow else "not slow"]}
+    for run, arguments in runs.items():
+        if found := failures(tree, arguments):
+            return ", ".join(found), run
+    return "-", "-"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="names of faults, separated by commas")
+    parser.add_argument("--list", action="store_true", help="print the names of the faults")
+    parser.add_argument("--whole", action="store_true", help="run all tests, not only those named beside the fault")
+    options = parser.parse_args(arguments)
+    only = {name.strip() for name in options.only.split(",") if name.strip()}
+    if unknown := sorted(only - {fault.name for fault in FAULTS}):
+        parser.error(f"unknown fault {unknown[0]!r}: see --list")
+    faults = [fault for fault in FAULTS if not only or fault.name in only]
+    if options.list:
+        print("\n".join(fault.name for fault in faults))
+        return 0
+    missed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder)
+        for name in COPIED:
+            source = ROOT / name
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(source, tree / name, ignore=ignored) if source.is_dir() else shutil.copy(source, tree)
+        places = {fault: place_of(fault, tree / "ipsrl") for fault in faults}
+        print("| fault | caught by | run | s |\n|---|---|---|---|")
+        for fault, path in places.items():
+            sound, started = path.read_text(), time.monotonic()
+            path.write_text(sound.replace(fault.text, fault.planted))
+            files, run = caught_by(fault, tree, options.whole)
+            path.write_text(sound)
+            missed += run == "-"
+            print(f"| {fault.name} | {files} | {run} | {time.monotonic() - started:.0f} |", flush=True)
+    print(f"{len(faults) - missed} of {len(faults)} faults were caught")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except ValueError as error:
+        sys.exit(f"error: {error}")

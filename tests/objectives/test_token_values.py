@@ -1,0 +1,124 @@
+"""The loss and its gradient off-policy, on answers of unequal lengths, against the values that rows declare."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from declared import ROWS
+from groups import rollouts_of
+from token_values import BACKWARD, BEHAVIOUR, REFERENCE
+
+from ipsrl.objectives import make, names
+from ipsrl.structures import PolicyScores, Sizes, Weights
+
+PROMPTS, GROUP, LENGTH = 4, 6, 6
+SIZES = Sizes(PROMPTS, num_outcomes=GROUP, num_states=1, vocabulary_size=2)
+
+
+def case(seed=0):
+    """Log-ratios, advantages and a mask; each prompt has ratios of another size.
+
+    The last two have one ratio for all tokens of an answer, so that the ratios of answers reach narrow limits too, on
+    all sides of them.
+    """
+    rng = np.random.default_rng(seed)
+    lengths = np.array([rng.permutation(GROUP) % LENGTH + 1 for _ in range(PROMPTS)])
+    mask = np.arange(LENGTH) < lengths[..., None]
+    log_ratio = rng.normal(size=mask.shape) * np.array([0.3, 1.5, 0, 0])[:, None, None]
+    log_ratio[2] += np.array([-6.5, -3.5, -2.0, 2.0, 3.5, 6.5])[:, None] * 1e-4
+    log_ratio[3] += (np.array([-0.35, -0.23, -0.1, 0.1, 0.23, 0.35]) / lengths[3])[:, None]
+    advantages = rng.choice([-1, 1], mask.shape) * rng.uniform(0.2, 2.0, mask.shape)
+    return np.where(mask, log_ratio, 0.0), advantages, mask
+
+
+def rollouts_with(mask, rewards=None):
+    def where_masked(probability):
+        return jnp.where(mask, jnp.log(probability), 0.0)
+
+    zeros = jnp.zeros(mask.shape, jnp.int32)
+    return rollouts_of(
+        where_masked(BEHAVIOUR),
+        mask,
+        behaviour_entropy=np.ones(mask.shape),
+        rewards=np.tile(np.arange(GROUP, dtype=np.float32), (PROMPTS, 1)) if rewards is None else jnp.float32(rewards),
+        outcome_id=np.tile(np.arange(GROUP), (PROMPTS, 1)),
+        reference_log_probs=where_masked(REFERENCE),
+        step_log_backward=where_masked(BACKWARD),
+        log_backward=where_masked(BACKWARD).sum(axis=-1),
+        next_states=zeros,
+        planning_mask=mask,
+        off_policy=np.tile(np.arange(GROUP) == 0, (PROMPTS, 1)),
+        top_tokens=jnp.stack([zeros, zeros + 1], axis=-1),
+        top_log_probs=jnp.full((*mask.shape, 2), jnp.log(0.5)),
+        prompt_log_probs=jnp.full((PROMPTS, 1), jnp.log(0.5)),
+        prompt_mask=np.ones((PROMPTS, 1), bool),
+        question_mask=np.ones((PROMPTS, 1), bool),
+        keys=jax.random.split(jax.random.key(0), PROMPTS),
+    )
+
+
+def declared(tokens, log_ratio, advantages, mask, step=1e-6):
+    """The loss, None where only its gradient is declared, and the gradient by the log-probabilities."""
+    found = tokens(log_ratio, advantages, mask)
+    if isinstance(found, tuple):
+        values, slopes = found
+        return None if values is None else -values.sum(), -slopes
+    gradient = np.zeros(mask.shape)
+    for place in np.argwhere(mask):
+        moved = np.zeros(mask.shape)
+        moved[tuple(place)] = step
+        ends = [tokens(log_ratio + side * moved, advantages, mask).sum() for side in (1, -1)]
+        gradient[tuple(place)] = -(ends[0] - ends[1]) / (2 * step)
+    return -found.sum(), gradient
+
+
+def computed(objective, log_ratio, advantages, mask):
+    """The loss of the code and its gradient, with these advantages and without penalties."""
+    rollouts = rollouts_with(mask)
+
+    @jax.jit
+    def value_and_gradient(log_probs):
+        weights, _, _ = objective.weigh(rollouts, objective.init(SIZES))
+        silenced = tuple(map(jnp.zeros_like, weights.coefficients))
+        scores = PolicyScores(log_probs, rollouts.behaviour_entropy, rollouts.top_log_probs)
+        output = objective.loss(
+            scores, rollouts, Weights(jnp.float32(advantages), silenced), objective.init_parameters(SIZES)
+        )
+        return output.loss_sum / output.count
+
+    return jax.value_and_grad(value_and_gradient)(jnp.float32(log_ratio) + rollouts.behaviour_log_probs)
+
+
+@pytest.mark.parametrize("text", [text for text, row in ROWS.items() if row.tokens is not None])
+def test_the_loss_is_that_of_the_declared_tokens(text):
+    batch = case()
+    loss, gradient = declared(ROWS[text].tokens, *batch)
+    actual, actual_gradient = computed(make(text), *batch)
+    np.testing.assert_allclose(actual_gradient, gradient, rtol=2e-4, atol=1e-6 * np.abs(gradient).max() + 1e-7)
+    if loss is not None:
+        np.testing.assert_allclose(actual, loss, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("text", names())
+def test_advantages_look_at_lengths_as_declared(text):
+    """The same answers but for their lengths get the same advantages, or those that the row declares."""
+    rng = np.random.default_rng(3)
+    rewards = rng.uniform(0.1, 1.0, (PROMPTS, GROUP))
+    mask = case()[2]
+    cut = np.arange(LENGTH) < np.minimum(mask.sum(axis=-1), rng.integers(1, LENGTH + 1, mask.shape[:2]))[..., None]
+    objective = make(text)
+    weigh = jax.jit(lambda rollouts: objective.weigh(rollouts, objective.init(SIZES))[0].advantages)
+    whole = rollouts_with(mask, rewards)
+    # Only what says how long answers are differs.
+    shorter = dataclasses.replace(whole, token_mask=jnp.asarray(cut))
+    before, after = np.array(weigh(whole)), np.array(weigh(shorter))
+    lengths = ROWS[text].lengths
+    if lengths is None:
+        message = f"the advantages of {text!r} depend on the lengths of answers: its Row has to declare `lengths`"
+        np.testing.assert_allclose(after[cut], before[cut], rtol=1e-5, atol=1e-6, err_msg=message)
+    elif not isinstance(lengths, str):
+        expected = lengths(rewards, mask)
+        expected = np.broadcast_to(expected if expected.ndim == 3 else expected[..., None], mask.shape)
+        np.testing.assert_allclose(before[mask], expected[mask], rtol=1e-4, atol=1e-5)

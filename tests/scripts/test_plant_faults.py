@@ -1,0 +1,47 @@
+"""The faults can still be planted, and the command says what it cannot do."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+import plant_faults
+from plant_faults import FAULTS, failures, place_of
+
+PACKAGE = Path(__file__).parents[2] / "ipsrl"
+
+
+def test_every_fault_stands_once_and_names_tests_that_exist():
+    """Twenty different ones, whatever has been moved or renamed since."""
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS) == 20
+    for fault in FAULTS:
+        assert place_of(fault, PACKAGE).suffix == ".py"
+        assert fault.text != fault.planted
+        assert len(list((PACKAGE.parent / "tests").rglob(fault.tests))) == 1
+
+
+@pytest.mark.parametrize(("text", "where"), [("no such text", "nowhere"), ("import jax\n", r"times\)")])
+def test_a_text_that_does_not_stand_once_is_refused(text, where):
+    with pytest.raises(ValueError, match=f"must stand once in ipsrl/, and is found .*{where}"):
+        place_of(dataclasses.replace(FAULTS[0], text=text), PACKAGE)
+
+
+def test_what_fails_is_named(tmp_path):
+    """Stands for the tests: pytest itself takes seconds to start."""
+    (tmp_path / "pytest.py").write_text(
+        "import sys\n"
+        "if sys.argv[-1] == 'nothing': sys.exit(5)\n"
+        "if sys.argv[-1] == 'broken': print('FAILED tests/a/test_b.py::test_c - x'), sys.exit(1)\n"
+    )
+    assert failures(tmp_path, ["broken"]) == ["test_b.py"]
+    assert failures(tmp_path, ["sound"]) == []
+    with pytest.raises(ValueError, match="no test was chosen by: pytest nothing"):
+        failures(tmp_path, ["nothing"])
+
+
+def test_faults_are_listed_and_unknown_ones_refused(capsys):
+    assert plant_faults.main(["--list"]) == 0
+    assert capsys.readouterr().out.splitlines() == [fault.name for fault in FAULTS]
+    with pytest.raises(SystemExit):
+        plant_faults.main(["--only=nothing"])
+    assert "unknown fault 'nothing': see --list" in capsys.readouterr().err
