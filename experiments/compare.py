@@ -50,8 +50,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import hypospace, text_tasks
-from experiments.grid import TrainingGrid
+from experiments import hypospace
 from ipsrl import objectives, study
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.bandit import Bandit
@@ -68,17 +67,17 @@ from ipsrl.policies.policy import Parameters
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.tidy import NotRecorded, Records
+from ipsrl.study import text_tasks
 from ipsrl.study.settings import as_text
 from ipsrl.study.tables import aligned
+from ipsrl.study.training_runs import Run, TrainingGrid
 from ipsrl.training.ensemble import train_ensemble
-from ipsrl.training.loop import TrainSettings, check_run
-from ipsrl.training.metric_log import EVALUATION
 from ipsrl.training.off_policy import spend_samples
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.run_log import NonFiniteLossError
 from ipsrl.training.settings import make_rules
 from ipsrl.training.step import Batching, check_objective
-from ipsrl.training.warm_start import WarmStart, prior_parameters
+from ipsrl.training.warm_start import prior_parameters
 
 Kind = Literal["bandit", "graph", "text"]
 KINDS: dict[Kind, type] = {"bandit": Bandit, "graph": StateGraph, "text": TextTask}
@@ -156,7 +155,14 @@ class Settings(study.Settings):
     rules: str = ""
 
     def resolved(self) -> "Settings":
-        sizes = SIZES[self.preset][kind_of(self.environment)]._asdict()
+        kind = kind_of(self.environment)
+        if self.rules and kind != "text":
+            raise ValueError(f"--rules={self.rules} are for text tasks: {self.environment} is trained without")
+        if "off_policy" in make_rules(self.rules):
+            raise ValueError(
+                "--rules=off_policy is not for all: objectives that need such answers get them by themselves"
+            )
+        sizes = SIZES[self.preset][kind]._asdict()
         settings = dataclasses.replace(self, **{name: getattr(self, name) or size for name, size in sizes.items()})
         if settings.steps % settings.evaluate_every:
             raise ValueError(
@@ -169,14 +175,13 @@ PRESETS = {name: Settings(name) for name in SIZES}
 
 
 def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
-    arena, chosen = arena_of(settings), chosen_objectives(settings.objectives)
-    left_out = refused(settings)
+    chosen, left_out = chosen_objectives(settings.objectives), refused(settings)
     if len(left_out) == len(chosen):
         raise ValueError(f"{chosen[0]}: {left_out[chosen[0]]}")
+    trained = text_curves if kind_of(settings.environment) == "text" else exact_curves
     for text in chosen:
-        if text not in left_out:
-            for rate in settings.learning_rates:
-                yield from arena.curves(text, rate)
+        for rate in settings.learning_rates if text not in left_out else ():
+            yield from trained(text, rate, settings)
 
 
 def chosen_objectives(listed: Sequence[str]) -> tuple[str, ...]:
@@ -208,25 +213,25 @@ def kind_of(environment: str) -> Kind:
 
 
 @functools.cache
-def arena_of(settings: Settings) -> "ExactArena | TextArena":
-    """Where objectives are trained."""
-    if kind_of(settings.environment) == "text":
-        return TextArena.of(settings)
-    if settings.rules:
-        raise ValueError(f"--rules={settings.rules} are for text tasks: {settings.environment} is trained without")
-    return ExactArena(settings)
-
-
-@functools.cache
 def refused(settings: Settings) -> dict[str, str]:
     """Why objectives cannot be computed here."""
-    arena, reasons = arena_of(settings), {}
+    reasons = {}
     for text in chosen_objectives(settings.objectives):
         try:
-            arena.check(text)
+            check(text, settings)
         except ValueError as error:
             reasons[text] = str(error)
     return reasons
+
+
+def check(objective: str, settings: Settings) -> None:
+    """Raises ValueError where an objective cannot be computed here."""
+    if kind_of(settings.environment) == "text":
+        text_grid(objective, settings.learning_rates[0], (), settings)
+    else:
+        made = objectives.make(objective)
+        where = environment_of(settings.environment), policy_of(settings)
+        check_objective(made, *where, *spend_samples(made, settings.group_size))
 
 
 def step_size(objective: str, learning_rate: float) -> float:
@@ -234,67 +239,47 @@ def step_size(objective: str, learning_rate: float) -> float:
     return learning_rate / objectives.make(objective).num_stages
 
 
-@dataclasses.dataclass(frozen=True)
-class ExactArena:
-    """An environment whose probabilities are known, and a table of logits: all seeds are one compiled program.
-
-    The policy of a bandit starts at p proportional to rank^-skew, in a fixed random order of the arms in which rewards
-    play no part; others start with uniform actions.
+def policy_of(settings: Settings) -> Tabular:
+    """A table of logits. That of a bandit starts at p proportional to rank^-skew, in a fixed random order of the arms
+    in which rewards play no part; others start with uniform actions.
     """
+    environment, start = environment_of(settings.environment), None
+    if isinstance(environment, Bandit):
+        rank = 1 + np.random.default_rng(0).permutation(environment.num_outcomes)
+        start = tuple((-settings.skew * np.log(rank)).tolist())
+    return Tabular(environment.num_observations, environment.vocabulary_size, start)
 
-    settings: Settings
 
-    @property
-    def environment(self) -> StateGraph:
-        return environment_of(self.settings.environment)
+def exact_curves(objective: str, rate: float, settings: Settings) -> Iterator[study.Curve]:
+    proportional = rewarded.proportional_reward(environment_of(settings.environment).reward_table())
+    points = functools.partial(exact_points, objective, rate, settings, proportional)
+    yield study.Curve({"objective": objective, "learning_rate": rate}, points)
 
-    @property
-    def policy(self) -> Tabular:
-        environment, start = self.environment, None
-        if isinstance(environment, Bandit):
-            rank = 1 + np.random.default_rng(0).permutation(environment.num_outcomes)
-            start = tuple((-self.settings.skew * np.log(rank)).tolist())
-        return Tabular(environment.num_observations, environment.vocabulary_size, start)
 
-    def check(self, objective: str) -> None:
-        """Raises ValueError where an objective cannot be computed here."""
-        made = objectives.make(objective)
-        check_objective(made, self.environment, self.policy, *spend_samples(made, self.settings.group_size))
-
-    def curves(self, objective: str, rate: float) -> Iterator[study.Curve]:
-        proportional = rewarded.proportional_reward(self.environment.reward_table())
-        labels = {"objective": objective, "learning_rate": rate}
-        yield study.Curve(labels, functools.partial(self.train, objective, rate, proportional))
-
-    def train(self, objective: str, rate: float, proportional: float) -> study.Points:
-        settings, made = self.settings, objectives.make(objective)
-        group_size, off_policy = spend_samples(made, settings.group_size)
-        seeds = jnp.asarray(settings.seeds, jnp.int32)
-        program = train_ensemble.lower(
-            self.environment,
-            self.policy,
-            made,
-            make_optimizer("adam", step_size(objective, rate), MAX_GRADIENT_NORM, ADAM_EPSILON),
-            seeds,
-            settings.steps,
-            settings.prompts_per_step,
-            group_size,
-            record=functools.partial(probs_of_outcomes, self.environment, self.policy),
-            record_every=settings.evaluate_every,
-            batching=Batching(settings.epochs),
-            off_policy=off_policy,
-        ).compile(self._compiler_options)
-        values = rewarded.measures(program(seeds), self.environment.reward_table())
-        steps = range(0, settings.steps + 1, settings.evaluate_every)
-        return study.Points(steps, values | {"proportional_reward": proportional}, settings.seeds)
-
-    @property
-    def _compiler_options(self) -> dict[str, int]:
-        """Most of a short run is compilation, and most of that is LLVM: 3.3 s with its optimisation, 1 s without."""
-        settings = self.settings
-        samples = len(settings.seeds) * settings.steps * settings.prompts_per_step * settings.group_size
-        short = samples * self.environment.max_tokens < SHORT_RUN
-        return {"xla_backend_optimization_level": 0} if short and jax.default_backend() == "cpu" else {}
+def exact_points(objective: str, rate: float, settings: Settings, proportional: float) -> study.Points:
+    """All seeds, as one compiled program."""
+    environment, policy = environment_of(settings.environment), policy_of(settings)
+    made, seeds = objectives.make(objective), jnp.asarray(settings.seeds, jnp.int32)
+    group_size, off_policy = spend_samples(made, settings.group_size)
+    tokens = len(seeds) * settings.steps * settings.prompts_per_step * settings.group_size * environment.max_tokens
+    # Most of a short run is compilation, and most of that is LLVM: 3.3 s with its optimisation, 1 s without.
+    quick = tokens < SHORT_RUN and jax.default_backend() == "cpu"
+    program = train_ensemble.lower(
+        environment,
+        policy,
+        made,
+        make_optimizer("adam", step_size(objective, rate), MAX_GRADIENT_NORM, ADAM_EPSILON),
+        seeds,
+        settings.steps,
+        settings.prompts_per_step,
+        group_size,
+        record=functools.partial(probs_of_outcomes, environment, policy),
+        record_every=settings.evaluate_every,
+        batching=Batching(settings.epochs),
+        off_policy=off_policy,
+    ).compile({"xla_backend_optimization_level": 0} if quick else {})
+    values = rewarded.measures(program(seeds), environment.reward_table()) | {"proportional_reward": proportional}
+    return study.Points(range(0, settings.steps + 1, settings.evaluate_every), values, settings.seeds)
 
 
 def probs_of_outcomes(environment: StateGraph, policy: Tabular, parameters: Parameters) -> jax.Array:
@@ -304,80 +289,58 @@ def probs_of_outcomes(environment: StateGraph, policy: Tabular, parameters: Para
     return jax.vmap(environment.terminal_distribution, in_axes=(None, 0))(table, prompts)
 
 
-@dataclasses.dataclass(frozen=True)
-class TextArena:
-    """A text task, with the policy, the prior and the evaluation that `experiments.hypospace` has in this preset.
+@functools.cache
+def text_task(settings: Settings) -> tuple[text_tasks.Settings, TrainingGrid]:
+    """Policy, prior and evaluation are those that `experiments.hypospace` has in this preset."""
+    preset, prompts = hypospace.PRESETS[settings.preset], settings.prompts_per_step
+    fitting = [n for n in range(1, preset.micro_batches + 1) if prompts % (n * jax.device_count()) == 0]
+    same = ("seeds", "steps", "prompts_per_step", "group_size", "epochs", "evaluate_every", "rules")
+    task = dataclasses.replace(
+        preset,
+        # It needs nothing, and stands for all others.
+        objectives=("reinforce",),
+        micro_batches=max(fitting, default=1),
+        checkpoint_every=settings.steps,
+        **{name: getattr(settings, name) for name in same},
+    )
+    return task, text_tasks.training_grid(settings.environment, task)
 
-    Attributes:
-      settings: of the comparison.
-      task: of one run, for all but the objective.
-      grid: the same, for any objective.
+
+def text_grid(objective: str, rate: float, seeds: tuple[int, ...], settings: Settings) -> TrainingGrid:
+    """The training runs of one objective.
+
+    Raises:
+      ValueError: it cannot be computed here.
     """
+    _, grid = text_task(settings)
+    group_size, off_policy = spend_samples(objectives.make(objective), settings.group_size)
+    changed = {"learning_rate": step_size(objective, rate), "group_size": group_size, "off_policy": off_policy}
+    training = dataclasses.replace(grid.settings, **changed)
+    return dataclasses.replace(grid, objectives=(objective,), seeds=seeds, settings=training)
 
-    settings: Settings
-    task: text_tasks.Settings
-    grid: TrainingGrid
 
-    @classmethod
-    def of(cls, settings: Settings) -> "TextArena":
-        if "off_policy" in make_rules(settings.rules):
-            raise ValueError(
-                "--rules=off_policy is not for all: objectives that need such answers get them by themselves"
-            )
-        preset, prompts = hypospace.PRESETS[settings.preset], settings.prompts_per_step
-        fitting = [n for n in range(1, preset.micro_batches + 1) if prompts % (n * jax.device_count()) == 0]
-        same = ("steps", "prompts_per_step", "group_size", "epochs", "evaluate_every", "rules")
-        task = dataclasses.replace(
-            preset,
-            # Any objective that needs nothing will do here: the arena trains others.
-            objectives="reinforce",
-            seeds=as_text(settings, "seeds"),
-            micro_batches=max(fitting, default=1),
-            checkpoint_every=settings.steps,
-            **{name: getattr(settings, name) for name in same},
-        )
-        return cls(settings, task, text_tasks.training_grid(settings.environment, task))
+def text_curves(objective: str, rate: float, settings: Settings) -> Iterator[study.TrainingRun]:
+    for seed in settings.seeds:
+        grid = text_grid(objective, rate, (seed,), settings)
+        (run,) = grid.curves(functools.partial(train_on_text, grid, rate, settings), {"learning_rate": rate})
+        yield dataclasses.replace(run, train=functools.partial(text_points, run))
 
-    @property
-    def warm_start(self) -> WarmStart:
-        task = self.task
-        return WarmStart(admissible_share=task.prior_share, steps=task.prior_steps, seed=task.prior_seed)
 
-    @functools.cached_property
-    def prior(self) -> Parameters:
-        return prior_parameters(self.grid.environment, self.grid.policy, self.warm_start)
+def train_on_text(grid: TrainingGrid, rate: float, settings: Settings, output: study.Output) -> Iterator[Run]:
+    warm_start = text_task(settings)[0].warm_start
+    prior = functools.partial(prior_parameters, grid.environment, grid.policy, warm_start)
+    identity = {"warm_start": dataclasses.asdict(warm_start)}
+    return grid.train(output.inside(f"learning_rate_{rate:g}"), prior, identity)
 
-    def check(self, objective: str) -> None:
-        """Raises ValueError where an objective cannot be computed here."""
-        grid, settings = self.grid, self.train_settings(objective, self.settings.learning_rates[0])
-        check_run(grid.environment, grid.policy, objectives.make(objective), settings, grid.mesh)
 
-    def curves(self, objective: str, rate: float) -> Iterator[study.TrainingRun]:
-        for seed in self.settings.seeds:
-            labels = {"objective": objective, "learning_rate": rate, "seed": seed}
-            yield study.TrainingRun(labels, functools.partial(self.train, objective, rate, seed))
-
-    def train(self, objective: str, rate: float, seed: int, output: study.Output) -> study.Points:
-        settings = self.train_settings(objective, rate)
-        grid = dataclasses.replace(self.grid, objectives=(objective,), seeds=(seed,), settings=settings)
-        evaluate = functools.partial(text_tasks.evaluate, grid, self.task.answers, "independent")
-        names = {name: name for name in ("effective_outcomes", "recovery", "validity", "uniqueness", "ceiling")}
-        # The reward of an answer is 1 where it is valid: pass@1 is its mean over all answers of the evaluation.
-        names |= {"reward": "pass_at_1"}
-        identity = {"warm_start": dataclasses.asdict(self.warm_start)}
-        try:
-            (run,) = grid.train(output.inside(f"learning_rate_{rate:g}"), self.prior, evaluate, identity)
-        except NonFiniteLossError:
-            return study.Points([settings.steps], dict.fromkeys(names, np.nan))
-        steps, _ = run.curve(EVALUATION + "recovery")
-        values = {name: [run.curve(EVALUATION + logged)[1]] for name, logged in names.items()}
-        # All rewards are 0 or 1.
-        return study.Points(steps, values | {"proportional_reward": 1.0})
-
-    def train_settings(self, objective: str, rate: float) -> TrainSettings:
-        group_size, off_policy = spend_samples(objectives.make(objective), self.settings.group_size)
-        rate = step_size(objective, rate)
-        return dataclasses.replace(self.grid.settings, learning_rate=rate, group_size=group_size, off_policy=off_policy)
+def text_points(run: study.TrainingRun, output: study.Output) -> study.Points:
+    """Rewards are 0 or 1: their mean over the answers of an evaluation is pass@1."""
+    try:
+        found = run.train(output)
+    except NonFiniteLossError:
+        return study.Points([0], dict.fromkeys(("reward", "effective_outcomes"), np.nan))
+    values = {**found.values, "reward": found.values["pass_at_1"], "proportional_reward": 1.0}
+    return dataclasses.replace(found, values=values)
 
 
 def ranked(records: Records, reward_share: float = 0.9) -> tuple[list[Result], float]:

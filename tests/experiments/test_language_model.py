@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from experiments.language_model import LanguageModel
 
 from experiments import hypospace, text_tasks, warm_start
-from experiments.language_model import LanguageModel
 from experiments.launch import Output
 from ipsrl.distributed import placement
 from ipsrl.distributed.mesh import make_mesh
