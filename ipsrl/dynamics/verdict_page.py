@@ -35,7 +35,7 @@ MEANINGS = {
         "Nothing is lost on average, but nothing comes back, and the noise of sampling adds up.",
     ),
     "reward-proportional": (
-        "from every start the same law, a power of the reward; nothing that pays is lost",
+        "from every start the same policy, a power of the reward; nothing that pays is lost",
         "Good for diversity and discovery; the price is mean reward, because worse outcomes stay likely.",
     ),
     "uniform over correct": (
@@ -63,7 +63,7 @@ BARS = (
 )
 """How to read the figure."""
 SHOWN = (0, 2, 3, 6, 8, 9)
-"""Which of `STARTS` are drawn: of either law the orders in which outcome 1, 2 and 3 leads, the others in line."""
+"""Which of `STARTS` are drawn: twice one led by outcome 1, one by 2, one by 3, the others in line."""
 REMARKS = {
     "hgpo": "outcome 1 is not like the others: it is the token that opens a thought",
     "degrpo": "an answer of one token is a control token alone, whose weight is small",
@@ -72,23 +72,18 @@ REMARKS = {
 """Objective -> what the reader of its row has to know of it."""
 
 
-NUMBERED = tuple(f"_{outcome}" for outcome in (1, 2, 3))
-
-
 def records_of(judged: Verdict) -> list[Record]:
     """A record for each flow, by reference policy, rewards and start; outcomes are numbered from 1."""
     of_all = {"word": judged.word, "evidence": judged.evidence, "unseen": judged.unseen}
-    return [
-        of_all
-        | {"reference": side, "rewards": name, "text": case.text}
-        | {f"{what}{number}": value for what, law in flow.items() for number, value in zip(NUMBERED, law, strict=True)}
-        for side, cases in judged.sides.items()
-        for name, case in cases.items()
-        for flow in (
-            {"start": start, "end": end, "exponent": exponents}
-            for start, end, exponents in zip(STARTS, case.ends, case.exponents, strict=True)
-        )
-    ]
+    records = []
+    for side, cases in judged.sides.items():
+        for name, case in cases.items():
+            of_case = of_all | {"reference": side, "rewards": name, "text": case.text}
+            for flow in zip(STARTS, case.ends, case.exponents, strict=True):
+                columns = zip(("start", "end", "exponent"), flow, strict=True)
+                numbered = {f"{what}_{n}": value for what, values in columns for n, value in enumerate(values, 1)}
+                records.append(of_case | numbered)
+    return records
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +95,7 @@ class Judgement:
       word, evidence, unseen: as in `Verdict`.
       texts: distribution of the reference policy (`uniform`, and `skewed` for objectives that look at one) -> case ->
         the end of training in a few words.
-      laws: the same -> case -> `[12, 3]`, the end from each of `STARTS`, without the outcomes that are lost.
+      ends: the same -> case -> `[12, 3]`, where the flows from `STARTS` end, without the outcomes that are lost.
     """
 
     objective: str
@@ -108,35 +103,36 @@ class Judgement:
     evidence: str
     unseen: str
     texts: Mapping[str, Mapping[str, str]]
-    laws: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]
+    ends: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]
 
     @classmethod
     def of(cls, objective: str, records: Records) -> Self:
         """Of the records of one objective, see `records_of`."""
         texts: dict[str, dict[str, str]] = {}
-        laws: dict[str, dict[str, list[list[float]]]] = {}
+        ends: dict[str, dict[str, list[list[float]]]] = {}
         for labels, flows in records.each("reference", "rewards"):
             side, case = labels.values()
-            ends, exponents = (
-                np.stack([flows.column(what + number) for number in NUMBERED], axis=1) for what in ("end", "exponent")
+            columns = (
+                np.stack([flows.column(f"{what}_{n}") for n in (1, 2, 3)], axis=1) for what in ("end", "exponent")
             )
             texts.setdefault(side, {})[case] = flows.rows[0]["text"]
-            laws.setdefault(side, {})[case] = limits(ends, exponents).tolist()
-        return cls(objective, *(records.rows[0][name] for name in ("word", "evidence", "unseen")), texts, laws)
+            ends.setdefault(side, {})[case] = limits(*columns).tolist()
+        return cls(objective, *(records.rows[0][name] for name in ("word", "evidence", "unseen")), texts, ends)
 
     def rounded(self) -> Self:
-        laws = {
-            side: {name: np.round(ends, 4).tolist() for name, ends in cases.items()}
-            for side, cases in self.laws.items()
+        """The same in four digits."""
+        ends = {
+            side: {case: np.round(probs, 4).tolist() for case, probs in cases.items()}
+            for side, cases in self.ends.items()
         }
-        return dataclasses.replace(self, laws=laws)
+        return dataclasses.replace(self, ends=ends)
 
     def equals(self, other: Self) -> bool:
         """Nothing but the name tells the two apart."""
         if (self.word, self.evidence, self.texts) != (other.word, other.evidence, other.texts):
             return False
         return all(
-            np.abs(np.subtract(self.laws[side][name], other.laws[side][name])).max() < SAME
+            np.abs(np.subtract(self.ends[side][name], other.ends[side][name])).max() < SAME
             for side, cases in self.texts.items()
             for name in cases
         )

@@ -63,7 +63,7 @@ def draw(rows: Sequence[Row], group_size: int) -> Drawing:
 
 def _strips(row: Row) -> Mapping[str, Mapping[str, np.ndarray]]:
     """Reference policy (empty for objectives that look at none) -> case -> `[S, 3]`, the ends from `SHOWN`."""
-    sides = row[0].laws
+    sides = row[0].ends
     return {
         f"{side} reference" if len(sides) > 1 else "": {
             name: np.array(ends)[list(SHOWN)] for name, ends in cases.items()
@@ -91,7 +91,7 @@ def _lines(row: Row) -> list[str]:
 
 
 def _height(row: Row) -> float:
-    return max(STRIP / 2 + LINE * (len(_lines(row)) - 0.5), (STRIP + GAP) * len(row[0].laws)) + GAP
+    return max(STRIP / 2 + LINE * (len(_lines(row)) - 0.5), (STRIP + GAP) * len(row[0].ends)) + GAP
 
 
 def _head(axes: Axes, group_size: int) -> None:

@@ -22,11 +22,13 @@ from ipsrl.training.off_policy import spend_samples
 DOCUMENT = Path(__file__).parents[2] / "docs" / "verdicts.md"
 
 
-def made_up(objective, word, text="0.50 : 0.50 : 0", law=(0.5, 0.5, 0.0), references=("uniform",), evidence="seen"):
+def made_up(objective, word, text="0.50 : 0.50 : 0", ends=(0.5, 0.5, 0.0), references=("uniform",), evidence="seen"):
     """A judgement with the same end in all cases."""
-    laws = {name: np.tile(law, (len(STARTS), 1)).tolist() for name in CASES}
+    of_case = {name: np.tile(ends, (len(STARTS), 1)).tolist() for name in CASES}
     texts = dict.fromkeys(CASES, text)
-    return Judgement(objective, word, evidence, "", dict.fromkeys(references, texts), dict.fromkeys(references, laws))
+    return Judgement(
+        objective, word, evidence, "", dict.fromkeys(references, texts), dict.fromkeys(references, of_case)
+    )
 
 
 def made_up_verdict(word="collapses", winner=0):
@@ -81,8 +83,8 @@ def test_objectives_that_do_the_same_share_a_row_under_their_word():
 
 
 def test_other_ends_are_another_row_even_where_the_words_are_the_same():
-    same = made_up("first", "collapses", text="one of 2 outcomes", law=(1.0, 0.0, 0.0))
-    other = dataclasses.replace(same, objective="second", laws=made_up("", "", law=(0.0, 1.0, 0.0)).laws)
+    same = made_up("first", "collapses", text="one of 2 outcomes", ends=(1.0, 0.0, 0.0))
+    other = dataclasses.replace(same, objective="second", ends=made_up("", "", ends=(0.0, 1.0, 0.0)).ends)
     assert not same.equals(other)
     assert same.equals(dataclasses.replace(same, objective="third"))
     assert not same.equals(made_up("fourth", "collapses", references=tuple(REFERENCES)))
@@ -111,8 +113,8 @@ def test_records_say_all_that_is_told():
     assert (judged.word, judged.evidence, judged.unseen) == ("other", "seen", "SoftGate")
     assert judged.texts == {"uniform": dict.fromkeys(CASES, "1.00 : 0 : 0"),
                             "skewed": dict.fromkeys(CASES, "0.20 : 0.30 : 0.50")}  # fmt: skip
-    np.testing.assert_allclose(judged.laws["uniform"]["binary"], np.tile([1, 0, 0], (12, 1)))
-    np.testing.assert_allclose(judged.laws["skewed"]["binary"], kept["binary"].ends)
+    np.testing.assert_allclose(judged.ends["uniform"]["binary"], np.tile([1, 0, 0], (12, 1)))
+    np.testing.assert_allclose(judged.ends["skewed"]["binary"], kept["binary"].ends)
 
 
 def test_all_is_the_catalog_without_what_cannot_be_judged():

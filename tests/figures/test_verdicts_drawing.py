@@ -13,8 +13,8 @@ DRAWN = np.array(STARTS)[list(SHOWN)]
 
 
 def judgement(objective, word, ends, references=("uniform",)):
-    texts, laws = dict.fromkeys(CASES, "so"), dict.fromkeys(CASES, np.asarray(ends).tolist())
-    return Judgement(objective, word, "seen", "", dict.fromkeys(references, texts), dict.fromkeys(references, laws))
+    texts, of_case = dict.fromkeys(CASES, "so"), dict.fromkeys(CASES, np.asarray(ends).tolist())
+    return Judgement(objective, word, "seen", "", dict.fromkeys(references, texts), dict.fromkeys(references, of_case))
 
 
 def test_a_bar_for_each_start_in_each_cell(tmp_path):
