@@ -15,14 +15,7 @@ Expected  effective outcomes at the end and reward as a share of the best possib
           1.00, placebo 1.1 and grpo 1.0 at 1.00. hypospace_boolean (one seed, all at 0.99 or more): ips_grpo 4.1,
           darling 4.0, grpo 1.6.
 Smoke     python -m experiments.compare --preset=smoke
-Figure    OUT/comparison.png, .pdf and .csv, drawn by the same command; --resume trains only what is not there yet, so
-          that objectives may be added to --objectives one by one.
-Sizes     seeds, steps, prompts a step, samples a prompt, learning rates, steps between measurements; any flag that is
-          given takes the place of the number here, and a run prints what it uses.
-                    bandit                              other exact laws                  text
-          smoke     2, 20, 1, 8, 0.05, 10               2, 10, 1, 16, 0.05, 5             1, 2, 8, 4, 3e-4, 2
-          demo      8, 4000, 1, 16, 0.01, 100           4, 2000, 1, 64, 0.02, 50          1, 150, 40, 16, 3e-4, 30
-          paper     20, 20000, 1, 16, 3 rates, 500      10, 10000, 1, 256, 3 rates, 250   5, 300, 40, 16, 3 rates, 30
+Figure    OUT/compare.png, .pdf and .csv; with --resume, OUT keeps its objectives and learning rates and trains new ones
 
 Equal terms: the same start, samples, optimiser and grid of learning rates for all, one by default. The optimiser is
 Adam, under which the scale of an objective plays no part while its gradients are far above epsilon, which is 1e-5 here:
@@ -31,14 +24,13 @@ one batch (`ar_lopti`) makes them at its share of the learning rate. `dapo` runs
 is no objective but a rule: --rules=dynamic_sampling or =difficulty_filter is for all objectives alike, on text tasks.
 
 Rewards are shares of the best possible one. Objectives are sorted by the effective outcomes at the end, among those
-whose final reward is at least the bar: `reward_share` of what the reward-proportional law earns, if the best possible
-reward were that of the best objective here, so that there is room for laws that trade reward for outcomes, as far as
-the reward-proportional one does; and no less than a tenth of the way from the start to the best possible reward,
-several times the interval of a reward at demo size, so that no policy passes that has hardly learned. What stays below
-has outcomes because it has learned little: it comes last, in grey, without a rank. Those whose outcomes and interval
-agree in the digits that are printed share a rank. Of several learning rates, an objective has the one with the most
-effective outcomes among those that reach the bar, and where none does the one of the highest reward; the bar is made of
-the highest rewards. Objectives that the environment cannot give what they need are listed with the reason.
+whose final reward is at least the bar: `reward_share` of what reward-proportional probabilities earn, if the best
+possible reward were that of the best objective here, so that there is room for policies that trade reward for outcomes,
+as far as the reward-proportional one does; and no less than a tenth of the way from the start to the best possible
+reward, so that no policy passes that has hardly learned. What stays below comes last, in grey, without a rank. Ranks
+are shared where intervals overlap. Of several learning rates, an objective has the one with the most effective outcomes
+among those that reach the bar, and where none does the one of the highest reward; the bar is made of the highest
+rewards. Objectives that the environment cannot give what they need are listed with the reason.
 
 What equal terms hide: rules that act on a policy that has moved on, such as all clips, are GRPO itself as long as each
 batch is used for one optimiser step. --epochs=4 tells few of them apart on the bandit: at the default learning rate no
@@ -48,237 +40,158 @@ wrong take every positive reward for right, so that on the hypergrid, where ever
 figure gives objectives that are the same at every measurement one line.
 """
 
-import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Literal
+import functools
+import typing
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from matplotlib.figure import Figure
 
 from experiments import hypospace
-from experiments.arenas import Arena, Curves, ExactArena, TextArena
-from experiments.launch import Output, launch, read_numbers, read_seeds, require_positive
-from ipsrl import objectives, specifications
+from ipsrl import objectives, study
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.environment import Environment
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.environments.text import TextTask
+from ipsrl.fields import Range, in_range, non_negative, positive
 from ipsrl.figures import comparison as figure
-from ipsrl.figures import style
-from ipsrl.measures.seeds import Interval, mean_over_seeds
+from ipsrl.figures.comparison import Result
+from ipsrl.figures.style import Drawing
+from ipsrl.measures import rewarded
+from ipsrl.measures.seeds import shared_ranks
+from ipsrl.policies.policy import Parameters
+from ipsrl.policies.state_table import log_probs_table
+from ipsrl.policies.tabular import Tabular
+from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study import text_tasks
-from ipsrl.training.run_folder import RunFolder
+from ipsrl.study.settings import as_text
+from ipsrl.study.tables import aligned
+from ipsrl.study.training_runs import Run, TrainingGrid
+from ipsrl.training.ensemble import train_ensemble
+from ipsrl.training.off_policy import spend_samples
+from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.run_log import NonFiniteLossError
 from ipsrl.training.settings import make_rules
+from ipsrl.training.step import Batching, check_objective
+from ipsrl.training.warm_start import prior_parameters
 
+Kind = Literal["bandit", "graph", "text"]
+KINDS: dict[Kind, type] = {"bandit": Bandit, "graph": StateGraph, "text": TextTask}
+COLUMNS: dict[Kind, tuple[str, ...]] = {
+    "bandit": ("survival", "tv_to_proportional", "tv_to_uniform_best"),
+    "graph": ("effective_best", "l1_to_proportional", "modes"),
+    "text": ("recovery", "validity", "uniqueness"),
+}
 # What `--environment=bandit` means here: four equally good outcomes, three graded ones, five without reward.
 TWELVE = "bandit(rewards=(1.0, 1.0, 1.0, 1.0, 0.75, 0.5, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0))"
 PLACEBO = "placebo"
 # The share of the way from the start's reward to the best possible one that counts as having learned.
 LEARNED = 0.1
+MAX_GRADIENT_NORM = 1.0
+# Well above the rounding of a gradient that is 0, that of an arm which was not sampled: Adam would walk along it.
+ADAM_EPSILON = 1e-5
+# Tokens, of all seeds, up to which it takes longer to optimise a program than to run it as it is.
+SHORT_RUN = 1_000_000
+
+
+class Size(typing.NamedTuple):
+    """How much each objective is trained."""
+
+    seeds: tuple[int, ...]
+    steps: int
+    prompts_per_step: int
+    group_size: int
+    learning_rates: tuple[float, ...]
+    evaluate_every: int
+
+
+SIZES: dict[str, dict[Kind, Size]] = {
+    "smoke": {
+        "bandit": Size((0, 1), 20, 1, 8, (0.05,), 10),
+        "graph": Size((0, 1), 10, 1, 16, (0.05,), 5),
+        "text": Size((0,), 2, 8, 4, (3e-4,), 2),
+    },
+    "demo": {
+        "bandit": Size(tuple(range(8)), 4000, 1, 16, (0.01,), 100),
+        "graph": Size(tuple(range(4)), 2000, 1, 64, (0.02,), 50),
+        "text": Size((0,), 150, 40, 16, (3e-4,), 30),
+    },
+    "paper": {
+        "bandit": Size(tuple(range(20)), 20000, 1, 16, (0.001, 0.003, 0.01), 500),
+        "graph": Size(tuple(range(10)), 10000, 1, 256, (0.003, 0.01, 0.03), 250),
+        "text": Size(tuple(range(5)), 300, 40, 16, (1e-4, 3e-4, 1e-3), 30),
+    },
+}
+DIFFERENT = Range(
+    "be different positive numbers", lambda all: len(set(all)) == len(all) and min(all, default=1) > 0, of_whole=True
+)
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
-    """Flags of the experiment.
+class Settings(study.Settings):
+    """What is 0 or empty is as `SIZES` says for this preset and this kind of environment.
 
-    What is 0 or empty is as `SIZES` says for this preset and this kind of environment. `objectives` may contain `all`,
-    for every row of the catalog at its defaults. `skew` is that of the start on a bandit: p proportional to rank^-skew,
-    in a random order of the arms. `rules` surround the objectives on a text task, see `ipsrl.training.settings`.
+    `objectives` may contain `all`, for every row of the catalog at its defaults. `skew` is that of the start on a
+    bandit: p proportional to rank^-skew, in a random order of the arms. `rules` surround the objectives on a text task,
+    see `ipsrl.training.settings`.
     """
 
     preset: Literal["smoke", "demo", "paper"]
     environment: str = "bandit"
-    objectives: str = "all"
-    seeds: str = ""
-    steps: int = 0
-    prompts_per_step: int = 0
-    group_size: int = 0
-    learning_rates: str = ""
-    evaluate_every: int = 0
-    epochs: int = 1
-    reward_share: float = 0.9
+    objectives: tuple[str, ...] = study.selecting(("all",))
+    seeds: tuple[int, ...] = study.seeds((), least=0)
+    steps: int = non_negative(0)
+    prompts_per_step: int = non_negative(0)
+    group_size: int = non_negative(0)
+    learning_rates: tuple[float, ...] = study.selecting(in_range(DIFFERENT, ()))
+    evaluate_every: int = non_negative(0)
+    epochs: int = positive(1)
+    reward_share: float = study.selecting(positive(0.9))
     skew: float = 1.0
     rules: str = ""
 
-    def __post_init__(self):
-        require_positive(self, "epochs", "reward_share")
+    def resolved(self) -> "Settings":
+        kind = kind_of(self.environment)
+        if self.rules and kind != "text":
+            raise ValueError(f"--rules={self.rules} are for text tasks: {self.environment} is trained without")
+        if "off_policy" in make_rules(self.rules):
+            raise ValueError(
+                "--rules=off_policy is not for all: objectives that need such answers get them by themselves"
+            )
+        sizes = SIZES[self.preset][kind]._asdict()
+        settings = dataclasses.replace(self, **{name: getattr(self, name) or size for name, size in sizes.items()})
+        if settings.steps % settings.evaluate_every:
+            raise ValueError(
+                f"--steps is {settings.steps}, it must be a multiple of --evaluate_every, {settings.evaluate_every}"
+            )
+        return settings
 
 
-@dataclasses.dataclass(frozen=True)
-class Size:
-    """How much each objective is trained."""
-
-    seeds: str
-    steps: int
-    prompts_per_step: int
-    group_size: int
-    learning_rates: str
-    evaluate_every: int
-
-
-SIZES = {
-    "smoke": {
-        "bandit": Size("0:2", 20, 1, 8, "0.05", 10),
-        "graph": Size("0:2", 10, 1, 16, "0.05", 5),
-        "text": Size("0:1", 2, 8, 4, "3e-4", 2),
-    },
-    "demo": {
-        "bandit": Size("0:8", 4000, 1, 16, "0.01", 100),
-        "graph": Size("0:4", 2000, 1, 64, "0.02", 50),
-        "text": Size("0:1", 150, 40, 16, "3e-4", 30),
-    },
-    "paper": {
-        "bandit": Size("0:20", 20000, 1, 16, "0.001,0.003,0.01", 500),
-        "graph": Size("0:10", 10000, 1, 256, "0.003,0.01,0.03", 250),
-        "text": Size("0:5", 300, 40, 16, "1e-4,3e-4,1e-3", 30),
-    },
-}
 PRESETS = {name: Settings(name) for name in SIZES}
 
-COLUMNS = {
-    "bandit": ("survival", "tv_to_proportional", "tv_to_uniform_best"),
-    "graph": ("effective_best", "l1_to_proportional", "modes"),
-    "text": ("recovery", "validity", "uniqueness"),
-}
+
+def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
+    chosen, left_out = chosen_objectives(settings.objectives), refused(settings)
+    if len(left_out) == len(chosen):
+        raise ValueError(f"{chosen[0]}: {left_out[chosen[0]]}")
+    trained = text_curves if kind_of(settings.environment) == "text" else exact_curves
+    for text in chosen:
+        for rate in settings.learning_rates if text not in left_out else ():
+            yield from trained(text, rate, settings)
 
 
-@dataclasses.dataclass(frozen=True)
-class Entry:
-    """One objective in the comparison.
-
-    Attributes:
-      curves: at the learning rate that it is compared at.
-      rewards: learning rate -> mean final reward, of the learning rates at which training stayed finite.
-      rank: by effective outcomes at the end; None where the final reward stays below the bar.
-    """
-
-    curves: Curves
-    rewards: dict[float, float]
-    rank: int | None
-
-    def final(self, measure: str) -> Interval:
-        """Mean over seeds at the end, with a 95 % bootstrap interval."""
-        return mean_over_seeds(self.curves.measures[measure][:, -1])
-
-
-@dataclasses.dataclass(frozen=True)
-class Comparison:
-    """What came out.
-
-    Attributes:
-      title: environment and seeds.
-      columns: measures that the table shows.
-      arena: where it was.
-      entries: objective -> entry, in the order of the figure.
-      bar: the share of the best possible reward that had to be reached.
-      left_out: objective -> why it was not trained.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    arena: Arena
-    entries: dict[str, Entry]
-    bar: float
-    left_out: dict[str, str]
-
-    def summary(self) -> dict:
-        """For summary.json."""
-        return {
-            "reward_of_the_proportional_law": self.arena.proportional_reward,
-            "bar": self.bar,
-            "objectives": {
-                text: {
-                    "rank": entry.rank,
-                    "learning_rate": entry.curves.learning_rate,
-                    "final_reward_by_learning_rate": {f"{rate:g}": reward for rate, reward in entry.rewards.items()},
-                    **{measure: entry.final(measure) for measure in entry.curves.measures},
-                }
-                for text, entry in self.entries.items()
-            },
-            "left_out": self.left_out,
-        }
-
-    def table(self) -> str:
-        """The results as text, in the order of the figure."""
-        labels = {text: f"{entry.rank}. {text}" if entry.rank else text for text, entry in self.entries.items()}
-        width = max(map(len, labels.values()))
-        several = any(len(entry.rewards) > 1 for entry in self.entries.values())
-        rows = {True: [], False: []}
-        for text, entry in self.entries.items():
-            cells = [str(entry.final(column)).ljust(19) for column in self.columns]
-            rate = [f"learning rate {entry.curves.learning_rate:g}"] if several else []
-            rows[entry.rank is not None].append("  ".join([labels[text].ljust(width), *cells, *rate]).rstrip())
-        lines = [
-            f"{self.title} [95 % bootstrap interval]; reward as a share of the best possible one, that of the "
-            f"reward-proportional law {self.arena.proportional_reward:.3g}, bar {self.bar:.3g}",
-            "  ".join([" " * width, *(column.replace("_", " ").ljust(19) for column in self.columns)]).rstrip(),
-            *rows[True],
-            *(["below the bar:", *rows[False]] if rows[False] else []),
-            *(f"left out: {text}: {reason}" for text, reason in self.left_out.items()),
-        ]
-        return "\n".join(lines)
-
-    def draw(self) -> Figure:
-        """Effective outcomes and reward at the end, sorted."""
-        placebo = self.entries[PLACEBO].final("effective_outcomes").mean if PLACEBO in self.entries else None
-        return figure.draw(self.title, self.panels(), self.bar, placebo)
-
-    def panels(self) -> list[figure.Result]:
-        """What is drawn of each objective."""
-        return [
-            figure.Result(
-                text,
-                entry.curves.updates,
-                entry.curves.measures["effective_outcomes"],
-                entry.curves.measures["reward"],
-                entry.rank,
-            )
-            for text, entry in self.entries.items()
-        ]
-
-
-def run(settings: Settings, output: Output) -> None:
-    chosen = chosen_objectives(settings.objectives)
-    kind, settings, arena = make_arena(settings)
-    refused = {text: reason for text in chosen if (reason := arena.refusal(text))}
-    if len(refused) == len(chosen):
-        raise ValueError(f"{chosen[0]}: {refused[chosen[0]]}")
-    # Each run has a folder and an identity of its own: what is compared, and how, may change.
-    config = {k: v for k, v in dataclasses.asdict(settings).items() if k not in ("objectives", "reward_share")}
-    with RunFolder.open(output.path, config, output.resume) as folder:
-        sizes = " ".join(f"--{field.name}={getattr(settings, field.name)}" for field in dataclasses.fields(Size))
-        print(f"{settings.environment}: {sizes}", flush=True)
-        learning_rates = read_numbers(settings.learning_rates)
-        trained = {text: train(arena, text, learning_rates, output) for text in chosen if text not in refused}
-        entries, bar = ranked(arena, trained, settings.reward_share)
-        diverged = {text: "training left the real numbers" for text in trained if text not in entries}
-        seeds = next(iter(entries.values())).final("reward").seeds
-        comparison = Comparison(
-            title=f"{settings.environment}: {len(entries)} objective{'s' * (len(entries) > 1)}, "
-            f"mean over {seeds} seed{'s' * (seeds > 1)}",
-            columns=("reward", "effective_outcomes", *COLUMNS[kind]),
-            arena=arena,
-            entries=entries,
-            bar=bar,
-            left_out=refused | diverged,
-        )
-        print(comparison.table())
-        png = style.save(comparison.draw(), folder.path / "comparison", figure.data(comparison.panels()))
-        folder.write_summary(comparison.summary())
-        print(f"figure: {png}")
-
-
-def chosen_objectives(text: str) -> tuple[str, ...]:
+def chosen_objectives(listed: Sequence[str]) -> tuple[str, ...]:
     """The objectives of a list, each once, `all` written out.
 
     Raises:
       ValueError: one is unknown, or two are the same one in other words.
     """
-    listed = [objectives.names() if item == "all" else (item,) for item in specifications.split(text)]
-    chosen = tuple(dict.fromkeys(item for items in listed for item in items))
+    written_out = [objectives.names() if item == "all" else (item,) for item in listed]
+    chosen = tuple(dict.fromkeys(item for items in written_out for item in items))
     built = {}
     for item in chosen:
         same = built.setdefault(objectives.make(item), item)
@@ -287,113 +200,264 @@ def chosen_objectives(text: str) -> tuple[str, ...]:
     return chosen
 
 
-def make_arena(settings: Settings) -> tuple[str, Settings, Arena]:
-    """The kind of the environment, the settings with all sizes filled in, and where the runs take place."""
-    environment = environments.make(TWELVE if settings.environment == "bandit" else settings.environment)
-    kinds = {"bandit": Bandit, "graph": StateGraph, "text": TextTask}
-    kind = next((name for name, base in kinds.items() if isinstance(environment, base)), None)
+@functools.cache
+def environment_of(text: str) -> Environment:
+    return environments.make(TWELVE if text == "bandit" else text)
+
+
+def kind_of(environment: str) -> Kind:
+    kind = next((name for name, base in KINDS.items() if isinstance(environment_of(environment), base)), None)
     if kind is None:
-        raise ValueError(f"{settings.environment} has no small policy: take a bandit, a tree, a grid or a text task")
-    sizes = dataclasses.asdict(SIZES[settings.preset][kind])
-    settings = dataclasses.replace(settings, **{name: getattr(settings, name) or sizes[name] for name in sizes})
-    require_positive(settings, "steps", "prompts_per_step", "group_size", "evaluate_every")
-    rates = read_numbers(settings.learning_rates)
-    if min(rates) <= 0 or len(set(rates)) < len(rates):
-        raise ValueError(f"--learning_rates={settings.learning_rates} must be different positive numbers")
-    if settings.steps % settings.evaluate_every:
-        raise ValueError(
-            f"--steps is {settings.steps}, it must be a multiple of --evaluate_every, {settings.evaluate_every}"
-        )
-    make = text_arena if kind == "text" else exact_arena
-    return kind, settings, make(environment, settings)
+        raise ValueError(f"{environment} has no small policy: take a bandit, a tree, a grid or a text task")
+    return kind
 
 
-def exact_arena(environment: StateGraph, settings: Settings) -> ExactArena:
-    """A bandit, tree or grid, all seeds in one program."""
-    if settings.rules:
-        raise ValueError(f"--rules={settings.rules} are for text tasks: {settings.environment} is trained without")
-    return ExactArena(
+@functools.cache
+def refused(settings: Settings) -> dict[str, str]:
+    """Why objectives cannot be computed here."""
+    reasons = {}
+    for text in chosen_objectives(settings.objectives):
+        try:
+            check(text, settings)
+        except ValueError as error:
+            reasons[text] = str(error)
+    return reasons
+
+
+def check(objective: str, settings: Settings) -> None:
+    """Raises ValueError where an objective cannot be computed here."""
+    if kind_of(settings.environment) == "text":
+        text_grid(objective, settings.learning_rates[0], (), settings)
+    else:
+        made = objectives.make(objective)
+        where = environment_of(settings.environment), policy_of(settings)
+        check_objective(made, *where, *spend_samples(made, settings.group_size))
+
+
+def step_size(objective: str, learning_rate: float) -> float:
+    """The learning rate of one optimiser step: those that an objective makes of the same batch share it."""
+    return learning_rate / objectives.make(objective).num_stages
+
+
+def policy_of(settings: Settings) -> Tabular:
+    """A table of logits. That of a bandit starts at p proportional to rank^-skew, in a fixed random order of the arms
+    in which rewards play no part; others start with uniform actions.
+    """
+    environment, start = environment_of(settings.environment), None
+    if isinstance(environment, Bandit):
+        rank = 1 + np.random.default_rng(0).permutation(environment.num_outcomes)
+        start = tuple((-settings.skew * np.log(rank)).tolist())
+    return Tabular(environment.num_observations, environment.vocabulary_size, start)
+
+
+def exact_curves(objective: str, rate: float, settings: Settings) -> Iterator[study.Curve]:
+    proportional = rewarded.proportional_reward(environment_of(settings.environment).reward_table())
+    points = functools.partial(exact_points, objective, rate, settings, proportional)
+    yield study.Curve({"objective": objective, "learning_rate": rate}, points)
+
+
+def exact_points(objective: str, rate: float, settings: Settings, proportional: float) -> study.Points:
+    """All seeds, as one compiled program."""
+    environment, policy = environment_of(settings.environment), policy_of(settings)
+    made, seeds = objectives.make(objective), jnp.asarray(settings.seeds, jnp.int32)
+    group_size, off_policy = spend_samples(made, settings.group_size)
+    tokens = len(seeds) * settings.steps * settings.prompts_per_step * settings.group_size * environment.max_tokens
+    # Most of a short run is compilation, and most of that is LLVM: 3.3 s with its optimisation, 1 s without.
+    quick = tokens < SHORT_RUN and jax.default_backend() == "cpu"
+    program = train_ensemble.lower(
         environment,
-        seeds=read_seeds(settings.seeds),
-        steps=settings.steps,
-        prompts_per_step=settings.prompts_per_step,
-        group_size=settings.group_size,
-        evaluate_every=settings.evaluate_every,
-        epochs=settings.epochs,
-        skew=settings.skew,
-    )
+        policy,
+        made,
+        make_optimizer("adam", step_size(objective, rate), MAX_GRADIENT_NORM, ADAM_EPSILON),
+        seeds,
+        settings.steps,
+        settings.prompts_per_step,
+        group_size,
+        record=functools.partial(probs_of_outcomes, environment, policy),
+        record_every=settings.evaluate_every,
+        batching=Batching(settings.epochs),
+        off_policy=off_policy,
+    ).compile({"xla_backend_optimization_level": 0} if quick else {})
+    values = rewarded.measures(program(seeds), environment.reward_table()) | {"proportional_reward": proportional}
+    return study.Points(range(0, settings.steps + 1, settings.evaluate_every), values, settings.seeds)
 
 
-def text_arena(environment: TextTask, settings: Settings) -> TextArena:
-    """A text task, with the policy, the prior and the evaluation that `experiments.hypospace` has in this preset."""
-    if "off_policy" in make_rules(settings.rules):
-        raise ValueError("--rules=off_policy is not for all: objectives that need such answers get them by themselves")
-    preset = hypospace.PRESETS[settings.preset]
-    fitting = [
-        n for n in range(1, preset.micro_batches + 1) if settings.prompts_per_step % (n * jax.device_count()) == 0
-    ]
-    resolved = dataclasses.replace(
+def probs_of_outcomes(environment: StateGraph, policy: Tabular, parameters: Parameters) -> jax.Array:
+    """`[P, K]`, the probability of every outcome at every prompt."""
+    table = log_probs_table(policy, parameters, environment)
+    prompts = jnp.arange(environment.num_prompts)
+    return jax.vmap(environment.terminal_distribution, in_axes=(None, 0))(table, prompts)
+
+
+@functools.cache
+def text_task(settings: Settings) -> tuple[text_tasks.Settings, TrainingGrid]:
+    """Policy, prior and evaluation are those that `experiments.hypospace` has in this preset."""
+    preset, prompts = hypospace.PRESETS[settings.preset], settings.prompts_per_step
+    fitting = [n for n in range(1, preset.micro_batches + 1) if prompts % (n * jax.device_count()) == 0]
+    same = ("seeds", "steps", "prompts_per_step", "group_size", "epochs", "evaluate_every", "rules")
+    task = dataclasses.replace(
         preset,
-        # Any objective that needs nothing will do here: the arena trains others.
+        # It needs nothing, and stands for all others.
         objectives=("reinforce",),
-        seeds=read_seeds(settings.seeds),
-        steps=settings.steps,
-        prompts_per_step=settings.prompts_per_step,
-        group_size=settings.group_size,
         micro_batches=max(fitting, default=1),
-        epochs=settings.epochs,
-        evaluate_every=settings.evaluate_every,
         checkpoint_every=settings.steps,
-        rules=settings.rules,
+        **{name: getattr(settings, name) for name in same},
     )
-    return TextArena(
-        text_tasks.training_grid(settings.environment, resolved),
-        resolved.warm_start,
-    )
+    return task, text_tasks.training_grid(settings.environment, task)
 
 
-def train(arena: Arena, objective: str, learning_rates: Sequence[float], output: Output) -> list[Curves]:
-    """The runs of one objective, for each learning rate at which they stay among the real numbers."""
-    found = []
-    for rate in learning_rates:
-        # A loss that is not finite ends a run in the loop; one program for all seeds just goes on.
-        with contextlib.suppress(NonFiniteLossError):
-            curves = arena.train(objective, rate, output.inside(f"learning_rate_{rate:g}"))
-            if all(np.isfinite(values).all() for values in curves.measures.values()):
-                found.append(curves)
-    return found
-
-
-def ranked(
-    arena: Arena, trained: Mapping[str, Sequence[Curves]], reward_share: float
-) -> tuple[dict[str, Entry], float]:
-    """Objectives with their ranks in the order of the figure, and the reward that had to be reached.
+def text_grid(objective: str, rate: float, seeds: tuple[int, ...], settings: Settings) -> TrainingGrid:
+    """The training runs of one objective.
 
     Raises:
-      ValueError: there are no curves at all.
+      ValueError: it cannot be computed here.
     """
-    highest = {text: max(curves, key=lambda c: c.final_reward) for text, curves in trained.items() if curves}
-    if not highest:
+    _, grid = text_task(settings)
+    group_size, off_policy = spend_samples(objectives.make(objective), settings.group_size)
+    changed = {"learning_rate": step_size(objective, rate), "group_size": group_size, "off_policy": off_policy}
+    training = dataclasses.replace(grid.settings, **changed)
+    return dataclasses.replace(grid, objectives=(objective,), seeds=seeds, settings=training)
+
+
+def text_curves(objective: str, rate: float, settings: Settings) -> Iterator[study.TrainingRun]:
+    for seed in settings.seeds:
+        grid = text_grid(objective, rate, (seed,), settings)
+        (run,) = grid.curves(functools.partial(train_on_text, grid, rate, settings), {"learning_rate": rate})
+        yield dataclasses.replace(run, train=functools.partial(text_points, run))
+
+
+def train_on_text(grid: TrainingGrid, rate: float, settings: Settings, output: study.Output) -> Iterator[Run]:
+    warm_start = text_task(settings)[0].warm_start
+    prior = functools.partial(prior_parameters, grid.environment, grid.policy, warm_start)
+    identity = {"warm_start": dataclasses.asdict(warm_start)}
+    return grid.train(output.inside(f"learning_rate_{rate:g}"), prior, identity)
+
+
+def text_points(run: study.TrainingRun, output: study.Output) -> study.Points:
+    """Rewards are 0 or 1: their mean over the answers of an evaluation is pass@1."""
+    try:
+        found = run.train(output)
+    except NonFiniteLossError:
+        return study.Points([0], dict.fromkeys(("reward", "effective_outcomes"), np.nan))
+    values = {**found.values, "reward": found.values["pass_at_1"], "proportional_reward": 1.0}
+    return dataclasses.replace(found, values=values)
+
+
+def ranked(records: Records, reward_share: float = 0.9) -> tuple[list[Result], float]:
+    """Objectives with their ranks in the order of table and figure, and the reward that had to be reached.
+
+    Raises:
+      ValueError: no run stayed among the real numbers.
+    """
+    trained: dict[str, list[Result]] = {}
+    for labels, rows in records.each("objective", "learning_rate"):
+        if all(np.isfinite(value) for row in rows.rows for value in row.values() if isinstance(value, float)):
+            text = labels["objective"]
+            trained.setdefault(text, []).append(Result(text, None, rows))
+    if not trained:
         raise ValueError("every run left the real numbers: take smaller --learning_rates")
-    best, start = max(highest.values(), key=lambda c: c.final_reward), next(iter(highest.values())).start_reward
-    bar = max(reward_share * arena.proportional_reward * best.final_reward, start + LEARNED * (1 - start))
-    compared, outcomes = {}, {}
-    for text, fallback in highest.items():
-        reaching = [curves for curves in trained[text] if curves.final_reward >= bar]
-        compared[text] = max(reaching, key=lambda c: c.measures["effective_outcomes"][:, -1].mean(), default=fallback)
-        outcomes[text] = mean_over_seeds(compared[text].measures["effective_outcomes"][:, -1])
+    highest = {text: max(results, key=final_reward) for text, results in trained.items()}
+    some, best = next(iter(highest.values())), max(map(final_reward, highest.values()))
+    start, proportional = some.over_training("reward")[:, 0].mean(), some.records.column("proportional_reward")[0]
+    bar = float(max(reward_share * proportional * best, start + LEARNED * (1 - start)))
+    above, below = [], []
+    for text, results in trained.items():
+        if reaching := [result for result in results if final_reward(result) >= bar]:
+            above.append(max(reaching, key=outcomes))
+        else:
+            below.append(highest[text])
+    ranks = shared_ranks([result.final("effective_outcomes") for result in above])
+    above = [dataclasses.replace(result, rank=rank) for result, rank in zip(above, ranks, strict=True)]
 
-    def order(text: str) -> tuple[bool, float, str]:
-        return compared[text].final_reward < bar, -round(outcomes[text].mean, 2), str(outcomes[text])
+    # What differs by less stays in the order of the catalog.
+    def order(result: Result) -> tuple[int, float]:
+        return result.rank or 0, -round(outcomes(result), 3)
 
-    entries, first = {}, {}
-    for position, text in enumerate(sorted(compared, key=order), start=1):
-        # Equal in print is equal in rank.
-        rank = first.setdefault(str(outcomes[text]), position) if compared[text].final_reward >= bar else None
-        rewards = {curves.learning_rate: curves.final_reward for curves in trained[text]}
-        entries[text] = Entry(compared[text], rewards, rank)
-    return entries, bar
+    return [*sorted(above, key=order), *sorted(below, key=order)], bar
 
+
+def final_reward(result: Result) -> float:
+    return result.over_training("reward")[:, -1].mean()
+
+
+def outcomes(result: Result) -> float:
+    return result.over_training("effective_outcomes")[:, -1].mean()
+
+
+def title(results: Sequence[Result], settings: Settings) -> str:
+    objectives_, seeds = len(results), len(settings.seeds)
+    return (
+        f"{settings.environment}: {objectives_} objective{'s' * (objectives_ > 1)}, "
+        f"mean over {seeds} seed{'s' * (seeds > 1)}"
+    )
+
+
+def table(records: Records, settings: Settings) -> str:
+    """The results as text, in the order of the figure."""
+    results, bar = ranked(records, settings.reward_share)
+    columns = ("reward", "effective_outcomes", *COLUMNS[kind_of(settings.environment)])
+    several = ("learning_rate",) if len(settings.learning_rates) > 1 else ()
+    cells = [["", *(column.replace("_", " ") for column in (*columns, *several))]]
+    for result in results:
+        rates = [f"{rate:g}" for rate in result.records.distinct("learning_rate") if several]
+        cells.append([result.label, *(str(result.final(column)) for column in columns), *rates])
+    head, *rows = aligned(cells).split("\n")
+    compared = sum(result.rank is not None for result in results)
+    diverged = set(records.distinct("objective")) - {result.name for result in results}
+    left_out = refused(settings) | dict.fromkeys(diverged, "training left the real numbers")
+    sizes = " ".join(f"--{name}={as_text(settings, name)}" for name in Size._fields)
+    lines = [
+        f"{settings.environment}: {sizes}",
+        f"{title(results, settings)} [95 % bootstrap interval]; reward as a share of the best possible one, that of "
+        f"reward-proportional probabilities {records.column('proportional_reward')[0]:.3g}, bar {bar:.3g}",
+        head,
+        *rows[:compared],
+        *(["below the bar:", *rows[compared:]] if rows[compared:] else []),
+        *(f"left out: {text}: {reason}" for text, reason in left_out.items()),
+    ]
+    return "\n".join(lines)
+
+
+def draw(records: Records, settings: Settings) -> Drawing:
+    results, bar = ranked(records, settings.reward_share)
+    return figure.draw(title(results, settings), results, bar, PLACEBO)
+
+
+def result_of(records: Records, objective: str) -> Result:
+    for result in ranked(records)[0]:
+        if result.name == objective:
+            return result
+    raise NotRecorded(f"{objective} was not compared")
+
+
+def scaling_keeps_more(records: Records) -> bool:
+    scaled, *others = (result_of(records, name) for name in ("ips_grpo", "grpo", PLACEBO))
+    most = max(other.records.high("effective_outcomes") for other in others)
+    return scaled.rank is not None and scaled.records.low("effective_outcomes") > most
+
+
+def variant(environment: str, shows: str) -> study.Variant:
+    flag = {"environment": environment}
+    smoke = flag | {"objectives": "grpo,placebo,ips_grpo,darling"}
+    shows = f"every objective on {shows}: effective outcomes and reward"
+    return study.Variant(shows, {"smoke": smoke, "demo": flag, "paper": flag})
+
+
+CLAIMS = {
+    "inverse probability scaling keeps more outcomes than GRPO and a placebo, at a reward above the bar": (
+        scaling_keeps_more
+    )
+}
+NUMBERS: dict[str, Any] = {
+    name: lambda records, name=name: result_of(records, name).final("effective_outcomes")
+    for name in ("grpo", PLACEBO, "ips_grpo")
+}
+TABLE, FIGURE = table, draw
+VARIANTS = {
+    "comparison_bandit": variant("bandit", "a bandit"),
+    "comparison_hypergrid": variant("hypergrid", "the hypergrid"),
+    "comparison_hypospace": variant("hypospace_boolean", "HypoSpace, Boolean"),
+}
 
 if __name__ == "__main__":
-    launch("compare", PRESETS, run)
+    study.main(__name__)

@@ -6,40 +6,42 @@ Claim     Expected return, however it is clipped and normalised, loses all but o
 Paper     Theorems 3.1 and 4.1 of arXiv 2601.21669 for expected return and inverse probability scaling; for the others
           exact dynamics of the objectives' own code.
 Command   python -m experiments.verdicts --document=docs/verdicts.md
+          and, for one row of that page in seconds, the same with --only=NAME
 Time      demo 3.5 to 10 minutes on two CPU cores by how fast they are, paper three times that; mostly compilation
 Expected  exact, no seeds: most of the catalog is one row, that of GRPO, where the rarer of two right outcomes is lost
           as t^-0.5. Rewards 1, 0.6, 0.3 end at 0.58 : 0.32 : 0.10 under ips_grpo (G = 8; 0.54 : 0.32 : 0.14 at
           G = 16) and at 0.53 : 0.32 : 0.16 = r / sum(r) under exact probabilities and trajectory balance.
 Smoke     python -m experiments.verdicts --preset=smoke
-Figure    OUT/verdicts.png, .pdf and .csv, drawn by the same command; --resume judges only what OUT does not hold yet.
+Figure    OUT/verdicts.png, .pdf and .csv; --resume computes only what OUT does not hold yet
 
-The Markdown is OUT/verdicts.md; `--document` writes it, and the figure, there as well. An objective that needs an
-answer which the policy did not draw gets half of the group, and the best of the other half.
+The Markdown is OUT/verdicts.md; `--document` writes it, and the figure, there as well, and beside it as JSON what it is
+made of, so that `--only` can replace a part. An objective that needs an answer which the policy did not draw gets half
+of the group, and the best of the other half.
 """
 
 import dataclasses
+import functools
 import shlex
 import shutil
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import jax
-import numpy as np
 
-from experiments.arenas import group_and_rule
-from experiments.launch import Output, folder_name, launch, require_positive
-from experiments.verdict_document import MEANINGS, Judgement, document, grouped, short_table, sides_of
-from ipsrl import objectives, specifications
-from ipsrl.dynamics.verdict import CASES, STARTS, Verdict, check, verdict
-from ipsrl.figures import style
+from ipsrl import objectives, study
+from ipsrl.dynamics import verdict_page
+from ipsrl.dynamics.verdict import CASES, check, verdict
+from ipsrl.dynamics.verdict_page import MEANINGS, Judgement, grouped
+from ipsrl.fields import positive
 from ipsrl.figures import verdicts as figure
-from ipsrl.training.json_files import read_json, replace_file
-from ipsrl.training.metric_log import MetricLog
-from ipsrl.training.progress_line import working
-from ipsrl.training.run_folder import RunFolder, is_complete
+from ipsrl.figures.style import Drawing
+from ipsrl.records.tidy import NotRecorded, Records
+from ipsrl.study.settings import as_text
+from ipsrl.study.tables import aligned
+from ipsrl.training.json_files import replace_file
+from ipsrl.training.off_policy import spend_samples
 
-VARIANTS = (
+ADDED = (
     "grpo(kl=0.04)",
     "ips_grpo(kl=0.04)",
     "ips_grpo(alpha=0.5)",
@@ -47,71 +49,58 @@ VARIANTS = (
     "progrpo(reference=correct)",
 )
 """What `all` adds to the catalog's rows."""
-SHOWN = (0, 2, 3, 6, 8, 9)
-"""Which of `STARTS` are drawn: of either law the orders in which outcome 1, 2 and 3 leads, the others in line."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
-    """Flags of the experiment; `all` is the whole catalog and some variants, `document` a path that ends in .md."""
+class Settings(study.Settings):
+    """In `objectives`, `all` is the whole catalog and some variants; `document` is a path that ends in .md.
 
-    objectives: str = "all"
-    group_size: int = 8
-    document: str = ""
+    `only` are objectives that are computed instead, for the page that `document` names.
+    """
+
+    objectives: tuple[str, ...] = study.selecting(("all",))
+    only: tuple[str, ...] = study.selecting(())
+    group_size: int = positive(8)
+    document: str = study.selecting("")
 
     def __post_init__(self):
-        require_positive(self, "group_size")
+        super().__post_init__()
         if self.document and Path(self.document).suffix != ".md":
             raise ValueError(f"--document={self.document} must end in .md: the figure goes beside it, as .png")
+        if self.only and not self.document:
+            raise ValueError("--only updates a page: say which one by --document, or take --objectives")
+
+    @property
+    def data(self) -> Path:
+        """What the page is made of."""
+        return Path(self.document).with_suffix(".json")
 
 
 PRESETS = {
-    "smoke": Settings(objectives="grpo,grpo(kl=0.04),ips_dr_grpo,maxrl", group_size=4),
+    "smoke": Settings(objectives=("grpo", "grpo(kl=0.04)", "ips_dr_grpo", "maxrl"), group_size=4),
     "demo": Settings(),
     "paper": Settings(group_size=16),
 }
 
 
-def run(settings: Settings, output: Output) -> None:
-    chosen, left_out = chosen_objectives(settings)
-    # What is judged may change from command to command: each objective has a folder and an identity of its own.
-    with RunFolder.open(output.path, {"group_size": settings.group_size}, output.resume) as folder:
-        judgements = [
-            judge(name, settings.group_size, output, f"{number} of {len(chosen)}")
-            for number, name in enumerate(chosen, start=1)
-        ]
-        rows = grouped(judgements)
-        ends = [figure_row(row) for row in rows]
-        shown = ends, CASES, np.array(STARTS)[list(SHOWN)]
-        drawn = figure.draw(*shown, MEANINGS, settings.group_size)
-        png = style.save(drawn, folder.path / "verdicts", figure.data(*shown))
-        page = folder.path / "verdicts.md"
-        usual = dataclasses.asdict(Settings())
-        flags = [f"--{name}={v}" for name, v in dataclasses.asdict(settings).items() if v != usual[name]]
-        command = shlex.join(["python", "-m", "experiments.verdicts", *flags])
-        replace_file(page, document(rows, left_out, settings.group_size, command, png.name))
-        folder.write_summary({"verdicts": {judged.objective: judged.word for judged in judgements}})
-        if settings.document:
-            page = Path(settings.document)
-            page.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(png, page.with_suffix(".png"))
-            beside = page.with_suffix(".png").name
-            replace_file(page, document(rows, left_out, settings.group_size, command, beside))
-        print(short_table(rows))
-    print(f"document: {page}")
-    print(f"figure: {png}")
+def curves(settings: Settings) -> Iterator[study.Curve]:
+    if settings.only:
+        verdict_page.read(settings.data, settings.group_size)
+    chosen, _ = chosen_objectives(settings.only or settings.objectives, settings.group_size)
+    for name in chosen:
+        yield study.Curve({"objective": name}, functools.partial(flows, name, settings.group_size))
 
 
-def chosen_objectives(settings: Settings) -> tuple[list[str], dict[str, str]]:
+def chosen_objectives(listed: Sequence[str], group_size: int) -> tuple[list[str], dict[str, str]]:
     """The objectives to judge, `all` written out, and what of the catalog cannot be judged, with the reason.
 
     Raises:
       ValueError: one that is named cannot be judged.
     """
     chosen, left_out = {}, {}
-    for item in specifications.split(settings.objectives):
-        for name in (*objectives.names(), *VARIANTS) if item == "all" else (item,):
-            reason = refusal(name, settings.group_size)
+    for item in listed:
+        for name in (*objectives.names(), *ADDED) if item == "all" else (item,):
+            reason = refusal(name, group_size)
             if reason is None:
                 chosen[name] = None
             elif item == "all":
@@ -124,53 +113,93 @@ def chosen_objectives(settings: Settings) -> tuple[list[str], dict[str, str]]:
 def refusal(name: str, group_size: int) -> str | None:
     """Why an objective cannot be judged; None where it can."""
     try:
-        check(objectives.make(name), *group_and_rule(name, group_size))
+        made = objectives.make(name)
+        check(made, *spend_samples(made, group_size))
     except ValueError as error:
         return str(error)
     return None
 
 
-def judge(name: str, group_size: int, output: Output, place: str = "1 of 1") -> Judgement:
-    """Judges an objective, or reads what an earlier command left in its folder of `output`; `place` is for display."""
-    config = {"objective": name, "group_size": group_size}
-    with RunFolder.open(output.path / folder_name(name), config, output.resume) as folder:
-        if not is_complete(folder.path):
-            with working(f"judging {name}, {place}"):
-                judged = verdict(objectives.make(name), *group_and_rule(name, group_size))
-            with MetricLog(folder.metrics_path) as log:
-                log.truncate_after(-1)
-                write_ends(log, judged)
-            folder.write_summary(dataclasses.asdict(Judgement.of(name, judged)))
-            print(f"judged {name}: {judged.word}", file=sys.stderr, flush=True)
-            # Programs of an objective are of no use to the next one, and hundreds of them take gigabytes.
-            jax.clear_caches()
-        summary = read_json(folder.summary_path)
-    return Judgement(**{field.name: summary[field.name] for field in dataclasses.fields(Judgement)})
+def flows(name: str, group_size: int) -> study.Points:
+    """A point for each flow, numbered by reference policy, rewards and start."""
+    made = objectives.make(name)
+    records = verdict_page.records_of(verdict(made, *spend_samples(made, group_size)))
+    # Programs of an objective are of no use to the next one, and hundreds of them take gigabytes.
+    jax.clear_caches()
+    return study.Points(range(len(records)), {column: [[row[column] for row in records]] for column in records[0]})
 
 
-def write_ends(log: MetricLog, judged: Verdict) -> None:
-    """One record for each flow: start, end and exponents of the three outcomes, numbered from 1."""
-    flows = [
-        ({"reference": side, "rewards": name}, start, case.ends[number], case.exponents[number])
-        for side, cases in sides_of(judged).items()
-        for name, case in cases.items()
-        for number, start in enumerate(STARTS)
-    ]
-    for number, (setting, *arrays) in enumerate(flows):
-        columns = zip(("start", "end", "exponent"), arrays, strict=True)
-        log.write(number, setting | {f"{what}_{i}": v for what, array in columns for i, v in enumerate(array, 1)})
+def rows_of(records: Records, settings: Settings) -> list[list[Judgement]]:
+    """Objectives that do the same, together; with --only, those of the page, the new ones in their place."""
+    judged = {of["objective"]: Judgement.of(of["objective"], rows) for of, rows in records.each("objective")}
+    if settings.only:
+        kept = {old.objective: old for old in verdict_page.read(settings.data, settings.group_size)} | judged
+        in_order = [name for name in (*objectives.names(), *ADDED) if name in kept]
+        # What the catalog no longer has is dropped.
+        judged = {n: kept[n] for n in (*in_order, *kept) if refusal(n, settings.group_size) is None}
+    return grouped(list(judged.values()))
 
 
-def figure_row(row: Sequence[Judgement]) -> figure.Row:
-    """The ends from `SHOWN` of objectives that do the same, one strip for each reference policy."""
-    strips = {
-        f"{side} reference" if len(row[0].laws) > 1 else "": {
-            name: np.array(laws)[list(SHOWN)] for name, laws in cases.items()
-        }
-        for side, cases in row[0].laws.items()
-    }
-    return figure.Row(row[0].word, tuple(judged.objective for judged in row), strips)
+def table(records: Records, settings: Settings) -> str:
+    """A line for each row, with a uniform reference policy."""
+    heads = (f"{name} {verdict_page.numbers(rewards)}" for name, rewards in CASES.items())
+    lines = [("verdict", "objectives", *heads)]
+    for first, *more in rows_of(records, settings):
+        texts = [text.partition(": 0.")[0] if "start" in text else text for text in first.texts["uniform"].values()]
+        lines.append((first.word, first.objective + (f" and {len(more)} more" if more else ""), *texts))
+    return aligned(lines)
 
+
+def draw(records: Records, settings: Settings) -> Drawing:
+    return figure.draw(rows_of(records, settings), settings.group_size)
+
+
+def documents(records: Records, settings: Settings, png: Path) -> list[Path]:
+    """The page in the folder of the results, and where --document says."""
+    rows = rows_of(records, settings)
+    _, left_out = chosen_objectives(("all",) if settings.only else settings.objectives, settings.group_size)
+    usual, names = Settings(), ("objectives", "group_size", "document")
+    flags = [f"--{n}={as_text(settings, n)}" for n in names if getattr(settings, n) != getattr(usual, n)]
+    page = functools.partial(
+        verdict_page.document,
+        rows,
+        left_out,
+        settings.group_size,
+        shlex.join(["python", "-m", "experiments.verdicts", *flags]),
+    )
+    paths = [png.with_suffix(".md"), *([Path(settings.document)] if settings.document else [])]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.with_suffix(".png") != png:
+            shutil.copyfile(png, path.with_suffix(".png"))
+            verdict_page.write(settings.data, [judged for row in rows for judged in row], settings.group_size)
+        replace_file(path, page(path.with_suffix(".png").name))
+    return paths[-1:]
+
+
+def word(records: Records, objective: str) -> str:
+    return records.where(objective=objective).column("word")[0]
+
+
+def counted(records: Records, of_word: str) -> float:
+    if of_word not in records.distinct("word"):
+        raise NotRecorded(f"nothing is {of_word}")
+    return float(len(records.where(word=of_word).distinct("objective")))
+
+
+CLAIMS = {
+    "GRPO collapses": lambda records: word(records, "grpo") == "collapses",
+    "IPS-GRPO rests in proportion to a power of the reward": lambda records: (
+        word(records, "ips_grpo") == "reward-proportional"
+    ),
+}
+NUMBERS = {of_word: functools.partial(counted, of_word=of_word) for of_word in MEANINGS}
+TABLE, FIGURE = table, draw
+VARIANTS = {
+    "verdicts": study.Variant(
+        "what every objective does to the outcomes, in a word", {"smoke": {"objectives": "grpo,ips_grpo"}}
+    )
+}
 
 if __name__ == "__main__":
-    launch("verdicts", PRESETS, run)
+    study.main(__name__)

@@ -5,12 +5,16 @@ import functools
 import itertools
 from typing import Literal
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ipsrl.dynamics.rest_points import AT_REST, NOTHING, Field, RestPoint, follow, rest_point, rest_points, train
 from ipsrl.environments.bandit import Bandit
-from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.objective import Objective, Surrogate
+from ipsrl.objectives.surrogates import PolicyGradient
 from ipsrl.policies.tabular import Tabular
+from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
 from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.step import check_objective
 
@@ -74,9 +78,7 @@ class Case:
     @functools.cached_property
     def limits(self) -> np.ndarray:
         """`[12, 3]`, the ends without the outcomes that are lost."""
-        dying = (self.exponents < DYING) & (self.ends < STILL_THERE)
-        kept = np.where((self.ends < LOST) | dying, 0.0, self.ends)
-        return kept / kept.sum(axis=1, keepdims=True)
+        return limits(self.ends, self.exponents)
 
     @property
     def law(self) -> np.ndarray | None:
@@ -103,6 +105,13 @@ class Case:
         return f"depends on the start: {_written(self.limits[0])} from {_written(STARTS[0])}"
 
 
+def limits(ends: np.ndarray, exponents: np.ndarray) -> np.ndarray:
+    """`[N, 3]`, laws at the end of flows without the outcomes that are lost; arguments as in `Case`."""
+    dying = (exponents < DYING) & (ends < STILL_THERE)
+    kept = np.where((ends < LOST) | dying, 0.0, ends)
+    return kept / kept.sum(axis=1, keepdims=True)
+
+
 @dataclasses.dataclass(frozen=True)
 class Verdict:
     """What an objective does to the set of outcomes.
@@ -112,12 +121,20 @@ class Verdict:
       evidence: in one sentence.
       cases: by the name of the rewards, with a uniform reference policy.
       cases_with_reference: with a skewed one; the same object for objectives that look at none.
+      unseen: the surrogate, if nothing of what it does to importance ratios shows here, see `is_idle`; else empty.
     """
 
     word: Word
     evidence: str
     cases: dict[str, Case]
     cases_with_reference: dict[str, Case]
+    unseen: str
+
+    @property
+    def sides(self) -> dict[str, dict[str, Case]]:
+        """Law of the reference policy -> cases; one only where the objective looks at none."""
+        sides = (self.cases, self.cases_with_reference)
+        return dict(zip(REFERENCES, sides if sides[0] is not sides[1] else sides[:1], strict=False))
 
 
 def check(objective: Objective, group_size: int, off_policy: OffPolicyAnswers | None = None) -> None:
@@ -131,6 +148,34 @@ def check(objective: Objective, group_size: int, off_policy: OffPolicyAnswers | 
     check_objective(objective, bandit, policy, group_size, off_policy)
     if "keys" in objective.needs:
         raise ValueError("the objective draws at random: its mean update is not exact, and ties would show its error")
+
+
+def is_idle(surrogate: Surrogate) -> bool:
+    """Whether a surrogate of importance ratios is the plain policy gradient where all ratios are 1.
+
+    There the policy is the one that sampled the batch, as with one update on each batch: nothing is clipped, and
+    objectives that differ in their clips alone do the same.
+    """
+    rollouts, scores = synthetic_rollouts(seed=0, prompts=2, group=4, length=1)
+    rollouts = dataclasses.replace(
+        rollouts,
+        behaviour_log_probs=scores.log_probs,
+        behaviour_entropy=scores.entropy,
+        top_log_probs=scores.top_log_probs,
+    )
+    advantages = jnp.asarray(np.random.default_rng(0).normal(size=rollouts.tokens.shape), jnp.float32)
+
+    def gradient(part: Surrogate) -> np.ndarray:
+        parameters = part.init_parameters(synthetic_sizes(prompts=2))
+
+        def value(log_probs):
+            now = dataclasses.replace(scores, log_probs=log_probs)
+            whole = jax.lax.stop_gradient(part.statistics_of_whole(now, rollouts, advantages))
+            return part.evaluate(now, rollouts, advantages, parameters, whole)[0].sum()
+
+        return np.asarray(jax.grad(value)(scores.log_probs))
+
+    return not surrogate.on_policy and np.allclose(gradient(surrogate), gradient(PolicyGradient()), atol=1e-5)
 
 
 def verdict(objective: Objective, group_size: int, off_policy: OffPolicyAnswers | None = None) -> Verdict:
@@ -161,7 +206,8 @@ def verdict(objective: Objective, group_size: int, off_policy: OffPolicyAnswers 
     ]
     cases, with_reference = by_reference[0], by_reference[-1]
     word = word_for(cases, with_reference)
-    return Verdict(word, _evidence(word, cases, with_reference), cases, with_reference)
+    unseen = type(objective.surrogate).__name__ if is_idle(objective.surrogate) else ""
+    return Verdict(word, _evidence(word, cases, with_reference), cases, with_reference, unseen)
 
 
 def fitted_alpha(cases: dict[str, Case]) -> tuple[float, float, bool]:

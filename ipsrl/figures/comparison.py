@@ -10,8 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ipsrl.figures import style, table
+from ipsrl.figures.style import Drawing
 from ipsrl.measures.seeds import Interval, mean_over_seeds
+from ipsrl.records.tidy import Records
 
+_MEASURES = ("effective_outcomes", "reward")
 _OUTCOMES, _REWARD, _PLACEBO, _BELOW = "#0072B2", "#B97700", "#D55E00", "0.6"
 _CHARACTERS = 62
 """Of a line of names."""
@@ -27,28 +30,39 @@ class Result:
 
     Attributes:
       name: its specification.
-      updates: `[U]`, when it was measured.
-      effective_outcomes: `[S, U]`, one row for each seed.
-      reward: `[S, U]`, as a share of the best possible reward.
       rank: by outcomes at the end; None where the final reward is too low for them to be compared.
+      records: of `effective_outcomes`, and of `reward` as a share of the best possible one; of nothing else.
     """
 
     name: str
-    updates: np.ndarray
-    effective_outcomes: np.ndarray
-    reward: np.ndarray
     rank: int | None
+    records: Records
+
+    @property
+    def label(self) -> str:
+        return self.name if self.rank is None else f"{self.rank}. {self.name}"
+
+    def over_training(self, measure: str) -> np.ndarray:
+        """`[S, U]`, one row for each seed."""
+        return self.records.curve(measure)[1]
 
     def final(self, measure: str) -> Interval:
         """Mean over seeds at the end, with a 95 % bootstrap interval."""
-        return mean_over_seeds(np.asarray(getattr(self, measure))[:, -1])
+        return self.records.final(measure)
+
+    def equals(self, other: "Result") -> bool:
+        """In every seed at every measurement."""
+        pairs = [(self.over_training(measure), other.over_training(measure)) for measure in _MEASURES]
+        return self.rank == other.rank and all(
+            mine.shape == theirs.shape and np.allclose(mine, theirs, rtol=0, atol=_SAME) for mine, theirs in pairs
+        )
 
 
 def merged(results: Sequence[Result]) -> list[list[Result]]:
-    """Results in the order given, those together that are the same: equal in every seed at every measurement."""
+    """Results in the order given, equal ones together."""
     rows: list[list[Result]] = []
     for result in results:
-        row = next((row for row in rows if _same(row[0], result)), None)
+        row = next((row for row in rows if row[0].equals(result)), None)
         if row is None:
             rows.append([result])
         else:
@@ -56,49 +70,43 @@ def merged(results: Sequence[Result]) -> list[list[Result]]:
     return rows
 
 
-def _same(one: Result, other: Result) -> bool:
-    return one.rank == other.rank and all(
-        np.shape(getattr(one, measure)) == np.shape(getattr(other, measure))
-        and np.allclose(getattr(one, measure), getattr(other, measure), rtol=0, atol=_SAME)
-        for measure in ("effective_outcomes", "reward")
-    )
-
-
-def draw(title: str, results: Sequence[Result], bar: float, placebo: float | None) -> Figure:
+def draw(title: str, results: Sequence[Result], bar: float, placebo: str) -> Drawing:
     """A line for each objective, or for several that are the same, in the order given; the first is on top.
 
     Left, effective outcomes at the end; right, reward; both with 95 % bootstrap intervals over seeds (none where there
-    is one seed). Objectives that did not reach the bar are grey.
+    is one seed). Objectives that did not reach the bar are grey. The rows of the drawing are both measures over
+    training, of which the last update is drawn.
 
     Args:
       title: what all have in common.
       results: at least one.
       bar: the share of the best possible reward that had to be reached.
-      placebo: the placebo's effective outcomes at the end; None where there is no placebo.
-
-    Raises:
-      ValueError: there is no result.
+      placebo: name of the objective whose outcomes are a line through all rows, if it is here.
     """
-    if not results:
-        raise ValueError("there is nothing to compare: no objective was trained")
     rows = merged(results)
     labels = [_label(row) for row in rows]
     heights = np.array([_ROW + _LINE * label.count("\n") for label in labels])
     places = np.cumsum(heights) - heights / 2
     longest = max(len(line) for label in labels for line in label.split("\n"))
+    key = [Line2D([], [], color="0.4", linestyle="--", linewidth=1.0, label=f"the bar, {bar:.2f}")]
     with style.looks():
         figure = Figure(figsize=(4.6 + 0.062 * longest, float(heights.sum()) + 1.3))
         left, right = figure.subplots(1, 2, sharey=True, width_ratios=(2.2, 1))
-        for row, place in zip(rows, places, strict=True):
-            colours = (_OUTCOMES, _REWARD) if row[0].rank is not None else (_BELOW, _BELOW)
-            _dot(left, row[0].final("effective_outcomes"), place, colours[0], "o")
-            _dot(right, row[0].final("reward"), place, colours[1], "D")
-        if placebo is not None:
-            left.axvline(placebo, color=_PLACEBO, linewidth=1.0, linestyle=(0, (1, 1.5)), zorder=1)
-        right.axvline(bar, color="0.4", linewidth=1.0, linestyle="--", zorder=1)
         left.set_yticks(places, labels, fontsize=7.5)
-        for tick, row in zip(left.get_yticklabels(), rows, strict=True):
-            tick.set_color("black" if row[0].rank is not None else "0.45")
+        for row, place, tick in zip(rows, places, left.get_yticklabels(), strict=True):
+            above = row[0].rank is not None
+            tick.set_color("black" if above else "0.45")
+            _dot(left, row[0].final("effective_outcomes"), place, _OUTCOMES if above else _BELOW, "o")
+            _dot(right, row[0].final("reward"), place, _REWARD if above else _BELOW, "D")
+        right.axvline(bar, color="0.4", linewidth=1.0, linestyle="--", zorder=1)
+        for result in results:
+            if result.name == placebo:
+                look = {"color": _PLACEBO, "linewidth": 1.0, "linestyle": (0, (1, 1.5))}
+                left.axvline(result.final("effective_outcomes").mean, zorder=1, **look)
+                key.append(Line2D([], [], label="effective outcomes of the placebo", **look))
+        if any(result.rank is None for result in results):
+            look = {"color": _BELOW, "marker": "o", "linestyle": "none", "markersize": 4.2}
+            key.append(Line2D([], [], label=f"reward below {bar:.2f}: not compared", **look))
         left.set_ylim(float(heights.sum()), 0)
         left.set_xlim(left=0)
         right.set_xlim(0, 1.08)
@@ -108,44 +116,21 @@ def draw(title: str, results: Sequence[Result], bar: float, placebo: float | Non
         left.set_xlabel("effective outcomes exp(H)")
         right.set_xlabel("reward / best reward")
         figure.suptitle(title, fontsize=10)
-        figure.legend(handles=_key(rows, bar, placebo), loc="outside lower center", ncols=2)
-    return figure
+        figure.legend(handles=key, loc="outside lower center", ncols=2)
+    return Drawing(figure, [row for result in results for measure in _MEASURES for row in _numbers(result, measure)])
 
 
-def data(results: Sequence[Result]) -> list[table.Row]:
-    """Effective outcomes, and reward as a share of the best possible one, over the updates of every objective.
-
-    The last update is what the figure shows.
-    """
-    return [
-        row
-        for result in results
-        for measure in ("effective_outcomes", "reward")
-        for row in table.curve(
-            {"objective": result.name, "rank": result.rank, "measure": measure},
-            mean_over_seeds(getattr(result, measure)),
-            update=result.updates,
-        )
-    ]
+def _numbers(result: Result, measure: str) -> list[table.Row]:
+    updates, values = result.records.curve(measure)
+    series = {"objective": result.name, "rank": result.rank, "measure": measure}
+    return table.curve(series, mean_over_seeds(values), update=updates)
 
 
 def _label(row: Sequence[Result]) -> str:
-    rank = "" if row[0].rank is None else f"{row[0].rank}. "
-    return textwrap.fill(rank + " = ".join(result.name for result in row), _CHARACTERS, break_on_hyphens=False)
+    names = " = ".join([row[0].label, *(result.name for result in row[1:])])
+    return textwrap.fill(names, _CHARACTERS, break_on_hyphens=False)
 
 
 def _dot(axes: Axes, interval: Interval, place: float, colour: str, marker: str) -> None:
     axes.plot([interval.low, interval.high], [place, place], color=colour, linewidth=1.4, solid_capstyle="round")
     axes.plot([interval.mean], [place], marker, color=colour, markersize=4.2)
-
-
-def _key(rows: Sequence[Sequence[Result]], bar: float, placebo: float | None) -> list[Line2D]:
-    """What lines and colours mean, for those that are drawn."""
-    entries = [Line2D([], [], color="0.4", linestyle="--", linewidth=1.0, label=f"the bar, {bar:.2f}")]
-    if placebo is not None:
-        look = {"color": _PLACEBO, "linewidth": 1.0, "linestyle": (0, (1, 1.5))}
-        entries.append(Line2D([], [], label="effective outcomes of the placebo", **look))
-    if any(row[0].rank is None for row in rows):
-        below = f"reward below {bar:.2f}: not compared"
-        entries.append(Line2D([], [], color=_BELOW, marker="o", linestyle="none", markersize=4.2, label=below))
-    return entries

@@ -1,8 +1,7 @@
 """Phase portraits of objectives on the triangle of policies over three outcomes."""
 
-import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import matplotlib
 import numpy as np
@@ -14,8 +13,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Polygon
 from matplotlib.patheffects import withStroke
 
+from ipsrl.dynamics.portraits import Portrait
 from ipsrl.dynamics.rest_points import RestPoint
 from ipsrl.figures import style, table
+from ipsrl.figures.style import Drawing
 
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(3) / 2]])
 """Where all probability is on the first outcome, the second, the third."""
@@ -42,69 +43,25 @@ REFERENCE = {"marker": "D", "markersize": 4.5, "markerfacecolor": "white", "mark
 GIVEN_UP = {"marker": "X", "markersize": 5.5, "markerfacecolor": PATH["color"], "markeredgecolor": "white"}
 
 
-@dataclasses.dataclass(frozen=True)
-class Portrait:
-    """Expected training by one objective.
-
-    Attributes:
-      objective: its name.
-      rewards: of the three outcomes, none negative, not all zero.
-      intervals: of the lattice, a multiple of `LINES_FOR_ONE_ARROW`.
-      velocity: `[N, 3]`, dp/dt at the laws of the lattice.
-      moves: `[N]`, whether training moves them.
-      resting_edges: pairs of outcomes between which every law rests.
-      paths: `[T, 3]` each, the laws along expected training from some starts.
-      finished: for each path, False where it was given up because the field jumps there.
-      rest_points: where training stands still.
-    """
-
-    objective: str
-    rewards: tuple[float, float, float]
-    intervals: int
-    velocity: np.ndarray
-    moves: np.ndarray
-    resting_edges: Sequence[tuple[int, int]]
-    paths: Sequence[np.ndarray]
-    finished: Sequence[bool]
-    rest_points: Sequence[RestPoint]
-
-    @property
-    def laws(self) -> np.ndarray:
-        """`[N, 3]`."""
-        return lattice(self.intervals)
-
-    @property
-    def speed(self) -> np.ndarray:
-        """`[N]`, |dp/dt|."""
-        return np.linalg.norm(self.velocity, axis=1)
-
-    @property
-    def rests_everywhere(self) -> bool:
-        return not self.moves.any()
+CAPTION = (
+    "A point of a triangle is a policy over three outcomes with rewards r: at a corner it gives one outcome only, in "
+    "the middle all three equally often. Arrows show where the mean update of a group of {} answers moves it, shades "
+    "how fast. Paths that end at a corner keep one outcome, on an edge two: bad, unless what they lose pays nothing. "
+    "Good: paths that end inside, where all outcomes are kept and better ones are more frequent."
+)
 
 
-def lattice(intervals: int) -> np.ndarray:
-    """`[N, 3]`, the laws whose probabilities are multiples of 1 / intervals, those on the edges included."""
-    counts = [(i, j, intervals - i - j) for i in range(intervals + 1) for j in range(intervals + 1 - i)]
-    return np.array(counts) / intervals
-
-
-def caption(group_size: int) -> str:
-    """How to read the figure; the portraits are of groups of that size."""
-    return (
-        "A point of a triangle is a policy over three outcomes with rewards r: at a corner it gives one outcome only, "
-        f"in the middle all three equally often. Arrows show where the mean update of a group of {group_size} answers "
-        "moves it, shades how fast. Paths that end at a corner keep one outcome, on an edge two: bad, unless what they "
-        "lose pays nothing. Good: paths that end inside, where all outcomes are kept and better ones are more frequent."
-    )
-
-
-def draw(portraits: Sequence[Portrait], *, reference: Sequence[float] | None = None) -> Figure:
+def draw(portraits: Sequence[Portrait], group_size: int, reference: Sequence[float] = ()) -> Drawing:
     """A block for each reward vector, in it a triangle for each objective.
+
+    The rows of the drawing are policies p1, p2, p3 of four kinds. `field`: velocities dp/dt. `path`: policies along
+    expected training, numbered by path and point. `rest`: rest points and their kind. `resting_edge`: the pair of
+    outcomes between which every policy rests, as a policy of equal chances.
 
     Args:
       portraits: in the order of drawing; those of equal rewards make a block.
-      reference: law of the reference policy; marked where given.
+      group_size: G, for the caption.
+      reference: probabilities of the reference policy; marked where given.
 
     Raises:
       ValueError: there is nothing to draw.
@@ -138,28 +95,20 @@ def draw(portraits: Sequence[Portrait], *, reference: Sequence[float] | None = N
             handles=key, loc="upper left", bbox_to_anchor=(2.7 / width, 1.0), borderaxespad=0.3, ncols=key_columns,
             fontsize=8, handlelength=1.6, columnspacing=1.4,
         )  # fmt: skip
-    return figure
+    return Drawing(figure, [row for portrait in portraits for row in _rows(portrait)], CAPTION.format(group_size))
 
 
-def data(portraits: Sequence[Portrait]) -> list[table.Row]:
-    """What is drawn of each portrait, as laws p1, p2, p3 of four kinds.
-
-    `field`: velocities dp/dt. `path`: laws along expected training, numbered by path and point. `rest`: rest points and
-    their kind. `resting_edge`: the pair of outcomes between which every law rests, as a law of equal chances.
-    """
-    rows = []
-    for portrait in portraits:
-        series = {"objective": portrait.objective} | _numbered("r", portrait.rewards)
-        for law, velocity in zip(portrait.laws, portrait.velocity, strict=True):
-            rows.append(series | {"measure": "field"} | _numbered("p", law) | _numbered("dp_dt_", velocity))
-        for number, path in enumerate(portrait.paths, 1):
-            for place, law in enumerate(path):
-                rows.append(series | {"measure": "path", "path": number, "point": place} | _numbered("p", law))
-        for point in portrait.rest_points:
-            rows.append(series | {"measure": "rest", "kind": point.kind} | _numbered("p", point.law))
-        for edge in portrait.resting_edges:
-            rows.append(series | {"measure": "resting_edge"} | _numbered("p", np.isin(range(3), edge) / 2))
-    return rows
+def _rows(portrait: Portrait) -> Iterator[table.Row]:
+    series = {"objective": portrait.objective} | _numbered("r", portrait.rewards)
+    for policy, velocity in zip(portrait.policies, portrait.velocity, strict=True):
+        yield series | {"measure": "field"} | _numbered("p", policy) | _numbered("dp_dt_", velocity)
+    for number, path in enumerate(portrait.paths, 1):
+        for place, policy in enumerate(path):
+            yield series | {"measure": "path", "path": number, "point": place} | _numbered("p", policy)
+    for point in portrait.rest_points:
+        yield series | {"measure": "rest", "kind": point.kind} | _numbered("p", point.law)
+    for edge in portrait.resting_edges:
+        yield series | {"measure": "resting_edge"} | _numbered("p", np.isin(range(3), edge) / 2)
 
 
 def _numbered(name: str, values: Sequence[float]) -> table.Row:
@@ -175,7 +124,7 @@ def _speed_scale(fastest: float) -> tuple[Colormap, BoundaryNorm]:
 
 
 def _draw_portrait(
-    axes: Axes, portrait: Portrait, colours: Colormap, norm: BoundaryNorm, reference: Sequence[float] | None
+    axes: Axes, portrait: Portrait, colours: Colormap, norm: BoundaryNorm, reference: Sequence[float]
 ) -> None:
     axes.set_aspect("equal")
     axes.set_axis_off()
@@ -193,7 +142,7 @@ def _draw_portrait(
         axes.text(0.5, 0.1, "every policy rests", ha="center", va="center", fontsize=8)
     else:
         shown = np.maximum(portrait.speed, norm.boundaries[0] * 0.5)
-        axes.tricontourf(*(portrait.laws @ CORNERS).T, shown, levels=[0, *norm.boundaries], cmap=colours, norm=norm)
+        axes.tricontourf(*(portrait.policies @ CORNERS).T, shown, levels=[0, *norm.boundaries], cmap=colours, norm=norm)
         axes.add_patch(Polygon(CORNERS, fill=False, edgecolor="0.35", linewidth=0.8))
         _draw_arrows(axes, portrait)
         for edge in portrait.resting_edges:
@@ -208,7 +157,7 @@ def _draw_portrait(
     for point in sorted(portrait.rest_points, key=lambda point: point.kind == "attracts"):
         if not _is_on_resting_face(point, portrait):
             axes.plot(*(point.law @ CORNERS), **REST[point.kind], markeredgewidth=0.9, zorder=3, clip_on=False)
-    if reference is not None:
+    if reference:
         axes.plot(*(np.asarray(reference) @ CORNERS), **REFERENCE, markeredgewidth=0.8, zorder=3.5)
     proportional = np.array(portrait.rewards) / sum(portrait.rewards)
     axes.plot(*(proportional @ CORNERS), **PROPORTIONAL, markeredgewidth=0.5, zorder=4)
@@ -216,15 +165,15 @@ def _draw_portrait(
 
 def _draw_arrows(axes: Axes, portrait: Portrait) -> None:
     """All of one length, where the policy has all outcomes and moves."""
-    laws, intervals = portrait.laws, portrait.intervals
-    on_lines = (np.rint(laws * intervals) % LINES_FOR_ONE_ARROW == 0).all(axis=1)
-    chosen = on_lines & (laws > 0).all(axis=1) & portrait.moves
+    policies, intervals = portrait.policies, portrait.intervals
+    on_lines = (np.rint(policies * intervals) % LINES_FOR_ONE_ARROW == 0).all(axis=1)
+    chosen = on_lines & (policies > 0).all(axis=1) & portrait.moves
     directions = portrait.velocity[chosen] @ CORNERS
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     length = 0.62 * LINES_FOR_ONE_ARROW / intervals
     axes.quiver(
-        *(laws[chosen] @ CORNERS).T, *(length * directions).T, pivot="middle", angles="xy", scale_units="xy", scale=1,
-        width=0.12 * length, headwidth=4, headlength=4.5, headaxislength=4, color="0.3",
+        *(policies[chosen] @ CORNERS).T, *(length * directions).T, pivot="middle", angles="xy", scale_units="xy",
+        scale=1, width=0.12 * length, headwidth=4, headlength=4.5, headaxislength=4, color="0.3",
     )  # fmt: skip
 
 
@@ -245,7 +194,7 @@ def _draw_speed_scale(
     axes.tick_params(labelsize=7, length=2, pad=1)
 
 
-def _key(portraits: Sequence[Portrait], reference: Sequence[float] | None) -> list[Line2D]:
+def _key(portraits: Sequence[Portrait], reference: Sequence[float]) -> list[Line2D]:
     """What the marks mean, for those that are drawn."""
     names = {
         "attracts": "rests and attracts",
@@ -259,7 +208,7 @@ def _key(portraits: Sequence[Portrait], reference: Sequence[float] | None) -> li
     if any(portrait.resting_edges for portrait in portraits):
         shown.append(("every policy of the edge rests", RESTING_EDGE))
     shown.append(("reward-proportional policy", PROPORTIONAL | ALONE))
-    if reference is not None:
+    if reference:
         shown.append(("reference policy", REFERENCE | ALONE))
     if not all(finished for portrait in portraits for finished in portrait.finished):
         shown.append(("given up: the field jumps", GIVEN_UP | ALONE))

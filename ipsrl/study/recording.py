@@ -45,7 +45,7 @@ def record(
     for number, curve in enumerate(curves, start=1):
         if isinstance(curve, TrainingRun):
             points = curve.train(output)
-            rows += points.records(curve.labels)
+            rows += map(_as_read, points.records(curve.labels))
             arrays.append((curve.labels, points.arrays))
             continue
         if (kept := log.find(curve)) is None:
@@ -89,13 +89,17 @@ class _CurveLog:
                 self._log.rewrite([row for row in self._rows if not labels <= row.items()])
         rows = list(points.records(curve.labels))
         self._log.extend(rows)
-        # Numbers that are not finite are read back as NaN.
-        return [{name: float("nan") if value is None else value for name, value in row.items()} for row in rows]
+        return list(map(_as_read, rows))
 
     def close(self) -> None:
         if self._log is not None:
             self._log.keep()
             self._log.close()
+
+
+def _as_read(row: Record) -> Record:
+    """Numbers that are not finite are written as null, and read back as NaN."""
+    return {name: float("nan") if value is None else value for name, value in row.items()}
 
 
 def _write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:

@@ -14,7 +14,7 @@ import math
 import re
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from absl import flags
 
@@ -47,6 +47,8 @@ def _read_range(text: str) -> tuple[int, ...]:
 
 
 def _write_range(numbers: tuple[int, ...]) -> str:
+    if not numbers:
+        return ""
     first, end = numbers[0], numbers[-1] + 1
     in_a_row = len(numbers) > 1 and tuple(range(first, end)) == numbers
     return f"{first}:{end}" if in_a_row else ",".join(map(str, numbers))
@@ -82,6 +84,10 @@ class Settings(Checked):
 
     FIELD_PREFIX: ClassVar[str] = "--"
 
+    def resolved(self) -> Self:
+        """The same with everything filled in that presets leave open, because it depends on other flags."""
+        return self
+
 
 @dataclasses.dataclass(frozen=True)
 class EnsembleSettings(Settings):
@@ -108,9 +114,9 @@ def seeds(default: tuple[int, ...], least: int = 1) -> Any:
     """A field of random seeds: different whole numbers from 0 to 2^31 - 1, and at least `least` of them."""
 
     def are_seeds(numbers: tuple[int, ...]) -> bool:
-        return len(set(numbers)) == len(numbers) >= least and min(numbers) >= 0 and max(numbers) < 2**31
+        return len(set(numbers)) == len(numbers) >= least and all(0 <= number < 2**31 for number in numbers)
 
-    several = "" if least == 1 else f"at least {least} "
+    several = "" if least <= 1 else f"at least {least} "
     return in_range(Range(f"be {several}different numbers from 0 to 2^31 - 1", are_seeds, of_whole=True), default)
 
 
@@ -135,9 +141,12 @@ def better_and_worse(default: tuple[float, float]) -> Any:
 def selecting(default: Any) -> Any:
     """A field that says which curves are asked for, or what is made of them, but not what a curve is.
 
-    A folder keeps the curves that it has when such a setting changes, and lacks only those that are new.
+    A folder keeps the curves that it has when such a setting changes, and lacks only those that are new. Instead of a
+    default it may be given a field with a range.
     """
-    return dataclasses.field(default=default, metadata={"selecting": True})
+    if not isinstance(default, dataclasses.Field):
+        default = dataclasses.field(default=default)
+    return dataclasses.field(default=default.default, metadata={**default.metadata, "selecting": True})
 
 
 @functools.cache
@@ -186,7 +195,8 @@ def resolve(presets: Mapping[str, Any], preset: str, given: Mapping[str, str]) -
     if preset not in presets:
         raise ValueError(f"unknown preset {preset!r}; {specifications.did_you_mean(preset, presets)}")
     settings = presets[preset]
-    return dataclasses.replace(settings, **{name: read(type(settings), name, text) for name, text in given.items()})
+    values = {name: read(type(settings), name, text) for name, text in given.items()}
+    return dataclasses.replace(settings, **values).resolved()
 
 
 def folder_name(specification: str) -> str:

@@ -27,8 +27,9 @@
     if __name__ == "__main__":
         main(__name__)
 
-It may also have VARIANTS (several figures or tables by one module), TOGETHER and `together` (many settings as one
-program, for the launcher `vmap` of sweeps), and MANY_HOSTS and MIRRORS, which give it the flags of these names.
+It may also have VARIANTS (several figures or tables by one module), `documents(records, settings, png)`, which writes
+pages and pictures elsewhere and returns their paths, TOGETHER and `together` (many settings as one program, for the
+launcher `vmap` of sweeps), and MANY_HOSTS and MIRRORS, which give it the flags of these names.
 """
 
 import contextlib
@@ -104,6 +105,7 @@ class Study:
     paper: Mapping[str, float]
     table: Callable[[Records, Any], str]
     figure: Callable[[Records, Any], style.Drawing] | None
+    documents: Callable[[Records, Any, Path], Sequence[Path]]
     variants: Mapping[str, Variant]
     together: tuple[str, ...]
     many_hosts: bool
@@ -134,6 +136,7 @@ class Study:
                 "mirrors": False,
             }.items()
         }
+        found["documents"] = getattr(module, "documents", lambda *results: ())
         if unknown := [label for label in found["paper"] if label not in found["numbers"]]:
             raise ValueError(
                 f"{name} has a number of the paper for {unknown[0]!r}, but none of its own: add it to NUMBERS"
@@ -192,6 +195,7 @@ def publish(study: Study, settings: Any, preset: str, records: Records, folder: 
         try:
             drawing = study.figure(records, settings)
             png = style.save(drawing.figure, folder.path / study.name, drawing.rows, drawing.caption, mark)
+            lines += [f"document: {path}" for path in study.documents(records, settings, png)]
             lines.append(f"figure: {png}")
         except NotRecorded as missing:
             lines.append(f"figure: none, {missing}")

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.structures import Trajectories, Verdict
 
@@ -44,6 +45,20 @@ class OffPolicyAnswers:
             raise ValueError(f"further answers come from policy or reference, not from {self.source!r}")
         if self.at_most is not None and not math.isfinite(self.at_most):
             raise ValueError(f"at_most is {self.at_most}, it must be a finite mean reward, or None for every group")
+
+
+def spend_samples(objective: Objective, samples: int) -> tuple[int, OffPolicyAnswers | None]:
+    """How an objective spends the samples that it has for each prompt: the size of its group, and what else it draws.
+
+    All become the group, unless the objective needs an answer that the policy did not draw from the prompt: then half
+    of them, and the best of the other half.
+
+    Raises:
+      ValueError: it needs such an answer, but there is one sample.
+    """
+    if "off_policy" not in objective.needs:
+        return samples, None
+    return samples - samples // 2, OffPolicyAnswers(answers=samples // 2)
 
 
 class FurtherAnswers(Protocol):

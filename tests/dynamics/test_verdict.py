@@ -4,7 +4,7 @@ from scipy.special import softmax
 
 from ipsrl import objectives
 from ipsrl.dynamics.rest_points import Field
-from ipsrl.dynamics.verdict import CASES, REFERENCES, STARTS, Case, fitted_alpha, verdict, word_for
+from ipsrl.dynamics.verdict import CASES, REFERENCES, STARTS, Case, fitted_alpha, is_idle, verdict, word_for
 
 
 def case(rewards, ends, exponents=0.0):
@@ -121,3 +121,12 @@ def test_exponent_is_found_again(alpha):
 def test_what_cannot_be_judged_is_refused(text, message):
     with pytest.raises(ValueError, match=message):
         verdict(objectives.make(text), group_size=4)
+
+
+@pytest.mark.parametrize(
+    ("text", "idle"),
+    [("grpo", True), ("gspo", True), ("cispo", True), ("dppo", True), ("reinforce", False),
+     ("critique_grpo", False), ("trajectory_balance", False), ("dpo", False)],
+)  # fmt: skip
+def test_clips_do_nothing_where_all_ratios_are_one(text, idle):
+    assert is_idle(objectives.make(text).surrogate) == idle

@@ -1,6 +1,7 @@
 """The page of verdicts: what is told of made-up ones, and that the one in docs says what is computed today."""
 
 import dataclasses
+import json
 import re
 from pathlib import Path
 from typing import get_args
@@ -8,20 +9,33 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from experiments.arenas import group_and_rule
-from experiments.verdict_document import MEANINGS, REWARDS, Judgement, document, grouped, short_table
-from experiments.verdicts import PRESETS, SHOWN, VARIANTS, Settings, chosen_objectives
-from ipsrl import objectives
-from ipsrl.dynamics.verdict import CASES, REFERENCES, STARTS, Word, verdict
+from experiments import verdicts
+from experiments.verdicts import ADDED, PRESETS, Settings, chosen_objectives
+from ipsrl import objectives, study
+from ipsrl.dynamics import verdict_page
+from ipsrl.dynamics.verdict import CASES, REFERENCES, STARTS, Case, Verdict, Word, verdict
+from ipsrl.dynamics.verdict_page import MEANINGS, REWARDS, SHOWN, Judgement, document, grouped
+from ipsrl.records.tidy import Records
+from ipsrl.study.study import Study, run
+from ipsrl.training.off_policy import spend_samples
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "verdicts.md"
 
 
-def made_up(objective, word, text="0.50 : 0.50 : 0", law=(0.5, 0.5, 0.0), references=("uniform",), evidence="seen"):
+def made_up(objective, word, text="0.50 : 0.50 : 0", ends=(0.5, 0.5, 0.0), references=("uniform",), evidence="seen"):
     """A judgement with the same end in all cases."""
-    laws = {name: np.tile(law, (len(STARTS), 1)).tolist() for name in CASES}
+    of_case = {name: np.tile(ends, (len(STARTS), 1)).tolist() for name in CASES}
     texts = dict.fromkeys(CASES, text)
-    return Judgement(objective, word, evidence, dict.fromkeys(references, texts), dict.fromkeys(references, laws))
+    return Judgement(
+        objective, word, evidence, "", dict.fromkeys(references, texts), dict.fromkeys(references, of_case)
+    )
+
+
+def made_up_verdict(word="collapses", winner=0):
+    """One outcome takes all, from every start and for all rewards."""
+    case = Case(None, np.tile(np.eye(3)[winner], (len(STARTS), 1)), np.zeros((len(STARTS), 3)))
+    cases = dict.fromkeys(CASES, case)
+    return Verdict(word, "seen", cases, cases, "ClippedRatio")
 
 
 def words_of(page):
@@ -52,7 +66,7 @@ def test_objectives_that_do_the_same_share_a_row_under_their_word():
     judgements = [
         made_up("late", "other", text="0.40 : 0.40 : 0.20"),
         made_up("first", "collapses"),
-        made_up("second(alpha=0.5)", "collapses"),
+        dataclasses.replace(made_up("second(alpha=0.5)", "collapses"), unseen="SoftGate"),
         made_up("third", "collapses", evidence="seen otherwise"),
     ]
     rows = grouped(judgements)
@@ -64,15 +78,13 @@ def test_objectives_that_do_the_same_share_a_row_under_their_word():
     page = document(rows, {"fourth": "no prompt"}, 8, "the command", "figure.png")
     assert "\n| `first`, `second(alpha=0.5)` |" + " 0.50 : 0.50 : 0 |" * len(CASES) + " seen |\n" in page
     assert "\n- `fourth`: no prompt.\n" in page
+    assert "nothing of their clips and weights shows: SoftGate of `second(alpha=0.5)`." in page
     assert words_of(page) == {judged.objective: judged.word for judged in judgements}
-    lines = short_table(rows).splitlines()
-    assert len(lines) == 1 + len(rows)
-    assert lines[1].startswith("collapses  first and 1 more")
 
 
 def test_other_ends_are_another_row_even_where_the_words_are_the_same():
-    same = made_up("first", "collapses", text="one of 2 outcomes", law=(1.0, 0.0, 0.0))
-    other = dataclasses.replace(same, objective="second", laws=made_up("", "", law=(0.0, 1.0, 0.0)).laws)
+    same = made_up("first", "collapses", text="one of 2 outcomes", ends=(1.0, 0.0, 0.0))
+    other = dataclasses.replace(same, objective="second", ends=made_up("", "", ends=(0.0, 1.0, 0.0)).ends)
     assert not same.equals(other)
     assert same.equals(dataclasses.replace(same, objective="third"))
     assert not same.equals(made_up("fourth", "collapses", references=tuple(REFERENCES)))
@@ -90,31 +102,98 @@ def test_starts_that_are_drawn():
     assert all(first > second for first, second in behind)
 
 
+def test_records_say_all_that_is_told():
+    ends, exponents = np.tile([0.899, 0.1, 0.001], (12, 1)), np.tile([0.0, -0.5, -0.5], (12, 1))
+    cases = {name: Case(None, ends, exponents) for name in CASES}
+    kept = {name: Case(None, np.tile([0.2, 0.3, 0.5], (12, 1)), np.zeros((12, 3))) for name in CASES}
+    records = verdict_page.records_of(Verdict("other", "seen", cases, kept, "SoftGate"))
+    assert len(records) == 2 * len(CASES) * len(STARTS)
+    assert (records[1]["start_1"], records[1]["exponent_3"]) == (STARTS[1][0], -0.5)
+    judged = Judgement.of("it", Records(records, ()))
+    assert (judged.word, judged.evidence, judged.unseen) == ("other", "seen", "SoftGate")
+    assert judged.texts == {"uniform": dict.fromkeys(CASES, "1.00 : 0 : 0"),
+                            "skewed": dict.fromkeys(CASES, "0.20 : 0.30 : 0.50")}  # fmt: skip
+    np.testing.assert_allclose(judged.ends["uniform"]["binary"], np.tile([1, 0, 0], (12, 1)))
+    np.testing.assert_allclose(judged.ends["skewed"]["binary"], kept["binary"].ends)
+
+
 def test_all_is_the_catalog_without_what_cannot_be_judged():
-    chosen, left_out = chosen_objectives(Settings())
-    assert {*chosen, *left_out} == {*objectives.names(), *VARIANTS}
+    chosen, left_out = chosen_objectives(("all",), 8)
+    assert {*chosen, *left_out} == {*objectives.names(), *ADDED}
     # It needs a prompt; they draw at random.
     assert set(left_out) == {"progrpo", "clip_cov", "placebo"}
     assert "progrpo(reference=correct)" in chosen
     with pytest.raises(ValueError, match=r"progrpo cannot be judged: .*prompt_log_probs"):
-        chosen_objectives(Settings(objectives="progrpo"))
+        chosen_objectives(("progrpo",), 8)
+
+
+def judge(path, page, objective=None, verdict=None, monkeypatch=None, **changes):
+    """The study, with made-up verdicts."""
+    monkeypatch.setattr(verdicts, "verdict", lambda *arguments: verdict or made_up_verdict())
+    settings = Settings(objectives=("grpo", "maxrl", "dapo"), document=str(page), **changes)
+    run(Study.of(verdicts), settings, "demo", study.Output(path, resume=False))
+
+
+def test_one_row_of_a_page_is_replaced(tmp_path, monkeypatch, capsys):
+    page = tmp_path / "docs" / "page.md"
+    judge(tmp_path / "all", page, monkeypatch=monkeypatch)
+    assert words_of(page.read_text()) == dict.fromkeys(("grpo", "maxrl", "dapo"), "collapses")
+    assert f"document: {page}" in capsys.readouterr().out
+    pictured = page.with_suffix(".png").read_bytes()
+    assert pictured == (tmp_path / "all" / "verdicts.png").read_bytes()
+    assert len(page.with_suffix(".json").read_text().splitlines()) == 2 + 3
+
+    monkeypatch.setitem(objectives.catalog.CATALOG, "mine", objectives.catalog.CATALOG["grpo"])
+    new = made_up_verdict("other", winner=2)
+    judge(tmp_path / "one", page, verdict=new, monkeypatch=monkeypatch, only=("maxrl", "mine"))
+    expected = {"grpo": "collapses", "dapo": "collapses", "maxrl": "other", "mine": "other"}
+    assert words_of(page.read_text()) == expected
+    assert page.with_suffix(".png").read_bytes() != pictured
+    table = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in table[1:3]] == [["collapses", "grpo"], ["other", "maxrl"]]
+    # What is computed is recorded, and nothing else.
+    rows = (tmp_path / "one" / "metrics.jsonl").read_text().splitlines()
+    assert {json.loads(row)["objective"] for row in rows} == {"maxrl", "mine"}
+
+    monkeypatch.delitem(objectives.catalog.CATALOG, "mine")
+    judge(tmp_path / "again", page, monkeypatch=monkeypatch, only=("maxrl",))
+    assert words_of(page.read_text()) == dict.fromkeys(("grpo", "maxrl", "dapo"), "collapses")
+
+
+def test_a_row_needs_a_page_of_the_same_groups(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"must end in \.md"):
         Settings(document="docs/verdicts.png")
+    with pytest.raises(ValueError, match="--only updates a page: say which one by --document"):
+        Settings(only=("grpo",))
+    page = tmp_path / "page.md"
+    with pytest.raises(ValueError, match=r"page\.json is missing: there is no page yet"):
+        judge(tmp_path / "out", page, monkeypatch=monkeypatch, only=("grpo",))
+    judge(tmp_path / "out", page, monkeypatch=monkeypatch, group_size=4)
+    with pytest.raises(ValueError, match="is of groups of 4, not 8"):
+        judge(tmp_path / "other", page, monkeypatch=monkeypatch, only=("grpo",))
+    assert not (tmp_path / "other").exists()
 
 
 def test_the_page_in_docs_names_every_objective():
-    _, left_out = chosen_objectives(Settings())
-    page = DOCUMENT.read_text()
-    assert {*words_of(page), *left_out} == {*objectives.names(), *VARIANTS}
-    assert all(f"\n- `{name}`: " in page for name in left_out)
+    _, left_out = chosen_objectives(("all",), PRESETS["demo"].group_size)
+    page, every = DOCUMENT.read_text(), {*objectives.names(), *ADDED}
+    command = "python -m experiments.verdicts --document=docs/verdicts.md --only="
+    missing = sorted(name for name in every - words_of(page).keys() if f"\n- `{name}`: " not in page)
+    # Any row will do for those that cannot be judged, which are listed below the tables.
+    to_judge = ",".join(name for name in missing if name not in left_out) or "grpo"
+    assert not missing, f"docs/verdicts.md lacks {', '.join(missing)}: run {command}{to_judge}"
+    more = words_of(page).keys() - (every - left_out.keys())
+    assert not more, f"docs/verdicts.md has {', '.join(more)}, which the catalog has not: run {command}grpo"
+    kept = verdict_page.read(DOCUMENT.with_suffix(".json"), PRESETS["demo"].group_size)
+    assert {judged.objective: judged.word for judged in kept} == words_of(page)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", ["reinforce", "grpo(kl=0.04)", "ips_dr_grpo", "trajectory_balance"])
 def test_the_page_in_docs_says_what_is_computed(objective):
-    page = DOCUMENT.read_text()
-    group_size, off_policy = group_and_rule(objective, PRESETS["demo"].group_size)
-    judged = Judgement.of(objective, verdict(objectives.make(objective), group_size, off_policy))
+    page, made = DOCUMENT.read_text(), objectives.make(objective)
+    records = verdict_page.records_of(verdict(made, *spend_samples(made, PRESETS["demo"].group_size)))
+    judged = Judgement.of(objective, Records(records, ()))
     assert words_of(page)[objective] == judged.word
     (row,) = [line for line in page.splitlines() if line.startswith("| `") and f"`{objective}`" in line.split(" | ")[0]]
     _, *cells, evidence = row.strip("| ").split(" | ")

@@ -6,16 +6,17 @@ from matplotlib.image import imread
 from matplotlib.quiver import Quiver
 from matplotlib.text import Text
 
+from ipsrl.dynamics.portraits import Portrait, lattice
 from ipsrl.dynamics.rest_points import RestPoint
 from ipsrl.figures import phase_portraits, style
-from ipsrl.figures.phase_portraits import CORNERS, Portrait
+from ipsrl.figures.phase_portraits import CORNERS
 
 CORNER = RestPoint(np.array([1.0, 0.0, 0.0]), np.zeros(0), np.array([-1.0, -1.0]))
 
 
 def portrait(rewards, objective="grpo"):
     """The flow of replicators, dp_i/dt = p_i (r_i - rbar): tied outcomes rest on their edge."""
-    laws = phase_portraits.lattice(12)
+    laws = lattice(12)
     gains = np.array(rewards) - (laws @ rewards)[:, None]
     return Portrait(
         objective=objective,
@@ -23,7 +24,6 @@ def portrait(rewards, objective="grpo"):
         intervals=12,
         velocity=laws * gains,
         moves=np.abs(laws * gains).max(axis=1) > 1e-9,
-        resting_edges=[(i, j) for i, j in ((0, 1), (0, 2), (1, 2)) if rewards[i] == rewards[j]],
         paths=[np.array([[0.2, 0.3, 0.5], [0.5, 0.4, 0.1]])],
         finished=[True],
         rest_points=[CORNER],
@@ -32,13 +32,6 @@ def portrait(rewards, objective="grpo"):
 
 def text_of(figure):
     return "\n".join(text.get_text() for text in figure.findobj(Text) if text.get_visible())
-
-
-def test_lattice_holds_every_multiple_once():
-    laws = phase_portraits.lattice(4)
-    assert len(np.unique(laws, axis=0)) == len(laws) == 15
-    np.testing.assert_allclose(laws.sum(axis=1), 1)
-    assert (np.sort(laws, axis=1)[:, :2] == 0).all(axis=1).sum() == 3
 
 
 def test_every_mark_has_an_entry_in_the_key(tmp_path):
@@ -51,14 +44,13 @@ def test_every_mark_has_an_entry_in_the_key(tmp_path):
     }
     plain = portrait((1.0, 0.6, 0.3))
     for shown, point in kinds.items():
-        text = text_of(phase_portraits.draw([dataclasses.replace(plain, rest_points=[point])]))
+        text = text_of(phase_portraits.draw([dataclasses.replace(plain, rest_points=[point])], 8).figure)
         assert [entry for entry in kinds if entry in text] == [shown]
         assert "every policy" not in text
         assert "given up" not in text
         assert "reference policy" not in text
     tied = dataclasses.replace(portrait((1.0, 1.0, 0.5)), finished=[False])
-    figure = phase_portraits.draw([tied], reference=(0.2, 0.3, 0.5))
-    text = text_of(figure)
+    text = text_of(phase_portraits.draw([tied], 8, reference=(0.2, 0.3, 0.5)).figure)
     for entry in (
         "every policy of the edge rests",
         "given up: the field jumps",
@@ -72,21 +64,20 @@ def test_every_mark_has_an_entry_in_the_key(tmp_path):
 def test_a_block_for_each_reward_vector(tmp_path):
     names = ("grpo", "grpo(kl=0.1)", "ips_grpo", "darling", "gapo", "ucpo")
     portraits = [portrait(rewards, name) for name in names for rewards in ((1.0, 1.0, 0.5), (1.0, 1.0, 1.0))]
-    figure = phase_portraits.draw(portraits)
-    data = phase_portraits.data(portraits)
-    png = style.save(figure, tmp_path / "figure", data)
+    drawing = phase_portraits.draw(portraits, 8)
+    png = style.save(drawing.figure, tmp_path / "figure", drawing.rows)
     assert imread(png)[..., :3].std() > 0.05
     assert png.with_suffix(".pdf").stat().st_size > 1000
-    text = text_of(figure)
+    text = text_of(drawing.figure)
     for words in ("rewards 1, 1, 0.5", "rewards 1, 1, 1", "(kl=0.1)", "r₃ = 0.5", "|dp/dt|"):
         assert words in text
     assert text.count("every policy rests") == len(names)
-    panels = [axes for axes in figure.axes if axes.get_title()]
+    panels = [axes for axes in drawing.figure.axes if axes.get_title()]
     assert [axes.get_title() for axes in panels] == 2 * [name.partition("(")[0] for name in names]
 
 
 def test_arrows_point_where_the_policy_goes():
-    figure = phase_portraits.draw([portrait((1.0, 0.0, 0.0))])
+    figure = phase_portraits.draw([portrait((1.0, 0.0, 0.0))], 8).figure
     (arrows,) = figure.findobj(Quiver)
     laws = np.array([(i, j, 4 - i - j) for i in (1, 2) for j in range(1, 4 - i)]) / 4
     np.testing.assert_allclose(arrows.XY, laws @ CORNERS)
@@ -99,14 +90,14 @@ def test_arrows_point_where_the_policy_goes():
 
 def test_the_data_are_laws_and_velocities():
     shown = portrait((1.0, 1.0, 0.5))
-    data = phase_portraits.data([shown])
+    data = phase_portraits.draw([shown], 8).rows
     assert {row["objective"] for row in data} == {"grpo"}
     assert {(row["r1"], row["r2"], row["r3"]) for row in data} == {shown.rewards}
 
     def laws(measure, columns=("p1", "p2", "p3")):
         return np.array([[row[column] for column in columns] for row in data if row["measure"] == measure])
 
-    np.testing.assert_array_equal(laws("field"), shown.laws)
+    np.testing.assert_array_equal(laws("field"), shown.policies)
     np.testing.assert_array_equal(laws("field", ("dp_dt_1", "dp_dt_2", "dp_dt_3")), shown.velocity)
     np.testing.assert_array_equal(laws("path"), shown.paths[0])
     np.testing.assert_array_equal(laws("rest"), [CORNER.law])
@@ -115,9 +106,10 @@ def test_the_data_are_laws_and_velocities():
 
 def test_nothing_to_draw():
     with pytest.raises(ValueError, match="nothing to draw"):
-        phase_portraits.draw([])
+        phase_portraits.draw([], 8)
 
 
 def test_the_caption_is_no_part_of_the_drawing():
-    assert "a group of 8 answers" in phase_portraits.caption(8)
-    assert "a group of" not in text_of(phase_portraits.draw([portrait((1.0, 0.6, 0.3))]))
+    drawing = phase_portraits.draw([portrait((1.0, 0.6, 0.3))], 8)
+    assert "a group of 8 answers" in drawing.caption
+    assert "a group of" not in text_of(drawing.figure)

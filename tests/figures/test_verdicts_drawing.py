@@ -1,52 +1,53 @@
-"""The table of bars: every row and start is drawn, at the height of its law."""
+"""The table of bars: every row and start is drawn, at the height of its probabilities."""
 
 import numpy as np
 import pytest
 from matplotlib.image import imread
 from matplotlib.text import Text
 
+from ipsrl.dynamics.verdict import CASES, STARTS
+from ipsrl.dynamics.verdict_page import SHOWN, Judgement
 from ipsrl.figures import style, verdicts
 
-STARTS = np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3]])
-COLUMNS = {"binary": (1.0, 1.0, 0.0), "unequal": (1.0, 0.6, 0.3)}
-MEANINGS = {"collapses": ("one is lost", "Bad."), "other": ("none of these", "See the cells.")}
+DRAWN = np.array(STARTS)[list(SHOWN)]
+
+
+def judgement(objective, word, ends, references=("uniform",)):
+    texts, of_case = dict.fromkeys(CASES, "so"), dict.fromkeys(CASES, np.asarray(ends).tolist())
+    return Judgement(objective, word, "seen", "", dict.fromkeys(references, texts), dict.fromkeys(references, of_case))
 
 
 def test_a_bar_for_each_start_in_each_cell(tmp_path):
-    corners = np.eye(3)[:2]
-    rows = [
-        verdicts.Row("collapses", ("first", "second(alpha=0.5)"), {"": dict.fromkeys(COLUMNS, corners)}),
-        verdicts.Row(
-            "other",
-            tuple(f"objective_{number}" for number in range(20)),
-            {"uniform reference": dict.fromkeys(COLUMNS, STARTS), "skewed reference": dict.fromkeys(COLUMNS, STARTS)},
-        ),
-    ]
-    figure = verdicts.draw(rows, COLUMNS, STARTS, MEANINGS, group_size=8)
-    data = verdicts.data(rows, COLUMNS, STARTS)
-    png = style.save(figure, tmp_path / "figure", data)
+    corners = np.tile(np.eye(3), (4, 1))
+    first = [judgement(name, "collapses", corners) for name in ("first", "second(alpha=0.5)")]
+    others = [judgement(f"objective_{n}", "other", STARTS, ("uniform", "skewed")) for n in range(20)]
+    drawing = verdicts.draw([first, others], group_size=8)
+    png = style.save(drawing.figure, tmp_path / "figure", drawing.rows, drawing.caption)
     assert imread(png)[..., :3].std() > 0.05
-    assert png.with_suffix(".pdf").stat().st_size > 1000
-    text = "\n".join(text.get_text() for text in figure.findobj(Text) if text.get_visible())
-    for shown in ("collapses", "one is lost", "Bad.", "first, second(alpha=0.5)", "skewed reference", "objective_19"):
+    assert "A bar is a policy" in png.with_suffix(".txt").read_text()
+    text = "\n".join(text.get_text() for text in drawing.figure.findobj(Text) if text.get_visible())
+    for shown in ("collapses", "one is lost", "Bad", "first, second(alpha=0.5)", "skewed reference", "objective_19"):
         assert shown in text
 
-    (axes,) = figure.axes
-    parts = [bars for bars in axes.containers if len(bars) == len(STARTS)]
+    (axes,) = drawing.figure.axes
+    bars, columns = len(SHOWN), len(CASES)
+    parts = [part for part in axes.containers if len(part) == bars]
     # Of each cell the three outcomes and the outline; cells: the starts, one strip of the first row, two of the second.
-    assert len(parts) == 4 * len(COLUMNS) * (1 + 1 + 2)
-    heights = np.array([[bar.get_height() for bar in bars] for bars in parts]).reshape(-1, 4, len(STARTS))
+    assert len(parts) == 4 * columns * (1 + 1 + 2)
+    heights = np.array([[bar.get_height() for bar in part] for part in parts]).reshape(-1, 4, bars)
     drawn = (heights[:, :3] / heights[:, 3:]).transpose(0, 2, 1)
-    np.testing.assert_allclose(drawn, [STARTS] * 2 + [corners] * 2 + [STARTS] * 4, atol=1e-12)
+    ends = corners[list(SHOWN)]
+    np.testing.assert_allclose(drawn, [DRAWN] * columns + [ends] * columns + [DRAWN] * 2 * columns, atol=1e-12)
     # Of the second row, 20 objectives have the same bars.
-    ends = np.array([[row["end_p1"], row["end_p2"], row["end_p3"]] for row in data]).reshape(-1, len(STARTS), 3)
-    assert len(ends) == len(COLUMNS) * (2 * 1 + 20 * 2)
-    np.testing.assert_array_equal(ends[: 2 * len(COLUMNS)], [corners] * 2 * len(COLUMNS))
-    np.testing.assert_array_equal(ends[2 * len(COLUMNS) :], [STARTS] * 20 * 2 * len(COLUMNS))
+    told = np.array([[row["end_p1"], row["end_p2"], row["end_p3"]] for row in drawing.rows]).reshape(-1, bars, 3)
+    assert len(told) == columns * (2 * 1 + 20 * 2)
+    np.testing.assert_array_equal(told[: 2 * columns], [ends] * 2 * columns)
+    np.testing.assert_array_equal(told[2 * columns :], [DRAWN] * 20 * 2 * columns)
     # A long list of names pushes the next row down.
-    assert rows[1].height > rows[0].height
+    alone = verdicts.draw([first, others[:1]], group_size=8)
+    assert alone.figure.get_figheight() < drawing.figure.get_figheight()
 
 
 def test_nothing_to_draw():
     with pytest.raises(ValueError, match="there is no verdict to draw"):
-        verdicts.draw([], COLUMNS, STARTS, MEANINGS, group_size=8)
+        verdicts.draw([], group_size=8)

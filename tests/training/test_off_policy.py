@@ -17,7 +17,7 @@ from ipsrl.training.batch import BatchCollector
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.groups import choose_prompts, collect, sample_and_verify
 from ipsrl.training.loop import TrainSettings, check_run
-from ipsrl.training.off_policy import OffPolicyAnswers, with_best_answer
+from ipsrl.training.off_policy import OffPolicyAnswers, spend_samples, with_best_answer
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import check_objective
 
@@ -40,6 +40,15 @@ def fields(groups, prompts=False):
     trajectories = dataclasses.replace(groups[0], off_policy=None, prompts=groups[0].prompts if prompts else None)
     paths = jax.tree_util.tree_leaves_with_path((trajectories, groups[1]))
     return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in paths}
+
+
+def test_all_objectives_have_the_same_number_of_samples():
+    assert spend_samples(objectives.make("grpo"), 16) == (16, None)
+    critique = objectives.make("critique_grpo")
+    assert spend_samples(critique, 16) == (8, OffPolicyAnswers(answers=8))
+    assert spend_samples(critique, 5) == (3, OffPolicyAnswers(answers=2))
+    with pytest.raises(ValueError, match="further answers is 0"):
+        spend_samples(critique, 1)
 
 
 def test_the_first_of_the_best_answers_takes_the_first_place():

@@ -1,7 +1,11 @@
-"""What is told of the verdicts on objectives: which do the same, in Markdown, and in short."""
+"""Verdicts on many objectives: which of them do the same, and a page of Markdown about all."""
 
 import dataclasses
+import json
+import textwrap
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -15,9 +19,11 @@ from ipsrl.dynamics.verdict import (
     STEP_SIZE,
     STEPS,
     STILL_THERE,
-    Case,
     Verdict,
+    limits,
 )
+from ipsrl.records.tidy import Record, Records
+from ipsrl.training.json_files import read_json, replace_file
 
 MEANINGS = {
     "collapses": (
@@ -29,7 +35,7 @@ MEANINGS = {
         "Nothing is lost on average, but nothing comes back, and the noise of sampling adds up.",
     ),
     "reward-proportional": (
-        "from every start the same law, a power of the reward; nothing that pays is lost",
+        "from every start the same policy, a power of the reward; nothing that pays is lost",
         "Good for diversity and discovery; the price is mean reward, because worse outcomes stay likely.",
     ),
     "uniform over correct": (
@@ -50,6 +56,14 @@ REWARDS = {
     "unequal": "all pay, and differently",
 }
 """Case -> what its rewards stand for."""
+BARS = (
+    "A bar is a policy: its three parts are the probabilities of the three outcomes. Each cell shows where the six "
+    "policies of the first row end, in the same order. Bars all alike: the end does not depend on the start. One "
+    "colour only: the others are lost."
+)
+"""How to read the figure."""
+SHOWN = (0, 2, 3, 6, 8, 9)
+"""Which of `STARTS` are drawn: twice one led by outcome 1, one by 2, one by 3, the others in line."""
 REMARKS = {
     "hgpo": "outcome 1 is not like the others: it is the token that opens a thought",
     "degrpo": "an answer of one token is a control token alone, whose weight is small",
@@ -58,50 +72,90 @@ REMARKS = {
 """Objective -> what the reader of its row has to know of it."""
 
 
+def records_of(judged: Verdict) -> list[Record]:
+    """A record for each flow, by reference policy, rewards and start; outcomes are numbered from 1."""
+    of_all = {"word": judged.word, "evidence": judged.evidence, "unseen": judged.unseen}
+    records = []
+    for side, cases in judged.sides.items():
+        for name, case in cases.items():
+            of_case = of_all | {"reference": side, "rewards": name, "text": case.text}
+            for flow in zip(STARTS, case.ends, case.exponents, strict=True):
+                columns = zip(("start", "end", "exponent"), flow, strict=True)
+                numbered = {f"{what}_{n}": value for what, values in columns for n, value in enumerate(values, 1)}
+                records.append(of_case | numbered)
+    return records
+
+
 @dataclasses.dataclass(frozen=True)
 class Judgement:
     """What is told of the verdict on one objective.
 
     Attributes:
       objective: its specification.
-      word, evidence: as in `Verdict`.
-      texts: law of the reference policy (`uniform`, and `skewed` for objectives that look at one) -> case -> the end
-        of training in a few words.
-      laws: the same -> case -> `[12, 3]`, the end from each of `STARTS`, without the outcomes that are lost.
+      word, evidence, unseen: as in `Verdict`.
+      texts: distribution of the reference policy (`uniform`, and `skewed` for objectives that look at one) -> case ->
+        the end of training in a few words.
+      ends: the same -> case -> `[12, 3]`, where the flows from `STARTS` end, without the outcomes that are lost.
     """
 
     objective: str
     word: str
     evidence: str
+    unseen: str
     texts: Mapping[str, Mapping[str, str]]
-    laws: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]
+    ends: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]
 
     @classmethod
-    def of(cls, objective: str, judged: Verdict) -> "Judgement":
-        sides = sides_of(judged)
-        return cls(
-            objective=objective,
-            word=judged.word,
-            evidence=judged.evidence,
-            texts={side: {name: case.text for name, case in cases.items()} for side, cases in sides.items()},
-            laws={side: {name: case.limits.tolist() for name, case in cases.items()} for side, cases in sides.items()},
-        )
+    def of(cls, objective: str, records: Records) -> Self:
+        """Of the records of one objective, see `records_of`."""
+        texts: dict[str, dict[str, str]] = {}
+        ends: dict[str, dict[str, list[list[float]]]] = {}
+        for labels, flows in records.each("reference", "rewards"):
+            side, case = labels.values()
+            columns = (
+                np.stack([flows.column(f"{what}_{n}") for n in (1, 2, 3)], axis=1) for what in ("end", "exponent")
+            )
+            texts.setdefault(side, {})[case] = flows.rows[0]["text"]
+            ends.setdefault(side, {})[case] = limits(*columns).tolist()
+        return cls(objective, *(records.rows[0][name] for name in ("word", "evidence", "unseen")), texts, ends)
 
-    def equals(self, other: "Judgement") -> bool:
+    def rounded(self) -> Self:
+        """The same in four digits."""
+        ends = {
+            side: {case: np.round(probs, 4).tolist() for case, probs in cases.items()}
+            for side, cases in self.ends.items()
+        }
+        return dataclasses.replace(self, ends=ends)
+
+    def equals(self, other: Self) -> bool:
         """Nothing but the name tells the two apart."""
         if (self.word, self.evidence, self.texts) != (other.word, other.evidence, other.texts):
             return False
         return all(
-            np.abs(np.subtract(self.laws[side][name], other.laws[side][name])).max() < SAME
+            np.abs(np.subtract(self.ends[side][name], other.ends[side][name])).max() < SAME
             for side, cases in self.texts.items()
             for name in cases
         )
 
 
-def sides_of(judged: Verdict) -> dict[str, dict[str, Case]]:
-    """Law of the reference policy -> cases; one only where the objective looks at none."""
-    sides = (judged.cases, judged.cases_with_reference)
-    return dict(zip(REFERENCES, sides if sides[0] is not sides[1] else sides[:1], strict=False))
+def write(path: Path, judgements: Sequence[Judgement], group_size: int) -> None:
+    """Keeps judgements as JSON, a line for each, probabilities in four digits."""
+    lines = ",\n".join(json.dumps(dataclasses.asdict(judged.rounded())) for judged in judgements)
+    replace_file(path, f'{{"group_size": {group_size}, "judgements": [\n{lines}\n]}}\n')
+
+
+def read(path: Path, group_size: int) -> list[Judgement]:
+    """What `write` has kept.
+
+    Raises:
+      ValueError: there is nothing, or it is of groups of another size.
+    """
+    if not path.exists():
+        raise ValueError(f"{path} is missing: there is no page yet of which a row could be updated")
+    kept = read_json(path)
+    if kept["group_size"] != group_size:
+        raise ValueError(f"{path} is of groups of {kept['group_size']}, not {group_size}: take --group_size of it")
+    return [Judgement(**judged) for judged in kept["judgements"]]
 
 
 def grouped(judgements: Sequence[Judgement]) -> list[list[Judgement]]:
@@ -114,18 +168,6 @@ def grouped(judgements: Sequence[Judgement]) -> list[list[Judgement]]:
         else:
             row.append(judged)
     return sorted(rows, key=lambda row: list(MEANINGS).index(row[0].word))
-
-
-def short_table(rows: Sequence[Sequence[Judgement]]) -> str:
-    """A line for each row, with a uniform reference policy."""
-    lines = [("verdict", "objectives", *(f"{name} {numbers(rewards)}" for name, rewards in CASES.items()))]
-    for row in rows:
-        more = f" and {len(row) - 1} more" if len(row) > 1 else ""
-        texts = [text.partition(": 0.")[0] if "start" in text else text for text in row[0].texts["uniform"].values()]
-        lines.append((row[0].word, row[0].objective + more, *texts))
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    padded = [[cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines]
-    return "\n".join("  ".join(cells).rstrip() for cells in padded)
 
 
 def document(
@@ -156,11 +198,12 @@ def document(
             still_there=f"{STILL_THERE:g}",
             fits=f"{FITS:g}",
             skewed=" : ".join(f"{chance:g}" for chance in REFERENCES["skewed"]),
+            bars=textwrap.fill(BARS, 120),
         )
     ]
     for word in words:
         sections.append(f"## {word}\n\n{_table([row for row in rows if row[0].word == word])}")
-    sections.append(_LIMITS.format(step_size=STEP_SIZE, steps=STEPS))
+    sections.append(_LIMITS.format(step_size=STEP_SIZE, steps=STEPS, unseen=_unseen(rows)))
     if left_out:
         reasons = "\n".join(f"- `{name}`: {reason}." for name, reason in left_out.items())
         sections.append(f"Not judged:\n\n{reasons}")
@@ -183,6 +226,14 @@ def _table(rows: Sequence[Sequence[Judgement]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def _unseen(rows: Sequence[Sequence[Judgement]]) -> str:
+    """Surrogates of which nothing shows, with their objectives."""
+    by_name: dict[str, list[str]] = {}
+    for judged in (judged for row in rows for judged in row if judged.unseen):
+        by_name.setdefault(judged.unseen, []).append(f"`{judged.objective}`")
+    return "; ".join(f"{surrogate} of {', '.join(names)}" for surrogate, names in by_name.items()) or "none"
+
+
 def numbers(values: Sequence[float]) -> str:
     return ", ".join(f"{value:g}" for value in values)
 
@@ -197,6 +248,8 @@ of its update over all groups of {group_size} answers is exact, and it was follo
 {starts}, until nothing moves, or for longer than anyone trains.
 
 ![Where training ends, for each objective and reward]({figure})
+
+{bars}
 
 The verdicts, and what they are good for:
 
@@ -222,8 +275,7 @@ rewards r, for unequal rewards and the partial tie together, and the residual it
 {fits} of the range of log p, and below that of a fit by exp(r / T); 1/1 is proportional to the reward, 1/2 to its
 square root. The rate at which the slowest deviation fades is per unit of t.
 
-Objectives whose rows would be the same share one. Rules that only clip share that of GRPO: with one update on each
-batch, the policy is the one that sampled it, and nothing is clipped."""
+Objectives whose rows would be the same share one."""
 
 _LIMITS = """\
 ## Limits
@@ -233,6 +285,8 @@ _LIMITS = """\
 - The mean over groups is exact, but it is a mean: single runs also drift by sampling noise, most where it is zero.
 - The group size is fixed. Rules that count outcomes in the group get closer to r^1 with larger groups, and with smaller
   ones they lose the worst outcome.
+- With one update on each batch the policy is the one that sampled it, and all importance ratios are 1. There these
+  surrogates are the plain policy gradient, and nothing of their clips and weights shows: {unseen}.
 - Steps are infinitely small. Where the mean update jumps from one policy to the next, and cannot be followed so, it was
   applied in {steps} steps of size {step_size:g}.
 - What an objective carries from batch to batch is as before the first batch: adaptive coefficients have their first

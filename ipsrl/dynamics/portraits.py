@@ -1,0 +1,90 @@
+"""What a phase portrait shows: the flow of an expected update on the triangle of policies over three outcomes."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats.qmc import Halton
+
+from ipsrl.dynamics.rest_points import AT_REST, NOTHING, Field, RestPoint, follow, growth, rest_points
+
+
+@dataclasses.dataclass(frozen=True)
+class Portrait:
+    """Expected training by one objective.
+
+    Attributes:
+      objective: its name.
+      rewards: of the three outcomes, none negative, not all zero.
+      intervals: of the lattice of policies.
+      velocity: `[N, 3]`, dp/dt at the policies of the lattice.
+      moves: `[N]`, whether training moves them.
+      paths: `[T, 3]` each, the policies along expected training from some starts.
+      finished: for each path, False where it was given up because the field jumps there.
+      rest_points: where training stands still.
+    """
+
+    objective: str
+    rewards: tuple[float, ...]
+    intervals: int
+    velocity: np.ndarray
+    moves: np.ndarray
+    paths: Sequence[np.ndarray]
+    finished: Sequence[bool]
+    rest_points: Sequence[RestPoint]
+
+    @property
+    def policies(self) -> np.ndarray:
+        """`[N, 3]`, of the lattice."""
+        return lattice(self.intervals)
+
+    @property
+    def speed(self) -> np.ndarray:
+        """`[N]`, |dp/dt|."""
+        return np.linalg.norm(self.velocity, axis=1)
+
+    @property
+    def rests_everywhere(self) -> bool:
+        return not self.moves.any()
+
+    @property
+    def resting_edges(self) -> list[tuple[int, int]]:
+        """Pairs of outcomes between which no policy moves."""
+        edges = ((0, 1), (0, 2), (1, 2))
+        return [edge for edge in edges if not self.moves[self.policies[:, 3 - sum(edge)] == 0].any()]
+
+    @property
+    def attracting(self) -> list[RestPoint]:
+        """Where expected training ends."""
+        return [point for point in self.rest_points if point.kind == "attracts"]
+
+
+def portrait(objective: str, field: Field, intervals: int, starts: np.ndarray) -> Portrait:
+    """The portrait of a field over three outcomes.
+
+    Args:
+      objective: name of the field's objective.
+      field: defined on the edges as well.
+      intervals: of the lattice on which the velocity is found.
+      starts: `[S, 3]`, of the paths.
+    """
+    policies = lattice(intervals)
+    velocity = policies * growth(policies, field(np.log(np.maximum(policies, NOTHING))))
+    moves = np.linalg.norm(velocity, axis=1) > AT_REST * field.scale
+    # One by one: where the field jumps, a path is given up, and would take the others along.
+    flows = [follow(field, start[None]) for start in starts]
+    paths, finished = [flow.laws[:, 0] for flow in flows], [flow.finished for flow in flows]
+    return Portrait(objective, field.rewards, intervals, velocity, moves, paths, finished, rest_points(field))
+
+
+def lattice(intervals: int) -> np.ndarray:
+    """`[N, 3]`, the policies whose probabilities are multiples of 1 / intervals, those on the edges included."""
+    counts = [(i, j, intervals - i - j) for i in range(intervals + 1) for j in range(intervals + 1 - i)]
+    return np.array(counts) / intervals
+
+
+def spread_starts(count: int, seed: int) -> np.ndarray:
+    """`[count, 3]`, policies spread evenly over the triangle, quasi-random."""
+    square = Halton(2, seed=seed).random(count)
+    others, share = np.sqrt(square[:, 0]), square[:, 1]
+    return np.stack([1 - others, others * (1 - share), others * share], axis=1)

@@ -1,0 +1,58 @@
+"""What a policy leaves of outcomes that pay: measures of exact probabilities, on which objectives are compared.
+
+`probs` are `[..., P, K]`, the probability of each outcome at each prompt, and `rewards` `[P, K]` are not negative. The
+reward-proportional distribution of a prompt is r / sum(r). All measures are means over prompts.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl.measures import distances, diversity
+
+
+def measures(probs: Array, rewards: np.ndarray) -> dict[str, Array]:
+    """Name -> `[...]`.
+
+    reward: as a share of the best possible one.
+    effective_outcomes, effective_best: outcomes of positive and of the highest reward, exp(H) of `probs` among these.
+    survival: probability of the outcomes of the least positive reward, over what reward-proportional probabilities are.
+    tv_to_proportional, l1_to_proportional: distances to the reward-proportional distribution.
+    tv_to_uniform_best: total variation to the uniform distribution over the outcomes of the highest reward.
+    modes: outcomes of the highest reward that have half of their reward-proportional probability.
+    """
+    rewards = jnp.asarray(rewards)
+    target = rewards / rewards.sum(axis=-1, keepdims=True)
+    rewarded, best = rewards > 0, rewards == rewards.max(axis=-1, keepdims=True)
+    least = rewards == jnp.where(rewarded, rewards, jnp.inf).min(axis=-1, keepdims=True)
+    found = {
+        "reward": (probs * rewards).sum(axis=-1) / rewards.max(axis=-1).mean(),
+        "effective_outcomes": _effective(probs, rewarded),
+        "effective_best": _effective(probs, best),
+        "survival": (probs * least).sum(axis=-1) / (target * least).sum(axis=-1),
+        "tv_to_proportional": distances.total_variation(probs, target),
+        "tv_to_uniform_best": distances.total_variation(probs, best / best.sum(axis=-1, keepdims=True)),
+        "l1_to_proportional": distances.total_l1(probs, target),
+        "modes": (best & (probs > target / 2)).sum(axis=-1, dtype=jnp.float32),
+    }
+    return {name: values.mean(axis=-1) for name, values in found.items()}
+
+
+def proportional_reward(rewards: np.ndarray) -> float:
+    """The mean reward of the reward-proportional distributions, sum(r^2) / sum(r), as a share of the best possible one.
+
+    Raises:
+      ValueError: a reward is negative, or none of a prompt is positive.
+    """
+    rewards = np.asarray(rewards, np.float64)
+    if rewards.min() < 0 or (rewards.max(axis=1) == 0).any():
+        raise ValueError("probabilities in proportion to reward need no reward below 0, and one above for each prompt")
+    return float(((rewards**2).sum(axis=1) / rewards.sum(axis=1)).mean() / rewards.max(axis=1).mean())
+
+
+def _effective(probs: Array, counted: Array) -> Array:
+    """exp(H) of distributions restricted to some outcomes; 0 where these have no probability."""
+    kept = probs * counted
+    total = kept.sum(axis=-1, keepdims=True)
+    effective = diversity.effective_outcomes_of_law(kept / jnp.where(total == 0, 1.0, total))
+    return jnp.where(total[..., 0] == 0, 0.0, effective)
