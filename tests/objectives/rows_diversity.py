@@ -69,7 +69,7 @@ def relative(counts, rewards, baseline=1.0):
     return rewards / mean - baseline if mean > 0 else 0 * rewards
 
 
-DRAWS = "it deals weights at random: test_diversity_peers.py enumerates the orders of every group as well"
+DRAWS = "it deals weights at random: test_diversity_peers.py counts where they fall"
 
 
 ROWS = {

@@ -46,63 +46,21 @@ def by_ratio(surrogate, ratios, advantages):
 # Weights of clipped tokens
 
 
-RATIOS, ADVANTAGES = [0.5, 1, 2, 6] * 2, [1.0] * 4 + [-1.0] * 4
-
-
 @pytest.mark.parametrize(
-    ("surrogate", "values", "gradient", "clipped"),
+    ("surrogate", "clipped"),
     [
-        (ImportanceRatio(), [0.5, 1, 2, 6, -0.5, -1, -2, -6], [0.5, 1, 2, 6, -0.5, -1, -2, -6], None),
-        (
-            GradientPreservingClip(),
-            [0.5, 1, 1.28, 1.28, -0.8, -1, -2, -6],
-            [0.5, 1, 1.28, 1.28, -0.8, -1, -2, -6],
-            3,
-        ),
-        (
-            GradientPreservingClip(dual_clip=3.0),
-            [0.5, 1, 1.28, 1.28, -0.8, -1, -2, -3],
-            [0.5, 1, 1.28, 1.28, -0.8, -1, -2, 0],
-            4,
-        ),
-        (
-            GradientPreservingClip(negative_scale=0.75, positive_scale=1.0),
-            [0.5, 1, 1.28, 1.28, -0.6, -1, -2, -6],
-            [0.5, 1, 1.28, 1.28, -0.6, -1, -2, -6],
-            3,
-        ),
-        (
-            GradientPreservingClip(negative_scale=0.0, positive_scale=0.0),
-            [0.5, 1, 0, 0, 0, -1, -2, -6],
-            [0.5, 1, 0, 0, 0, -1, -2, -6],
-            3,
-        ),
+        (ClippedRatio(0.2, 0.28, dual_clip=3.0), 4),
+        (GradientPreservingClip(), 3),
+        (GradientPreservingClip(dual_clip=3.0), 4),
+        (TruncatedRatio(), 2),
+        (TruncatedRatio(cap=1.2, floor=0.8), 6),
+        (DivergenceMask(), 1),
     ],
 )
-def test_weights_of_clipped_tokens(surrogate, values, gradient, clipped):
-    actual = by_ratio(surrogate, RATIOS, ADVANTAGES)
-    assert_close(actual[0], values)
-    assert_close(actual[1], gradient)
-    assert_close(actual[2]["importance_ratio"], (19, 8))
-    assert ("clip_fraction" in actual[2]) == (clipped is not None)
-    if clipped is not None:
-        assert_close(actual[2]["clip_fraction"], (clipped, 8))
-
-
-@pytest.mark.parametrize(
-    ("surrogate", "weights", "clipped"),
-    [
-        (TruncatedRatio(), [0.5, 1, 2, 5] * 2, 2),
-        (TruncatedRatio(cap=1.2, floor=0.8), [0.8, 1, 1.2, 1.2] * 2, 6),
-    ],
-)
-def test_truncated_ratios_weigh_log_probabilities(surrogate, weights, clipped):
-    """No gradient reaches the weight, and none is lost."""
-    values, gradient, metrics = by_ratio(surrogate, RATIOS, ADVANTAGES)
-    expected = np.array(weights) * ADVANTAGES
-    assert_close(gradient, expected)
-    assert_close(values, expected * np.log(0.1 * np.array(RATIOS)))
+def test_clipped_tokens_are_counted(surrogate, clipped):
+    metrics = by_ratio(surrogate, [0.5, 1, 2, 6] * 2, [1.0] * 4 + [-1.0] * 4)[2]
     assert_close(metrics["clip_fraction"], (clipped, 8))
+    assert_close(metrics["importance_ratio"], (19, 8))
 
 
 @pytest.mark.parametrize(
@@ -158,7 +116,6 @@ def test_weights_carry_no_second_derivative_of_their_own(surrogate):
 
 BAPO_RATIOS = np.array([0.5, 0.7, 1, 1.5, 2.5, 0.9])
 BAPO_ADVANTAGES = np.array([-1.0, -1, -1, 1, 1, -1])
-BEHAVIOUR = np.array([0.05, 0.2, 0.6, 0.1, 0.02, 0.5])
 
 
 def literal_search(part, ratios, advantages, behaviour):
@@ -226,17 +183,6 @@ def test_a_whole_mini_batch_finds_the_limits_of_its_pieces(rule, high_end):
     assert len(found) == (7 if high_end == 1.5 else 1) + (rule == "paper" or high_end == 1.2)
 
 
-def test_released_rule_raises_the_lower_limit_first():
-    """The quotient is 2.4 / 3.2 at the start; the lower limits bring it down to 2.4 / 3.5, the upper ones raise it."""
-    part = make("bapo(rule=released)").surrogate
-    assert_close(found_limits(part)[:2], (0.8, 2.0))  # 3.5 / 3.5
-    assert_close(found_limits(dataclasses.replace(part, target=0.7))[:2], (0.6, 1.2))
-    assert_close(found_limits(dataclasses.replace(part, target=0.89))[:2], (0.8, 1.65))  # 3.15 / 3.5 = 0.9
-    _, _, values, gradient = found_limits(part, ratios=np.array([4.0, 1.0]), advantages=np.array([-1.0, 1.0]))
-    assert_close(values, [-3.0, 1.0])
-    assert_close(gradient, [0.0, 1.0])
-
-
 def test_limits_of_a_mini_batch_do_not_depend_on_its_pieces():
     """The first half alone would go to the end of the path; with the second the start is enough."""
     rollouts, scores = random_rollouts(prompts=4)
@@ -255,17 +201,6 @@ def test_limits_of_a_mini_batch_do_not_depend_on_its_pieces():
 
 
 # DPPO
-
-
-@pytest.mark.parametrize(
-    ("behaviour", "policy", "tv", "kl"),
-    [(1e-4, 1e-2, 0.0099, 0.009489), (0.99, 0.80, 0.19, 0.181005), (0.3, 0.5, 0.2, 0.082283)],
-)
-def test_binary_divergences(behaviour, policy, tv, kl):
-    rollouts = rollouts_of(np.log([[[behaviour]]]))
-    scores = PolicyScores(jnp.log(jnp.full((1, 1, 1), policy)), jnp.zeros((1, 1, 1)))
-    np.testing.assert_allclose(DivergenceMask("binary_tv").between(scores, rollouts), [[[tv]]], atol=1e-6)
-    np.testing.assert_allclose(DivergenceMask("binary_kl").between(scores, rollouts), [[[kl]]], atol=1e-6)
 
 
 MU, PI = [0.6, 0.2, 0.1, 0.05, 0.05], [0.4, 0.3, 0.1, 0.1, 0.1]
@@ -311,20 +246,6 @@ def test_tokens_that_are_not_legal_have_no_mass():
     assert_close(DivergenceMask("top_tv").between(scores, rollouts), [[[0.1]]])
     expected = 0.6 * np.log(0.6 / 0.5) + 0.4 * np.log(0.4 / 0.5)
     assert_close(DivergenceMask("top_kl").between(scores, rollouts), [[[expected]]])
-
-
-def test_only_tokens_that_leave_the_trust_region_are_dropped():
-    """TV is 0.19, 0.3, 0.3, 0.0099: the third moves back, the ratio of 100 stays, and A = 0 is not counted."""
-    behaviour, policy = [0.99, 0.3, 0.6, 1e-4, 0.5], [0.80, 0.6, 0.3, 1e-2, 0.1]
-    advantages = [-1.0, 2.0, 2.0, 1.0, 0.0]
-    values, gradient, metrics = judged(DivergenceMask(), behaviour, policy, advantages)
-    assert_close(gradient, [0.0, 0.0, 1.0, 100.0, 0.0])
-    assert_close(values, gradient)
-    assert_close(metrics["clip_fraction"], (2, 4))
-    assert_close(judged(DivergenceMask(ratio_cap=5.0), behaviour, policy, advantages)[1], [0, 0, 1, 5, 0])
-    # The other way round nothing is dropped but what the sign of A now makes leave.
-    reversed_gradient = judged(DivergenceMask(), behaviour, policy, [1.0, -2.0, -2.0, -1.0, 0.0])[1]
-    assert_close(reversed_gradient, [0.80 / 0.99, -4.0, 0.0, -100.0, 0.0])
 
 
 def test_divergence_masks_ask_for_what_they_read():

@@ -127,16 +127,6 @@ def test_prompts_that_get_nothing_but_the_bonus_are_counted():
     assert_close(metrics["bonus_only_prompts"], (1, 3))
 
 
-def test_bonus_reaches_the_gradient_of_the_entropy():
-    rollouts, scores = random_rollouts()
-    rollouts = dataclasses.replace(rollouts, rewards=jnp.array([[0.0] * 4, [1.0] * 4, [0, 1, 0, 0]]))
-    gradient = jax.grad(lambda scores: make("aer(alpha0=0.02)")(scores, rollouts).loss_sum)(scores)
-    hard = np.array([True, False, True])[:, None, None]
-    assert_close(gradient.entropy, np.where(hard & rollouts.token_mask, -0.02, 0.0))
-    silent = jax.grad(lambda scores: make("aer")(scores, rollouts).loss_sum)(scores)
-    assert not silent.entropy.any()
-
-
 # Skywork-OR1
 
 

@@ -1,9 +1,8 @@
-"""Numbers derived by hand for RLOO, REINFORCE++, DAPO, Lite PPO, GSPO, SAPO, AR and Lopti, Lp-Reg, and KL terms."""
+"""GRPO and its relatives beyond what their rows declare: rounding, returns, long answers, refusals."""
 
 import dataclasses
 import re
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -14,52 +13,9 @@ from ipsrl.objectives.advantages import GroupMeanBatchStd, LeaveOneOut
 from ipsrl.objectives.penalties import AdaptiveKullbackLeibler
 from ipsrl.objectives.reward_costs import AdaptiveDivergenceCost, OverlongPunishment
 from ipsrl.objectives.reweighting import ReturnToGo, WhitenedTokens
-from ipsrl.objectives.surrogates import ClippedRatio
-from ipsrl.structures import PolicyScores, Sizes
+from ipsrl.structures import Sizes
 
 TWO_GROUPS = np.array([[1.0, 0, 0, 1], [1, 1, 1, 0]])
-
-
-def values_and_gradient(part, log_probs, advantage, behaviour=0.0, mask=None, **fields):
-    """Values of the tokens of one answer, and derivatives of their mean by the log-probabilities."""
-    log_probs = jnp.asarray(log_probs, jnp.float32)[None, None]
-    rollouts = rollouts_of(jnp.full(log_probs.shape, behaviour), mask, **fields)
-    advantage = jnp.broadcast_to(jnp.asarray(advantage, jnp.float32), log_probs.shape)
-
-    def mean(log_probs):
-        values, _ = part(PolicyScores(log_probs, jnp.zeros_like(log_probs)), rollouts, advantage)
-        values = jnp.where(rollouts.token_mask, values, 0.0)
-        return values.sum() / rollouts.token_mask.sum(), values[0, 0]
-
-    gradient, values = jax.grad(mean, has_aux=True)(log_probs)
-    return values, gradient[0, 0]
-
-
-# Baselines
-
-
-@pytest.mark.parametrize(
-    ("text", "first", "second"),
-    [
-        ("dr_grpo", 0.5, [0.25, -0.75]),
-        ("grpo", 1.0, [0.57735, -1.73205]),
-        ("grpo(unbiased_std=True)", 0.866025, [0.5, -1.5]),
-        ("lite_ppo", 1.032795, [0.516398, -1.549193]),
-        ("lite_ppo(unbiased_std=True)", 0.966092, [0.483046, -1.449138]),
-        ("rloo", 0.666667, [0.333333, -1.0]),
-        ("reinforce_plus_plus_baseline", 1.069045, [0.534522, -1.603567]),
-    ],
-)
-def test_baselines_of_two_groups(text, first, second):
-    expected = np.array([[first, -first, -first, first], [second[0]] * 3 + [second[1]]])
-    actual = token_advantages(text, rollouts_of(np.zeros((2, 4, 1)), rewards=TWO_GROUPS))
-    np.testing.assert_allclose(actual[..., 0], expected, rtol=2e-6)
-
-
-def test_reinforce_plus_plus_compares_with_the_whole_batch():
-    """Mean 5/8, variance 15/64: group statistics do not matter."""
-    actual = token_advantages("reinforce_plus_plus", rollouts_of(np.zeros((2, 4, 1)), rewards=TWO_GROUPS))
-    assert_close(actual[..., 0], np.where(TWO_GROUPS == 1, 0.774597, -1.290994))
 
 
 @pytest.mark.parametrize("part", [GroupMeanBatchStd(), GroupMeanBatchStd(unbiased=True), LeaveOneOut()])
@@ -88,29 +44,10 @@ def test_return_to_go_by_hand():
     assert_close(ReturnToGo(1.0, 0.1, "k2")(values, rollouts), [[[2 - 0.019, 2 - 0.0065, 2 - 0.0045, 0.0]]])
 
 
-def test_whitening_counts_tokens():
-    """Answers of three tokens and of one, with values 1 and 0: mean 3/4, variance 3/16, or 1/4 unbiased."""
-    mask = [[[True, True, True], [True, False, False]]]
-    values = jnp.array([[[1.0, 1, 1], [0, np.nan, np.nan]]])
-    rollouts = rollouts_of(np.zeros((1, 2, 3)), mask)
-    assert_close(WhitenedTokens()(values, rollouts), [[[0.57735] * 3, [-1.73205, 0, 0]]])
-    assert_close(WhitenedTokens(unbiased=True)(values, rollouts), [[[0.5] * 3, [-1.5, 0, 0]]])
-
-
 def test_a_batch_of_equal_tokens_is_white_as_it_is():
     rollouts = rollouts_of(np.zeros((1, 7, 1)))
     assert not WhitenedTokens()(jnp.full((1, 7, 1), 0.1), rollouts).any()
     assert not WhitenedTokens(unbiased=True)(jnp.full((1, 1, 1), 0.1), rollouts_of(np.zeros((1, 1, 1)))).any()
-
-
-def test_whitening_moves_a_silent_group_where_lengths_differ():
-    """r - group mean is 1/2, -1/2, 0, 0 with 3, 1, 1, 1 tokens: the token mean is 1/6, and groups of zeros feel it."""
-    mask = np.ones((2, 2, 3), bool)
-    mask[0, 1, 1:] = mask[1, :, 1:] = False
-    rollouts = rollouts_of(np.zeros((2, 2, 3)), mask, rewards=np.array([[1.0, 0], [1, 1]]))
-    std = np.sqrt((4 * 0.25) / 6 - 1 / 36)
-    actual = token_advantages("reinforce_plus_plus_baseline", rollouts)
-    assert_close(actual[..., 0], np.array([[0.5 - 1 / 6, -0.5 - 1 / 6], [-1 / 6, -1 / 6]]) / std)
 
 
 # Length
@@ -144,31 +81,6 @@ def test_a_cache_longer_than_the_longest_answer_is_refused(text):
     assert token_advantages("dapo(overlong_cache=5)", with_lengths([1, 5], 5)).any()
 
 
-def test_the_forms_of_the_punishment_agree_up_to_the_longest_possible_answer():
-    rollouts = with_lengths(range(1, 21), 20)
-    paper, verl = (OverlongPunishment(form=form)(jnp.zeros((1, 20)), rollouts) for form in ("paper", "verl"))
-    assert_close(paper, verl)
-    assert_close(paper[0], [0.0] * 16 + [-0.25, -0.5, -0.75, -1.0])
-
-
-def test_length_is_punished_before_the_group_is_normalised():
-    rollouts = with_lengths([4, 4, 4, 20], 20, rewards=np.ones((1, 4)))
-    assert_close(token_advantages("dapo", rollouts)[0, :, 0], [0.57735] * 3 + [-1.73205])
-    assert not token_advantages("dapo(overlong_weight=0.0)", rollouts).any()
-
-
-@pytest.mark.parametrize(
-    ("aggregation", "factor"), [("token_mean", 6 / 4), ("sequence_mean", 4 / 3), ("constant_length", 4 / 3)]
-)
-def test_truncated_answers_are_silent_but_stay_in_the_statistics_of_the_group(aggregation, factor):
-    """Answers of 2, 2, 1 and 1 tokens, and one of none, of a group of its own; the first one is truncated."""
-    mask = np.array([[[1, 1], [1, 1], [1, 0], [1, 0]], [[0, 0]] * 4], bool)
-    truncated = np.array([[True, False, False, False], [False] * 4])
-    rollouts = rollouts_of(np.zeros((2, 4, 2)), mask, rewards=TWO_GROUPS[[1, 0]], truncated=truncated)
-    objective = f"dapo(overlong_weight=0, overlong_filter=True, aggregation={aggregation})"
-    assert_close(token_advantages(objective, rollouts)[0, :, 0], factor * np.array([0.0, 0.57735, 0.57735, -1.73205]))
-
-
 @pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean", "sequence_sum", "constant_length"])
 def test_a_loss_without_truncated_answers_is_that_of_the_others(aggregation):
     """As if they had no tokens, given the advantages of the whole group."""
@@ -186,21 +98,6 @@ def test_a_loss_without_truncated_answers_is_that_of_the_others(aggregation):
 def test_where_all_answers_are_truncated_nothing_is_left():
     rollouts = rollouts_of(np.zeros((1, 4, 2)), rewards=TWO_GROUPS[1:], truncated=np.ones((1, 4), bool))
     assert not token_advantages("dapo(overlong_filter=True)", rollouts).any()
-
-
-# Surrogates
-
-
-def test_dual_clip():
-    ratios = [0.5, 1, 2, 4] * 2
-    advantage = [1.0] * 4 + [-1.0] * 4
-    values, gradient = values_and_gradient(ClippedRatio(0.2, 0.28, dual_clip=3.0), np.log(ratios), advantage)
-    assert_close(values, [0.5, 1, 1.28, 1.28, -0.8, -1, -2, -3])
-    assert_close(8 * gradient, [0.5, 1, 0, 0, 0, -1, -2, 0])
-    rollouts = rollouts_of(np.zeros((1, 1, 8)))
-    scores = PolicyScores(jnp.log(jnp.array(ratios))[None, None], jnp.zeros((1, 1, 8)))
-    _, metrics = ClippedRatio(0.2, 0.28, 3.0)(scores, rollouts, jnp.array(advantage)[None, None])
-    assert_close(metrics["clip_fraction"], (4, 8))
 
 
 # Refusals

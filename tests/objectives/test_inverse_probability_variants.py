@@ -1,4 +1,4 @@
-"""Other estimates of the outcome's probability: pseudo-counts, memory, a learned way back, an effective sample size."""
+"""Other estimates of the outcome's probability: an offset, memory, a learned way back, an effective sample size."""
 
 import dataclasses
 import re
@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from groups import assert_close, random_rollouts, rollouts_of, sizes
-from scipy.optimize import brentq
 from scipy.stats import binom
 from tree_walks import every_walk
 
@@ -38,49 +37,6 @@ def mean_weight(weights, law, others=None):
     return binom.pmf(np.arange(others + 1), others, law) @ weights[: others + 1]
 
 
-def stationary(weights, rewards, others):
-    """Where r_i w(p_i) is the same for all survivors, and higher than what the extinct would get."""
-
-    def law(level):
-        def root(reward):
-            if reward * mean_weight(weights, 0.0, others) <= level:
-                return 0.0
-            return brentq(lambda p: reward * mean_weight(weights, p, others) - level, 0.0, 1.0, xtol=1e-13)
-
-        return np.array([root(reward) for reward in rewards])
-
-    lowest = max(rewards) * mean_weight(weights, 1.0, others)
-    highest = max(rewards) * mean_weight(weights, 0.0, others)
-    return law(brentq(lambda level: law(level).sum() - 1.0, lowest, highest, xtol=1e-13))
-
-
-@pytest.mark.parametrize(
-    ("group", "others", "expected"),
-    [
-        (2, 1, [0.6667, 0.3333, 0, 0, 0]),
-        (4, 3, [0.4953, 0.3464, 0.1583, 0, 0]),
-        (8, 7, [0.4028, 0.3109, 0.2074, 0.0789, 0]),
-        (16, 15, [0.3583, 0.2856, 0.2102, 0.1272, 0.0187]),
-        (16, 14, [0.3623, 0.2884, 0.2114, 0.1257, 0.0122]),  # with a group mean: one sample fewer
-        (64, 63, [0.3336, 0.2669, 0.2002, 0.1334, 0.0659]),
-    ],
-)
-def test_survivors_among_five_outcomes(group, others, expected):
-    weights = count_weights(InverseFrequency(floor=1e-3), group)
-    np.testing.assert_allclose(stationary(weights, [5, 4, 3, 2, 1], others), expected, atol=6e-5)
-
-
-@pytest.mark.parametrize(
-    ("group", "without_baseline", "group_mean"),
-    [(3, 1.2619, 2.0), (4, 1.0, 1.2619), (8, 0.6667, 0.7124), (16, 0.5, 0.5119), (64, 0.3333, 0.3346)],
-)
-def test_critical_alpha_of_two_outcomes(group, without_baseline, group_mean):
-    """The minority of r = (4, 1) lives from the alpha on at which omega(1) / omega(G), or omega(G - 1), passes 4."""
-    for critical, largest in ((without_baseline, group), (group_mean, group - 1)):
-        below, above = (count_weights(InverseFrequency(critical + step), group) for step in (-1e-4, 1e-4))
-        assert below[0] / below[largest - 1] < 4 < above[0] / above[largest - 1]
-
-
 @pytest.mark.parametrize("alpha", [0.5, 1.5, 2.0])
 def test_the_offset_takes_the_first_order_of_the_bias_out(alpha):
     """G (w_G(p) p^alpha - 1) tends to alpha (alpha - 1) (1 - p) / (2 p), and to 0 as 1/G with the offset rule."""
@@ -96,26 +52,6 @@ def test_the_offset_takes_the_first_order_of_the_bias_out(alpha):
     near, far = scaled_bias(offset, 50), scaled_bias(offset, 200)
     assert abs(near) < 0.1 * abs(limit)
     np.testing.assert_allclose(far, near / 4, rtol=0.15)
-
-
-def test_the_offset_by_hand():
-    """c = 1/4 at alpha = 1/2: ((3 - c) / (4 - c))^-1/2 and ((1 - c) / (4 - c))^-1/2; none at alpha = 1."""
-    rollouts = rollouts_of(np.zeros((1, 4, 1)), outcome_id=[[0, 0, 0, 1]])
-
-    def weights(text):
-        return make(text).reward_shaping[0](jnp.ones((1, 4)), rollouts)
-
-    often, once = (2.75 / 3.75) ** -0.5, (0.75 / 3.75) ** -0.5
-    assert_close(weights("ips_reinforce(probability=offset, alpha=0.5)"), [[often, often, often, once]])
-    assert_close(weights("ips_reinforce(probability=offset)"), [[4 / 3, 4 / 3, 4 / 3, 4]])
-    assert_close(weights("ips_reinforce(probability=offset, alpha=0.5, floor=0.5)")[0, 3], 2**0.5)
-
-
-@pytest.mark.parametrize(("alpha", "pseudo_count"), [(1.0, 0.0), (1.0, 1.0), (0.5, 3.0)])
-def test_pseudo_counts_narrow_the_range_of_the_weights(alpha, pseudo_count):
-    weights = count_weights(InverseFrequency(alpha, pseudo_count=pseudo_count), 16)
-    assert_close(weights[-1], 1.0)
-    assert_close(weights[0], ((16 + pseudo_count) / (1 + pseudo_count)) ** alpha)
 
 
 # Memory
@@ -147,34 +83,6 @@ def test_groups_of_one_prompt_share_their_moving_frequency():
     shaped, state = part.carry(rollouts.rewards, rollouts, part.init(Sizes(2, num_outcomes=2)))
     assert_close(state, [[0.0, 1.0, 0.0], [0.75, 0.25, 0.0]])
     assert_close(shaped, [[16 / 9, 16 / 9], [1.0, 1.0], [16 / 9, 1 / 0.09]])
-
-
-def test_bias_and_variance_of_moving_frequencies():
-    """Of a policy that stands still: variance b / (2 - b) p (1 - p) / G, and the bias of the mean weight.
-
-    alpha b (1 - p) / (G p) ((alpha + 1) / (2 (2 - b)) - 1), here -0.00296; -0.00299 was measured elsewhere.
-    """
-    rate, group, law, prompts = 0.1, 16, 0.5, 4000
-    part = InverseMovingFrequency(rate=rate)
-
-    def step(state, key):
-        ids = jax.random.bernoulli(key, law, (prompts, group)).astype(jnp.int32)
-        rollouts = dataclasses.replace(batch, outcome_id=ids)
-        shaped, state = part.carry(rollouts.rewards, rollouts, state)
-        # The mean over samples of weights is the sum over outcomes of phat / pbar; phat / p has the mean of both, 2.
-        frequency = jnp.stack([1 - ids.mean(axis=-1), ids.mean(axis=-1)], axis=-1)
-        return state, (shaped.mean() - (frequency / law).sum(axis=-1).mean(), state[:, 1].var())
-
-    batch = groups(*np.zeros((prompts, group), int))
-    state, _ = part.carry(batch.rewards, batch, part.init(Sizes(prompts, num_outcomes=2)))
-    state, _ = jax.jit(lambda state, keys: jax.lax.scan(step, state, keys))(
-        jnp.full_like(state, law).at[:, 2].set(0.0), jax.random.split(jax.random.key(1), 60)
-    )
-    _, (bias, variance) = jax.jit(lambda state, keys: jax.lax.scan(step, state, keys))(
-        state, jax.random.split(jax.random.key(0), 60)
-    )
-    np.testing.assert_allclose(variance.mean(), rate / (2 - rate) * law * (1 - law) / group, rtol=0.03)
-    np.testing.assert_allclose(bias.mean() / 2, -0.00296, atol=1e-4)
 
 
 # The learned backward policy
@@ -251,22 +159,6 @@ def test_counts_of_the_learned_backward_policy():
 
 def effective_size(weights):
     return weights.sum(axis=-1) ** 2 / (weights**2).sum(axis=-1)
-
-
-def test_effective_sample_size():
-    """Counts 3 and 1: weights 4/3 and 4 have the size 64/21.3 = 3 of 4; at share 0.9 the exponent must fall."""
-    rollouts = groups([0, 0, 0, 1], [0, 1, 2, 3])
-
-    def shaped(share):
-        return np.asarray(InverseFrequency(effective_share=share)(rollouts.rewards, rollouts), np.float64)
-
-    assert_close(effective_size(shaped(0.0)), [3.0, 4.0])
-    assert (shaped(0.74) == shaped(0.0)).all()
-    assert_close(effective_size(shaped(0.9)), [3.6, 4.0])
-    assert_close(shaped(0.9)[1], shaped(0.0)[1])
-    # (3 + x)^2 / (3 + x^2) = 3.6 with x = 3^e
-    ratio = brentq(lambda x: (3 + x) ** 2 / (3 + x**2) - 3.6, 1.0, 3.0)
-    assert_close(shaped(0.9)[0, 3] / shaped(0.9)[0, 0], ratio)
 
 
 @pytest.mark.parametrize("part", [InverseMovingFrequency, InverseProbability])

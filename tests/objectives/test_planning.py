@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, random_rollouts, rollouts_of
+from groups import assert_close, rollouts_of
 
 from ipsrl.objectives import make
 from ipsrl.objectives.control_token import ControlAndResponse
@@ -33,15 +33,6 @@ def test_bonus_on_the_first_of_two_tokens(failures, expected):
     objective = make(f"hicra(failures={failures})")
     advantages = objective.weigh(rollouts, objective.init(Sizes(1)))[0].advantages[0]
     assert_close(advantages, [expected[0], *[expected[1]] * 3])
-
-
-def test_planning_tokens_gain_whatever_they_lead_to():
-    """Where each answer plans once, their advantages sum to alpha sum |A|; those of the group to 0."""
-    rollouts, _ = random_rollouts(2, prompts=3, group=6)
-    values = jnp.broadcast_to((rollouts.rewards - rollouts.rewards.mean(-1, keepdims=True))[..., None], (3, 6, 5))
-    first = PlanningBonus(planned="first")(values, rollouts)[..., 0]
-    assert_close(first.sum(axis=-1), 0.2 * jnp.abs(values[..., 0]).sum(axis=-1))
-    assert_close(PlanningBonus(0.0)(values, rollouts), values)
 
 
 def test_which_tokens_plan():
@@ -127,38 +118,10 @@ def test_the_code_takes_the_mean_over_all_response_tokens(alpha):
     assert_close(output.count, 13)
 
 
-def first_token_gradient(text, length):
-    """Of the loss by the log-probability of the first token, of a good answer of `length` tokens beside a bad one."""
-    log_probs = np.full((1, 2, 32), -0.5, np.float32)
-    rollouts = rollouts_of(
-        log_probs, np.arange(32) < np.array([[[length], [8]]]), rewards=np.array([[1, 0]], np.float32)
-    )
-    scores = PolicyScores(jnp.asarray(log_probs), jnp.zeros(log_probs.shape))
-    gradient = jax.grad(lambda scores: make(text)(scores, rollouts).loss_sum)(scores)
-    return gradient.log_probs[0, 0, 0]
-
-
-def test_the_choice_moves_at_one_speed_whatever_the_length():
-    """GRPO gives the first token of a short answer 16 times the weight of that of a long one; DeGRPO the same."""
-    short, long = (first_token_gradient("grpo", length) for length in (2, 32))
-    assert_close(short, 16 * long)
-    short, long = (first_token_gradient("degrpo(alpha=0.1, kl=0.0)", length) for length in (2, 32))
-    assert_close([short, long], [-0.05, -0.05])
-
-
 def test_values_without_weights_are_not_to_be_had():
     rollouts, scores, *_ = control_batch()
     with pytest.raises(TypeError, match="ControlAndResponse takes parameters or statistics: call evaluate"):
         ControlAndResponse(ClippedRatio())(scores, rollouts, jnp.zeros(rollouts.tokens.shape))
-
-
-@pytest.mark.parametrize("response", ["sequence_mean", "token_mean"])
-def test_answers_of_one_token_have_no_response(response):
-    rollouts = rollouts_of(np.zeros((1, 2, 1)), rewards=np.array([[1, 0]], np.float32))
-    scores = PolicyScores(jnp.zeros((1, 2, 1)), jnp.zeros((1, 2, 1)))
-    objective = make(f"degrpo(alpha=0.5, kl=0.0, response={response})")
-    gradient = jax.grad(lambda scores: objective(scores, rollouts).loss_sum)(scores)
-    assert_close(gradient.log_probs[0, :, 0], [-0.25, 0.25])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 from groups import assert_close, rollouts_of
 
 from ipsrl.objectives import make
-from ipsrl.objectives.preferences import PairWeights
 from ipsrl.structures import PolicyScores, Sizes
 
 
@@ -33,16 +32,6 @@ def loss_and_gradient(text, rewards, log_ratios, reference=0.0, mask=None):
 
 def sigmoid(value):
     return 1 / (1 + np.exp(-value))
-
-
-def test_a_stored_pair():
-    """-log sigmoid(0.1 (1.5 + 0.5)), gradient -+ 0.1 sigmoid(-0.2) at each token; at pi = pi_ref it is log 2."""
-    value, gradient, metrics = loss_and_gradient("dpo", [[1.0, 0.0]], [[[1.0, 0.5], [-0.25, -0.25]]], reference=-3.0)
-    assert_close(value, -np.log(sigmoid(0.2)))
-    push = 0.1 * sigmoid(-0.2)
-    assert_close(gradient, [[[-push, -push], [push, push]]])
-    assert_close(metrics["pair_margin"], (0.2, 1.0))
-    assert_close(loss_and_gradient("dpo", [[1.0, 0.0]], [[0.0, 0.0]])[0], np.log(2))
 
 
 def test_the_mean_is_over_groups_of_the_mean_over_pairs_and_groups_without_a_pair_are_left_out():
@@ -93,12 +82,6 @@ def test_a_batch_without_pairs_is_silent():
     assert value == 0.0
     assert not gradient.any()
     assert metrics["pair_accuracy"] == (0.0, 0.0)
-
-
-def test_pair_weights():
-    rollouts = rollouts_of(np.zeros((3, 3, 1)), rewards=[[1.0, 1.0, 0.0], [2.0, 1.0, 0.0], [1.0, 1.0, 1.0]])
-    expected = [[9 / 4, 9 / 4, 0.0], [9 / 6, 9 / 6, 0.0], [0.0, 0.0, 0.0]]
-    assert_close(PairWeights()(rollouts.rewards, rollouts), expected)
 
 
 @pytest.mark.parametrize(

@@ -31,28 +31,6 @@ def value_and_gradient(part, log_probs, behaviour, advantages, off_policy):
     return values, gradient[0, :, 0], metrics
 
 
-def test_shaped_probability_and_its_gradient():
-    """p / (p + gamma), p gamma / (p + gamma)^2: 1/4 at p = gamma, about p / gamma far below."""
-    p = np.array([1e-6, 0.01, 0.1, 0.4, 0.9, 0.5, 0.5])
-    advantages = np.array([1, 1, 1, 1, 1, -0.125, 0])
-    values, gradient, metrics = value_and_gradient(
-        ShapedOffPolicy(GAMMA), np.log(p), np.log([0.3] * 7), advantages, [True] * 7
-    )
-    assert_close(values, advantages * p / (p + GAMMA))
-    assert_close(gradient, advantages * p * GAMMA / (p + GAMMA) ** 2)
-    assert_close(gradient[0], 1e-6 / GAMMA)
-    assert_close(gradient[2], 0.25)
-    assert_close(metrics["shaped_probability"], ((p / (p + GAMMA)).sum(), 7))
-    assert_close(metrics["importance_ratio"], (0, 0))
-
-
-@pytest.mark.parametrize("gamma", [0.05, 0.1, 0.3])
-def test_the_push_is_largest_where_the_probability_is_gamma(gamma):
-    p = np.linspace(0.01, 0.99, 99)
-    _, gradient, _ = value_and_gradient(ShapedOffPolicy(gamma), np.log(p), np.zeros(99), np.ones(99), [True] * 99)
-    assert p[np.argmax(gradient)] == pytest.approx(gamma)
-
-
 def test_without_a_shape_the_value_is_the_probability():
     p = np.array([0.01, 0.7])
     values, gradient, _ = value_and_gradient(ShapedOffPolicy(None), np.log(p), np.log([0.3, 0.3]), [2, -1], [True] * 2)
@@ -101,49 +79,12 @@ def test_seven_failures_beside_a_good_refinement():
     assert_close(output.loss_sum, 7 / 8 - 7 / 8 * 0.5 / 0.6 - 8 * 0.001 * 0.7)
 
 
-def test_a_wrong_refinement_is_pushed_down():
-    rollouts, scores = refined([1, 0, 1, 0], [False, False, False, True], length=1)
-    gradient = jax.grad(lambda scores: make("critique_grpo(entropy=0.0)")(scores, rollouts).loss_sum)(scores)
-    assert_close(gradient.log_probs[0, :, 0], [-0.5, 0.5, -0.5, 0.5 * 0.05 / 0.36])
-
-
-@pytest.mark.parametrize("rewards", [[0.0] * 4, [0.1] * 4, [1.0] * 4])
-def test_equal_rewards_leave_the_entropy_bonus_alone(rewards):
-    rollouts, scores = refined(rewards, [False] * 3 + [True])
-    gradient = jax.grad(lambda scores: make("critique_grpo")(scores, rollouts).loss_sum)(scores)
-    assert not gradient.log_probs.any()
-    assert not make("dagrpo").weigh(rollouts, make("dagrpo").init(Sizes(1)))[0].advantages.any()
-
-
 # Distinct pairs
 
 
 def pairs(rewards, **fields):
     rewards = np.array([rewards], np.float32)
     return jnp.asarray(rewards), rollouts_of(np.zeros((*rewards.shape, 4)), rewards=rewards, **fields)
-
-
-@pytest.mark.parametrize(
-    ("fields", "kept"),
-    [
-        # 1 and 0.9 stand against 0.2 and 0: gaps 0.8, 1, 0.7, 0.9.
-        ({"tau": 0.85, "over": "max"}, [True, True, False, True]),
-        ({"tau": 0.85, "over": "mean"}, [True, False, False, True]),
-        ({"tau": 0.78, "over": "mean"}, [True, True, False, True]),
-        ({"tau": 0.0, "over": "mean"}, [True, True, True, True]),
-        ({"tau": 1.01, "over": "max"}, [False, False, False, False]),
-    ],
-)
-@pytest.mark.parametrize("baseline", ["kept", "group"])
-def test_distinct_pairs(fields, baseline, kept):
-    rewards = np.array([1, 0.9, 0.2, 0])
-    part = DistinctPairs(similarity="none", baseline=baseline, **fields)
-    assert part.kept(*pairs(rewards)).tolist() == [kept]
-    among = rewards[kept] if baseline == "kept" else rewards
-    expected = np.zeros(4)
-    if any(kept):
-        expected = np.where(kept, (rewards - among.mean()) / among.std(), 0.0) * 4 / sum(kept)
-    assert_close(part(*pairs(rewards))[0], expected)
 
 
 def test_answers_at_the_mean_have_no_opposite():
@@ -153,13 +94,6 @@ def test_answers_at_the_mean_have_no_opposite():
         kept = part.kept(*pairs(rewards))[0]
         assert kept.tolist() == [reward != 0.2 for reward in rewards]
         assert_close(part(*pairs(rewards))[0], [{0.1: -1.5, 0.2: 0, 0.3: 1.5}[reward] for reward in rewards])
-
-
-def test_kept_answers_of_one_side_say_nothing():
-    """1 is far from 0.1 on average, but the average distance of 0.1 to the other side is 0.6."""
-    part = DistinctPairs(tau=0.8, similarity="none")
-    assert part.kept(*pairs([1, 0.6, 0.6, 0.6, 0.1, 0.1])).tolist() == [[True] + [False] * 5]
-    assert not part(*pairs([1, 0.6, 0.6, 0.6, 0.1, 0.1])).any()
 
 
 def test_near_copies_are_masked():

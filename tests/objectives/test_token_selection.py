@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, random_rollouts, rollouts_of
+from groups import assert_close, rollouts_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -76,17 +76,6 @@ def test_every_candidate_is_drawn_equally_often():
     np.testing.assert_allclose(share, [1 / 3, 1 / 3, 0, 1 / 3, 0], atol=0.035)  # four standard errors
 
 
-def test_dropped_tokens_stay_in_the_denominator():
-    rollouts, scores = random_rollouts(1)
-    everything = make("clip_cov(fraction=1.0, lowest=0.0, highest=100.0)")
-    assert_close(everything(scores, rollouts).count, rollouts.token_mask.sum())
-    weights, _, _ = everything.weigh(rollouts, everything.init(Sizes(3)))
-    plain, _, _ = make("grpo").weigh(rollouts, make("grpo").init(Sizes(3)))
-    covariance = token_covariance(plain.advantages, rollouts)
-    expected = np.where(covariance > 0, 0.0, plain.advantages)
-    assert_close(np.where(rollouts.token_mask, weights.advantages - expected, 0.0), 0.0)
-
-
 @pytest.mark.parametrize(
     ("fraction", "chosen"),
     [(2e-3, [1, 0, 0, 0, 0]), (0.39, [1, 0, 0, 0, 0]), (0.4, [1, 1, 0, 0, 0]), (1.0, [1, 1, 0, 1, 0])],
@@ -117,20 +106,6 @@ def test_distance_has_no_gradient_where_nothing_moved():
     value, gradient = jax.value_and_grad(cost)(rollouts.behaviour_log_probs + moved)
     assert_close(value, 0.5)
     assert_close(gradient.ravel(), [0, 0, 1, -1])
-
-
-def test_kl_cov_is_the_ratio_without_clip_less_the_distance():
-    rollouts, scores = random_rollouts(2)
-    objective = make("kl_cov(fraction=0.1, coefficient=2.0)")
-    weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(3)))
-    mask = np.asarray(rollouts.token_mask)
-    covariance = np.asarray(token_covariance(weights.advantages, rollouts))
-    threshold = np.sort(covariance[mask])[-max(1, int(0.1 * mask.sum()))]
-    difference = np.where(mask, scores.log_probs - rollouts.behaviour_log_probs, 0.0)
-    values = np.exp(difference) * weights.advantages - 2.0 * (covariance >= threshold) * np.abs(difference)
-    output = objective(scores, rollouts)
-    assert_close(output.loss_sum, -values[mask].sum())
-    assert_close(output.count, mask.sum())
 
 
 # High entropy
@@ -187,22 +162,6 @@ def test_as_many_tokens_as_the_rounded_number_are_kept():
 def test_with_equal_entropies_every_token_is_kept(threshold):
     rollouts = rollouts_of(np.full((1, 2, 5), -1.0), VALID, behaviour_entropy=np.full((1, 2, 5), 0.3, np.float32))
     assert (HighEntropyTokens(0.2, threshold).kept(rollouts) == VALID).all()
-
-
-@pytest.mark.parametrize(("denominator", "divisor"), [("kept", 2), ("all", 9)])
-def test_denominators(denominator, divisor):
-    """Paper: the clipped surrogate of the two kept tokens over two; TRL: over all nine."""
-    rollouts = with_entropies()
-    objective = make(f"forking_tokens(denominator={denominator})")
-    rollouts, scores = rollouts, PolicyScores(rollouts.behaviour_log_probs + 0.1, jnp.zeros((1, 2, 5)))
-    object.__setattr__(rollouts, "rewards", jnp.array([[1.0, 0.0]]))
-    output = objective(scores, rollouts)
-    ratio = np.exp(0.1)
-    assert_close(output.loss_sum / output.count, -(min(ratio, 1.28) * 1 + ratio * -1 + 0) / divisor)
-    object.__setattr__(rollouts, "rewards", jnp.array([[1.0, 0.5]]))
-    stretched = PolicyScores(rollouts.behaviour_log_probs + 0.4, jnp.zeros((1, 2, 5)))
-    output = objective(stretched, rollouts)
-    assert_close(output.loss_sum / output.count, -(1.28 - np.exp(0.4)) / divisor)
 
 
 # Refusals

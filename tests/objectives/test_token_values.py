@@ -8,7 +8,19 @@ import numpy as np
 import pytest
 from declared import ROWS
 from groups import rollouts_of
-from token_values import BACKWARD, BEHAVIOUR, REFERENCE
+from token_values import (
+    BACKWARD,
+    BEHAVIOUR,
+    REFERENCE,
+    clipped,
+    clipped_sequence,
+    constant_length,
+    gradient_preserving,
+    sequence_mean,
+    tilt,
+    token_mean,
+    truncated,
+)
 
 from ipsrl.objectives import make, names
 from ipsrl.structures import PolicyScores, Sizes, Weights
@@ -91,10 +103,26 @@ def computed(objective, log_ratio, advantages, mask):
     return jax.value_and_grad(value_and_gradient)(jnp.float32(log_ratio) + rollouts.behaviour_log_probs)
 
 
-@pytest.mark.parametrize("text", [text for text, row in ROWS.items() if row.tokens is not None])
+TOKENS = {text: row.tokens for text, row in ROWS.items() if row.tokens is not None} | {
+    # Arguments reach their parts: none has its default.
+    "grpo(clip_low=0.1, clip_high=0.3)": sequence_mean(clipped(0.1, 0.3)),
+    "dr_grpo(clip_low=0.1, clip_high=0.3)": constant_length(clipped(0.1, 0.3)),
+    "reinforce_plus_plus_baseline(clip_low=0.1, clip_high=0.3)": token_mean(clipped(0.1, 0.3)),
+    "gspo(clip_low=0.1, clip_high=0.05)": sequence_mean(clipped_sequence(0.1, 0.05, mean=True)),
+    "rloo(clip_low=0.3, clip_high=0.1)": sequence_mean(clipped_sequence(0.3, 0.1, mean=False)),
+    "gppo(dual_clip=1.5)": token_mean(gradient_preserving(0.2, 0.28, dual_clip=1.5)),
+    "ce_gppo(clip_low=0.1, clip_high=0.3)": token_mean(gradient_preserving(0.1, 0.3, beta_low=0.75)),
+    "ce_gppo(negative_scale=0.5, positive_scale=0.8)": token_mean(gradient_preserving(0.2, 0.2, 0.5, 0.8)),
+    "cispo(cap=1.3, floor=0.7)": token_mean(truncated(1.3, 0.7)),
+    "flowrl(clip_low=0.5, clip_high=0.4)": sequence_mean(tilt(15.0, 0.5, 0.4)),
+    "flowrl(released_weight=True)": sequence_mean(tilt(15.0, 1.0, np.inf)),
+}
+
+
+@pytest.mark.parametrize("text", TOKENS)
 def test_the_loss_is_that_of_the_declared_tokens(text):
     batch = case()
-    loss, gradient = declared(ROWS[text].tokens, *batch)
+    loss, gradient = declared(TOKENS[text], *batch)
     actual, actual_gradient = computed(make(text), *batch)
     np.testing.assert_allclose(actual_gradient, gradient, rtol=2e-4, atol=1e-6 * np.abs(gradient).max() + 1e-7)
     if loss is not None:

@@ -102,8 +102,8 @@ def gradient_preserving(low, high, beta_low=1.0, beta_high=1.0, dual_clip=np.inf
     return values
 
 
-def truncated(cap):
-    return lambda log_ratio, advantages, mask: (None, np.minimum(np.exp(log_ratio), cap) * advantages)
+def truncated(cap, floor=0.0):
+    return lambda log_ratio, advantages, mask: (None, np.clip(np.exp(log_ratio), floor, cap) * advantages)
 
 
 def divergence_mask(threshold):
