@@ -30,8 +30,8 @@ setup(
         "Typing :: Typed",
     ],
     python_requires=">=3.11",
-    packages=find_packages(include=["ipsrl", "ipsrl.*", "experiments", "experiments.*"]),
-    package_data={"ipsrl": ["py.typed"], "ipsrl.report": ["*.html", "*.css", "*.js"]},
+    packages=find_packages(include=["ipsrl", "ipsrl.*"]),
+    package_data={"ipsrl": ["py.typed"], "ipsrl.records.report": ["*.html", "*.css", "*.js"]},
     install_requires=[
         "jax>=0.10",
         "flax>=0.12",

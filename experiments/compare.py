@@ -66,15 +66,15 @@ from ipsrl.measures.seeds import shared_ranks
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
+from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study import text_tasks
 from ipsrl.study.settings import as_text
 from ipsrl.study.tables import aligned
 from ipsrl.study.training_runs import Run, TrainingGrid
+from ipsrl.training.batches.off_policy_answers import spend_samples
 from ipsrl.training.ensemble import train_ensemble
-from ipsrl.training.off_policy import spend_samples
 from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.run_log import NonFiniteLossError
 from ipsrl.training.settings import make_rules
 from ipsrl.training.step import Batching, check_objective
 from ipsrl.training.warm_start import prior_parameters

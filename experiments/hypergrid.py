@@ -41,7 +41,7 @@ from ipsrl.training.loop import TrainSettings
 
 @dataclasses.dataclass(frozen=True)
 class Settings(study.Settings):
-    """`dimensions` may list several, as in 2,4. `monitors` watch each run and warn, see `ipsrl.training.monitors`."""
+    """`dimensions` may list several, as in 2,4. `monitors` watch each run and warn, see `ipsrl.records.monitors`."""
 
     dimensions: tuple[int, ...] = at_least(1, (2,))
     side: int = at_least(2, 8)

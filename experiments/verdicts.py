@@ -35,11 +35,11 @@ from ipsrl.dynamics.verdict_page import MEANINGS, Judgement, grouped
 from ipsrl.fields import positive
 from ipsrl.figures import verdicts as figure
 from ipsrl.figures.style import Drawing
+from ipsrl.records.json_files import replace_file
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study.settings import as_text
 from ipsrl.study.tables import aligned
-from ipsrl.training.json_files import replace_file
-from ipsrl.training.off_policy import spend_samples
+from ipsrl.training.batches.off_policy_answers import spend_samples
 
 ADDED = (
     "grpo(kl=0.04)",

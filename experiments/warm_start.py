@@ -21,11 +21,11 @@ from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.text import TextTask
 from ipsrl.fields import at_least, between, positive, probability
-from ipsrl.rollouts.answers import independent_answers
+from ipsrl.records.run_folder import RunFolder
+from ipsrl.rollouts.sampled_answers import independent_answers
 from ipsrl.study.command_line import launch
 from ipsrl.study.language_model import LanguageModelFlags
 from ipsrl.training.randomness import stream
-from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.warm_start import WarmStart, learn_prior
 
 

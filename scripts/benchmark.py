@@ -51,7 +51,7 @@ from benchmarks import (
     sweeps,
 )
 from ipsrl.distributed.start_up import start_up
-from ipsrl.training.json_files import write_json
+from ipsrl.records.json_files import write_json
 
 COMMANDS = (
     objectives,

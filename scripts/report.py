@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from ipsrl.report.page import write_report
+from ipsrl.records.report.page import write_report
 
 
 def main(command_line: Sequence[str] | None = None) -> None:

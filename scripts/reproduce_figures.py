@@ -17,17 +17,17 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from experiments.sweeps import launchers
-from experiments.sweeps.folder import State, SweepFolder
-from experiments.sweeps.launcher import Launcher
-from experiments.sweeps.runs import SweepRun, make_run
-from experiments.sweeps.sweep import report, sweep
 from ipsrl import extensions
+from ipsrl.records.json_files import read_json, replace_file
+from ipsrl.records.progress_line import say
 from ipsrl.specifications import did_you_mean
 from ipsrl.study import catalog, claims
 from ipsrl.study.study import Study, Variant
-from ipsrl.training.json_files import read_json, replace_file
-from ipsrl.training.progress_line import say
+from ipsrl.sweeps import launcher_catalog
+from ipsrl.sweeps.launcher import Launcher
+from ipsrl.sweeps.sweep import report, sweep
+from ipsrl.sweeps.sweep_folder import State, SweepFolder
+from ipsrl.sweeps.sweep_runs import SweepRun, make_run
 
 PRESETS = ("smoke", "demo", "paper")
 SUFFIXES = (".png", ".pdf", ".csv")
@@ -63,7 +63,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
                             for name in names))  # fmt: skip
         else:
             folder = SweepFolder.at(arguments.out or Path("runs") / f"figures-{arguments.preset}")
-            launcher = launchers.make(arguments.launcher)
+            launcher = launcher_catalog.make(arguments.launcher)
             reproduce(figures, names, arguments.preset, folder, launcher, arguments.document)
     except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")

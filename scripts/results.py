@@ -7,7 +7,7 @@
     python scripts/results.py runs --parquet=tables     # from then on: python scripts/results.py tables --sql="..."
 
 Without --sql it counts runs by objective and lists the columns of the tables `runs` and `metrics`, which
-`ipsrl/results.py` describes. Nothing in the folders is changed.
+`ipsrl/records/results.py` describes. Nothing in the folders is changed.
 """
 
 import argparse
@@ -22,8 +22,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from ipsrl import results
-from ipsrl.training.json_files import plain, replace_file
+from ipsrl.records import results
+from ipsrl.records.json_files import plain, replace_file
 
 OVERVIEW = (
     "select kind, objective, count(*) as runs, count(*) filter (complete) as complete, "

@@ -25,11 +25,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.sweeps import launchers
-from experiments.sweeps.folder import SweepFolder
-from experiments.sweeps.runs import SweepRun, make_runs, mirrored, read_file, read_grid, require_unchanged
-from experiments.sweeps.sweep import report, sweep, to_do
 from ipsrl import extensions
+from ipsrl.sweeps import launcher_catalog
+from ipsrl.sweeps.sweep import report, sweep, to_do
+from ipsrl.sweeps.sweep_folder import SweepFolder
+from ipsrl.sweeps.sweep_runs import SweepRun, make_runs, mirrored, read_file, read_grid, require_unchanged
 
 
 def main(command_line: Sequence[str] | None = None) -> None:
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Does what the command line asks for; returns the exit status."""
     if arguments.restarts < 0:
         raise ValueError(f"--restarts is {arguments.restarts}, it must not be negative")
-    launcher = launchers.make(arguments.launcher)
+    launcher = launcher_catalog.make(arguments.launcher)
     folder = SweepFolder.at(arguments.out)
     runs = asked_for(arguments, folder)
     if arguments.mirror:

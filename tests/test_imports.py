@@ -17,7 +17,7 @@ LATER = {
     "ipsrl.objectives": ("flax", "matplotlib", "optax", "orbax", "scipy", "tensorflow_datasets", "transformers"),
     "ipsrl.dynamics.verdict": ("flax", "matplotlib", "orbax", "scipy.stats", "tensorflow_datasets", "transformers"),
     "ipsrl.training.loop": ("flax", "matplotlib", "orbax", "scipy", "tensorflow_datasets", "transformers"),
-    "ipsrl.results": ("duckdb", "flax", "matplotlib", "optax", "orbax", "scipy"),
+    "ipsrl.records.results": ("duckdb", "flax", "matplotlib", "optax", "orbax", "scipy"),
 }
 
 

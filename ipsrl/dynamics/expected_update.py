@@ -25,7 +25,7 @@ from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
 from ipsrl.structures import Trajectories, Verdict
-from ipsrl.training.off_policy import OffPolicyAnswers
+from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 from ipsrl.training.step import WHOLE_BATCH, TrainState, check_objective, update
 
 MOST_GROUPS = 200_000

@@ -15,7 +15,7 @@ from scipy.special import log_softmax, softmax
 
 from ipsrl.dynamics.expected_update import differentiable, expected_update
 from ipsrl.objectives.objective import Objective
-from ipsrl.training.off_policy import OffPolicyAnswers
+from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 
 CRAWL_STEPS, CRAWL = 200, 0.05
 """An integration whose last steps together advance log-time by less slides along a jump of its field, forever."""

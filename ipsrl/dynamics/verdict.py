@@ -12,10 +12,10 @@ import numpy as np
 from ipsrl.dynamics.rest_points import AT_REST, NOTHING, Field, RestPoint, follow, rest_point, rest_points, train
 from ipsrl.environments.bandit import Bandit
 from ipsrl.objectives.objective import Objective, Surrogate
-from ipsrl.objectives.surrogates import PolicyGradient
+from ipsrl.objectives.surrogates.ratio import PolicyGradient
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
-from ipsrl.training.off_policy import OffPolicyAnswers
+from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 from ipsrl.training.step import check_objective
 
 CASES = {

@@ -22,8 +22,8 @@ from ipsrl.dynamics.verdict import (
     Verdict,
     limits,
 )
+from ipsrl.records.json_files import read_json, replace_file
 from ipsrl.records.tidy import Record, Records
-from ipsrl.training.json_files import read_json, replace_file
 
 MEANINGS = {
     "collapses": (

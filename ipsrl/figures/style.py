@@ -18,7 +18,7 @@ from matplotlib.patheffects import withStroke
 
 from ipsrl.distributed import hosts
 from ipsrl.figures import table
-from ipsrl.training.json_files import replace_file
+from ipsrl.records.json_files import replace_file
 
 _LOOKS = {
     "font.size": 9,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ipsrl.measures.seeds import Interval
-from ipsrl.training.json_files import plain, replace_file
+from ipsrl.records.json_files import plain, replace_file
 
 Row = dict[str, Any]
 

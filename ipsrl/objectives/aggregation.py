@@ -1,10 +1,12 @@
 """How values of tokens become one number: `[P, G, T]` -> `(sum, count)`. This choice is part of an algorithm."""
 
 import dataclasses
+from typing import Literal
 
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.objectives.objective import Aggregation
 from ipsrl.structures import masked_sum
 
 
@@ -39,3 +41,16 @@ class SequenceSum:
     def __call__(self, values: Array, mask: Array) -> tuple[Array, Array]:
         length = mask.shape[-1] if self.length is None else self.length
         return masked_sum(values, mask) / length, mask.any(axis=-1).sum(dtype=jnp.float32)
+
+
+AggregationName = Literal["sequence_mean", "token_mean", "sequence_sum", "constant_length"]
+
+
+def aggregated_by(name: AggregationName) -> Aggregation:
+    """The aggregation of that name; `constant_length` divides token sums by the longest possible answer."""
+    return {
+        "sequence_mean": SequenceMean(),
+        "token_mean": TokenMean(),
+        "sequence_sum": SequenceSum(),
+        "constant_length": SequenceSum(length=None),
+    }[name]

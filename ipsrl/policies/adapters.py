@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import qwix
 from jax import Array
 
+from ipsrl.policies.matmul import activation_dtype, matrix_product
 from ipsrl.policies.policy import Parameters
-from ipsrl.policies.products import activation_dtype, matrix_product
 
 TRAINED = ("lora_a", "lora_b")
 MATRICES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")

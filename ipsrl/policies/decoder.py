@@ -4,11 +4,8 @@ RMSNorm (arXiv 1910.07467), rotary positions (arXiv 2104.09864), grouped-query a
 linear units (arXiv 2002.05202), with the parameter names of Llama, Qwen and Gemma.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -18,10 +15,8 @@ from jax import Array
 from ipsrl.distributed.mesh import keep_prompts_sharded
 from ipsrl.policies.adapters import product
 from ipsrl.policies.attention import KeyValues, NextTokens, WholeTexts
-from ipsrl.policies.products import activation_dtype, matrix_product, scaled, shifted
-
-if TYPE_CHECKING:
-    from ipsrl.policies.transformer import Transformer
+from ipsrl.policies.matmul import activation_dtype, matrix_product, scaled, shifted
+from ipsrl.policies.transformer_config import TransformerConfig
 
 View = NextTokens | WholeTexts
 
@@ -29,7 +24,7 @@ View = NextTokens | WholeTexts
 class Decoder(nnx.Module):
     """Token embeddings, blocks, and the last norm."""
 
-    def __init__(self, policy: Transformer, rngs: nnx.Rngs):
+    def __init__(self, policy: TransformerConfig, rngs: nnx.Rngs):
         self.embed_tokens = Embedding(policy, rngs)
         block = BLOCKS[policy.block]
         self.layers = nnx.List([block(policy, number, rngs) for number in range(policy.num_layers)])
@@ -77,7 +72,7 @@ def _run(graph: nnx.GraphDef, parameters: nnx.State, hidden: Array, view: View, 
 class LlamaBlock(nnx.Module):
     """x + attention(norm(x)), then x + mlp(norm(x)): Llama and Qwen."""
 
-    def __init__(self, policy: Transformer, number: int, rngs: nnx.Rngs):
+    def __init__(self, policy: TransformerConfig, number: int, rngs: nnx.Rngs):
         self.input_layernorm = RMSNorm(policy, policy.hidden_size)
         self.self_attn = Attention(policy, number, rngs)
         self.post_attention_layernorm = RMSNorm(policy, policy.hidden_size)
@@ -92,7 +87,7 @@ class LlamaBlock(nnx.Module):
 class GemmaBlock(nnx.Module):
     """x + norm(attention(norm(x))), then x + norm(mlp(norm(x))): Gemma 2 and 3 (arXiv 2408.00118, 2503.19786)."""
 
-    def __init__(self, policy: Transformer, number: int, rngs: nnx.Rngs):
+    def __init__(self, policy: TransformerConfig, number: int, rngs: nnx.Rngs):
         self.input_layernorm = RMSNorm(policy, policy.hidden_size)
         self.self_attn = Attention(policy, number, rngs)
         self.post_attention_layernorm = RMSNorm(policy, policy.hidden_size)
@@ -120,7 +115,7 @@ REMATERIALISATIONS: dict[str, Callable[[Callable], Callable]] = {
 class Attention(nnx.Module):
     """Projections around the attention to what the view of a layer shows."""
 
-    def __init__(self, policy: Transformer, number: int, rngs: nnx.Rngs):
+    def __init__(self, policy: TransformerConfig, number: int, rngs: nnx.Rngs):
         query_width = policy.num_heads * policy.head_width
         key_value_width = policy.num_key_value_heads * policy.head_width
         self.q_proj = Linear(policy, "q_proj", policy.hidden_size, query_width, rngs)
@@ -164,7 +159,7 @@ class Attention(nnx.Module):
 class GatedMLP(nnx.Module):
     """down(activation(gate(x)) * up(x)): SwiGLU in Llama and Qwen, GeGLU (by tanh) in Gemma."""
 
-    def __init__(self, policy: Transformer, rngs: nnx.Rngs):
+    def __init__(self, policy: TransformerConfig, rngs: nnx.Rngs):
         hidden, inner = policy.hidden_size, policy.intermediate_width
         self.gate_proj = Linear(policy, "gate_proj", hidden, inner, rngs)
         self.up_proj = Linear(policy, "up_proj", hidden, inner, rngs)
@@ -184,7 +179,7 @@ class Linear(nnx.Module):
     """
 
     def __init__(
-        self, policy: Transformer, name: str, inputs: int, outputs: int, rngs: nnx.Rngs, variance: float = 1.0
+        self, policy: TransformerConfig, name: str, inputs: int, outputs: int, rngs: nnx.Rngs, variance: float = 1.0
     ):
         initialise = nnx.initializers.variance_scaling(variance, "fan_in", "normal")
         self.kernel = nnx.Param(initialise(rngs.params(), (inputs, outputs)))
@@ -215,7 +210,7 @@ class Embedding(nnx.Module):
     Written out because `nnx.Embed` rounds the whole matrix before it takes a few rows.
     """
 
-    def __init__(self, policy: Transformer, rngs: nnx.Rngs):
+    def __init__(self, policy: TransformerConfig, rngs: nnx.Rngs):
         initialise = nnx.initializers.normal(policy.hidden_size**-0.5)
         self.embedding = nnx.Param(initialise(rngs.params(), (policy.vocabulary_size, policy.hidden_size)))
         self.scale = policy.hidden_size**0.5 if policy.block == "gemma" else None
@@ -233,7 +228,7 @@ class RMSNorm(nnx.Module):
     which makes the gradient of a small model some 6 % slower on CPU.
     """
 
-    def __init__(self, policy: Transformer, width: int):
+    def __init__(self, policy: TransformerConfig, width: int):
         self.from_one = policy.block == "gemma"
         self.scale = nnx.Param(jnp.zeros(width) if self.from_one else jnp.ones(width))
         self.epsilon = policy.rms_norm_epsilon
@@ -246,6 +241,6 @@ class RMSNorm(nnx.Module):
         return scaled(normed.astype(hidden.dtype), self.scale[...])
 
 
-def _residual_scale(policy: Transformer) -> float:
+def _residual_scale(policy: TransformerConfig) -> float:
     """Variance that keeps the sum of all 2 num_layers writers to the residual stream of order one."""
     return 0.5 / policy.num_layers

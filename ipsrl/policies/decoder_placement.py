@@ -1,22 +1,16 @@
 """Where the matrices of a decoder lie on a mesh."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from jax.sharding import PartitionSpec
 
 from ipsrl.distributed.mesh import DATA
 from ipsrl.distributed.placement import MODEL, Rule, Rules
 from ipsrl.policies.adapters import FEW_BITS
-
-if TYPE_CHECKING:
-    from ipsrl.policies.transformer import Transformer
+from ipsrl.policies.transformer_config import TransformerConfig
 
 COLUMNS, ROWS = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"), ("o_proj", "down_proj")
 
 
-def decoder_rules(policy: Transformer) -> Rules:
+def decoder_rules(policy: TransformerConfig) -> Rules:
     """Rules for parameters named as in Llama, with kernels `[in, out]`.
 
     Along `model` a block is cut as in Megatron (arXiv 1909.08053): query, key, value, gate and up by columns, o and

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ipsrl.policies.rotary import LinearScaling, Llama3Scaling, Rotary, Scaling, YarnScaling
-from ipsrl.policies.transformer import SlidingWindow, Transformer
+from ipsrl.policies.transformer import Transformer
+from ipsrl.policies.transformer_config import SlidingWindow
 
 ATTENTION_MATRICES = ("q_proj", "k_proj", "v_proj", "o_proj")
 MLP_MATRICES = ("gate_proj", "up_proj", "down_proj")

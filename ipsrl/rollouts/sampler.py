@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.distributed.apart import apart
 from ipsrl.distributed.mesh import keep_prompts_sharded
+from ipsrl.distributed.per_device import apart
 from ipsrl.distributed.placement import gathered
 from ipsrl.environments.environment import Environment
 from ipsrl.policies.policy import Parameters, Policy, distribution, entropy

@@ -12,10 +12,10 @@ from absl import app, flags, logging
 from ipsrl import extensions
 from ipsrl.distributed import hosts
 from ipsrl.distributed.start_up import Cluster, start_up
+from ipsrl.records.run_log import NonFiniteLossError
+from ipsrl.records.trackers import PACKAGES, read_mirrors
 from ipsrl.study.settings import KINDS, as_text, kinds_of, resolve
 from ipsrl.study.study import Output, Study, run
-from ipsrl.training.mirrors import PACKAGES, read_mirrors
-from ipsrl.training.run_log import NonFiniteLossError
 
 
 def main(module: str) -> None:

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ipsrl.records.json_files import plain
 from ipsrl.records.tidy import Record
 from ipsrl.study.settings import folder_name
-from ipsrl.training.json_files import plain
 
 Labels = Mapping[str, str | int | float]
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ipsrl.records import metric_log
+from ipsrl.records.discovery import LABELS
+from ipsrl.records.json_files import plain, write_json
+from ipsrl.records.metric_log import MetricLog
+from ipsrl.records.progress_line import say, working
+from ipsrl.records.run_folder import RunFolder, is_complete
 from ipsrl.records.tidy import Record, Records
-from ipsrl.run_folders import LABELS
 from ipsrl.study.curves import Curve, Points, TrainingRun, require_distinct
-from ipsrl.training import metric_log
-from ipsrl.training.json_files import plain, write_json
-from ipsrl.training.metric_log import MetricLog
-from ipsrl.training.progress_line import say, working
-from ipsrl.training.run_folder import RunFolder, is_complete
 
 
 def record(

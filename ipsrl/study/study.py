@@ -46,15 +46,15 @@ from typing import Any
 import numpy as np
 
 from ipsrl.figures import style
+from ipsrl.records.run_folder import RunFolder, RunFolderError
+from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study import claims
 from ipsrl.study.curves import Curve, TrainingRun
 from ipsrl.study.recording import record
 from ipsrl.study.settings import identity
 from ipsrl.study.tables import Table
-from ipsrl.training.run_folder import RunFolder, RunFolderError
-from ipsrl.training.run_log import NonFiniteLossError
-from ipsrl.training.together import require_alike
+from ipsrl.training.vmapped_runs import require_alike
 
 SMOKE = "smoke: nothing was learned; it shows that everything runs, and decides no claim"
 HEADINGS = ("Claim", "Paper", "Command", "Time", "Expected", "Smoke", "Figure")
@@ -67,7 +67,7 @@ class Output:
     Attributes:
       path: the folder of the whole study; each training run has a folder of its own in it.
       resume: continue what is there.
-      mirrors: where else the metrics of training runs go, see `ipsrl.training.mirrors`.
+      mirrors: where else the metrics of training runs go, see `ipsrl.records.trackers`.
     """
 
     path: Path

@@ -19,6 +19,7 @@ from ipsrl.fields import between, one_of, positive, probability
 from ipsrl.figures.panels import Bars, Line, Panel, Panels
 from ipsrl.measures.answers import Protocol
 from ipsrl.policies.transformer import Transformer
+from ipsrl.records.evaluation import shared_at_start
 from ipsrl.records.tidy import Records
 from ipsrl.study.curves import Points, TrainingRun
 from ipsrl.study.language_model import LanguageModelFlags
@@ -26,7 +27,6 @@ from ipsrl.study.settings import folder_name
 from ipsrl.study.study import Output
 from ipsrl.study.tables import Table
 from ipsrl.study.training_runs import Run, TrainingFlags, TrainingGrid
-from ipsrl.training.evaluation import shared_at_start
 from ipsrl.training.text_evaluation import evaluate_text
 from ipsrl.training.warm_start import WarmStart, prior_parameters
 

@@ -18,21 +18,21 @@ from ipsrl.distributed.start_up import cores
 from ipsrl.environments.environment import Environment
 from ipsrl.fields import at_least, non_negative, positive
 from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.records import metric_log
+from ipsrl.records.evaluation import Evaluate
+from ipsrl.records.metric_log import EVALUATION
+from ipsrl.records.progress_line import say, say_in_log
+from ipsrl.records.run_folder import RunFolder, RunFolderError
+from ipsrl.records.run_log import NonFiniteLossError
+from ipsrl.records.warning_lines import WarningLines
 from ipsrl.study.curves import Labels, Points, TrainingRun
 from ipsrl.study.settings import Settings, folder_name, seeds
 from ipsrl.study.study import Output
-from ipsrl.training import metric_log
-from ipsrl.training.evaluation import Evaluate
 from ipsrl.training.language_model import LanguageModel
 from ipsrl.training.loop import TrainSettings, check_run, train
-from ipsrl.training.metric_log import EVALUATION
-from ipsrl.training.progress_line import say, say_in_log
-from ipsrl.training.run_folder import RunFolder, RunFolderError
-from ipsrl.training.run_log import NonFiniteLossError
 from ipsrl.training.settings import make_rules
 from ipsrl.training.step import Batching
-from ipsrl.training.together import train_together
-from ipsrl.training.warning_lines import WarningLines
+from ipsrl.training.vmapped_runs import train_together
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,8 +9,8 @@ from jax import Array
 from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
-from ipsrl.training.groups import Groups, choose_prompts, collect, sample_and_verify
-from ipsrl.training.off_policy import OffPolicyAnswers, with_best_answer
+from ipsrl.training.batches.groups import Groups, choose_prompts, collect, sample_and_verify
+from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers, with_best_answer
 from ipsrl.training.randomness import stream
 from ipsrl.training.step import Batching, TrainState, update
 

@@ -17,8 +17,8 @@ from ipsrl.distributed.runs import over_runs
 from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 from ipsrl.training.device_step import device_step
-from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.optimizer import at_rate
 from ipsrl.training.randomness import stream
 from ipsrl.training.step import WHOLE_BATCH, Batching, TrainState, check_objective

@@ -9,7 +9,7 @@ from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.measures import distances, diversity
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_table import log_probs_table
-from ipsrl.training.evaluation import Evaluation
+from ipsrl.records.evaluation import Evaluation
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

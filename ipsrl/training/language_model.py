@@ -14,7 +14,7 @@ from ipsrl.policies.adapters import LoRA, frozen_as, split
 from ipsrl.policies.hugging_face_config import read_policy
 from ipsrl.policies.policy import Parameters, union
 from ipsrl.policies.transformer import Transformer
-from ipsrl.training.progress_line import working
+from ipsrl.records.progress_line import working
 from ipsrl.training.randomness import stream
 
 

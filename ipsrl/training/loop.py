@@ -17,20 +17,20 @@ from ipsrl.distributed.placement import any_is_cut, check_rules, check_units, pl
 from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy, union
-from ipsrl.training.batch import BatchCollector, Metrics
+from ipsrl.records.evaluation import Evaluate
+from ipsrl.records.progress_line import ProgressLine
+from ipsrl.records.run_folder import RunFolder
+from ipsrl.records.run_log import RunLog, require_finite
+from ipsrl.records.warning_lines import WarningLines
+from ipsrl.training.batches.collector import BatchCollector, Metrics
+from ipsrl.training.batches.difficulty_filter import DifficultyState
+from ipsrl.training.batches.groups import Groups
+from ipsrl.training.batches.off_policy_answers import FurtherAnswers
 from ipsrl.training.checkpoints import Checkpoints
-from ipsrl.training.difficulty_filter import DifficultyState
-from ipsrl.training.evaluation import Evaluate
-from ipsrl.training.groups import Groups
-from ipsrl.training.off_policy import FurtherAnswers
 from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.progress_line import ProgressLine
 from ipsrl.training.randomness import stream
-from ipsrl.training.run_folder import RunFolder
-from ipsrl.training.run_log import RunLog, require_finite
 from ipsrl.training.settings import RULES, TrainSettings
 from ipsrl.training.step import TrainState, check_objective, compiled_update, state_placements
-from ipsrl.training.warning_lines import WarningLines
 
 
 def train(
@@ -66,7 +66,7 @@ def train(
       frozen: parameters that the policy reads beside the trained ones, on the mesh already: never copied, and in no
         checkpoint. The reference policy shares them.
       label: what the progress line calls the run; its folder by default.
-      mirrors: where else the metrics go, see `ipsrl.training.mirrors`.
+      mirrors: where else the metrics go, see `ipsrl.records.trackers`.
       warnings: prints what monitors say of this run and of those beside it; by default the run is alone.
 
     Raises:
@@ -81,7 +81,7 @@ def train(
     with (
         jax.set_mesh(mesh),
         Checkpoints(folder.checkpoint_directory, settings.checkpoint_every) as checkpoints,
-        RunLog(folder, settings, mirrors, warnings) as log,
+        RunLog(folder, settings.monitors, settings.steps, mirrors, warnings) as log,
     ):
         last_good, state = checkpoints.restore(state) or (0, state)
         log.start_after(last_good)

@@ -4,10 +4,10 @@ import dataclasses
 from typing import Any
 
 from ipsrl import specifications
-from ipsrl.training.difficulty_filter import DifficultyFilter
-from ipsrl.training.dynamic_sampling import DynamicSampling
-from ipsrl.training.monitors import make_monitors
-from ipsrl.training.off_policy import OffPolicyAnswers
+from ipsrl.records.monitors import make_monitors
+from ipsrl.training.batches.difficulty_filter import DifficultyFilter
+from ipsrl.training.batches.dynamic_sampling import DynamicSampling
+from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 from ipsrl.training.step import WHOLE_BATCH, Batching
 
 RULES = {

@@ -9,17 +9,17 @@ import optax
 from jax import Array
 from jax.sharding import Mesh
 
-from ipsrl.distributed.apart import apart, max_apart, sum_apart, work_apart
+from ipsrl.distributed.per_device import apart, max_apart, sum_apart, work_apart
 from ipsrl.distributed.placement import NO_PARAMETER, constrain, follow, placements
 from ipsrl.environments.environment import Environment
 from ipsrl.fields import Checked, at_least
 from ipsrl.measures import diversity
+from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, log_importance_ratio
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.surrogates import LOG_RATIO_LIMIT, log_importance_ratio
 from ipsrl.policies.policy import Parameters, Policy, union
 from ipsrl.structures import Rollouts, Trajectories, Verdict, masked_sum
-from ipsrl.training.adam_by_element import adam_by_element
-from ipsrl.training.off_policy import OffPolicyAnswers
+from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
+from ipsrl.training.sparse_adam import adam_by_element
 
 
 @jax.tree_util.register_dataclass

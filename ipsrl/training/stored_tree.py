@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ipsrl.training.json_files import read_json, write_json
+from ipsrl.records.json_files import read_json, write_json
 
 PyTree = Any
 

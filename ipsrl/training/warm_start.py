@@ -19,9 +19,9 @@ import ipsrl
 from ipsrl.environments.questions import HypothesisEnvironment
 from ipsrl.fields import Checked, positive, probability
 from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.records.progress_line import working
 from ipsrl.structures import Prompts, Trajectories
 from ipsrl.training.parameter_cache import cached
-from ipsrl.training.progress_line import working
 from ipsrl.training.randomness import stream
 
 

@@ -30,7 +30,7 @@ from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Prompts, Sizes, Trajectories, Verdict
-from ipsrl.training.groups import Groups
+from ipsrl.training.batches.groups import Groups
 from ipsrl.training.loop import Trainer, prepare
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching, TrainState, compiled_update

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from benchmarks import measuring
 from ipsrl.distributed.start_up import cores
-from ipsrl.policies.products import matrix_product
+from ipsrl.policies.matmul import matrix_product
 
 # Of the products of workload M: 16 prompts with 8 answers of 32 tokens, and its gated linear unit.
 ROWS, INPUTS, OUTPUTS = 4096, 320, 1024

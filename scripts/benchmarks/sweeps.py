@@ -16,8 +16,8 @@ import numpy as np
 
 from benchmarks import measuring
 from ipsrl.distributed.start_up import cores
-from ipsrl.training.json_files import read_json
-from ipsrl.training.metric_log import read
+from ipsrl.records.json_files import read_json
+from ipsrl.records.metric_log import read
 
 EXPERIMENT, PRESET = "two_outcomes", "smoke"
 

@@ -20,14 +20,15 @@ from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
 from ipsrl.distributed.start_up import Cluster, start_up
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.policies.transformer import Transformer
-from ipsrl.rollouts.answers import answers_with_history, independent_answers
-from ipsrl.training import run_folder, stored_tree
+from ipsrl.records import run_folder
+from ipsrl.records.evaluation import Evaluation
+from ipsrl.records.run_folder import RunFolder, RunFolderError
+from ipsrl.rollouts.sampled_answers import answers_with_history, independent_answers
+from ipsrl.training import stored_tree
+from ipsrl.training.batches.groups import choose_prompts, collect
 from ipsrl.training.checkpoints import Checkpoints
-from ipsrl.training.evaluation import Evaluation
-from ipsrl.training.groups import choose_prompts, collect
 from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.parameter_cache import cached
-from ipsrl.training.run_folder import RunFolder, RunFolderError
 from ipsrl.training.settings import make_rules
 from ipsrl.training.step import Batching
 

@@ -10,7 +10,7 @@ import pytest
 
 from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
-from ipsrl.rollouts.judging import judge_of_rows
+from ipsrl.rollouts.verification import judge_of_rows
 
 pytestmark = pytest.mark.eight_devices
 

@@ -18,7 +18,7 @@ import pytest
 from hosts_program import MESHES, POLICY, by_name, run, sampled
 
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.training import metric_log
+from ipsrl.records import metric_log
 from ipsrl.training.checkpoints import Checkpoints
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.distributed.apart import sum_apart
+from ipsrl.distributed.per_device import sum_apart
 from ipsrl.distributed.runs import filled, over_runs, runs_mesh
 
 pytestmark = pytest.mark.eight_devices

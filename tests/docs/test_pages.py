@@ -16,7 +16,7 @@ from ipsrl import study
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.study.study import run
-from ipsrl.training.groups import choose_prompts, collect
+from ipsrl.training.batches.groups import choose_prompts, collect
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -14,8 +14,8 @@ from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
-from ipsrl.training.groups import sample_and_verify
-from ipsrl.training.off_policy import OffPolicyAnswers
+from ipsrl.training.batches.groups import sample_and_verify
+from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import WHOLE_BATCH, TrainState
 from ipsrl.training.step import update as training_update

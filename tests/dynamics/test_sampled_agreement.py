@@ -11,8 +11,8 @@ from ipsrl import objectives
 from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
-from ipsrl.training.groups import sample_and_verify
-from ipsrl.training.off_policy import OffPolicyAnswers, with_best_answer
+from ipsrl.training.batches.groups import sample_and_verify
+from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers, with_best_answer
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import WHOLE_BATCH, TrainState, update
 

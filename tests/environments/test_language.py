@@ -18,10 +18,10 @@ from ipsrl.environments.questions import Questions
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
-from ipsrl.rollouts.answers import answers_with_history, independent_answers
+from ipsrl.rollouts.sampled_answers import answers_with_history, independent_answers
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Trajectories, Verdict
-from ipsrl.training.groups import choose_prompts
+from ipsrl.training.batches.groups import choose_prompts
 from ipsrl.training.text_evaluation import evaluate_text
 from ipsrl.training.warm_start import WarmStart, learn_prior, rendered_answers
 from tests.environments.tokenizers_for_tests import BOS, END, EOS, TURN, save_tokenizer

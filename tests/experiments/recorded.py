@@ -1,7 +1,7 @@
 """The records of a study, without a command."""
 
+from ipsrl.records.run_folder import RunFolder
 from ipsrl.study.recording import record
-from ipsrl.training.run_folder import RunFolder
 
 
 def recorded(module, settings, path):

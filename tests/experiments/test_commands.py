@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from experiments.sweeps.folder import SweepFolder
-from experiments.sweeps.runs import make_run, settings_of
 from ipsrl.study import catalog
 from ipsrl.study.settings import resolve
 from ipsrl.study.study import HEADINGS, Output, run
+from ipsrl.sweeps.sweep_folder import SweepFolder
+from ipsrl.sweeps.sweep_runs import make_run, settings_of
 from scripts import reproduce_figures
 
 ROOT = catalog.root()

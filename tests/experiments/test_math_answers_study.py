@@ -15,7 +15,7 @@ from ipsrl import objectives
 from ipsrl.environments.math_answers import outcome_of
 from ipsrl.policies.hugging_face_config import read_policy
 from ipsrl.records.tidy import Records
-from ipsrl.rollouts.answers import Answers, Completion
+from ipsrl.rollouts.sampled_answers import Answers, Completion
 from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
 from ipsrl.structures import Verdict
 from ipsrl.study import Output, Study, claims

@@ -11,7 +11,7 @@ from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from ipsrl.training.groups import sample_and_verify
+from ipsrl.training.batches.groups import sample_and_verify
 
 REWARDS = (0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0)
 

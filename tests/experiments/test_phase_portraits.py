@@ -9,9 +9,9 @@ from experiments.phase_portraits import CLAIMS, Settings, field_of, row_of, slow
 from ipsrl import study
 from ipsrl.dynamics import portraits
 from ipsrl.dynamics.rest_points import RestPoint
+from ipsrl.records import metric_log
 from ipsrl.records.tidy import Records
 from ipsrl.study.study import Study, run
-from ipsrl.training import metric_log
 
 REWARDS = (1.0, 0.6, 0.3)
 SMALL = Settings(objectives=("reinforce",), rewards=(REWARDS,), group_size=3, arrows=3, starts=2)

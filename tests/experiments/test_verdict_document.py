@@ -17,7 +17,7 @@ from ipsrl.dynamics.verdict import CASES, REFERENCES, STARTS, Case, Verdict, Wor
 from ipsrl.dynamics.verdict_page import MEANINGS, REWARDS, SHOWN, Judgement, document, grouped
 from ipsrl.records.tidy import Records
 from ipsrl.study.study import Study, run
-from ipsrl.training.off_policy import spend_samples
+from ipsrl.training.batches.off_policy_answers import spend_samples
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "verdicts.md"
 

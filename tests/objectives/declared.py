@@ -6,9 +6,11 @@ import rows_diversity
 import rows_entropy
 import rows_expected_return
 import rows_inverse_probability
+import rows_plans
 import rows_preferences
+import rows_refinements
 import rows_regularised
-import rows_structure
+import rows_strata
 import rows_token_probability
 import rows_trust_region
 
@@ -33,7 +35,9 @@ ROWS = Rows(
         **rows_inverse_probability.ROWS,
         **rows_preferences.ROWS,
         **rows_regularised.ROWS,
-        **rows_structure.ROWS,
+        **rows_strata.ROWS,
+        **rows_refinements.ROWS,
+        **rows_plans.ROWS,
         **rows_token_probability.ROWS,
         **rows_trust_region.ROWS,
     }

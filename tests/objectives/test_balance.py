@@ -11,7 +11,7 @@ from tree_walks import every_walk
 
 from ipsrl.environments.tree import Tree
 from ipsrl.objectives import make
-from ipsrl.objectives.balance import LogReward
+from ipsrl.objectives.advantages.log_reward import LogReward
 from ipsrl.structures import PolicyScores, Sizes
 
 TREE = Tree()

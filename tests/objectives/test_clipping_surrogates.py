@@ -9,14 +9,14 @@ import pytest
 from groups import assert_close, random_rollouts, rollouts_of
 
 from ipsrl.objectives import make
-from ipsrl.objectives.clipping import (
+from ipsrl.objectives.surrogates.clip_variants import (
     BalancedClip,
     DivergenceMask,
     GradientPreservingClip,
     ImportanceRatio,
     TruncatedRatio,
 )
-from ipsrl.objectives.surrogates import BoundedRatio, ClippedRatio, ClippedSequenceRatio, SoftGate
+from ipsrl.objectives.surrogates.ratio import BoundedRatio, ClippedRatio, ClippedSequenceRatio, SoftGate
 from ipsrl.structures import PolicyScores, Sizes
 
 

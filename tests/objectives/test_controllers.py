@@ -9,7 +9,9 @@ import pytest
 from groups import assert_close, random_rollouts, rollouts_of
 
 from ipsrl.objectives import make
-from ipsrl.objectives.controllers import AdaptiveEntropyBonus, EntropyBand, EntropyFloor, mean_entropy
+from ipsrl.objectives.estimators.mean_entropy import mean_entropy
+from ipsrl.objectives.penalties.entropy_controllers import AdaptiveEntropyBonus, EntropyFloor
+from ipsrl.objectives.reweighting.entropy_band import EntropyBand
 from ipsrl.structures import Sizes
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from groups import assert_close
 
-from ipsrl.objectives.discounting import BLOCK, discounted_sums
+from ipsrl.objectives.estimators.discounting import BLOCK, discounted_sums
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from groups import assert_close
 
-from ipsrl.objectives.divergences import check_alpha, inverse_link, link
+from ipsrl.objectives.estimators.divergences import check_alpha, inverse_link, link
 
 RATIOS = np.array([0.02, 0.5, 1.0, 1.7, 30.0])
 GENERATORS = {

@@ -12,14 +12,14 @@ from groups import assert_close, rollouts_of
 from scipy.stats import chi2
 
 from ipsrl.objectives import make
-from ipsrl.objectives.diversity_rewards import (
+from ipsrl.objectives.reweighting.diversity_weights import UniformCorrect
+from ipsrl.objectives.shaping.diversity_rewards import (
     DistinctShare,
     PermutedInverseFrequency,
     SimilarityDiscount,
     Unlikeliness,
 )
-from ipsrl.objectives.diversity_weights import UniformCorrect
-from ipsrl.objectives.inverse_probability import InverseFrequency
+from ipsrl.objectives.shaping.inverse_scaling import InverseFrequency
 from ipsrl.structures import Sizes
 
 

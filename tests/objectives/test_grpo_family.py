@@ -9,10 +9,10 @@ import pytest
 from groups import assert_close, random_rollouts, rollouts_of, sizes, token_advantages
 
 from ipsrl.objectives import make
-from ipsrl.objectives.advantages import GroupMeanBatchStd, LeaveOneOut
-from ipsrl.objectives.penalties import AdaptiveKullbackLeibler
-from ipsrl.objectives.reward_costs import AdaptiveDivergenceCost, OverlongPunishment
-from ipsrl.objectives.reweighting import ReturnToGo, WhitenedTokens
+from ipsrl.objectives.advantages.baselines import GroupMeanBatchStd, LeaveOneOut
+from ipsrl.objectives.penalties.kullback_leibler import AdaptiveKullbackLeibler
+from ipsrl.objectives.reweighting.token_weights import ReturnToGo, WhitenedTokens
+from ipsrl.objectives.shaping.reward_costs import AdaptiveDivergenceCost, OverlongPunishment
 from ipsrl.structures import Sizes
 
 TWO_GROUPS = np.array([[1.0, 0, 0, 1], [1, 1, 1, 0]])

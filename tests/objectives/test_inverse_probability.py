@@ -13,7 +13,7 @@ from tree_walks import every_walk
 from ipsrl.dynamics.finite_groups import count_weights, mean_field
 from ipsrl.environments.tree import Tree
 from ipsrl.objectives import make
-from ipsrl.objectives.inverse_probability import InverseProbability
+from ipsrl.objectives.shaping.inverse_scaling import InverseProbability
 from ipsrl.structures import PolicyScores, Sizes
 
 

@@ -13,7 +13,7 @@ from tree_walks import every_walk
 
 from ipsrl.environments.tree import Tree
 from ipsrl.objectives import make
-from ipsrl.objectives.inverse_probability import (
+from ipsrl.objectives.shaping.inverse_scaling import (
     InverseFrequency,
     InverseMovingFrequency,
     InverseProbability,

@@ -9,8 +9,8 @@ import pytest
 from groups import assert_close, random_rollouts, rollouts_of, token_advantages
 
 from ipsrl.objectives import make
-from ipsrl.objectives.penalties import LowProbabilityRegulariser
-from ipsrl.objectives.reweighting import ProbabilityWeight
+from ipsrl.objectives.penalties.low_probability import LowProbabilityRegulariser
+from ipsrl.objectives.reweighting.token_weights import ProbabilityWeight
 from ipsrl.structures import PolicyScores, Sizes
 
 

@@ -10,12 +10,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ipsrl.objectives import make
-from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
+from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
 from ipsrl.objectives.aggregation import SequenceMean, SequenceSum, TokenMean
-from ipsrl.objectives.inverse_probability import InverseFrequency, InverseProbability
 from ipsrl.objectives.objective import all_equal
-from ipsrl.objectives.penalties import EntropyBonus, KullbackLeibler
-from ipsrl.objectives.reweighting import AnswerConfidence, low_probability_confidence
+from ipsrl.objectives.penalties.entropy_bonus import EntropyBonus
+from ipsrl.objectives.penalties.kullback_leibler import KullbackLeibler
+from ipsrl.objectives.reweighting.answer_confidence import AnswerConfidence, low_probability_confidence
+from ipsrl.objectives.shaping.inverse_scaling import InverseFrequency, InverseProbability
 from ipsrl.structures import PolicyScores, Rollouts, Sizes, Weights
 
 # Advantages

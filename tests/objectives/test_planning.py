@@ -10,9 +10,9 @@ import pytest
 from groups import assert_close, rollouts_of
 
 from ipsrl.objectives import make
-from ipsrl.objectives.control_token import ControlAndResponse
-from ipsrl.objectives.planning import PlanningBonus, planned_tokens
-from ipsrl.objectives.surrogates import ClippedRatio
+from ipsrl.objectives.reweighting.planning import PlanningBonus, planned_tokens
+from ipsrl.objectives.surrogates.control_token import ControlAndResponse
+from ipsrl.objectives.surrogates.ratio import ClippedRatio
 from ipsrl.structures import PolicyScores, Sizes
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ipsrl.objectives.ranks import kth_largest, largest, largest_of_rows, quantile, random_order
+from ipsrl.objectives.estimators.ranks import kth_largest, largest, largest_of_rows, quantile, random_order
 
 NUMBERS = st.floats(-(2.0**60), 2.0**60, width=32, allow_subnormal=False) | st.sampled_from([0.0, -0.0, 1.0])
 

@@ -7,9 +7,9 @@ import pytest
 from groups import assert_close, rollouts_of, token_advantages
 
 from ipsrl.objectives import make
-from ipsrl.objectives.penalties import AdaptiveKullbackLeibler, KullbackLeibler
-from ipsrl.objectives.reference_divergence import token_divergence
-from ipsrl.objectives.reward_costs import AdaptiveDivergenceCost, DivergenceCost
+from ipsrl.objectives.estimators.reference_divergence import token_divergence
+from ipsrl.objectives.penalties.kullback_leibler import AdaptiveKullbackLeibler, KullbackLeibler
+from ipsrl.objectives.shaping.reward_costs import AdaptiveDivergenceCost, DivergenceCost
 from ipsrl.structures import PolicyScores, Sizes
 
 DIFFERENCE = np.array([0.5, -0.5, -2.0, 0.0])

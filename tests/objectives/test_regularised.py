@@ -8,9 +8,10 @@ from bandit_means import advantages_of
 from groups import assert_close, random_rollouts, rollouts_of
 
 from ipsrl.objectives import make
-from ipsrl.objectives.diversity_rewards import ModeAnchor
-from ipsrl.objectives.mastered_groups import MasteredDivergence, mastered_groups
-from ipsrl.objectives.regularised_rewards import ReferenceDivergence, TsallisEntropy
+from ipsrl.objectives.estimators.mastered import mastered_groups
+from ipsrl.objectives.penalties.mastered_divergence import MasteredDivergence
+from ipsrl.objectives.shaping.mode_anchor import ModeAnchor
+from ipsrl.objectives.shaping.regularised_rewards import ReferenceDivergence, TsallisEntropy
 from ipsrl.structures import PolicyScores, Sizes
 
 # Tsallis entropies

@@ -10,7 +10,8 @@ import pytest
 from groups import assert_close, rollouts_of
 
 from ipsrl.objectives import make
-from ipsrl.objectives.off_policy import DistinctPairs, ShapedOffPolicy, shared_tokens
+from ipsrl.objectives.advantages.distinct_pairs import DistinctPairs, shared_tokens
+from ipsrl.objectives.surrogates.shaped_off_policy import ShapedOffPolicy
 from ipsrl.structures import PolicyScores, Sizes
 
 GAMMA = 0.1

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ipsrl.objectives import make
-from ipsrl.objectives.strata import PreferredMode, StratifiedNorm, normalised_among, stratum_of
+from ipsrl.objectives.advantages.stratified import StratifiedNorm
+from ipsrl.objectives.estimators.subgroups import normalised_among, stratum_of
+from ipsrl.objectives.reweighting.preferred_mode import PreferredMode
 
 
 def one_group(rewards, first_tokens, length=1):

@@ -9,16 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ipsrl.objectives import make
-from ipsrl.objectives.ranks import quantile
-from ipsrl.objectives.token_selection import (
-    ROUNDING,
-    DropHighCovariance,
-    HighCovarianceDistance,
-    HighEntropyTokens,
-    rounded_down,
-    rounded_up,
-    token_covariance,
-)
+from ipsrl.objectives.estimators.ranks import quantile
+from ipsrl.objectives.estimators.token_shares import rounded_down, rounded_up, token_covariance
+from ipsrl.objectives.penalties.covariance import ROUNDING, HighCovarianceDistance
+from ipsrl.objectives.reweighting.token_selection import DropHighCovariance, HighEntropyTokens
 from ipsrl.structures import PolicyScores, Sizes
 
 # Covariance

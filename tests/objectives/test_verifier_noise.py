@@ -7,7 +7,7 @@ from bandit_means import advantages_of
 from groups import assert_close, random_rollouts
 
 from ipsrl.objectives import make
-from ipsrl.objectives.verifier_noise import BackwardCorrection, ForwardCorrection
+from ipsrl.objectives.shaping.verifier_noise import BackwardCorrection, ForwardCorrection
 
 RHO0, RHO1 = 0.2, 0.3
 ACCEPTED = {True: 1 - RHO1, False: RHO0}

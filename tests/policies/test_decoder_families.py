@@ -10,7 +10,8 @@ from decoder_families import FAMILIES, V, left_padded, random_parameters, write_
 
 from ipsrl.policies.hugging_face_config import read_policy
 from ipsrl.policies.rotary import Rotary
-from ipsrl.policies.transformer import SlidingWindow, Transformer
+from ipsrl.policies.transformer import Transformer
+from ipsrl.policies.transformer_config import SlidingWindow
 from ipsrl.structures import Trajectories
 
 G, T = 3, 9

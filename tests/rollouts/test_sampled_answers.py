@@ -8,8 +8,8 @@ import pytest
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.text import ANSWER, EARLIER, PADDING, STOP
 from ipsrl.policies.tabular import Tabular
-from ipsrl.rollouts import answers
-from ipsrl.rollouts.answers import answers_with_history, completions, independent_answers
+from ipsrl.rollouts import sampled_answers
+from ipsrl.rollouts.sampled_answers import answers_with_history, completions, independent_answers
 
 TASK = HypospaceBoolean("basic", depth=1, observations=2)
 POLICY = Tabular(TASK.num_observations, TASK.vocabulary_size)
@@ -27,13 +27,13 @@ def parameters_that_often_answer():
 def batches(monkeypatch):
     """Every batch of trajectories that the protocol asked for."""
     batches = []
-    sample = answers.sample_groups
+    sample = sampled_answers.sample_groups
 
     def spy(*arguments):
         batches.append(sample(*arguments))
         return batches[-1]
 
-    monkeypatch.setattr(answers, "sample_groups", spy)
+    monkeypatch.setattr(sampled_answers, "sample_groups", spy)
     return batches
 
 
@@ -97,7 +97,7 @@ def test_with_history_some_prompts_at_a_time(batches):
 
 @pytest.mark.parametrize("protocol", [independent_answers, answers_with_history])
 def test_the_first_answers_can_be_read(protocol, monkeypatch):
-    monkeypatch.setattr(answers, "SHOWN", 3)
+    monkeypatch.setattr(sampled_answers, "SHOWN", 3)
     asked = protocol(TASK, POLICY, parameters_that_often_answer(), jax.random.key(0), ANSWERS)
     assert asked.tokens.shape == (TASK.num_prompts, 3, TASK.max_tokens)
     listed = completions(TASK, asked, TASK.hypotheses)

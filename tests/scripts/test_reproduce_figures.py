@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments.sweeps.launcher import Launcher
+from ipsrl.records.json_files import write_json
 from ipsrl.study import catalog
 from ipsrl.study.study import Variant
-from ipsrl.training.json_files import write_json
+from ipsrl.sweeps.launcher import Launcher
 from scripts import reproduce_figures
 from scripts.reproduce_figures import SUFFIXES
 
@@ -59,7 +59,7 @@ def play(monkeypatch, tmp_path):
 
     def act(*command_line, failing=()):
         theatre = Theatre(*failing)
-        monkeypatch.setattr(reproduce_figures.launchers, "make", lambda text: theatre)
+        monkeypatch.setattr(reproduce_figures.launcher_catalog, "make", lambda text: theatre)
         try:
             reproduce_figures.main([f"--out={tmp_path / 'out'}", *command_line])
         finally:

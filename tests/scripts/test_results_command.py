@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ipsrl.training.json_files import write_json
-from ipsrl.training.metric_log import MetricLog
+from ipsrl.records.json_files import write_json
+from ipsrl.records.metric_log import MetricLog
 from scripts.results import main
 
 ROOT = Path(__file__).parents[2]

@@ -7,8 +7,8 @@ import pytest
 
 import benchmark
 from benchmarks import sweeps
-from ipsrl.training.json_files import write_json
-from ipsrl.training.metric_log import MetricLog
+from ipsrl.records.json_files import write_json
+from ipsrl.records.metric_log import MetricLog
 
 
 def leave(folder, seed, value, records=3):

@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from experiments import hypergrid
+from ipsrl.records.metric_log import read
 from ipsrl.study import Output, Study
 from ipsrl.study.study import run, run_together
-from ipsrl.training.metric_log import read
 
 STUDY = Study.of(hypergrid)
 

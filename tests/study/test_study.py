@@ -12,9 +12,9 @@ import small_study
 from matplotlib.image import imread
 
 from ipsrl import study
+from ipsrl.records import metric_log
 from ipsrl.study import claims, recording
 from ipsrl.study.study import Study, run, run_together
-from ipsrl.training import metric_log
 
 DRAWN = Study.of(small_study)
 SMALL = dataclasses.replace(DRAWN, figure=None)

@@ -10,11 +10,11 @@ import pytest
 from experiments import hypospace
 from ipsrl.policies.hugging_face import load_parameters
 from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.records.json_files import read_json
+from ipsrl.records.metric_log import read
 from ipsrl.records.tidy import OneSeed, Records
 from ipsrl.study import Output, Study, text_tasks
 from ipsrl.study.study import run
-from ipsrl.training.json_files import read_json
-from ipsrl.training.metric_log import read
 from scripts.make_checkpoint import make_checkpoint
 
 MESH = "data:4,model:2"

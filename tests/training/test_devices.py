@@ -13,8 +13,8 @@ from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
-from ipsrl.training.groups import choose_prompts, collect, sample_and_verify
-from ipsrl.training.off_policy import OffPolicyAnswers, with_best_answer
+from ipsrl.training.batches.groups import choose_prompts, collect, sample_and_verify
+from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers, with_best_answer
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import Batching, TrainState, check_objective, compiled_update
 

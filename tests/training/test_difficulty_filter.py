@@ -15,9 +15,11 @@ from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
+from ipsrl.records import metric_log
+from ipsrl.records.run_folder import RunFolder
 from ipsrl.structures import Prompts
-from ipsrl.training import difficulty_scorer, metric_log
-from ipsrl.training.difficulty_filter import (
+from ipsrl.training.batches import difficulty_scorer
+from ipsrl.training.batches.difficulty_filter import (
     DifficultyFilter,
     DifficultyState,
     choose_by_difficulty,
@@ -27,10 +29,9 @@ from ipsrl.training.difficulty_filter import (
     ranking_loss,
     scorer_loss,
 )
-from ipsrl.training.difficulty_scorer import init_scorer, score_prompts
-from ipsrl.training.groups import choose_prompts, collect, shuffled_prompts
+from ipsrl.training.batches.difficulty_scorer import init_scorer, score_prompts
+from ipsrl.training.batches.groups import choose_prompts, collect, shuffled_prompts
 from ipsrl.training.loop import TrainSettings, train
-from ipsrl.training.run_folder import RunFolder
 
 SMALL = DifficultyFilter(width=16, last_width=8, warm_up=0, exploration=0.0, dropout=0.0)
 PROMPTS, P = 12, 4

@@ -13,8 +13,8 @@ from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
-from ipsrl.training.batch import BatchCollector
-from ipsrl.training.dynamic_sampling import DynamicSampling, fill
+from ipsrl.training.batches.collector import BatchCollector
+from ipsrl.training.batches.dynamic_sampling import DynamicSampling, fill
 from ipsrl.training.settings import TrainSettings
 
 pytestmark = pytest.mark.eight_devices

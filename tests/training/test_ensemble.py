@@ -12,12 +12,12 @@ from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
+from ipsrl.records.evaluation import Evaluation
+from ipsrl.records.run_folder import RunFolder
+from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 from ipsrl.training.ensemble import train_ensemble
-from ipsrl.training.evaluation import Evaluation
 from ipsrl.training.loop import TrainSettings, train
-from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.optimizer import at_rate, make_optimizer
-from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.step import Batching
 
 GRID, ON_GRID = Hypergrid(2, side=4), Tabular(16, 3)

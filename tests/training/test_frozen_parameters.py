@@ -15,12 +15,13 @@ from ipsrl.distributed.mesh import make_mesh
 from ipsrl.distributed.placement import place, placements
 from ipsrl.policies.adapters import LoRA, frozen_as, split
 from ipsrl.policies.policy import union
-from ipsrl.training import metric_log, stored_tree
-from ipsrl.training.evaluation import Evaluation
-from ipsrl.training.groups import choose_prompts, collect
+from ipsrl.records import metric_log
+from ipsrl.records.evaluation import Evaluation
+from ipsrl.records.run_folder import RunFolder
+from ipsrl.training import stored_tree
+from ipsrl.training.batches.groups import choose_prompts, collect
 from ipsrl.training.loop import train
 from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import WHOLE_BATCH, TrainState, compiled_update
 

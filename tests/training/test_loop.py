@@ -28,12 +28,14 @@ from ipsrl.environments.environment import Environment
 from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.policies.policy import Policy
 from ipsrl.policies.tabular import Tabular
+from ipsrl.records import metric_log
+from ipsrl.records.evaluation import Evaluation
+from ipsrl.records.run_folder import RunFolder
+from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.training import batch, metric_log, stored_tree
-from ipsrl.training.evaluation import Evaluation
+from ipsrl.training import stored_tree
+from ipsrl.training.batches import collector
 from ipsrl.training.loop import TrainSettings, train
-from ipsrl.training.run_folder import RunFolder
-from ipsrl.training.run_log import NonFiniteLossError
 from ipsrl.training.step import Batching, TrainState
 
 pytestmark = pytest.mark.eight_devices
@@ -189,7 +191,7 @@ def test_the_devices_of_a_mesh_share_the_prompts(tmp_path, monkeypatch):
         sampled.append(sample_groups(*arguments))
         return sampled[-1]
 
-    monkeypatch.setattr(batch, "sample_groups", spy)
+    monkeypatch.setattr(collector, "sample_groups", spy)
     alone = CASES["hypergrid"]
     shared = alone._replace(mesh=make_mesh("data:8"))
     parameters = [run(tmp_path / str(case is alone), case).parameters["logits"] for case in (alone, shared)]

@@ -17,13 +17,13 @@ from ipsrl.distributed.collectives import collectives
 from ipsrl.distributed.mesh import make_mesh, shard_prompts
 from ipsrl.distributed.placement import place, placements, shardings, table
 from ipsrl.policies.transformer import Transformer
+from ipsrl.records import metric_log
+from ipsrl.records.run_folder import RunFolder
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Verdict
-from ipsrl.training import metric_log
-from ipsrl.training.groups import choose_prompts, collect
+from ipsrl.training.batches.groups import choose_prompts, collect
 from ipsrl.training.loop import check_run, fresh_parameters, train
 from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.run_folder import RunFolder
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching, TrainState, compiled_update, state_placements
 

@@ -13,11 +13,11 @@ from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.structures import Rollouts
-from ipsrl.training.batch import BatchCollector
+from ipsrl.training.batches.collector import BatchCollector
+from ipsrl.training.batches.groups import choose_prompts, collect, sample_and_verify
+from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers, spend_samples, with_best_answer
 from ipsrl.training.ensemble import train_ensemble
-from ipsrl.training.groups import choose_prompts, collect, sample_and_verify
 from ipsrl.training.loop import TrainSettings, check_run
-from ipsrl.training.off_policy import OffPolicyAnswers, spend_samples, with_best_answer
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import check_objective
 

@@ -15,7 +15,7 @@ from ipsrl.environments.tree import Tree
 from ipsrl.objectives.objective import RolloutPart, Surrogate
 from ipsrl.policies.tabular import Tabular
 from ipsrl.structures import Rollouts, masked_sum
-from ipsrl.training.groups import choose_prompts, collect
+from ipsrl.training.batches.groups import choose_prompts, collect
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import WHOLE_BATCH, Batching, TrainState, compiled_update
 

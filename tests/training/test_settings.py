@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from ipsrl.training.difficulty_filter import DifficultyFilter
-from ipsrl.training.dynamic_sampling import DynamicSampling
+from ipsrl.training.batches.difficulty_filter import DifficultyFilter
+from ipsrl.training.batches.dynamic_sampling import DynamicSampling
+from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 from ipsrl.training.loop import TrainSettings
-from ipsrl.training.off_policy import OffPolicyAnswers
 from ipsrl.training.settings import make_rules
 
 SETTINGS = TrainSettings(steps=7, prompts_per_step=16, group_size=4)

@@ -10,7 +10,7 @@ from ipsrl.environments.tree import Tree
 from ipsrl.objectives import make
 from ipsrl.policies.tabular import Tabular
 from ipsrl.structures import Rollouts
-from ipsrl.training.groups import choose_prompts, collect
+from ipsrl.training.batches.groups import choose_prompts, collect
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import WHOLE_BATCH, TrainState, compiled_update
 

@@ -19,7 +19,7 @@ from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
 from ipsrl.structures import Rollouts
-from ipsrl.training.groups import choose_prompts, collect
+from ipsrl.training.batches.groups import choose_prompts, collect
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import WHOLE_BATCH, Batching, TrainState, compiled_update, group_metrics
 

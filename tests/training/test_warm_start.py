@@ -11,7 +11,7 @@ from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.text import ANSWER
 from ipsrl.policies.transformer import Transformer
-from ipsrl.rollouts.answers import independent_answers
+from ipsrl.rollouts.sampled_answers import independent_answers
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.training import warm_start
 from ipsrl.training.warm_start import (

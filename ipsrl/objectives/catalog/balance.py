@@ -2,15 +2,22 @@
 
 from typing import Literal
 
-from ipsrl.objectives import balance
-from ipsrl.objectives.advantages import GroupMeanStd
-from ipsrl.objectives.aggregation import SequenceMean
-from ipsrl.objectives.catalog import choices
+from ipsrl.objectives.advantages.baselines import GroupMeanStd
+from ipsrl.objectives.advantages.log_reward import LogReward
+from ipsrl.objectives.aggregation import AggregationName, SequenceMean, aggregated_by
 from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.surrogates.flow_balance import (
+    LEARNING_RATE,
+    DetailedBalance,
+    GroupBalance,
+    RewardTiltBalance,
+    SubTrajectoryBalance,
+    TrajectoryBalance,
+)
 
 
 def trajectory_balance(
-    log_reward_floor: float = -10.0, reward_exponent: float = 1.0, learning_rate: float = balance.LEARNING_RATE
+    log_reward_floor: float = -10.0, reward_exponent: float = 1.0, learning_rate: float = LEARNING_RATE
 ) -> Objective:
     """TB (arXiv 2201.13259): loss (log Z + sum log P_F - log R - sum log P_B)^2, log Z learned for each prompt.
 
@@ -21,8 +28,8 @@ def trajectory_balance(
     Evidence: paper (the formula); the learning rate is that of torchgfn's benchmarks, the floor our reading.
     """
     return Objective(
-        advantages=balance.LogReward(log_reward_floor, reward_exponent),
-        surrogate=balance.TrajectoryBalance(learning_rate),
+        advantages=LogReward(log_reward_floor, reward_exponent),
+        surrogate=TrajectoryBalance(learning_rate),
         aggregation=SequenceMean(),
     )
 
@@ -37,8 +44,8 @@ def vargrad(log_reward_floor: float = -10.0, reward_exponent: float = 1.0) -> Ob
     Evidence: derived; torchgfn calls it the log-partition variance loss.
     """
     return Objective(
-        advantages=balance.LogReward(log_reward_floor, reward_exponent),
-        surrogate=balance.GroupBalance(),
+        advantages=LogReward(log_reward_floor, reward_exponent),
+        surrogate=GroupBalance(),
         aggregation=SequenceMean(),
     )
 
@@ -46,8 +53,8 @@ def vargrad(log_reward_floor: float = -10.0, reward_exponent: float = 1.0) -> Ob
 def detailed_balance(
     log_reward_floor: float = -10.0,
     reward_exponent: float = 1.0,
-    learning_rate: float = balance.LEARNING_RATE,
-    aggregation: choices.AggregationName = "sequence_mean",
+    learning_rate: float = LEARNING_RATE,
+    aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """DB (arXiv 2111.09266): loss (log F(s) + log P_F(s'|s) - log F(s') - log P_B(s|s'))^2 at each action, F(end) = R.
 
@@ -59,9 +66,9 @@ def detailed_balance(
     Evidence: paper (the formula); aggregation, learning rate and floor are our reading.
     """
     return Objective(
-        advantages=balance.LogReward(log_reward_floor, reward_exponent),
-        surrogate=balance.DetailedBalance(learning_rate),
-        aggregation=choices.aggregated_by(aggregation),
+        advantages=LogReward(log_reward_floor, reward_exponent),
+        surrogate=DetailedBalance(learning_rate),
+        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -69,7 +76,7 @@ def subtrajectory_balance(
     decay: float = 0.9,
     log_reward_floor: float = -10.0,
     reward_exponent: float = 1.0,
-    learning_rate: float = balance.LEARNING_RATE,
+    learning_rate: float = LEARNING_RATE,
 ) -> Objective:
     """SubTB (arXiv 2209.12782): DB's residuals summed over each part i < j of a walk, squared, weights decay^(j - i).
 
@@ -81,8 +88,8 @@ def subtrajectory_balance(
     Evidence: paper (the formula); decay 0.9 is a library's default (torchgfn), learning rate and floor are our reading.
     """
     return Objective(
-        advantages=balance.LogReward(log_reward_floor, reward_exponent),
-        surrogate=balance.SubTrajectoryBalance(learning_rate, decay),
+        advantages=LogReward(log_reward_floor, reward_exponent),
+        surrogate=SubTrajectoryBalance(learning_rate, decay),
         aggregation=SequenceMean(),
     )
 
@@ -93,7 +100,7 @@ def flowrl(
     clip_high: float = 0.2,
     partition: Literal["table", "group"] = "table",
     released_weight: bool = False,
-    learning_rate: float = balance.LEARNING_RATE,
+    learning_rate: float = LEARNING_RATE,
     unbiased_std: bool = False,
 ) -> Objective:
     """FlowRL (arXiv 2509.15207): loss w (log Z + m(log pi) - beta norm(r) - m(log pi_ref))^2, m token mean, w rho.
@@ -106,12 +113,12 @@ def flowrl(
     Degenerate: where rewards are equal A is 0, and the policy is drawn to the reference.
     Evidence: paper and code; partition, its learning rate and the std's convention are our reading.
     """
-    if partition == "group" and learning_rate != balance.LEARNING_RATE:
+    if partition == "group" and learning_rate != LEARNING_RATE:
         raise ValueError(f"learning_rate={learning_rate} belongs to partition=table: leave it out")
     if released_weight and (clip_low, clip_high) != (0.2, 0.2):
         raise ValueError(f"released_weight clips nothing: leave clip_low={clip_low} and clip_high={clip_high} out")
     return Objective(
         advantages=GroupMeanStd(unbiased=unbiased_std),
-        surrogate=balance.RewardTiltBalance(beta, clip_low, clip_high, partition, released_weight, learning_rate),
+        surrogate=RewardTiltBalance(beta, clip_low, clip_high, partition, released_weight, learning_rate),
         aggregation=SequenceMean(),
     )

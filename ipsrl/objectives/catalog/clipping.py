@@ -2,25 +2,26 @@
 
 from typing import Any, Literal
 
-from ipsrl.objectives.advantages import GroupMean, GroupMeanStd
-from ipsrl.objectives.catalog import choices
-from ipsrl.objectives.clipping import (
+from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
+from ipsrl.objectives.aggregation import AggregationName, aggregated_by
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.penalties.covariance import HighCovarianceDistance
+from ipsrl.objectives.reweighting.token_selection import DropHighCovariance
+from ipsrl.objectives.surrogates.clip_variants import (
     BalancedClip,
     DivergenceMask,
     GradientPreservingClip,
     ImportanceRatio,
     TruncatedRatio,
 )
-from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.surrogates import ClippedRatio
-from ipsrl.objectives.token_selection import DropHighCovariance, HighCovarianceDistance
+from ipsrl.objectives.surrogates.ratio import ClippedRatio
 
 
 def gppo(
     clip_low: float = 0.2,
     clip_high: float = 0.28,
     dual_clip: float | None = 10.0,
-    aggregation: choices.AggregationName = "token_mean",
+    aggregation: AggregationName = "token_mean",
 ) -> Objective:
     """GPPO (arXiv 2508.07629): min(rho A, clip(rho) A); clipped tokens have the gradient (their limit) A grad log pi.
 
@@ -33,7 +34,7 @@ def gppo(
     return Objective(
         advantages=GroupMeanStd(),
         surrogate=GradientPreservingClip(low=clip_low, high=clip_high, dual_clip=dual_clip),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -43,7 +44,7 @@ def ce_gppo(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     dual_clip: float | None = None,
-    aggregation: choices.AggregationName = "token_mean",
+    aggregation: AggregationName = "token_mean",
 ) -> Objective:
     """CE-GPPO (arXiv 2509.20712): GPPO; clipped tokens weigh beta1 times their limit at A < 0, beta2 times it at A > 0.
 
@@ -62,11 +63,11 @@ def ce_gppo(
             positive_scale=positive_scale,
             dual_clip=dual_clip,
         ),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
-def cispo(cap: float = 5.0, floor: float = 0.0, aggregation: choices.AggregationName = "token_mean") -> Objective:
+def cispo(cap: float = 5.0, floor: float = 0.0, aggregation: AggregationName = "token_mean") -> Objective:
     """CISPO (arXiv 2506.13585): sg(clip(rho, floor, cap)) A log pi: no token is dropped.
 
     `cap` is the ratio itself, 5.0 as TRL's `epsilon_high` (after ScaleRL, arXiv 2510.13786); verl's example caps at
@@ -79,7 +80,7 @@ def cispo(cap: float = 5.0, floor: float = 0.0, aggregation: choices.Aggregation
     return Objective(
         advantages=GroupMeanStd(),
         surrogate=TruncatedRatio(cap=cap, floor=floor),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -118,7 +119,7 @@ def bapo(
     high_end: float | None = None,
     high_step: float | None = None,
     dual_clip: float | None = None,
-    aggregation: choices.AggregationName = "token_mean",
+    aggregation: AggregationName = "token_mean",
 ) -> Objective:
     """BAPO (arXiv 2510.18927): clip(rho, c_low, c_high), limits widened until tokens with A > 0 have their share.
 
@@ -145,7 +146,7 @@ def bapo(
         surrogate=BalancedClip(
             rule, **{name: BAPO[rule][name] if value is None else value for name, value in given.items()}
         ),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -153,7 +154,7 @@ def dppo(
     divergence: Literal["binary_tv", "binary_kl", "top_tv", "top_kl"] = "binary_tv",
     threshold: float | None = None,
     ratio_cap: float | None = None,
-    aggregation: choices.AggregationName = "constant_length",
+    aggregation: AggregationName = "constant_length",
 ) -> Objective:
     """DPPO (arXiv 2602.04879): sg(M min(rho, C)) A log pi, M = 0 where pi moves away and D(mu, pi) > threshold.
 
@@ -169,7 +170,7 @@ def dppo(
     return Objective(
         advantages=GroupMean(),
         surrogate=DivergenceMask(divergence, threshold=threshold, ratio_cap=ratio_cap),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -179,7 +180,7 @@ def clip_cov(
     highest: float = 5.0,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-    aggregation: choices.AggregationName = "token_mean",
+    aggregation: AggregationName = "token_mean",
 ) -> Objective:
     """Clip-Cov (arXiv 2505.22617): GRPO, but A = 0 at a few random tokens with lowest < cov < highest.
 
@@ -195,14 +196,14 @@ def clip_cov(
         advantages=GroupMeanStd(),
         reweighting=(DropHighCovariance(fraction, lowest=lowest, highest=highest),),
         surrogate=ClippedRatio(low=clip_low, high=clip_high),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
 def kl_cov(
     fraction: float = 2e-3,
     coefficient: float = 1.0,
-    aggregation: choices.AggregationName = "token_mean",
+    aggregation: AggregationName = "token_mean",
 ) -> Objective:
     """KL-Cov (arXiv 2505.22617): rho A, no clip, minus beta |log pi - log mu| on the tokens of highest cov.
 
@@ -217,5 +218,5 @@ def kl_cov(
         advantages=GroupMeanStd(),
         surrogate=ImportanceRatio(),
         penalties=(HighCovarianceDistance(coefficient=coefficient, fraction=fraction),),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )

@@ -6,18 +6,21 @@ so that every peer can be compared with and without it.
 
 from typing import Literal
 
-from ipsrl.objectives.catalog import choices
-from ipsrl.objectives.diversity_rewards import (
+from ipsrl.objectives.advantages.baselines import group_centred
+from ipsrl.objectives.advantages.set_advantages import MaximumLikelihood, PassAtK
+from ipsrl.objectives.aggregation import AggregationName, aggregated_by
+from ipsrl.objectives.catalog.kl import kl_penalty
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.reweighting.diversity_weights import FocalWeight, UniformCorrect
+from ipsrl.objectives.shaping.diversity_rewards import (
     DistinctShare,
     PermutedInverseFrequency,
     SimilarityDiscount,
     UniformFrequency,
     Unlikeliness,
 )
-from ipsrl.objectives.diversity_weights import FocalWeight, UniformCorrect
-from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.set_advantages import MaximumLikelihood, PassAtK, PolychromicScore
-from ipsrl.objectives.surrogates import ClippedRatio
+from ipsrl.objectives.shaping.polychromic import PolychromicScore
+from ipsrl.objectives.surrogates.ratio import ClippedRatio
 
 FLOOR = 0.1
 
@@ -28,7 +31,7 @@ def darling(
     standardise: bool = False,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-    aggregation: choices.AggregationName = "sequence_mean",
+    aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """DARLING (arXiv 2509.02534): r~ = r * (share of the other answers that are unlike this one), A = r~ - group mean.
 
@@ -44,9 +47,9 @@ def darling(
         raise ValueError(f"floor={floor} belongs to verifiable=True: leave it out")
     return Objective(
         reward_shaping=(DistinctShare(verifiable, floor),),
-        advantages=choices.centred(standardise),
+        advantages=group_centred(standardise),
         surrogate=ClippedRatio(clip_low, clip_high),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -55,7 +58,7 @@ def f_grpo(
     standardise: bool = True,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-    aggregation: choices.AggregationName = "sequence_mean",
+    aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """F-GRPO (arXiv 2602.06717): A = (1 - share of correct answers)^gamma norm(r).
 
@@ -66,10 +69,10 @@ def f_grpo(
     Evidence: second-hand; the default of gamma is our reading.
     """
     return Objective(
-        advantages=choices.centred(standardise),
+        advantages=group_centred(standardise),
         reweighting=(FocalWeight(gamma),),
         surrogate=ClippedRatio(clip_low, clip_high),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -78,7 +81,7 @@ def gapo(
     standardise: bool = True,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-    aggregation: choices.AggregationName = "sequence_mean",
+    aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """GAPO (arXiv 2511.12596): r~ = 1 - |f - 1/|V|| if valid, else -1, f the share among |V| valid outcomes; GRPO.
 
@@ -91,9 +94,9 @@ def gapo(
     """
     return Objective(
         reward_shaping=(UniformFrequency(valid),),
-        advantages=choices.centred(standardise),
+        advantages=group_centred(standardise),
         surrogate=ClippedRatio(clip_low, clip_high),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -101,7 +104,7 @@ def pass_at_k(
     k: int = 2,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-    aggregation: choices.AggregationName = "sequence_mean",
+    aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """Pass@k training (arXiv 2508.10751): A = E[(pass@k of S - its mean) / its std | o in S], S any k of the group.
 
@@ -115,7 +118,7 @@ def pass_at_k(
     return Objective(
         advantages=PassAtK(k),
         surrogate=ClippedRatio(clip_low, clip_high),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -125,7 +128,7 @@ def unlikeliness(
     kl: float = 0.0,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-    aggregation: choices.AggregationName = "sequence_mean",
+    aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """Unlikeliness reward (arXiv 2506.02355): r~ = r (1 - beta rank / G), rank 0 least likely of its group; then GRPO.
 
@@ -139,10 +142,10 @@ def unlikeliness(
     """
     return Objective(
         reward_shaping=(Unlikeliness(beta),),
-        advantages=choices.centred(standardise),
+        advantages=group_centred(standardise),
         surrogate=ClippedRatio(clip_low, clip_high),
-        aggregation=choices.aggregated_by(aggregation),
-        penalties=choices.divergence(kl, "k3"),
+        aggregation=aggregated_by(aggregation),
+        penalties=kl_penalty(kl, "k3"),
     )
 
 
@@ -151,7 +154,7 @@ def dra_grpo(
     standardise: bool = True,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-    aggregation: choices.AggregationName = "sequence_mean",
+    aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """DRA-GRPO (arXiv 2505.09655): r~ = r / sum_j cos(e, e_j), e the outcome, one-hot; j all of the group; then GRPO.
 
@@ -164,9 +167,9 @@ def dra_grpo(
     """
     return Objective(
         reward_shaping=(SimilarityDiscount(similarity),),
-        advantages=choices.centred(standardise),
+        advantages=group_centred(standardise),
         surrogate=ClippedRatio(clip_low, clip_high),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -175,7 +178,7 @@ def polychromic(
     standardise: bool = False,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-    aggregation: choices.AggregationName = "sequence_mean",
+    aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """Polychromic (arXiv 2509.25424): A = E[f(S) | o in S] - E[f(S)], f = mean r * distinct share, S k of the group.
 
@@ -188,9 +191,9 @@ def polychromic(
     """
     return Objective(
         reward_shaping=(PolychromicScore(set_size),),
-        advantages=choices.centred(standardise),
+        advantages=group_centred(standardise),
         surrogate=ClippedRatio(clip_low, clip_high),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -199,7 +202,7 @@ def ucpo(
     standardise: bool = True,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-    aggregation: choices.AggregationName = "sequence_mean",
+    aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """UCPO (arXiv 2605.00365): GRPO; A of n correct answers times 1 - tau + tau n (1/q) / sum 1/q, q their likelihoods.
 
@@ -210,10 +213,10 @@ def ucpo(
     Evidence: code.
     """
     return Objective(
-        advantages=choices.centred(standardise),
+        advantages=group_centred(standardise),
         reweighting=(UniformCorrect(tau),),
         surrogate=ClippedRatio(clip_low, clip_high),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -221,7 +224,7 @@ def maxrl(
     centred: bool = True,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-    aggregation: choices.AggregationName = "sequence_mean",
+    aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """MaxRL (arXiv 2602.02710): A = (r - group mean) / group mean.
 
@@ -235,7 +238,7 @@ def maxrl(
     return Objective(
         advantages=MaximumLikelihood(centred),
         surrogate=ClippedRatio(clip_low, clip_high),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -245,7 +248,7 @@ def placebo(
     standardise: bool = True,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-    aggregation: choices.AggregationName = "sequence_mean",
+    aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """Placebo of IPS (after arXiv 2601.21669): r~ = r w, w the weights of IPS, dealt among rewarded answers; then GRPO.
 
@@ -259,7 +262,7 @@ def placebo(
     """
     return Objective(
         reward_shaping=(PermutedInverseFrequency(alpha, floor),),
-        advantages=choices.centred(standardise),
+        advantages=group_centred(standardise),
         surrogate=ClippedRatio(clip_low, clip_high),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )

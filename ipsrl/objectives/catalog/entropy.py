@@ -2,13 +2,13 @@
 
 from typing import Literal
 
-from ipsrl.objectives.advantages import GroupMeanStd
-from ipsrl.objectives.aggregation import TokenMean
-from ipsrl.objectives.catalog import choices
-from ipsrl.objectives.controllers import AdaptiveEntropyBonus, EntropyBand, EntropyFloor
+from ipsrl.objectives.advantages.baselines import GroupMeanStd
+from ipsrl.objectives.aggregation import AggregationName, TokenMean, aggregated_by
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.surrogates import ClippedRatio
-from ipsrl.objectives.token_selection import HighEntropyTokens
+from ipsrl.objectives.penalties.entropy_controllers import AdaptiveEntropyBonus, EntropyFloor
+from ipsrl.objectives.reweighting.entropy_band import EntropyBand
+from ipsrl.objectives.reweighting.token_selection import HighEntropyTokens
+from ipsrl.objectives.surrogates.ratio import ClippedRatio
 
 
 def forking_tokens(
@@ -46,7 +46,7 @@ def aer(
     weight: Literal["indicator", "linear", "complement"] = "indicator",
     rho: float = 0.5,
     threshold: float = 0.0,
-    aggregation: choices.AggregationName = "token_mean",
+    aggregation: AggregationName = "token_mean",
 ) -> Objective:
     """AER (arXiv 2510.10959): GRPO + alpha w(share of correct) H, alpha steered so that H becomes tau times H at first.
 
@@ -66,14 +66,14 @@ def aer(
         advantages=GroupMeanStd(),
         surrogate=ClippedRatio(),
         penalties=(bonus,),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
 def skywork_entropy(
     target: float = 0.2,
     step: float = 0.005,
-    aggregation: choices.AggregationName = "token_mean",
+    aggregation: AggregationName = "token_mean",
 ) -> Objective:
     """Skywork-OR1's entropy control (arXiv 2505.22312): GRPO + c H while H <= target; c goes up there, else down.
 
@@ -88,7 +88,7 @@ def skywork_entropy(
         advantages=GroupMeanStd(),
         surrogate=ClippedRatio(),
         penalties=(EntropyFloor(target=target, step=step),),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -98,7 +98,7 @@ def entrocraft(
     high_start: float = 0.7,
     low_end: float = 0.1,
     high_end: float = 0.2,
-    aggregation: choices.AggregationName = "token_mean",
+    aggregation: AggregationName = "token_mean",
 ) -> Objective:
     """Entrocraft (arXiv 2604.26326): GRPO; while H is above a band only A >= 0 counts, below it only A <= 0.
 
@@ -115,5 +115,5 @@ def entrocraft(
         advantages=GroupMeanStd(),
         reweighting=(band,),
         surrogate=ClippedRatio(),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )

@@ -2,15 +2,18 @@
 
 from typing import Literal
 
-from ipsrl.objectives.advantages import GroupMean, GroupMeanBatchStd, GroupMeanStd, LeaveOneOut, NoBaseline
-from ipsrl.objectives.catalog import choices
+from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanBatchStd, GroupMeanStd, LeaveOneOut, NoBaseline
+from ipsrl.objectives.aggregation import AggregationName, aggregated_by
+from ipsrl.objectives.catalog.kl import Place, estimator_for_rewards, kl_cost, kl_penalty
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.reward_costs import OverlongPunishment
-from ipsrl.objectives.reweighting import ReturnToGo, WhitenedTokens, WithoutTruncated
-from ipsrl.objectives.surrogates import ClippedRatio, ClippedSequenceRatio, PolicyGradient
+from ipsrl.objectives.penalties.entropy_bonus import entropy_bonus
+from ipsrl.objectives.penalties.kullback_leibler import LossEstimator
+from ipsrl.objectives.reweighting.token_weights import ReturnToGo, WhitenedTokens, WithoutTruncated
+from ipsrl.objectives.shaping.reward_costs import OverlongPunishment
+from ipsrl.objectives.surrogates.ratio import ClippedRatio, ClippedSequenceRatio, PolicyGradient
 
 
-def reinforce(aggregation: choices.AggregationName = "sequence_sum", entropy: float = 0.0) -> Objective:
+def reinforce(aggregation: AggregationName = "sequence_sum", entropy: float = 0.0) -> Objective:
     """REINFORCE (rule V of arXiv 2601.21669): A = r, no baseline; the sum over tokens of A log pi.
 
     J = E[r]. On a bandit the logits flow as dz_i/dt = p_i (r_i - mean return): the likelier of two equally good
@@ -22,8 +25,8 @@ def reinforce(aggregation: choices.AggregationName = "sequence_sum", entropy: fl
     return Objective(
         advantages=NoBaseline(),
         surrogate=PolicyGradient(),
-        aggregation=choices.aggregated_by(aggregation),
-        penalties=choices.entropy_bonus(entropy),
+        aggregation=aggregated_by(aggregation),
+        penalties=entropy_bonus(entropy),
     )
 
 
@@ -32,12 +35,12 @@ def grpo(
     clip_high: float = 0.2,
     dual_clip: float | None = None,
     kl: float = 0.0,
-    kl_estimator: choices.LossEstimator = "k3",
-    kl_in: choices.Place = "loss",
+    kl_estimator: LossEstimator = "k3",
+    kl_in: Place = "loss",
     kl_target: float | None = None,
     entropy: float = 0.0,
     unbiased_std: bool = False,
-    aggregation: choices.AggregationName = "sequence_mean",
+    aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """GRPO (arXiv 2402.03300): A = (r - group mean) / group std, clipped ratio, mean over each answer's tokens.
 
@@ -54,11 +57,11 @@ def grpo(
     Evidence: paper and code (verl, TRL); the clip range is second-hand.
     """
     return Objective(
-        reward_shaping=choices.divergence_cost(kl, kl_estimator, kl_in, kl_target),
+        reward_shaping=kl_cost(kl, kl_estimator, kl_in, kl_target),
         advantages=GroupMeanStd(unbiased=unbiased_std),
         surrogate=ClippedRatio(low=clip_low, high=clip_high, dual_clip=dual_clip),
-        aggregation=choices.aggregated_by(aggregation),
-        penalties=choices.divergence(kl, kl_estimator, kl_in, kl_target) + choices.entropy_bonus(entropy),
+        aggregation=aggregated_by(aggregation),
+        penalties=kl_penalty(kl, kl_estimator, kl_in, kl_target) + entropy_bonus(entropy),
     )
 
 
@@ -66,7 +69,7 @@ def dr_grpo(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     entropy: float = 0.0,
-    aggregation: choices.AggregationName = "constant_length",
+    aggregation: AggregationName = "constant_length",
 ) -> Objective:
     """Dr. GRPO (arXiv 2503.20783): A = r - group mean, clipped ratio, token sums over the longest answer's length.
 
@@ -79,8 +82,8 @@ def dr_grpo(
     return Objective(
         advantages=GroupMean(),
         surrogate=ClippedRatio(low=clip_low, high=clip_high),
-        aggregation=choices.aggregated_by(aggregation),
-        penalties=choices.entropy_bonus(entropy),
+        aggregation=aggregated_by(aggregation),
+        penalties=entropy_bonus(entropy),
     )
 
 
@@ -89,9 +92,9 @@ def rloo(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     kl: float = 0.0,
-    kl_estimator: choices.LossEstimator | None = None,
-    kl_in: choices.Place = "reward",
-    aggregation: choices.AggregationName = "sequence_mean",
+    kl_estimator: LossEstimator | None = None,
+    kl_in: Place = "reward",
+    aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """RLOO (arXiv 2402.14740): A = r - mean reward of the others in the group; the answer is one action.
 
@@ -111,11 +114,11 @@ def rloo(
         )
     by_answer = ClippedSequenceRatio(low=clip_low, high=clip_high, exponent="sum")
     return Objective(
-        reward_shaping=choices.divergence_cost(kl, kl_estimator, kl_in),
+        reward_shaping=kl_cost(kl, kl_estimator, kl_in),
         advantages=LeaveOneOut(),
         surrogate=by_answer if ratio == "sequence" else ClippedRatio(low=clip_low, high=clip_high),
-        aggregation=choices.aggregated_by(aggregation),
-        penalties=choices.divergence(kl, kl_estimator, kl_in, defaults=(None, "reward")),
+        aggregation=aggregated_by(aggregation),
+        penalties=kl_penalty(kl, kl_estimator, kl_in, defaults=(None, "reward")),
     )
 
 
@@ -124,10 +127,10 @@ def reinforce_plus_plus(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     kl: float = 0.0,
-    kl_estimator: choices.LossEstimator | None = None,
-    kl_in: choices.Place = "reward",
+    kl_estimator: LossEstimator | None = None,
+    kl_in: Place = "reward",
     unbiased_std: bool = False,
-    aggregation: choices.AggregationName = "token_mean",
+    aggregation: AggregationName = "token_mean",
 ) -> Objective:
     """REINFORCE++ (arXiv 2501.03262): A = each token's return to go, whitened over all tokens of the batch.
 
@@ -143,12 +146,12 @@ def reinforce_plus_plus(
     return Objective(
         advantages=NoBaseline(),
         reweighting=(
-            ReturnToGo(gamma, in_reward, choices.for_rewards(kl_estimator if in_reward else None)),
+            ReturnToGo(gamma, in_reward, estimator_for_rewards(kl_estimator if in_reward else None)),
             WhitenedTokens(unbiased_std),
         ),
         surrogate=ClippedRatio(low=clip_low, high=clip_high),
-        aggregation=choices.aggregated_by(aggregation),
-        penalties=choices.divergence(kl, kl_estimator, kl_in, defaults=(None, "reward")),
+        aggregation=aggregated_by(aggregation),
+        penalties=kl_penalty(kl, kl_estimator, kl_in, defaults=(None, "reward")),
     )
 
 
@@ -156,9 +159,9 @@ def reinforce_plus_plus_baseline(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     kl: float = 0.0,
-    kl_estimator: choices.LossEstimator = "k2",
+    kl_estimator: LossEstimator = "k2",
     unbiased_std: bool = False,
-    aggregation: choices.AggregationName = "token_mean",
+    aggregation: AggregationName = "token_mean",
 ) -> Objective:
     """REINFORCE++ with baseline (arXiv 2501.03262): A = r - group mean, whitened over all tokens of the batch.
 
@@ -173,8 +176,8 @@ def reinforce_plus_plus_baseline(
         advantages=GroupMean(),
         reweighting=(WhitenedTokens(unbiased_std),),
         surrogate=ClippedRatio(low=clip_low, high=clip_high),
-        aggregation=choices.aggregated_by(aggregation),
-        penalties=choices.divergence(kl, kl_estimator, defaults=("k2", "loss")),
+        aggregation=aggregated_by(aggregation),
+        penalties=kl_penalty(kl, kl_estimator, defaults=("k2", "loss")),
     )
 
 
@@ -187,7 +190,7 @@ def dapo(
     overlong_cache: int | None = None,
     overlong_form: Literal["paper", "verl"] = "paper",
     overlong_filter: bool = False,
-    aggregation: choices.AggregationName = "token_mean",
+    aggregation: AggregationName = "token_mean",
 ) -> Objective:
     """DAPO (arXiv 2503.14476): A = GRPO's of r - overlong punishment, clip 0.2 / 0.28, mean over all tokens.
 
@@ -208,7 +211,7 @@ def dapo(
         advantages=GroupMeanStd(),
         reweighting=(WithoutTruncated(counted),) if overlong_filter else (),
         surrogate=ClippedRatio(low=clip_low, high=clip_high, dual_clip=dual_clip),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -216,7 +219,7 @@ def lite_ppo(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     unbiased_std: bool = False,
-    aggregation: choices.AggregationName = "token_mean",
+    aggregation: AggregationName = "token_mean",
 ) -> Objective:
     """Lite PPO (arXiv 2508.08221): A = (r - group mean) / std of the batch's rewards, clip 0.2, mean over all tokens.
 
@@ -230,5 +233,5 @@ def lite_ppo(
     return Objective(
         advantages=GroupMeanBatchStd(unbiased=unbiased_std),
         surrogate=ClippedRatio(low=clip_low, high=clip_high),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )

@@ -2,16 +2,19 @@
 
 from typing import Any, Literal
 
-from ipsrl.objectives.advantages import GroupMean, GroupMeanStd, NoBaseline
-from ipsrl.objectives.catalog import choices
-from ipsrl.objectives.inverse_probability import (
+from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd, NoBaseline
+from ipsrl.objectives.aggregation import AggregationName, aggregated_by
+from ipsrl.objectives.catalog.kl import kl_penalty
+from ipsrl.objectives.objective import Objective, RolloutPart
+from ipsrl.objectives.penalties.entropy_bonus import entropy_bonus
+from ipsrl.objectives.penalties.kullback_leibler import LossEstimator
+from ipsrl.objectives.shaping.inverse_scaling import (
     InverseFrequency,
     InverseMovingFrequency,
     InverseProbability,
     InverseProbabilityLearned,
 )
-from ipsrl.objectives.objective import Objective, RolloutPart
-from ipsrl.objectives.surrogates import ClippedRatio, PolicyGradient
+from ipsrl.objectives.surrogates.ratio import ClippedRatio, PolicyGradient
 
 Probability = Literal["counts", "offset", "ema", "exact"]
 Backward = Literal["uniform", "learned"]
@@ -38,8 +41,8 @@ def ips_reinforce(
     advantage_cap: float = ADVANTAGE_CAP,
     effective_share: float = 0.0,
     kl: float = 0.0,
-    kl_estimator: choices.LossEstimator = "k3",
-    aggregation: choices.AggregationName = "sequence_sum",
+    kl_estimator: LossEstimator = "k3",
+    aggregation: AggregationName = "sequence_sum",
 ) -> Objective:
     """IPS-REINFORCE (arXiv 2601.21669, Theorem 4.1): A = r / p(outcome)^alpha: rule V on r~.
 
@@ -81,8 +84,8 @@ def ips_reinforce(
         reward_shaping=(shaping,),
         advantages=NoBaseline(limit=limit),
         surrogate=PolicyGradient(),
-        aggregation=choices.aggregated_by(aggregation),
-        penalties=choices.divergence(kl, kl_estimator),
+        aggregation=aggregated_by(aggregation),
+        penalties=kl_penalty(kl, kl_estimator),
     )
 
 
@@ -100,10 +103,10 @@ def ips_grpo(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     kl: float = 0.0,
-    kl_estimator: choices.LossEstimator = "k3",
+    kl_estimator: LossEstimator = "k3",
     entropy: float = 0.0,
     unbiased_std: bool = False,
-    aggregation: choices.AggregationName = "sequence_mean",
+    aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """IPS-GRPO (arXiv 2601.21669, Algorithm 1): r~ = r / max(phat, floor)^alpha, then GRPO: rule N on r~.
 
@@ -130,8 +133,8 @@ def ips_grpo(
         reward_shaping=(shaping,),
         advantages=GroupMeanStd(unbiased=unbiased_std, limit=limit),
         surrogate=ClippedRatio(clip_low, clip_high),
-        aggregation=choices.aggregated_by(aggregation),
-        penalties=choices.divergence(kl, kl_estimator) + choices.entropy_bonus(entropy),
+        aggregation=aggregated_by(aggregation),
+        penalties=kl_penalty(kl, kl_estimator) + entropy_bonus(entropy),
     )
 
 
@@ -149,9 +152,9 @@ def ips_dr_grpo(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
     kl: float = 0.0,
-    kl_estimator: choices.LossEstimator = "k3",
+    kl_estimator: LossEstimator = "k3",
     entropy: float = 0.0,
-    aggregation: choices.AggregationName = "constant_length",
+    aggregation: AggregationName = "constant_length",
 ) -> Objective:
     """IPS with Dr. GRPO (after arXiv 2601.21669): r~ = r / max(phat, floor)^alpha, A = r~ - group mean: rule B on r~.
 
@@ -177,8 +180,8 @@ def ips_dr_grpo(
         reward_shaping=(shaping,),
         advantages=GroupMean(limit=limit),
         surrogate=ClippedRatio(clip_low, clip_high),
-        aggregation=choices.aggregated_by(aggregation),
-        penalties=choices.divergence(kl, kl_estimator) + choices.entropy_bonus(entropy),
+        aggregation=aggregated_by(aggregation),
+        penalties=kl_penalty(kl, kl_estimator) + entropy_bonus(entropy),
     )
 
 

@@ -1,11 +1,12 @@
-"""Preference losses over the pairs of a group, see `ipsrl.objectives.preferences`."""
+"""Preference losses over the pairs of a group, see `ipsrl.objectives.estimators.pairs`."""
 
 from typing import Literal
 
+from ipsrl.objectives.advantages.pair_weights import PairWeights
 from ipsrl.objectives.aggregation import SequenceMean
-from ipsrl.objectives.divergences import Divergence
+from ipsrl.objectives.estimators.divergences import Divergence
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.preferences import PairWeights, PairwiseLikelihood
+from ipsrl.objectives.surrogates.pairwise_likelihood import PairwiseLikelihood
 
 
 def dpo(beta: float = 0.1) -> Objective:

@@ -6,15 +6,16 @@ that the reference rarely gives; an entropy without reference, and MARA, make ti
 
 from typing import Literal
 
-from ipsrl.objectives.advantages import GroupMean, GroupMeanStd, NoBaseline
-from ipsrl.objectives.catalog import choices
-from ipsrl.objectives.divergences import Divergence
-from ipsrl.objectives.diversity_rewards import ModeAnchor
-from ipsrl.objectives.mastered_groups import MasteredDivergence, UnmasteredOnly
+from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd, NoBaseline, group_centred
+from ipsrl.objectives.aggregation import AggregationName, aggregated_by
+from ipsrl.objectives.estimators.divergences import Divergence
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.regularised_rewards import ReferenceDivergence, TsallisEntropy
-from ipsrl.objectives.surrogates import ClippedRatio
-from ipsrl.objectives.verifier_noise import BackwardCorrection, ForwardCorrection
+from ipsrl.objectives.penalties.mastered_divergence import MasteredDivergence
+from ipsrl.objectives.reweighting.unmastered import UnmasteredOnly
+from ipsrl.objectives.shaping.mode_anchor import ModeAnchor
+from ipsrl.objectives.shaping.regularised_rewards import ReferenceDivergence, TsallisEntropy
+from ipsrl.objectives.shaping.verifier_noise import BackwardCorrection, ForwardCorrection
+from ipsrl.objectives.surrogates.ratio import ClippedRatio
 
 ALPHA = 0.5
 
@@ -24,7 +25,7 @@ def mara(
     threshold: float | None = None,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-    aggregation: choices.AggregationName = "sequence_sum",
+    aggregation: AggregationName = "sequence_sum",
 ) -> Objective:
     """MARA (arXiv 2510.20817): r~ = r + beta log(pi_ref / pi); good answers take r, pi_ref of z, their best in pi_ref.
 
@@ -42,7 +43,7 @@ def mara(
         reward_shaping=(ModeAnchor(beta, threshold), ReferenceDivergence("reverse_kl", beta)),
         advantages=GroupMean(),
         surrogate=ClippedRatio(clip_low, clip_high),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -54,7 +55,7 @@ def dph_rl(
     standardise: bool = True,
     clip_low: float = 0.2,
     clip_high: float = 0.28,
-    aggregation: choices.AggregationName = "sequence_mean",
+    aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """DPH-RL (arXiv 2509.07430): GRPO; where a prompt is always solved, eta D_f(pi_ref, pi) in place of its loss.
 
@@ -67,10 +68,10 @@ def dph_rl(
     Evidence: code; dividing groups online and re-weighing their samples is our reading.
     """
     return Objective(
-        advantages=choices.centred(standardise),
+        advantages=group_centred(standardise),
         reweighting=(UnmasteredOnly(mastered_at),),
         surrogate=ClippedRatio(clip_low, clip_high),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
         penalties=(MasteredDivergence(eta, divergence, mastered_at, ratio_limit),),
     )
 
@@ -80,7 +81,7 @@ def tsallis(
     beta: float = 0.1,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-    aggregation: choices.AggregationName = "sequence_sum",
+    aggregation: AggregationName = "sequence_sum",
 ) -> Objective:
     """Tsallis entropy (after arXiv 1902.00137): r~ = r - beta q/(q-1) (p^(q-1) - 1), p of answers, A = r~ - group mean.
 
@@ -96,7 +97,7 @@ def tsallis(
         reward_shaping=(TsallisEntropy(beta, q),),
         advantages=GroupMean(),
         surrogate=ClippedRatio(clip_low, clip_high),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -106,7 +107,7 @@ def f_divergence(
     alpha: float = ALPHA,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-    aggregation: choices.AggregationName = "sequence_sum",
+    aggregation: AggregationName = "sequence_sum",
 ) -> Objective:
     """f-divergence (after arXiv 2309.16240): r~ = r - beta f'(pi / pi_ref) of the whole answer, A = r~ - group mean.
 
@@ -123,7 +124,7 @@ def f_divergence(
         reward_shaping=(ReferenceDivergence(divergence, beta, alpha),),
         advantages=GroupMean(),
         surrogate=ClippedRatio(clip_low, clip_high),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -133,7 +134,7 @@ def backward_correction(
     standardise: bool = False,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-    aggregation: choices.AggregationName = "constant_length",
+    aggregation: AggregationName = "constant_length",
 ) -> Objective:
     """Backward correction (arXiv 2510.00915): r~ = (r - rho0) / (1 - rho0 - rho1), A = r~ - group mean.
 
@@ -146,9 +147,9 @@ def backward_correction(
     """
     return Objective(
         reward_shaping=(BackwardCorrection(false_positive_rate, false_negative_rate),),
-        advantages=choices.centred(standardise),
+        advantages=group_centred(standardise),
         surrogate=ClippedRatio(clip_low, clip_high),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -157,7 +158,7 @@ def forward_correction(
     standardise: bool = False,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-    aggregation: choices.AggregationName = "constant_length",
+    aggregation: AggregationName = "constant_length",
 ) -> Objective:
     """Forward correction (arXiv 2510.00915): A = rho1 where the verifier accepts, rho1 - 1 where it rejects.
 
@@ -172,5 +173,5 @@ def forward_correction(
         reward_shaping=(ForwardCorrection(false_negative_rate),),
         advantages=GroupMeanStd() if standardise else NoBaseline(),
         surrogate=ClippedRatio(clip_low, clip_high),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )

@@ -2,13 +2,16 @@
 
 from typing import Literal
 
-from ipsrl.objectives.advantages import GroupMeanStd
-from ipsrl.objectives.catalog import choices
+from ipsrl.objectives.advantages.baselines import GroupMeanStd, group_centred
+from ipsrl.objectives.aggregation import AggregationName, aggregated_by
+from ipsrl.objectives.catalog.kl import kl_penalty
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.penalties import LowProbabilityRegulariser
-from ipsrl.objectives.reweighting import AnswerConfidence, ProbabilityWeight
+from ipsrl.objectives.penalties.kullback_leibler import LossEstimator
+from ipsrl.objectives.penalties.low_probability import LowProbabilityRegulariser
+from ipsrl.objectives.reweighting.answer_confidence import AnswerConfidence
+from ipsrl.objectives.reweighting.token_weights import ProbabilityWeight
 from ipsrl.objectives.stages import LowProbabilityFirst
-from ipsrl.objectives.surrogates import BoundedRatio, ClippedRatio
+from ipsrl.objectives.surrogates.ratio import BoundedRatio, ClippedRatio
 
 PROMPT_PART = "all"
 """Of ARM: which tokens of the prompt say how sure the policy is of it."""
@@ -27,7 +30,7 @@ def progrpo(
     standardise: bool = True,
     clip_low: float = 0.2,
     clip_high: float = 0.28,
-    aggregation: choices.AggregationName = "token_mean",
+    aggregation: AggregationName = "token_mean",
 ) -> Objective:
     """ProGRPO (arXiv 2602.05281): A = GRPO's + alpha (c(prompt) - c(answer)), c mean probability of tokens.
 
@@ -41,10 +44,10 @@ def progrpo(
     if prompt_part != PROMPT_PART and reference != "prompt":
         raise ValueError(f"prompt_part={prompt_part} belongs to reference=prompt: leave it out")
     return Objective(
-        advantages=choices.centred(standardise),
+        advantages=group_centred(standardise),
         reweighting=(AnswerConfidence(alpha, low_fraction, reference, shifted, gate, prompt_part),),
         surrogate=ClippedRatio(clip_low, clip_high),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )
 
 
@@ -55,8 +58,8 @@ def ar_lopti(
     clip_low: float = 0.2,
     clip_high: float = 0.24,
     kl: float = 0.0,
-    kl_estimator: choices.LossEstimator = "k3",
-    aggregation: choices.AggregationName = "sequence_mean",
+    kl_estimator: LossEstimator = "k3",
+    aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """AR and Lopti (arXiv 2505.12929): A_t = (alpha mu_t + 1 - alpha) GRPO's; unlikely tokens have a step of their own.
 
@@ -77,8 +80,8 @@ def ar_lopti(
         advantages=GroupMeanStd(),
         reweighting=(ProbabilityWeight(alpha),),
         surrogate=ClippedRatio(low=clip_low, high=clip_high),
-        aggregation=choices.aggregated_by(aggregation),
-        penalties=choices.divergence(kl, kl_estimator),
+        aggregation=aggregated_by(aggregation),
+        penalties=kl_penalty(kl, kl_estimator),
         stages=LowProbabilityFirst(threshold) if lopti else None,
     )
 
@@ -91,7 +94,7 @@ def lp_reg(
     likeliest: int = 20,
     ratio_bound: float = 10.0,
     form: Literal["paper", "code"] = "paper",
-    aggregation: choices.AggregationName = "token_mean",
+    aggregation: AggregationName = "token_mean",
 ) -> Objective:
     """Lp-Reg (arXiv 2510.03222): GRPO - KL(proxy || pi) at unlikely tokens with A < 0, proxy the likely tokens of mu.
 
@@ -113,6 +116,6 @@ def lp_reg(
     return Objective(
         advantages=GroupMeanStd(),
         surrogate=BoundedRatio(ratio_bound) if form == "paper" else ClippedRatio(low=1.0, high=ratio_bound - 1.0),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
         penalties=(regulariser,),
     )

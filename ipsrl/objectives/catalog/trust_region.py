@@ -1,16 +1,18 @@
 """GRPO with other limits on how far a batch may move the policy: ratios of whole answers, and a soft gate."""
 
-from ipsrl.objectives.advantages import GroupMeanStd
-from ipsrl.objectives.catalog import choices
+from ipsrl.objectives.advantages.baselines import GroupMeanStd
+from ipsrl.objectives.aggregation import AggregationName, aggregated_by
+from ipsrl.objectives.catalog.kl import kl_penalty
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.surrogates import ClippedSequenceRatio, SoftGate
+from ipsrl.objectives.penalties.kullback_leibler import LossEstimator
+from ipsrl.objectives.surrogates.ratio import ClippedSequenceRatio, SoftGate
 
 
 def gspo(
     clip_low: float = 3e-4,
     clip_high: float = 4e-4,
     kl: float = 0.0,
-    kl_estimator: choices.LossEstimator = "k3",
+    kl_estimator: LossEstimator = "k3",
 ) -> Objective:
     """GSPO (arXiv 2507.18071): A = GRPO's; min(s A, clip(s) A), s the geometric mean of the rho of an answer's tokens.
 
@@ -24,8 +26,8 @@ def gspo(
     return Objective(
         advantages=GroupMeanStd(),
         surrogate=ClippedSequenceRatio(low=clip_low, high=clip_high),
-        aggregation=choices.aggregated_by("sequence_mean"),
-        penalties=choices.divergence(kl, kl_estimator),
+        aggregation=aggregated_by("sequence_mean"),
+        penalties=kl_penalty(kl, kl_estimator),
     )
 
 
@@ -33,7 +35,7 @@ def gspo_token(
     clip_low: float = 3e-4,
     clip_high: float = 4e-4,
     kl: float = 0.0,
-    kl_estimator: choices.LossEstimator = "k3",
+    kl_estimator: LossEstimator = "k3",
 ) -> Objective:
     """GSPO-token (arXiv 2507.18071): as GSPO, with s_t = sg(s) pi / sg(pi) at each token.
 
@@ -46,15 +48,15 @@ def gspo_token(
     return Objective(
         advantages=GroupMeanStd(),
         surrogate=ClippedSequenceRatio(low=clip_low, high=clip_high, per_token=True),
-        aggregation=choices.aggregated_by("sequence_mean"),
-        penalties=choices.divergence(kl, kl_estimator),
+        aggregation=aggregated_by("sequence_mean"),
+        penalties=kl_penalty(kl, kl_estimator),
     )
 
 
 def sapo(
     temperature_positive: float = 1.0,
     temperature_negative: float = 1.05,
-    aggregation: choices.AggregationName = "sequence_mean",
+    aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """SAPO (arXiv 2511.20347): A = GRPO's; f(rho) A, f(rho) = (4 / tau) sigmoid(tau (rho - 1)), in place of the clip.
 
@@ -67,5 +69,5 @@ def sapo(
     return Objective(
         advantages=GroupMeanStd(),
         surrogate=SoftGate(positive=temperature_positive, negative=temperature_negative),
-        aggregation=choices.aggregated_by(aggregation),
+        aggregation=aggregated_by(aggregation),
     )

@@ -1,0 +1,101 @@
+"""Parts that take a baseline, and perhaps a scale, from rewards: `[P, G]` -> `[P, G]`.
+
+A group whose rewards are all equal says nothing about what is better: where a baseline is taken, it gets exactly zero.
+"""
+
+import dataclasses
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.fields import positive
+from ipsrl.objectives.objective import RolloutPart, all_equal
+from ipsrl.structures import Rollouts
+
+
+@dataclasses.dataclass(frozen=True)
+class CappedPart(RolloutPart):
+    """Base of those parts below that IPS uses: `limit`, when given, caps |A|."""
+
+    limit: float | None = positive(None, called="the cap on advantages")
+
+    def capped(self, advantages: Array) -> Array:
+        """The advantages, cut at -limit and at limit."""
+        return advantages if self.limit is None else jnp.clip(advantages, -self.limit, self.limit)
+
+
+@dataclasses.dataclass(frozen=True)
+class NoBaseline(CappedPart):
+    """A = r: plain REINFORCE, rule V of the finite-group theory. Only groups without any reward get zero."""
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        return self.capped(values)
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupMean(CappedPart):
+    """A_g = r_g - mean of the group: Dr. GRPO (arXiv 2503.20783), rule B of the finite-group theory."""
+
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        centred = values - values.mean(axis=-1, keepdims=True)
+        return self.capped(jnp.where(all_equal(values)[:, None], 0.0, centred))
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupMeanStd(CappedPart):
+    """A_g = (r_g - mean) / std of the group: GRPO (arXiv 2402.03300), rule N of the finite-group theory.
+
+    The standard deviation is the population's (divides by G); `unbiased=True` divides by G - 1, as TRL and verl do.
+    No epsilon is added.
+    """
+
+    unbiased: bool = False
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        degenerate = all_equal(values)[:, None]
+        centred = values - values.mean(axis=-1, keepdims=True)
+        std = values.std(axis=-1, keepdims=True, ddof=1 if self.unbiased else 0)
+        # Rewards that differ by less than float32 resolves around their mean may still give a standard deviation of 0.
+        return self.capped(jnp.where(degenerate | (std == 0), 0.0, centred / jnp.where(std == 0, 1.0, std)))
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupMeanBatchStd(RolloutPart):
+    """A_g = (r_g - mean of the group) / std of all rewards of the batch: Lite PPO (arXiv 2508.08221).
+
+    The standard deviation is taken of the rewards as they are, not of the centred ones, over all groups of the batch.
+    `unbiased=True` divides by their number less one. No epsilon is added.
+    """
+
+    unbiased: bool = False
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        centred = values - values.mean(axis=-1, keepdims=True)
+        std = values.std(ddof=1 if self.unbiased else 0)
+        degenerate = all_equal(values)[:, None] | (std == 0)
+        return jnp.where(degenerate, 0.0, centred / jnp.where(std == 0, 1.0, std))
+
+
+@dataclasses.dataclass(frozen=True)
+class LeaveOneOut(RolloutPart):
+    """A_g = r_g - mean of the others in the group = G / (G - 1) * (r_g - mean): RLOO (arXiv 2402.14740).
+
+    The baseline does not depend on the sample that it judges, so that the expected update is that of the plain return.
+    """
+
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        group = values.shape[-1]
+        centred = values - values.mean(axis=-1, keepdims=True)
+        return jnp.where(all_equal(values)[:, None], 0.0, group / (group - 1) * centred)
+
+
+def group_centred(standardise: bool) -> RolloutPart:
+    """The group's mean as baseline; with `standardise`, its standard deviation as scale."""
+    return GroupMeanStd() if standardise else GroupMean()

@@ -1,0 +1,72 @@
+"""Advantages of an answer as a member of sets, and of the likelihood of success: `[P, G]` -> `[P, G]`.
+
+What a paper estimates from random sets of k answers is here the exact mean over all sets of k that the group holds.
+An answer is correct where its reward is above zero.
+"""
+
+import dataclasses
+from math import comb, sqrt
+from typing import ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl.fields import at_least
+from ipsrl.objectives.objective import RolloutPart, all_equal
+from ipsrl.structures import Rollouts
+
+
+@dataclasses.dataclass(frozen=True)
+class PassAtK(RolloutPart):
+    """Advantages of pass@k: mean of (set succeeds - rho) / s over sets of k that hold the answer (arXiv 2508.10751).
+
+        rho = 1 - C(G-c, k) / C(G, k),    s = sqrt(rho (1 - rho)),    c correct answers among G
+        A = (1 - rho) / s  if correct,    (1 - rho - C(G-c-1, k-1) / C(G-1, k-1)) / s  if not
+
+    Zero where every set fails (c = 0) or every set succeeds (G - c < k). k = 1 is GRPO's for rewards of 0 and 1.
+    """
+
+    k: int = at_least(1, 2, called="k, the size of a set,")
+
+    @property
+    def smallest_group(self) -> int:
+        return self.k + 1
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        correct = values > 0
+        # By the number of correct answers, exactly: the tables do not depend on data.
+        group = values.shape[-1]
+        of_correct, of_wrong = np.transpose([self._advantages(number, group) for number in range(group + 1)])
+        count = correct.sum(axis=-1, keepdims=True)
+        return jnp.where(correct, jnp.float32(of_correct)[count], jnp.float32(of_wrong)[count])
+
+    def _advantages(self, correct: int, group: int) -> tuple[float, float]:
+        """Of a correct and of a wrong answer in a group with this many correct ones."""
+        wrong = group - correct
+        if correct == 0 or wrong < self.k:
+            return 0.0, 0.0
+        fails = comb(wrong, self.k) / comb(group, self.k)
+        others_fail = comb(wrong - 1, self.k - 1) / comb(group - 1, self.k - 1)
+        deviation = sqrt(fails * (1.0 - fails))
+        return fails / deviation, (fails - others_fail) / deviation
+
+
+@dataclasses.dataclass(frozen=True)
+class MaximumLikelihood(RolloutPart):
+    """A_g = (r_g - mean) / mean of the group: towards the likelihood of success (MaxRL, arXiv 2602.02710).
+
+    Zero where the mean is not positive, and where rewards are equal. With rewards of 0 and 1 and p the chance of
+    success, the mean update is w grad p with w = (1 - (1 - p)^(G-1)) / p, which tends to grad log p as G grows.
+    `centred=False` is A_g = r_g / mean: the mean over the correct answers alone; then w = (1 - (1 - p)^G) / p.
+    """
+
+    centred: bool = True
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        mean = values.mean(axis=-1, keepdims=True)
+        relative = values / jnp.where(mean > 0, mean, 1.0)
+        if not self.centred:
+            return jnp.where(mean > 0, relative, 0.0)
+        return jnp.where((mean > 0) & ~all_equal(values)[:, None], relative - 1.0, 0.0)

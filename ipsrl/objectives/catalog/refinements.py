@@ -1,0 +1,69 @@
+"""Objectives with answers from elsewhere: an expert's, or refinements after a critique."""
+
+from typing import Literal
+
+from ipsrl.objectives.advantages.baselines import GroupMean
+from ipsrl.objectives.advantages.distinct_pairs import DistinctPairs, Similarity
+from ipsrl.objectives.aggregation import AggregationName, SequenceMean, aggregated_by
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.penalties.entropy_bonus import entropy_bonus
+from ipsrl.objectives.surrogates.ratio import ClippedRatio
+from ipsrl.objectives.surrogates.shaped_off_policy import ShapedOffPolicy
+
+GAMMA = 0.1
+
+
+def dagrpo(
+    tau: float = 0.5,
+    over: Literal["mean", "max"] = "mean",
+    similarity: Similarity = "tokens",
+    baseline: Literal["kept", "group"] = "kept",
+    anchors: bool = False,
+    gamma: float | None = GAMMA,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+) -> Objective:
+    """DaGRPO (arXiv 2512.06337): GRPO over answers with mean_j d_ij >= tau, d_ij = |r_i - r_j| * unlikeness of tokens.
+
+    j are the answers on the other side of the group's mean; `over="max"` asks for one distinct j only. The paper's
+    scores come from a language model's grades; ours are the rewards, and `similarity`, the share of tokens in common or
+    having the same outcome, stands for what a grader would call alike. Without it, rewards of 0 and 1 give GRPO. The
+    loss is a mean over the kept answers of a group. `anchors` takes the answers that `off_policy` marks for an
+    expert's: they count in the group's mean and std, and their surrogate is A p / (p + gamma). Only hard prompts have
+    one: the rule of the training loop that puts them in takes `at_most`, the highest mean reward of such a group.
+
+    Degenerate: groups without a distinct pair get zero.
+    Evidence: our reading (abstract and summaries; no formula and no code was to be had).
+    """
+    if gamma != GAMMA and not anchors:
+        raise ValueError("gamma belongs to anchors=True: leave it out")
+    return Objective(
+        advantages=DistinctPairs(tau, over, similarity, baseline),
+        surrogate=ShapedOffPolicy(gamma, clip_low, clip_high) if anchors else ClippedRatio(clip_low, clip_high),
+        aggregation=SequenceMean(),
+    )
+
+
+def critique_grpo(
+    gamma: float | None = GAMMA,
+    clip_low: float | None = None,
+    clip_high: float | None = None,
+    entropy: float = 0.001,
+    aggregation: AggregationName = "constant_length",
+) -> Objective:
+    """Critique-GRPO (arXiv 2506.03106): A = r - group mean; rho A on own tokens, A pi / (pi + 0.1) on a refinement's.
+
+    `off_policy` marks refinements: answers to the question and a critique, scored as answers to the question alone. One
+    of them stands in the group in place of an attempt, so that seven failed attempts next to a good refinement get
+    A = -1/8 each. There is no clip, which counts on few optimiser steps for each batch, and no KL penalty; `gamma=None`
+    takes pi itself. How refinements come about is not the objective's business.
+
+    Degenerate: groups of equal rewards get zero, their entropy bonus apart.
+    Evidence: code (zhangxy-2019/critique-GRPO).
+    """
+    return Objective(
+        advantages=GroupMean(),
+        surrogate=ShapedOffPolicy(gamma, clip_low, clip_high),
+        aggregation=aggregated_by(aggregation),
+        penalties=entropy_bonus(entropy),
+    )

@@ -1,0 +1,1 @@
+"""What parts share: ranks, frequencies, ratios, divergences, discounted sums."""

@@ -1,0 +1,48 @@
+"""Subgroups of a group, strata or modes, and values normalised within them."""
+
+from typing import Literal
+
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.objectives.objective import all_equal
+from ipsrl.structures import Rollouts, masked_sum
+
+Stratum = Literal["length", "planning", "first_token"]
+
+
+def normalised_among(values: Array, peers: Array, standardise: bool = True) -> Array:
+    """(r_g - mean) / std over the peers of each answer, `[P, G]` values and `[P, G, G]` bool -> `[P, G]`.
+
+    `peers[p, g, j]` says that g is compared with j; whoever has peers is one of them. The standard deviation is the
+    population's; without it where not `standardise`. Exactly 0 where all peers have the same value, or there are none.
+    """
+    # What is no peer gets the answer's own value, so that rounding is judged as in a whole group.
+    degenerate = all_equal(jnp.where(peers, values[:, None, :], values[:, :, None]))
+    count = jnp.maximum(peers.sum(axis=-1), 1)
+    mean = masked_sum(values[:, None, :], peers, axis=-1) / count
+    centred = jnp.where(degenerate, 0.0, values - mean)
+    if not standardise:
+        return centred
+    variance = masked_sum((values[:, None, :] - mean[..., None]) ** 2, peers, axis=-1) / count
+    undefined = degenerate | (variance == 0)
+    return jnp.where(undefined, 0.0, centred / jnp.sqrt(jnp.where(undefined, 1.0, variance)))
+
+
+def stratum_of(rollouts: Rollouts, stratum: Stratum, width: int = 1) -> Array:
+    """`[P, G]` int32, the stratum of each answer.
+
+    `length` is its number of tokens and `planning` its number of planning tokens, both divided by `width` and rounded
+    down; `first_token` is the first token itself (-1 where there is none).
+    """
+    if stratum == "first_token":
+        return jnp.where(rollouts.token_mask[..., 0], rollouts.tokens[..., 0], -1)
+    counted = rollouts.token_mask
+    if stratum == "planning":
+        counted = counted & rollouts.planning_mask
+    return counted.sum(axis=-1) // width
+
+
+def thinks(rollouts: Rollouts, think_token: int) -> Array:
+    """`[P, G]` bool, True for answers that begin with `think_token`; every other answer is in the other mode."""
+    return rollouts.token_mask[..., 0] & (rollouts.tokens[..., 0] == think_token)

@@ -1,0 +1,26 @@
+"""The entropy bonus: `[P, G, T]` costs to minimise, which the objective multiplies by a coefficient."""
+
+import dataclasses
+from typing import ClassVar
+
+from jax import Array
+
+from ipsrl.fields import finite
+from ipsrl.objectives.objective import Metrics, Penalty
+from ipsrl.structures import PolicyScores, Rollouts
+
+
+@dataclasses.dataclass(frozen=True)
+class EntropyBonus(Penalty):
+    """-coefficient * H of the next-token distribution, in nats, with gradient. Below 0 it is a penalty on entropy."""
+
+    name: ClassVar[str] = "entropy"
+    coefficient: float = finite(called="the coefficient of the entropy bonus")
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
+        return -scores.entropy, {}
+
+
+def entropy_bonus(coefficient: float) -> tuple[Penalty, ...]:
+    """The entropy bonus; none where the coefficient is 0."""
+    return (EntropyBonus(coefficient),) if coefficient else ()

@@ -1,0 +1,118 @@
+"""Entropy bonuses whose coefficient follows the entropy of the batches before.
+
+Entropy is `mean_entropy`: the mean over all valid tokens of a batch of rollouts, of the policy before the update.
+"""
+
+import dataclasses
+from typing import ClassVar, Literal
+
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.fields import finite, positive, probability, share
+from ipsrl.objectives.estimators.mean_entropy import mean_entropy
+from ipsrl.objectives.objective import Metrics, Penalty
+from ipsrl.objectives.penalties.entropy_bonus import EntropyBonus
+from ipsrl.structures import PolicyScores, Rollouts, Sizes
+
+State = dict[str, Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class AdaptiveEntropyBonus(Penalty):
+    """An entropy bonus for hard prompts that holds the entropy at a share of its first value (AER, arXiv 2510.10959).
+
+        bonus of batch k for prompt q:  alpha_k w(g) H,      g = share of the group's rewards above `threshold`
+        alpha_{k+1} = clip( alpha_k + eta f(tau H_0 - H_k), 0, alpha_max ),      H_0 = entropy of the first batch
+
+    Our reading: of the paper only the abstract was at hand.
+
+    Attributes:
+      coefficient: alpha_0.
+      tau: target entropy over the first entropy.
+      eta: step of alpha; with `proportional`, for each nat of error.
+      rule: f = `sign`, steps of fixed size, or `proportional`, the error itself.
+      alpha_max: where alpha stops.
+      weight: w = `indicator` [g <= rho], `linear` max(0, 1 - g / rho), or `complement` 1 - g, which does not use rho.
+      rho: accuracy up to which a prompt is hard.
+      threshold: the highest reward of an answer that is not correct.
+    """
+
+    name: ClassVar[str] = "entropy"
+    coefficient: float = 0.0
+    tau: float = positive(0.4)
+    eta: float = positive(0.005)
+    rule: Literal["sign", "proportional"] = "sign"
+    alpha_max: float = positive(0.02)
+    weight: Literal["indicator", "linear", "complement"] = "indicator"
+    rho: float = share(0.5, called="rho, an accuracy,")
+    threshold: float = finite(0.0)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not 0.0 <= self.coefficient <= self.alpha_max:
+            raise ValueError(f"alpha starts at {self.coefficient}, it must lie between 0 and {self.alpha_max}")
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
+        unsolved = (rollouts.rewards <= 0).all(axis=-1)
+        # Without any reward there is no advantage either: all that such a prompt adds to the gradient is the bonus.
+        return -scores.entropy, {"bonus_only_prompts": (unsolved.sum(dtype=jnp.float32), jnp.float32(unsolved.size))}
+
+    def init(self, sizes: Sizes) -> State:
+        """alpha, and the entropies of the first batch and of the one before, -inf before the first."""
+        none = jnp.float32(-jnp.inf)
+        return {"alpha": jnp.float32(self.coefficient), "first_entropy": none, "entropy": none}
+
+    def carry(self, rollouts: Rollouts, advantages: Array, state: State) -> tuple[Array, State]:
+        entropy = mean_entropy(rollouts)
+        first_entropy = jnp.where(jnp.isneginf(state["first_entropy"]), entropy, state["first_entropy"])
+        error = self.tau * first_entropy - entropy
+        step = self.eta * (jnp.sign(error) if self.rule == "sign" else error)
+        alpha = jnp.clip(state["alpha"] + step, 0.0, self.alpha_max)
+        correct = (rollouts.rewards > self.threshold).sum(axis=-1)
+        coefficients = (state["alpha"] * self.weight_of(correct, rollouts.rewards.shape[-1]))[:, None, None]
+        return coefficients, {"alpha": alpha, "first_entropy": first_entropy, "entropy": entropy}
+
+    def watch(self, state: State) -> Metrics:
+        """alpha of the next batch, the entropy of this one, and that which alpha steers towards."""
+        one = jnp.float32(1)
+        return {
+            "entropy_alpha": (state["alpha"], one),
+            "entropy_target": (self.tau * state["first_entropy"], one),
+            "behaviour_entropy": (state["entropy"], one),
+        }
+
+    def weight_of(self, correct: Array, group: int) -> Array:
+        """w(g) for numbers of correct answers `[P]` in groups of this size."""
+        if self.weight == "indicator":
+            # Of counts: as float32, a share such as 3 / 15 may lie above 0.2. The offset is for rho * G as 0.3 * 10.
+            return (correct <= self.rho * group + 1e-4).astype(jnp.float32)
+        accuracy = correct / group
+        return jnp.maximum(1.0 - accuracy / self.rho, 0.0) if self.weight == "linear" else 1.0 - accuracy
+
+
+@dataclasses.dataclass(frozen=True)
+class EntropyFloor(EntropyBonus):
+    """An entropy bonus that is on while the entropy is at or below an absolute target (Skywork-OR1, arXiv 2505.22312).
+
+        bonus of batch k: c_k H where e_{k-1} <= target, else 0;       e_k = entropy of batch k
+        c_{k+1} = clip( c_k + step, 0, 1 ) where e_k <= target, else clip( c_k - step, 0, 1 )
+
+    TRL's order: a batch is treated as the entropy of the batch before says. c starts at 0 and the first batch gets
+    nothing.
+    """
+
+    coefficient: float = probability(0.0, called="the coefficient at the start")
+    target: float = positive(0.2)
+    step: float = positive(0.005)
+
+    def init(self, sizes: Sizes) -> State:
+        """c, and the entropy of the batch before, inf before the first."""
+        return {"coefficient": jnp.float32(self.coefficient), "entropy": jnp.float32(jnp.inf)}
+
+    def carry(self, rollouts: Rollouts, advantages: Array, state: State) -> tuple[Array, State]:
+        entropy = mean_entropy(rollouts)
+        now = jnp.where(state["entropy"] <= self.target, state["coefficient"], 0.0)
+        step = jnp.where(entropy <= self.target, self.step, -self.step)
+        after = {"coefficient": jnp.clip(state["coefficient"] + step, 0.0, 1.0), "entropy": entropy}
+        return jnp.broadcast_to(now, (rollouts.rewards.shape[0], 1, 1)), after

@@ -1,0 +1,85 @@
+"""Advantages that move against the policy's confidence in its answer (ARM): `[P, G, T]` -> `[P, G, T]`."""
+
+import dataclasses
+from typing import Literal
+
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.fields import non_negative, share
+from ipsrl.objectives.estimators.ranks import kth_largest
+from ipsrl.objectives.objective import RolloutPart, all_equal
+from ipsrl.structures import Rollouts, masked_sum
+
+
+def low_probability_confidence(log_probs: Array, mask: Array, fraction: float) -> Array:
+    """Geometric mean probability of the least likely tokens of each row, `[..., T]` -> `[...]` in (0, 1].
+
+        c = exp( mean of the k smallest log-probabilities ),   k = max(1, ceil(fraction * length))
+
+    The rounding is our reading (arXiv 2602.05281 is silent). A row without tokens gets 1.
+    """
+    length = mask.sum(axis=-1)
+    # The small offset undoes float32's rounding of products such as 0.2 * 10, whose ceiling must be 2.
+    count = jnp.clip(jnp.ceil(fraction * length - 1e-4), 1, jnp.maximum(length, 1))
+    highest = -kth_largest(-log_probs, mask, count, axis=-1)
+    below = mask & (log_probs < highest[..., None])
+    # The tokens that are left of the k all have the highest of the k values.
+    total = masked_sum(log_probs, below, axis=-1) + (count - below.sum(axis=-1)) * highest
+    return jnp.where(length > 0, jnp.exp(total / count), 1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class AnswerConfidence(RolloutPart):
+    """ARM: advantages move against the policy's confidence in its own answer (ProGRPO, arXiv 2602.05281).
+
+        A~_g = A_g + alpha (c(q) - c(o_g))      in groups that the gate lets through, A_g elsewhere
+
+    c(o_g) is the geometric mean probability of the `low_fraction` least likely tokens of the answer; c(q) is a
+    reference level. Both use the behaviour policy's log-probabilities and are constants for the gradient.
+    |A~ - A| <= alpha.
+
+    The paper's full text was not at hand; what the sources leave open is an argument (our reading: the defaults).
+
+    Attributes:
+      alpha: weight of the shift; 0.3 comes from a third-party adaptation.
+      low_fraction: share of the tokens of an answer that its confidence looks at.
+      reference: `prompt` = exp of the mean log-probability of the prompt's tokens, one number for a group;
+        `correct` = mean confidence of the correct answers of the group, which needs no prompt log-probabilities.
+      shifted: `all` answers of the group (the quoted equation), or the `correct` ones only.
+      gate: `any_correct` = groups with at least one reward above zero (the quoted equation, which also moves groups
+        that are all correct); `mixed` = groups whose rewards differ.
+      prompt_part: which prompt tokens c(q) averages: `all`, the `lowest` (the same low_fraction), or the `question`
+        (without the template around it).
+    """
+
+    alpha: float = non_negative(0.3)
+    low_fraction: float = share(0.2)
+    reference: Literal["prompt", "correct"] = "prompt"
+    shifted: Literal["all", "correct"] = "all"
+    gate: Literal["any_correct", "mixed"] = "any_correct"
+    prompt_part: Literal["all", "lowest", "question"] = "all"
+
+    @property
+    def needs(self) -> frozenset[str]:
+        if self.reference != "prompt":
+            return frozenset()
+        question = {"question_mask"} if self.prompt_part == "question" else set()
+        return frozenset({"prompt_log_probs"} | question)
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        confidence = low_probability_confidence(rollouts.behaviour_log_probs, rollouts.token_mask, self.low_fraction)
+        correct = rollouts.rewards > 0
+        shift = self.alpha * (self._reference_level(rollouts, confidence, correct)[:, None] - confidence)
+        gate = correct.any(axis=-1) if self.gate == "any_correct" else ~all_equal(rollouts.rewards)
+        moved = gate[:, None] & (correct | (self.shifted == "all"))
+        return values + jnp.where(moved, shift, 0.0)[..., None]
+
+    def _reference_level(self, rollouts: Rollouts, confidence: Array, correct: Array) -> Array:
+        if self.reference == "correct":
+            return masked_sum(confidence, correct, axis=-1) / jnp.maximum(correct.sum(axis=-1), 1)
+        mask = rollouts.prompt_mask
+        if self.prompt_part == "question":
+            mask = mask & rollouts.question_mask
+        fraction = self.low_fraction if self.prompt_part == "lowest" else 1.0
+        return low_probability_confidence(rollouts.prompt_log_probs, mask, fraction)

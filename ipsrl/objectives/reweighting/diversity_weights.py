@@ -1,0 +1,49 @@
+"""Parts that re-weight advantages for the sake of rare correct answers: `[P, G, T]` -> `[P, G, T]`.
+
+An answer is correct where its reward is above zero.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.fields import non_negative, probability
+from ipsrl.objectives.estimators.likelihood import average_log_probability
+from ipsrl.objectives.objective import RolloutPart
+from ipsrl.structures import Rollouts
+
+
+@dataclasses.dataclass(frozen=True)
+class FocalWeight(RolloutPart):
+    """F-GRPO: A (1 - mu)^gamma, mu the group's share of correct answers (arXiv 2602.06717).
+
+    A weight of the prompt, as of the focal loss: correct answers are not told apart. Zero where all are correct.
+    """
+
+    gamma: float = non_negative(1.0)
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        wrong = (rollouts.rewards <= 0).mean(axis=-1, dtype=jnp.float32)
+        return values * wrong[:, None, None] ** self.gamma
+
+
+@dataclasses.dataclass(frozen=True)
+class UniformCorrect(RolloutPart):
+    """UCPO: advantages of correct answers move to the less likely among them (arXiv 2605.00365).
+
+        A~_g = A_g ((1 - tau) + tau n (1/q_g) / sum_j 1/q_j)    for the n correct answers;    A_g for the others
+        q = softmax over the correct answers of their length-averaged behaviour log-probabilities
+
+    The weights of the correct answers have mean 1, so that equal advantages keep their sum.
+    """
+
+    tau: float = probability(0.2)
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        correct = rollouts.rewards > 0
+        # (1/q) / sum(1/q) is a softmax too, of the negative log-probabilities.
+        share = jax.nn.softmax(-average_log_probability(rollouts), axis=-1, where=correct)
+        weight = 1.0 + self.tau * (correct.sum(axis=-1, keepdims=True) * share - 1.0)
+        return values * jnp.where(correct, weight, 1.0)[..., None]

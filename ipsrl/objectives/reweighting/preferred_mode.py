@@ -1,0 +1,44 @@
+"""The first token's advantage for having chosen the better of two modes: `[P, G, T]` -> `[P, G, T]`."""
+
+import dataclasses
+
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.fields import finite, non_negative
+from ipsrl.objectives.advantages.baselines import GroupMeanStd
+from ipsrl.objectives.estimators.subgroups import thinks
+from ipsrl.objectives.objective import RolloutPart, all_equal
+from ipsrl.structures import Rollouts, masked_sum
+
+
+@dataclasses.dataclass(frozen=True)
+class PreferredMode(RolloutPart):
+    """Adds, to the first token, whether its mode did better (HGPO, arXiv 2505.14631): `[P, G, T]` -> `[P, G, T]`.
+
+        A_g0 + alpha (m_g - mean) / std,      m_g = 1 where the mode of g is argmax { R_think, R_other + delta }
+
+    R are mean rewards of the modes in the group: with half of it in each mode the term is +-alpha. Nothing is added
+    where a group has one mode only, or where the two sides tie (our reading).
+
+    Attributes:
+      think_token: what an answer in thinking mode begins with.
+      delta: head start of the other mode, in units of reward.
+      alpha: weight of the term.
+    """
+
+    think_token: int = 0
+    delta: float = finite(0.2)
+    alpha: float = non_negative(1.0)
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        mode = thinks(rollouts, self.think_token)
+
+        def mean_reward(members):
+            return masked_sum(rollouts.rewards, members, axis=-1) / jnp.maximum(members.sum(axis=-1), 1)
+
+        sides = jnp.stack([mean_reward(mode), mean_reward(~mode) + self.delta], axis=-1)
+        comparable = mode.any(axis=-1) & (~mode).any(axis=-1) & ~all_equal(sides)
+        preferred = comparable[:, None] & (mode == (sides[:, :1] > sides[:, 1:]))
+        between_modes = GroupMeanStd()(preferred.astype(jnp.float32), rollouts)
+        return values.at[..., 0].add(self.alpha * between_modes)

@@ -1,0 +1,84 @@
+"""Parts that choose single tokens by their rank among all valid tokens of a batch of rollouts.
+
+What they rank by is fixed when the batch is drawn (behaviour log-probabilities and entropies), so that the choice is
+the same for every mini-batch and optimiser step. Published codes rank inside a mini-batch by the policy being trained:
+the same numbers on the first update of a batch that is not split, and nearly so after it (our reading).
+"""
+
+import dataclasses
+from typing import ClassVar, Literal
+
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.fields import share
+from ipsrl.objectives.estimators.ranks import largest, quantile, random_order
+from ipsrl.objectives.estimators.token_shares import (
+    number_of_tokens,
+    rounded_down,
+    rounded_up,
+    token_covariance,
+)
+from ipsrl.objectives.objective import RolloutPart
+from ipsrl.structures import Rollouts
+
+
+@dataclasses.dataclass(frozen=True)
+class DropHighCovariance(RolloutPart):
+    """Clip-Cov: a few tokens of high covariance, drawn at random, lose their advantage (arXiv 2505.22617).
+
+        candidates: lowest < cov < highest;   dropped: min( max(1, floor(fraction N)), number of candidates )
+
+    cov is `token_covariance`, N the number of valid tokens of the batch. Dropped tokens stay in the denominators.
+    The code also passes over tokens that PPO clips already: there are none when the batch is drawn.
+    """
+
+    fraction: float = share(2e-4)
+    lowest: float = 1.0
+    highest: float = 5.0
+    needs: ClassVar[frozenset[str]] = frozenset({"keys"})
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not 0.0 <= self.lowest < self.highest:
+            raise ValueError(f"candidates lie between {self.lowest} and {self.highest}: 0 <= lowest < highest")
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        covariance = token_covariance(values, rollouts)
+        candidates = rollouts.token_mask & (self.lowest < covariance) & (covariance < self.highest)
+        draws = random_order(rollouts.keys, values.shape[1:])
+        return jnp.where(largest(draws, candidates, rounded_down(self.fraction, rollouts.token_mask)), 0.0, values)
+
+
+@dataclasses.dataclass(frozen=True)
+class HighEntropyTokens(RolloutPart):
+    """Only the `fraction` of tokens with the highest entropy keep their advantage (80/20 rule, arXiv 2506.01939).
+
+    `threshold` says which: `rank`, the ceil(fraction N) highest of the N valid tokens of the batch, and ties with the
+    last; `quantile`, those at or above the (1 - fraction) quantile with linear interpolation, as TRL. With equal
+    entropies both keep every token.
+
+    `denominator` says over how many tokens a mean over tokens is: `kept`, as the paper, or `all`, as TRL. Surrogates
+    are proportional to positive factors of A, so that sum_kept f(A) / N_kept = sum_all f(A~) / N where A~ is
+    A N / N_kept on kept tokens and 0 on others. N / N_kept is that of the whole batch, also in its mini-batches.
+    """
+
+    fraction: float = share(0.2)
+    threshold: Literal["rank", "quantile"] = "rank"
+    denominator: Literal["kept", "all"] = "kept"
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        kept = self.kept(rollouts)
+        scale = (
+            number_of_tokens(rollouts.token_mask) / jnp.maximum(number_of_tokens(kept), 1.0)
+            if self.denominator == "kept"
+            else 1.0
+        )
+        return jnp.where(kept, values * scale, 0.0)
+
+    def kept(self, rollouts: Rollouts) -> Array:
+        """`[P, G, T]` bool, the tokens that keep their advantage."""
+        entropy, mask = rollouts.behaviour_entropy, rollouts.token_mask
+        if self.threshold == "quantile":
+            return mask & (entropy >= quantile(entropy, mask, 1.0 - self.fraction))
+        return largest(entropy, mask, rounded_up(self.fraction, mask))

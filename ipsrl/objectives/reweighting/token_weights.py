@@ -1,0 +1,91 @@
+"""Advantages of single answers or tokens, discounted, whitened, weighed or dropped: `[P, G, T]` -> `[P, G, T]`."""
+
+import dataclasses
+from typing import Literal
+
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.fields import non_negative, probability, share
+from ipsrl.objectives.estimators.discounting import discounted_sums
+from ipsrl.objectives.estimators.reference_divergence import RewardEstimator, token_divergence
+from ipsrl.objectives.objective import RolloutPart, all_equal
+from ipsrl.structures import Rollouts, masked_sum
+
+
+@dataclasses.dataclass(frozen=True)
+class ReturnToGo(RolloutPart):
+    """What is still to come, discounted: each token's own return (REINFORCE++, arXiv 2501.03262).
+
+        R_t = sum_{u >= t} gamma^(u - t) (r [u is the last token] - kl KL_u)
+
+    r is the incoming value of the answer's last token; KL_u is the estimate of KL(behaviour || reference) at one token,
+    and needs `reference_log_probs` unless `kl` is 0.
+    """
+
+    gamma: float = share(1.0)
+    kl: float = non_negative(0.0, called="the coefficient of the KL penalty")
+    estimator: RewardEstimator = "k1"
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"reference_log_probs"}) if self.kl else frozenset()
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        mask = rollouts.token_mask
+        tokens_left = mask.sum(axis=-1, keepdims=True) - 1 - jnp.arange(mask.shape[-1])
+        returns = jnp.where(mask, self.gamma ** jnp.maximum(tokens_left, 0) * values, 0.0)
+        if self.kl:
+            cost = token_divergence(rollouts.behaviour_log_probs, rollouts, self.estimator)
+            returns -= self.kl * discounted_sums(cost, self.gamma, reverse=True)
+        return returns
+
+
+@dataclasses.dataclass(frozen=True)
+class WhitenedTokens(RolloutPart):
+    """(A - mean) / std over all tokens of the batch (REINFORCE++, arXiv 2501.03262): long answers count for more.
+
+    A batch whose tokens all have the same advantage gets exactly zero. verl's standard deviation divides by the number
+    of tokens less one (`unbiased`); no epsilon is added.
+    """
+
+    unbiased: bool = False
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        mask = rollouts.token_mask
+        tokens = jnp.maximum(mask.sum(), 1)
+        centred = jnp.where(mask, values - masked_sum(values, mask) / tokens, 0.0)
+        std = jnp.sqrt((centred**2).sum() / jnp.maximum(tokens - self.unbiased, 1))
+        highest = jnp.where(mask, values, -jnp.inf).max()
+        silent = all_equal(jnp.where(mask, values, highest).reshape(1, -1))[0] | (std == 0)
+        return jnp.where(silent, 0.0, centred / jnp.where(silent, 1.0, std))
+
+
+@dataclasses.dataclass(frozen=True)
+class ProbabilityWeight(RolloutPart):
+    """A_t (alpha p_t + 1 - alpha), p_t the behaviour probability of the token: AR (arXiv 2505.12929), both signs."""
+
+    alpha: float = probability(0.2)
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        probability = jnp.exp(jnp.where(rollouts.token_mask, rollouts.behaviour_log_probs, 0.0))
+        return values * (self.alpha * probability + 1.0 - self.alpha)
+
+
+@dataclasses.dataclass(frozen=True)
+class WithoutTruncated(RolloutPart):
+    """Overlong filtering: 0 for answers that the horizon cut off, after the group was normalised with them (DAPO).
+
+        A_g N / (N of the answers left)  for answers that ended by themselves,    N `tokens` or `answers` of the batch
+
+    The factor takes truncated answers out of the denominator, as masking their tokens would (arXiv 2503.14476): of a
+    mean over all tokens of the batch, or over its answers that have tokens, as `counted` says.
+    """
+
+    counted: Literal["tokens", "answers"] = "tokens"
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        mask = rollouts.token_mask if self.counted == "tokens" else rollouts.token_mask.any(axis=-1, keepdims=True)
+        left = mask & ~rollouts.truncated[..., None]
+        factor = mask.sum() / jnp.maximum(left.sum(), 1)
+        return jnp.where(rollouts.truncated[..., None], 0.0, factor * values)

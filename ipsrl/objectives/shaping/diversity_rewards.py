@@ -1,0 +1,147 @@
+"""Parts that pay for diversity inside the group: rewards of a group in, other rewards out, `[P, G]` -> `[P, G]`.
+
+An answer is correct where its reward is above zero. Answers are alike where their `outcome_id` is the same; those
+without a valid outcome (-1) count as one outcome, unless a part says otherwise.
+"""
+
+import dataclasses
+from typing import ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.fields import at_least, probability
+from ipsrl.objectives.estimators.frequency import outcome_frequency, same_outcome
+from ipsrl.objectives.estimators.likelihood import average_log_probability
+from ipsrl.objectives.objective import RolloutPart
+from ipsrl.objectives.shaping.inverse_scaling import InverseFrequency
+from ipsrl.structures import Rollouts, masked_sum
+
+TOKEN_BUCKETS = 1024
+"""Tokens are counted modulo this for their similarity."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DistinctShare(RolloutPart):
+    """DARLING: quality times the share of other answers that are unlike this one (arXiv 2509.02534).
+
+        r~_g = r_g Div_g,     Div_g = #{j : o_j not like o_g} / (n - 1)
+
+    `verifiable`: n and Div count correct answers only, and Div is at least `floor`; a lone correct answer has Div 1
+    (our reading). Otherwise all answers count, there is no floor, and the rewards of a group with negative ones are
+    first raised until the lowest is 0 (our reading of "shifted to be non-negative").
+    """
+
+    verifiable: bool = True
+    floor: float = probability(0.1)
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        unlike = ~same_outcome(rollouts.outcome_id)
+        if not self.verifiable:
+            quality = values - jnp.minimum(values.min(axis=-1, keepdims=True), 0.0)
+            return quality * unlike.sum(axis=-1) / (values.shape[-1] - 1)
+        correct = values > 0
+        others = correct.sum(axis=-1, keepdims=True) - 1
+        share = (unlike & correct[:, None, :]).sum(axis=-1) / jnp.maximum(others, 1)
+        share = jnp.where(others > 0, share, 1.0)
+        return values * jnp.where(correct, jnp.maximum(share, self.floor), self.floor)
+
+
+@dataclasses.dataclass(frozen=True)
+class UniformFrequency(RolloutPart):
+    """GAPO: valid answers earn 1 minus the distance of their frequency from uniform (arXiv 2511.12596).
+
+        r~_g = 1 - |f(o_g) - 1/|V||  for valid answers,     -1 for others
+
+    f is the frequency among the valid answers of the group: those with a reward above zero and an outcome. |V| is the
+    number of valid outcomes, `None` = as many as the group shows (our reading). The size of the rewards is not used.
+    With two valid outcomes both always earn the same, so the rule says nothing there.
+    """
+
+    valid: int | None = at_least(1, None, called="valid, the number of valid outcomes,")
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        valid = (values > 0) & (rollouts.outcome_id >= 0)
+        alike = jnp.maximum((same_outcome(rollouts.outcome_id) & valid[:, None, :]).sum(axis=-1), 1)
+        frequency = alike / jnp.maximum(valid.sum(axis=-1, keepdims=True), 1)
+        seen = jnp.round(masked_sum(1.0 / alike, valid, axis=-1))[:, None]
+        outcomes = jnp.maximum(seen, 1.0) if self.valid is None else self.valid
+        return jnp.where(valid, 1.0 - jnp.abs(frequency - 1.0 / outcomes), -1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Unlikeliness(RolloutPart):
+    """Unlikeliness reward: the likelier an answer within its group, the less it earns (arXiv 2506.02355).
+
+        r~_g = r_g (1 - beta rank_g / G)
+
+    rank orders the length-averaged behaviour log-probabilities, 0 = least likely; ties share the mean of their ranks.
+    """
+
+    beta: float = probability(0.25)
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        own, other = (jnp.expand_dims(average_log_probability(rollouts), axis) for axis in (2, 1))
+        rank = (other < own).sum(axis=-1) + ((other == own).sum(axis=-1) - 1) / 2
+        return values * (1.0 - self.beta * rank / values.shape[-1])
+
+
+@dataclasses.dataclass(frozen=True)
+class SimilarityDiscount(RolloutPart):
+    """DRA: rewards over the summed similarity to the group, oneself included (arXiv 2505.09655).
+
+        r~_g = r_g / sum_j cos(e_g, e_j)
+
+    The paper embeds answers with a sentence encoder. Here e is one-hot in the `outcome`, so that the rule is inverse
+    probability scaling over G, or counts the `tokens` of the answer modulo 1024 (our reading), so that it sees
+    wording. The released code compares a whole device's batch; this compares the group.
+    """
+
+    similarity: Literal["outcome", "tokens"] = "outcome"
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        if self.similarity == "outcome":
+            return values / (values.shape[-1] * outcome_frequency(rollouts.outcome_id))
+        counts = jax.vmap(_bucket_counts)(rollouts.tokens, rollouts.token_mask)
+        length = jnp.maximum(jnp.sqrt((counts**2).sum(axis=-1)), 1.0)
+        summed = jnp.einsum("pgb,pg->pb", counts, 1.0 / length, precision="highest")
+        similarity = jnp.einsum("pgb,pb->pg", counts, summed, precision="highest") / length
+        # Each answer is like itself: the sum is 1 at least, also where an answer has no tokens.
+        return values / jnp.maximum(similarity, 1.0)
+
+
+def _bucket_counts(tokens: Array, mask: Array) -> Array:
+    """How often each bucket occurs in each answer of a group, `[G, T]` -> `[G, TOKEN_BUCKETS]` float32."""
+    group = len(tokens)
+    # One index for answer and bucket is added to in less time than two.
+    bucket = jnp.arange(group)[:, None] * TOKEN_BUCKETS + tokens % TOKEN_BUCKETS
+    return jnp.zeros(group * TOKEN_BUCKETS).at[bucket].add(mask).reshape(group, TOKEN_BUCKETS)
+
+
+@dataclasses.dataclass(frozen=True)
+class PermutedInverseFrequency(InverseFrequency):
+    """The placebo of inverse probability scaling: its weights, dealt at random among the rewarded answers of a group.
+
+        r~_g = r_g w_pi(g),    w = 1 / max(phat, floor)^alpha,    pi uniform over the permutations of {g : r_g != 0}
+
+    A weight acts only on a reward, so that answers without one take no part: equal rewards keep the mean and variance
+    of r~ that `InverseFrequency` gives them, in every group, while weights lose their relation to outcomes. Draws from
+    `Rollouts.keys`.
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset({"keys"})
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        weights = super().__call__(jnp.ones_like(values), rollouts)
+        order = jax.vmap(lambda key: jax.random.permutation(key, values.shape[-1]))(rollouts.keys)
+        rewarded = values != 0
+        # The rewarded answers in random order, then the others: the first one named gives its weight to the first one.
+        drawn = jnp.argsort(jnp.where(rewarded, order, values.shape[-1]), axis=-1)
+        dealt = jnp.take_along_axis(weights, drawn, axis=-1)
+        place = jnp.maximum(jnp.cumsum(rewarded, axis=-1) - 1, 0)
+        return values * jnp.take_along_axis(dealt, place, axis=-1)

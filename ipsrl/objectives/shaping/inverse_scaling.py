@@ -1,0 +1,191 @@
+"""Inverse probability scaling: rewards over the probability of their outcome, `[P, G]` -> `[P, G]`.
+
+The parts differ in where the probability comes from: the group's own counts (`InverseFrequency`), a moving average of
+such counts (`InverseMovingFrequency`), or the policy's probability of the trajectory, corrected for the many ways to an
+outcome by the environment's backward policy (`InverseProbability`) or by a learned one (`InverseProbabilityLearned`).
+"""
+
+import dataclasses
+import math
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.fields import above, below_one, non_negative, positive, probability, share
+from ipsrl.objectives.estimators.frequency import outcome_frequency
+from ipsrl.objectives.objective import RolloutPart
+from ipsrl.structures import Rollouts, Sizes, masked_sum
+
+BISECTIONS = 30
+"""Halvings of the exponent's range: to a billionth of it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class InverseScaling(RolloutPart):
+    """Base of the parts below: rewards times w_g = p_g^(-e), with e = `alpha` unless that leaves too few samples.
+
+    With `effective_share` s > 0 each group has the largest e <= alpha at which the effective sample size of its
+    weights, (sum w)^2 / sum w^2, is at least s G (our reading: of the weights alone, without the rewards). It falls as
+    e grows: with x = -log p, its logarithm has the slope 2 (mean of x under w - mean of x under w^2) <= 0.
+    """
+
+    alpha: float = non_negative(1.0)
+    _: dataclasses.KW_ONLY
+    effective_share: float = below_one(0.0)
+
+    def exponent(self, log_probability: Array) -> Array | float:
+        """e, from log p `[P, G]`: one number, or `[P, 1]` where it depends on the group."""
+        if self.effective_share == 0.0:
+            return self.alpha
+        surprise = log_probability.max(axis=-1, keepdims=True) - log_probability
+        least = math.log(self.effective_share * log_probability.shape[-1])
+
+        def enough(exponent):
+            log_weight = exponent[:, None] * surprise
+            return 2 * jax.nn.logsumexp(log_weight, axis=-1) - jax.nn.logsumexp(2 * log_weight, axis=-1) >= least
+
+        def halve(_, bounds):
+            low, high = bounds
+            middle = (low + high) / 2
+            holds = enough(middle)
+            return jnp.where(holds, middle, low), jnp.where(holds, high, middle)
+
+        whole = jnp.full(log_probability.shape[0], self.alpha, jnp.float32)
+        low, _ = jax.lax.fori_loop(0, BISECTIONS, halve, (jnp.zeros_like(whole), whole))
+        return jnp.where(enough(whole), whole, low)[:, None]
+
+
+@dataclasses.dataclass(frozen=True)
+class InverseFrequency(InverseScaling):
+    """Inverse probability scaling with the group's own frequencies (arXiv 2601.21669, Algorithm 1, Eq. 9).
+
+        r~_g = r_g / max(phat(o_g), floor)^alpha,    phat = (n + pseudo_count) / (G + pseudo_count)
+
+    `alpha = 1` without pseudo-count is the paper's rule; the ideal flow ends at p proportional to r^(1/alpha). A floor
+    up to 1/G is then inert. A pseudo-count lambda > 0 (add-lambda; Laplace's rule but for a constant factor) narrows
+    the range of the weights from G^alpha to ((G + lambda) / (1 + lambda))^alpha. A pseudo-count of (alpha - 1) / 2 is
+    the offset rule: it takes away the term of order 1/G of the bias E[phat^-alpha] p^alpha - 1.
+
+    Where every outcome of a group is unique, all weights are equal and the rule is lost: see `InverseProbability`.
+    Meant for rewards that are not negative: of rewards of -1, those of the rarest mistakes are scaled up most.
+    """
+
+    floor: float = probability(0.0)
+    pseudo_count: float = above(-1, 0.0)
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        probability = jnp.maximum(outcome_frequency(rollouts.outcome_id, self.pseudo_count), self.floor)
+        return values / probability ** self.exponent(jnp.log(probability))
+
+
+@dataclasses.dataclass(frozen=True)
+class InverseMovingFrequency(InverseScaling):
+    """Inverse probability scaling with frequencies that remember earlier batches (after arXiv 2601.21669).
+
+        pbar <- (1 - rate) pbar + rate phat,      r~_g = r_g / max(pbar(o_g), floor)^alpha
+
+    phat counts all samples of a prompt in the batch, in whichever group; its first batch sets pbar. Outcomes are a
+    table, in which samples without a valid one (-1) have a column of their own. While the policy stands still, pbar is
+    as good as a group of G (2 - rate) / rate; while it drifts by d a step, pbar lags by d (1 - rate) / rate.
+    """
+
+    floor: float = probability(0.0)
+    rate: float = share(0.1, called="ema_rate")
+
+    def init(self, sizes: Sizes) -> Array:
+        """pbar, `[num_prompts, num_outcomes + 1]`; a row of zeros before the prompt was met."""
+        if sizes.num_outcomes is None:
+            raise ValueError("moving frequencies are a table of outcomes, which this environment does not number")
+        return jnp.zeros((sizes.num_prompts, sizes.num_outcomes + 1))
+
+    def carry(self, values: Array, rollouts: Rollouts, state: Array) -> tuple[Array, Array]:
+        place = (rollouts.prompt_index[:, None], rollouts.outcome_id)  # -1 is the last column
+        counts = jnp.zeros_like(state).at[place].add(1.0)
+        total = counts.sum(axis=-1, keepdims=True)
+        frequency = counts / jnp.maximum(total, 1.0)
+        met_before = state.any(axis=-1, keepdims=True)
+        blended = jnp.where(met_before, (1.0 - self.rate) * state + self.rate * frequency, frequency)
+        state = jnp.where(total > 0, blended, state)
+        probability = jnp.maximum(state[place], self.floor)
+        return values / probability ** self.exponent(jnp.log(probability)), state
+
+
+@dataclasses.dataclass(frozen=True)
+class InverseProbability(InverseScaling):
+    """Inverse probability scaling with the policy's own trajectory probability, corrected for many paths per outcome.
+
+        log w = log r + alpha (log q(trajectory | outcome) - log P(trajectory)),      r~ = exp(log w - log m)
+
+    P is the behaviour policy, q the environment's backward policy (`Rollouts.log_backward`): at alpha = 1,
+    sum over the trajectories into x of P w = r(x), so that many paths to an outcome do not earn it more mass, and
+    E[w] = Z = sum_x r(x) under every policy. Since Z does not move then, m, the running mean of w for the prompt, only
+    takes the scale out. At every other alpha E[w] moves with the policy, and m follows it with the delay of its decay.
+
+    Our reading of the sources: m is kept in log space with `decay`; the first batch sets it; |log w - log m| is capped
+    at `log_ratio_cap`. Rewards of zero, and negative ones, give exactly zero. A batch in which a prompt earned nothing
+    leaves its m as it was.
+    """
+
+    decay: float = below_one(0.99)
+    log_ratio_cap: float = positive(20.0)
+    needs: ClassVar[frozenset[str]] = frozenset({"log_backward"})
+
+    def init(self, sizes: Sizes) -> Any:
+        """Log of the running mean for each prompt, `[num_prompts]`; -inf before the prompt was met."""
+        return jnp.full(sizes.num_prompts, -jnp.inf, jnp.float32)
+
+    def carry(self, values: Array, rollouts: Rollouts, state: Any) -> tuple[Array, Any]:
+        log_path = masked_sum(rollouts.behaviour_log_probs, rollouts.token_mask, axis=-1)
+        log_probability = log_path - rollouts.log_backward
+        log_weight = jnp.log(jnp.maximum(values, 0.0)) - self.exponent(log_probability) * log_probability
+
+        # Groups of the same prompt share its mean, so that all of them leave the same state behind.
+        same_prompt = rollouts.prompt_index[:, None] == rollouts.prompt_index
+        group_mean = jax.nn.logsumexp(log_weight, axis=-1) - jnp.log(values.shape[-1])
+        batch_mean = jax.nn.logsumexp(jnp.where(same_prompt, group_mean, -jnp.inf), axis=-1)
+        batch_mean -= jnp.log(same_prompt.sum(axis=-1))
+        before = state[rollouts.prompt_index]
+        blended = jnp.logaddexp(before + jnp.log(self.decay), batch_mean + jnp.log1p(-self.decay))
+        log_mean = jnp.where(jnp.isneginf(before), batch_mean, jnp.where(jnp.isneginf(batch_mean), before, blended))
+
+        scale = jnp.where(jnp.isneginf(log_mean), 0.0, log_mean)[:, None]
+        ratio = jnp.clip(log_weight - scale, -self.log_ratio_cap, self.log_ratio_cap)
+        shaped = jnp.where(values > 0, jnp.exp(ratio), 0.0)
+        return shaped, state.at[rollouts.prompt_index].set(log_mean)
+
+
+@dataclasses.dataclass(frozen=True)
+class InverseProbabilityLearned(InverseProbability):
+    """`InverseProbability` with a backward policy that is learned by maximum likelihood on the sampled trajectories.
+
+        q(move | state after) = (N(state after, move) + prior u(move | state after)) / (N(state after) + prior)
+
+    N are counts of moves in earlier batches, which fade by `decay` with each batch; u is the environment's backward
+    policy. The batch is weighed before it is counted, so that q does not depend on it and the target stays what it is.
+    The better q knows which way the policy comes, the less the weights of one outcome vary: they do not vary at all at
+    q = P(trajectory | outcome), the limit of many counts. Moves must tell apart the states that lead into a state.
+    """
+
+    prior: float = positive(1.0)
+    needs: ClassVar[frozenset[str]] = frozenset({"step_log_backward", "next_states"})
+
+    def init(self, sizes: Sizes) -> tuple[Array, Array]:
+        """The running means of `InverseProbability`, and N, `[num_states, vocabulary_size]`."""
+        if sizes.num_states is None or sizes.vocabulary_size is None:
+            raise ValueError("a learned backward policy is a table of states, which this environment does not number")
+        return super().init(sizes), jnp.zeros((sizes.num_states, sizes.vocabulary_size))
+
+    def carry(self, values: Array, rollouts: Rollouts, state: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
+        log_mean, counts = state
+        mask, reached, moves = rollouts.token_mask, rollouts.next_states, rollouts.tokens
+        expected = self.prior * jnp.exp(jnp.where(mask, rollouts.step_log_backward, 0.0))
+        share = (counts[reached, moves] + expected) / (counts.sum(axis=-1)[reached] + self.prior)
+        log_backward = masked_sum(jnp.log(share), mask, axis=-1)
+        rollouts = dataclasses.replace(rollouts, log_backward=log_backward)
+        shaped, log_mean = super().carry(values, rollouts, log_mean)
+        # What is not a move is counted beyond the table, and dropped: adding its zeros up would be slower.
+        counts = (self.decay * counts).at[jnp.where(mask, reached, len(counts)), moves].add(1.0, mode="drop")
+        return shaped, (log_mean, counts)

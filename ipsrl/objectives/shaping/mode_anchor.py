@@ -1,0 +1,37 @@
+"""Rewards that make good answers equally likely under a KL-regularised optimum: `[P, G]` -> `[P, G]`."""
+
+import dataclasses
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.fields import finite, positive
+from ipsrl.objectives.objective import RolloutPart
+from ipsrl.structures import Rollouts, masked_sum
+
+
+@dataclasses.dataclass(frozen=True)
+class ModeAnchor(RolloutPart):
+    """MARA: good answers earn what makes them equally likely under the KL-regularised optimum (arXiv 2510.20817).
+
+        r~_g = r_z + beta (log pi_ref(z) - log pi_ref(o_g))     where r_g >= threshold;     r_g elsewhere
+
+    z is the answer that the reference likes best among those at or above the threshold (of several, one with the
+    highest reward). Then pi_ref exp(r~ / beta) is the same for all of them. pi_ref(o) is the probability of the whole
+    answer. `threshold=None` is the best reward of the group, if it is above zero (our reading).
+    """
+
+    beta: float = positive()
+    threshold: float | None = finite(None)
+    needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
+
+    def __call__(self, values: Array, rollouts: Rollouts) -> Array:
+        log_reference = masked_sum(rollouts.reference_log_probs, rollouts.token_mask, axis=-1)
+        if self.threshold is None:
+            good = (values == values.max(axis=-1, keepdims=True)) & (values > 0)
+        else:
+            good = values >= self.threshold
+        level = jnp.where(good, log_reference, -jnp.inf).max(axis=-1, keepdims=True)
+        anchor = jnp.where(good & (log_reference == level), values, -jnp.inf).max(axis=-1, keepdims=True)
+        return jnp.where(good, anchor + self.beta * (level - log_reference), values)

@@ -1,0 +1,1 @@
+"""Surrogates: what is maximised in place of the return, `[P, G, T]`."""

@@ -1,0 +1,207 @@
+"""Flow balance: surrogates that are squared residuals of an equation, which holds exactly where the policy has its law.
+
+With P_F the policy, P_B a backward policy that sums to one over the trajectories into an outcome x, and R > 0:
+
+    trajectory       log Z + sum_t log P_F - log R(x) - sum_t log P_B = 0
+    each step        log F(s) + log P_F(s'|s) - log F(s') - log P_B(s|s') = 0,    F(end) = R(x)
+
+Either one makes the policy sample x with probability R(x) / Z. The value to maximise is minus the squared residual of
+an answer, the same at each of its tokens, so that the mean over answers (`SequenceMean`) is minus the published loss.
+Advantages are log R(x), of `LogReward`. The gradient flows through the policy's log-probabilities and into the learned
+log Z or log F, which Adam moves at `learning_rate`, each entry in the steps that meet it. The loss needs no importance
+ratio: stale samples only weigh the trajectories differently.
+"""
+
+import dataclasses
+from typing import Any, ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl.fields import positive, share
+from ipsrl.objectives.estimators.discounting import discounted_sums
+from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT
+from ipsrl.objectives.objective import Metrics, Surrogate
+from ipsrl.structures import PolicyScores, Rollouts, Sizes, masked_sum
+
+LEARNING_RATE = 0.1
+"""Of log Z and log F, a hundred times a usual policy's: the setting of torchgfn's benchmarks."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TrajectoryBalance(Surrogate):
+    """-(log Z + sum log P_F - log R - sum log P_B)^2 (arXiv 2201.13259), with one learned log Z for each prompt.
+
+    log Z starts at 0. `log_partition` is its mean over the groups.
+    """
+
+    learning_rate: float = positive(LEARNING_RATE, called="the learning rate of log Z or the flows")
+    needs: ClassVar[frozenset[str]] = frozenset({"log_backward"})
+
+    def init_parameters(self, sizes: Sizes) -> dict[str, Array]:
+        return {"log_partition": jnp.zeros(sizes.num_prompts)}
+
+    def evaluate(
+        self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any, statistics: Any
+    ) -> tuple[Array, Metrics]:
+        log_partition = parameters["log_partition"][rollouts.prompt_index]
+        residual = log_partition[:, None] + _excess(scores, rollouts, advantages)
+        return _minus_square(residual, rollouts), _mean_over_groups("log_partition", log_partition)
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupBalance(Surrogate):
+    """Trajectory balance whose log Z is what the group itself says (VarGrad; log-partition variance, arXiv 2302.05446).
+
+        log Z = mean over the group of (log R + sum log P_B - sum log P_F)
+
+    The loss is the variance of the residual in the group, so that nothing is learned beside the policy. The gradient
+    flows through the mean too, and it makes no difference: with f the residual without log Z,
+    d/dtheta mean (f_g - f)^2 = 2 mean (f_g - f) (f_g' - f') = 2 mean (f_g - f) f_g', since f_g - f sums to zero.
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset({"log_backward"})
+    smallest_group: ClassVar[int] = 2
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        excess = _excess(scores, rollouts, advantages)
+        mean = excess.mean(axis=-1, keepdims=True)
+        return _minus_square(excess - mean, rollouts), _mean_over_groups("log_partition", -mean)
+
+
+@dataclasses.dataclass(frozen=True)
+class StateFlows(Surrogate):
+    """Base of the surrogates that learn log F of each state of each prompt, a table that starts at 0.
+
+    A walk that was cut off counts as one that ended, with the reward it has.
+    """
+
+    learning_rate: float = positive(LEARNING_RATE, called="the learning rate of log Z or the flows")
+    needs: ClassVar[frozenset[str]] = frozenset({"step_log_backward"})
+
+    def init_parameters(self, sizes: Sizes) -> dict[str, Array]:
+        if sizes.num_states is None:
+            raise ValueError("the objective learns a flow for each state, and this environment does not number states")
+        return {"log_flows": jnp.zeros((sizes.num_prompts, sizes.num_states))}
+
+    def residuals(
+        self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any
+    ) -> tuple[Array, Metrics]:
+        """log F(s) + log P_F - log F(s') - log P_B of each action, `[P, G, T]`, 0 outside the walk."""
+        mask = rollouts.token_mask
+        flows = parameters["log_flows"]
+        # A table of one axis is looked up, and added to, in two thirds of the time.
+        states = rollouts.prompt_index[:, None, None] * flows.shape[-1] + rollouts.observations
+        before = flows.ravel()[states]
+        is_last = jnp.arange(mask.shape[-1]) == mask.sum(axis=-1, keepdims=True) - 1
+        after = jnp.where(is_last, advantages, jnp.pad(before[..., 1:], ((0, 0), (0, 0), (0, 1))))
+        residuals = jnp.where(mask, before + scores.log_probs - after - rollouts.step_log_backward, 0.0)
+        return residuals, _mean_over_groups("log_partition", before[..., 0])
+
+
+@dataclasses.dataclass(frozen=True)
+class DetailedBalance(StateFlows):
+    """-(log F(s) + log P_F(s'|s) - log F(s') - log P_B(s|s'))^2 of each action (arXiv 2111.09266), F(end) = R."""
+
+    def evaluate(
+        self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any, statistics: Any
+    ) -> tuple[Array, Metrics]:
+        residuals, metrics = self.residuals(scores, rollouts, advantages, parameters)
+        return -(residuals**2), metrics
+
+
+@dataclasses.dataclass(frozen=True)
+class SubTrajectoryBalance(StateFlows):
+    """Balance of all parts of a trajectory, the longer ones at lower weight (SubTB, arXiv 2209.12782).
+
+        - sum_{i<j} decay^(j-i) (d_i + ... + d_(j-1))^2 / sum_{i<j} decay^(j-i)
+
+    d are the residuals of detailed balance; in the sum over a part i .. j all flows between its ends cancel. decay -> 0
+    is the mean of detailed balance over the actions. With g_k = 1 + decay + ... + decay^k, the parts that hold both
+    actions s <= t of n weigh decay^(t-s+1) g_s g_(n-1-t) together, so that the sum over parts is
+
+        decay sum_t g_(n-1-t) d_t (g_t d_t + 2 sum_{s<t} decay^(t-s) g_s d_s)
+
+    The inner sums are `discounted_sums`, so that no array holds all parts. On two CPU cores and at T = 512 it takes
+    three times as long as GRPO, half of it for looking up the flows and for their gradient, as in detailed balance.
+    """
+
+    decay: float = share(0.9)
+
+    def evaluate(
+        self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any, statistics: Any
+    ) -> tuple[Array, Metrics]:
+        residuals, metrics = self.residuals(scores, rollouts, advantages, parameters)
+        mask = rollouts.token_mask
+        to_come = jnp.maximum(mask.sum(axis=-1, keepdims=True) - 1 - jnp.arange(mask.shape[-1]), 0)
+        weights = np.cumsum(self.decay ** np.arange(mask.shape[-1]))
+        starts, norms = jnp.array(weights, jnp.float32), jnp.array(np.cumsum(weights), jnp.float32)
+        ends = starts[to_come]
+        begun = starts * residuals
+        # The sum up to t counts t itself: twice that, less once, is once t and twice what came before.
+        squares = (ends * residuals * (2 * discounted_sums(begun, self.decay) - begun)).sum(axis=-1)
+        loss = squares / norms[to_come[..., 0]]
+        return jnp.broadcast_to(-loss[..., None], mask.shape), metrics
+
+
+@dataclasses.dataclass(frozen=True)
+class RewardTiltBalance(Surrogate):
+    """-w (log Z + mean log pi - beta A - mean log pi_ref)^2, means over the answer's tokens (FlowRL, arXiv 2509.15207).
+
+    w = the answer's whole importance ratio, a constant, clipped to [1 - low, 1 + high]; `released_weight` leaves it
+    unclipped, as the released code does in effect (its log is clamped to +-20 here). A is the group-normalised reward.
+    Because of the means, the loss is zero at pi = pi_ref exp(length * (beta A - log Z)).
+
+    The paper's log Z is a network of three layers on the prompt's hidden states. Our reading: a `table` with one
+    learned log Z for each prompt, which starts at 0, or the `group`'s own mean of beta A + mean log pi_ref - mean log
+    pi, a constant for the gradient, as the learned one would be.
+    """
+
+    beta: float = positive(15.0)
+    low: float = 0.2
+    high: float = 0.2
+    partition: Literal["table", "group"] = "table"
+    released_weight: bool = False
+    learning_rate: float = positive(LEARNING_RATE, called="the learning rate of log Z or the flows")
+    needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not (0.0 <= self.low <= 1.0 and self.high >= 0.0):
+            raise ValueError(f"clip range is 1 - {self.low} to 1 + {self.high}: low must lie in [0, 1], high from 0 up")
+
+    def init_parameters(self, sizes: Sizes) -> dict[str, Array]:
+        return {"log_partition": jnp.zeros(sizes.num_prompts)} if self.partition == "table" else {}
+
+    def evaluate(
+        self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any, statistics: Any
+    ) -> tuple[Array, Metrics]:
+        mask = rollouts.token_mask
+        log_tilt = masked_sum(scores.log_probs - rollouts.reference_log_probs, mask, axis=-1)
+        excess = log_tilt / jnp.maximum(mask.sum(axis=-1), 1) - self.beta * advantages[..., 0]
+        if self.partition == "table":
+            log_partition = parameters["log_partition"][rollouts.prompt_index][:, None]
+        else:
+            log_partition = -jax.lax.stop_gradient(excess.mean(axis=-1, keepdims=True))
+
+        log_ratio = masked_sum(scores.log_probs - rollouts.behaviour_log_probs, mask, axis=-1)
+        ratio = jax.lax.stop_gradient(jnp.exp(jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)))
+        weight = ratio if self.released_weight else jnp.clip(ratio, 1.0 - self.low, 1.0 + self.high)
+        values = weight[..., None] * _minus_square(log_partition + excess, rollouts)
+        return values, _mean_over_groups("log_partition", log_partition)
+
+
+def _excess(scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> Array:
+    """sum log P_F - log R - sum log P_B, `[P, G]`: the residual of trajectory balance without log Z."""
+    return masked_sum(scores.log_probs, rollouts.token_mask, axis=-1) - advantages[..., 0] - rollouts.log_backward
+
+
+def _minus_square(residual: Array, rollouts: Rollouts) -> Array:
+    """`[P, G]` residuals of answers -> `[P, G, T]` values of their tokens."""
+    return jnp.broadcast_to(-(residual**2)[..., None], rollouts.tokens.shape)
+
+
+def _mean_over_groups(name: str, values: Array) -> Metrics:
+    return {name: (values.sum(), jnp.float32(values.size))}

@@ -1,0 +1,149 @@
+"""Parts that turn advantages into something with the right gradient: `[P, G, T]` values to maximise."""
+
+import dataclasses
+from typing import ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl import fields
+from ipsrl.objectives.estimators.importance import (
+    LOG_RATIO_LIMIT,
+    importance_ratio,
+    log_importance_ratio,
+    with_constant_weight,
+)
+from ipsrl.objectives.objective import Metrics, Surrogate
+from ipsrl.structures import PolicyScores, Rollouts, masked_sum
+
+
+def check_clip(low: float, high: float) -> None:
+    """Raises ValueError unless 1 - low and 1 + high are limits of a ratio around 1."""
+    if not (0.0 < low <= 1.0 and high > 0.0):
+        raise ValueError(f"clip range is 1 - {low} to 1 + {high}: low must lie in (0, 1], high above 0")
+
+
+def ratio_metrics(ratio: Array, mask: Array, clipped: Array | None = None) -> Metrics:
+    """Mean ratio, and share of the tokens whose gradient was removed or bounded, where there are such."""
+    tokens = mask.sum(dtype=jnp.float32)
+    metrics = {"importance_ratio": (masked_sum(ratio, mask), tokens)}
+    if clipped is not None:
+        metrics["clip_fraction"] = (masked_sum(clipped.astype(jnp.float32), mask), tokens)
+    return metrics
+
+
+@dataclasses.dataclass(frozen=True)
+class PolicyGradient(Surrogate):
+    """A log pi: the score-function (REINFORCE) gradient, without importance ratio.
+
+    Exact on-policy; with several optimiser steps on one batch it follows stale samples uncorrected.
+    """
+
+    on_policy: ClassVar[bool] = True
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        return advantages * scores.log_probs, {}
+
+
+@dataclasses.dataclass(frozen=True)
+class ClippedRatio(Surrogate):
+    """min( rho A, clip(rho, 1 - low, 1 + high) A ), rho the importance ratio (PPO, arXiv 1707.06347).
+
+    low = high = 0.2 is PPO's and GRPO's; low 0.2 with high 0.28 is clip-higher (DAPO, arXiv 2503.14476). At rho = 1 its
+    gradient is that of `PolicyGradient`; at a limit of 0, which is refused, the clip would take a part of it.
+    `dual_clip` (arXiv 1912.09729; 3 in verl) keeps the value at or above dual_clip * A where A < 0, so that a token
+    which the policy has made that much likelier is no longer pushed down; None leaves it out.
+    `clip_fraction` is the share of tokens whose gradient the clips remove.
+    """
+
+    low: float = 0.2
+    high: float = 0.2
+    dual_clip: float | None = fields.above(1, None)
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_clip(self.low, self.high)
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        ratio = importance_ratio(scores, rollouts)
+        return clipped(ratio, rollouts.token_mask, advantages, self.low, self.high, self.dual_clip)
+
+
+@dataclasses.dataclass(frozen=True)
+class ClippedSequenceRatio(Surrogate):
+    """min( s A, clip(s, 1 - low, 1 + high) A ), s one importance ratio for the whole answer, at each of its tokens.
+
+        exponent = mean:  s = exp( (1 / length) sum_t log rho_t )     GSPO (arXiv 2507.18071)
+        exponent = sum:   s = exp( sum_t log rho_t )                  the answer as one action: TRL's RLOO
+
+    `per_token` is GSPO-token: the value s, with the gradient s grad log pi of each token for its own advantage; where
+    all tokens of an answer share one, mean exponents have the same gradient either way. log s is clamped as log rho is.
+    """
+
+    low: float
+    high: float
+    exponent: Literal["mean", "sum"] = "mean"
+    per_token: bool = False
+
+    def __post_init__(self):
+        check_clip(self.low, self.high)
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        mask = rollouts.token_mask
+        log_ratio = log_importance_ratio(scores, rollouts).sum(axis=-1, keepdims=True)
+        if self.exponent == "mean":
+            log_ratio = log_ratio / jnp.maximum(mask.sum(axis=-1, keepdims=True), 1)
+        ratio = jnp.exp(jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))
+        if self.per_token:
+            ratio = with_constant_weight(ratio, log_ratio, scores, rollouts)
+        return clipped(jnp.broadcast_to(ratio, mask.shape), mask, advantages, self.low, self.high)
+
+
+@dataclasses.dataclass(frozen=True)
+class SoftGate(Surrogate):
+    """f(rho) A, f(rho) = (4 / tau) sigmoid(tau (rho - 1)): SAPO (arXiv 2511.20347), a clip without an edge.
+
+    tau is `positive` where A > 0 and `negative` elsewhere. The gradient by log pi is 4 sigmoid (1 - sigmoid) rho A:
+    that of `PolicyGradient` at rho = 1, fading on both sides, sooner where tau is larger.
+    """
+
+    positive: float = fields.positive(1.0, called="the temperature of positive advantages")
+    negative: float = fields.positive(1.05, called="the temperature of negative advantages")
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        ratio = importance_ratio(scores, rollouts)
+        temperature = jnp.where(advantages > 0, self.positive, self.negative)
+        gate = 4.0 / temperature * jax.nn.sigmoid(temperature * (ratio - 1.0))
+        return gate * advantages, ratio_metrics(ratio, rollouts.token_mask)
+
+
+@dataclasses.dataclass(frozen=True)
+class BoundedRatio(Surrogate):
+    """clip(rho, 0, bound) A, without PPO's minimum (Lp-Reg, arXiv 2510.03222): no gradient above the bound only."""
+
+    bound: float = fields.above(1, 10.0, called="the bound on the importance ratio")
+
+    def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
+        ratio = importance_ratio(scores, rollouts)
+        values = jnp.minimum(ratio, self.bound) * advantages
+        return values, ratio_metrics(ratio, rollouts.token_mask, ratio > self.bound)
+
+
+def clipped(
+    ratio: Array,
+    mask: Array,
+    advantages: Array,
+    low: float | Array,
+    high: float | Array,
+    dual_clip: float | None = None,
+) -> tuple[Array, Metrics]:
+    """PPO's minimum of a ratio and its clip, times advantages, all `[P, G, T]`; with the metrics of `ClippedRatio`."""
+    plain = ratio * advantages
+    values = jnp.minimum(plain, jnp.clip(ratio, 1.0 - low, 1.0 + high) * advantages)
+    removed = values < plain
+    if dual_clip is not None:
+        floor = jnp.where(advantages < 0, dual_clip * advantages, -jnp.inf)
+        removed |= values < floor
+        values = jnp.maximum(values, floor)
+    return values, ratio_metrics(ratio, mask, removed)

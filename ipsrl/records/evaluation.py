@@ -1,0 +1,96 @@
+"""What an evaluation finds, and what of it the run folder keeps beside the metrics."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ipsrl.policies.policy import Parameters
+from ipsrl.records.metric_log import MetricLog
+from ipsrl.rollouts.sampled_answers import Completion
+
+# More ranks than this are added up.
+RANKS = 32
+OUTCOMES, COMPLETIONS = "outcomes.jsonl", "completions.jsonl"
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation finds.
+
+    Attributes:
+      metrics: name -> number.
+      ranked_shares: shares of the outcomes, largest first, mean over prompts; at most 1 together, less where a prompt
+        has no outcome. None where nobody looked.
+      completions: some answers as text; those of the first and of the last evaluation are kept.
+    """
+
+    metrics: Mapping[str, float]
+    ranked_shares: Sequence[float] | np.ndarray | None = None
+    completions: Sequence[Completion] = ()
+
+
+Evaluate = Callable[[int, Parameters], Evaluation]
+
+
+def shared_at_start(evaluate: Evaluate) -> Evaluate:
+    """The same for several runs that start with the same parameters: what the first finds at step 0 serves them all."""
+    found: list[Evaluation] = []
+
+    def evaluate_once(step: int, parameters: Parameters) -> Evaluation:
+        if step:
+            return evaluate(step, parameters)
+        if not found:
+            found.append(evaluate(step, parameters))
+        return found[0]
+
+    return evaluate_once
+
+
+class EvaluationLog:
+    """Two more files of JSON lines in a run folder, which exist where evaluations give what they hold.
+
+        outcomes.jsonl     {"step": 50, "ranked_shares": [0.5, 0.25], "rest": 0.0}; the rest is that of further ranks
+        completions.jsonl  {"step": 0, "prompt_index": 3, "prompt": "...", "completion": "...", "reward": 1.0,
+                           "outcome": "..."}; the outcome is null where there is none
+
+    They are written, cut and kept as `MetricLog` does with its own.
+    """
+
+    def __init__(self, folder: Path, last_step: int):
+        self._folder, self._last_step = folder, last_step
+        self._logs: dict[str, MetricLog] = {}
+
+    def write(self, step: int, evaluation: Evaluation) -> None:
+        """Appends what there is beside the metrics."""
+        if evaluation.ranked_shares is not None:
+            shares = np.asarray(evaluation.ranked_shares, np.float64)
+            record = {"ranked_shares": shares[:RANKS].tolist(), "rest": float(shares[RANKS:].sum())}
+            self._log(OUTCOMES).append({"step": step, **record})
+        if step in (0, self._last_step):
+            for completion in evaluation.completions:
+                self._log(COMPLETIONS).append({"step": step, **dataclasses.asdict(completion)})
+
+    def keep(self) -> None:
+        """As `MetricLog.keep`."""
+        for log in self._logs.values():
+            log.keep()
+
+    def truncate_after(self, step: int) -> None:
+        """As `MetricLog.truncate_after`."""
+        for name in (OUTCOMES, COMPLETIONS):
+            if (self._folder / name).exists():
+                self._log(name).truncate_after(step)
+
+    def _log(self, name: str) -> MetricLog:
+        if name not in self._logs:
+            self._logs[name] = MetricLog(self._folder / name)
+        return self._logs[name]
+
+    def __enter__(self) -> "EvaluationLog":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for log in self._logs.values():
+            log.close()

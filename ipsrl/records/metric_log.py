@@ -1,0 +1,148 @@
+"""The numbers of a run, one JSON line for each record."""
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from ipsrl.distributed import hosts
+from ipsrl.records.json_files import plain, replace_file
+
+# What the names of an evaluation's metrics begin with.
+EVALUATION = "evaluation/"
+
+
+class Mirror(Protocol):
+    """What receives a copy of each record, see `ipsrl.records.trackers`."""
+
+    def write(self, record: dict[str, Any]) -> None: ...
+
+    def keep(self) -> None: ...
+
+
+class MetricLog:
+    """Appends records to a file of JSON lines, such as `{"step": 7, "reward": 0.25}`.
+
+    Every line is handed to the operating system as soon as it is written, so that killing the process loses none. A
+    non-finite number is written as null, which `read` gives back as NaN. Of many hosts only the first writes.
+
+    Call `truncate_after` before the first `write` of a resumed run.
+
+    Args:
+      path: the file.
+      mirror: has each record as well, once the file has it.
+    """
+
+    def __init__(self, path: str | Path, mirror: Mirror | None = None):
+        self._path = Path(path)
+        self._mirror = mirror
+        self._file = self._path.open("a", encoding="utf-8") if hosts.is_first() else None
+
+    def write(self, step: int, metrics: dict[str, Any]) -> None:
+        """Appends one record.
+
+        Args:
+          step: number of the training step that the metrics belong to.
+          metrics: name -> number (Python, NumPy or JAX), string or boolean.
+
+        Raises:
+          ValueError: a metric is not a single value.
+        """
+        record = {"step": int(step)}
+        for name, value in metrics.items():
+            if name == "step":
+                raise ValueError("a metric may not be called 'step', which is the name of the record's own number")
+            record[name] = plain(value)
+            if isinstance(record[name], list | dict):
+                raise ValueError(f"metric {name!r} must be a single value, not {value!r}")
+        self.append(record)
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Appends a record as it is: anything that JSON can hold, with the number `step` in it."""
+        if self._file is not None:
+            self._file.write(json.dumps(plain(record)) + "\n")
+            self._file.flush()
+            if self._mirror is not None:
+                self._mirror.write(record)
+
+    def extend(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Appends several records in one write."""
+        if self._file is not None:
+            self._file.write("".join(json.dumps(plain(record)) + "\n" for record in records))
+            self._file.flush()
+
+    def keep(self) -> None:
+        """Has the storage keep what was written, whatever becomes of the machine."""
+        if self._file is not None:
+            os.fsync(self._file.fileno())
+            # Mounted buckets keep a file when it is closed, and not before.
+            self._file.close()
+            self._file = self._path.open("a", encoding="utf-8")
+            if self._mirror is not None:
+                self._mirror.keep()
+
+    def truncate_after(self, step: int) -> None:
+        """Drops the records of steps later than `step`, and a last line that was cut short, atomically.
+
+        A resumed run writes those records again.
+
+        Raises:
+          ValueError: any other line is no record.
+        """
+        if self._file is not None:
+            self.rewrite([record for record in read(self._path) if record["step"] <= step])
+
+    def rewrite(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Replaces all records by these, atomically."""
+        if self._file is None:
+            return
+        self._file.close()
+        replace_file(self._path, "".join(json.dumps(plain(record)) + "\n" for record in records))
+        self._file = self._path.open("a", encoding="utf-8")
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def read(path: str | Path) -> list[dict[str, Any]]:
+    """The records of a metric log, in the order they were written, null as NaN.
+
+    A last line that was cut short (the process was killed while it wrote) is left out.
+
+    Raises:
+      ValueError: any other line is no record.
+    """
+    records, damage = read_undamaged(path)
+    if damage:
+        raise ValueError(damage[0])
+    return [{name: math.nan if value is None else value for name, value in record.items()} for record in records]
+
+
+def read_undamaged(path: str | Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """The records of a metric log as they stand there, and a sentence on each line that is none.
+
+    A last line that was cut short is neither.
+    """
+    # A record is one write, so that only the last line can lack its end.
+    lines = Path(path).read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
+    records, damage = [], []
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            damage.append(f"line {number} of {path} is not valid JSON ({error})")
+            continue
+        if isinstance(record, dict) and isinstance(record.get("step"), int):
+            records.append(record)
+        else:
+            damage.append(f"line {number} of {path} is no record: it should be an object with a whole number 'step'")
+    return records, damage

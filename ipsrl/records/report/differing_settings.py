@@ -1,0 +1,78 @@
+"""What was asked for in each run: what all share, and what tells them apart."""
+
+import ast
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ipsrl.records.discovery import leaves
+
+
+def flat(settings: dict[str, Any]) -> dict[str, str]:
+    """Dotted name -> value, of settings in settings: `{"training": {"steps": 5}}` -> `{"training.steps": "5"}`.
+
+    An object that is written as `Name(key=value)` is settings too: `{"policy": "MLP(size=8)"}` ->
+    `{"policy": "MLP", "policy.size": "8"}`.
+    """
+    flattened = {}
+    for keys, value in leaves(settings):
+        name = ".".join(keys)
+        flattened |= _of_text(name, value) if isinstance(value, str) else {name: json.dumps(value)}
+    return flattened
+
+
+def _of_text(name: str, text: str) -> dict[str, str]:
+    try:
+        # <bound method ...> and the like are no Python.
+        node = ast.parse(re.sub(r"<[^<>]*>", "...", text), mode="eval").body
+    # A text that is no Python; what is nested too deep, or holds a null, raises others than SyntaxError.
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {name: text}
+    return _of_node(name, node) if isinstance(node, ast.Call) and not node.args else {name: text}
+
+
+def _of_node(name: str, node: ast.expr) -> dict[str, str]:
+    if not isinstance(node, ast.Call) or node.args:
+        return {name: ast.unparse(node)}
+    flattened = {name: ast.unparse(node.func)}
+    for keyword in node.keywords:
+        flattened |= _of_node(f"{name}.{keyword.arg}", keyword.value)
+    return flattened
+
+
+def differing(groups: Sequence[Mapping[str, str]]) -> list[str]:
+    """The names that have two values or more, in the order in which they appear.
+
+    A name that some lack does not count: they are of an older version, or the object above it is another one, which is
+    told apart by its own name.
+    """
+    values = {}
+    for settings in groups:
+        for name, value in settings.items():
+            values.setdefault(name, set()).add(value)
+    return [name for name, different in values.items() if len(different) > 1]
+
+
+def telling(groups: Sequence[Mapping[str, str]]) -> list[str]:
+    """Few of the names that differ, which tell apart all that can be told apart; those that split most come first."""
+    names, told = differing(groups), []
+
+    def kinds(chosen: Sequence[str]) -> int:
+        return len({tuple(settings.get(name) for name in chosen) for settings in groups})
+
+    while kinds(told) < kinds(names):
+        told.append(max(names, key=lambda name: kinds([*told, name])))
+    return [name for name in names if name in told]
+
+
+def shared(groups: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Name -> value where all that have the name agree."""
+    apart = set(differing(groups))
+    return {name: value for settings in groups for name, value in settings.items() if name not in apart}
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Each dotted name -> its last word where no other name ends with it, else the whole."""
+    last = [name.rpartition(".")[2] for name in names]
+    return {name: word if last.count(word) == 1 else name for name, word in zip(names, last, strict=True)}

@@ -1,0 +1,76 @@
+"""The page of a report: one HTML file with all that it needs inside."""
+
+import html
+import json
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ipsrl.records.json_files import replace_file
+from ipsrl.records.report.content import content
+from ipsrl.records.report.recorded_runs import read_folders
+
+# In the order in which they build on each other.
+SCRIPTS = ("page.js", "plots.js", "outcomes.js", "start.js")
+
+
+def write_report(root: str | Path, out: str | Path | None = None, title: str | None = None) -> Path:
+    """Writes a page on all runs in the folder `root`, atomically, and returns its path.
+
+    Args:
+      root: the folder of the runs, at any depth.
+      out: the file; report.html in `root` by default.
+      title: by default the name of the folder.
+
+    Raises:
+      ValueError: there is no run, `out` lies in no folder, or Plotly is not installed.
+    """
+    bundle = plotly_bundle()
+    if out is not None and (Path(out).is_dir() or not Path(out).parent.is_dir()):
+        raise ValueError(f"{out} cannot be written: name a file in a folder that exists")
+    folders = read_folders(root)
+    out = Path(out or Path(root, "report.html"))
+    replace_file(out, page(content(folders, title or f"Runs in {Path(root).resolve().name}"), bundle))
+    return out
+
+
+def plotly_bundle() -> str:
+    """The JavaScript of Plotly.
+
+    Raises:
+      ValueError: it is not installed.
+    """
+    try:
+        from plotly.offline import get_plotlyjs
+    except ModuleNotFoundError:
+        raise ValueError('the curves of a report are drawn by Plotly: pip install -e ".[analysis]"') from None
+    return get_plotlyjs()
+
+
+def page(shown: dict[str, Any], bundle: str) -> str:
+    """The HTML of a page.
+
+    Args:
+      shown: what `content` gives; its texts come from runs, and are never read as HTML.
+      bundle: the JavaScript of Plotly.
+    """
+    parts = {
+        "title": html.escape(shown["title"]),
+        "style": _file("page.css"),
+        "plotly": bundle,
+        "content": embedded(shown),
+        "script": "".join(map(_file, SCRIPTS)),
+    }
+    # All at once: what is put in may hold such marks itself.
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], _file("page.html"))
+
+
+def embedded(value: Any) -> str:
+    """JSON that may stand in a script element: nothing in it can end the element or begin a comment."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _file(name: str) -> str:
+    return resources.files("ipsrl.records.report").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,164 @@
+"""Run folders as they are found: finished or not, damaged in places, or of an older version."""
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ipsrl.records import metric_log
+from ipsrl.records.discovery import find, labels_of, seed_of
+from ipsrl.records.evaluation import COMPLETIONS, OUTCOMES
+from ipsrl.records.json_files import read_json
+from ipsrl.records.run_folder import UNCOMMITTED, says_complete
+
+Record = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Folder:
+    """What a run folder holds, as far as it can be read.
+
+    Attributes:
+      path: relative to where the search began.
+      labels: names of what tells apart the runs that share its records.
+      config: of config.json.
+      starts: of environment.json, one entry for each start.
+      summary: of summary.json; None before the end.
+      metrics, outcomes, completions, warnings: the records of these files; each has a whole number `step`.
+      notes: a sentence on each thing that could not be read.
+      figures: the PNG files of the folder itself, by name.
+      changes: of uncommitted.diff; empty where there is none.
+    """
+
+    path: str
+    labels: tuple[str, ...]
+    config: Record
+    starts: Sequence[Record]
+    summary: Record | None
+    metrics: Sequence[Record]
+    outcomes: Sequence[Record]
+    completions: Sequence[Record]
+    warnings: Sequence[Record]
+    notes: Sequence[str]
+    figures: Sequence[Path]
+    changes: str
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run came to its end."""
+        return says_complete(self.summary)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Run:
+    """One policy in training: all records of a folder, or those of them that belong together.
+
+    Attributes:
+      objective: its specification.
+      seed: its seed; None where it has none.
+      settings: all else that was asked for, as in config.json.
+      folder: where it lies.
+      metrics: its records, step by step.
+    """
+
+    objective: str
+    seed: int | None
+    settings: Record
+    folder: Folder
+    metrics: Sequence[Record]
+
+    @functools.cached_property
+    def points(self) -> dict[str, tuple[list[int], list[float | None]]]:
+        """Metric -> steps at which it was recorded, and its values, None for those not finite; of numbers alone."""
+        points = {}
+        for record in self.metrics:
+            for name, value in record.items():
+                if name not in ("step", *self.folder.labels) and (value is None or is_number(value)):
+                    steps, values = points.setdefault(name, ([], []))
+                    steps.append(record["step"])
+                    values.append(value if value is not None and math.isfinite(value) else None)
+        return points
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of JSON is a number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def read_folders(root: str | Path) -> list[Folder]:
+    """What all run folders in `root` hold, in the order of their paths; raises what `find` does."""
+    return [read_folder(path, Path(root)) for path in find(root)]
+
+
+def read_folder(path: Path, root: Path) -> Folder:
+    """What the run folder `path` holds; what is damaged is left out, with a note."""
+    notes = []
+
+    def value(name: str, kind: type, default: Any) -> Any:
+        if not (path / name).exists():
+            return default
+        try:
+            found = read_json(path / name)
+        except (ValueError, OSError) as error:
+            notes.append(f"{error}; it is left out.")
+            return default
+        return found if isinstance(found, kind) else default
+
+    return Folder(
+        path=path.relative_to(root).as_posix(),
+        labels=labels_of(path),
+        config=value("config.json", dict, {}),
+        starts=[start for start in value("environment.json", list, []) if isinstance(start, dict)],
+        summary=value("summary.json", dict, None),
+        metrics=_records(path / "metrics.jsonl", notes),
+        outcomes=_records(path / OUTCOMES, notes),
+        completions=_records(path / COMPLETIONS, notes),
+        warnings=_records(path / "warnings.jsonl", notes),
+        notes=notes,
+        figures=sorted(path.glob("*.png")),
+        changes=_text(path / UNCOMMITTED),
+    )
+
+
+def _text(path: Path) -> str:
+    """What a file of text holds; nothing where there is none."""
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+
+def _records(path: Path, notes: list[str]) -> list[Record]:
+    """The records of a file of JSON lines; none where there is no such file."""
+    if not path.exists():
+        return []
+    records, damage = metric_log.read_undamaged(path)
+    if damage:
+        more = f", and {len(damage) - 1} more lines are damaged" if len(damage) > 1 else ""
+        notes.append(f"{damage[0]}{more}; what else it holds is shown.")
+    return records
+
+
+def runs_of(folder: Folder) -> list[Run]:
+    """The runs whose records a folder holds; none where it holds those of no training.
+
+    Most folders are one run. Where many policies are trained in one program, each record says whose it is.
+    """
+
+    def owner(record: Record) -> tuple:
+        return tuple(str(record.get(name, folder.config.get(name))) for name in folder.labels)
+
+    grouped, runs = {}, []
+    for record in folder.metrics:
+        grouped.setdefault(owner(record), []).append(record)
+    for records in grouped.values():
+        settings = folder.config | {name: records[0][name] for name in folder.labels if name in records[0]}
+        objective, seed = settings.pop("objective", None), seed_of(settings)
+        settings.pop("seed", None)
+        if seed is not None:
+            # Whatever else its command was to train does not make this run another one.
+            settings.pop("seeds", None)
+        climbs = all(early["step"] < late["step"] for early, late in itertools.pairwise(records))
+        if isinstance(objective, str) and climbs:
+            runs.append(Run(objective, seed, settings, folder, records))
+    return runs

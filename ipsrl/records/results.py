@@ -1,0 +1,339 @@
+"""The results of any number of runs as two tables of DuckDB, for SQL and notebooks.
+
+    connection = results.load("runs/hypospace-demo", "runs/countdown-demo")
+    connection.sql("select objective, avg(recovery) from runs where kind = 'training' group by objective")
+
+What `sql` returns prints as a table; `.fetchall()` gives tuples, `.df()` a data frame where pandas is installed.
+
+`runs` has one row for each folder of a run, or, where its records name several objectives, seeds or numbers of
+outcomes, for each of them:
+
+    path                    the folder
+    kind                    training, where its config.json names one objective; otherwise experiment, whose folder
+                            holds those of its training runs
+    objective, seed         NULL where there is not one
+    complete                whether summary.json says so
+    started, last_written   UTC: the first start, and the last writing of metrics or summary, if any
+    ...                     every value of config.json
+    step, ...               the last recorded value of every metric
+    summary                 summary.json as JSON, for summary->>'$.agrees'
+
+`metrics` has one row for each record: path, objective, seed, step and every metric. A metric that a record lacks is
+NULL; one that was not finite is NaN, and so is every average over it.
+
+Columns are called as in the files, as far as SQL can read that. A value of config.json is called by its innermost key,
+unless another value of the same file has that name, where keys that are not nested come first and those in `training`
+second: then by the keys around it as well, as in `warm_start_learning_rate`. Metrics lose the `evaluation/` before
+their names where no other metric is called so: `recovery`, but `evaluation_effective_outcomes`. In `runs` a metric that
+is called as a value of config.json is `last_...`, such as `last_num_outcomes`.
+"""
+
+import difflib
+import glob
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ipsrl.records import metric_log
+from ipsrl.records.discovery import find, labels_of, seed_of
+from ipsrl.records.json_files import read_json
+from ipsrl.records.result_columns import (
+    DESCRIPTION,
+    TAKEN,
+    config_columns,
+    first_free,
+    metric_columns,
+    metric_types,
+    type_of,
+)
+from ipsrl.records.run_folder import says_complete
+
+if TYPE_CHECKING:
+    import duckdb
+
+TABLES = ("runs", "metrics")
+
+METRICS = "/metrics.jsonl"
+
+ONLY_READ = (
+    "results are only read: write one SELECT, and name the values of a pivot, as in "
+    "pivot runs on objective in ('grpo') using avg(reward)"
+)
+
+
+def load(*folders: str | Path, skip_damaged: bool = False) -> "duckdb.DuckDBPyConnection":
+    """A connection to DuckDB, in memory, with the tables `runs` and `metrics`. Nothing in the folders is changed.
+
+    Args:
+      folders: of runs, which `ipsrl.records.discovery.find` finds; or of Parquet files that `write_parquet` has made.
+      skip_damaged: leave out damaged runs, with a line on stderr for each, instead of raising ValueError.
+
+    Raises:
+      ValueError: a folder is not there or holds no run, a run is there twice, a JSON file or a line of metrics.jsonl is
+        damaged (the last line may be: a killed process cuts it short, and only that record is lost), or DuckDB is not
+        installed.
+    """
+    try:
+        import duckdb
+    except ImportError as error:
+        raise ValueError('results are read by DuckDB, which is not installed: pip install -e ".[analysis]"') from error
+    parquet, paths = [], {}
+    for folder in map(Path, folders):
+        if all(file.exists() for file in parquet_files(folder).values()):
+            parquet.append(folder)
+            continue
+        # One of the folders may lie in another.
+        for path in find(folder):
+            paths.setdefault(path.resolve(), path)
+
+    connection = duckdb.connect()
+    rows = list(_undamaged(paths.values(), _describe, skip_damaged).values())
+    structures = _structures(connection, rows)
+    # DuckDB goes on after a line that is no record; whether it is more than a last one cut short, the log knows.
+    if not all(map(_of_record, structures)):
+        no_record = "coalesce(json_type(json, '$.step') not in ('UBIGINT', 'BIGINT'), true)"
+        doubtful = f"select distinct filename from {_records(connection, rows)} where {no_record}"
+        doubtful = [file for (file,) in connection.execute(doubtful).fetchall()]
+        if damaged := set(doubtful).difference(_undamaged(doubtful, _check_metrics, skip_damaged)):
+            rows = [row for row in rows if row["path"] + METRICS not in damaged]
+            structures = _structures(connection, rows)
+    _make_tables(connection, rows, structures)
+    for folder in parquet:
+        for table, file in parquet_files(folder).items():
+            stored = f"read_parquet({_text(glob.escape(str(file)))})"
+            twice = connection.execute(f"select path from {stored} intersect select path from {table}").fetchone()
+            if twice:
+                raise ValueError(
+                    f"{twice[0]} is there twice: give its folder or the Parquet files made of it, not both"
+                )
+            connection.execute(f"create or replace table {table} as from {stored} union all by name from {table}")
+    return connection
+
+
+def select(connection: "duckdb.DuckDBPyConnection", sql: str) -> tuple[list[str], list[tuple]]:
+    """The names of the columns and the rows that one SELECT gives.
+
+    Raises:
+      ValueError: the statement is not one SELECT, or DuckDB refuses it; the message is one sentence, with names that
+        are near one that does not exist.
+    """
+    import duckdb
+
+    known = "select distinct column_name from duckdb_columns() where not internal order by all"
+    columns = [column for (column,) in connection.execute(known).fetchall()]
+    try:
+        statements = connection.extract_statements(sql)
+        if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
+            raise ValueError(ONLY_READ)
+        # What a SELECT begins with may still write: with x as (insert into runs ...) select ...
+        connection.execute("begin transaction read only")
+        try:
+            cursor = connection.execute(statements[0])
+            return [column[0] for column in cursor.description], cursor.fetchall()
+        finally:
+            connection.rollback()
+    except duckdb.Error as error:
+        raise ValueError(_in_one_sentence(str(error), columns)) from error
+
+
+def write_parquet(connection: "duckdb.DuckDBPyConnection", folder: str | Path) -> None:
+    """Writes both tables to a folder, which `load` reads much faster than the runs; each file atomically.
+
+    Raises:
+      OSError: they cannot be written.
+    """
+    import duckdb
+
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for table, file in parquet_files(folder).items():
+        temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+        try:
+            connection.execute(f"copy {table} to {_text(str(temporary))} (format parquet)")
+            os.replace(temporary, file)
+        except duckdb.IOException as error:
+            raise OSError(f"cannot write {file}: {_in_one_sentence(str(error), ())}") from error
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def parquet_files(folder: Path) -> dict[str, Path]:
+    """Where `write_parquet` puts each table."""
+    return {table: folder / f"{table}.parquet" for table in TABLES}
+
+
+def _undamaged(paths: Iterable, read: Callable[[Any], Any], skip_damaged: bool) -> dict:
+    """What is read, without that for which `read` raises ValueError if that shall be skipped."""
+    kept = {}
+    for path in paths:
+        try:
+            kept[path] = read(path)
+        except ValueError as error:
+            if not skip_damaged:
+                raise ValueError(f"{error}; --skip_damaged, or skip_damaged=True, leaves such runs out") from error
+            print(f"left out: {error}", file=sys.stderr)
+    return kept
+
+
+def _describe(path: Path) -> dict[str, Any]:
+    """The row of a run, without its metrics."""
+    config = _read_object(path / "config.json")
+    summary = _read_object(path / "summary.json") if (path / "summary.json").exists() else None
+    written = [file.stat().st_mtime for name in ("metrics.jsonl", "summary.json") if (file := path / name).exists()]
+    return {
+        "path": str(path),
+        "kind": "training" if "objective" in config else "experiment",
+        "objective": config.get("objective"),
+        "seed": seed_of(config),
+        "complete": says_complete(summary),
+        "started": _first_start(path / "environment.json"),
+        "last_written": _utc(datetime.fromtimestamp(max(written), UTC)) if written else None,
+        **config_columns({name: value for name, value in config.items() if name not in ("objective", "seed")}),
+        "summary": summary,
+    }
+
+
+def _check_metrics(file: str) -> None:
+    metric_log.read(file)
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} is damaged: it should hold an object")
+    return value
+
+
+def _first_start(path: Path) -> str | None:
+    """None where environment.json is missing, or is not a list of starts."""
+    starts = read_json(path) if path.exists() else []
+    try:
+        return _utc(datetime.fromisoformat(starts[0]["time"]))
+    except (LookupError, TypeError, ValueError):
+        return None
+
+
+def _utc(time: datetime) -> str:
+    return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds")
+
+
+def _records(connection: "duckdb.DuckDBPyConnection", rows: Iterable[Mapping[str, Any]]) -> str:
+    """What to select `filename` and `json` of all records from, in order; `json` is NULL where a line is not JSON."""
+    files = [glob.escape(row["path"] + METRICS) for row in rows if os.path.exists(row["path"] + METRICS)]
+    if not files:
+        return "(select null::varchar as filename, null::json as json where false)"
+    connection.execute("set variable metrics_files = ?", [files])
+    # Folders such as floor=0.2 would be taken for partitions.
+    return (
+        "read_json_objects(getvariable('metrics_files'), format = 'newline_delimited', ignore_errors = true, "
+        "filename = true, hive_partitioning = false)"
+    )
+
+
+def _structures(connection: "duckdb.DuckDBPyConnection", rows: Iterable[Mapping[str, Any]]) -> set[str | None]:
+    """What kinds of records there are, as JSON with types instead of values; None for a line that is not JSON."""
+    structures = connection.execute(f"select distinct json_structure(json) from {_records(connection, rows)}")
+    return {structure for (structure,) in structures.fetchall()}
+
+
+def _of_record(structure: str | None) -> bool:
+    """Whether a line with this structure is a record: an object with a whole number `step`."""
+    types = None if structure is None else json.loads(structure)
+    return isinstance(types, dict) and types.get("step") in ("UBIGINT", "BIGINT")
+
+
+def _make_tables(
+    connection: "duckdb.DuckDBPyConnection", rows: Sequence[Mapping[str, Any]], structures: Iterable[str | None]
+) -> None:
+    """Makes `runs` of the descriptions of folders, and `metrics` of their files."""
+    of_config = dict.fromkeys(column for row in rows for column in row if column not in (*DESCRIPTION, "summary"))
+    types = {
+        **DESCRIPTION,
+        **{column: type_of([row[column] for row in rows if column in row]) for column in of_config},
+        "summary": "JSON",
+    }
+    connection.execute(
+        "create temp table described as select unnest(from_json(?, ?), max_depth := 2)",
+        [json.dumps(rows), json.dumps([types])],
+    )
+
+    metrics = metric_types(structures)
+    columns = metric_columns(metrics)
+    values = "".join(f", value.{_name(metric)} as {_name(column)}" for metric, column in columns.items())
+    # The log writes what was not finite as null, which is not the same as nothing.
+    connection.execute(
+        f"""
+        create table metrics as
+        select
+            described.path,
+            coalesce(value.objective, described.objective) as objective,
+            coalesce(value.seed, described.seed) as seed,
+            value.step{values}
+        from (
+            select filename, row_number() over () as record, from_json(replace(json, '": null', '": NaN'), ?) as value
+            from {_records(connection, rows)}
+            where json_type(json) = 'OBJECT'
+        )
+        join described on filename = described.path || '{METRICS}'
+        order by record
+        """,
+        [json.dumps(metrics)],
+    )
+
+    labels = dict.fromkeys(label for row in rows for label in labels_of(Path(row["path"])))
+    whose = ", ".join(["path", *(_name(label) for label in labels if label in metrics)])
+    taken = {column.lower() for column in (*TAKEN, *of_config)}
+    last = "".join(
+        f", arg_max({_name(column)}, metrics.rowid) as {_name(first_free([column, f'last_{column}'], taken))}"
+        for column in columns.values()
+    )
+    connection.execute(
+        f"""
+        create table runs as
+        select
+            described.path,
+            described.kind,
+            coalesce(last.objective, described.objective) as objective,
+            coalesce(last.seed, described.seed) as seed,
+            described.* exclude (path, kind, objective, seed, summary),
+            last.* exclude (path, objective, seed, first_record),
+            described.summary
+        from described
+        left join (
+            select path, objective, seed, min(metrics.rowid) as first_record, arg_max(step, metrics.rowid) as step{last}
+            from metrics
+            group by {whose}
+        ) as last
+        on described.path = last.path
+        order by described.rowid, first_record
+        """
+    )
+    connection.execute("drop table described")
+
+
+def _in_one_sentence(message: str, columns: Sequence[str]) -> str:
+    """What an error of DuckDB says, without its suggestions, which leave out most columns."""
+    if "read-only" in message:
+        return ONLY_READ
+    if column := re.search(r'(?:Referenced column|a column named) "(.+?)"', message):
+        name = column[1].lower()
+        near = [known for known in columns if name in known.lower()]
+        near += [known for known in difflib.get_close_matches(name, columns, n=5) if known not in near]
+        hint = f"near it are {', '.join(near[:10])}" if near else "describe runs and describe metrics list all"
+        return f"there is no column {column[1]!r}: {hint}"
+    if table := re.search(r"Table with name (\S+) does not exist", message):
+        return f"there is no table {table[1]!r}: there are {' and '.join(TABLES)}"
+    return message.partition("\n")[0].partition(": ")[2]
+
+
+def _name(column: str) -> str:
+    return '"' + column.replace('"', '""') + '"'
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

@@ -1,0 +1,269 @@
+"""The folder that a run writes: who may write it, and what describes it."""
+
+import dataclasses
+import fcntl
+import functools
+import importlib.metadata
+import json
+import platform
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Self
+
+import jax
+
+import ipsrl
+from ipsrl.distributed import hosts
+from ipsrl.records.json_files import plain, read_json, replace_file, write_json
+
+# How long a network file system may take to show on one host what another has written.
+LATE_SECONDS = 30
+
+
+UNCOMMITTED = "uncommitted.diff"
+# A longer one is data that somebody has added, and no record of what ran.
+LONGEST_DIFF = 1_000_000
+
+
+class RunFolderError(ValueError):
+    """An output folder cannot be used for this run; the message says why and what to do, in one sentence."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFolder:
+    """The output folder of one run, held by one process at a time.
+
+        config.json        what was asked for, resolved: the identity of the run
+        environment.json   a list, one entry for each start: versions, processes, devices, commit, command
+        uncommitted.diff   what the code of the last start had that its commit lacks; only where there was something
+        metrics.jsonl      written by `MetricLog`
+        warnings.jsonl     written by `Watch`
+        outcomes.jsonl     written by `EvaluationLog`, as is completions.jsonl
+        checkpoints/       written by `Checkpoints`
+        summary.json       what came out
+        tensorboard/       and wandb/, written by `Mirrors`, where they are asked for
+
+    Made by `RunFolder.open`; a context manager that gives the folder back. The operating system gives it back when the
+    process is killed. Of many hosts the first holds the folder and writes its files, checkpoints excepted, for all.
+
+    Attributes:
+      path: the folder.
+      config: the run's configuration, as it stands in config.json.
+      lock: held by the first host, None on the others.
+    """
+
+    path: Path
+    config: dict[str, Any]
+    lock: IO[str] | None = dataclasses.field(repr=False, compare=False)
+
+    @classmethod
+    def open(cls, path: str | Path, config: dict[str, Any], resume: bool = False) -> Self:
+        """Takes the folder `path` for the run described by `config`.
+
+        A missing or empty folder starts the run. A folder of the same run is continued with `resume`, and taken
+        without it only while it holds neither metrics nor checkpoints. Hidden files do not count.
+
+        Args:
+          path: the output folder.
+          config: everything that determines the run (objective, environment, policy, seed, ...), JSON-able. Tuples
+            compare equal to lists, 1 differs from 1.0.
+          resume: continue the run that the folder holds, if it holds one.
+
+        Raises:
+          RunFolderError: the folder holds another run, the same run without `resume`, files but no run, a damaged
+            config.json, or another process is writing to it. Nothing in it has been changed then.
+          OtherHostError: any of these, on the hosts that did not look.
+          ValueError: the hosts do not have the same configuration, or do not see the same folder.
+        """
+        path, config = Path(path), plain(config)
+        hosts.require_same(config, "configuration of this run")
+        folder = cls(path, config, hosts.first_does(functools.partial(_take, path, config, resume)))
+        if not hosts.all_hosts(_appears(path / "config.json")):
+            folder.close()
+            raise RunFolderError(
+                f"not all hosts see what the first has written to {path}; choose an --out that they share"
+            )
+        return folder
+
+    @property
+    def metrics_path(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def warnings_path(self) -> Path:
+        return self.path / "warnings.jsonl"
+
+    @property
+    def checkpoint_directory(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def summary_path(self) -> Path:
+        return self.path / "summary.json"
+
+    def write_summary(self, summary: dict[str, Any]) -> None:
+        """Writes summary.json atomically, with `complete: true` among its entries: it is written when all is done."""
+        if hosts.is_first():
+            write_json(self.summary_path, {"complete": True, **summary})
+
+    def close(self) -> None:
+        """Gives the folder back."""
+        if self.lock is not None:
+            self.lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def is_complete(path: Path) -> bool:
+    """Whether the run in this folder has ended: whether its summary says that all is done."""
+    try:
+        return says_complete(read_json(path / "summary.json"))
+    except (FileNotFoundError, ValueError):
+        return False
+
+
+def says_complete(summary: Any) -> bool:
+    """Whether the value of a summary.json says that all is done."""
+    return isinstance(summary, dict) and summary.get("complete") is True
+
+
+def _appears(path: Path) -> bool:
+    """Whether a file is there, or is so within `LATE_SECONDS`."""
+    for _ in range(LATE_SECONDS):
+        if path.exists():
+            return True
+        time.sleep(1)
+    return path.exists()
+
+
+def _take(path: Path, config: dict[str, Any], resume: bool) -> IO[str]:
+    """What `RunFolder.open` does on the first host; returns the lock."""
+    # Once without the lock, so that nothing is written to a folder that is refused; then again with it, because
+    # another process may have started a run in between.
+    _check(path, config, resume)
+    path.mkdir(parents=True, exist_ok=True)
+    lock = (path / ".lock").open("w")
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RunFolderError(
+                f"another process is writing to {path}; wait until it ends or choose another --out"
+            ) from error
+        _check(path, config, resume)
+        if not (path / "config.json").exists():
+            write_json(path / "config.json", config)
+        _record_start(path / "environment.json")
+    except BaseException:
+        lock.close()
+        raise
+    return lock
+
+
+def _check(path: Path, config: dict[str, Any], resume: bool) -> None:
+    """Raises `RunFolderError` where `RunFolder.open` must refuse."""
+    if path.exists() and not path.is_dir():
+        raise RunFolderError(f"--out {path} is a file; it must be a folder")
+    if not (path / "config.json").exists():
+        files = sorted(file.name for file in path.glob("[!.]*"))
+        if files:
+            raise RunFolderError(
+                f"{path} holds {files[0]!r} but no config.json, so it is not the folder of a run; choose another --out"
+            )
+        return
+    try:
+        there = read_json(path / "config.json")
+    except ValueError as error:
+        raise RunFolderError(
+            f"{error}, so the run in this folder cannot be identified; choose another --out"
+        ) from error
+    differences = list(_differences(there, config))
+    if differences:
+        shown = ", ".join(differences[:3])
+        more = f" and {len(differences) - 3} more" if len(differences) > 3 else ""
+        raise RunFolderError(
+            f"{path} belongs to a run with another config: {shown}{more}; use that config or choose another --out"
+        )
+    if _has_begun(path) and not resume:
+        raise RunFolderError(f"{path} already holds this run; pass --resume to continue it or choose another --out")
+
+
+def _has_begun(path: Path) -> bool:
+    metrics = path / "metrics.jsonl"
+    return (metrics.exists() and metrics.stat().st_size > 0) or any((path / "checkpoints").glob("[!.]*"))
+
+
+def _differences(there: Any, here: Any, key: str = "") -> Iterator[str]:
+    """A phrase for each leaf in which two JSON values differ."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        for name in sorted(there.keys() | here.keys()):
+            where = f"{key}.{name}" if key else name
+            if name not in there or name not in here:
+                phrases = [json.dumps(side[name]) if name in side else "absent" for side in (there, here)]
+                yield f"{where} is {phrases[0]} there and {phrases[1]} here"
+            else:
+                yield from _differences(there[name], here[name], where)
+    elif json.dumps(there) != json.dumps(here):
+        yield f"{key or 'config'} is {json.dumps(there)} there and {json.dumps(here)} here"
+
+
+def _record_start(path: Path) -> None:
+    """Appends what this process runs on to the list in environment.json."""
+    starts = read_json(path) if path.exists() else []
+    write_json(path, [*starts, {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **_this_process()}])
+    diff = path.with_name(UNCOMMITTED)
+    if changes := _uncommitted():
+        replace_file(diff, changes)
+    else:
+        diff.unlink(missing_ok=True)
+
+
+@functools.cache
+def _this_process() -> dict[str, Any]:
+    """What this process runs on. Asking costs a tenth of a second, and some processes write hundreds of runs."""
+    return {
+        "python": platform.python_version(),
+        **{
+            name: importlib.metadata.version(name)
+            for name in ("ipsrl", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint")
+        },
+        "platform": platform.platform(),
+        "backend": jax.default_backend(),
+        "processes": jax.process_count(),
+        "devices": [device.device_kind for device in jax.devices()],
+        "git_commit": _git_commit(),
+        "command": shlex.join(sys.orig_argv),
+    }
+
+
+def _git_commit() -> str | None:
+    """The commit that ipsrl was imported from, with "-dirty" after uncommitted changes; None outside a checkout."""
+    commit = _git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+    return None if commit is None else commit.strip()
+
+
+@functools.cache
+def _uncommitted() -> str:
+    """The changes to the files that git knows since the commit; nothing where there are none, or too many to keep."""
+    changes = _git("diff", "HEAD") or ""
+    return changes if len(changes) <= LONGEST_DIFF else ""
+
+
+def _git(*command: str) -> str | None:
+    """What git prints of the checkout that ipsrl was imported from; None outside of one, or where git fails."""
+    root = Path(ipsrl.__file__).parents[1]
+    if not (root / ".git").exists():
+        return None
+    try:
+        done = subprocess.run(["git", "-C", str(root), *command], capture_output=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode(errors="replace")

@@ -1,0 +1,91 @@
+"""What a run writes while it trains: metrics, warnings and evaluations, in step with its checkpoints."""
+
+import contextlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+from ipsrl.records.evaluation import Evaluation, EvaluationLog
+from ipsrl.records.metric_log import EVALUATION, MetricLog
+from ipsrl.records.monitors import make_monitors
+from ipsrl.records.run_folder import RunFolder
+from ipsrl.records.trackers import Mirrors
+from ipsrl.records.warning_lines import WarningLines
+from ipsrl.records.warning_log import Watch
+
+# A reward that is not finite can leave the loss finite for a while, most of all in a group that is thrown away (those
+# count in `sampled_reward`, which only rules log), and so can parameters.
+MUST_BE_FINITE = ("reward", "sampled_reward", "loss", "gradient_norm", "parameter_norm")
+
+
+class NonFiniteLossError(FloatingPointError):
+    """Training left the real numbers; the message names the step and the last good checkpoint."""
+
+
+def require_finite(metrics: Mapping[str, float], step: int, last_good: str) -> None:
+    """Raises `NonFiniteLossError` where a metric that must be finite is not.
+
+    Args:
+      metrics: of step number `step`, from 1.
+      last_good: the checkpoint to go back to, in words.
+    """
+    broken = [f"{name} {metrics[name]}" for name in MUST_BE_FINITE if not math.isfinite(metrics.get(name, 0.0))]
+    if broken:
+        raise NonFiniteLossError(f"step {step} has {', '.join(broken)}; last good checkpoint: {last_good}")
+
+
+class RunLog:
+    """metrics.jsonl, warnings.jsonl and the files of `EvaluationLog` in a run folder, and the mirrors of the metrics.
+
+    A context manager. Call `start_after` before anything else.
+
+    Args:
+      folder: of the run.
+      monitors: which of them watch, see `make_monitors`.
+      last_step: of the run.
+      mirrors: names of where else the metrics go, see `ipsrl.records.trackers`.
+      warnings: prints the warnings of all runs that belong together; by default the run is alone.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        monitors: str,
+        last_step: int,
+        mirrors: Sequence[str] = (),
+        warnings: WarningLines | None = None,
+    ):
+        self._folder = folder
+        with contextlib.ExitStack() as stack:
+            mirror = stack.enter_context(Mirrors(mirrors, folder))
+            self._metrics = stack.enter_context(MetricLog(folder.metrics_path, mirror))
+            self._evaluations = stack.enter_context(EvaluationLog(folder.path, last_step))
+            lines = warnings or stack.enter_context(WarningLines())
+            self._watch = stack.enter_context(Watch(make_monitors(monitors), folder.warnings_path, lines))
+            self._open = stack.pop_all()
+
+    def start_after(self, step: int) -> None:
+        """Drops what was written of later steps; a run that starts after step 0 writes its first evaluation again."""
+        kept = step or -1
+        self._metrics.truncate_after(kept)
+        self._evaluations.truncate_after(kept)
+        self._watch.recall(self._folder.metrics_path, kept)
+
+    def write(self, step: int, metrics: Mapping[str, float], evaluation: Evaluation | None = None) -> None:
+        """Writes down a step, with what its evaluation found, if there was one; of step 0 there is nothing else."""
+        record = dict(metrics)
+        if evaluation is not None:
+            self._evaluations.write(step, evaluation)
+            record |= {EVALUATION + name: value for name, value in evaluation.metrics.items()}
+        self._metrics.write(step, record | self._watch.observe(step, record))
+
+    def keep(self) -> None:
+        """Has the storage keep what was written, whatever becomes of the machine."""
+        self._metrics.keep()
+        self._evaluations.keep()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._open.__exit__(*exception)

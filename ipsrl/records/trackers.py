@@ -1,0 +1,196 @@
+"""Copies of the metric log for TensorBoard and Weights & Biases: a convenience, which never stops a run."""
+
+import contextlib
+import importlib.util
+import math
+import os
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+from ipsrl.distributed import hosts
+from ipsrl.records import metric_log
+from ipsrl.records.json_files import replace_file
+from ipsrl.records.run_folder import RunFolder
+
+PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb"}
+
+# How often event files are brought up to date.
+FLUSH_SECONDS = 5
+
+# How long W&B may keep a run waiting that begins or ends while its server does not answer.
+SERVER_SECONDS = 30
+
+Record = dict[str, Any]
+
+
+def read_mirrors(text: str) -> tuple[str, ...]:
+    """`"tensorboard,wandb"` -> the names of mirrors; none for an empty text.
+
+    Raises:
+      ValueError: there is no such mirror, or its package is not installed.
+    """
+    names = tuple(dict.fromkeys(text.split(","))) if text else ()
+    for name in names:
+        if name not in PACKAGES:
+            raise ValueError(f"unknown mirror {name!r}; known: {', '.join(PACKAGES)}")
+        if importlib.util.find_spec(PACKAGES[name]) is None:
+            raise ValueError(f'--mirror={name} needs {PACKAGES[name]}: pip install -e ".[mirrors]"')
+    return names
+
+
+class Mirrors:
+    """Hands the records of a run to its mirrors. Of many hosts only the first does.
+
+    A mirror begins with the first record, so that a finished run that is resumed leaves it as it is. One that fails, in
+    whatever way, is left out from then on, with a line on stderr. A context manager.
+
+    Args:
+      names: as `read_mirrors` gives them.
+      folder: of the run. TensorBoard's event files and what W&B keeps on disk lie in it.
+    """
+
+    def __init__(self, names: Sequence[str], folder: RunFolder):
+        self._mirrors = {name: MIRRORS[name](folder) for name in names} if hosts.is_first() else {}
+
+    def write(self, record: Record) -> None:
+        """Takes a record that metrics.jsonl has just received, in which None stands for what is not finite."""
+        self._each(lambda mirror: mirror.write(record))
+
+    def keep(self) -> None:
+        """As `MetricLog.keep`, where a mirror can."""
+        self._each(lambda mirror: mirror.keep())
+
+    def close(self, failed: bool = False) -> None:
+        """Ends all mirrors; `failed` says that the run did not end well."""
+        self._each(lambda mirror: mirror.close(failed))
+
+    def _each(self, action: Callable[[Any], None]) -> None:
+        for name, mirror in list(self._mirrors.items()):
+            try:
+                action(mirror)
+            # Whatever goes wrong in other people's writers and servers, training goes on.
+            except Exception as error:
+                reason = " ".join(str(error).split()) or type(error).__name__
+                print(f"--mirror={name} is left out from here on: {reason}", file=sys.stderr, flush=True)
+                del self._mirrors[name]
+                with contextlib.suppress(Exception):
+                    mirror.close(failed=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type | None, *exception: object) -> None:
+        self.close(failed=kind is not None)
+
+
+class TensorBoard:
+    """An event for each record, with the numbers in it, in event files in the folder `tensorboard`.
+
+    A resumed run tells readers to forget the steps that it takes again.
+    """
+
+    def __init__(self, folder: RunFolder):
+        self._folder = folder.path / "tensorboard"
+        self._writer = None
+
+    def write(self, record: Record) -> None:
+        from tensorboardX.proto.event_pb2 import Event
+        from tensorboardX.proto.summary_pb2 import Summary
+
+        if self._writer is None:
+            self._begin(record["step"])
+        values = [
+            Summary.Value(tag=name, simple_value=math.nan if value is None else value)
+            for name, value in record.items()
+            if name != "step" and not isinstance(value, str)
+        ]
+        self._writer.write_event(Event(wall_time=time.time(), step=record["step"], summary=Summary(value=values)))
+        if time.monotonic() - self._flushed > FLUSH_SECONDS:
+            self.keep()
+
+    def _begin(self, step: int) -> None:
+        # SummaryWriter writes in a thread of its own, and waits for it for ever once the disk is full.
+        from tensorboardX.event_file_writer import EventsWriter
+        from tensorboardX.proto.event_pb2 import Event, SessionLog
+
+        self._folder.mkdir(exist_ok=True)
+        # Readers take files in the order of their names, which tell starts apart by seconds alone.
+        self._writer = EventsWriter(str(self._folder / "events"), filename_suffix=f".from_step_{step:09d}")
+        self._writer.write_event(
+            Event(wall_time=time.time(), step=step, session_log=SessionLog(status=SessionLog.START))
+        )
+        self.keep()
+
+    def keep(self) -> None:
+        if self._writer is not None:
+            self._writer.flush()
+            self._flushed = time.monotonic()
+
+    def close(self, failed: bool) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+class WeightsAndBiases:
+    """A run of W&B, which a resumed run continues: its id lies in the folder `wandb`.
+
+    It gets every record of metrics.jsonl once, those as well that a killed process had handed over in vain. The
+    environment says how (WANDB_MODE=offline, WANDB_PROJECT, which is ipsrl by default, ...). What was logged offline
+    lies in the folder `wandb`, and `wandb sync` sends it when the run has ended.
+    """
+
+    def __init__(self, folder: RunFolder):
+        self._folder = folder
+        self._run = None
+
+    def write(self, record: Record) -> None:
+        records = [record]
+        if self._run is None:
+            self._begin()
+            # The record is in the log already, behind those of earlier starts.
+            records = metric_log.read(self._folder.metrics_path)
+        for one in records:
+            if one["step"] >= self._next_step:
+                values = {name: math.nan if value is None else value for name, value in one.items() if name != "step"}
+                self._run.log(values, step=one["step"], commit=True)
+
+    def _begin(self) -> None:
+        import wandb
+
+        folder = self._folder
+        kept = folder.path / "wandb"
+        kept.mkdir(exist_ok=True)
+        if not (kept / "ipsrl_run_id").exists():
+            replace_file(kept / "ipsrl_run_id", secrets.token_hex(8))
+        identity = (kept / "ipsrl_run_id").read_text(encoding="utf-8")
+        # Nobody knows how much of it reached the disk: it is logged again.
+        for unfinished in kept.glob(f"offline-run-*-{identity}"):
+            shutil.rmtree(unfinished)
+        self._run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", "ipsrl"),
+            id=identity,
+            name=str(folder.path),
+            dir=folder.path,
+            config=folder.config,
+            resume="allow",
+            reinit="create_new",
+            settings=wandb.Settings(
+                console="off", silent=True, init_timeout=SERVER_SECONDS, finish_timeout=SERVER_SECONDS
+            ),
+        )
+        # Where the run that is resumed was; 0 for a new one, and offline.
+        self._next_step = self._run.step
+
+    def keep(self) -> None:
+        """W&B writes when it wants to."""
+
+    def close(self, failed: bool) -> None:
+        if self._run is not None:
+            self._run.finish(exit_code=int(failed))
+
+
+MIRRORS = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}

@@ -1,0 +1,79 @@
+"""The warnings of many runs on the terminal: a short line for each kind, and at the end a table with advice."""
+
+import os
+import re
+from pathlib import Path
+from typing import Self
+
+from ipsrl.records.monitors import Finding, Monitor
+from ipsrl.records.progress_line import say
+
+_SEED = re.compile(r"(seeds?[_=])\d+")
+
+
+class WarningLines:
+    """Prints each kind of warning once, while runs train, and how many runs had it, when all have ended.
+
+    A kind is a monitor together with all runs whose folders differ in their seeds alone: `grpo/seed_0` and
+    `grpo/seed_1`. The warnings of each run stand in its warnings.jsonl, in full.
+
+    A context manager, which prints the table at its end. Warnings may come from several threads.
+
+    Args:
+      root: the folder that the names of runs leave out.
+    """
+
+    def __init__(self, root: str | Path = "."):
+        self._root = Path(root)
+        # (runs that differ in their seeds alone, monitor) -> step of the first warning of each run.
+        self._steps: dict[tuple[str, str], dict[str, int]] = {}
+        self._advice: dict[str, str] = {}
+
+    def warn(self, run: Path, step: int, name: str, monitor: Monitor, finding: Finding) -> None:
+        """Takes a warning of the run in the folder `run`, and prints it if it is the first of its kind.
+
+        Args:
+          name: of the monitor.
+          finding: what the monitor said at the step.
+        """
+        shown = os.path.relpath(run, self._root)
+        self._advice[name] = monitor.advice
+        steps = self._steps.setdefault((_SEED.sub(r"\1*", shown), name), {})
+        if not steps:
+            say(f"{shown} step {step}: {name} {finding.short}")
+        steps.setdefault(shown, step)
+
+    def table(self) -> str:
+        """Runs by monitors: how many runs were warned of and the first step of it, then advice; empty without warnings.
+
+        Runs that differ in their seeds alone share a line, as in
+
+            warnings     low_entropy        falling_outcomes
+            grpo/seed_*  3 from step 63     2 from step 93
+        """
+        if not self._steps:
+            return ""
+        monitors = list(self._advice)
+        rows = [["warnings", *monitors]]
+        for runs in dict.fromkeys(runs for runs, _ in self._steps):
+            found = [self._steps.get((runs, name), {}) for name in monitors]
+            only = {run for steps in found for run in steps}
+            rows.append([only.pop() if len(only) == 1 else runs, *map(_cell, found)])
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        lines += [f"{name}: {advice}" for name, advice in self._advice.items()]
+        return "\n".join(lines)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if table := self.table():
+            say(table)
+
+
+def _cell(steps: dict[str, int]) -> str:
+    if not steps:
+        return "-"
+    first = f"step {min(steps.values())}"
+    return first if len(steps) == 1 else f"{len(steps)} from {first}"

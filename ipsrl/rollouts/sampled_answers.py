@@ -1,0 +1,150 @@
+"""Answers to every prompt of a text task, for evaluation, under the two protocols of `ipsrl.measures.answers`."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import jax
+import numpy as np
+from jax import Array
+
+from ipsrl.distributed import hosts
+from ipsrl.environments.environment import Environment
+from ipsrl.environments.questions import HypothesisEnvironment
+from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.rollouts.verification import judge_on_hosts
+from ipsrl.structures import Verdict
+
+# So many answers to so many prompts are kept as text, for people to read.
+SHOWN = 8
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Answers:
+    """Answers to every prompt of a task, as NumPy arrays.
+
+    Attributes:
+      verdict: on all of them, `[num_prompts, answers_per_prompt]`.
+      tokens: `[num_prompts, S, T]` int32, what the first S answers to each prompt say, at most `SHOWN`.
+      token_mask: `[num_prompts, S, T]` bool, True on the real tokens, the stop token included.
+    """
+
+    verdict: Verdict
+    tokens: np.ndarray
+    token_mask: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Completion:
+    """One answer as text.
+
+    Attributes:
+      prompt_index: which prompt of the task it answers.
+      prompt, completion: what was asked, and what was said.
+      reward: of the answer.
+      outcome: name of the outcome; None where the answer has none.
+    """
+
+    prompt_index: int
+    prompt: str
+    completion: str
+    reward: float
+    outcome: str | None
+
+
+def completions(environment: HypothesisEnvironment, answers: Answers, names: Sequence[str]) -> list[Completion]:
+    """The first `SHOWN` answers to each of the first `SHOWN` prompts.
+
+    Args:
+      environment: what was asked; of a `HypothesisEnvironment` it needs the texts alone.
+      answers: to all of its prompts.
+      names: of the outcomes, in the order of their ids; others are called by their id, as in "#17".
+    """
+
+    def name(outcome: int) -> str | None:
+        if outcome < 0:
+            return None
+        return names[outcome] if outcome < len(names) else f"#{outcome}"
+
+    verdict, listed = answers.verdict, []
+    for prompt, (tokens, mask) in enumerate(zip(answers.tokens[:SHOWN], answers.token_mask[:SHOWN], strict=True)):
+        question = environment.question_text(prompt)
+        texts = environment.answer_texts([answer[real] for answer, real in zip(tokens, mask, strict=True)])
+        listed += [
+            Completion(prompt, question, text, float(reward), name(int(outcome)))
+            for text, reward, outcome in zip(texts, verdict.rewards[prompt], verdict.outcome_id[prompt], strict=False)
+        ]
+    return listed
+
+
+def independent_answers(
+    environment: Environment,
+    policy: Policy,
+    parameters: Parameters,
+    key: Array,
+    answers_per_prompt: int,
+    temperature: float = 1.0,
+    prompts_at_once: int | None = None,
+) -> Answers:
+    """I.i.d. answers to every prompt of the task.
+
+    Args:
+      prompts_at_once: how many prompts are answered in one batch, which limits its memory; None for all.
+        The last batch has some of the first prompts again, so that one program serves all.
+    """
+
+    def ask(index: np.ndarray, key: Array) -> Answers:
+        prompts = environment.prompts(index)
+        sampled = sample_groups(environment, policy, parameters, prompts, key, answers_per_prompt, temperature)
+        shown = hosts.to_host((sampled.tokens[:, :SHOWN], sampled.token_mask[:, :SHOWN]))
+        return Answers(judge_on_hosts(environment, sampled), *shown)
+
+    return _in_blocks(ask, environment.num_prompts, prompts_at_once, key)
+
+
+def answers_with_history(
+    environment: HypothesisEnvironment,
+    policy: Policy,
+    parameters: Parameters,
+    key: Array,
+    answers_per_prompt: int,
+    temperature: float = 1.0,
+    prompts_at_once: int | None = None,
+) -> Answers:
+    """Answers one after the other, each to a prompt that lists the earlier ones that parsed.
+
+    The prompt of every query is padded to the length of the longest possible last one, so that one program serves all.
+    `prompts_at_once` as in `independent_answers`.
+    """
+    longest = environment.history_width(answers_per_prompt - 1)
+
+    def ask(index: np.ndarray, key: Array) -> Answers:
+        histories, shown = [[] for _ in index], []
+        rewards = np.zeros((len(index), answers_per_prompt), np.float32)
+        outcome_id = np.zeros((len(index), answers_per_prompt), np.int32)
+        for query in range(answers_per_prompt):
+            prompts = environment.prompts_with_history(index, histories, longest)
+            step_key = jax.random.fold_in(key, query)
+            sampled = sample_groups(environment, policy, parameters, prompts, step_key, 1, temperature)
+            verdict = judge_on_hosts(environment, sampled)
+            tokens, mask = hosts.to_host((sampled.tokens, sampled.token_mask))
+            if query < SHOWN:
+                shown.append((tokens, mask))
+            rewards[:, query], outcome_id[:, query] = verdict.rewards[:, 0], verdict.outcome_id[:, 0]
+            for prompt in np.flatnonzero(verdict.outcome_id[:, 0] >= 0):
+                histories[prompt].append(tokens[prompt, 0][mask[prompt, 0]].tolist())
+        tokens, mask = (np.concatenate(parts, axis=1) for parts in zip(*shown, strict=True))
+        return Answers(Verdict(rewards=rewards, outcome_id=outcome_id), tokens, mask)
+
+    return _in_blocks(ask, environment.num_prompts, prompts_at_once, key)
+
+
+def _in_blocks(ask: Callable[[np.ndarray, Array], Answers], count: int, at_once: int | None, key: Array) -> Answers:
+    """The answers to all of `count` prompts by calls of `ask` (index, key), each with as many of them."""
+    size = min(at_once or count, count)
+    blocks = [
+        ask(np.arange(first, first + size) % count, key if size == count else jax.random.fold_in(key, block))
+        for block, first in enumerate(range(0, count, size))
+    ]
+    return jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *blocks)

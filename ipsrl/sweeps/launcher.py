@@ -1,0 +1,38 @@
+"""What a launcher is: it finds places for runs and works on them there."""
+
+import abc
+import shlex
+from collections.abc import Iterator, Sequence
+
+from ipsrl.sweeps.attempt import child_command
+from ipsrl.sweeps.sweep_folder import State, SweepFolder
+from ipsrl.sweeps.sweep_runs import SweepRun
+
+
+class Launcher(abc.ABC):
+    """Base of the frozen dataclasses whose fields are the arguments of `--launcher=name(argument=value, ...)`."""
+
+    def check(self, runs: Sequence[SweepRun]) -> None:  # noqa: B027, most launchers refuse nothing
+        """Raises ValueError where the runs cannot be launched like this; called before anything is written."""
+
+    def plan(self, folder: SweepFolder, runs: Sequence[SweepRun]) -> Iterator[str]:
+        """What `launch` would do, as lines of a shell: where in a comment, and the command of each run."""
+        yield f"# by {self}"
+        for run in runs:
+            yield shlex.join(child_command(folder, run))
+
+    @abc.abstractmethod
+    def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Iterator[tuple[SweepRun, State]]:
+        """Works on runs, and yields each with what has become of it, in the order in which they end.
+
+        Closing the iterator ends the work on the others, which are then broken or waiting.
+
+        Args:
+          folder: of the sweep, which holds it.
+          runs: not finished.
+          restarts: see `ipsrl.sweeps.attempt.attempt`.
+
+        Raises:
+          OSError: the folder cannot be written.
+          ValueError: the launcher has no access to what it launches on.
+        """

@@ -1,0 +1,53 @@
+"""Launcher `local`: a pool of processes on this machine."""
+
+import dataclasses
+import functools
+import itertools
+import os
+import threading
+from collections.abc import Iterator, Sequence
+
+from ipsrl.distributed.start_up import cores
+from ipsrl.sweeps.attempt import attempt, child_command
+from ipsrl.sweeps.forked import call_forked, preload
+from ipsrl.sweeps.launcher import Launcher
+from ipsrl.sweeps.places import work_at
+from ipsrl.sweeps.sweep_folder import State, SweepFolder
+from ipsrl.sweeps.sweep_runs import SweepRun
+
+
+@dataclasses.dataclass(frozen=True)
+class Local(Launcher):
+    """Some runs at a time, each with its share of the cores; all use one cache of compiled programs.
+
+    By default two cores make a share: one computes, the other has the work of the host (Python, compilation, reading
+    answers), which would otherwise stand in its way. More and smaller shares suit runs that are mostly start-up.
+    Accelerators are not divided: where there are GPUs, take `local(workers=1)`, or `ray`, which gives each run its own.
+
+    Attributes:
+      workers: runs at a time; 0 for one for each two cores.
+    """
+
+    workers: int = 0
+
+    def __post_init__(self):
+        if not 0 <= self.workers <= cores():
+            raise ValueError(f"local has workers={self.workers}: take 1 to {cores()}, as many as there are cores")
+
+    def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Iterator[tuple[SweepRun, State]]:
+        preload({run.experiment for run in runs})
+
+        def work(run: SweepRun, share: set[int], ending: threading.Event) -> State:
+            forked = functools.partial(call_forked, cores=share)
+            return attempt(folder, run, child_command(folder, run), restarts, ending, forked)
+
+        return work_at(shares_of_cores(self.workers or max(1, cores() // 2)), runs, work)
+
+
+def shares_of_cores(workers: int) -> list[set[int]]:
+    """The cores of this process in even shares, neighbours together; empty sets where processes cannot be bound."""
+    if not hasattr(os, "sched_setaffinity"):
+        return [set()] * workers
+    numbers = sorted(os.sched_getaffinity(0))
+    bounds = [len(numbers) * worker // workers for worker in range(workers + 1)]
+    return [set(numbers[begin:end]) for begin, end in itertools.pairwise(bounds)]

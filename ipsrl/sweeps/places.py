@@ -1,0 +1,45 @@
+"""As many runs at a time as there are places for them."""
+
+import concurrent.futures
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from ipsrl.sweeps.sweep_folder import State
+from ipsrl.sweeps.sweep_runs import SweepRun
+
+Place = TypeVar("Place")
+
+
+def work_at(
+    places: Sequence[Place], runs: Sequence[SweepRun], work: Callable[[SweepRun, Place, threading.Event], State]
+) -> Iterator[tuple[SweepRun, State]]:
+    """Yields each run with what has become of it, in the order in which they end.
+
+    Args:
+      places: each takes one run at a time.
+      runs: started in this order.
+      work: works on a run at a place, in a thread of its own, until the run has ended or the event is set, which it is
+        when the iterator is closed or one of them has raised an exception.
+    """
+    free = queue.SimpleQueue()
+    for place in places:
+        free.put(place)
+    ending = threading.Event()
+
+    def at_a_free_place(run: SweepRun) -> State:
+        place = free.get()
+        try:
+            return work(run, place, ending)
+        finally:
+            free.put(place)
+
+    pool = concurrent.futures.ThreadPoolExecutor(len(places))
+    try:
+        futures = {pool.submit(at_a_free_place, run): run for run in runs}
+        for future in concurrent.futures.as_completed(futures):
+            yield futures[future], future.result()
+    finally:
+        ending.set()
+        pool.shutdown(cancel_futures=True)

@@ -1,0 +1,78 @@
+"""Launcher `vmap`: runs that differ only in certain numbers are one compiled program, in this process."""
+
+import contextlib
+import dataclasses
+import json
+import threading
+import traceback
+from collections.abc import Iterator, Sequence
+
+from ipsrl.distributed.start_up import cores, start_up
+from ipsrl.records.run_folder import is_complete
+from ipsrl.records.trackers import read_mirrors
+from ipsrl.study import catalog
+from ipsrl.study.study import Output, allow_open_files, run_together
+from ipsrl.sweeps.attempt import child_command
+from ipsrl.sweeps.launcher import Launcher
+from ipsrl.sweeps.sweep_folder import State, SweepFolder
+from ipsrl.sweeps.sweep_runs import SweepRun, settings_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Vmap(Launcher):
+    """Groups the runs that differ only in what their experiment can vary inside one program, and runs group by group.
+
+    The module of the study names these fields of its settings in `TOGETHER`, and has a function `together`.
+    """
+
+    def check(self, runs: Sequence[SweepRun]) -> None:
+        for experiment in {run.experiment for run in runs}:
+            if not catalog.find(experiment).together:
+                raise ValueError(f"{experiment} has no TOGETHER, so its runs cannot be one program: take local")
+
+    def plan(self, folder: SweepFolder, runs: Sequence[SweepRun]) -> Iterator[str]:
+        for group in groups(runs):
+            yield f"in one program: {', '.join(run.identity for run in group)}"
+
+    def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Iterator[tuple[SweepRun, State]]:
+        allow_open_files()
+        # Runs are divided among devices; on a CPU each core is one.
+        start_up(cores())
+        for group in groups(runs):
+            yield from _launch_group(folder, group)
+
+
+def groups(runs: Sequence[SweepRun]) -> list[list[SweepRun]]:
+    """The runs in groups that can each be one program, in the order of their first runs."""
+    grouped: dict[str, list[SweepRun]] = {}
+    for run in runs:
+        together = catalog.find(run.experiment).together
+        common = {name: value for name, value in dataclasses.asdict(settings_of(run)).items() if name not in together}
+        grouped.setdefault(json.dumps([run.experiment, run.mirror, common], sort_keys=True), []).append(run)
+    return list(grouped.values())
+
+
+def _launch_group(folder: SweepFolder, group: Sequence[SweepRun]) -> Iterator[tuple[SweepRun, State]]:
+    never = threading.Event()
+    with contextlib.ExitStack() as stack:
+        logs = [stack.enter_context(folder.claim(run, never)) for run in group]
+        for log in logs:
+            print(f"one of {len(group)} runs in one program, which prints where the sweep does", file=log, flush=True)
+        # What processes of an earlier sweep have finished while they were waited for.
+        left = [run for run in group if not is_complete(folder.run_path(run))]
+        for run in left:
+            folder.failure_path(run).unlink(missing_ok=True)
+        settings = [settings_of(run) for run in left]
+        outputs = [Output(folder.run_path(run), True, read_mirrors(run.mirror)) for run in left]
+        try:
+            study, presets = catalog.find(group[0].experiment), [run.preset for run in left]
+            ends = run_together(study, settings, presets, outputs) if left else []
+        except (ValueError, RuntimeError) as error:
+            # None of them can be run like this: bad input, or more memory than there is.
+            ends = [error] * len(left)
+        for run, error in zip(left, ends, strict=True):
+            if error is not None:
+                said = "".join(traceback.format_exception_only(error))
+                folder.record_failure(run, child_command(folder, run), "none, in one program", said)
+    for run in group:
+        yield run, folder.state(run)

@@ -1,0 +1,1 @@
+"""WHERE the batches of a run come from: groups of trajectories, chosen, sampled, verified and filtered."""

@@ -1,0 +1,154 @@
+"""The batch of rollouts of one step, and the rules that decide what is in it."""
+
+import dataclasses
+
+import jax.numpy as jnp
+from jax import Array
+from jax.sharding import Mesh
+
+from ipsrl.distributed.mesh import shard_prompts
+from ipsrl.environments.environment import Environment
+from ipsrl.objectives.objective import Objective, all_equal
+from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.structures import Prompts, Trajectories, masked_sum
+from ipsrl.training.batches.difficulty_filter import DifficultyState, choose_by_difficulty, learn_difficulty
+from ipsrl.training.batches.dynamic_sampling import fill
+from ipsrl.training.batches.groups import Groups, choose_prompts, judge, sample_and_verify, sampling_key
+from ipsrl.training.batches.off_policy_answers import FurtherAnswers, with_best_answer
+from ipsrl.training.randomness import stream
+from ipsrl.training.settings import TrainSettings
+
+Metrics = dict[str, Array | float]
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchCollector:
+    """Samples and judges the groups of every step; what is drawn is a function of (seed, step, round).
+
+    Attributes:
+      environment, policy, objective, settings, seed, mesh, further_answers: as in the training loop.
+    """
+
+    environment: Environment
+    policy: Policy
+    objective: Objective
+    settings: TrainSettings
+    seed: int
+    mesh: Mesh
+    further_answers: FurtherAnswers | None = None
+
+    def collect(
+        self, parameters: Parameters, reference: Parameters | None, difficulty: DifficultyState | None, step: int
+    ) -> tuple[Groups, DifficultyState | None, Metrics]:
+        """The P groups of a step, sampled in one round or, with dynamic sampling, in several.
+
+        Args:
+          parameters: of the policy that is trained.
+          reference: of the reference policy; None where nothing asks for it.
+          difficulty: what the difficulty filter has learned; None without one.
+          step: batches of rollouts before this one.
+
+        Returns:
+          the groups with what the environment says of them, what the filter has learned now, and metrics. Without any
+          rule there are none. Else they are counts of the whole step (`sampling_rounds`, `trajectories_sampled`, the
+          further answers and all that was thrown away among them, `prompts_scanned`, `prompts_sampled`), shares
+          (`kept_groups` are the informative ones in the batch, `prompt_survival` of those scanned), and means over
+          rounds, which describe what was sampled before anything was chosen from it (`sampled_reward`,
+          `zero_variance_groups`, `difficulty_error`) or put in (`off_policy_reward`).
+        """
+        settings = self.settings
+        dynamic, difficulty_filter, off_policy = (
+            settings.dynamic_sampling, settings.difficulty_filter, settings.off_policy,
+        )  # fmt: skip
+        if dynamic is difficulty_filter is off_policy is None:
+            return self.judge(self.draw(parameters, step)), None, {}
+
+        batch, kept, counts, means = None, None, [], []
+        for number in range(dynamic.rounds if dynamic else 1):
+            start = sum(count["prompts_scanned"] for count in counts)
+            prompts, scanned, passed = self._choose(difficulty, step, start)
+            groups = self.judge(self._draw(parameters, prompts, step, number))
+            rewards = groups[1].rewards
+            counts.append({"prompts_scanned": scanned, "prompts_passed": passed, "trajectories_sampled": rewards.size})
+            means.append({"sampled_reward": rewards.mean(), "zero_variance_groups": all_equal(rewards).mean()})
+            if difficulty_filter:
+                key = stream(self.seed, step, f"difficulty {number}")
+                difficulty, means[-1]["difficulty_error"] = learn_difficulty(
+                    difficulty_filter, self.environment, difficulty, *groups, key
+                )
+            if off_policy:
+                source = parameters if off_policy.source == "policy" else reference
+                further = self._further_answers(source, groups, step, number)
+                groups = with_best_answer(
+                    self.policy, parameters, *groups, *further, settings.temperature, off_policy.at_most
+                )
+                counts[-1]["trajectories_sampled"] += further[1].rewards.size
+                put_in = groups[0].off_policy
+                means[-1]["off_policy_reward"] = masked_sum(groups[1].rewards, put_in) / jnp.maximum(put_in.sum(), 1)
+            informative = ~all_equal(groups[1].rewards)
+            batch, kept = fill(batch, kept, groups, informative) if number else (groups, informative)
+            if kept.all():
+                break
+
+        count = {name: sum(one[name] for one in counts) for name in counts[0]}
+        metrics = {name: sum(one[name] for one in means) / len(means) for name in means[0]}
+        metrics |= {
+            "sampling_rounds": len(means),
+            "kept_groups": kept.mean(),
+            "trajectories_sampled": count["trajectories_sampled"],
+            "prompts_scanned": count["prompts_scanned"],
+            "prompts_sampled": len(means) * settings.prompts_per_step,
+            "prompt_survival": count["prompts_passed"] / count["prompts_scanned"],
+        }
+        # One type for every number of rounds, so that the update is compiled once.
+        return shard_prompts(batch, self.mesh), difficulty, metrics
+
+    def draw(self, parameters: Parameters, step: int) -> Trajectories:
+        """The groups of a step without rules, not judged yet; they may still be computed when this returns."""
+        prompts = choose_prompts(self.environment, self.seed, step, self.settings.prompts_per_step)
+        return self._draw(parameters, prompts, step)
+
+    def judge(self, trajectories: Trajectories) -> Groups:
+        """Groups that were drawn, with what the environment says of them."""
+        return trajectories, shard_prompts(judge(self.environment, trajectories), self.mesh)
+
+    def _choose(self, difficulty: DifficultyState | None, step: int, start: int) -> tuple[Prompts, int, int]:
+        """Prompts from place `start` of a step's stream on, how many of it were scanned, and how many passed."""
+        size = self.settings.prompts_per_step
+        if self.settings.difficulty_filter is None:
+            return choose_prompts(self.environment, self.seed, step, size, start), size, size
+        prompts, scanned, passed = choose_by_difficulty(
+            self.settings.difficulty_filter, self.environment, difficulty, self.seed, step, start, size
+        )
+        return prompts, int(scanned), int(passed)
+
+    def _draw(self, parameters: Parameters, prompts: Prompts, step: int, number: int = 0) -> Trajectories:
+        """The groups of one round."""
+        return sample_groups(
+            self.environment,
+            self.policy,
+            parameters,
+            shard_prompts(prompts, self.mesh),
+            sampling_key(self.seed, step, number),
+            self.settings.group_size,
+            self.settings.temperature,
+            self.objective.top_tokens,
+        )
+
+    def _further_answers(self, source: Parameters, groups: Groups, step: int, number: int) -> Groups:
+        """Answers to the prompts of a round beside those in its groups, one of which each group takes over."""
+        key = stream(self.seed, step, f"further answers {number}")
+        if self.further_answers is not None:
+            return shard_prompts(self.further_answers(source, *groups, key), self.mesh)
+        further = sample_and_verify(
+            self.environment,
+            self.policy,
+            source,
+            groups[0].prompts,
+            key,
+            self.settings.off_policy.answers,
+            self.settings.temperature,
+            self.objective.top_tokens,
+        )
+        return shard_prompts(further, self.mesh)

@@ -1,0 +1,225 @@
+"""Difficulty filter: prompts that the policy always or never solves are skipped before anything is sampled."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from ipsrl.environments.environment import Environment
+from ipsrl.fields import Checked, below_one, non_negative, positive, probability
+from ipsrl.structures import Prompts, Trajectories, Verdict, masked_sum
+from ipsrl.training.batches.groups import shuffled_prompts
+from ipsrl.training.randomness import stream
+
+
+@dataclasses.dataclass(frozen=True)
+class DifficultyFilter(Checked):
+    """Trains on prompts whose predicted mean reward is neither low nor high (DEPO, arXiv 2602.06375).
+
+    A scorer learns the mean reward of each prompt's group, online, from the groups that were sampled:
+
+        L = BCE(s, mean reward) + distillation BCE(d, t) + ranking mean over pairs of max(0, margin - (s_i - s_j)),
+        t = clip(exp(mean over answers of their mean token log-probability), 1e-4, 1 - 1e-4),
+        pairs (i, j) with mean reward_i > mean reward_j + gap,    s, d the logits of its two heads
+
+    Prompts of a step's shuffled stream are scored, and those with lowest <= sigmoid(s) <= highest go on, until the
+    batch is full. Nothing comes back of a prompt that is skipped, so that an early misjudgement would be final: a share
+    `exploration` of the rejected prompts goes on all the same.
+
+    Our reading: the scorer reads the bag of a prompt's tokens, not text through a pretrained encoder, and where prompts
+    have no tokens each has a learned row of its own; so there is no smaller learning rate for an encoder. Rewards are
+    clipped to [0, 1] in the target, where the paper has correctness. Where `scan` batches of the stream do not fill
+    the batch, the slots that are left take rejected prompts in the order of the stream, none twice and none that
+    passed as long as there are others. `exploration` and `scan` are ours, `weight_decay` is not stated; all other
+    defaults are those of the authors' code.
+
+    Attributes:
+      lowest, highest: the window of the predicted mean reward.
+      warm_up: W, first steps of a run, in which every prompt goes on.
+      exploration: probability that a rejected prompt goes on.
+      scan: the most prompts to score for one batch, in batches.
+      width, last_width: units of the scorer's trunk, and of the layer that its heads read.
+      dropout: share of the units that are dropped while the scorer learns.
+      distillation, ranking: weights of these terms.
+      gap, margin: kappa and m of the ranking term.
+      learning_rate, weight_decay, max_gradient_norm: of the scorer's AdamW.
+
+    Raises:
+      ValueError: a number is out of its range.
+    """
+
+    lowest: float = 0.15
+    highest: float = 0.85
+    warm_up: int = non_negative(100, called="warm_up of the difficulty filter")
+    exploration: float = probability(0.05)
+    scan: int = positive(16, called="scan of the difficulty filter")
+    width: int = positive(1024, called="width of the difficulty filter")
+    last_width: int = positive(512, called="last_width of the difficulty filter")
+    dropout: float = below_one(0.1)
+    distillation: float = non_negative(0.5, called="distillation of the difficulty filter")
+    ranking: float = non_negative(3.0, called="ranking of the difficulty filter")
+    gap: float = non_negative(0.05, called="gap of the difficulty filter")
+    margin: float = non_negative(0.5, called="margin of the difficulty filter")
+    learning_rate: float = positive(2e-4, called="learning_rate of the difficulty filter")
+    weight_decay: float = non_negative(0.01, called="weight_decay of the difficulty filter")
+    max_gradient_norm: float = positive(1.0, called="max_gradient_norm of the difficulty filter")
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not 0.0 <= self.lowest <= self.highest <= 1.0:
+            raise ValueError(
+                f"the window of the difficulty filter is {self.lowest} to {self.highest}: its ends must lie in 0 to 1, "
+                "the lowest first"
+            )
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """Of the scorer's layers."""
+        return self.width, self.last_width
+
+    @property
+    def optimizer(self) -> optax.GradientTransformation:
+        """Of the scorer."""
+        return optax.chain(
+            optax.clip_by_global_norm(self.max_gradient_norm),
+            optax.adamw(self.learning_rate, weight_decay=self.weight_decay),
+        )
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class DifficultyState:
+    """What a run carries of the scorer: its parameters, and the state of its AdamW."""
+
+    parameters: Any
+    optimizer_state: Any
+
+    @classmethod
+    def create(cls, rule: DifficultyFilter, environment: Environment, key: Array) -> "DifficultyState":
+        """The state before the first step."""
+        # The scorer is a Flax module: runs without a difficulty filter need not wait for the import of Flax.
+        from ipsrl.training.batches.difficulty_scorer import init_scorer
+
+        parameters = init_scorer(_rows(environment), rule.widths, key)
+        return cls(parameters, rule.optimizer.init(parameters))
+
+
+@functools.partial(jax.jit, static_argnames=("rule", "environment", "prompts_per_step"))
+def choose_by_difficulty(
+    rule: DifficultyFilter,
+    environment: Environment,
+    state: DifficultyState,
+    seed: Array,
+    step: Array,
+    start: Array,
+    prompts_per_step: int,
+) -> tuple[Prompts, Array, Array]:
+    """The first prompts of a step's stream that pass the filter, read from place `start`.
+
+    Returns:
+      P prompts, those that passed first, how many prompts of the stream were scanned for them, and how many passed.
+    """
+    from ipsrl.training.batches.difficulty_scorer import score_prompts
+
+    stream_of_prompts = shuffled_prompts(environment, seed, step)
+    key = stream(seed, step, "exploration")
+
+    places = jnp.arange(prompts_per_step)
+
+    def put(kept, index, where, before):
+        # The first P of all that are put, each behind the `before` ones that were put earlier.
+        return kept.at[jnp.where(where, before, prompts_per_step)].set(index, mode="drop")
+
+    def scan_batch(carry):
+        batch, chosen, rejected, passed, scanned = carry
+        place = start + batch * prompts_per_step
+        index = stream_of_prompts[(place + places) % environment.num_prompts]
+        scores, _ = score_prompts(_rows(environment), rule.widths, state.parameters, environment.prompts(index))
+        explored = jax.random.uniform(jax.random.fold_in(key, place), index.shape) < rule.exploration
+        passes = in_window(rule, scores) | explored | (step < rule.warm_up)
+        before = passed + jnp.cumsum(passes) - passes
+        needed = before < prompts_per_step
+        chosen = put(chosen, index, passes & needed, before)
+        rejected = put(rejected, index, ~passes, batch * prompts_per_step + places - before)
+        return batch + 1, chosen, rejected, passed + (passes & needed).sum(), scanned + needed.sum()
+
+    def unfilled(carry):
+        batch, _, _, passed, _ = carry
+        return (passed < prompts_per_step) & (batch < rule.scan)
+
+    none = jnp.full(prompts_per_step, -1)
+    begin = (jnp.int32(0), none, none, jnp.int32(0), jnp.int32(0))
+    _, chosen, rejected, passed, scanned = jax.lax.while_loop(unfilled, scan_batch, begin)
+    # Round the stream's end, a prompt that was rejected may have passed since.
+    is_chosen = (rejected[:, None] == chosen).any(axis=-1)
+    others = rejected[jnp.argsort(is_chosen, stable=True)]
+    chosen = jnp.where(places < passed, chosen, others[places - passed])
+    return environment.prompts(chosen), scanned, passed
+
+
+def in_window(rule: DifficultyFilter, scores: Array) -> Array:
+    """Whether the mean rewards that logits predict lie in the window."""
+    predicted = jax.nn.sigmoid(scores)
+    return (rule.lowest <= predicted) & (predicted <= rule.highest)
+
+
+@functools.partial(jax.jit, static_argnames=("rule", "environment"))
+def learn_difficulty(
+    rule: DifficultyFilter,
+    environment: Environment,
+    state: DifficultyState,
+    trajectories: Trajectories,
+    verdict: Verdict,
+    key: Array,
+) -> tuple[DifficultyState, Array]:
+    """One step of the scorer on the groups of a round.
+
+    Returns:
+      the state after it, and the mean |predicted - mean reward| before it.
+    """
+    from ipsrl.training.batches.difficulty_scorer import score_prompts
+
+    rows = _rows(environment)
+    rewards, likelihood = difficulty_targets(trajectories, verdict)
+
+    def loss(parameters):
+        scores = score_prompts(rows, rule.widths, parameters, trajectories.prompts, rule.dropout, key)
+        return scorer_loss(rule, *scores, rewards, likelihood)
+
+    predicted, _ = score_prompts(rows, rule.widths, state.parameters, trajectories.prompts)
+    error = jnp.abs(jax.nn.sigmoid(predicted) - rewards).mean()
+    gradient = jax.grad(loss)(state.parameters)
+    updates, optimizer_state = rule.optimizer.update(gradient, state.optimizer_state, state.parameters)
+    return DifficultyState(optax.apply_updates(state.parameters, updates), optimizer_state), error
+
+
+def difficulty_targets(trajectories: Trajectories, verdict: Verdict) -> tuple[Array, Array]:
+    """`[P]` mean of each group's rewards, which are clipped to [0, 1], and t of `DifficultyFilter`."""
+    mask = trajectories.token_mask
+    answer_means = masked_sum(trajectories.behaviour_log_probs, mask, axis=-1) / jnp.maximum(mask.sum(axis=-1), 1)
+    likelihood = jnp.clip(jnp.exp(answer_means.mean(axis=-1)), 1e-4, 1 - 1e-4)
+    return jnp.clip(verdict.rewards, 0.0, 1.0).mean(axis=-1), likelihood
+
+
+def scorer_loss(
+    rule: DifficultyFilter, scores: Array, distillation_scores: Array, rewards: Array, likelihood: Array
+) -> Array:
+    """The scorer's loss from its logits and targets, all `[P]`; see `DifficultyFilter`."""
+    accuracy = optax.sigmoid_binary_cross_entropy(scores, rewards).mean()
+    distilled = optax.sigmoid_binary_cross_entropy(distillation_scores, likelihood).mean()
+    return accuracy + rule.distillation * distilled + rule.ranking * ranking_loss(rule, scores, rewards)
+
+
+def ranking_loss(rule: DifficultyFilter, scores: Array, rewards: Array) -> Array:
+    """Mean over pairs with reward_i > reward_j + gap of max(0, margin - (score_i - score_j)); 0 without a pair."""
+    pairs = rewards[:, None] > rewards + rule.gap
+    hinge = jnp.maximum(0.0, rule.margin - (scores[:, None] - scores))
+    return masked_sum(hinge, pairs) / jnp.maximum(pairs.sum(), 1)
+
+
+def _rows(environment: Environment) -> int:
+    return environment.vocabulary_size if environment.prompt_length else environment.num_prompts

@@ -1,0 +1,93 @@
+"""What `run_together` of an experiment leaves is what its separate runs leave."""
+
+import dataclasses
+
+import pytest
+
+from experiments import two_outcomes
+from ipsrl.records.json_files import read_json
+from ipsrl.records.run_folder import RunFolder, RunFolderError
+from ipsrl.study.study import Output, Study, run, run_together
+from ipsrl.training.vmapped_runs import require_alike
+
+STUDY = Study.of(two_outcomes)
+TWO = dataclasses.replace(
+    STUDY.presets["smoke"],
+    objectives=("ips_reinforce(probability=exact)",), steps=20, record_every=5, group_size=4, seeds=(0, 1),
+)  # fmt: skip
+
+
+def outputs(path, settings):
+    return [Output(path / str(number), resume=False) for number in range(len(settings))]
+
+
+def together(settings, places, study=STUDY):
+    return run_together(study, settings, ["demo"] * len(settings), places)
+
+
+def files(folder):
+    """Of a run, those that hold no time and no checkpoint."""
+    paths = (path.relative_to(folder) for path in folder.rglob("*") if (folder / path).is_file())
+    return {
+        path for path in paths if path.name not in (".lock", "environment.json") and "checkpoints" not in path.parts
+    }
+
+
+def test_two_outcomes_leave_the_same_bytes_together_as_alone(tmp_path):
+    settings = [
+        dataclasses.replace(TWO, seeds=(0,)),
+        dataclasses.replace(TWO, seeds=(7,), initial_log_ratio=0.5),
+        dataclasses.replace(TWO, seeds=(0, 3), learning_rate=0.1),
+        dataclasses.replace(TWO, seeds=(0,), rewards=(3.0, 0.5)),
+    ]
+    at_once, alone = outputs(tmp_path / "together", settings), outputs(tmp_path / "alone", settings)
+    assert together(settings, at_once) == [None] * 4
+    for each, one, other in zip(settings, at_once, alone, strict=True):
+        run(STUDY, each, "demo", other)
+        assert files(one.path) == files(other.path)
+        for file in files(other.path):
+            assert (one.path / file).read_bytes() == (other.path / file).read_bytes(), file
+    assert len({(output.path / "metrics.jsonl").read_bytes() for output in at_once}) == 4
+
+
+def test_one_seed_has_no_error_and_decides_nothing(tmp_path, capsys):
+    run(STUDY, dataclasses.replace(TWO, seeds=(5,)), "demo", Output(tmp_path, resume=False))
+    summary = read_json(tmp_path / "summary.json")
+    assert summary["complete"]
+    assert set(summary["claims"].values()) == {None}
+    assert summary["numbers"] == {}
+    shown = capsys.readouterr().out
+    assert "(1 seed)" in shown
+    assert "undecided: the closed forms lie within 3 standard errors" in shown
+
+
+def test_a_folder_that_cannot_be_used_fails_alone(tmp_path):
+    settings = [dataclasses.replace(TWO, seeds=(seed,)) for seed in range(3)]
+    places = outputs(tmp_path, settings)
+    with RunFolder.open(places[0].path, {"another": "run"}):
+        ends = together(settings[:1], places[:1])
+        assert "belongs to a run with another config" in str(ends[0])
+    ends = together(settings, places)
+    assert [type(end) for end in ends] == [RunFolderError, type(None), type(None)]
+    assert [read_json(place.path / "summary.json")["complete"] for place in places[1:]] == [True, True]
+    assert not (places[0].path / "metrics.jsonl").exists()
+
+
+def test_a_run_without_a_closed_form_fails_alone(tmp_path):
+    settings = [TWO, dataclasses.replace(TWO, learning_rate=1e38)]
+    places = outputs(tmp_path, settings)
+    ends = together(settings, places)
+    assert ends[0] is None
+    assert "could not be integrated to time" in str(ends[1])
+    assert read_json(places[0].path / "summary.json")["complete"]
+    assert not (places[1].path / "summary.json").exists()
+
+
+def test_settings_that_differ_in_more_are_refused(tmp_path):
+    settings = [dataclasses.replace(TWO, group_size=size) for size in (16, 32)]
+    with pytest.raises(ValueError, match=r"may differ in seeds, .*learning_rate, but group_size is 16 and 32$"):
+        together(settings, outputs(tmp_path, settings))
+    with pytest.raises(ValueError, match="give the settings of one run at least"):
+        together([], [])
+    assert not list(tmp_path.iterdir())
+    require_alike(settings, ("group_size",))

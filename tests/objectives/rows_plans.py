@@ -1,0 +1,35 @@
+"""Declarations of the rows in `catalog/plans.py`; n are counts, p the distribution, r the rewards."""
+
+import numpy as np
+from rows import Row, centred, standardised
+from rows_expected_return import k3_gradient
+from token_values import clipped, control_and_response, sequence_mean
+
+
+def raised(advantages, alpha=0.2, failures=-1.0):
+    return advantages + alpha * np.where(advantages < 0, failures * advantages, advantages)
+
+
+ROWS = {
+    "hicra": Row(
+        True, 1, "equal rewards", lambda n, p, r: raised(centred(n, r)), tokens=sequence_mean(clipped(0.2, 0.28))
+    ),
+    "hicra(planned=random, failures=sharpened)": Row(
+        True, 1, "equal rewards", lambda n, p, r: raised(centred(n, r), failures=1.0), draws=True
+    ),
+    "hicra(planned=high_entropy, failures=kept)": Row(
+        True, 1, "equal rewards", lambda n, p, r: raised(centred(n, r), failures=0.0)
+    ),
+    "hicra(planned=first, standardise=True)": Row(True, 0, "equal rewards", lambda n, p, r: raised(standardised(n, r))),
+    "degrpo": Row(
+        True,
+        1,
+        "equal rewards",
+        "a bandit's only token has the weight 1/1000: see the rows below",
+        tokens=control_and_response(0.001, clipped(0.2, 0.2)),
+    ),
+    "degrpo(alpha=0.5)": Row(True, 1, "equal rewards", lambda n, p, r: 0.5 * centred(n, r) - 0.001 * k3_gradient(p)),
+    "degrpo(alpha=0.5, response=token_mean, standardise=True, kl=0.04)": Row(
+        True, 0, "equal rewards", lambda n, p, r: 0.5 * standardised(n, r) - 0.04 * k3_gradient(p)
+    ),
+}

@@ -1,0 +1,47 @@
+"""Declarations of the rows in `catalog/refinements.py`; n are counts, p the distribution, r the rewards."""
+
+import numpy as np
+from rows import Row, centred
+from rows_expected_return import entropy_gradient
+from token_values import clipped, constant_length, sequence_mean, shaped_elsewhere
+
+
+def distinct(counts, rewards, tau, over="mean", baseline="kept"):
+    """DaGRPO: on a bandit different outcomes share no token and no outcome."""
+    group = np.repeat(np.arange(len(rewards)), counts)
+    values = rewards[group]
+    side = np.sign(values - values.mean())
+    kept = []
+    for i in range(len(group)):
+        gaps = np.abs(values[i] - values[side == -side[i]]) if side[i] else np.array([])
+        kept.append(len(gaps) > 0 and (gaps.max() if over == "max" else gaps.mean()) >= tau)
+    kept = np.array(kept)
+    if not kept.any():
+        return 0 * rewards
+    among = values[kept] if baseline == "kept" else values
+    outcome_kept = np.isin(np.arange(len(rewards)), group[kept])
+    std = among.std()
+    return outcome_kept * (rewards - among.mean()) / std * len(group) / kept.sum() if std > 1e-9 else 0 * rewards
+
+
+ROWS = {
+    # The threshold is in units of reward.
+    "dagrpo": Row(
+        True, None, "equal rewards", lambda n, p, r: distinct(n, r, 0.5), tokens=sequence_mean(clipped(0.2, 0.2))
+    ),
+    "dagrpo(tau=0.9)": Row(True, None, "equal rewards", lambda n, p, r: distinct(n, r, 0.9)),
+    "dagrpo(tau=0.4, over=max, baseline=group, similarity=outcome, anchors=True, gamma=0.2)": Row(
+        True, None, "equal rewards", lambda n, p, r: distinct(n, r, 0.4, "max", "group")
+    ),
+    "critique_grpo": Row(
+        True,
+        1,
+        "equal rewards",
+        lambda n, p, r: centred(n, r),
+        more=lambda p, r: 0.001 * entropy_gradient(p),
+        tokens=constant_length(shaped_elsewhere(0.1)),
+    ),
+    "critique_grpo(gamma=None, clip_low=0.2, clip_high=0.28, entropy=0.0)": Row(
+        True, 1, "equal rewards", lambda n, p, r: centred(n, r)
+    ),
+}

@@ -1,0 +1,106 @@
+"""What evaluations leave in the run folder beside their metrics, however the run ended."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ipsrl import objectives
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.environments.bandit import Bandit
+from ipsrl.policies.tabular import Tabular
+from ipsrl.records.evaluation import RANKS, Evaluation, EvaluationLog, shared_at_start
+from ipsrl.records.run_folder import RunFolder
+from ipsrl.rollouts.sampled_answers import Completion
+from ipsrl.training.loop import TrainSettings, train
+
+FILES = ("metrics.jsonl", "outcomes.jsonl", "completions.jsonl")
+SAID = Completion(prompt_index=3, prompt="a\nb", completion='</script> "x" \u2028', reward=1.0, outcome=None)
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def evaluate(step, parameters):
+    law = np.exp(np.asarray(parameters["logits"][0], np.float64))
+    law = np.sort(law / law.sum())[::-1]
+    return Evaluation({"largest": law[0]}, law, [SAID] * 2)
+
+
+def interrupted_at(step):
+    def stop(done, parameters):
+        if done == step:
+            raise KeyboardInterrupt
+        return evaluate(done, parameters)
+
+    return stop
+
+
+def run(path, evaluate, resume=False):
+    environment = Bandit((0.0, 0.5, 1.0))
+    chosen = TrainSettings(
+        steps=7, prompts_per_step=1, group_size=8, learning_rate=0.1, evaluate_every=2, checkpoint_every=3
+    )
+    objective, mesh = objectives.make("grpo"), make_mesh("replica:-1")
+    with RunFolder.open(path, {"seed": 0}, resume) as folder:
+        return train(environment, Tabular(1, 3), objective, chosen, 0, folder, mesh, evaluate=evaluate)
+
+
+def test_shares_at_every_evaluation_and_texts_at_the_first_and_the_last(tmp_path):
+    run(tmp_path, evaluate)
+    outcomes = lines(tmp_path / "outcomes.jsonl")
+    assert [record["step"] for record in outcomes] == [0, 2, 4, 6, 7]
+    metrics = {record["step"]: record for record in lines(tmp_path / "metrics.jsonl")}
+    for record in outcomes:
+        assert record["ranked_shares"][0] == metrics[record["step"]]["evaluation/largest"]
+        assert sum(record["ranked_shares"]) == pytest.approx(1)
+        assert record["rest"] == 0
+    said = {"prompt_index": 3, "prompt": "a\nb", "completion": SAID.completion, "reward": 1.0, "outcome": None}
+    assert lines(tmp_path / "completions.jsonl") == [{"step": step, **said} for step in (0, 0, 7, 7)]
+
+
+@pytest.mark.parametrize("stop", [2, 4, 7])
+def test_an_interrupted_run_leaves_the_same_bytes(tmp_path, stop):
+    run(tmp_path / "whole", evaluate)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "cut", interrupted_at(stop))
+    # The process was killed while it wrote.
+    for name in FILES:
+        with (tmp_path / "cut" / name).open("a") as file:
+            file.write('{"step": 99, "ranked_sh')
+    run(tmp_path / "cut", evaluate, resume=True)
+    for name in FILES:
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_evaluations_of_metrics_alone_leave_no_files(tmp_path):
+    run(tmp_path, lambda step, parameters: Evaluation({"step_done": step}))
+    assert lines(tmp_path / "metrics.jsonl")[0] == {"step": 0, "evaluation/step_done": 0}
+    assert not {path.name for path in tmp_path.iterdir()} & {"outcomes.jsonl", "completions.jsonl"}
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=3 * RANKS))
+def test_what_is_past_the_last_rank_is_added_up(tmp_path_factory, shares):
+    path = tmp_path_factory.mktemp("run")
+    with EvaluationLog(path, last_step=1) as log:
+        log.write(1, Evaluation({}, np.array(shares)))
+    (record,) = lines(path / "outcomes.jsonl")
+    assert record["ranked_shares"] == shares[:RANKS]
+    assert record["rest"] == pytest.approx(sum(shares[RANKS:]))
+
+
+def test_runs_that_start_alike_share_what_is_found_there():
+    steps = []
+
+    def find(step, parameters):
+        steps.append(step)
+        return Evaluation({"parameters": parameters})
+
+    shared = shared_at_start(find)
+    calls = ((0, 3), (5, 4), (0, 3), (5, 6))
+    assert [shared(*call).metrics["parameters"] for call in calls] == [3, 4, 3, 6]
+    assert steps == [0, 5, 5]

@@ -1,0 +1,397 @@
+"""Two tables that say what the files of any number of runs say."""
+
+import json
+import math
+import os
+import sys
+from datetime import datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ipsrl.records import metric_log, results
+from ipsrl.records.json_files import write_json
+from ipsrl.records.metric_log import MetricLog
+
+GRPO = {
+    "objective": "grpo",
+    "seed": 0,
+    "environment": "Bandit(rewards=(1.0, 1.0))",
+    "training": {"steps": 2, "learning_rate": 0.1, "rules": ["a", "b"], "off_policy": None, "batching": {"epochs": 3}},
+    "warm_start": {"learning_rate": 0.5, "share": 0.6},
+}
+
+
+def write_run(path, config, records=(), summary=None):
+    path.mkdir(parents=True)
+    write_json(path / "config.json", config)
+    with MetricLog(path / "metrics.jsonl") as log:
+        for step, record in enumerate(records):
+            log.write(step, record)
+    if summary is not None:
+        write_json(path / "summary.json", {"complete": True, **summary})
+
+
+def rows(connection, sql):
+    """Rows as dicts, without what is NULL."""
+    columns, found = results.select(connection, sql)
+    return [{name: v for name, v in zip(columns, row, strict=True) if v is not None} for row in found]
+
+
+def values(connection, sql):
+    """The rows of a query, or its values where it has one column."""
+    columns, found = results.select(connection, sql)
+    return [row[0] for row in found] if len(columns) == 1 else found
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """An experiment with two training runs, of which one is not complete."""
+    path = tmp_path / "hypospace"
+    write_run(path, {"objectives": "grpo,maxrl", "seeds": "0:2", "learning_rate": 0.1}, summary={"agrees": [True, 2]})
+    records = [
+        {"evaluation/recovery": 0.1, "evaluation/reward": 0.5},
+        {"reward": 0.2, "loss": math.nan, "rule": "none"},
+        {"reward": 0.3, "evaluation/recovery": 0.4},
+    ]
+    write_run(path / "grpo" / "seed_0", GRPO, records, summary={"reward": 0.3})
+    start = {"time": "2026-01-02T04:04:05+0100", "jax": "0.11"}
+    write_json(path / "grpo" / "seed_0" / "environment.json", [start, {"time": "2026-02-02T03:04:05+0000"}])
+    write_run(path / "maxrl-a=1" / "seed_1", {**GRPO, "objective": "maxrl(a=1)", "seed": 1}, records[:2])
+    return path
+
+
+def test_every_folder_is_a_run_and_every_record_a_row(folder):
+    before = contents(folder)
+    connection = results.load(folder)
+    experiment, first, second = rows(connection, "from runs")
+    written = [row.pop("last_written") for row in (experiment, first, second)]
+    assert all(datetime(2026, 1, 1) < time < datetime.now() for time in written)
+    assert experiment == {
+        "path": str(folder),
+        "kind": "experiment",
+        "complete": True,
+        "objectives": "grpo,maxrl",
+        "seeds": "0:2",
+        "learning_rate": 0.1,
+        "summary": '{"complete":true,"agrees":[true,2]}',
+    }
+    assert first == {
+        "path": str(folder / "grpo" / "seed_0"),
+        "kind": "training",
+        "objective": "grpo",
+        "seed": 0,
+        "complete": True,
+        "started": datetime(2026, 1, 2, 3, 4, 5),
+        "environment": "Bandit(rewards=(1.0, 1.0))",
+        "steps": 2,
+        "learning_rate": 0.1,
+        "rules": '["a","b"]',
+        "epochs": 3,
+        "warm_start_learning_rate": 0.5,
+        "share": 0.6,
+        "step": 2,
+        "reward": 0.3,
+        "loss": pytest.approx(math.nan, nan_ok=True),
+        "rule": "none",
+        "recovery": 0.4,
+        "evaluation_reward": 0.5,
+        "summary": '{"complete":true,"reward":0.3}',
+    }
+    assert (second["objective"], second["seed"], second["complete"], second["step"]) == ("maxrl(a=1)", 1, False, 1)
+    assert "summary" not in second
+
+    metrics = rows(connection, "from metrics")
+    assert [(row["objective"], row["step"]) for row in metrics] == [
+        *(("grpo", step) for step in range(3)),
+        *(("maxrl(a=1)", step) for step in range(2)),
+    ]
+    assert metrics[2] == {
+        "path": str(folder / "grpo" / "seed_0"),
+        "objective": "grpo",
+        "seed": 0,
+        "step": 2,
+        "reward": 0.3,
+        "recovery": 0.4,
+    }
+    assert contents(folder) == before
+
+
+def test_what_was_not_finite_is_nan_and_what_is_absent_is_null(folder):
+    connection = results.load(folder)
+    assert values(connection, "select step from metrics where isnan(loss) and seed = 0") == [1]
+    assert values(connection, "select step from metrics where loss is null and seed = 0") == [0, 2]
+    assert math.isnan(values(connection, "select avg(loss) from metrics")[0])
+
+
+def test_numbers_are_numbers_however_they_were_written(tmp_path):
+    write_run(tmp_path / "a", {"objective": "grpo", "seed": 1, "rate": 1}, [{"x": 1, "good": True, "never": math.inf}])
+    write_run(tmp_path / "b", {"objective": "grpo", "seed": 2, "rate": 0.5}, [{"x": 0.5, "good": False}])
+    connection = results.load(tmp_path)
+    assert values(connection, "select sum(x), sum(rate), bool_or(good), max(seed) from runs") == [(1.5, 1.5, True, 2)]
+    assert math.isnan(values(connection, "select max(never) from runs")[0])
+
+
+def test_names_that_are_taken(tmp_path):
+    config = {"path": "mine", "step": 4, "A": 1, "training": {"b": 2, "inner": {"a": 3}}, "other": {"b": 4, "B": 5}}
+    write_run(tmp_path / "run", config, [{"b": 0.5, "path": 0.25, "x/y": 1.0, "evaluation/b": 2.0}], {})
+    connection = results.load(tmp_path)
+    (row,) = rows(connection, "from runs")
+    assert {name: row[name] for name in list(row)[4:-1]} == {
+        "config_path": "mine",
+        "config_step": 4,
+        "A": 1,
+        "b": 2,
+        "inner_a": 3,
+        "other_b": 4,
+        "config_other_B": 5,
+        "step": 0,
+        "last_b": 0.5,
+        "metric_path": 0.25,
+        "x_y": 1.0,
+        "evaluation_b": 2.0,
+    }
+
+
+def test_a_folder_with_many_seeds_has_a_row_for_each(tmp_path):
+    """As `experiments.compare` writes them."""
+    records = [{"seed": seed, "reward": seed + step / 2} for seed in (3, 4) for step in range(2)]
+    write_run(tmp_path / "run", {"objective": "grpo", "seeds": [3, 4]}, records)
+    connection = results.load(tmp_path)
+    assert values(connection, "select objective, seed, reward, seeds from runs") == [
+        ("grpo", 3, 3.5, "[3,4]"),
+        ("grpo", 4, 4.5, "[3,4]"),
+    ]
+
+
+def test_a_folder_with_many_numbers_of_outcomes_has_a_row_for_each(tmp_path):
+    """As `experiments.many_outcomes` writes them."""
+    records = [
+        {"objective": "grpo", "num_outcomes": count, "seed": seed, "share": count / (seed + step)}
+        for count in (16, 64) for seed in (1, 2) for step in (1, 3)
+    ]  # fmt: skip
+    write_run(tmp_path / "run", {"objectives": "grpo", "num_outcomes": "16,64", "seeds": "1:3"}, records)
+    connection = results.load(tmp_path)
+    assert values(connection, "select objective, last_num_outcomes, seed, share, num_outcomes from runs") == [
+        ("grpo", 16, 1, 4.0, "16,64"),
+        ("grpo", 16, 2, 3.2, "16,64"),
+        ("grpo", 64, 1, 16.0, "16,64"),
+        ("grpo", 64, 2, 12.8, "16,64"),
+    ]
+    results.write_parquet(connection, tmp_path / "tables")
+    assert values(results.load(tmp_path / "tables"), "select count(*) from runs") == [4]
+
+
+def test_a_run_that_has_just_begun(tmp_path):
+    """Its start is written before anything else."""
+    (tmp_path / "run").mkdir()
+    write_json(tmp_path / "run" / "config.json", {"objectives": "reinforce", "seeds": "3"})
+    write_json(tmp_path / "run" / "environment.json", [{"time": "2026-01-02T03:04:05+0000"}])
+    (row,) = rows(results.load(tmp_path), "from runs")
+    assert (row["seed"], row["complete"], row["started"]) == (3, False, datetime(2026, 1, 2, 3, 4, 5))
+    assert "last_written" not in row
+
+
+def test_runs_of_different_ages_stand_in_one_table(tmp_path):
+    write_run(tmp_path / "old", {"objective": "grpo", "seed": 0, "batch": 8}, [{"return": 0.5}], {})
+    write_run(tmp_path / "new", {"objective": {"name": "grpo"}, "seed": "zero", "batch": "8,16"}, [{"reward": 0.5}], {})
+    connection = results.load(tmp_path)
+    assert values(connection, 'select objective, seed, batch, "return", reward from runs order by all') == [
+        ("grpo", 0, "8", 0.5, None),
+        ('{"name":"grpo"}', None, "8,16", None, 0.5),
+    ]
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    records=st.lists(
+        st.dictionaries(
+            st.sampled_from(["reward", "evaluation/reward", "evaluation/recovery", 'odd "name"\\', "null"]),
+            st.floats(allow_subnormal=False) | st.integers(-(2**31), 2**31),
+        )
+    ),
+    cut=st.integers(0, 300),
+)
+def test_metrics_are_those_of_the_log_however_it_was_cut(tmp_path_factory, records, cut):
+    path = tmp_path_factory.mktemp("log") / "run"
+    write_run(path, {"objective": "grpo", "seed": 0}, records)
+    whole = (path / "metrics.jsonl").read_bytes()
+    (path / "metrics.jsonl").write_bytes(whole[: max(0, len(whole) - cut)])
+    connection = results.load(path)
+    names = {"path": None, "objective": None, "seed": None, "step": "step", "reward": "reward", "null": "null"}
+    names |= {"recovery": "evaluation/recovery", "odd_name_": 'odd "name"\\'}
+    shown = rows(connection, "from metrics")
+    logged = metric_log.read(path / "metrics.jsonl")
+    # A record that has lost nothing but the end of its line is whole.
+    assert len(logged) <= len(shown) <= len(logged) + (cut == 1)
+    has_reward = any("reward" in record for record in logged)
+    names["evaluation_reward" if has_reward else "reward"] = "evaluation/reward"
+    for row, record in zip(shown, logged, strict=False):
+        found = {names[name]: value for name, value in row.items() if names[name]}
+        assert found == pytest.approx(record, nan_ok=True, rel=1e-15)
+
+
+@pytest.mark.parametrize("name", ["a=1", "x[1]*?", "{a,b}", 'it\'s "quoted"', "é ü", "back\\slash", "[!a]"])
+def test_any_folder_name_will_do(tmp_path, name):
+    write_run(tmp_path / name / "run", GRPO, [{"reward": 0.5}])
+    connection = results.load(tmp_path / name)
+    assert values(connection, "select path, reward from runs") == [(str(tmp_path / name / "run"), 0.5)]
+    assert values(connection, "select path, reward from metrics") == [(str(tmp_path / name / "run"), 0.5)]
+    assert "a" not in [column for column, *_ in results.select(connection, "describe runs")[1]]
+    results.write_parquet(connection, tmp_path / name / "tables")
+    assert values(results.load(tmp_path / name / "tables"), "select reward from runs") == [0.5]
+
+
+def test_folders_inside_each_other_are_read_once(folder, monkeypatch):
+    (folder / "grpo" / "seed_0" / "checkpoints" / "model").mkdir(parents=True)
+    write_run(folder / "grpo" / "seed_0" / "checkpoints" / "model" / "1", GRPO, [{"reward": 1.0}])
+    monkeypatch.chdir(folder)
+    connection = results.load(folder, ".", folder / "grpo")
+    assert values(connection, "select count(*) from runs") == [3]
+
+
+def test_an_empty_log_and_a_run_without_one(tmp_path):
+    write_run(tmp_path / "begun", {"objective": "grpo", "seed": 0})
+    write_run(tmp_path / "done", {"group_size": 8}, summary={"agrees": True})
+    (tmp_path / "done" / "metrics.jsonl").unlink()
+    write_run(tmp_path / "no_run", {"group_size": 8})
+    (tmp_path / "no_run" / "metrics.jsonl").unlink()
+    connection = results.load(tmp_path)
+    assert values(connection, "select kind, complete, summary->>'$.agrees' from runs order by all") == [
+        ("experiment", True, "true"),
+        ("training", False, None),
+    ]
+    assert results.select(connection, "from metrics") == (["path", "objective", "seed", "step"], [])
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        (
+            "config.json",
+            '{"seed": ',
+            r"config.json is not valid JSON .*; --skip_damaged, or skip_damaged=True, leaves such runs out",
+        ),
+        ("config.json", "[1]", r"config.json is damaged: it should hold an object"),
+        ("summary.json", "", r"summary.json is not valid JSON"),
+        ("environment.json", "[", r"environment.json is not valid JSON"),
+        ("metrics.jsonl", '{"step": 0}\n{"st\n{"step": 2}\n', r"line 2 of .*metrics.jsonl is not valid JSON"),
+        ("metrics.jsonl", '{"step": 0}\n[1]\n', r"line 2 of .*metrics.jsonl is no record"),
+        ("metrics.jsonl", '{"step": 0}\n{"reward": 1.0}\n', r"line 2 of .*metrics.jsonl is no record"),
+        ("metrics.jsonl", '{"step": 0}\n{"step": "x"}\n', r"line 2 of .*metrics.jsonl is no record"),
+    ],
+)
+def test_a_damaged_run_is_named_or_left_out(folder, capsys, file, text, message):
+    damaged = folder / "grpo" / "seed_0"
+    (damaged / file).write_text(text)
+    with pytest.raises(ValueError, match=message):
+        results.load(folder)
+    connection = results.load(folder, skip_damaged=True)
+    assert capsys.readouterr().err.startswith(f"left out: {'line 2 of ' * (file == 'metrics.jsonl')}{damaged / file}")
+    for table in results.TABLES:
+        assert str(damaged) not in values(connection, f"select path from {table}")
+        assert str(folder / "maxrl-a=1" / "seed_1") in values(connection, f"select path from {table}")
+
+
+@pytest.mark.parametrize("starts", [{}, [], [{"jax": "0.11"}], [{"time": "yesterday"}]])
+def test_starts_that_say_no_time(folder, starts):
+    write_json(folder / "grpo" / "seed_0" / "environment.json", starts)
+    assert values(results.load(folder), "select count(started) from runs") == [0]
+
+
+def test_parquet_files_hold_the_same_tables(folder, tmp_path):
+    first = results.load(folder / "grpo")
+    results.write_parquet(first, tmp_path / "tables")
+    results.write_parquet(first, tmp_path / "tables")
+    assert sorted(file.name for file in (tmp_path / "tables").iterdir()) == ["metrics.parquet", "runs.parquet"]
+    again = results.load(tmp_path / "tables")
+    for table in results.TABLES:
+        for query in (f"describe {table}", f"from {table}"):
+            assert repr(results.select(again, query)) == repr(results.select(first, query))
+    both = results.load(tmp_path / "tables", folder / "maxrl-a=1")
+    assert values(both, "select objective, recovery from runs order by seed") == [("grpo", 0.4), ("maxrl(a=1)", 0.1)]
+    with pytest.raises(ValueError, match=r"seed_0 is there twice: give its folder or the Parquet files made of it"):
+        results.load(tmp_path / "tables", folder)
+
+
+def test_parquet_files_that_cannot_be_written(folder, tmp_path):
+    connection = results.load(folder)
+    # Nobody may write there, not even root.
+    with pytest.raises(OSError, match=r"cannot write /proc/runs.parquet: Cannot open file"):
+        results.write_parquet(connection, "/proc")
+    (tmp_path / "runs.parquet").mkdir()
+    with pytest.raises(OSError, match=r"Is a directory"):
+        results.write_parquet(connection, tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["hypospace", "runs.parquet"]
+
+
+def test_folders_without_runs_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=f"there is no folder {tmp_path / 'missing'}"):
+        results.load(tmp_path / "missing")
+    with pytest.raises(ValueError, match=r"holds no run: no folder with config.json and environment.json, "):
+        results.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("select recovry from runs", "there is no column 'recovry': near it are recovery"),
+        ("select r.RECOVERY_RATE from runs r", "there is no column 'RECOVERY_RATE': near it are recovery"),
+        ("select learning from runs", "'learning': near it are learning_rate, warm_start_learning_rate"),
+        ("select zzz from metrics", "there is no column 'zzz': describe runs and describe metrics list all"),
+        ("select * from run", "there is no table 'run': there are runs and metrics"),
+        ("selec 1", 'syntax error at or near "selec"'),
+        ("select sum(objective) from runs", r"No function matches the given name and argument types 'sum\(VARCHAR\)'"),
+        # Before DuckDB 2.0 this is no SQL.
+        (
+            "with gone as (delete from runs returning *) select * from gone",
+            "results are only read: write one SELECT|A CTE needs a SELECT",
+        ),
+        *(
+            (sql, "results are only read: write one SELECT")
+            for sql in (
+                "delete from runs",
+                "create table more as from runs",
+                "copy runs to 'runs.csv'",
+                "copy (pivot runs on objective using avg(reward)) to 'runs.csv'",
+                "attach 'more.db'",
+                "commit",
+                "select 1; select 2",
+                "",
+            )
+        ),
+    ],
+)
+def test_sql_that_is_not_answered(folder, tmp_path, monkeypatch, sql, message):
+    monkeypatch.chdir(tmp_path)
+    connection = results.load(folder)
+    with pytest.raises(ValueError, match=message) as refused:
+        results.select(connection, sql)
+    assert "\n" not in str(refused.value)
+    assert values(connection, "select count(*) from runs") == [3]
+    assert os.listdir() == ["hypospace"]
+
+
+def test_a_connection_answers_more_than_select(folder):
+    connection = results.load(folder)
+    connection.execute("create table best as select objective, max(recovery) as recovery from runs group by objective")
+    assert connection.sql("from best where objective = 'grpo'").fetchall() == [("grpo", 0.4)]
+    pivot = "pivot runs on objective in ('grpo', 'maxrl(a=1)') using avg(recovery) group by kind"
+    # In no order: DuckDB groups in several threads.
+    assert {"kind": "training", "grpo": 0.4, "maxrl(a=1)": 0.1} in rows(connection, pivot)
+
+
+def test_without_duckdb_the_extra_is_named(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(ValueError, match=r'not installed: pip install -e "\.\[analysis\]"'):
+        results.load(folder)
+
+
+def test_columns_have_the_values_of_json(folder):
+    (text,) = values(results.load(folder), "select summary from runs where kind = 'experiment'")
+    assert json.loads(text) == {"complete": True, "agrees": [True, 2]}

@@ -1,0 +1,159 @@
+"""Who may write a run's folder, and what stands in it afterwards."""
+
+import json
+import shlex
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+import ipsrl
+from ipsrl.records import run_folder
+from ipsrl.records.run_folder import RunFolder, RunFolderError
+
+CONFIG = {"objective": "ips_grpo(floor=0.2)", "seed": 3, "environment": {"name": "hypergrid", "sides": (8, 8)}}
+
+
+def contents(path):
+    return {file.name: file.read_bytes() for file in path.iterdir() if not file.name.startswith(".")}
+
+
+def test_a_new_folder_describes_the_run(tmp_path):
+    with RunFolder.open(tmp_path / "a" / "b", CONFIG) as folder:
+        assert (
+            folder.metrics_path.parent
+            == folder.checkpoint_directory.parent
+            == folder.summary_path.parent
+            == folder.path
+        )
+    assert json.loads((folder.path / "config.json").read_text()) == json.loads(json.dumps(CONFIG))
+    (start,) = json.loads((folder.path / "environment.json").read_text())
+    assert start["backend"] == "cpu"
+    assert len(start["devices"]) == jax.device_count()
+    assert {"python", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "ipsrl", "git_commit"} <= start.keys()
+    assert start["command"] == shlex.join(sys.orig_argv)
+
+
+def test_uncommitted_changes_lie_beside_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_folder, "_uncommitted", lambda: "+ a line\n")
+    RunFolder.open(tmp_path, CONFIG).close()
+    assert (tmp_path / "uncommitted.diff").read_text() == "+ a line\n"
+    monkeypatch.setattr(run_folder, "_uncommitted", lambda: "")
+    RunFolder.open(tmp_path, CONFIG).close()
+    assert not (tmp_path / "uncommitted.diff").exists()
+
+
+def test_uncommitted_changes_are_those_that_git_sees(tmp_path, monkeypatch):
+    root = tmp_path / "checkout"
+    (root / "ipsrl").mkdir(parents=True)
+    code = root / "ipsrl" / "__init__.py"
+    code.write_text("a = 1\n")
+    monkeypatch.setattr(ipsrl, "__file__", str(code))
+    uncommitted = run_folder._uncommitted.__wrapped__
+    assert uncommitted() == ""
+    git = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        subprocess.run([*git, *command], check=True)
+    assert uncommitted() == ""
+    code.write_text("a = 2\n")
+    assert "-a = 1\n+a = 2\n" in uncommitted()
+    monkeypatch.setattr(run_folder, "LONGEST_DIFF", 10)
+    assert uncommitted() == ""
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_folder_without_metrics_is_started_again(tmp_path, resume):
+    RunFolder.open(tmp_path, CONFIG).close()
+    RunFolder.open(tmp_path, CONFIG, resume=resume).close()
+    assert len(json.loads((tmp_path / "environment.json").read_text())) == 2
+
+
+@pytest.mark.parametrize("left", ["metrics.jsonl", "checkpoints/10"])
+def test_a_run_that_has_begun_is_only_continued_on_request(tmp_path, left):
+    RunFolder.open(tmp_path, CONFIG).close()
+    (tmp_path / left).parent.mkdir(exist_ok=True)
+    (tmp_path / left).write_text("{}\n")
+    before = contents(tmp_path / "checkpoints") if "/" in left else contents(tmp_path)
+    with pytest.raises(RunFolderError, match="already holds this run; pass --resume to continue it or choose another"):
+        RunFolder.open(tmp_path, CONFIG)
+    assert (contents(tmp_path / "checkpoints") if "/" in left else contents(tmp_path)) == before
+    RunFolder.open(tmp_path, CONFIG, resume=True).close()
+    assert len(json.loads((tmp_path / "environment.json").read_text())) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seed": 4}, "seed is 3 there and 4 here;"),
+        ({"seed": 3.0}, "seed is 3 there and 3.0 here;"),
+        ({"environment": {"name": "hypergrid", "sides": (8, 9)}}, r"environment.sides is \[8, 8\] there and \[8, 9\]"),
+        ({"temperature": 1.0}, "temperature is absent there and 1.0 here;"),
+        ({"a": 1, "b": 2, "c": 3, "d": 4}, "c is absent there and 3 here and 1 more;"),
+    ],
+)
+def test_another_run_keeps_its_folder(tmp_path, change, message):
+    RunFolder.open(tmp_path, CONFIG).close()
+    before = contents(tmp_path)
+    for resume in (False, True):
+        with pytest.raises(RunFolderError, match=message):
+            RunFolder.open(tmp_path, CONFIG | change, resume=resume)
+    assert contents(tmp_path) == before
+
+
+def test_what_is_not_the_folder_of_a_run_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(RunFolderError, match=r"holds 'thesis.tex' but no config.json"):
+        RunFolder.open(tmp_path, CONFIG)
+    with pytest.raises(RunFolderError, match="is a file; it must be a folder"):
+        RunFolder.open(tmp_path / "thesis.tex", CONFIG)
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_damaged_config_is_refused(tmp_path):
+    RunFolder.open(tmp_path, CONFIG).close()
+    (tmp_path / "config.json").write_text('{"seed": ')
+    with pytest.raises(RunFolderError, match=r"config.json is not valid JSON .* cannot be identified"):
+        RunFolder.open(tmp_path, CONFIG, resume=True)
+    assert (tmp_path / "config.json").read_text() == '{"seed": '
+
+
+def test_a_config_that_json_cannot_hold_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="is a set, which JSON cannot hold"):
+        RunFolder.open(tmp_path / "run", {"seeds": {1, 2}})
+    with pytest.raises(ValueError, match="keys of a JSON object are strings, not int"):
+        RunFolder.open(tmp_path / "run", {"seeds": {1: 2}})
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_summary_says_that_the_run_is_complete(tmp_path):
+    with RunFolder.open(tmp_path, CONFIG) as folder:
+        folder.write_summary({"recovery": np.float32(0.5), "interval": np.array([0.25, np.nan])})
+    assert json.loads(folder.summary_path.read_text()) == {"complete": True, "recovery": 0.5, "interval": [0.25, None]}
+
+
+def test_one_process_at_a_time_and_none_after_it_was_killed(tmp_path):
+    program = (
+        "import sys; from ipsrl.records.run_folder import *; f = RunFolder.open(sys.argv[1], {}); print(1); input()"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-u", "-c", program, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert child.stdout.readline() == "1\n"
+        for resume in (False, True):
+            with pytest.raises(RunFolderError, match="another process is writing to"):
+                RunFolder.open(tmp_path, {}, resume=resume)
+    finally:
+        child.kill()
+        child.communicate()
+    deadline = time.monotonic() + 5
+    while True:
+        try:
+            RunFolder.open(tmp_path, {}).close()
+            break
+        except RunFolderError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)

@@ -1,0 +1,239 @@
+"""Mirrors show what metrics.jsonl holds, each step once, and no more than their own loss comes of their failures."""
+
+import contextlib
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ipsrl import objectives
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.environments.bandit import Bandit
+from ipsrl.policies.tabular import Tabular
+from ipsrl.records import metric_log
+from ipsrl.records.evaluation import Evaluation
+from ipsrl.records.metric_log import MetricLog
+from ipsrl.records.run_folder import RunFolder
+from ipsrl.records.trackers import MIRRORS, Mirrors, read_mirrors
+from ipsrl.training.loop import TrainSettings, train
+
+# Logs steps from FIRST (after what an earlier process has kept) and dies at LAST, or ends well there.
+PROGRAM = """
+import os, signal, sys
+from ipsrl.records.metric_log import MetricLog
+from ipsrl.records.trackers import Mirrors
+from ipsrl.records.run_folder import RunFolder
+
+path, names, first, last, dies = sys.argv[1], sys.argv[2].split(","), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
+with RunFolder.open(path, {"seed": 3}, resume=True) as folder, Mirrors(names, folder) as mirror:
+    with MetricLog(folder.metrics_path, mirror) as log:
+        log.truncate_after(first - 1)
+        for step in range(first, last + 1):
+            log.write(step, {"reward": step / 7, "loss": float("nan") if step == 2 else 1.0, "rule": "none"})
+            if step % 4 == 0:
+                log.keep()
+        if dies == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def log_steps(path: Path, names: str, first: int, last: int, dies: bool = False) -> None:
+    """Logs in a process of its own, which may be killed at the end."""
+    command = [sys.executable, "-c", PROGRAM, path, names, str(first), str(last), "dies" if dies else "ends"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "WANDB_MODE": "offline"})
+    assert done.returncode == (-signal.SIGKILL if dies else 0), done.stderr
+    assert not done.stderr
+
+
+def events(path: Path) -> dict[str, list[tuple[int, float]]]:
+    """What TensorBoard reads in the folder of a run: tag -> (step, value)."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    accumulator = EventAccumulator(str(path / "tensorboard"), size_guidance={"scalars": 0})
+    accumulator.Reload()
+    return {
+        tag: [(event.step, event.value) for event in accumulator.Scalars(tag)] for tag in accumulator.Tags()["scalars"]
+    }
+
+
+def numbers(path: Path) -> dict[str, list[tuple[int, float]]]:
+    """The numbers in metrics.jsonl in the same form."""
+    found = {}
+    for record in metric_log.read(path / "metrics.jsonl"):
+        for name, value in record.items():
+            if name != "step" and not isinstance(value, str):
+                found.setdefault(name, []).append((record["step"], value))
+    return found
+
+
+def assert_same(found, expected):
+    """Equal up to the precision of TensorBoard, NaN included."""
+    assert found.keys() == expected.keys()
+    for name, points in expected.items():
+        assert [step for step, _ in found[name]] == [step for step, _ in points]
+        np.testing.assert_allclose([value for _, value in found[name]], [value for _, value in points], rtol=1e-6)
+
+
+def test_tensorboard_shows_the_numbers_of_the_log(tmp_path):
+    with (
+        RunFolder.open(tmp_path, {}) as folder,
+        Mirrors(["tensorboard"], folder) as mirror,
+        MetricLog(folder.metrics_path, mirror) as log,
+    ):
+        log.write(0, {"evaluation/recovery": np.float32(0.25)})
+        for step in range(1, 6):
+            log.write(step, {"reward": step / 3, "loss": math.nan, "done": step == 5, "rule": "dynamic_sampling"})
+    shown = events(tmp_path)
+    assert_same(shown, numbers(tmp_path))
+    assert shown.keys() == {"evaluation/recovery", "reward", "loss", "done"}
+
+
+@pytest.mark.slow
+def test_a_killed_and_resumed_run_shows_each_step_once_in_tensorboard(tmp_path):
+    log_steps(tmp_path, "tensorboard", 0, 10, dies=True)
+    log_steps(tmp_path, "tensorboard", 9, 18, dies=True)
+    # No step further than the start before, in the same second.
+    log_steps(tmp_path, "tensorboard", 9, 12, dies=True)
+    log_steps(tmp_path, "tensorboard", 13, 14)
+    shown = events(tmp_path)
+    assert_same(shown, numbers(tmp_path))
+    assert [step for step, _ in shown["reward"]] == list(range(15))
+
+
+def history(path: Path) -> list[dict]:
+    """What W&B has on disk of a run, by its own command: the records of its only file."""
+    (file,) = (path / "wandb").glob("offline-run-*/*.wandb")
+    command = [sys.executable, "-m", "wandb", "leet", "inspect", "--json", file]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    found = [json.loads(line) for line in lines]
+    assert [one["run"]["config"]["update"]["seed"] for one in found if one["type"] == "run"] == [3]
+    items = [one["history"]["item"] for one in found if one["type"] == "history"]
+    return [{name: value for name, value in item.items() if name not in ("_runtime", "_timestamp")} for item in items]
+
+
+@pytest.mark.slow
+def test_a_killed_and_resumed_run_is_one_run_with_each_step_once_in_wandb(tmp_path):
+    log_steps(tmp_path, "wandb", 0, 10, dies=True)
+    identity = (tmp_path / "wandb" / "ipsrl_run_id").read_text()
+    log_steps(tmp_path, "wandb", 9, 14, dies=True)
+    log_steps(tmp_path, "tensorboard,wandb", 13, 16)
+    # A run that is at its end already says nothing more.
+    log_steps(tmp_path, "tensorboard,wandb", 17, 16)
+    (file,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
+    assert file.name == f"run-{identity}.wandb"
+    records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [record["step"] for record in records] == list(range(17))
+    expected = [{"_step": record.pop("step"), **record} for record in records]
+    assert history(tmp_path) == [{**one, "loss": "NaN"} if one["loss"] is None else one for one in expected]
+
+
+@pytest.mark.slow
+def test_a_server_that_is_gone_costs_a_line(tmp_path):
+    program = f"from ipsrl.training import mirrors\nmirrors.SERVER_SECONDS = 2\n{PROGRAM}"
+    gone = {"WANDB_MODE": "online", "WANDB_API_KEY": "0" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9"}
+    command = [sys.executable, "-c", program, tmp_path, "wandb", "0", "5", "ends"]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | gone)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("--mirror=wandb is left out from here on: ") == 1
+    assert "Traceback" not in done.stderr
+    assert len(metric_log.read(tmp_path / "metrics.jsonl")) == 6
+
+
+class Full:
+    """A mirror whose disk is full from step 2 on; closing it fails too."""
+
+    def __init__(self, folder):
+        self.steps = []
+        Full.last = self
+
+    def write(self, record):
+        if record["step"] == 2:
+            raise OSError(28, "No space left on device")
+        self.steps.append(record["step"])
+
+    def keep(self):
+        pass
+
+    def close(self, failed):
+        raise OSError(28, "No space left on device")
+
+
+def test_a_mirror_that_fails_is_left_out_and_the_others_go_on(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(MIRRORS, "full", Full)
+    with (
+        RunFolder.open(tmp_path, {}) as folder,
+        Mirrors(["full", "tensorboard"], folder) as mirror,
+        MetricLog(folder.metrics_path, mirror) as log,
+    ):
+        for step in range(6):
+            log.write(step, {"reward": step / 3})
+    assert Full.last.steps == [0, 1]
+    assert capsys.readouterr().err == ("--mirror=full is left out from here on: [Errno 28] No space left on device\n")
+    assert len(metric_log.read(tmp_path / "metrics.jsonl")) == 6
+    assert_same(events(tmp_path), numbers(tmp_path))
+
+
+def test_a_mirror_that_cannot_begin_is_left_out(tmp_path, capsys):
+    with RunFolder.open(tmp_path, {}) as folder:
+        (tmp_path / "tensorboard").write_text("a file")
+        with Mirrors(["tensorboard"], folder) as mirror, MetricLog(folder.metrics_path, mirror) as log:
+            log.write(0, {"reward": 1.0})
+            log.write(1, {"reward": 1.0})
+            log.keep()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("--mirror=tensorboard is left out from here on: ")
+    assert len(metric_log.read(tmp_path / "metrics.jsonl")) == 2
+
+
+def test_names_of_mirrors(monkeypatch):
+    assert read_mirrors("") == ()
+    assert read_mirrors("wandb,tensorboard,wandb") == ("wandb", "tensorboard")
+    with pytest.raises(ValueError, match="unknown mirror 'mlflow'; known: tensorboard, wandb"):
+        read_mirrors("tensorboard,mlflow")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r'--mirror=tensorboard needs tensorboardX: pip install -e "\.\[mirrors\]"'):
+        read_mirrors("tensorboard")
+
+
+def stop_at(step: int):
+    """An evaluation during which the user presses control-C."""
+
+    def evaluate(now, parameters):
+        if now == step:
+            raise KeyboardInterrupt
+        return Evaluation({"weight": float(now)})
+
+    return evaluate
+
+
+def test_a_training_run_has_a_mirror_that_its_resumption_continues(tmp_path):
+    environment, policy = Bandit((1.0, 0.5)), Tabular(1, 2)
+    options = TrainSettings(steps=5, prompts_per_step=1, group_size=4, evaluate_every=2, checkpoint_every=2)
+    mesh = make_mesh("replica:-1")
+    for resume, evaluate in ((False, stop_at(4)), (True, stop_at(9))):
+        with (
+            contextlib.nullcontext() if resume else pytest.raises(KeyboardInterrupt),
+            RunFolder.open(tmp_path, {}, resume) as folder,
+        ):
+            objective = objectives.make("grpo")
+            train(environment, policy, objective, options, 0, folder, mesh, evaluate=evaluate, mirrors=["tensorboard"])
+    shown = events(tmp_path)
+    assert_same(shown, numbers(tmp_path))
+    assert [step for step, _ in shown["reward"]] == [1, 2, 3, 4, 5]
+    assert [step for step, _ in shown["evaluation/weight"]] == [0, 2, 4, 5]
+    assert len(list((tmp_path / "tensorboard").iterdir())) == 2
+
+
+def test_of_many_hosts_only_the_first_mirrors(tmp_path, monkeypatch):
+    with RunFolder.open(tmp_path, {}) as folder:
+        monkeypatch.setattr("ipsrl.distributed.hosts.is_first", lambda: False)
+        with Mirrors(["tensorboard", "wandb"], folder) as mirror:
+            mirror.write({"step": 0, "reward": 1.0})
+    assert not (tmp_path / "tensorboard").exists()
+    assert not (tmp_path / "wandb").exists()

@@ -1,0 +1,289 @@
+"""scripts/sweep.py as a user types it."""
+
+import dataclasses
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from experiments import two_outcomes
+from ipsrl.records.metric_log import read
+from ipsrl.sweeps import launcher_catalog
+from ipsrl.sweeps import sweep as sweep_file
+from ipsrl.sweeps.attempt import attempt
+from ipsrl.sweeps.launcher import Launcher
+from ipsrl.sweeps.sweep_folder import SweepFolder
+from ipsrl.sweeps.sweep_runs import make_run
+from scripts import sweep
+
+ROOT = Path(__file__).parents[2]
+GRID = ["--experiment=two_outcomes", "--preset=smoke", "--grid=seeds=[0:2],[1:3],[2:4]"]
+HYPERGRID = ["--experiment=hypergrid", "--preset=smoke", "--grid=seeds=0,1"]
+SMALL = "steps=20;record_every=10;group_size=4;objectives=reinforce"
+
+
+@dataclasses.dataclass(frozen=True)
+class Pretended(Launcher):
+    """Finishes each run in a moment, or in some seconds; one with a group size of 13 fails."""
+
+    seconds: float = 0.0
+
+    def launch(self, folder, runs, restarts):
+        for run in runs:
+            fails = run.flags.get("group_size") == "13"
+            program = "print('error: bad luck'); raise SystemExit(1)" if fails else FINISH
+            command = [sys.executable, "-c", program, str(folder.run_path(run)), str(self.seconds)]
+            yield run, attempt(folder, run, command, restarts, threading.Event())
+
+
+FINISH = """
+import pathlib, sys, time
+time.sleep(float(sys.argv[2]))
+path = pathlib.Path(sys.argv[1])
+path.mkdir()
+(path / "summary.json").write_text('{"complete": true}')
+"""
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Call with arguments for exit status and what was printed to stdout and stderr."""
+    monkeypatch.setitem(launcher_catalog.LAUNCHERS, "pretended", Pretended)
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            sweep.main([f"--out={tmp_path / 'out'}", *arguments])
+        printed = capsys.readouterr()
+        # Python prints a message that a program exits with.
+        message = f"{ended.value.code}\n" if isinstance(ended.value.code, str) else ""
+        return (1 if message else ended.value.code), printed.out, printed.err + message
+
+    run.out = tmp_path / "out"
+    return run
+
+
+def counts(text):
+    return {line.split()[0]: int(line.split()[1]) for line in text.splitlines() if not line.startswith("failed:")}
+
+
+def test_looking_writes_nothing(run):
+    status, listed, _ = run(*GRID, "--list")
+    assert status == 0
+    first = listed.splitlines()[0].split()
+    assert first[0].startswith("two_outcomes-seeds=0-2-steps=400-")
+    assert first[1:] == ["--preset=smoke", "--seeds=0:2"]
+    assert len(listed.splitlines()) == 3
+    status, shown, _ = run(*GRID, "--status")
+    assert counts(shown) == {"finished": 0, "running": 0, "failed": 0, "broken": 0, "waiting": 3}
+    status, commands, _ = run(*GRID, "--dry_run")
+    where, *commands = commands.splitlines()
+    assert where == "# by Local(workers=0)"
+    assert commands[0] == (
+        f"{sys.executable} -m experiments.two_outcomes --preset=smoke --seeds=0:2 "
+        f"--out={run.out}/runs/{first[0]} --resume"
+    )
+    assert not run.out.exists()
+
+
+def test_a_sweep_is_worked_on_until_all_is_done_and_then_no_more(run):
+    status, out, err = run(*GRID, "--launcher=pretended")
+    assert (status, err) == (0, "")
+    assert counts(out)["finished"] == 3
+    written = {path: path.stat().st_mtime_ns for path in run.out.rglob("summary.json")}
+    assert len(written) == 3
+    wider = [*GRID[:2], "--grid=seeds=[0:2],[1:3],[2:4],[3:5]", "--launcher=pretended"]
+    _, commands, _ = run(*wider, "--dry_run")
+    assert len(commands.splitlines()) == 2
+    assert run(*wider)[0] == 0
+    assert all(path.stat().st_mtime_ns == when for path, when in written.items())
+    # Without a grid it is about all runs that the folder has seen.
+    assert len(run("--list")[1].splitlines()) == 4
+    assert counts(run("--status")[1])["finished"] == 4
+
+
+def test_failed_runs_are_reported_and_tried_again_on_request_only(run):
+    grid = [*GRID[:2], "--grid=group_size=4,13", "--launcher=pretended"]
+    status, out, _ = run(*grid)
+    assert status == 1
+    assert counts(out) == {"finished": 1, "running": 0, "failed": 1, "broken": 0, "waiting": 0}
+    assert out.splitlines()[-1].startswith("failed: two_outcomes-group_size=13-")
+    assert out.endswith(", exit status 1: error: bad luck\n")
+    (log,) = run.out.glob("logs/*=13-*")
+    for arguments, attempts in (([], 1), (["--retry"], 2)):
+        assert run(*grid, *arguments)[0] == 1
+        assert log.read_text().count("\nerror: bad luck") == attempts
+
+
+def test_mirrors_are_handed_on_and_change_no_identity(run):
+    plain = run(*HYPERGRID, "--list")[1].split()
+    mirror = "--mirror=tensorboard,wandb"
+    assert run(*HYPERGRID, mirror, "--launcher=pretended")[0] == 0
+    # The folder remembers them.
+    with_mirror = run("--list")[1].split()
+    assert [word for word in with_mirror if word != mirror] == plain
+    assert with_mirror.count(mirror) == 2
+    commands = run(*HYPERGRID[:2], "--grid=seeds=2", mirror, "--dry_run")[1]
+    assert f" --seeds=2 {mirror} --out=" in commands
+
+
+def test_the_clock_of_a_sweep_and_its_counts_go_on_while_runs_are_at_work(tmp_path, monkeypatch):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr(sweep_file, "LOOK_SECONDS", 0.1)
+    folder, one = SweepFolder.at(tmp_path / "out"), make_run("two_outcomes", "smoke")
+    sweep_file.sweep(folder, [one], Pretended(seconds=1.5), retry=False, restarts=0)
+    lines = terminal.getvalue().split("\r")
+    assert any("0/1 runs [00:01<?, running 1]" in line for line in lines)
+    assert "1/1 runs" in lines[-1]
+    assert "finished 1" in lines[-1]
+
+
+def test_a_second_sweep_is_refused(run):
+    with SweepFolder.at(run.out).hold([make_run("two_outcomes", "smoke")]):
+        before = sorted(run.out.rglob("*"))
+        status, _, err = run(*GRID)
+        assert status == 1
+        assert err.startswith(f"error: another sweep is working in {run.out}; wait until it ends")
+        assert sorted(run.out.rglob("*")) == before
+        assert run("--status")[0] == 0
+
+
+def test_a_full_disk_ends_in_one_sentence(run):
+    run(*GRID, "--launcher=pretended")
+    wider = [*GRID[:2], "--grid=seeds=[3:5],[4:6]", "--launcher=pretended"]
+    name = run(*wider, "--list")[1].split()[0]
+    (run.out / "logs" / f"{name}.log").symlink_to("/dev/full")
+    status, _, err = run(*wider)
+    assert status == 1
+    assert err.startswith("error: [Errno 28] No space left on device")
+    assert err.count("\n") == 1
+    (run.out / "logs" / f"{name}.log").unlink()
+    assert run(*wider)[0] == 0
+
+
+def test_a_folder_of_other_presets_is_not_taken_up(run, monkeypatch):
+    run(*GRID, "--launcher=pretended")
+    smoke = dataclasses.replace(two_outcomes.PRESETS["smoke"], group_size=32)
+    monkeypatch.setitem(two_outcomes.PRESETS, "smoke", smoke)
+    assert counts(run("--status")[1])["finished"] == 3
+    status, _, err = run("--launcher=pretended")
+    assert status == 1
+    assert "is another run since its presets have changed: ask for it anew by --grid" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "has seen no runs yet: ask for some by --grid or --runs"),
+        (["--grid=seeds=0"], "--grid is about one experiment: name it by --experiment"),
+        (["--experiment=two_outcomes"], "--experiment and --preset are nothing without runs"),
+        (["--experiment=two_outcome", "--grid=seeds=0"], "unknown experiment 'two_outcome'; did you mean two_outcomes"),
+        ([*GRID, "--preset=huge"], "unknown preset 'huge'"),
+        ([*GRID[:2], "--grid=seeds=[0:2],[0:2]"], "is asked for twice"),
+        ([*GRID, "--launcher=cloud"], "unknown launcher 'cloud'; known: local, "),
+        ([*GRID, "--launcher=local(speed=3)"], "launcher 'local' has no argument 'speed'; known: workers"),
+        ([*GRID, "--launcher=local(workers=1000)"], "local has workers=1000: take 1 to "),
+        ([*GRID, "--mirror=mlflow"], "unknown mirror 'mlflow'; known: tensorboard, wandb"),
+        ([*GRID, "--mirror=wandb"], "two_outcomes has no flag --mirror: leave it out"),
+        ([*GRID, "--restarts=-1"], "--restarts is -1, it must not be negative"),
+        (["--runs=missing.py"], "missing.py is no file: name a Python file that lists runs"),
+    ],
+)
+def test_bad_input_ends_in_one_sentence_and_writes_nothing(run, arguments, message):
+    status, out, err = run(*arguments)
+    assert (status, out) == (1, "")
+    assert err.startswith("error: ")
+    assert message in err
+    assert err.count("\n") == 1
+    assert not run.out.exists()
+
+
+def command(out, *arguments):
+    return [sys.executable, str(ROOT / "scripts" / "sweep.py"), f"--out={out}", *arguments]
+
+
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+
+
+@pytest.mark.slow
+def test_real_runs_are_those_of_the_experiment(tmp_path):
+    grid = [*GRID[:2], f"--grid={SMALL};seeds=[0:2],[1:3]"]
+    done = subprocess.run(
+        command(tmp_path / "out", *grid), cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    # The same command as it stands in the log, in another folder.
+    log = sorted(tmp_path.glob("out/logs/*.log"))[0]
+    alone = log.read_text().splitlines()[0].removeprefix("$ ").replace(str(tmp_path / "out/runs"), str(tmp_path))
+    subprocess.run(alone, shell=True, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    for name in ("config.json", "metrics.jsonl", "summary.json"):
+        assert (tmp_path / log.stem / name).read_bytes() == (tmp_path / "out/runs" / log.stem / name).read_bytes()
+    (start,) = json.loads((tmp_path / "out/runs" / log.stem / "environment.json").read_text())
+    assert f"$ {start['command']}" == log.read_text().splitlines()[0]
+
+
+@pytest.mark.slow
+def test_launchers_local_and_vmap_write_the_same(tmp_path):
+    grid = [*GRID[:2], "--grid=initial_log_ratio=-1.0,0.5;seeds=0,[0:3]"]
+    for launcher in ("local", "vmap"):
+        subprocess.run(
+            command(tmp_path / launcher, *grid, f"--launcher={launcher}"), env=ENVIRONMENT, check=True, timeout=400
+        )
+    alone = sorted((tmp_path / "local" / "runs").iterdir())
+    assert len(alone) == 4
+    for path in alone:
+        together = tmp_path / "vmap" / "runs" / path.name
+        assert (path / "config.json").read_bytes() == (together / "config.json").read_bytes()
+        for ours, theirs in zip(read(path / "metrics.jsonl"), read(together / "metrics.jsonl"), strict=True):
+            assert ours.pop("objective") == theirs.pop("objective")
+            assert ours == pytest.approx(theirs, rel=1e-5, nan_ok=True)
+
+
+@pytest.mark.slow
+def test_a_run_that_cannot_be_fails_alone_with_the_sentence_of_the_experiment(tmp_path):
+    # What only the experiment itself can tell.
+    grid = [*GRID[:2], f"--grid={SMALL.replace('=reinforce', '=reinforce,grpp')};seeds=[0:2]"]
+    done = subprocess.run(
+        command(tmp_path / "out", *grid), env=ENVIRONMENT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 1
+    assert counts(done.stdout) == {"finished": 1, "running": 0, "failed": 1, "broken": 0, "waiting": 0}
+    assert "exit status 1: error: grpp has no noisy training" in done.stdout
+    (failure,) = (tmp_path / "out" / "failures").iterdir()
+    assert json.loads(failure.read_text())["command"][1:3] == ["-m", "experiments.two_outcomes"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_ctrl_c_is_heard")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_sweep_ends_its_runs_and_says_how_to_go_on(tmp_path, number):
+    out = tmp_path / "out"
+    grid = [*GRID[:2], "--grid=steps=2000000;record_every=1000;seeds=[0:64]"]
+    process = subprocess.Popen(command(out, *grid), env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    try:
+        while not list(out.glob("runs/*/config.json")):
+            assert process.poll() is None
+            time.sleep(0.1)
+        assert counts(status_of(out))["running"] == 1
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert errors == "interrupted: the same command takes up what is finished\n"
+    assert counts(status_of(out)) == {"finished": 0, "running": 0, "failed": 0, "broken": 1, "waiting": 0}
+
+
+def status_of(out):
+    return subprocess.run(
+        command(out, "--status"), env=ENVIRONMENT, capture_output=True, text=True, check=True, timeout=120
+    ).stdout

@@ -1,0 +1,111 @@
+"""The folder of a sweep: states read from files, one sweep and one process for each run at a time."""
+
+import json
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from ipsrl.records.json_files import write_json
+from ipsrl.sweeps.sweep_folder import SweepFolder
+from ipsrl.sweeps.sweep_runs import SweepRun
+
+RUN = SweepRun("two_outcomes", "smoke", {"seeds": "0:2"}, "two_outcomes-smoke-seeds=0-2-12345678")
+OTHER = SweepRun("two_outcomes", "smoke", {}, "two_outcomes-smoke-87654321")
+NEVER = threading.Event()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = SweepFolder.at(tmp_path / "sweep")
+    with folder.hold([OTHER]):
+        yield folder
+
+
+def finish(folder, run):
+    folder.run_path(run).mkdir(parents=True)
+    write_json(folder.run_path(run) / "summary.json", {"complete": True})
+
+
+def test_the_states_of_a_run(folder):
+    assert folder.state(RUN) == "waiting"
+    with folder.claim(RUN, NEVER) as log:
+        print("begun", file=log)
+        assert folder.state(RUN) == "running"
+    assert folder.state(RUN) == "broken"
+    folder.record_failure(RUN, ["python"], 1, "error: no\n")
+    assert folder.state(RUN) == "failed"
+    with folder.claim(RUN, NEVER):
+        assert folder.state(RUN) == "running"
+    finish(folder, RUN)
+    assert folder.state(RUN) == "finished"
+
+
+@pytest.mark.parametrize("summary", ['{"complete": tr', '{"complete": false}', "[]", "{}"])
+def test_a_summary_that_does_not_say_so_finishes_nothing(folder, summary):
+    folder.run_path(RUN).mkdir(parents=True)
+    (folder.run_path(RUN) / "summary.json").write_text(summary)
+    assert folder.state(RUN) == "waiting"
+
+
+def test_a_run_is_held_as_long_as_a_process_writes_to_its_log(folder):
+    program = "print(1, flush=True); input()"
+    with folder.claim(RUN, NEVER) as log:
+        child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=log, stderr=log)
+    ending = threading.Event()
+    assert folder.state(RUN) == "running"
+    threading.Timer(0.3, ending.set).start()
+    with folder.claim(RUN, ending) as log:
+        assert log is None
+    threading.Timer(0.3, child.communicate, [b"\n"]).start()
+    with folder.claim(RUN, NEVER) as log:
+        assert child.poll() is not None
+        assert log is not None
+
+
+def test_a_second_sweep_is_refused(folder):
+    with (
+        pytest.raises(
+            ValueError, match=r"another sweep is working in .*; wait until it ends, look at it with --status"
+        ),
+        SweepFolder.at(folder.path).hold([RUN]),
+    ):
+        pass
+
+
+def test_runs_are_remembered_in_the_order_they_were_asked_for(tmp_path):
+    folder = SweepFolder.at(tmp_path / "sweep")
+    assert folder.runs() == []
+    for runs in ([OTHER], [RUN, OTHER]):
+        with folder.hold(runs):
+            pass
+    assert SweepFolder.at(tmp_path / "sweep").runs() == [OTHER, RUN]
+
+
+@pytest.mark.parametrize("text", ['[{"experiment"', '[{"name": 3}]', "[3]", "3"])
+def test_a_damaged_list_of_runs_is_refused(tmp_path, text):
+    (tmp_path / "sweep.json").write_text(text)
+    with pytest.raises(ValueError, match=r"sweep\.json is"), SweepFolder.at(tmp_path).hold([RUN]):
+        pass
+    assert (tmp_path / "sweep.json").read_text() == text
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_failure_keeps_the_last_lines(folder):
+    assert folder.failure(RUN) is None
+    folder.record_failure(RUN, ["python", "-m", "x"], -9, "\n".join(map(str, range(50))))
+    failure = json.loads(folder.failure_path(RUN).read_text())
+    assert failure == folder.failure(RUN)
+    assert failure["command"] == ["python", "-m", "x"]
+    assert failure["exit_status"] == -9
+    assert failure["last_lines"] == [str(number) for number in range(30, 50)]
+
+
+def test_what_is_not_the_folder_of_a_sweep_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(ValueError, match=r"holds 'thesis.tex' but no sweep.json"):
+        SweepFolder.at(tmp_path)
+    with pytest.raises(ValueError, match="is a file; it must be a folder"):
+        SweepFolder.at(tmp_path / "thesis.tex")
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]

@@ -1,0 +1,51 @@
+"""A forked process does what `python -m` would have done, on its share of the cores."""
+
+import os
+import sys
+import threading
+
+import pytest
+
+from ipsrl.sweeps.attempt import ROOT
+from ipsrl.sweeps.forked import call_forked, preload
+
+
+@pytest.fixture
+def call(tmp_path):
+    """Call with a statement for the exit status, and what stands in the log below the command."""
+    preload(["sweeps.forked"])
+
+    def call(statement, ending=None):
+        # A module of the standard library that runs what it is given.
+        command = [sys.executable, "-m", "timeit", "--number=1", "--repeat=1", "--verbose", statement]
+        core = {min(os.sched_getaffinity(0))}
+        with (tmp_path / "log").open("w") as log:
+            status = call_forked(command, log, ending or threading.Event(), core)
+        return status, (tmp_path / "log").read_text().partition("\n")[2]
+
+    return call
+
+
+def test_where_and_how_a_forked_process_runs(call):
+    asks = "import os, sys; print(os.getcwd(), os.sched_getaffinity(0), os.getsid(0) == os.getpid(), sys.argv[1])"
+    status, said = call(asks)
+    assert status == 0
+    assert said.startswith(f"{ROOT} {{{min(os.sched_getaffinity(0))}}} True --number=1\n")
+
+
+def test_what_is_registered_for_the_end_is_done(call):
+    assert call("import atexit; atexit.register(print, 'goodbye')")[1].endswith("goodbye\n")
+
+
+@pytest.mark.parametrize(
+    ("statement", "status"),
+    [("1 / 0", 1), ("import os; os._exit(3)", 3), ("import os; os.kill(os.getpid(), 9)", -9)],
+)
+def test_how_a_forked_process_has_ended(call, statement, status):
+    assert call(statement)[0] == status
+
+
+def test_a_forked_process_is_ended_with_its_sweep(call):
+    ending = threading.Event()
+    threading.Timer(1.5, ending.set).start()
+    assert call("import time; time.sleep(60)", ending)[0] == -15

@@ -1,0 +1,356 @@
+"""The launchers that need more than this machine, with what stands in for it."""
+
+import contextlib
+import json
+import shlex
+import sys
+import threading
+import time
+
+import pytest
+
+from experiments import hypergrid, two_outcomes
+from ipsrl.distributed.start_up import cores
+from ipsrl.records.json_files import write_json
+from ipsrl.records.metric_log import read
+from ipsrl.records.run_log import NonFiniteLossError
+from ipsrl.study import Output, Study
+from ipsrl.study.study import run as run_study
+from ipsrl.sweeps import launcher_catalog, slurm, vmap
+from ipsrl.sweeps.local import shares_of_cores
+from ipsrl.sweeps.places import work_at
+from ipsrl.sweeps.sweep_folder import SweepFolder
+from ipsrl.sweeps.sweep_runs import make_run, settings_of
+
+RUNS = [make_run("two_outcomes", "smoke", seeds=f"{seed}:{seed + 2}") for seed in range(4)]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = SweepFolder.at(tmp_path / "sweep")
+    with folder.hold(RUNS):
+        yield folder
+
+
+# -- local: places --
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_cores_are_divided_evenly(workers, monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {1, 3, 5, 7, 9, 11, 13})
+    shares = shares_of_cores(workers)
+    assert len(shares) == workers
+    assert set.union(*shares) == {1, 3, 5, 7, 9, 11, 13}
+    assert sum(map(len, shares)) == 7
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_each_place_has_one_run_at_a_time():
+    busy, seen, lock = set(), [], threading.Lock()
+
+    def work(run, place, ending):
+        with lock:
+            assert place not in busy
+            busy.add(place)
+            seen.append(place)
+        time.sleep(0.01)
+        with lock:
+            busy.remove(place)
+        return "finished"
+
+    ended = list(work_at(["a", "b"], RUNS * 5, work))
+    assert len(ended) == 20
+    assert set(seen) == {"a", "b"}
+
+
+def test_one_error_ends_the_others():
+    ended = []
+
+    def work(run, place, ending):
+        if run is RUNS[0]:
+            raise OSError("the disk is full")
+        ended.append(ending.wait(30))
+        return "broken"
+
+    with pytest.raises(OSError, match="the disk is full"):
+        list(work_at(["a", "b"], RUNS, work))
+    # Those that had begun have been told, the others never begin.
+    assert all(ended)
+    assert len(ended) < len(RUNS)
+
+
+def test_the_default_is_one_worker_for_two_cores():
+    assert len(shares_of_cores(launcher_catalog.make("local").workers or max(1, cores() // 2))) == max(1, cores() // 2)
+
+
+# -- slurm --
+
+
+@pytest.mark.slow
+def test_jobs_of_slurm_work_on_runs(folder):
+    """With the executor of submitit that needs no SLURM."""
+    small = [
+        make_run("two_outcomes", "smoke", objectives=name, steps=20, seeds="0:2") for name in ("grpp", "reinforce")
+    ]
+    launcher = launcher_catalog.make("slurm(cluster=local, cpus=1, further=('account=mine',))")
+    ended = {run.identity: state for run, state in launcher.launch(folder, small, restarts=0)}
+    assert ended == {small[0].identity: "failed", small[1].identity: "finished"}
+    assert [folder.state(run) for run in small] == ["failed", "finished"]
+    assert folder.failure(small[0])["last_lines"][-1].startswith("error: grpp has no noisy training")
+
+
+def test_slurm_is_asked_for_what_a_run_needs(folder, monkeypatch):
+    import submitit
+
+    asked = {}
+
+    class Executor:
+        def __init__(self, path, **options):
+            asked.update(path=path, **options)
+
+        def update_parameters(self, **options):
+            asked.update(options)
+
+        def map_array(self, job, runs):
+            return []
+
+    monkeypatch.setattr(submitit, "AutoExecutor", Executor)
+    text = "slurm(partition='gpu-long', minutes=60, gpus=1, memory_gb=32, at_once=8, further=('account=mine',))"
+    assert list(launcher_catalog.make(text).launch(folder, [], restarts=0)) == []
+    assert asked == {
+        "path": folder.path / "slurm",
+        "cluster": "slurm",
+        "slurm_max_num_timeout": 100,
+        "name": "ipsrl",
+        "timeout_min": 60,
+        "cpus_per_task": 4,
+        "gpus_per_node": 1,
+        "mem_gb": 32,
+        "slurm_partition": "gpu-long",
+        "slurm_array_parallelism": 8,
+        "slurm_additional_parameters": {"account": "mine"},
+    }
+
+
+def test_a_job_goes_into_the_queue_again_as_it_is(folder):
+    job = slurm.Job(folder, restarts=2)
+    again = job.checkpoint(RUNS[0])
+    assert (again.function, again.args) == (job, (RUNS[0],))
+
+
+# -- tpu_pod --
+
+POD = "tpu_pod(project=mine, zone='us-east5-a', accelerator_type='v5p-64', bucket=results, slices=(red, blue)"
+HYPOSPACE = [make_run("hypospace", "smoke", objectives=name) for name in ("grpo", "ips_grpo(floor=0.2)", "progrpo")]
+
+
+def test_a_dry_run_on_pods_prints_the_commands(folder):
+    launcher = launcher_catalog.make(POD + ", options=('--capacity=reserved',))")
+    launcher.check(HYPOSPACE)
+    lines = "\n".join(launcher.plan(folder, HYPOSPACE)).splitlines()
+    calls = [shlex.split(line, comments=True) for line in lines if not line.startswith("#")]
+    assert len(calls) == 3 * 8
+    creates = [call for call in calls if call[4] == "create"]
+    assert [call[5] for call in creates] == ["red", "blue", "red"]
+    assert all(call[-1] == "--reserved" for call in creates)
+    copies = [call for call in calls if call[1] == "storage"]
+    for run, remote, copy in zip(HYPOSPACE, [call for call in calls if "--multihost" in call[-1]], copies, strict=True):
+        where = f"{folder.path.name}/{run.identity}"
+        command = shlex.split(remote[-1].removeprefix("--command=").partition(" && ")[2])
+        assert command == [
+            "~/venv/bin/python", "-m", *run.arguments, "--multihost", "--resume", f"--out=$HOME/bucket/{where}",
+        ]  # fmt: skip
+        assert copy == [
+            "gcloud", "storage", "rsync", "--recursive", "--exclude=.*checkpoints/.*", f"gs://results/{where}",
+            str(folder.run_path(run)),
+        ]  # fmt: skip
+
+
+def test_results_of_pods_are_fetched(folder, tmp_path, monkeypatch, capsys):
+    """With a stand-in for gcloud whose slices are always there, and where the second run has no luck."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "gcloud").write_text(
+        "#!/usr/bin/env bash\n"
+        f'echo "$@" >> {tmp_path}/calls\n'
+        'case "$*" in\n'
+        "    *describe*) echo ACTIVE ;;\n"
+        "    *ips_grpo*--multihost*) echo 'error: no luck'; exit 1 ;;\n"
+        '    storage*) echo \'{"complete": true}\' > "${@: -1}/summary.json" ;;\n'
+        "esac\n"
+    )
+    (tmp_path / "bin" / "gcloud").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.setenv("POLL_SECONDS", "0")
+    launcher = launcher_catalog.make(POD + ", options=('--retries=1',))")
+    ended = {run.identity: state for run, state in launcher.launch(folder, HYPOSPACE, restarts=0)}
+    assert list(map(ended.get, (run.identity for run in HYPOSPACE))) == ["finished", "failed", "finished"]
+    failure = folder.failure(HYPOSPACE[1])
+    assert "error: no luck" in failure["last_lines"]
+    assert failure["last_lines"][-1].startswith("error: the run has failed on a slice that was not taken away")
+    used = {call.split()[4] for call in (tmp_path / "calls").read_text().splitlines() if " describe " in call}
+    assert used == {"red", "blue"}
+    kept = capsys.readouterr().err.splitlines()
+    assert [line.partition(" may be kept, and its price run on, until: ")[0] for line in kept] == [
+        "slice red",
+        "slice blue",
+    ]
+    deletes = [call for call in (tmp_path / "calls").read_text().splitlines() if " delete " in call]
+    assert len(deletes) == 2
+    assert all(shlex.join(["gcloud", *call.split()]) in "".join(kept) for call in deletes)
+
+    launching = launcher.launch(folder, HYPOSPACE[:1], restarts=0)
+    assert next(launching) == (HYPOSPACE[0], "finished")
+    assert list(launching) == []
+    assert capsys.readouterr().err == ""
+    interrupted = launcher.launch(folder, HYPOSPACE, restarts=0)
+    next(interrupted)
+    interrupted.close()
+    assert "slice blue may be kept" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tpu_pod(project=mine)", "launcher 'tpu_pod' needs a value for zone, accelerator_type, bucket"),
+        (POD.replace("blue", "red") + ")", "must be different names, and one at least"),
+        ("slurm(cluster=cloud)", "unknown cluster 'cloud'; known: slurm, local"),
+        ("slurm(cpus=0)", "minutes, cpus and at_once must be positive"),
+        ("slurm(further=(account,))", "cannot read 'account': further options are written"),
+        ("ray(gpus=-1)", "none may be negative"),
+    ],
+)
+def test_impossible_launchers_are_refused(text, message):
+    with pytest.raises(ValueError, match=r".+") as error:
+        launcher_catalog.make(text)
+    assert message in str(error.value)
+
+
+def test_what_the_script_of_pods_refuses_is_refused_at_once():
+    launcher = launcher_catalog.make(POD.replace("v5p-64", "v9-8") + ")")
+    with pytest.raises(ValueError, match=r"^no runtime version is known for v9-8: give --runtime_version$"):
+        launcher.check(HYPOSPACE)
+
+
+def test_an_experiment_that_knows_of_one_host_only_is_refused_on_pods():
+    with pytest.raises(ValueError, match=r"^two_outcomes has no flag --multihost, so it cannot run on a slice: "):
+        launcher_catalog.make(POD + ")").check([*HYPOSPACE, RUNS[0]])
+
+
+def test_there_is_no_slurm_here(folder, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ValueError, match="there is no SLURM on this machine"):
+        list(launcher_catalog.make("slurm").launch(folder, RUNS, restarts=0))
+
+
+@pytest.mark.parametrize(("text", "module", "extra"), [("slurm", "submitit", "slurm"), ("ray", "ray", "ray")])
+def test_a_missing_library_is_named(folder, monkeypatch, text, module, extra):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ValueError, match=rf'pip install -e "\.\[{extra}\]"'):
+        list(launcher_catalog.make(text).launch(folder, RUNS, restarts=0))
+
+
+# -- vmap --
+
+
+@pytest.fixture
+def together(monkeypatch):
+    """What runs many settings of two_outcomes is replaced by the returned function, whose `does` does its work."""
+    calls = []
+
+    def run_together(study, settings, presets, outputs):
+        calls.append([each.seeds for each in settings])
+        return run_together.does(settings, outputs)
+
+    def finish(settings, outputs):
+        for output in outputs:
+            output.path.mkdir(parents=True)
+            write_json(output.path / "summary.json", {"complete": True})
+        return [None] * len(settings)
+
+    run_together.does, run_together.finish, run_together.calls = finish, finish, calls
+    monkeypatch.setattr(two_outcomes, "TOGETHER", ("seeds",))
+    monkeypatch.setattr(vmap, "run_together", run_together)
+    # The devices of the tests are there already.
+    monkeypatch.setattr(vmap, "start_up", lambda devices: None)
+    return run_together
+
+
+def test_runs_that_differ_in_numbers_are_one_program(folder, together):
+    others = [make_run("two_outcomes", "smoke", seeds=f"{seed}:{seed + 2}", steps=40) for seed in range(2)]
+    mixed = [RUNS[0], others[0], RUNS[1], others[1]]
+    ended = list(launcher_catalog.make("vmap").launch(folder, mixed, restarts=0))
+    assert together.calls == [[(0, 1), (1, 2)], [(0, 1), (1, 2)]]
+    assert [(run.identity, state) for run, state in ended] == [
+        (run.identity, "finished") for run in (*RUNS[:2], *others)
+    ]
+    assert all(folder.log_path(run).read_text().startswith("one of 2 runs in one program") for run in mixed)
+    plan = list(launcher_catalog.make("vmap").plan(folder, mixed))
+    assert len(plan) == 2
+
+
+def test_one_run_of_a_program_can_fail_alone(folder, together):
+    def diverge(settings, outputs):
+        together.finish(settings[1:], outputs[1:])
+        return [NonFiniteLossError("the loss is not finite at step 3"), *[None] * len(settings[1:])]
+
+    together.does = diverge
+    ended = [state for _, state in launcher_catalog.make("vmap").launch(folder, RUNS, restarts=0)]
+    assert ended == ["failed", "finished", "finished", "finished"]
+    assert folder.failure(RUNS[0])["last_lines"][-1].endswith("the loss is not finite at step 3")
+
+
+def test_what_no_run_can_be_fails_them_all(folder, together):
+    def refuse(settings, outputs):
+        raise ValueError("unknown objective 'grpp'")
+
+    together.does = refuse
+    ended = [state for _, state in launcher_catalog.make("vmap").launch(folder, RUNS, restarts=0)]
+    assert ended == ["failed"] * 4
+    assert json.loads(folder.failure_path(RUNS[3]).read_text())["last_lines"] == [
+        "ValueError: unknown objective 'grpp'"
+    ]
+
+
+def test_an_interrupted_program_leaves_broken_runs(folder, together):
+    def interrupt(settings, outputs):
+        raise KeyboardInterrupt
+
+    together.does = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        list(launcher_catalog.make("vmap").launch(folder, RUNS, restarts=0))
+    assert {folder.state(run) for run in RUNS} == {"broken"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_run_can_go_from_launcher_to_launcher(folder, monkeypatch, stopped):
+    """Each writes all steps once, whatever the others have left."""
+    run = make_run("hypergrid", "smoke", objectives="grpo", seeds="0", steps=60, evaluate_every=5, checkpoint_every=10)
+    monkeypatch.setattr(vmap, "start_up", lambda devices: None)
+    evaluate = hypergrid.evaluate_hypergrid
+
+    def stop_at(last):
+        def evaluate_until(environment, policy, step, parameters):
+            if step == last:
+                raise KeyboardInterrupt
+            return evaluate(environment, policy, step, parameters)
+
+        monkeypatch.setattr(hypergrid, "evaluate_hypergrid", evaluate_until)
+
+    # What a process of `local` does that is stopped after some checkpoints.
+    stop_at(45)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(Study.of(hypergrid), settings_of(run), "smoke", Output(folder.run_path(run), resume=True))
+    assert list(folder.run_path(run).rglob("checkpoints/40"))
+    stop_at(15 if stopped else None)
+    with pytest.raises(KeyboardInterrupt) if stopped else contextlib.nullcontext():
+        assert list(launcher_catalog.make("vmap").launch(folder, [run], restarts=0)) == [(run, "finished")]
+    ((_, state),) = launcher_catalog.make("local").launch(folder, [run], restarts=0)
+    assert state == "finished", folder.failure(run)
+    (log,) = folder.run_path(run).rglob("metrics.jsonl")
+    assert [record["step"] for record in read(log)] == list(range(61))
+
+
+def test_an_experiment_that_has_no_such_program_is_refused():
+    with pytest.raises(ValueError, match="hypospace has no TOGETHER, so its runs cannot be one program: take local"):
+        launcher_catalog.make("vmap").check(HYPOSPACE)

@@ -1,0 +1,239 @@
+"""Grids, files of runs, and what a run is called."""
+
+import dataclasses
+import importlib
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments import two_outcomes
+from ipsrl.study import catalog
+from ipsrl.study.settings import as_text, kinds_of
+from ipsrl.sweeps.sweep_runs import make_run, make_runs, read_file, read_grid, require_unchanged, settings_of
+
+ROOT = catalog.root()
+EXPERIMENTS = sorted(
+    path.stem for path in (ROOT / "experiments").glob("*.py") if "\nPRESETS = " in path.read_text(encoding="utf-8")
+)
+
+
+def test_a_grid_is_all_combinations():
+    assert read_grid("objectives=grpo,ips_grpo(floor=0.2);group_size=4,8;seeds=0:2") == [
+        {"objectives": objective, "group_size": size, "seeds": seed}
+        for objective in ("grpo", "ips_grpo(floor=0.2)")
+        for size in ("4", "8")
+        for seed in ("0", "1")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("rewards=[2.0,1.0],[3.0,1.0]", ["2.0,1.0", "3.0,1.0"]),
+        ("seeds=[0:5],7", ["0:5", "7"]),
+        ("seeds=3:5,9", ["3", "4", "9"]),
+        ("tasks=causal(nodes=4, perturbations=2) , maze", ["causal(nodes=4, perturbations=2)", "maze"]),
+        ("rules=[],dynamic_sampling", ["", "dynamic_sampling"]),
+        ("mesh=data:4", ["data:4"]),
+        ("system_prompt=[a;b=[c]]", ["a;b=[c]"]),
+    ],
+)
+def test_values_stand_between_commas_outside_brackets(text, values):
+    name = text.partition("=")[0]
+    assert [flags[name] for flags in read_grid(text)] == values
+
+
+names = st.sampled_from(["seeds", "steps", "rewards", "_mesh"])
+written = st.text(alphabet="abc019.,:;= -_/'\"", max_size=8)
+
+
+@given(st.dictionaries(names, st.lists(written, min_size=1, max_size=3), min_size=1, max_size=3))
+def test_whatever_stands_in_brackets_comes_back(values):
+    text = ";".join(f"{name}={','.join(f'[{value}]' for value in listed)}" for name, listed in values.items())
+    grid = read_grid(text)
+    size = 1
+    for name, listed in values.items():
+        assert {flags[name] for flags in grid} == set(listed)
+        size *= len(listed)
+    assert len(grid) == size
+
+
+@given(st.text(alphabet="ab01=;:,()[]{} ", max_size=20))
+def test_any_text_is_a_grid_or_refused(text):
+    try:
+        grid = read_grid(text)
+    except ValueError:
+        return
+    assert grid
+    assert all(name.isidentifier() for flags in grid for name in flags)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "cannot read '' in the grid"),
+        ("seeds", "cannot read 'seeds' in the grid: write flag=value,value;flag=first:end"),
+        ("seeds=0:3;", "cannot read '' in the grid"),
+        ("seeds=0;seeds=1", "names seeds twice"),
+        ("seeds=3:3", "the range 3:3 in the grid is empty"),
+        ("objectives=grpo(a=1", "')' is missing"),
+        ("objectives=grpo)", "')' closes no bracket"),
+        ("objectives=(a]", "']' closes no bracket"),
+        ("objectives=[a][b]", "']' closes no bracket"),
+    ],
+)
+def test_what_is_no_grid_is_refused(text, message):
+    with pytest.raises(ValueError, match="grid") as error:
+        read_grid(text)
+    assert message in str(error.value)
+
+
+def test_the_same_run_has_one_identity_however_it_is_written():
+    run = make_run("two_outcomes", "smoke", seeds="0:2", learning_rate="0.010")
+    same = [
+        make_run("two_outcomes", "smoke", learning_rate=0.01, seeds="0:2"),
+        make_run("two_outcomes", "smoke", learning_rate="1e-2", seeds="0:2", steps="400"),
+        make_run("two_outcomes", "demo", learning_rate=0.01, seeds="0:2", steps=400, record_every=20),
+    ]
+    assert all(other == run for other in same)
+    assert run.arguments == ["experiments.two_outcomes", "--preset=smoke", "--seeds=0:2", "--learning_rate=0.01"]
+    assert run.identity.startswith("two_outcomes-seeds=0-2-learning_rate=0.01-steps=400-record_every=20-")
+
+
+def test_a_new_preset_changes_no_identity(monkeypatch):
+    run = make_run("two_outcomes", "smoke", seeds="0:2")
+    small = dataclasses.replace(two_outcomes.PRESETS["smoke"], seeds=(0, 1))
+    monkeypatch.setitem(two_outcomes.PRESETS, "small", small)
+    again = make_run("two_outcomes", "smoke", seeds="0:2")
+    assert (again.preset, again.flags) == ("small", {})
+    assert again.identity == run.identity
+    require_unchanged([run])
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(2, 5), st.sampled_from([0.01, 0.02, 0.03]), st.sampled_from(["smoke", "demo"])),
+        min_size=2,
+        max_size=2,
+        unique=True,
+    )
+)
+def test_other_runs_have_other_identities(settings):
+    first, second = (
+        make_run("two_outcomes", preset, group_size=size, learning_rate=rate) for size, rate, preset in settings
+    )
+    assert first.identity != second.identity
+    assert settings_of(first) != settings_of(second)
+
+
+def test_an_identity_is_a_file_name():
+    run = make_run("hypospace", "smoke", tasks="hypospace_boolean(operators=basic, depth=2),é/" + "x" * 500)
+    assert len(run.identity.encode()) < 200
+    assert "/" not in run.identity
+    assert make_run("hypospace", "smoke", tasks=run.flags["tasks"] + "y").identity != run.identity
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_every_preset_of_every_experiment_can_be_swept(experiment):
+    for name, settings in importlib.import_module(f"experiments.{experiment}").PRESETS.items():
+        run = make_run(experiment, name)
+        assert run.flags == {}
+        assert settings_of(run) == settings
+        # Otherwise 1 by default and 1.0 by a flag would be two runs.
+        for flag, kind in kinds_of(type(settings)).items():
+            assert repr(kind.read(as_text(settings, flag))) == repr(getattr(settings, flag)), flag
+
+
+@pytest.mark.slow
+def test_a_flag_is_read_as_the_command_line_reads_it():
+    run = make_run("hypospace", "smoke", sample_ahead="true", learning_rate="1e-3", steps="8")
+    settings = settings_of(run)
+    assert (settings.sample_ahead, settings.learning_rate, settings.steps) == (True, 1e-3, 8)
+    command = [sys.executable, "-c", f"import sys; sys.argv[1:] = {run.arguments[1:]!r}\n" + PROGRAM]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == repr(dataclasses.replace(settings)), done.stderr
+
+
+PROGRAM = """
+from experiments import hypospace
+from ipsrl.study.command_line import launch
+launch("hypospace", hypospace.PRESETS, lambda settings, preset, output: print(repr(settings)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ({"experiment": "hypospaces"}, "unknown experiment 'hypospaces'; did you mean hypospace"),
+        ({"experiment": "two_outcomes", "preset": "huge"}, "unknown preset 'huge'; known: smoke, demo, paper"),
+        ({"experiment": "two_outcomes", "speed": 3}, "two_outcomes has no flag 'speed'; "),
+        ({"experiment": "two_outcomes", "steps": "many"}, "--steps is 'many', it must be a whole number"),
+        ({"experiment": "two_outcomes", "steps": 7.5}, "--steps is '7.5', it must be a whole number"),
+        (
+            {"experiment": "two_outcomes", "rewards": (2.0, 1.0)},
+            "it must be numbers between commas",
+        ),
+        ({"experiment": "hypospace", "export": "maybe"}, "--export is 'maybe', it must be true or false"),
+        (
+            {"experiment": "two_outcomes", "group_size": 0},
+            "two_outcomes --group_size=0: --group_size is 0, it must be ",
+        ),
+        ({"preset": "smoke"}, "is no run: write flags by name, and the experiment here or as --experiment"),
+    ],
+)
+def test_an_impossible_run_is_refused_in_one_sentence(request_, message):
+    with pytest.raises(ValueError, match=r".+") as error:
+        make_runs([request_])
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_run_is_asked_for_once():
+    same = [{"experiment": "two_outcomes", "steps": 2000}, {"experiment": "two_outcomes"}]
+    with pytest.raises(ValueError, match=r"the run two_outcomes-[0-9a-f]{8} is asked for twice"):
+        make_runs(same)
+    with pytest.raises(ValueError, match="the list of runs is empty"):
+        make_runs([])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RUNS = [{'experiment': 'two_outcomes', 'seeds': f'{seed}:{seed + 2}'} for seed in range(3)]",
+        "def runs():\n    return tuple({'experiment': 'two_outcomes', 'seeds': f'{n}:{n + 2}'} for n in range(3))",
+    ],
+)
+def test_a_python_file_lists_runs(tmp_path, text):
+    (tmp_path / "runs.py").write_text(text)
+    runs = make_runs(read_file(tmp_path / "runs.py"))
+    assert [run.flags for run in runs] == [{"seeds": "0:2"}, {"seeds": "1:3"}, {"seeds": "2:4"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("RUNS = [", "does not run to its end: SyntaxError"),
+        ("RUNS = [1 / 0]", "does not run to its end: ZeroDivisionError: division by zero"),
+        ("runs = 3", "lists no runs"),
+        ("RUNS = [3]", "lists no runs"),
+        ("", "lists no runs"),
+    ],
+)
+def test_a_python_file_without_runs_is_refused(tmp_path, text, message):
+    (tmp_path / "runs.py").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_file(tmp_path / "runs.py")
+
+
+@pytest.mark.slow
+def test_importing_experiments_touches_no_device():
+    """Or the processes of the local launcher, which are forked after it, would hang."""
+    program = "import jax\n" + "".join(f"import experiments.{name}\n" for name in EXPERIMENTS)
+    # JAX refuses this once it has looked for devices.
+    program += "jax.config.update('jax_num_cpu_devices', 3)\nprint(len(jax.devices()))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "3\n", done.stderr
+    assert all(importlib.import_module(f"experiments.{name}") for name in EXPERIMENTS)
