@@ -57,7 +57,7 @@ setup(
         "peers": ["torch>=2.13", "trl==1.16.0"],
         # Tables and pages of results.
         "analysis": ["duckdb>=1.4", "plotly>=6"],
-        "mirrors": ["tensorboardX>=2.6", "wandb>=0.31"],
+        "trackers": ["tensorboardX>=2.6", "wandb>=0.31"],
         # Where sweeps run.
         "ray": ["ray[default]>=2.50"],
         "slurm": ["submitit>=1.5"],
@@ -71,7 +71,7 @@ setup(
             "mkdocs-jupyter==0.26.3",
         ],
         "dev": [
-            "ipsrl[analysis,mirrors,ray,slurm]",
+            "ipsrl[analysis,trackers,ray,slurm]",
             "pytest>=8",
             "pytest-xdist>=3.6",
             "hypothesis>=6.100",

@@ -29,7 +29,7 @@ from ipsrl import objectives, study
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.dynamics.passage_times import mean_first_passage
 from ipsrl.dynamics.time_scales import tie_collapse_time
-from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, Cell, first_passage, group_pushes
+from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, Cell, advantage_weighted_frequencies, first_passage
 from ipsrl.fields import Range, in_range, positive
 from ipsrl.figures.panels import Bars, Level, Line, Markers, Panel, Panels
 from ipsrl.measures.seeds import Interval, share_of_runs
@@ -92,7 +92,7 @@ PRESETS = {
 def curves(settings: Settings) -> Iterator[study.Curve]:
     cells = [cell for text in settings.keepers for cell in settings.tied(text)]
     for cell in cells[:: len(settings.group_sizes)]:
-        group_pushes(cell.objective, cell.rewards, cell.group_size)
+        advantage_weighted_frequencies(cell.objective, cell.rewards, cell.group_size)
     watch = (settings.keeper_seeds, *settings.bounds, settings.keeper_steps, make_mesh())
     # One program for all keepers.
     passages = functools.cache(lambda: np.split(first_passage(cells, *watch), len(settings.keepers)))

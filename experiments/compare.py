@@ -21,7 +21,8 @@ Equal terms: the same start, samples, optimiser and grid of learning rates for a
 Adam, under which the scale of an objective plays no part while its gradients are far above epsilon, which is 1e-5 here:
 with the usual 1e-8 the rounding of gradients that should be 0 becomes steps. An objective that makes several steps of
 one batch (`ar_lopti`) makes them at its share of the learning rate. `dapo` runs without its dynamic sampling, and DEPO
-is no objective but a rule: --rules=dynamic_sampling or =difficulty_filter is for all objectives alike, on text tasks.
+is a batch filter, not an objective: --filters=dynamic_sampling or =difficulty_filter is for all objectives alike, on
+text tasks.
 
 Rewards are shares of the best possible one. Objectives are sorted by the effective outcomes at the end, among those
 whose final reward is at least the bar: `reward_share` of what reward-proportional probabilities earn, if the best
@@ -75,7 +76,7 @@ from ipsrl.study.training_runs import Run, TrainingGrid
 from ipsrl.training.batches.off_policy_answers import spend_samples
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.settings import make_rules
+from ipsrl.training.settings import make_batch_filters
 from ipsrl.training.step import Batching, check_objective
 from ipsrl.training.warm_start import prior_parameters
 
@@ -136,7 +137,8 @@ class Settings(study.Settings):
     """What is 0 or empty is as `SIZES` says for this preset and this kind of environment.
 
     `objectives` may contain `all`, for every row of the catalog at its defaults. `skew` is that of the start on a
-    bandit: p proportional to rank^-skew, in a random order of the arms. `rules` surround the objectives on a text task,
+    bandit: p proportional to rank^-skew, in a random order of the arms. `filters` decide what is in a batch on a text
+      task,
     see `ipsrl.training.settings`.
     """
 
@@ -152,15 +154,15 @@ class Settings(study.Settings):
     epochs: int = positive(1)
     reward_share: float = study.selecting(positive(0.9))
     skew: float = 1.0
-    rules: str = ""
+    filters: str = ""
 
     def resolved(self) -> "Settings":
         kind = kind_of(self.environment)
-        if self.rules and kind != "text":
-            raise ValueError(f"--rules={self.rules} are for text tasks: {self.environment} is trained without")
-        if "off_policy" in make_rules(self.rules):
+        if self.filters and kind != "text":
+            raise ValueError(f"--filters={self.filters} are for text tasks: {self.environment} is trained without")
+        if "off_policy" in make_batch_filters(self.filters):
             raise ValueError(
-                "--rules=off_policy is not for all: objectives that need such answers get them by themselves"
+                "--filters=off_policy is not for all: objectives that need such answers get them by themselves"
             )
         sizes = SIZES[self.preset][kind]._asdict()
         settings = dataclasses.replace(self, **{name: getattr(self, name) or size for name, size in sizes.items()})
@@ -294,7 +296,7 @@ def text_task(settings: Settings) -> tuple[text_tasks.Settings, TrainingGrid]:
     """Policy, prior and evaluation are those that `experiments.hypospace` has in this preset."""
     preset, prompts = hypospace.PRESETS[settings.preset], settings.prompts_per_step
     fitting = [n for n in range(1, preset.micro_batches + 1) if prompts % (n * jax.device_count()) == 0]
-    same = ("seeds", "steps", "prompts_per_step", "group_size", "epochs", "evaluate_every", "rules")
+    same = ("seeds", "steps", "prompts_per_step", "group_size", "epochs", "evaluate_every", "filters")
     task = dataclasses.replace(
         preset,
         # It needs nothing, and stands for all others.
@@ -355,7 +357,7 @@ def ranked(records: Records, reward_share: float = 0.9) -> tuple[list[Result], f
             text = labels["objective"]
             trained.setdefault(text, []).append(Result(text, None, rows))
     if not trained:
-        raise ValueError("every run left the real numbers: take smaller --learning_rates")
+        raise ValueError("every run diverged: take smaller --learning_rates")
     highest = {text: max(results, key=final_reward) for text, results in trained.items()}
     some, best = next(iter(highest.values())), max(map(final_reward, highest.values()))
     start, proportional = some.over_training("reward")[:, 0].mean(), some.records.column("proportional_reward")[0]
@@ -404,7 +406,7 @@ def table(records: Records, settings: Settings) -> str:
     head, *rows = aligned(cells).split("\n")
     compared = sum(result.rank is not None for result in results)
     diverged = set(records.distinct("objective")) - {result.name for result in results}
-    left_out = refused(settings) | dict.fromkeys(diverged, "training left the real numbers")
+    left_out = refused(settings) | dict.fromkeys(diverged, "training diverged")
     sizes = " ".join(f"--{name}={as_text(settings, name)}" for name in Size._fields)
     lines = [
         f"{settings.environment}: {sizes}",

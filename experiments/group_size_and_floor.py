@@ -83,7 +83,7 @@ PRESETS = {
     "demo": Settings(),
     "paper": Settings(seeds=(0, 1, 2, 3, 4), steps=300),
 }
-MANY_HOSTS = MIRRORS = True
+MANY_HOSTS = TRACKERS = True
 
 
 def curves(settings: Settings) -> Iterator[study.TrainingRun]:

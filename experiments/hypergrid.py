@@ -68,8 +68,8 @@ PRESETS = {
     "demo": Settings(),
     "paper": Settings((2, 4), seeds=(0, 1, 2, 3, 4), steps=4000, hidden_size=256),
 }
-MANY_HOSTS = MIRRORS = True
-TOGETHER = ("seeds", "learning_rate")
+MANY_HOSTS = TRACKERS = True
+VMAPPED = ("seeds", "learning_rate")
 LARGEST_GRID = 1_000_000
 
 
@@ -83,7 +83,7 @@ def train(grid: TrainingGrid, output: study.Output) -> Iterator[Run]:
     return grid.train(output.inside(f"dimensions_{grid.environment.dimensions}"))
 
 
-def together(settings: Sequence[Settings], outputs: Sequence[study.Output]) -> list[list[study.TrainingRun]]:
+def vmapped(settings: Sequence[Settings], outputs: Sequence[study.Output]) -> list[list[study.TrainingRun]]:
     """The curves of several settings, whose runs with an objective are all trained as one program."""
     found: list[list[study.TrainingRun]] = [[] for _ in settings]
     for dimensions in settings[0].dimensions:

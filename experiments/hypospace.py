@@ -36,7 +36,7 @@ PRESETS = {
     "demo": Settings(),
     "paper": Settings(tasks=tuple(TASKS.values()), seeds=(0, 1, 2, 3, 4), steps=600),
 }
-MANY_HOSTS = MIRRORS = True
+MANY_HOSTS = TRACKERS = True
 curves, CLAIMS, TABLE, FIGURE = text_tasks.curves, text_tasks.CLAIMS, text_tasks.TABLE, text_tasks.FIGURE
 
 NUMBERS = {

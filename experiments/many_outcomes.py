@@ -84,7 +84,7 @@ def measures(parameters) -> dict[str, jax.Array]:
     """`diversity`, effective outcomes that pay over their number, and `reward`, their probability."""
     right = jax.nn.softmax(parameters["logits"][0])[:-1]
     reward = right.sum()
-    return {"diversity": diversity.effective_outcomes_of_law(right / reward) / len(right), "reward": reward}
+    return {"diversity": diversity.effective_outcomes_of_distribution(right / reward) / len(right), "reward": reward}
 
 
 def rate(estimate: restoring_rates.Estimate, count: int, settings: Settings) -> study.Points:

@@ -91,7 +91,7 @@ SMOKE = Settings(
     evaluate_every=2, checkpoint_every=2, answers=8, pass_at=4,
 )  # fmt: skip
 PRESETS = {"smoke": SMOKE, "demo": Settings()}
-MANY_HOSTS = MIRRORS = True
+MANY_HOSTS = TRACKERS = True
 
 
 def curves(settings: Settings) -> list[study.TrainingRun]:
@@ -131,15 +131,15 @@ def evaluate(
     """
     key, how = stream(0, 0, "evaluation"), (settings.answers, settings.temperature, settings.prompts_at_once)
     asked = independent_answers(held_out, policy, parameters, key, *how)
-    verdict = asked.verdict
-    pass_at = mean_pass_at_k((verdict.rewards > 0).sum(axis=1), settings.answers, settings.tried)
+    outcomes = asked.outcomes
+    pass_at = mean_pass_at_k((outcomes.rewards > 0).sum(axis=1), settings.answers, settings.tried)
     metrics = {
         **{f"pass_at_{k}": value for k, value in pass_at.items()},
-        "effective_outcomes": float(diversity.effective_outcomes(verdict.outcome_id).mean()),
-        "distinct_outcomes": float(diversity.distinct_outcomes(verdict.outcome_id).mean()),
-        "parse_rate": float((verdict.outcome_id >= 0).mean()),
+        "effective_outcomes": float(diversity.effective_outcomes(outcomes.outcome_id).mean()),
+        "distinct_outcomes": float(diversity.distinct_outcomes(outcomes.outcome_id).mean()),
+        "parse_rate": float((outcomes.outcome_id >= 0).mean()),
     }
-    shares = np.asarray(diversity.ranked_shares(verdict.outcome_id)).mean(axis=0)
+    shares = np.asarray(diversity.ranked_shares(outcomes.outcome_id)).mean(axis=0)
     return Evaluation(metrics, shares, completions(held_out, asked, names=()))
 
 

@@ -31,7 +31,7 @@ from ipsrl.figures.panels import Level, Line, Panel, Panels, Seeds
 from ipsrl.measures import diversity
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
-from ipsrl.structures import Trajectories, Verdict
+from ipsrl.structures import Outcomes, Trajectories
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,9 +81,9 @@ class UncorrectedTree(Tree):
     Each path into x then has the weight r(x) / P(path), and the m(x) paths together aim at m(x) r(x).
     """
 
-    def verify(self, trajectories: Trajectories) -> Verdict:
-        verdict = super().verify(trajectories)
-        return dataclasses.replace(verdict, log_backward=jnp.zeros_like(verdict.log_backward))
+    def verify(self, trajectories: Trajectories) -> Outcomes:
+        outcomes = super().verify(trajectories)
+        return dataclasses.replace(outcomes, log_backward=jnp.zeros_like(outcomes.log_backward))
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
@@ -110,7 +110,7 @@ def measures(probs: np.ndarray, ends: list[int]) -> dict[str, np.ndarray]:
     both = probs[..., ends]
     reward = both.sum(axis=-1)
     shares = both / reward[..., None]
-    effective = np.asarray(diversity.effective_outcomes_of_law(shares))
+    effective = np.asarray(diversity.effective_outcomes_of_distribution(shares))
     return {"share": shares[..., 0], "effective_outcomes": effective, "reward": reward}
 
 

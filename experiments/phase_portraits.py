@@ -143,8 +143,8 @@ def record_of(point: RestPoint) -> dict[str, float | str]:
     """A rest point; outcomes and rates are numbered from 1, and NaN stands for those that it does not have."""
     rates = np.append(point.rates, np.full(2 - len(point.rates), np.nan))
     invasion = np.full(3, np.nan)
-    invasion[point.law == 0] = point.invasion
-    columns = {"p_": point.law, "rate_": rates, "invasion_of_": invasion}
+    invasion[point.probs == 0] = point.invasion
+    columns = {"p_": point.probs, "rate_": rates, "invasion_of_": invasion}
     numbered = {f"{name}{n}": value for name, values in columns.items() for n, value in enumerate(values, 1)}
     return {"kind": point.kind, **numbered, "scale": point.scale}
 
@@ -156,11 +156,11 @@ def portraits_of(records: Records, settings: Settings) -> list[Portrait]:
         array = functools.partial(records.array, **labels)
         rest = []
         for row in rows.rows:
-            law, rates, invasion = (
+            probs, rates, invasion = (
                 np.array([row[name + n] for n in numbers])
                 for name, numbers in (("p_", "123"), ("rate_", "12"), ("invasion_of_", "123"))
             )
-            rest.append(RestPoint(law, rates[~np.isnan(rates)], invasion[~np.isnan(invasion)], row["scale"]))
+            rest.append(RestPoint(probs, rates[~np.isnan(rates)], invasion[~np.isnan(invasion)], row["scale"]))
         rewards = next(rewards for rewards in settings.rewards if shown(rewards) == labels["rewards"])
         paths = [array(f"path_{number}") for number in range(settings.starts)]
         arrays = array("velocity"), array("moves"), paths, array("finished").tolist()
@@ -207,7 +207,7 @@ def row_of(portrait: Portrait) -> tuple[str, ...]:
     attracting = portrait.attracting
     rates = [-float(point.rates.max()) for point in attracting if len(point.rates)]
     losses = [slowest_loss(point) for point in attracting if len(point.invasion)]
-    ends, given_up = [probs(point.law) for point in attracting], portrait.finished.count(False)
+    ends, given_up = [probs(point.probs) for point in attracting], portrait.finished.count(False)
     if portrait.rests_everywhere:
         ends = ["none: every policy rests"]
     else:

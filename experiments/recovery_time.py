@@ -29,7 +29,7 @@ from ipsrl.distributed.mesh import make_mesh
 from ipsrl.dynamics import time_scales
 from ipsrl.dynamics.finite_groups import COUNT_RULES, Rule, count_weights
 from ipsrl.dynamics.step_sizes import largest_surviving_step
-from ipsrl.dynamics.survival import smallest_group, stationary_law
+from ipsrl.dynamics.survival import smallest_group, stationary_distribution
 from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, Cell, first_passage
 from ipsrl.fields import between, positive
 from ipsrl.figures.panels import Line, Markers, Panel, Panels
@@ -69,7 +69,7 @@ class Settings(study.Settings):
 
     def at_rest(self, rule: Rule) -> float:
         """p_2 of the mean field's rest point."""
-        return float(stationary_law(np.array(self.rewards), self.weights, rule)[1])
+        return float(stationary_distribution(np.array(self.rewards), self.weights, rule)[1])
 
     @property
     def recovered(self) -> float:

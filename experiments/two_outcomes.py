@@ -38,7 +38,7 @@ FLOWS = {"reinforce": (0.0, False), "ips_reinforce(probability=exact)": (1.0, Tr
 # Runs that a device computes at a time: the same number always, so that a run has the bits of a run alone. A core of a
 # CPU computes 256 of the smoke preset, with one objective, in 0.7 s of its time with 8, and in 1.2 s all at once.
 BLOCK = 8
-TOGETHER = ("seeds", "rewards", "initial_log_ratio", "learning_rate")
+VMAPPED = ("seeds", "rewards", "initial_log_ratio", "learning_rate")
 TWO_POSITIVE = Range("be two positive numbers", lambda rewards: len(rewards) == 2 and min(rewards) > 0, of_whole=True)
 
 
@@ -69,11 +69,11 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> list[study.Curve]:
-    return together([settings], [None])[0]
+    return vmapped([settings], [None])[0]
 
 
-def together(settings: Sequence[Settings], outputs: Sequence[study.Output | None]) -> list[list[study.Curve]]:
-    """For each of settings that differ in `TOGETHER` alone its curves; those of an objective are one program."""
+def vmapped(settings: Sequence[Settings], outputs: Sequence[study.Output | None]) -> list[list[study.Curve]]:
+    """For each of settings that differ in `VMAPPED` alone its curves; those of an objective are one program."""
     for name in settings[0].objectives if settings else ():
         if name not in FLOWS:
             raise ValueError(f"{name} has no noisy training with a closed form here; take one of {', '.join(FLOWS)}")

@@ -15,8 +15,8 @@ Smoke     python -m experiments.verdicts --preset=smoke
 Figure    OUT/verdicts.png, .pdf and .csv; --resume computes only what OUT does not hold yet
 
 The Markdown is OUT/verdicts.md; `--document` writes it, and the figure, there as well, and beside it as JSON what it is
-made of, so that `--only` can replace a part. An objective that needs an answer which the policy did not draw gets half
-of the group, and the best of the other half.
+made of, so that `--only` can replace a part. An objective that needs an answer which the policy did not sample gets
+half of the group, and the best of the other half.
 """
 
 import dataclasses

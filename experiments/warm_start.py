@@ -67,16 +67,16 @@ def run(settings: Settings, preset: str, output: study.Output) -> None:
     with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder, jax.set_mesh(mesh):
         path = folder.path / "model"
         # An earlier try may have ended between the export and the measurement.
-        if not hosts.tell_all(path.exists()):
+        if not hosts.broadcast(path.exists()):
             start, _ = model.load(mesh)
             model.export(path, learn_prior(environment, model.policy, warm_start, start()), None)
         # What is measured is what was written, in the type of the files.
         written, _ = dataclasses.replace(model, model_dir=str(path)).load(mesh)
         parameters, key = written(), stream(settings.seed, 0, "evaluation")
-        verdict = independent_answers(
+        outcomes = independent_answers(
             environment, model.policy, parameters, key, 16, prompts_at_once=settings.prompts_per_step
-        ).verdict
-        measured = {"validity": float(verdict.rewards.mean()), "unparsed": float((verdict.outcome_id < 0).mean())}
+        ).outcomes
+        measured = {"validity": float(outcomes.rewards.mean()), "unparsed": float((outcomes.outcome_id < 0).mean())}
         folder.write_summary(measured)
         print(
             f"of 16 answers to each prompt {measured['validity']:.2f} are right, {measured['unparsed']:.2f} unreadable"

@@ -73,9 +73,9 @@ class Trajectories:
       top_tokens: `[P, G, T, K]` int32, the K likeliest actions of that distribution, likeliest first; None where
         nobody asked for them.
       top_log_probs: `[P, G, T, K]` float32, their log-probabilities (-inf where fewer than K are legal).
-      off_policy: `[P, G]` bool, True for answers that the behaviour policy did not draw from this prompt: a
+      off_policy: `[P, G]` bool, True for answers that the behaviour policy did not sample from this prompt: a
         refinement, an expert's, a stored one. Their `behaviour_log_probs` are its log-probabilities all the same. None
-        where it drew every answer.
+        where it sampled every answer.
     """
 
     prompts: Prompts
@@ -93,7 +93,7 @@ class Trajectories:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class Outcomes:
     """What the environment says of finished trajectories.
 
     Attributes:
@@ -127,18 +127,18 @@ class Rollouts:
     Attributes:
       prompt_index: `[P]` int32, which prompt of the environment each group answers.
       observations, tokens, token_mask, behaviour_log_probs, behaviour_entropy: `[P, G, T]`, as in `Trajectories`.
-      rewards, outcome_id: `[P, G]`, as in `Verdict`.
+      rewards, outcome_id: `[P, G]`, as in `Outcomes`.
       truncated: `[P, G]` bool, as in `Trajectories`.
       top_tokens, top_log_probs: `[P, G, T, K]`, as in `Trajectories`.
-      log_backward: `[P, G]`, as in `Verdict`.
-      step_log_backward, next_states, planning_mask: `[P, G, T]`, as in `Verdict`.
+      log_backward: `[P, G]`, as in `Outcomes`.
+      step_log_backward, next_states, planning_mask: `[P, G, T]`, as in `Outcomes`.
       off_policy: `[P, G]` bool, as in `Trajectories`.
       reference_log_probs: `[P, G, T]` float32, log-probabilities of the tokens under the frozen reference policy.
       prompt_log_probs: `[P, L]` float32, log-probability of each prompt token given those before it, under the
         behaviour policy.
       prompt_mask: `[P, L]` bool, True where `prompt_log_probs` has a meaning: not on padding or the first token.
       question_mask: `[P, L]`, as in `Prompts`.
-      keys: `[P]` PRNG keys, one for each group, for objectives that draw.
+      keys: `[P]` PRNG keys, one for each group, for objectives that sample at random.
     """
 
     prompt_index: Array
@@ -164,12 +164,12 @@ class Rollouts:
     keys: IfNeeded = None
 
     @classmethod
-    def of(cls, trajectories: Trajectories, verdict: Verdict, **optional: Array) -> "Rollouts":
+    def of(cls, trajectories: Trajectories, outcomes: Outcomes, **optional: Array) -> "Rollouts":
         """Joins what was sampled with what was said of it; `optional` are further fields."""
         known = {field.name for field in dataclasses.fields(cls)}
         said = {
             field.name: getattr(source, field.name)
-            for source in (trajectories, verdict)
+            for source in (trajectories, outcomes)
             for field in dataclasses.fields(source)
             if field.name in known
         }
@@ -201,7 +201,7 @@ class PolicyScores:
 
     Attributes:
       log_probs: `[P, G, T]` float32, log-probability of each sampled token, at the sampling temperature.
-      entropy: `[P, G, T]` float32, entropy in nats of the distribution each token was drawn from.
+      entropy: `[P, G, T]` float32, entropy in nats of the distribution each token was sampled from.
       top_log_probs: `[P, G, T, K]` float32, log-probabilities of `Trajectories.top_tokens`; None where there are none.
     """
 

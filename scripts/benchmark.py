@@ -19,7 +19,8 @@ growth            How the time of a step grows with prompts, group size, prompt 
 peers             Whole steps of GRPO, sampling, rewards and an update, beside those of TRL's and Tunix's trainers, each
                   in a virtual environment of its own that is made once. They take turns: it wants a machine with
                   nothing else to do. Three minutes for --workloads=S, more for M and L.
-hypergrid         Trajectories per second on hypergrids, and seconds until the law of final cells is near its target,
+hypergrid         Trajectories per second on hypergrids, and seconds until the distribution of final cells is near its
+target,
                   beside gfnx and torchgfn, which take turns with us as above. Half an hour, and a minute for
                   --grids=2x8.
 bandit            Updates of groups per second of 4096 runs on a bandit in one program, beside one process of NumPy that

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ipsrl import extensions
 from ipsrl.records.json_files import read_json, replace_file
-from ipsrl.records.progress_line import say
+from ipsrl.records.progress_line import report_line
 from ipsrl.specifications import did_you_mean
 from ipsrl.study import catalog, claims
 from ipsrl.study.study import Study, Variant
@@ -98,7 +98,7 @@ def reproduce(
 
     def after_each(run: SweepRun, state: State) -> None:
         publish(figures, runs, preset, folder)
-        say(f"{names_of[run.identity]}: {state}")
+        report_line(f"{names_of[run.identity]}: {state}")
 
     sweep(folder, chosen, launcher, retry=True, restarts=RESTARTS, after_each=after_each)
     table = publish(figures, runs, preset, folder)

@@ -29,7 +29,7 @@ from ipsrl.distributed.placement import check_units, shardings
 from ipsrl.policies.rotary import Rotary
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.structures import Prompts, Sizes, Verdict
+from ipsrl.structures import Outcomes, Prompts, Sizes
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import Batching, TrainState, compiled_update, state_placements
 
@@ -177,11 +177,11 @@ def _lower(workload: Workload, mesh: Mesh) -> tuple[Any, Any]:
             )
         )
         sampler = sample_groups.lower(environment, policy, state.parameters, prompts, key, workload.group_size)
-        verdict = Verdict(
+        outcomes = Outcomes(
             *(jax.ShapeDtypeStruct(groups, dtype, sharding=over_prompts) for dtype in ("float32", "int32"))
         )
         update = compiled_update.lower(
-            state, abstract(sampler.out_info, over_prompts), verdict, None, key, policy=policy, objective=objective,
+            state, abstract(sampler.out_info, over_prompts), outcomes, None, key, policy=policy, objective=objective,
             optimizer=optimizer, batching=Batching(micro_batches=workload.micro_batches), temperature=1.0,
         )  # fmt: skip
     return update, sampler
@@ -202,7 +202,7 @@ def _compile(lowered: Any, mesh: Mesh) -> Program:
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """Published peaks of one device, and how fast a matrix that is cut over all devices becomes whole on each.
+    """Published peaks of one device, and how fast a matrix that is sharded over all devices becomes whole on each.
 
     Attributes:
       name: of the machine.
@@ -344,9 +344,9 @@ PAGE = """# Scaling
 Written by `python scripts/scaling.py`; nothing here is measured on a machine. Programs are compiled ahead for TPU v5p
 by its own compiler (libtpu, jax {version}), and their text and cost analysis are read. Rounds of loops are counted.
 
-Parameters, gradients and optimiser state are cut over both axes of the mesh; a train step gathers a matrix over `data`
-where it is used and scatters its gradient, both in bfloat16 (the unembedding once for all its blocks of logits, and
-its gradient in float32); along `model` hidden states are summed, twice a block
+Parameters, gradients and optimiser state are sharded over both axes of the mesh; a train step gathers a matrix over
+`data` where it is used and scatters its gradient, both in bfloat16 (the unembedding once for all its blocks of logits,
+and its gradient in float32); along `model` hidden states are summed, twice a block
 and pass. A sampler gathers every matrix once for a rollout, before its loop over tokens, and inside the loop only
 hidden states, heads and logits are summed over `model`.
 
@@ -358,8 +358,8 @@ micro-batches. State: parameters, Adam's moments, counters. Runs: rounds of loop
 {eight}
 
 The compiler for CPUs, which the tests run, sums whole gradients and cuts them afterwards (all-reduce in place of
-reduce-scatter), and moves gathers of matrices out of the loop over micro-batches; what is cut, and over which axis, is
-the same, since one partitioner decides it for all.
+reduce-scatter), and moves gathers of matrices out of the loop over micro-batches; what is sharded, and over which axis,
+is the same, since one partitioner decides it for all.
 
 ## A model of seven billion parameters
 

@@ -5,7 +5,7 @@
 #   sbatch --partition=P scripts/slurm_example.sh experiments.hypospace --mesh=data:4,model:4 --out=/shared/folder/run
 #
 # One process runs on each node, with all its GPUs. With --ntasks-per-node=8 there is one for each of 8 GPUs: more
-# processes judge answers, and each compiles for itself. --out must lie where every node sees it, and so must this
+# processes verify answers, and each compiles for itself. --out must lie where every node sees it, and so must this
 # repository with its .venv (or $IPSRL_VENV). DRY_RUN=1 prints the command and runs nothing.
 #
 #SBATCH --job-name=ipsrl

@@ -12,7 +12,7 @@ checkpoint, failed ones wait for --retry. Without --grid and --runs it is about 
 --runs        a Python file with RUNS = [{"experiment": "hypospace", "preset": "smoke", "seeds": "0", ...}, ...], or
               a function runs() that returns such a list; --experiment and --preset fill in where it names none.
 --launcher    local(workers=0)      processes on this machine, by default one for each two cores
-              vmap                  runs that differ only in what TOGETHER of the experiment names are one program
+              vmap                  runs that differ only in what VMAPPED of the experiment names are one program
               ray(address=auto, cpus=1, gpus=0, lost_nodes=3)     tasks on a Ray cluster
               slurm(partition='', minutes=1440, gpus=0, cpus=4, memory_gb=0, at_once=256, further=(), cluster=slurm)
               tpu_pod(project=P, zone='us-east5-a', accelerator_type='v5p-64', bucket=B, slices=(ipsrl,), options=())
@@ -29,7 +29,7 @@ from ipsrl import extensions
 from ipsrl.sweeps import launcher_catalog
 from ipsrl.sweeps.sweep import report, sweep, to_do
 from ipsrl.sweeps.sweep_folder import SweepFolder
-from ipsrl.sweeps.sweep_runs import SweepRun, make_runs, mirrored, read_file, read_grid, require_unchanged
+from ipsrl.sweeps.sweep_runs import SweepRun, make_runs, read_file, read_grid, require_unchanged, tracked
 
 
 def main(command_line: Sequence[str] | None = None) -> None:
@@ -43,7 +43,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
     which.add_argument("--grid", help="see above")
     which.add_argument("--runs", type=Path, metavar="FILE.py", help="see above")
     parser.add_argument("--launcher", default="local", help="see above; local by default")
-    parser.add_argument("--mirror", help="where else the metrics of training runs go: tensorboard, wandb, or both")
+    parser.add_argument("--tracker", help="where else the metrics of training runs go: tensorboard, wandb, or both")
     parser.add_argument("--retry", action="store_true", help="try failed runs again")
     parser.add_argument("--restarts", type=int, default=3, help="how often a run that is killed is started again; 3")
     parser.add_argument("--extensions", default="", help=extensions.FLAG_HELP)
@@ -73,8 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
     launcher = launcher_catalog.make(arguments.launcher)
     folder = SweepFolder.at(arguments.out)
     runs = asked_for(arguments, folder)
-    if arguments.mirror:
-        runs = mirrored(runs, arguments.mirror)
+    if arguments.tracker:
+        runs = tracked(runs, arguments.tracker)
     if arguments.list:
         for each in runs:
             print(each.identity, shlex.join(each.arguments[1:]))

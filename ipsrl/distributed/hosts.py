@@ -1,7 +1,7 @@
 """Many hosts that run one program: what one of them does for all, and what all of them must see.
 
 One process runs on each host, and all run the same lines in the same order. Computation over the mesh needs nothing
-from here; the functions below are for what is not computation: files, judging answers, and looking at arrays.
+from here; the functions below are for what is not computation: files, verifying answers, and looking at arrays.
 With a single process they cost nothing.
 """
 
@@ -31,7 +31,7 @@ class OtherHostError(ValueError):
 
 def is_first() -> bool:
     """Whether this process is the one that writes files."""
-    # Asking for an index makes JAX take the accelerator, which who only draws a figure leaves to others.
+    # process_index() would initialise the accelerator; plotting must not.
     return not jax.distributed.is_initialized() or jax.process_index() == 0
 
 
@@ -42,7 +42,7 @@ def place(tree: PyTree, sharding: Sharding) -> PyTree:
     """
 
     def place_one(leaf):
-        if sharding.is_fully_addressable or not _is_whole_here(leaf):
+        if sharding.is_fully_addressable or not _is_available_here(leaf):
             return jax.device_put(leaf, sharding)
         value = np.asarray(leaf)
         return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
@@ -57,7 +57,7 @@ def to_host(tree: PyTree) -> PyTree:
     """
 
     def fetch(leaf):
-        if _is_whole_here(leaf) or leaf.is_fully_replicated:
+        if _is_available_here(leaf) or leaf.is_fully_replicated:
             return jax.device_get(leaf)
         return multihost_utils.process_allgather(leaf, tiled=True)
 
@@ -78,7 +78,7 @@ def first_does(action: Callable[[], Result]) -> Result | None:
             result = action()
         except Exception as caught:
             error = caught
-    message = tell_all(None if error is None else str(error))
+    message = broadcast(None if error is None else str(error))
     if error is not None:
         raise error
     if message is not None:
@@ -86,7 +86,7 @@ def first_does(action: Callable[[], Result]) -> Result | None:
     return result
 
 
-def tell_all(value: Any) -> Any:
+def broadcast(value: Any) -> Any:
     """What the first host says, on every host: a value that JSON can hold. Others may say anything."""
     if jax.process_count() == 1:
         return value
@@ -105,7 +105,7 @@ def all_hosts(flag: bool) -> bool:
 
 def require_same(value: Any, what: str) -> None:
     """Raises ValueError on every host where a value that JSON can hold, called `what`, differs between hosts."""
-    if not all_hosts(tell_all(value) == value):
+    if not all_hosts(broadcast(value) == value):
         raise ValueError(f"the {what} is not the same on all hosts: start the same command everywhere")
 
 
@@ -122,7 +122,7 @@ def may_be_a_loss(error: BaseException | None) -> bool:
 
 
 @contextlib.contextmanager
-def together() -> Iterator[None]:
+def on_all_hosts() -> Iterator[None]:
     """What runs inside begins and ends on all hosts; wrapped around the whole of a program.
 
     Where a computation over several hosts fails, most likely because one of them is gone, this process says so in one
@@ -145,6 +145,6 @@ def together() -> Iterator[None]:
         os._exit(os.EX_TEMPFAIL)
 
 
-def _is_whole_here(leaf: Any) -> bool:
+def _is_available_here(leaf: Any) -> bool:
     """Whether this process can look at the whole array without the others."""
     return not isinstance(leaf, jax.Array) or leaf.is_fully_addressable

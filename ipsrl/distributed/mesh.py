@@ -66,7 +66,7 @@ def check_prompts_divide(prompts: int, mesh: Mesh) -> None:
 
 
 def shard_prompts(tree: PyTree, mesh: Mesh) -> PyTree:
-    """Places arrays `[P, ...]` with their first axis over the mesh axis "data", and whole where there is none.
+    """Places arrays `[P, ...]` with their first axis over the mesh axis "data", and replicated where there is none.
 
     Raises:
       ValueError: P is not a multiple of the size of the axis.
@@ -86,9 +86,9 @@ def replicate(tree: PyTree, mesh: Mesh) -> PyTree:
 def keep_prompts_sharded(tree: PyTree) -> PyTree:
     """Inside jit: tells the compiler that arrays `[P, ...]` lie over the axis "data" of the mesh that is set.
 
-    Arrays that a program makes itself, such as the zeros that a sampler writes to, would else be whole on every device,
-    and so would all that follows from them. Without a mesh (`jax.set_mesh`), without that axis, or where P is not a
-    multiple of its size, the compiler decides.
+    Arrays that a program makes itself, such as the zeros that a sampler writes to, would otherwise be replicated on
+    every device, and so would all that follows from them. Without a mesh (`jax.set_mesh`), without that axis, or where
+    P is not a multiple of its size, the compiler decides.
     """
     size = prompt_devices()
 
@@ -102,7 +102,7 @@ def keep_prompts_sharded(tree: PyTree) -> PyTree:
 
 def prompt_devices() -> int:
     """How many devices the prompts lie over of which the code that is traced sees arrays: the axis "data" of the mesh
-    that is set, and 1 without it, or where each device works apart.
+    that is set, and 1 without it, or where each device works by itself.
     """
     mesh = jax.sharding.get_abstract_mesh()
     return 1 if DATA in mesh.manual_axes else mesh.shape.get(DATA, 1)

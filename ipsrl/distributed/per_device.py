@@ -1,4 +1,4 @@
-"""Devices that work apart: each runs the program of one device on its own prompts, and their results are summed once.
+"""shard_map over prompts on CPU: each device runs the single-device program on its prompts; results are summed once.
 
 Otherwise the compiler divides one program over the devices. It then gathers parameters wherever they are used, which
 saves the memory of devices. Those of a CPU have one memory, and each such transfer makes them wait for each other.
@@ -15,34 +15,34 @@ from ipsrl.distributed.mesh import DATA, platform, prompt_devices
 PyTree = Any
 
 
-def work_apart(prompts: int) -> bool:
-    """Whether devices work apart on a number of prompts: those of a CPU do, where nothing but prompts is divided."""
+def works_per_device(prompts: int) -> bool:
+    """Whether each device works by itself: those of a CPU do, where nothing but prompts is divided, and evenly."""
     devices = prompt_devices()
     only_prompts = devices == jax.sharding.get_abstract_mesh().size
     return platform() == "cpu" and only_prompts and devices > 1 and prompts % devices == 0
 
 
-def apart(function: Callable, prompts: int, in_axes: tuple[int | None, ...], out_axes: int | None) -> Callable:
-    """The function itself or, where devices work apart, the same function computed by each for its own prompts.
+def per_device(function: Callable, prompts: int, in_axes: tuple[int | None, ...], out_axes: int | None) -> Callable:
+    """The function itself or, where devices work by themselves, its `shard_map` over the prompts.
 
     Args:
       function: of arrays with any number of prompts and of others, such as parameters.
       prompts: how many there are.
       in_axes: for each argument the axis of prompts in all its leaves; None where they have none.
-      out_axes: the same for the result. Without prompts it is made by `sum_apart` and `max_apart`.
+      out_axes: the same for the result. Without prompts it is made by `sum_over_devices` and `max_over_devices`.
     """
-    if not work_apart(prompts):
+    if not works_per_device(prompts):
         return function
     return jax.shard_map(function, in_specs=tuple(map(_spec, in_axes)), out_specs=_spec(out_axes), check_vma=False)
 
 
-def sum_apart(tree: PyTree) -> PyTree:
-    """In a function that may work apart: the sum over all devices that do; the tree itself where none do."""
+def sum_over_devices(tree: PyTree) -> PyTree:
+    """Inside a function of `per_device`: the sum over the devices that run it; the tree itself without them."""
     return jax.lax.psum(tree, axes) if (axes := _axes()) else tree
 
 
-def max_apart(tree: PyTree) -> PyTree:
-    """In a function that may work apart: the largest of all devices that do; the tree itself where none do."""
+def max_over_devices(tree: PyTree) -> PyTree:
+    """Inside a function of `per_device`: the maximum over the devices that run it; the tree itself without them."""
     return jax.lax.pmax(tree, axes) if (axes := _axes()) else tree  # `pmax` has no derivative, not even over no axis
 
 

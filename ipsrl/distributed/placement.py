@@ -1,9 +1,9 @@
-"""Where parameters lie: ordered rules, from patterns of their paths to axes of the mesh.
+"""Where parameters are placed: ordered rules, from patterns of their paths to axes of the mesh.
 
-A parameter has two layouts. At rest it is cut over the axes `data` and `model`, and so are its gradient and all that an
-optimiser keeps of it: no device holds more than its share (ZeRO, arXiv 1910.02054). In use it is whole along `data`,
-because every device has prompts of its own, and cut along `model` only, by heads and features (Megatron, arXiv
-1909.08053). The compiler inserts what communication follows.
+A parameter has two layouts. At rest it is sharded over the axes `data` and `model`, and so are its gradient and all
+that an optimiser keeps of it: no device holds more than its share (ZeRO, arXiv 1910.02054). In use it is replicated
+along `data`, because every device has prompts of its own, and sharded along `model` only, by heads and features
+(Megatron, arXiv 1909.08053). The compiler inserts what communication follows.
 
 In a train step it gathers a matrix where it is used. A sampler uses every matrix once for each token, and its tokens
 are few: `gathered` makes the second layout once for a whole rollout, in the type that is computed in.
@@ -25,20 +25,20 @@ from ipsrl.distributed.mesh import DATA, MODEL
 
 PyTree = Any
 
-# Leaves of fewer elements are whole along `data`: a transfer of 256 KiB takes less time than its start.
+# Leaves of fewer elements are replicated along `data`: a transfer of 256 KiB takes less time than its start.
 SMALLEST_SHARED = 2**16
 
 
 @dataclasses.dataclass(frozen=True)
-class Rule:
-    """Where the leaves lie whose whole path matches.
+class PlacementRule:
+    """Where the leaves are placed whose whole path matches.
 
     Attributes:
       pattern: regular expression; paths are those of `stored_tree.named_leaves`, such as
         "layers/0/self_attn/q_proj/kernel".
-      spec: for each dimension of a leaf the axis of the mesh that it is cut along. Axes that a mesh does not have are
-        ignored.
-      units: name and number of what must not be cut, such as ("num_heads", 8): the axis `model` divides the number.
+      spec: for each dimension of a leaf the axis of the mesh that it is sharded along. Axes that a mesh does not have
+        are ignored.
+      units: name and number of what must not be sharded, such as ("num_heads", 8): the axis `model` divides the number.
       dtype: the type in which the leaf is computed with; None for its own.
     """
 
@@ -48,10 +48,10 @@ class Rule:
     dtype: str | None = None
 
 
-Rules = tuple[Rule, ...]
+PlacementRules = tuple[PlacementRule, ...]
 
-WHOLE: Rules = (Rule(".*", PartitionSpec()),)
-"""The rules of policies that are too small to be cut."""
+REPLICATED: PlacementRules = (PlacementRule(".*", PartitionSpec()),)
+"""The rules of policies that are too small to be sharded."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Placement:
       remark: why the rule's own `spec` is not followed along some axis; "" where it is.
     """
 
-    rule: Rule | None
+    rule: PlacementRule | None
     spec: PartitionSpec
     remark: str = ""
 
@@ -72,8 +72,8 @@ class Placement:
 NO_PARAMETER = Placement(None, PartitionSpec())
 
 
-def check_units(rules: Rules, mesh: Mesh) -> None:
-    """Raises ValueError where the axis `model` of a mesh would cut a unit of a rule."""
+def check_units(rules: PlacementRules, mesh: Mesh) -> None:
+    """Raises ValueError where the axis `model` of a mesh would shard a unit of a rule."""
     devices = mesh.shape.get(MODEL, 1)
     for name, number in dict.fromkeys(rule.units for rule in rules if rule.units is not None):
         if number % devices:
@@ -84,7 +84,7 @@ def check_units(rules: Rules, mesh: Mesh) -> None:
             )
 
 
-def check_rules(rules: Rules, *trees: PyTree) -> None:
+def check_placement_rules(rules: PlacementRules, *trees: PyTree) -> None:
     """Raises ValueError where a leaf matches no rule, or no leaf has a rule as its first match.
 
     Args:
@@ -101,10 +101,11 @@ def check_rules(rules: Rules, *trees: PyTree) -> None:
             )
 
 
-def placements(rules: Rules, tree: PyTree, mesh: Mesh | AbstractMesh) -> PyTree:
+def placements(rules: PlacementRules, tree: PyTree, mesh: Mesh | AbstractMesh) -> PyTree:
     """A tree like `tree` of the `Placement` of each leaf, by the first rule that matches.
 
-    A dimension that the devices of an axis do not divide stays whole along it, and so does a small leaf along `data`.
+    A dimension that the devices of an axis do not divide stays replicated along it, and so does a small leaf along
+    `data`.
 
     Args:
       tree: of arrays or `jax.ShapeDtypeStruct`.
@@ -115,7 +116,7 @@ def placements(rules: Rules, tree: PyTree, mesh: Mesh | AbstractMesh) -> PyTree:
     return jax.tree.map_with_path(lambda path, leaf: _placement(_first_match(rules, path), leaf.shape, mesh), tree)
 
 
-def _first_match(rules: Rules, path: tuple[Any, ...]) -> Rule:
+def _first_match(rules: PlacementRules, path: tuple[Any, ...]) -> PlacementRule:
     name = jax.tree_util.keystr(path, simple=True, separator="/")
     for rule in rules:
         if re.fullmatch(rule.pattern, name):
@@ -123,7 +124,7 @@ def _first_match(rules: Rules, path: tuple[Any, ...]) -> Rule:
     raise ValueError(f"no placement rule matches the parameter {name!r}: end the rules with one for '.*'")
 
 
-def _placement(rule: Rule, shape: tuple[int, ...], mesh: Mesh | AbstractMesh) -> Placement:
+def _placement(rule: PlacementRule, shape: tuple[int, ...], mesh: Mesh | AbstractMesh) -> Placement:
     if len(rule.spec) > len(shape):
         raise ValueError(
             f"the placement rule {rule.pattern!r} has {len(rule.spec)} axes, but matches a parameter of shape {shape}"
@@ -137,13 +138,13 @@ def _placement(rule: Rule, shape: tuple[int, ...], mesh: Mesh | AbstractMesh) ->
         elif size % devices:
             reason = f"{size} is no multiple of {devices}"
         if devices > 1 and reason:
-            remarks.append(f"whole along {axis}: {reason}")
+            remarks.append(f"replicated along {axis}: {reason}")
         spec.append(axis if devices > 1 and not reason else None)
     return Placement(rule, PartitionSpec(*spec), "; ".join(remarks))
 
 
 def follow(optimizer: optax.GradientTransformation, placed: PyTree, optimizer_state: optax.OptState) -> PyTree:
-    """Placements of an optimiser's state: its moments lie where their parameters do, the rest is whole.
+    """Placements of an optimiser's state: its moments lie where their parameters do, the rest is replicated.
 
     Args:
       placed: placements of the parameters.
@@ -168,17 +169,17 @@ def shardings(placed: PyTree, mesh: Mesh) -> PyTree:
 
 
 def constrain(tree: PyTree, placed: PyTree) -> PyTree:
-    """Inside jit: tells the compiler where the leaves of a tree lie. Where all are whole, it is left to the compiler.
+    """Inside jit: constrains the leaves of a tree to their placements. Where all are replicated, the compiler decides.
 
-    Of a gradient that is summed over devices, each then receives its share of the sum only. Where devices work apart,
-    each has its own leaves, whole.
+    Of a gradient that is summed over devices, each then receives its share of the sum only. Where devices work by
+    themselves, each has its own leaves, whole.
     """
-    if jax.sharding.get_abstract_mesh().manual_axes or not any_is_cut(placed):
+    if jax.sharding.get_abstract_mesh().manual_axes or not any_is_sharded(placed):
         return tree
     return jax.tree.map(lambda place, leaf: jax.lax.with_sharding_constraint(leaf, place.spec), placed, tree)
 
 
-def gathered(parameters: PyTree, rules: Rules) -> PyTree:
+def gathered(parameters: PyTree, rules: PlacementRules) -> PyTree:
     """Inside jit: parameters in the layout of use, for programs that use each of them many times.
 
     What lies over `data` is converted to the type that it is computed with, and gathered from there; no value of the
@@ -197,7 +198,7 @@ def gathered(parameters: PyTree, rules: Rules) -> PyTree:
 
 
 def table(placed: PyTree, tree: PyTree, mesh: Mesh) -> str:
-    """What lies where, as a text table: for each rule, and what it came to, leaves and bytes, the most first.
+    """What is placed where, as a text table: for each rule, and what it came to, leaves and bytes, the most first.
 
     Args:
       placed: placements of `tree`.
@@ -210,7 +211,7 @@ def table(placed: PyTree, tree: PyTree, mesh: Mesh) -> str:
         rows[placement] = [old + new for old, new in zip(rows[placement], added, strict=True)]
     total = [sum(column) for column in zip(*rows.values(), strict=True)]
 
-    cells = [["placement", "cut along", "leaves", "bytes", "per device", ""]]
+    cells = [["placement", "sharded along", "leaves", "bytes", "per device", ""]]
     for placement, numbers in sorted(rows.items(), key=lambda row: -row[1][1]):
         pattern = placement.rule.pattern if placement.rule else "(no parameter)"
         cells.append([pattern, _axes(placement.spec), *(f"{number:,}" for number in numbers), placement.remark])
@@ -224,7 +225,7 @@ def table(placed: PyTree, tree: PyTree, mesh: Mesh) -> str:
     )
 
 
-def any_is_cut(placed: PyTree) -> bool:
+def any_is_sharded(placed: PyTree) -> bool:
     """Whether a leaf lies on several devices in parts."""
     return any(axis is not None for placement in jax.tree.leaves(placed) for axis in placement.spec)
 

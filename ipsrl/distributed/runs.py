@@ -43,9 +43,9 @@ def over_runs(function: Callable, block: int | None = None) -> Callable:
             raise ValueError(f"{runs} runs cannot be divided into blocks of {block or 1} over {devices} devices")
         if devices == 1:
             return of_device(*arguments)
-        lies = PartitionSpec(RUNS)
+        placed = PartitionSpec(RUNS)
         # A loop may begin with what is the same for all runs, and end with what is not.
-        return jax.shard_map(of_device, in_specs=lies, out_specs=lies, check_vma=False)(*arguments)
+        return jax.shard_map(of_device, in_specs=placed, out_specs=placed, check_vma=False)(*arguments)
 
     return of_all
 

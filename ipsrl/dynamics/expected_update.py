@@ -2,7 +2,8 @@
 
 The training step itself (`ipsrl.training.step.update`) is run on every group that can occur, in the limit of small
 steps, and its updates are averaged with the probabilities of the groups. A group is known by how often it holds each
-trajectory, so the groups are the count vectors, C(M + G - 1, G) of M trajectories, and their law is multinomial.
+trajectory, so the groups are the count vectors, C(M + G - 1, G) of M trajectories, and their distribution is
+multinomial.
 """
 
 import dataclasses
@@ -24,7 +25,7 @@ from ipsrl.environments.state_graph import StateGraph
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
-from ipsrl.structures import Trajectories, Verdict
+from ipsrl.structures import Outcomes, Trajectories
 from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 from ipsrl.training.step import WHOLE_BATCH, TrainState, check_objective, update
 
@@ -62,7 +63,7 @@ def expected_update(
     reference: Array | None = None,
     objective_state: tuple | None = None,
     off_policy: OffPolicyAnswers | None = None,
-    draws: int = 8,
+    num_keys: int = 8,
 ) -> Array:
     """Mean of minus the gradient by the logits, over the groups that the policy samples for one prompt.
 
@@ -82,8 +83,8 @@ def expected_update(
         default.
       reference: logits of the reference policy, shaped as `logits`; uniform over legal actions by default.
       objective_state: what the objective carries from batch to batch; as before the first batch by default.
-      off_policy: what puts answers into groups that the policy did not draw, as in the training loop.
-      draws: for objectives that draw at random, how many keys stand for all (always the same); each is used with
+      off_policy: what puts answers into groups that the policy did not sample, as in the training loop.
+      num_keys: for objectives that sample at random, how many keys stand for all (always the same); each is used with
         every rotation of the group, so that no sample is favoured.
 
     Returns:
@@ -94,7 +95,7 @@ def expected_update(
         (then `estimated_update` helps).
     """
     setting = _setting(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy)
-    walks, own_answers = setting.log_law.shape[0], group_size - (off_policy is not None)
+    walks, own_answers = setting.log_probs.shape[0], group_size - (off_policy is not None)
     groups = math.comb(walks + own_answers - 1, own_answers) * (1 if off_policy is None else walks)
     if groups > MOST_GROUPS:
         raise ValueError(
@@ -103,12 +104,12 @@ def expected_update(
         )
     counts = count_vectors(walks, own_answers)
     coefficients = gammaln(own_answers + 1) - gammaln(counts + 1).sum(axis=1)
-    log_chances = coefficients + jnp.where(counts > 0, counts * setting.log_law, 0.0).sum(axis=1)
+    log_chances = coefficients + jnp.where(counts > 0, counts * setting.log_probs, 0.0).sum(axis=1)
     members = np.repeat(np.tile(np.arange(walks), len(counts)), counts.ravel()).reshape(len(counts), own_answers)
     if off_policy is not None:
         members = np.column_stack([np.tile(np.arange(walks), len(counts)), np.repeat(members, walks, axis=0)])
-        log_chances = (log_chances[:, None] + _log_law_of_best(setting, off_policy)).ravel()
-    keys = jax.random.split(jax.random.key(0), (len(members), draws if "keys" in objective.needs else 1))
+        log_chances = (log_chances[:, None] + _log_distribution_of_best(setting, off_policy)).ravel()
+    keys = jax.random.split(jax.random.key(0), (len(members), num_keys if "keys" in objective.needs else 1))
     updates = _updates(objective, setting, members, keys)
     chances = jnp.exp(log_chances).astype(updates.dtype)
     # The update by an impossible group may be infinite or NaN.
@@ -132,10 +133,10 @@ def estimated_update(
     """`expected_update` where there are too many groups to enumerate: the mean over antithetic pairs of sampled groups.
 
     Where a group takes its trajectories from uniform numbers u, in the order of their rewards, its partner takes 1 - u;
-    each is a sample of the right law. How much it helps depends on objective and point: the error over that of as many
-    independent groups of 8, at 10 random points of 3 and of 6 arms (normal logits, uniform rewards), was on average
-    0.85 and 0.94 for reinforce and 0.85 and 0.91 for grpo, but 0.91 to 1.00 for dr_grpo, ips_reinforce, ips_dr_grpo and
-    ips_grpo; at single points it was 0.3 to 1.16, so that it may also be a little larger.
+    each is a sample of the right distribution. How much it helps depends on objective and point: the error over that of
+    as many independent groups of 8, at 10 random points of 3 and of 6 arms (normal logits, uniform rewards), was on
+    average 0.85 and 0.94 for reinforce and 0.85 and 0.91 for grpo, but 0.91 to 1.00 for dr_grpo, ips_reinforce,
+    ips_dr_grpo and ips_grpo; at single points it was 0.3 to 1.16, so that it may also be a little larger.
 
     Args:
       objective, logits, rewards, group_size, environment, reference, objective_state, off_policy: as there.
@@ -152,16 +153,16 @@ def estimated_update(
     # Above 0, where the inversion would find an impossible trajectory if it were the first.
     uniform = jax.random.uniform(of_groups, (pairs, group_size), logits.dtype, minval=jnp.finfo(logits.dtype).tiny)
     uniform = jnp.concatenate([uniform, 1 - uniform])
-    order = jnp.lexsort((setting.verdict.outcome_id[0], setting.verdict.rewards[0]))
+    order = jnp.lexsort((setting.outcomes.outcome_id[0], setting.outcomes.rewards[0]))
 
-    def inverted(log_law, numbers):
-        cumulative = jnp.cumsum(jnp.exp(log_law[order]))
+    def inverted(log_probs, numbers):
+        cumulative = jnp.cumsum(jnp.exp(log_probs[order]))
         # Rounding may leave the last sum a little below 1.
         return order[jnp.searchsorted(cumulative / cumulative[-1], numbers)]
 
-    members = inverted(setting.log_law, uniform)
+    members = inverted(setting.log_probs, uniform)
     if off_policy is not None:
-        members = members.at[:, 0].set(inverted(_log_law_of_best(setting, off_policy), uniform[:, 0]))
+        members = members.at[:, 0].set(inverted(_log_distribution_of_best(setting, off_policy), uniform[:, 0]))
     updates = _updates(objective, setting, members, jax.random.split(of_draws, (2 * pairs, 1)))
     of_pairs = updates.reshape(2, pairs, *logits.shape).mean(axis=0)
     return Estimate(of_pairs.mean(axis=0), of_pairs.std(axis=0, ddof=1) / math.sqrt(pairs), 2 * pairs)
@@ -197,8 +198,8 @@ class _Setting:
     Attributes:
       state: of training, before the update.
       reference: parameters of the reference policy.
-      trajectories, verdict: every trajectory as one group.
-      log_law: `[M]`, log-probability of each.
+      trajectories, outcomes: every trajectory as one group.
+      log_probs: `[M]`, log-probability of each.
       environment: where they come from.
       has_off_policy: the first answer of each group is off-policy.
     """
@@ -206,8 +207,8 @@ class _Setting:
     state: TrainState
     reference: Parameters
     trajectories: Trajectories
-    verdict: Verdict
-    log_law: Array
+    outcomes: Outcomes
+    log_probs: Array
     environment: StateGraph = dataclasses.field(metadata={"static": True})
     has_off_policy: bool = dataclasses.field(metadata={"static": True})
 
@@ -240,30 +241,30 @@ def _setting(objective, logits, rewards, group_size, environment, reference, obj
         lambda leaf: leaf.astype(logits.dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf, state
     )
     trajectories = every_trajectory(environment, table, top_tokens=objective.top_tokens)
-    verdict = environment.verify(trajectories)
+    outcomes = environment.verify(trajectories)
     return _Setting(
         state=state,
         reference={"logits": jnp.zeros_like(table) if reference is None else reference.reshape(table_shape)},
         trajectories=trajectories,
-        verdict=dataclasses.replace(verdict, rewards=rewards.astype(logits.dtype)[verdict.outcome_id]),
-        log_law=trajectories.behaviour_log_probs[0].sum(axis=-1),
+        outcomes=dataclasses.replace(outcomes, rewards=rewards.astype(logits.dtype)[outcomes.outcome_id]),
+        log_probs=trajectories.behaviour_log_probs[0].sum(axis=-1),
         environment=environment,
         has_off_policy=off_policy is not None,
     )
 
 
-def _log_law_of_best(setting: _Setting, off_policy: OffPolicyAnswers) -> Array:
+def _log_distribution_of_best(setting: _Setting, off_policy: OffPolicyAnswers) -> Array:
     """`[M]`, log-probability of each trajectory to be the first of the highest reward among the further answers."""
-    log_law, rewards = setting.log_law, setting.verdict.rewards[0]
+    log_probs, rewards = setting.log_probs, setting.outcomes.rewards[0]
     if off_policy.source == "reference":
         answers = every_trajectory(setting.environment, setting.reference["logits"])
-        log_law = answers.behaviour_log_probs[0].sum(axis=-1)
-    law = jnp.exp(log_law)
-    below = jnp.where(rewards < rewards[:, None], law, 0.0).sum(axis=1, keepdims=True)
-    not_above = jnp.where(rewards <= rewards[:, None], law, 0.0).sum(axis=1, keepdims=True)
+        log_probs = answers.behaviour_log_probs[0].sum(axis=-1)
+    probs = jnp.exp(log_probs)
+    below = jnp.where(rewards < rewards[:, None], probs, 0.0).sum(axis=1, keepdims=True)
+    not_above = jnp.where(rewards <= rewards[:, None], probs, 0.0).sum(axis=1, keepdims=True)
     # Answers before it are below it, those after it not above it.
     before = np.arange(off_policy.answers)
-    return log_law + jnp.log((below**before * not_above ** before[::-1]).sum(axis=1))
+    return log_probs + jnp.log((below**before * not_above ** before[::-1]).sum(axis=1))
 
 
 @functools.partial(jax.jit, static_argnames="objective")
@@ -277,13 +278,13 @@ def _updates(objective: Objective, setting: _Setting, members: Array, keys: Arra
     rotations = members.shape[1] if "keys" in objective.needs and not setting.has_off_policy else 1
 
     def of_group(group, key):
-        trajectories, verdict = jax.tree.map(
-            lambda leaf: leaf[:, group], (dataclasses.replace(setting.trajectories, prompts=None), setting.verdict)
+        trajectories, outcomes = jax.tree.map(
+            lambda leaf: leaf[:, group], (dataclasses.replace(setting.trajectories, prompts=None), setting.outcomes)
         )
         off_policy = jnp.zeros((1, len(group)), bool).at[:, 0].set(True) if setting.has_off_policy else None
         trajectories = dataclasses.replace(trajectories, prompts=setting.trajectories.prompts, off_policy=off_policy)
         after, _ = update(
-            setting.state, trajectories, verdict, setting.reference, key, policy=setting.policy, objective=objective,
+            setting.state, trajectories, outcomes, setting.reference, key, policy=setting.policy, objective=objective,
             optimizer=_SUM_OF_UPDATES, batching=WHOLE_BATCH, temperature=1.0,
         )  # fmt: skip
         return after.optimizer_state["logits"]

@@ -20,7 +20,7 @@ import numpy as np
 import scipy
 from scipy.special import gammaln, xlogy
 
-from ipsrl.dynamics.flows import checked_law, checked_outcomes
+from ipsrl.dynamics.flows import checked_distribution, checked_outcomes
 
 Rule = Literal["no baseline", "group mean", "group mean and std"]
 
@@ -61,7 +61,7 @@ def without_one_sample(weights: np.ndarray) -> np.ndarray:
         (G - 1)/G omega(n),   n = 1 .. G - 1
 
     For E[phat_i (1 - phat_i) omega(n_i)] = (G - 1)/G p_i (1 - p_i) E[omega(1 + B)], B ~ Binomial(G - 2, p_i), and given
-    n_k the other samples are drawn from p without outcome k. For alpha = 1 and a floor that never acts these are the
+    n_k the other samples come from p without outcome k. For alpha = 1 and a floor that never acts these are the
     count weights of a group of G - 1.
 
     Raises:
@@ -112,8 +112,8 @@ def distortion(probability: np.ndarray, weights: np.ndarray, alpha: float) -> np
     return expected_weight(probability, weights) * np.asarray(probability, np.float64) ** alpha - 1
 
 
-def mean_field(law: np.ndarray, rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> np.ndarray:
-    """Mean update `[K]` of a rule, over groups of G = len(weights) samples from `law` `[K]`.
+def mean_field(probs: np.ndarray, rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> np.ndarray:
+    """Mean update `[K]` of a rule, over groups of G = len(weights) samples from `probs` `[K]`.
 
         no baseline            p_i (r_i w_G(p_i) - sum_k p_k r_k w_G(p_k))
         group mean             the same with the weights `without_one_sample`
@@ -123,23 +123,24 @@ def mean_field(law: np.ndarray, rewards: np.ndarray, weights: np.ndarray, rule: 
     rewards are drops out.
 
     Raises:
-      ValueError: `law` and `rewards` are not both `[K]`, `law` is no distribution, the rule is unknown, the group has
-        fewer than 2 samples where a group mean is subtracted, or there are too many count vectors to enumerate.
+      ValueError: `probs` and `rewards` are not both `[K]`, `probs` is not a distribution, the rule is unknown, the
+        group has fewer than 2 samples where a group mean is subtracted, or there are too many count vectors to
+        enumerate.
     """
-    law, rewards = checked_outcomes(checked_law(law), rewards)
+    probs, rewards = checked_outcomes(checked_distribution(probs), rewards)
     weights = checked_weights(weights)
     if checked_rule(rule) == "group mean and std":
-        return _standardised_mean_field(law, rewards, weights)
+        return _standardised_mean_field(probs, rewards, weights)
     if rule == "group mean":
         weights = without_one_sample(weights)
-    pushes = law * rewards * expected_weight(law, weights)
-    return pushes - law * pushes.sum()
+    weighted_rewards = probs * rewards * expected_weight(probs, weights)
+    return weighted_rewards - probs * weighted_rewards.sum()
 
 
-def _standardised_mean_field(law: np.ndarray, rewards: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _standardised_mean_field(probs: np.ndarray, rewards: np.ndarray, weights: np.ndarray) -> np.ndarray:
     if len(weights) < 2:
         raise ValueError(f"group_size is {len(weights)}, rules with a group mean need at least 2")
-    counts = count_vectors(len(law), len(weights))
+    counts = count_vectors(len(probs), len(weights))
     shares = counts / len(weights)
     scaled = rewards * np.append(0.0, weights)[counts]
     deviation = scaled - np.sum(shares * scaled, axis=1, keepdims=True)
@@ -148,7 +149,7 @@ def _standardised_mean_field(law: np.ndarray, rewards: np.ndarray, weights: np.n
     told_apart = std > 1e-12 * np.abs(scaled).max(axis=1)
     updates = np.divide(shares * deviation, std[:, None], out=np.zeros_like(shares), where=told_apart[:, None])
     log_ways = gammaln(len(weights) + 1) - gammaln(counts + 1).sum(axis=1)
-    return np.exp(log_ways + xlogy(counts, law).sum(axis=1)) @ updates
+    return np.exp(log_ways + xlogy(counts, probs).sum(axis=1)) @ updates
 
 
 def count_vectors(num_outcomes: int, group_size: int) -> np.ndarray:

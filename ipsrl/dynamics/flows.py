@@ -28,8 +28,8 @@ def flow_velocity(logits: np.ndarray, rewards: np.ndarray, alpha: float) -> np.n
     logits, rewards = checked_outcomes(logits, rewards)
     if not alpha >= 0:
         raise ValueError(f"alpha is {alpha}, must not be negative")
-    pushes = rewards * np.exp((1.0 - alpha) * log_softmax(logits))
-    return pushes - softmax(logits) * pushes.sum()
+    weighted_rewards = rewards * np.exp((1.0 - alpha) * log_softmax(logits))
+    return weighted_rewards - softmax(logits) * weighted_rewards.sum()
 
 
 def natural_velocity(logits: np.ndarray, rewards: np.ndarray) -> np.ndarray:
@@ -59,8 +59,8 @@ def entropy_velocity(logits: np.ndarray, velocity: np.ndarray) -> float:
       ValueError: the shapes differ.
     """
     logits, velocity = checked_outcomes(logits, velocity)
-    law, log_law = softmax(logits), log_softmax(logits)
-    return float(-law @ ((log_law - law @ log_law) * velocity))
+    probs, log_probs = softmax(logits), log_softmax(logits)
+    return float(-probs @ ((log_probs - probs @ log_probs) * velocity))
 
 
 def integrate(velocity: Callable[[np.ndarray], np.ndarray], logits: np.ndarray, times: np.ndarray) -> np.ndarray:
@@ -89,18 +89,20 @@ def integrate(velocity: Callable[[np.ndarray], np.ndarray], logits: np.ndarray, 
     return solution.y.T
 
 
-def stationary_law(rewards: np.ndarray, alpha: float) -> np.ndarray:
-    """The law `[K]` at which `flow_velocity` rests, proportional to r^(1 / alpha): its limit from every interior start.
+def stationary_distribution(rewards: np.ndarray, alpha: float) -> np.ndarray:
+    """The distribution `[K]` at which `flow_velocity` rests, r^(1 / alpha) / sum: its limit from every interior start.
 
     Outcomes without reward get 0, which the flow reaches only as time goes to infinity.
 
     Raises:
-      ValueError: alpha is not positive (expected return has no such law: it goes to the best outcomes, and its limit
-        depends on the start), the rewards are not `[K]`, one is negative, or none is positive.
+      ValueError: alpha is not positive (expected return has no such distribution: it goes to the best outcomes, and its
+        limit depends on the start), the rewards are not `[K]`, one is negative, or none is positive.
     """
     rewards = np.asarray(rewards, np.float64)
     if not alpha > 0:
-        raise ValueError(f"alpha is {alpha}, but only a positive alpha has a stationary law that forgets the start")
+        raise ValueError(
+            f"alpha is {alpha}, but only a positive alpha has a stationary distribution that forgets the start"
+        )
     if rewards.ndim != 1 or not np.all(rewards >= 0) or not np.any(rewards > 0):
         raise ValueError(
             f"rewards must be [outcome] and not negative, and at least one must be positive, but they are {rewards}"
@@ -142,10 +144,10 @@ def two_outcome_time(start: float, end: float, reward_gap: float) -> float:
     return 0.0 if start == end else float((end + np.sinh(end) - start - np.sinh(start)) / reward_gap)
 
 
-def partial_tie_ratio(times: np.ndarray, law: np.ndarray, rewards: np.ndarray) -> np.ndarray:
+def partial_tie_ratio(times: np.ndarray, probs: np.ndarray, rewards: np.ndarray) -> np.ndarray:
     """Late p_2 / p_1 at `times` of the two best outcomes, which tie, under the flow of expected return: its tail.
 
-    Index 1 is the likelier of the two at time 0, when the policy is `law` `[K]`; L = K - 2 outcomes are worse, by the
+    Index 1 is the likelier of the two at time 0, when the policy is `probs` `[K]`; L = K - 2 outcomes are worse, by the
     gaps delta_j > 0. Every e^(-z) moves at the rate (mean reward - r) / Z, Z = sum_k e^(z_k), so that
     c = e^(-z_2) - e^(-z_1) never changes; the sum of the logits, s, does not either. From both, as t -> infinity,
 
@@ -159,16 +161,18 @@ def partial_tie_ratio(times: np.ndarray, law: np.ndarray, rewards: np.ndarray) -
     Raises:
       ValueError: not exactly two outcomes are best, none is worse, or the best ones are equally likely: they stay so.
     """
-    law, rewards = checked_outcomes(checked_law(law), rewards)
+    probs, rewards = checked_outcomes(checked_distribution(probs), rewards)
     best = rewards == rewards.max()
-    if best.sum() != 2 or len(law) < 3:
+    if best.sum() != 2 or len(probs) < 3:
         raise ValueError(f"two outcomes must be best and another worse, but the rewards are {rewards}")
-    second, first = np.sort(law[best])
-    if not 0 < second < first or np.any(law == 0):
-        raise ValueError(f"the tied outcomes must differ in probability and all must be positive, but the law is {law}")
+    second, first = np.sort(probs[best])
+    if not 0 < second < first or np.any(probs == 0):
+        raise ValueError(
+            f"the tied outcomes must differ in probability and all must be positive, but the distribution is {probs}"
+        )
     worse = rewards.max() - rewards[~best]
     separation = 1 / second - 1 / first
-    scale = separation * law.prod() * worse.prod()
+    scale = separation * probs.prod() * worse.prod()
     clock = ((len(worse) + 1) * np.asarray(times, np.float64) / scale) ** (1 / (len(worse) + 1))
     return 1 / (separation * scale * clock ** len(worse))
 
@@ -181,9 +185,9 @@ def checked_outcomes(values: np.ndarray, rewards: np.ndarray) -> tuple[np.ndarra
     return values, rewards
 
 
-def checked_law(law: np.ndarray) -> np.ndarray:
-    """`law` as a float64 array, if it is a distribution `[K]`; otherwise a ValueError."""
-    law = np.asarray(law, np.float64)
-    if law.ndim != 1 or np.any(law < 0) or not np.isclose(law.sum(), 1.0, rtol=0.0, atol=1e-6):
-        raise ValueError(f"law must be [outcome], non-negative, and sum to 1, but it is {law}")
-    return law
+def checked_distribution(probs: np.ndarray) -> np.ndarray:
+    """`probs` as a float64 array, if it is a distribution `[K]`; otherwise a ValueError."""
+    probs = np.asarray(probs, np.float64)
+    if probs.ndim != 1 or np.any(probs < 0) or not np.isclose(probs.sum(), 1.0, rtol=0.0, atol=1e-6):
+        raise ValueError(f"distribution must be [outcome], non-negative, and sum to 1, but it is {probs}")
+    return probs

@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import breadth_first_order
 from scipy.sparse.linalg import spsolve
 from scipy.special import expit
 
-from ipsrl.dynamics.two_outcome_training import Cell, group_pushes
+from ipsrl.dynamics.two_outcome_training import Cell, advantage_weighted_frequencies
 
 
 def mean_first_passage(cell: Cell, low: float, high: float, points: int = 4001) -> float:
@@ -39,10 +39,10 @@ def mean_first_passage(cell: Cell, low: float, high: float, points: int = 4001) 
     """
     if not -np.inf < low < cell.log_ratio < high < np.inf:
         raise ValueError(f"a run that starts at {cell.log_ratio} is not between {low} and {high}, two finite numbers")
-    pushes = np.float64(group_pushes(cell.objective, cell.rewards, cell.group_size))
+    weighted_frequencies = np.float64(advantage_weighted_frequencies(cell.objective, cell.rewards, cell.group_size))
     u = np.linspace(low, high, points)[:, None]
     chances = scipy.stats.binom.pmf(np.arange(cell.group_size + 1), cell.group_size, expit(u))
-    change = 2 * cell.step_size * (expit(-u) * pushes[:, 0] - expit(u) * pushes[:, 1])
+    change = 2 * cell.step_size * (expit(-u) * weighted_frequencies[:, 0] - expit(u) * weighted_frequencies[:, 1])
     inside = (low < u + change) & (u + change < high)
     # From the change, so that a group without one stays exactly where it is.
     position = np.arange(points)[:, None] + change / (high - low) * (points - 1)

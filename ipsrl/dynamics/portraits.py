@@ -73,7 +73,7 @@ def portrait(objective: str, field: Field, intervals: int, starts: np.ndarray) -
     moves = np.linalg.norm(velocity, axis=1) > AT_REST * field.scale
     # One by one: where the field jumps, a path is given up, and would take the others along.
     flows = [follow(field, start[None]) for start in starts]
-    paths, finished = [flow.laws[:, 0] for flow in flows], [flow.finished for flow in flows]
+    paths, finished = [flow.distributions[:, 0] for flow in flows], [flow.finished for flow in flows]
     return Portrait(objective, field.rewards, intervals, velocity, moves, paths, finished, rest_points(field))
 
 

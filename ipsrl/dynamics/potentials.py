@@ -1,7 +1,7 @@
 """What training climbs: functions whose gradient with respect to the logits is the velocity of a flow or mean field.
 
 Along dz/dt = grad F(z) a potential F never falls, dF/dt = |dz/dt|^2: that is the test of convergence that always holds.
-The distance to the stationary law is none: KL(p* || p) is monotone only for alpha = 1 or two outcomes.
+The distance to the stationary distribution is none: KL(p* || p) is monotone only for alpha = 1 or two outcomes.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ import scipy
 from scipy.special import log_softmax, logsumexp, softmax
 
 from ipsrl.dynamics.finite_groups import checked_weights
-from ipsrl.dynamics.flows import checked_outcomes, stationary_law
+from ipsrl.dynamics.flows import checked_outcomes, stationary_distribution
 
 
 def flow_potential(logits: np.ndarray, rewards: np.ndarray, alpha: float) -> float:
@@ -17,7 +17,7 @@ def flow_potential(logits: np.ndarray, rewards: np.ndarray, alpha: float) -> flo
 
         F_alpha = sum_k r_k p_k^(1 - alpha) / (1 - alpha)    for alpha != 1,        F_1 = sum_k r_k log p_k
 
-    For alpha > 0 and positive rewards it is strictly concave in p, with its maximum at `flows.stationary_law`.
+    For alpha > 0 and positive rewards it is strictly concave in p, with its maximum at `flows.stationary_distribution`.
 
     Raises:
       ValueError: the shapes differ, or alpha is negative.
@@ -25,10 +25,10 @@ def flow_potential(logits: np.ndarray, rewards: np.ndarray, alpha: float) -> flo
     logits, rewards = checked_outcomes(logits, rewards)
     if not alpha >= 0:
         raise ValueError(f"alpha is {alpha}, must not be negative")
-    log_law = log_softmax(logits)
+    log_probs = log_softmax(logits)
     if alpha == 1:
-        return float(rewards @ log_law)
-    return float(rewards @ np.exp((1 - alpha) * log_law) / (1 - alpha))
+        return float(rewards @ log_probs)
+    return float(rewards @ np.exp((1 - alpha) * log_probs) / (1 - alpha))
 
 
 def cross_entropy_to_rewards(logits: np.ndarray, rewards: np.ndarray) -> float:
@@ -41,7 +41,7 @@ def cross_entropy_to_rewards(logits: np.ndarray, rewards: np.ndarray) -> float:
       ValueError: the shapes differ, a reward is negative, or no reward is positive.
     """
     logits, rewards = checked_outcomes(logits, rewards)
-    return float(logsumexp(logits) - stationary_law(rewards, alpha=1.0) @ logits)
+    return float(logsumexp(logits) - stationary_distribution(rewards, alpha=1.0) @ logits)
 
 
 def group_potential(logits: np.ndarray, rewards: np.ndarray, weights: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""Where an objective takes a policy: the flow of its expected update on a bandit, and the laws at which it rests."""
+"""Where an objective takes a policy: the flow of its expected update on a bandit, and where that rests."""
 
 import dataclasses
 import functools
@@ -18,7 +18,7 @@ from ipsrl.objectives.objective import Objective
 from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 
 CRAWL_STEPS, CRAWL = 200, 0.05
-"""An integration whose last steps together advance log-time by less slides along a jump of its field, forever."""
+"""An integration stops where its last steps together advance log-time by less: the field is discontinuous there."""
 FIRST_TIME = 1e-8
 """Where log-time begins."""
 AT_REST = 3e-8
@@ -26,8 +26,8 @@ AT_REST = 3e-8
 NEUTRAL, NO_INVASION = 1e-8, 1e-13
 """The rates, over the field's speed, below which a deviation and a trace of an outcome neither grow nor shrink: the
 errors of a derivative by differences and of rounding."""
-SAME_LAW = 1e-6
-"""The difference in probability below which two laws are one, and an outcome is not part of a law."""
+SAME_DISTRIBUTION = 1e-6
+"""The difference in probability below which two distributions are one, and an outcome is not part of a distribution."""
 TRACE = 1e-6
 """The probability at which it is asked whether an outcome comes back."""
 NOTHING = 1e-18
@@ -42,8 +42,8 @@ class Field:
       objective: any that needs no text.
       rewards: of the K outcomes.
       group_size: G.
-      reference: law of the reference policy; uniform by default.
-      off_policy: what puts answers into groups that the policy did not draw.
+      reference: distribution of the reference policy; uniform by default.
+      off_policy: what puts answers into groups that the policy did not sample.
     """
 
     objective: Objective
@@ -62,10 +62,12 @@ class Field:
 
     @functools.cached_property
     def scale(self) -> float:
-        """Its largest speed, over laws that are spread over the simplex; 1 where nothing moves."""
+        """Its largest speed, over distributions that are spread over the simplex; 1 where nothing moves."""
         outcomes = len(self.rewards)
-        laws = np.concatenate([np.full((1, outcomes), 1 / outcomes), (0.7 * np.eye(outcomes) + 0.3 / outcomes)])
-        speed = float(np.abs(self(np.log(laws))).max())
+        distributions = np.concatenate(
+            [np.full((1, outcomes), 1 / outcomes), (0.7 * np.eye(outcomes) + 0.3 / outcomes)]
+        )
+        speed = float(np.abs(self(np.log(distributions))).max())
         return speed if speed > 1e-12 * np.abs(self.rewards).max() else 1.0
 
     def evaluate(self, function: Callable, logits: np.ndarray) -> np.ndarray:
@@ -116,7 +118,9 @@ def _jacobian(objective, group_size, off_policy, logits, rewards, reference):
 
 
 def _at_point(objective, group_size, off_policy, rewards, reference, logits):
-    return expected_update(objective, logits, rewards, group_size, reference=reference, off_policy=off_policy, draws=1)
+    return expected_update(
+        objective, logits, rewards, group_size, reference=reference, off_policy=off_policy, num_keys=1
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,7 +138,7 @@ class Flow:
     finished: bool
 
     @property
-    def laws(self) -> np.ndarray:
+    def distributions(self) -> np.ndarray:
         """`[T, N, K]`."""
         return softmax(self.logits, axis=-1)
 
@@ -151,18 +155,18 @@ class Flow:
         return (late[1] - late[0]) / np.log(self.times[-1] / self.times[before])
 
 
-def growth(laws: np.ndarray, velocity: np.ndarray) -> np.ndarray:
+def growth(distributions: np.ndarray, velocity: np.ndarray) -> np.ndarray:
     """d log p / dt `[..., K]` where dz/dt is `velocity`: v_i - sum_k p_k v_k."""
-    return velocity - (laws * velocity).sum(axis=-1, keepdims=True)
+    return velocity - (distributions * velocity).sum(axis=-1, keepdims=True)
 
 
-def follow(field: Field, laws: Sequence[Sequence[float]], time: float = 1e6) -> Flow:
-    """Integrates the field from the laws `[N, K]` (all probabilities positive) to a time, or until nothing moves.
+def follow(field: Field, distributions: Sequence[Sequence[float]], time: float = 1e6) -> Flow:
+    """Integrates the field from distributions `[N, K]` (all positive) to a time, or until nothing moves.
 
     In log-time and by LSODA, whose implicit method passes quickly over where little is left to change. Relative
     tolerance 1e-7, absolute 1e-9.
     """
-    starts = np.log(np.asarray(laws, np.float64))
+    starts = np.log(np.asarray(distributions, np.float64))
     starts -= starts.mean(axis=1, keepdims=True)
 
     def in_log_time(log_time, flat):
@@ -186,37 +190,39 @@ def follow(field: Field, laws: Sequence[Sequence[float]], time: float = 1e6) -> 
     return Flow(np.array(times), np.array(logits), finished)
 
 
-def train(field: Field, laws: Sequence[Sequence[float]], step_size: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Laws `[N, K]` after expected training with a finite step size, z <- z + step_size * field(z), and exponents.
+def train(
+    field: Field, distributions: Sequence[Sequence[float]], step_size: float, steps: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Distributions `[N, K]` after expected training by z <- z + step_size * field(z), and exponents.
 
     It is training without noise, and passes over jumps of a field, where `follow` gives up. A policy that slides along
     a jump crosses it forever, so the logits are means over the last quarter of the steps, and the exponents
     d log p / d log t compare them with those at half that time.
 
     Raises:
-      ValueError: `steps` is no positive multiple of 8, or training leaves the real numbers.
+      ValueError: `steps` is no positive multiple of 8, or training diverges.
     """
     if steps < 1 or steps % 8:
         raise ValueError(f"steps is {steps}, it must be a positive multiple of 8")
-    logits = np.log(np.asarray(laws, np.float64))
+    logits = np.log(np.asarray(distributions, np.float64))
     half, end = field.evaluate(functools.partial(_train, step_size, steps), logits)
-    log_laws = log_softmax(np.stack([half, end]), axis=-1)
-    return np.exp(log_laws[1]), (log_laws[1] - log_laws[0]) / np.log(2)
+    log_probs = log_softmax(np.stack([half, end]), axis=-1)
+    return np.exp(log_probs[1]), (log_probs[1] - log_probs[0]) / np.log(2)
 
 
 @dataclasses.dataclass(frozen=True)
 class RestPoint:
-    """A law at which expected training stands still, and what becomes of policies beside it.
+    """A distribution at which expected training stands still, and what becomes of policies beside it.
 
     Attributes:
-      law: `[K]`; exactly 0 for outcomes that it lacks.
+      probs: `[K]`; exactly 0 for outcomes that it lacks.
       rates: real parts of the eigenvalues of the Jacobian among the outcomes that it has, one fewer than these: a
         small deviation changes as exp(rate * t).
       invasion: growth d log p / dt, at p = 1e-6, of each outcome that it lacks.
       scale: of the field, see `Field.scale`.
     """
 
-    law: np.ndarray
+    probs: np.ndarray
     rates: np.ndarray
     invasion: np.ndarray
     scale: float = 1.0
@@ -246,14 +252,14 @@ def rest_points(field: Field, starts_each_way: int = 8) -> list[RestPoint]:
     outcomes = len(field.rewards)
     for size in range(1, outcomes + 1):
         for present in map(list, itertools.combinations(range(outcomes), size)):
-            for law in _rest_laws_of_face(field, present, starts_each_way):
-                if all(np.abs(law - other.law).max() > SAME_LAW for other in found):
-                    found.append(rest_point(field, law))
+            for probs in _rest_distributions_of_face(field, present, starts_each_way):
+                if all(np.abs(probs - other.probs).max() > SAME_DISTRIBUTION for other in found):
+                    found.append(rest_point(field, probs))
     return found
 
 
-def _rest_laws_of_face(field: Field, present: list[int], starts_each_way: int) -> list[np.ndarray]:
-    """Laws `[K]` inside the face of the outcomes `present`."""
+def _rest_distributions_of_face(field: Field, present: list[int], starts_each_way: int) -> list[np.ndarray]:
+    """Distributions `[K]` inside the face of the outcomes `present`."""
     outcomes, size = len(field.rewards), len(present)
     middle = np.bincount(present, minlength=outcomes) / size
     if size == 1:
@@ -265,8 +271,8 @@ def _rest_laws_of_face(field: Field, present: list[int], starts_each_way: int) -
         return logits
 
     def differences(free):
-        pushes = field(logits_at(free)[None])[0][present]
-        return pushes[:-1] - pushes[-1]
+        velocities = field(logits_at(free)[None])[0][present]
+        return velocities[:-1] - velocities[-1]
 
     def slopes(free):
         jacobian = field.jacobian(logits_at(free))[np.ix_(present, present)]
@@ -278,27 +284,27 @@ def _rest_laws_of_face(field: Field, present: list[int], starts_each_way: int) -
     at_rest = AT_REST * field.scale
     if all(np.abs(differences(free)).max() <= at_rest for free in free_starts):
         return [middle]
-    laws = []
+    distributions = []
     for free in free_starts:
         solution = root(differences, free, jac=slopes, tol=1e-10)
-        law = softmax(np.append(solution.x, 0.0))
-        if np.abs(solution.fun).max() <= at_rest and law.min() > SAME_LAW:
+        probs = softmax(np.append(solution.x, 0.0))
+        if np.abs(solution.fun).max() <= at_rest and probs.min() > SAME_DISTRIBUTION:
             whole = np.zeros(outcomes)
-            whole[present] = law
-            laws.append(whole)
-    return laws
+            whole[present] = probs
+            distributions.append(whole)
+    return distributions
 
 
-def rest_point(field: Field, law: np.ndarray) -> RestPoint:
-    """What becomes of policies beside a law `[K]` at which the field is known to rest."""
-    present = np.flatnonzero(law > 0)
-    jacobian = field.jacobian(np.log(np.where(law > 0, law, NOTHING)))[np.ix_(present, present)]
+def rest_point(field: Field, probs: np.ndarray) -> RestPoint:
+    """What becomes of policies beside a distribution `[K]` at which the field is known to rest."""
+    present = np.flatnonzero(probs > 0)
+    jacobian = field.jacobian(np.log(np.where(probs > 0, probs, NOTHING)))[np.ix_(present, present)]
     # Among logits that sum to zero: adding a constant to all of them changes nothing.
     tangent = np.asarray(null_space(np.ones((1, len(present)))))
     rates = np.linalg.eigvals(tangent.T @ jacobian @ tangent).real
     invasion = []
-    for outcome in np.flatnonzero(law == 0):
-        with_trace = np.where(law > 0, law, NOTHING)
+    for outcome in np.flatnonzero(probs == 0):
+        with_trace = np.where(probs > 0, probs, NOTHING)
         with_trace[outcome] = TRACE
-        invasion.append(growth(law, field(np.log(with_trace)[None])[0])[outcome])
-    return RestPoint(law, np.sort(rates), np.array(invasion), field.scale)
+        invasion.append(growth(probs, field(np.log(with_trace)[None])[0])[outcome])
+    return RestPoint(probs, np.sort(rates), np.array(invasion), field.scale)

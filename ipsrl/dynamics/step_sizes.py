@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import lambertw
 
 from ipsrl.dynamics.finite_groups import checked_weights, count_weights
-from ipsrl.dynamics.flows import stationary_law
+from ipsrl.dynamics.flows import stationary_distribution
 
 # The x = h lambda > 0 beyond which an explicit step no longer shrinks a deviation that decays at the rate lambda:
 # Euler's multiplies it by 1 - x, that of the fourth-order Runge-Kutta method by 1 - x + x^2/2 - x^3/6 + x^4/24.
@@ -19,7 +19,7 @@ STABILITY_LIMIT = {"euler": 2.0, "runge-kutta": brentq(lambda x: x**3 - 4 * x**2
 
 
 def jacobian_at_rest(rewards: np.ndarray, alpha: float) -> np.ndarray:
-    """Jacobian `[K, K]` of `flows.flow_velocity` with respect to the logits at its stationary law p*.
+    """Jacobian `[K, K]` of `flows.flow_velocity` with respect to the logits at its stationary distribution p*.
 
         -alpha |r| (diag p* - p* p*^T),   |r| = (sum_k r_k^(1 / alpha))^alpha
 
@@ -29,13 +29,13 @@ def jacobian_at_rest(rewards: np.ndarray, alpha: float) -> np.ndarray:
     rewards = np.asarray(rewards, np.float64)
     if rewards.ndim != 1 or not np.all(rewards > 0):
         raise ValueError(f"rewards must be [outcome] and positive for a rest point inside the simplex, not {rewards}")
-    law = stationary_law(rewards, alpha)
+    probs = stationary_distribution(rewards, alpha)
     norm = rewards.max() * np.sum((rewards / rewards.max()) ** (1 / alpha)) ** alpha
-    return -alpha * norm * (np.diag(law) - np.outer(law, law))
+    return -alpha * norm * (np.diag(probs) - np.outer(probs, probs))
 
 
 def rates_at_rest(rewards: np.ndarray, alpha: float) -> np.ndarray:
-    """Rates `[K - 1]` per unit of time, ascending, at which small deviations from the stationary law of the flow decay.
+    """Rates `[K - 1]` per unit of time, ascending, at which small deviations from the stationary distribution decay.
 
     The eigenvalues of -`jacobian_at_rest` but for the 0 of a common shift of the logits. A tie of all K outcomes has
     one rate, alpha r K^(alpha - 1).
@@ -47,7 +47,7 @@ def rates_at_rest(rewards: np.ndarray, alpha: float) -> np.ndarray:
 
 
 def largest_step(rewards: np.ndarray, alpha: float, method: Literal["euler", "runge-kutta"] = "euler") -> float:
-    """The step size below which explicit steps of the flow converge from near its stationary law.
+    """The step size below which explicit steps of the flow converge from near its stationary distribution.
 
         2 / (fastest rate) for Euler's method,     2.7853 / (fastest rate) for the fourth-order Runge-Kutta method
 

@@ -4,13 +4,13 @@ A finite group caps the weight of a rare outcome at omega(1), so that the push o
 survives if that push beats what the survivors get. The rules and the weights omega `[G]` are those of `finite_groups`.
 
 Everything here is about mean fields, that is small steps (for finite ones see `step_sizes`), positive rewards, and
-weights that never rise with the count and fall somewhere. Then r_i w_G(p_i) falls in p_i, and the law at rest of the
-rule without a baseline is the one with
+weights that never rise with the count and fall somewhere. Then r_i w_G(p_i) falls in p_i, and the distribution at rest
+of the rule without a baseline is the one with
 
     r_i w_G(p_i) = S  for survivors,     r_i w_G(0) <= S  for the extinct,     sum_i p_i = 1.
 
 The group mean is the same with the weights `finite_groups.without_one_sample`. Setting: arXiv 2601.21669; limits and
-laws are derived.
+distributions are derived.
 """
 
 import math
@@ -29,8 +29,8 @@ from ipsrl.dynamics.finite_groups import (
 )
 
 
-def stationary_law(rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> np.ndarray:
-    """The law `[K]` at which the `mean_field` of a rule rests: its limit from every start inside the simplex.
+def stationary_distribution(rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> np.ndarray:
+    """The distribution `[K]` at which the `mean_field` of a rule rests: its limit from every start inside the simplex.
 
     For the group mean and std, whose mean field is no gradient, two outcomes only: the minority's push changes sign
     once, because it is up in groups with few of it and down in groups with many.
@@ -41,16 +41,17 @@ def stationary_law(rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> np.n
     """
     rewards, counted = _checked(rewards, weights, rule)
     if rule == "group mean and std":
-        return _standardised_law(rewards, np.asarray(weights, np.float64))
+        return _standardised_distribution(rewards, np.asarray(weights, np.float64))
 
-    def law(level: float) -> np.ndarray:
+    def probs(level: float) -> np.ndarray:
         return np.array([_probability(level / reward, counted) for reward in rewards])
 
     # At the lowest level the best outcome takes everything (also after rounding), at the highest there is nothing left.
     low, high = rewards.max() * counted[-1] * (1 - 1e-12), rewards.max() * counted[0]
-    level = brentq(lambda level: law(level).sum() - 1, low, high, xtol=1e-300, rtol=1e-15)
-    # Where a floor makes the weights of small counts equal, rounding hides how w_G falls: the law jumps at the level.
-    below, above = law(level * (1 - 1e-14)), law(level * (1 + 1e-14))
+    level = brentq(lambda level: probs(level).sum() - 1, low, high, xtol=1e-300, rtol=1e-15)
+    # Where a floor makes the weights of small counts equal, rounding hides how w_G falls: the distribution jumps at the
+    # level.
+    below, above = probs(level * (1 - 1e-14)), probs(level * (1 + 1e-14))
     share = np.interp(1.0, [above.sum(), below.sum()], [0.0, 1.0])
     found = np.where(survives(rewards, weights, rule), share * below + (1 - share) * above, 0.0)
     return found / found.sum()
@@ -64,7 +65,7 @@ def survives(rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> np.ndarray
     without a baseline and omega(1) / omega(G - 1) > r_1 / r_2 with a group mean, with or without the std.
 
     Raises:
-      ValueError: as `stationary_law`.
+      ValueError: as `stationary_distribution`.
     """
     rewards, counted = _checked(rewards, weights, rule)
     return np.array([_crowd(reward, rewards, counted) < 1 for reward in rewards])
@@ -96,12 +97,12 @@ def weaker_at_rest(
     0.0 where it dies out: at `critical_alpha` and below.
 
     Raises:
-      ValueError: as `critical_alpha` and `stationary_law`.
+      ValueError: as `critical_alpha` and `stationary_distribution`.
     """
     better, worse = rewards
     if alpha <= critical_alpha(better / worse, group_size, rule, floor):
         return 0.0
-    return float(stationary_law(np.array(rewards), count_weights(group_size, alpha, floor), rule)[1])
+    return float(stationary_distribution(np.array(rewards), count_weights(group_size, alpha, floor), rule)[1])
 
 
 def smallest_group(reward_ratio: float, rule: Rule, alpha: float = 1.0, floor: float = 0.0) -> float:
@@ -210,14 +211,14 @@ def _crowd(reward: float, rewards: np.ndarray, weights: np.ndarray) -> float:
     return sum(_probability(reward * weights[0] / better, weights) for better in rewards[rewards > reward])
 
 
-def _standardised_law(rewards: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _standardised_distribution(rewards: np.ndarray, weights: np.ndarray) -> np.ndarray:
     rule: Rule = "group mean and std"
     weaker = int(np.argmin(rewards))
 
-    def law(probability: float) -> np.ndarray:
+    def probs(probability: float) -> np.ndarray:
         return np.where(np.arange(2) == weaker, probability, 1 - probability)
 
     if not survives(rewards, weights, rule)[weaker]:
-        return law(0.0)
+        return probs(0.0)
     edge = 1e-9  # At the edges themselves nothing moves. The rest point of a survivor is at least of the order 1 / G^2.
-    return law(brentq(lambda p: mean_field(law(p), rewards, weights, rule)[weaker], edge, 1 - edge, rtol=1e-15))
+    return probs(brentq(lambda p: mean_field(probs(p), rewards, weights, rule)[weaker], edge, 1 - edge, rtol=1e-15))

@@ -1,7 +1,8 @@
 """Sampled training of a softmax over two outcomes: thousands of runs as one program, millions of updates a second.
 
 All that a group of G samples says to most objectives is how often each outcome occurs in it. So an objective is a table
-with a row for each count n of outcome 1, found once by the objective's own code (`group_pushes`), and a run is
+with a row for each count n of outcome 1, found once by the objective's own code (`advantage_weighted_frequencies`), and
+a run is
 
     n ~ Binomial(G, p_1),    z_i <- z_i + h (push_i(n) - p_i (push_1(n) + push_2(n))),    p = softmax(z),
 
@@ -30,7 +31,7 @@ CHECK_EVERY = 256
 """Steps after which `first_passage` looks whether any run goes on."""
 
 LARGEST_GROUP = 125
-"""The largest group that can be drawn: `draw_count` starts from a chance of 2^-G or more, a normal float32 number."""
+"""The largest group that can be sampled: `sample_count` starts from a chance of 2^-G, still a normal float32."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Cell:
     """What all runs of a cell share; they differ in their seed.
 
     Attributes:
-      objective: one that `group_pushes` takes.
+      objective: one that `advantage_weighted_frequencies` takes.
       rewards: of the two outcomes.
       group_size: G, for sampled runs at most `LARGEST_GROUP`.
       step_size: h of plain gradient descent.
@@ -65,7 +66,7 @@ class Trace:
     second: np.ndarray
 
 
-def group_pushes(objective: Objective, rewards: tuple[float, float], group_size: int) -> np.ndarray:
+def advantage_weighted_frequencies(objective: Objective, rewards: tuple[float, float], group_size: int) -> np.ndarray:
     """`[G + 1, 2]`: what a group with n = 0 .. G times outcome 1 adds to the log-probability of each outcome.
 
     push_i = - sum over the samples of outcome i of d loss / d log pi(sample), by differentiating the loss of the group
@@ -75,7 +76,7 @@ def group_pushes(objective: Objective, rewards: tuple[float, float], group_size:
       ValueError: the objective cannot be a table: it asks for more than rewards and outcomes, carries state or
         parameters, has penalties or stages, or weighs a group by the policy's probabilities; or the group is too small.
     """
-    return _pushes((objective,), rewards, group_size)[0]
+    return _weighted_frequencies((objective,), rewards, group_size)[0]
 
 
 def train(
@@ -94,7 +95,7 @@ def train(
 
     Raises:
       ValueError: the steps are no multiple of `record_every`, a group is larger than `LARGEST_GROUP`, or an objective
-        is refused by `group_pushes`.
+        is refused by `advantage_weighted_frequencies`.
     """
     if steps < 1 or record_every < 1 or steps % record_every:
         raise ValueError(f"steps is {steps}, it must be a positive multiple of record_every, {record_every}")
@@ -127,7 +128,7 @@ def first_passage(
 
     Raises:
       ValueError: a run does not start between `low` and `high`, a group is larger than `LARGEST_GROUP`, or an objective
-        is refused by `group_pushes`.
+        is refused by `advantage_weighted_frequencies`.
     """
     bounds = np.broadcast_to(np.asarray(low), len(cells)), np.broadcast_to(np.asarray(high), len(cells))
     for cell, lower, upper in zip(cells, *bounds, strict=True):
@@ -138,7 +139,7 @@ def first_passage(
     return np.where(left_after > most_steps, np.inf, left_after)
 
 
-def draw_count(uniform: Array, log_ratio: Array, group_size: Array, largest: int) -> Array:
+def sample_count(uniform: Array, log_ratio: Array, group_size: Array, largest: int) -> Array:
     """How often outcome 1 occurs in a group: Binomial(G, p_1) with p_1 = 1 / (1 + exp(-u)), by inversion, in float32.
 
     Counted are the occurrences m of the rarer outcome, p <= 1/2: m is the number of k with uniform < P(m > k). So its
@@ -181,8 +182,10 @@ class _Runs:
     high: Array
 
 
-def _pushes(objectives: tuple[Objective, ...], rewards: tuple[float, float], group_size: int) -> list[np.ndarray]:
-    """`group_pushes` of several objectives, as one program: compiling each for itself takes three times as long."""
+def _weighted_frequencies(
+    objectives: tuple[Objective, ...], rewards: tuple[float, float], group_size: int
+) -> list[np.ndarray]:
+    """`advantage_weighted_frequencies` of several objectives, as one program, which compiles three times as fast."""
     bandit = Bandit(rewards)
     if bandit.num_outcomes != 2 or bandit.num_prompts != 1:
         raise ValueError(f"rewards are {rewards}, must be one number for each of two outcomes")
@@ -194,18 +197,18 @@ def _pushes(objectives: tuple[Objective, ...], rewards: tuple[float, float], gro
             raise ValueError("an objective that carries state or parameters is no table of counts: take train_ensemble")
 
     members = (np.arange(group_size) >= np.arange(group_size + 1)[:, None]).astype(int)
-    pushes = []
+    weighted_frequencies = []
     # Under two policies that prefer different outcomes, to see that this does not matter.
-    by_policy = (_pushes_of_samples(_groups(bandit, u, members), objectives, bandit.sizes) for u in (-1.0, 1.5))
+    by_policy = (_frequencies_of_samples(_groups(bandit, u, members), objectives, bandit.sizes) for u in (-1.0, 1.5))
     for here, there in zip(*by_policy, strict=True):
         if not np.allclose(here, there, rtol=1e-5, atol=1e-6 * np.abs(here).max()):
             raise ValueError("an objective that weighs groups by the policy is no table of counts: take train_ensemble")
-        pushes.append(np.stack([(here * (members == outcome)).sum(axis=1) for outcome in (0, 1)], axis=1))
-    return pushes
+        weighted_frequencies.append(np.stack([(here * (members == outcome)).sum(axis=1) for outcome in (0, 1)], axis=1))
+    return weighted_frequencies
 
 
 @functools.partial(jax.jit, static_argnames=("objectives", "sizes"))
-def _pushes_of_samples(groups: Rollouts, objectives: tuple[Objective, ...], sizes: Sizes) -> list[Array]:
+def _frequencies_of_samples(groups: Rollouts, objectives: tuple[Objective, ...], sizes: Sizes) -> list[Array]:
     """For each objective `[N, G]`: -d loss / d log pi(sample) in each group of `groups` `[N, 1, G, ...]`."""
 
     def of_group(objective, rollouts):
@@ -238,8 +241,10 @@ def _placed(
     for number, cell in enumerate(cells):
         alike.setdefault((cell.rewards, cell.group_size), {}).setdefault(cell.objective, []).append(number)
     for (rewards, group_size), numbers in alike.items():
-        for pushes, cells_of_one in zip(_pushes(tuple(numbers), rewards, group_size), numbers.values(), strict=True):
-            tables[cells_of_one, : group_size + 1] = pushes
+        for weighted_frequencies, cells_of_one in zip(
+            _weighted_frequencies(tuple(numbers), rewards, group_size), numbers.values(), strict=True
+        ):
+            tables[cells_of_one, : group_size + 1] = weighted_frequencies
 
     number = np.repeat(np.arange(len(cells)), len(seeds))
     devices = 1 if mesh is None else mesh.shape[DATA]
@@ -269,7 +274,7 @@ def _step(runs: _Runs, tables: Array, step: Array, log_ratio: Array, lost: Array
     """u after one update, and what rounding took from it; that of the update before, `lost`, is made up for."""
     bits = jax.vmap(lambda key: jax.random.bits(jax.random.fold_in(key, step)))(runs.keys)
     uniform = (bits.astype(jnp.float32) + 0.5) * 2.0**-32
-    count = draw_count(uniform, log_ratio, runs.group_size, tables.shape[1] - 1)
+    count = sample_count(uniform, log_ratio, runs.group_size, tables.shape[1] - 1)
     first, second = jnp.moveaxis(tables[runs.cell, count], -1, 0)
     change = 2 * runs.step_size * (jax.nn.sigmoid(-log_ratio) * first - jax.nn.sigmoid(log_ratio) * second) + lost
     moved = log_ratio + change

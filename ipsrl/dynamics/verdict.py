@@ -26,18 +26,18 @@ CASES = {
 }
 """Rewards of three outcomes."""
 REFERENCES = {"uniform": None, "skewed": (0.3, 0.6, 0.1)}
-"""Laws of the reference policy."""
-STARTS = tuple(start for law in ((0.5, 0.3, 0.2), (0.9, 0.07, 0.03)) for start in itertools.permutations(law))
-"""Laws `[12, 3]` from which the flows start: none is symmetric, and half are nearly collapsed."""
+"""Distributions of the reference policy."""
+STARTS = tuple(start for probs in ((0.5, 0.3, 0.2), (0.9, 0.07, 0.03)) for start in itertools.permutations(probs))
+"""Distributions `[12, 3]` from which the flows start: none is symmetric, and half are nearly collapsed."""
 
 SAME = 0.02
-"""The difference in probability up to which laws count as one."""
+"""The difference in probability up to which distributions count as one."""
 LOST = 0.01
 """The probability below which an outcome counts as lost."""
 DYING, STILL_THERE = -0.03, 0.4
 """The exponent d log p / d log t below which an outcome counts as lost, if less than this is left of it."""
 FITS = 0.2
-"""The residual of log p, over its range, up to which a law follows a power of the rewards."""
+"""The residual of log p, over its range, up to which a distribution follows a power of the rewards."""
 RARE = 0.1
 """The probability up to which a wrong outcome does not count against the right ones."""
 STEP_SIZE, STEPS = 0.25, 2_000
@@ -54,7 +54,7 @@ class Case:
 
     Attributes:
       field: of the expected update.
-      ends: `[12, 3]`, laws at the end of the flows from `STARTS`.
+      ends: `[12, 3]`, distributions at the end of the flows from `STARTS`.
       exponents: `[12, 3]`, d log p / d log t there.
     """
 
@@ -67,7 +67,7 @@ class Case:
         """Follows the flows."""
         flow = follow(field, STARTS)
         if flow.finished:
-            return cls(field, flow.laws[-1], flow.exponents)
+            return cls(field, flow.distributions[-1], flow.exponents)
         return cls(field, *train(field, STARTS, STEP_SIZE, STEPS))
 
     @property
@@ -81,15 +81,19 @@ class Case:
         return limits(self.ends, self.exponents)
 
     @property
-    def law(self) -> np.ndarray | None:
-        """`[3]`, the law where all flows end; None where that depends on the start."""
+    def probs(self) -> np.ndarray | None:
+        """`[3]`, the distribution where all flows end; None where that depends on the start."""
         mean = self.limits.mean(axis=0)
         return mean if np.abs(self.limits - mean).max() < SAME else None
 
     @functools.cached_property
     def rest(self) -> RestPoint | None:
         """The rest point where all flows end, found by root finding; None where it is not one, or not found."""
-        near = [] if self.law is None else [p for p in rest_points(self.field) if np.abs(p.law - self.law).max() < SAME]
+        near = (
+            []
+            if self.probs is None
+            else [p for p in rest_points(self.field) if np.abs(p.probs - self.probs).max() < SAME]
+        )
         return next((point for point in near if point.kind == "attracts"), None)
 
     @property
@@ -97,8 +101,8 @@ class Case:
         """A few words."""
         if self.stays:
             return "stays where it is"
-        if self.law is not None:
-            return _written(self.law)
+        if self.probs is not None:
+            return _written(self.probs)
         if np.all((self.limits > 0).sum(axis=1) == 1):
             winners = np.unique(self.limits.argmax(axis=1))
             return f"one of {len(winners)} outcomes"
@@ -106,7 +110,7 @@ class Case:
 
 
 def limits(ends: np.ndarray, exponents: np.ndarray) -> np.ndarray:
-    """`[N, 3]`, laws at the end of flows without the outcomes that are lost; arguments as in `Case`."""
+    """`[N, 3]`, distributions at the end of flows without the outcomes that are lost; arguments as in `Case`."""
     dying = (exponents < DYING) & (ends < STILL_THERE)
     kept = np.where((ends < LOST) | dying, 0.0, ends)
     return kept / kept.sum(axis=1, keepdims=True)
@@ -132,7 +136,7 @@ class Verdict:
 
     @property
     def sides(self) -> dict[str, dict[str, Case]]:
-        """Law of the reference policy -> cases; one only where the objective looks at none."""
+        """Distribution of the reference policy -> cases; one only where the objective looks at none."""
         sides = (self.cases, self.cases_with_reference)
         return dict(zip(REFERENCES, sides if sides[0] is not sides[1] else sides[:1], strict=False))
 
@@ -140,14 +144,14 @@ class Verdict:
 def check(objective: Objective, group_size: int, off_policy: OffPolicyAnswers | None = None) -> None:
     """Raises ValueError where an objective cannot be judged.
 
-    It may need what three outcomes do not have; or draw at random, so that its mean update is not exact: where nothing
-    moves on average, as on ties, the error of the mean would be judged.
+    It may need what three outcomes do not have; or sample at random, so that its mean update is not exact: where
+    nothing moves on average, as on ties, the error of the mean would be judged.
     """
     bandit = Bandit(CASES["full tie"])
     policy = Tabular(bandit.num_observations, bandit.vocabulary_size)
     check_objective(objective, bandit, policy, group_size, off_policy)
     if "keys" in objective.needs:
-        raise ValueError("the objective draws at random: its mean update is not exact, and ties would show its error")
+        raise ValueError("the objective samples at random: its mean update is not exact, and ties would show its error")
 
 
 def is_idle(surrogate: Surrogate) -> bool:
@@ -170,7 +174,7 @@ def is_idle(surrogate: Surrogate) -> bool:
 
         def value(log_probs):
             now = dataclasses.replace(scores, log_probs=log_probs)
-            whole = jax.lax.stop_gradient(part.statistics_of_whole(now, rollouts, advantages))
+            whole = jax.lax.stop_gradient(part.statistics_unsplit(now, rollouts, advantages))
             return part.evaluate(now, rollouts, advantages, parameters, whole)[0].sum()
 
         return np.asarray(jax.grad(value)(scores.log_probs))
@@ -184,8 +188,8 @@ def verdict(objective: Objective, group_size: int, off_policy: OffPolicyAnswers 
     Four vectors of rewards, and for an objective that looks at a reference policy a uniform and a skewed one:
 
         reference-shaped        where it ends depends on the reference, also among outcomes of one reward
-        reward-proportional     unequal rewards: one law for all starts, log p = log(r) / alpha + c, all survive
-        uniform over correct    rewards 1 and 0: one law for all starts, the correct ones share evenly
+        reward-proportional     unequal rewards: one distribution for all starts, log p = log(r) / alpha + c, all
+        survive uniform over correct    rewards 1 and 0: one distribution for all starts, the correct ones share evenly
         neutral on ties         rewards 1 and 0: the correct ones keep the shares among them that they had
         collapses               rewards 1 and 0: of two correct outcomes one is lost
         other                   none of these
@@ -211,18 +215,20 @@ def verdict(objective: Objective, group_size: int, off_policy: OffPolicyAnswers 
 
 
 def fitted_alpha(cases: dict[str, Case]) -> tuple[float, float, bool]:
-    """alpha of the best fit p ~ r^(1/alpha) to the laws of the partial tie and of unequal rewards, and how good it is.
+    """alpha of the best fit p ~ r^(1/alpha) at the partial tie and at unequal rewards, and how good it is.
 
     Returns:
       alpha (infinite where p does not grow with r); the residual, the root mean square of log(p / p_1), of which there
       are four; and whether that is at most `FITS` of the largest of them, and less than that of a fit p ~ exp(r / T).
 
     Raises:
-      ValueError: the flows of one of the two cases end in different laws.
+      ValueError: the flows of one of the two cases end in different distributions.
     """
-    unequal, tie = cases["unequal"].law, cases["partial tie"].law
+    unequal, tie = cases["unequal"].probs, cases["partial tie"].probs
     if unequal is None or tie is None:
-        raise ValueError("a power of the reward is fitted where every start ends in one law, here the ends differ")
+        raise ValueError(
+            "a power of the reward is fitted where every start ends in one distribution, here the ends differ"
+        )
     rewards = np.array([*CASES["unequal"][1:], *CASES["partial tie"][1:]])
     log_ratios = np.log(np.concatenate([unequal[1:] / unequal[0], tie[1:] / tie[0]]))
 
@@ -245,11 +251,11 @@ def word_for(cases: dict[str, Case], with_reference: dict[str, Case]) -> Word:
 
 
 def _word_of_side(cases: dict[str, Case]) -> Word:
-    binary, survivors = cases["binary"], [cases[name].law for name in ("unequal", "partial tie")]
+    binary, survivors = cases["binary"], [cases[name].probs for name in ("unequal", "partial tie")]
     correct = binary.limits[:, :2]
-    law = binary.law
-    if law is not None and abs(law[0] - law[1]) < SAME and law[2] <= RARE:
-        if all(law is not None and law.all() for law in survivors):
+    probs = binary.probs
+    if probs is not None and abs(probs[0] - probs[1]) < SAME and probs[2] <= RARE:
+        if all(probs is not None and probs.all() for probs in survivors):
             alpha, _, good = fitted_alpha(cases)
             if good and alpha < 10:
                 return "reward-proportional"
@@ -269,7 +275,7 @@ def _evidence(word: Word, cases: dict[str, Case], with_reference: dict[str, Case
         alpha, residual, _ = fitted_alpha(cases)
         return f"p ~ r^(1/{alpha:.2f}), residual {residual:.2f}{_stability(unequal)}"
     if word == "uniform over correct":
-        return f"two correct outcomes share evenly: {_written(binary.law)}{_stability(binary)}"
+        return f"two correct outcomes share evenly: {_written(binary.probs)}{_stability(binary)}"
     if word == "neutral on ties":
         return "two correct outcomes keep the shares among them that they had"
     if word == "collapses":
@@ -281,7 +287,7 @@ def _evidence(word: Word, cases: dict[str, Case], with_reference: dict[str, Case
         power = f"t^{slowest}" if fastest == slowest else f"t^{slowest} to t^{fastest}"
         return f"the rarer of two correct outcomes is lost as {power}{_fate_of_even_split(binary.field)}"
     if word == "reference-shaped":
-        name = "full tie" if with_reference["full tie"].law is not None else "binary"
+        name = "full tie" if with_reference["full tie"].probs is not None else "binary"
         texts = cases[name].text, with_reference[name].text
         return f"{name}: {texts[0]} by a uniform reference, {texts[1]} by {_written(REFERENCES['skewed'])}"
     return f"binary rewards: {binary.text}; unequal: {unequal.text}"
@@ -298,11 +304,11 @@ def _fate_of_even_split(field: Field) -> str:
 
 
 def _stability(case: Case) -> str:
-    """How fast the slowest deviation from the law fades, among the outcomes that it has."""
+    """How fast the slowest deviation from the distribution fades, among the outcomes that it has."""
     if case.rest is None or not len(case.rest.rates):
         return ""
     return f"; the slowest deviation fades at {case.rest.rates.max():.2g}"
 
 
-def _written(law) -> str:
-    return " : ".join(f"{p:.2f}" if p else "0" for p in law)
+def _written(probs) -> str:
+    return " : ".join(f"{p:.2f}" if p else "0" for p in probs)

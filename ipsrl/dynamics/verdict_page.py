@@ -63,7 +63,7 @@ BARS = (
 )
 """How to read the figure."""
 SHOWN = (0, 2, 3, 6, 8, 9)
-"""Which of `STARTS` are drawn: twice one led by outcome 1, one by 2, one by 3, the others in line."""
+"""Which of `STARTS` are sampled: twice one led by outcome 1, one by 2, one by 3, the others in line."""
 REMARKS = {
     "hgpo": "outcome 1 is not like the others: it is the token that opens a thought",
     "degrpo": "an answer of one token is a control token alone, whose weight is small",
@@ -293,5 +293,5 @@ _LIMITS = """\
   value, running means are empty.
 - Some rules know only right and wrong, and take every reward above zero for right: where nothing pays zero, their
   cells show just that.
-- An objective that needs an answer which the policy did not draw spends half of the group, and the other half on the
+- An objective that needs an answer which the policy did not sample spends half of the group, and the other half on the
   best of further answers."""

@@ -43,7 +43,7 @@ class Countdown(TextTask):
     expression is said in `ipsrl.environments.expressions`; outcomes are canonical forms. The hypothesis space holds all
     solutions of all prompts, and each prompt's own are found by exhaustive search.
 
-    A prompt is drawn from the seed: the numbers uniformly from 1 .. `largest_number`, with replacement, and then
+    A prompt is sampled from the seed: the numbers uniformly from 1 .. `largest_number`, with replacement, and then
     uniformly one of the targets from 10 to `largest_target` with at least `least_solutions` solutions, if there is one.
     No two prompts have the same numbers and target.
 

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from ipsrl.structures import Prompts, Sizes, Trajectories, Verdict
+from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
 
 State = Any  # a pytree of arrays without batch axes; the sampler adds them by vmap
 
@@ -31,7 +31,7 @@ class OutcomeSpace:
 
     @property
     def target(self) -> np.ndarray:
-        """`[K]` float64, the reward-proportional law r / sum(r) that inverse probability scaling aims at."""
+        """`[K]` float64, the reward-proportional distribution r / sum(r) that inverse probability scaling aims at."""
         rewards = self.rewards.astype(np.float64)
         return rewards / rewards.sum()
 
@@ -101,7 +101,7 @@ class Environment(Protocol):
         """`[]` bool, True where no further action follows."""
         ...
 
-    def verify(self, trajectories: Trajectories) -> Verdict:
+    def verify(self, trajectories: Trajectories) -> Outcomes:
         """Rewards and outcomes of a batch; on the host it takes and returns NumPy arrays."""
         ...
 

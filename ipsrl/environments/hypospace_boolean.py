@@ -36,7 +36,7 @@ class HypospaceBoolean(TextTask):
     gives, for every choice of k rows.
 
     Compact answers are in Polish prefix notation ("AND NOT x y" is (NOT x) AND y); compact prompts hold one token for
-    each observed row, "(x=0,y=1)->1". In text: "Expression: (NOT x) AND y". A random surface form is drawn uniformly
+    each observed row, "(x=0,y=1)->1". In text: "Expression: (NOT x) AND y". A random surface form is sampled uniformly
     from all expression trees of the hypothesis within the depth limit. Expressions that are too deep, that use another
     operator, another variable or a constant have no outcome, so that every outcome is in the hypothesis space.
 

@@ -31,7 +31,7 @@ class HypospaceCausal(TextTask):
     """Hypotheses are directed acyclic graphs on nodes A, B, C, ...; one is valid where it predicts every observation.
 
     A prompt is an observation set: the outcome of perturbing k different nodes. For up to 4 nodes every set that some
-    graph explains is a prompt; from 5 nodes on, at most 100 of each k are drawn: an edge count with probability
+    graph explains is a prompt; from 5 nodes on, at most 100 of each k are sampled: an edge count with probability
     proportional to 1 / (1 + times used), a graph with that many edges, and k nodes, each uniformly.
 
     Compact answers hold one token for each edge, in any order (repeated edges count once), or "No edges"; compact

@@ -17,7 +17,7 @@ from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.questions import Questions
 from ipsrl.environments.text import TextTask
 from ipsrl.environments.verifier_pool import VerifierPool
-from ipsrl.structures import Prompts, Sizes, Trajectories, Verdict
+from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
 
 # Behind the masks of prompts and answers may stand any token that the model has.
 PADDING = 0
@@ -27,7 +27,7 @@ DATE = "26 Jul 2024"
 
 @dataclasses.dataclass(frozen=True)
 class LanguageTask:
-    """An `Environment` that asks a language model the questions of a task, and lets the task judge its answers.
+    """An `Environment` that asks a language model the questions of a task, and lets the task verify its answers.
 
     A prompt is one message of a user, after that of the system where there is one, in the chat template of the
     tokenizer up to where the model's turn begins. A tokenizer without a template gets the plain text and a line break.
@@ -35,7 +35,7 @@ class LanguageTask:
     the stop tokens: those of the tokenizer and of the folder's generation_config.json. Every token of the model is
     legal everywhere; those that the tokenizer does not know stand for no text.
 
-    Answers are judged as text, without special tokens, also where they are cut off at `max_tokens`.
+    Answers are verified as text, without special tokens, also where they are cut off at `max_tokens`.
 
     Around a `TextTask` this is a `HypothesisEnvironment` as well.
 
@@ -187,7 +187,7 @@ class LanguageTask:
     def finished(self, state: tuple[Array, Array]) -> Array:
         return state[1]
 
-    def verify(self, trajectories: Trajectories) -> Verdict:
+    def verify(self, trajectories: Trajectories) -> Outcomes:
         """Rewards and outcomes `[P, G]`, NumPy, of whichever prompts the trajectories answer."""
         tokens, mask = np.asarray(trajectories.tokens), np.asarray(trajectories.token_mask)
         texts = [

@@ -16,7 +16,7 @@ from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.numeric_answers import read_number
 from ipsrl.environments.questions import Answer, Questions, check_number
 from ipsrl.environments.text import NO_OUTCOME, listed_history
-from ipsrl.structures import Verdict
+from ipsrl.structures import Outcomes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,10 +121,12 @@ Reason step by step, and end with a line that holds nothing but #### and the ans
     def reader(self) -> Callable[[str], Answer | None]:
         return read_number
 
-    def judge(self, prompt_index: Sequence[int] | np.ndarray, answers: Sequence[Sequence[Answer | None]]) -> Verdict:
+    def verify_answers(
+        self, prompt_index: Sequence[int] | np.ndarray, answers: Sequence[Sequence[Answer | None]]
+    ) -> Outcomes:
         references = [self.rows[int(prompt)][1] for prompt in prompt_index]
         right = [[answer == value for answer in group] for value, group in zip(references, answers, strict=True)]
-        return Verdict(
+        return Outcomes(
             rewards=np.array(right, np.float32),
             outcome_id=np.array([[outcome_of(answer) for answer in group] for group in answers], np.int32),
         )

@@ -1,4 +1,4 @@
-"""Questions in text, with judges of the answers: what a language model can be asked."""
+"""Questions in text, with verifiers of the answers: what a language model can be asked."""
 
 import abc
 from collections.abc import Callable, Hashable, Sequence
@@ -8,7 +8,7 @@ import numpy as np
 
 from ipsrl.environments.environment import Environment, OutcomeSpace
 from ipsrl.environments.verifier_pool import VerifierPool
-from ipsrl.structures import Prompts, Verdict
+from ipsrl.structures import Outcomes, Prompts
 
 Answer = Hashable  # what was read from tokens or text, before anybody asks which outcome that is
 
@@ -18,8 +18,8 @@ IN_THIS_PROCESS = VerifierPool(workers=0)
 class Questions(abc.ABC):
     """Prompts in text. Subclasses are frozen dataclasses.
 
-    An answer is judged in two steps. `reader` reads a text without knowing its prompt, in whichever process; `judge`
-    says what was read is worth, in the process that holds the tables of the task.
+    An answer is verified in two steps. `reader` reads a text without knowing its prompt, in whichever process;
+    `verify_answers` says what was read is worth, in the process that holds the tables of the task.
     """
 
     @property
@@ -37,8 +37,10 @@ class Questions(abc.ABC):
         """What a text says, or None where it holds no answer; picklable, and bounded in time whatever the text."""
 
     @abc.abstractmethod
-    def judge(self, prompt_index: Sequence[int] | np.ndarray, answers: Sequence[Sequence[Answer | None]]) -> Verdict:
-        """The verdict on what was read from the answers `[P][G]` to the prompts `prompt_index` `[P]`."""
+    def verify_answers(
+        self, prompt_index: Sequence[int] | np.ndarray, answers: Sequence[Sequence[Answer | None]]
+    ) -> Outcomes:
+        """Rewards and outcomes of what was read from the answers `[P][G]` to the prompts `prompt_index` `[P]`."""
 
     @abc.abstractmethod
     def outcome_space(self, prompt: int) -> OutcomeSpace:
@@ -49,8 +51,8 @@ class Questions(abc.ABC):
         prompt_index: Sequence[int] | np.ndarray,
         texts: Sequence[Sequence[str]],
         pool: VerifierPool = IN_THIS_PROCESS,
-    ) -> Verdict:
-        """The verdict on the texts `[P][G]` that a language model wrote for the prompts `prompt_index` `[P]`.
+    ) -> Outcomes:
+        """Rewards and outcomes of the texts `[P][G]` that a language model wrote for the prompts `prompt_index` `[P]`.
 
         There is no planning mask: these texts are not made of a task's own tokens.
 
@@ -60,7 +62,7 @@ class Questions(abc.ABC):
         if len(texts) != len(prompt_index):
             raise ValueError(f"{len(prompt_index)} prompts need as many groups of texts, got {len(texts)}")
         read = iter(pool.read(self.reader, [text for group in texts for text in group]))
-        return self.judge(prompt_index, [[next(read) for _ in group] for group in texts])
+        return self.verify_answers(prompt_index, [[next(read) for _ in group] for group in texts])
 
 
 class HypothesisEnvironment(Environment, Protocol):

@@ -1,4 +1,4 @@
-"""Environments whose states can be enumerated, so that the law of every policy is known exactly.
+"""Environments whose states can be enumerated, so that the distribution of every policy is known exactly.
 
 A trajectory is a walk on a finite acyclic graph. Its states are numbered: an action follows in the states 0 .. S - 1,
 and the walk ends in the states S .. S + K - 1, which are the K outcomes. So one integer is the whole state.
@@ -14,12 +14,12 @@ import numpy as np
 from jax import Array
 
 from ipsrl.environments.environment import OutcomeSpace, no_prompts
-from ipsrl.structures import Prompts, Sizes, Trajectories, Verdict
+from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
 
 
 @dataclasses.dataclass(frozen=True)
 class StateGraph(abc.ABC):
-    """Base class: a graph becomes an `Environment`, with an exact law of outcomes for every policy.
+    """Base class: a graph becomes an `Environment`, with an exact distribution of outcomes for every policy.
 
     A subclass describes the graph by the abstract members below. `legal`, `step` and `num_parents` are jittable and
     take arrays of states of any shape. Every walk must end by itself within `max_tokens` moves.
@@ -98,7 +98,7 @@ class StateGraph(abc.ABC):
     def finished(self, state: Array) -> Array:
         return state >= self.num_observations
 
-    def verify(self, trajectories: Trajectories) -> Verdict:
+    def verify(self, trajectories: Trajectories) -> Outcomes:
         """Rewards, outcomes and the uniform backward policy of walks made of legal actions.
 
         log_backward = sum over the moves of -log(number of parents of the state reached) (arXiv 2106.04399): walk back
@@ -114,7 +114,7 @@ class StateGraph(abc.ABC):
         ended = self.finished(last_state)
         outcome = jnp.where(ended, last_state - self.num_observations, -1)
         rewards = jnp.asarray(self.reward_table())[trajectories.prompts.index[:, None], outcome]
-        return Verdict(
+        return Outcomes(
             rewards=jnp.where(ended, rewards, 0.0),
             outcome_id=outcome.astype(jnp.int32),
             log_backward=step_log_backward.sum(axis=-1),

@@ -20,7 +20,7 @@ from jax import Array
 from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.questions import Answer, Questions, check_number
 from ipsrl.environments.verifier_pool import last_answer
-from ipsrl.structures import Prompts, Sizes, Trajectories, Verdict
+from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
 
 PADDING, BEGIN, STOP, ANSWER, EARLIER = range(5)
 MARKS = ("<pad>", "<bos>", "<stop>", "<answer>", "<earlier>")
@@ -231,31 +231,33 @@ class TextTask(Questions):
 
     def parse(self, tokens: Sequence[int] | np.ndarray) -> int:
         """Outcome id of answer tokens up to the first stop token; -1 where none was produced."""
-        return _judged(self, np.asarray(tokens, np.int32).tobytes())[0]
+        return _outcome_of_tokens(self, np.asarray(tokens, np.int32).tobytes())[0]
 
     def parse_text(self, text: str) -> int:
         """Outcome id of a language model's answer, which may stand in the midst of other text.
 
         The last well-formed answer counts, even where it breaks a rule and therefore has no outcome.
         """
-        return self._judge(self.reader(text))[0]
+        return self._outcome_of(self.reader(text))[0]
 
-    def verify(self, trajectories: Trajectories) -> Verdict:
+    def verify(self, trajectories: Trajectories) -> Outcomes:
         """Rewards and outcomes `[P, G]` and the planning mask `[P, G, T]`, NumPy; only tokens under the mask count."""
         tokens, mask = np.asarray(trajectories.tokens, np.int32), np.asarray(trajectories.token_mask)
-        judged = [
-            [_judged(self, answer[real].tobytes()) for answer, real in zip(group, group_mask, strict=True)]
+        verified = [
+            [_outcome_of_tokens(self, answer[real].tobytes()) for answer, real in zip(group, group_mask, strict=True)]
             for group, group_mask in zip(tokens, mask, strict=True)
         ]
         planning_mask = mask & self._is_planning[np.where(mask, tokens, PADDING)]
-        return dataclasses.replace(self._verdict(trajectories.prompts.index, judged), planning_mask=planning_mask)
+        return dataclasses.replace(self._outcomes_of(trajectories.prompts.index, verified), planning_mask=planning_mask)
 
     @property
     def reader(self) -> Callable[[str], Answer | None]:
         return functools.partial(last_answer, self.answer_marker, self.read_text)
 
-    def judge(self, prompt_index: Sequence[int] | np.ndarray, answers: Sequence[Sequence[Answer | None]]) -> Verdict:
-        return self._verdict(prompt_index, [[self._judge(answer) for answer in group] for group in answers])
+    def verify_answers(
+        self, prompt_index: Sequence[int] | np.ndarray, answers: Sequence[Sequence[Answer | None]]
+    ) -> Outcomes:
+        return self._outcomes_of(prompt_index, [[self._outcome_of(answer) for answer in group] for group in answers])
 
     def outcome_space(self, prompt: int) -> OutcomeSpace:
         check_number("prompt", prompt, self.num_prompts)
@@ -265,29 +267,29 @@ class TextTask(Questions):
         """A stable outcome id, within int32, of a well-formed answer that is none of the K hypotheses."""
         return self.num_hypotheses + zlib.crc32(content.encode()) % (2**31 - self.num_hypotheses)
 
-    def _judge(self, answer: Answer | None) -> tuple[int, Answer | None]:
+    def _outcome_of(self, answer: Answer | None) -> tuple[int, Answer | None]:
         return (NO_OUTCOME if answer is None else self.outcome(answer)), answer
 
-    def _verdict(self, prompt_index: Any, judged: list[list[tuple[int, Answer | None]]]) -> Verdict:
+    def _outcomes_of(self, prompt_index: Any, verified: list[list[tuple[int, Answer | None]]]) -> Outcomes:
         index = np.asarray(prompt_index)
-        outcome_id = np.array([[outcome for outcome, _ in group] for group in judged], np.int32)
+        outcome_id = np.array([[outcome for outcome, _ in group] for group in verified], np.int32)
         known = (outcome_id >= 0) & (outcome_id < self.num_hypotheses)
         valid = known & self.admissible[index[:, None], np.where(known, outcome_id, 0)]
         for row, column in np.argwhere(outcome_id >= self.num_hypotheses):
-            valid[row, column] = self.explains(int(index[row]), judged[row][column][1])
-        return Verdict(rewards=valid.astype(np.float32), outcome_id=outcome_id)
+            valid[row, column] = self.explains(int(index[row]), verified[row][column][1])
+        return Outcomes(rewards=valid.astype(np.float32), outcome_id=outcome_id)
 
 
-# Policies repeat themselves: most answers of a batch have been judged before.
+# Policies repeat themselves: most answers of a batch have been verified before.
 @functools.lru_cache(maxsize=1 << 16)
-def _judged(task: TextTask, tokens: bytes) -> tuple[int, Answer | None]:
+def _outcome_of_tokens(task: TextTask, tokens: bytes) -> tuple[int, Answer | None]:
     answer = np.frombuffer(tokens, np.int32).tolist()
     if STOP not in answer:
         return NO_OUTCOME, None
     answer = answer[: answer.index(STOP)]
     if any(not len(MARKS) <= token < task.vocabulary_size for token in answer):
         return NO_OUTCOME, None
-    return task._judge(task.read_symbols([task.vocabulary[token] for token in answer]))
+    return task._outcome_of(task.read_symbols([task.vocabulary[token] for token in answer]))
 
 
 def _as_prompts(index: Array, tokens: Array) -> Prompts:

@@ -106,7 +106,7 @@ def _rows(portrait: Portrait) -> Iterator[table.Row]:
         for place, policy in enumerate(path):
             yield series | {"measure": "path", "path": number, "point": place} | _numbered("p", policy)
     for point in portrait.rest_points:
-        yield series | {"measure": "rest", "kind": point.kind} | _numbered("p", point.law)
+        yield series | {"measure": "rest", "kind": point.kind} | _numbered("p", point.probs)
     for edge in portrait.resting_edges:
         yield series | {"measure": "resting_edge"} | _numbered("p", np.isin(range(3), edge) / 2)
 
@@ -156,7 +156,7 @@ def _draw_portrait(
     # Attracting ones last, so that they are on top where two are close to each other.
     for point in sorted(portrait.rest_points, key=lambda point: point.kind == "attracts"):
         if not _is_on_resting_face(point, portrait):
-            axes.plot(*(point.law @ CORNERS), **REST[point.kind], markeredgewidth=0.9, zorder=3, clip_on=False)
+            axes.plot(*(point.probs @ CORNERS), **REST[point.kind], markeredgewidth=0.9, zorder=3, clip_on=False)
     if reference:
         axes.plot(*(np.asarray(reference) @ CORNERS), **REFERENCE, markeredgewidth=0.8, zorder=3.5)
     proportional = np.array(portrait.rewards) / sum(portrait.rewards)
@@ -178,7 +178,7 @@ def _draw_arrows(axes: Axes, portrait: Portrait) -> None:
 
 
 def _is_on_resting_face(point: RestPoint, portrait: Portrait) -> bool:
-    present = set(np.flatnonzero(point.law).tolist())
+    present = set(np.flatnonzero(point.probs).tolist())
     return portrait.rests_everywhere or any(present <= set(edge) for edge in portrait.resting_edges)
 
 

@@ -1,7 +1,7 @@
-"""How far a law over K known outcomes is from the law it should have.
+"""How far a distribution over K known outcomes is from the distribution it should have.
 
-`law` is what the policy does (exact, or `empirical_law` of its samples), `target` is what it should do. Both are
-`[..., K]` and are taken to sum to one; leading axes are batch axes and broadcast. Everything is jittable. Zeros are
+`probs` is what the policy does (exact, or `empirical_distribution` of its samples), `target` is what it should do. Both
+are `[..., K]` and are taken to sum to one; leading axes are batch axes and broadcast. Everything is jittable. Zeros are
 exact: 0 log 0 = 0, and a divergence that is infinite is returned as inf.
 """
 
@@ -10,7 +10,7 @@ from jax import Array
 from jax.scipy.special import rel_entr
 
 
-def empirical_law(outcome_id: Array, num_outcomes: int) -> Array:
+def empirical_distribution(outcome_id: Array, num_outcomes: int) -> Array:
     """Frequencies `[K]` of the outcomes 0 .. K-1 among all samples in `outcome_id` (any shape), float32.
 
     Samples without one of these outcomes (-1) are left out; where none is left, all frequencies are 0.
@@ -22,57 +22,59 @@ def empirical_law(outcome_id: Array, num_outcomes: int) -> Array:
     return counts / jnp.maximum(1, jnp.sum(known))
 
 
-def total_l1(law: Array, target: Array) -> Array:
+def total_l1(probs: Array, target: Array) -> Array:
     """sum_k |p_k - q_k|, in [0, 2]."""
-    law, target = _pair(law, target)
-    return jnp.sum(jnp.abs(law - target), axis=-1)
+    probs, target = _pair(probs, target)
+    return jnp.sum(jnp.abs(probs - target), axis=-1)
 
 
-def mean_l1(law: Array, target: Array) -> Array:
+def mean_l1(probs: Array, target: Array) -> Array:
     """(1/K) sum_k |p_k - q_k|: the mean error of a cell, in [0, 2/K].
 
     This reading fits the hypergrid numbers of arXiv 2601.21669 (n = 2); such numbers shrink with K by themselves.
     """
-    return total_l1(law, target) / jnp.shape(law)[-1]
+    return total_l1(probs, target) / jnp.shape(probs)[-1]
 
 
-def total_variation(law: Array, target: Array) -> Array:
+def total_variation(probs: Array, target: Array) -> Array:
     """(1/2) sum_k |p_k - q_k|, in [0, 1]."""
-    return total_l1(law, target) / 2
+    return total_l1(probs, target) / 2
 
 
-def forward_kl(law: Array, target: Array) -> Array:
-    """KL(target || law) = sum_k q_k log(q_k / p_k), nats; inf where the law misses an outcome of the target."""
-    law, target = _pair(law, target)
-    return jnp.sum(rel_entr(target, law), axis=-1)
+def forward_kl(probs: Array, target: Array) -> Array:
+    """KL(target q || p) = sum_k q_k log(q_k / p_k), nats; inf where p misses an outcome of the target."""
+    probs, target = _pair(probs, target)
+    return jnp.sum(rel_entr(target, probs), axis=-1)
 
 
-def reverse_kl(law: Array, target: Array) -> Array:
-    """KL(law || target) = sum_k p_k log(p_k / q_k), nats; inf where the law has an outcome that the target excludes."""
-    return forward_kl(target, law)
+def reverse_kl(probs: Array, target: Array) -> Array:
+    """KL(p || target q) = sum_k p_k log(p_k / q_k), nats; inf where p has an outcome that the target excludes."""
+    return forward_kl(target, probs)
 
 
-def jensen_shannon(law: Array, target: Array) -> Array:
+def jensen_shannon(probs: Array, target: Array) -> Array:
     """(KL(p || m) + KL(q || m)) / 2 with m = (p + q) / 2, nats, in [0, ln 2]."""
-    law, target = _pair(law, target)
-    middle = (law + target) / 2
-    return (forward_kl(middle, law) + forward_kl(middle, target)) / 2
+    probs, target = _pair(probs, target)
+    middle = (probs + target) / 2
+    return (forward_kl(middle, probs) + forward_kl(middle, target)) / 2
 
 
-def modes_found(law: Array, modes: Array, threshold: float | Array) -> Array:
+def modes_found(probs: Array, modes: Array, threshold: float | Array) -> Array:
     """Number of modes whose probability is above the threshold, int32 `[...]`.
 
     Args:
-      law: `[..., K]`; with an empirical law and threshold 0 this counts the modes that were sampled at all.
+      probs: `[..., K]`; with an empirical distribution and threshold 0 this counts the modes that were sampled at all.
       modes: `[K]` bool, which outcomes are modes.
-      threshold: one number, or `[K]` (such as half of the target law).
+      threshold: one number, or `[K]` (such as half of the target distribution).
     """
-    law, modes = _pair(law, modes)
-    return jnp.sum(modes & (law > threshold), axis=-1)
+    probs, modes = _pair(probs, modes)
+    return jnp.sum(modes & (probs > threshold), axis=-1)
 
 
-def _pair(law: Array, target: Array) -> tuple[Array, Array]:
-    law, target = jnp.asarray(law), jnp.asarray(target)
-    if law.ndim == 0 or target.ndim == 0 or law.shape[-1] != target.shape[-1]:
-        raise ValueError(f"both laws must have the same number of outcomes, not {law.shape} and {target.shape}")
-    return law, target
+def _pair(probs: Array, target: Array) -> tuple[Array, Array]:
+    probs, target = jnp.asarray(probs), jnp.asarray(target)
+    if probs.ndim == 0 or target.ndim == 0 or probs.shape[-1] != target.shape[-1]:
+        raise ValueError(
+            f"both distributions must have the same number of outcomes, not {probs.shape} and {target.shape}"
+        )
+    return probs, target

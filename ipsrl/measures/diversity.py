@@ -1,4 +1,4 @@
-"""How many outcomes a policy still produces: from sampled outcome ids, or from exact laws.
+"""How many outcomes a policy still produces: from sampled outcome ids, or from exact distributions.
 
 Everything here is jittable and treats the last axis; leading axes are batch axes.
 
@@ -45,27 +45,27 @@ def ranked_shares(outcome_id: Array) -> Array:
     return jnp.sort(jnp.where(_is_new(outcome_id), counts, 0) / total, axis=-1, descending=True)
 
 
-def entropy_of_law(law: Array) -> Array:
+def entropy_of_distribution(probs: Array) -> Array:
     """Shannon's entropy in nats of exact probabilities `[..., K]`: -sum p log p, with 0 log 0 = 0."""
-    return jnp.sum(entr(jnp.asarray(law)), axis=-1)
+    return jnp.sum(entr(jnp.asarray(probs)), axis=-1)
 
 
-def effective_outcomes_of_law(law: Array) -> Array:
+def effective_outcomes_of_distribution(probs: Array) -> Array:
     """exp(H) of exact probabilities `[..., K]`, in [1, K]."""
-    return jnp.exp(entropy_of_law(law))
+    return jnp.exp(entropy_of_distribution(probs))
 
 
-def largest_share_of_law(law: Array) -> Array:
+def largest_share_of_distribution(probs: Array) -> Array:
     """Probability of the likeliest outcome, of exact probabilities `[..., K]`."""
-    return jnp.max(jnp.asarray(law), axis=-1)
+    return jnp.max(jnp.asarray(probs), axis=-1)
 
 
-def distinct_outcomes_of_law(law: Array, threshold: float) -> Array:
+def distinct_outcomes_of_distribution(probs: Array, threshold: float) -> Array:
     """Number of outcomes with a probability above `threshold`, of exact probabilities `[..., K]`, int32.
 
     A softmax never reaches zero, so there is no natural threshold; name the one you use.
     """
-    return jnp.sum(jnp.asarray(law) > threshold, axis=-1)
+    return jnp.sum(jnp.asarray(probs) > threshold, axis=-1)
 
 
 def _equal(outcome_id: Array) -> Array:

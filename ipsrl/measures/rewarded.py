@@ -54,5 +54,5 @@ def _effective(probs: Array, counted: Array) -> Array:
     """exp(H) of distributions restricted to some outcomes; 0 where these have no probability."""
     kept = probs * counted
     total = kept.sum(axis=-1, keepdims=True)
-    effective = diversity.effective_outcomes_of_law(kept / jnp.where(total == 0, 1.0, total))
+    effective = diversity.effective_outcomes_of_distribution(kept / jnp.where(total == 0, 1.0, total))
     return jnp.where(total[..., 0] == 0, 0.0, effective)

@@ -8,8 +8,8 @@ policy being trained and runs once for each optimiser step (`Objective.loss`). A
 pure method; its hyper-parameters are its fields, so an objective is hashable and can be a static argument of `jax.jit`.
 
 What few parts need has a method of its own, which every other part leaves alone: state carried between batches
-(`RolloutPart.carry`, `Penalty.carry`), parameters learned along with the policy's, and sums over a whole mini-batch
-(`Surrogate.evaluate`).
+(`RolloutPart.update_state`, `Penalty.update_state`), parameters learned along with the policy's, and sums over a whole
+mini-batch (`Surrogate.evaluate`).
 """
 
 import abc
@@ -36,7 +36,7 @@ class Part(Checked):
     top_tokens: ClassVar[int] = 0
     """K, how many of the likeliest tokens the part looks at (then it needs `top_log_probs`)."""
 
-    def watch(self, state: Any) -> Metrics:
+    def state_metrics(self, state: Any) -> Metrics:
         """Metrics of the state that the part hands to the next batch, for those that carry one worth watching."""
         return {}
 
@@ -55,7 +55,7 @@ class RolloutPart(Part):
         """State before the first batch, a pytree of arrays."""
         return ()
 
-    def carry(self, values: Array, rollouts: Rollouts, state: Any) -> tuple[Array, Any]:
+    def update_state(self, values: Array, rollouts: Rollouts, state: Any) -> tuple[Array, Any]:
         """New values, and the state for the next batch."""
         return self(values, rollouts), state
 
@@ -84,8 +84,8 @@ class Surrogate(Part):
         """A pytree of sums over a part of a mini-batch, such that parts add up; None where nothing is needed."""
         return None
 
-    def statistics_of_whole(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> Any:
-        """The same of a mini-batch in one piece; or what says as much to `evaluate`, where that is cheaper to find."""
+    def statistics_unsplit(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> Any:
+        """Statistics of an unsplit mini-batch; override where a cheaper equivalent exists."""
         return self.statistics(scores, rollouts, advantages)
 
     def evaluate(
@@ -114,7 +114,7 @@ class Penalty(Part, abc.ABC):
         """State before the first batch, a pytree of arrays."""
         return ()
 
-    def carry(self, rollouts: Rollouts, advantages: Array, state: Any) -> tuple[Array, Any]:
+    def update_state(self, rollouts: Rollouts, advantages: Array, state: Any) -> tuple[Array, Any]:
         """Coefficients `[P, G, T]`, or 1 in the place of G or T, and the state for the next batch."""
         return jnp.full((rollouts.rewards.shape[0], 1, 1), self.coefficient, jnp.float32), state
 
@@ -217,19 +217,19 @@ class Objective:
         values, new_state, metrics = rollouts.rewards, [], {}
         penalty_states = state[len(self.rollout_parts) :]
         for position, part in enumerate(self.rollout_parts):
-            values, part_state = part.carry(values, rollouts, state[position])
+            values, part_state = part.update_state(values, rollouts, state[position])
             new_state.append(part_state)
-            metrics |= part.watch(part_state)
+            metrics |= part.state_metrics(part_state)
             if position == len(self.reward_shaping):
                 values = jnp.broadcast_to(values[..., None], rollouts.tokens.shape)
         coefficients, mask = [], rollouts.token_mask
         for penalty, penalty_state in zip(self.penalties, penalty_states, strict=True):
-            coefficient, penalty_state = penalty.carry(rollouts, values, penalty_state)
+            coefficient, penalty_state = penalty.update_state(rollouts, values, penalty_state)
             coefficients.append(coefficient)
             everywhere = jnp.broadcast_to(coefficient, mask.shape)
             metrics[f"{penalty.name}_coefficient"] = (masked_sum(everywhere, mask), mask.sum(dtype=jnp.float32))
             new_state.append(penalty_state)
-            metrics |= penalty.watch(penalty_state)
+            metrics |= penalty.state_metrics(penalty_state)
         weights = jax.lax.stop_gradient(Weights(values, tuple(coefficients)))
         silent = ~(mask & (values != 0)).any(axis=(1, 2))
         metrics["degenerate_groups"] = (silent.sum(dtype=jnp.float32), jnp.float32(silent.size))
@@ -270,7 +270,7 @@ class Objective:
         tokenwise = {"log_probs": scores.log_probs, "entropy": scores.entropy, "advantages": weights.advantages}
         _check_shapes(rollouts, **tokenwise)
         if statistics is None:
-            statistics = jax.lax.stop_gradient(self.surrogate.statistics_of_whole(scores, rollouts, weights.advantages))
+            statistics = jax.lax.stop_gradient(self.surrogate.statistics_unsplit(scores, rollouts, weights.advantages))
         values, metrics = self.surrogate.evaluate(scores, rollouts, weights.advantages, parameters, statistics)
         for penalty, coefficient in zip(self.penalties, weights.coefficients, strict=True):
             cost, penalty_metrics = penalty(scores, rollouts)

@@ -85,7 +85,7 @@ def merged(parameters: Parameters, lora: LoRA) -> Parameters:
 
 
 def matrix(kernel: Array | qwix.QArray) -> Array:
-    """The kernel itself, or what its few bits stand for."""
+    """The kernel, dequantised where it has few bits."""
     return qwix.dequantize(kernel) if isinstance(kernel, qwix.QArray) else kernel
 
 

@@ -107,8 +107,8 @@ def load_parameters(
     Args:
       model_dir: folder with `config.json` and `model.safetensors`, or an index and the files that it names.
       policy: `read_policy(model_dir)`, or what differs from it only in how it computes.
-      sharding_of: path such as "layers/0/self_attn/q_proj/kernel" and shape of a parameter -> where it lies; None for
-        all on the first device of this process.
+      sharding_of: path such as "layers/0/self_attn/q_proj/kernel" and shape of a parameter -> where it is placed; None
+        for all on the first device of this process.
       dtype: of the parameters, whatever that of the files is.
       convert: path and parameter -> what takes its place, before the next one is read: a type of fewer bits.
 
@@ -165,7 +165,7 @@ def save(
     from huggingface_hub import split_state_dict_into_shards_factory
 
     target, source = Path(model_dir).absolute(), Path(source_dir)
-    if hosts.tell_all(target.exists()):
+    if hosts.broadcast(target.exists()):
         raise ValueError(f"{target} exists already: name a new folder for the export.")
     plain = dataclasses.replace(policy, lora=None)
     _check_architecture(source, plain)

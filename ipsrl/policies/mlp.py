@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
-from ipsrl.distributed.placement import WHOLE, Rules
+from ipsrl.distributed.placement import REPLICATED, PlacementRules
 from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
 from ipsrl.structures import PolicyScores, Prompts, Trajectories
 
@@ -45,7 +45,7 @@ class MLP:
     """
 
     optional_fields: ClassVar[frozenset[str]] = frozenset()
-    placement_rules: ClassVar[Rules] = WHOLE
+    placement_rules: ClassVar[PlacementRules] = REPLICATED
 
     features: Callable[[Array], Array]
     num_features: int

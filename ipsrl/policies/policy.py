@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.distributed.placement import Rules
+from ipsrl.distributed.placement import PlacementRules
 from ipsrl.structures import PolicyScores, Prompts, Trajectories
 
 Parameters = Any
@@ -25,14 +25,15 @@ class Policy(Protocol):
     Attributes:
       optional_fields: the optional fields of `Rollouts` that this policy can give (`prompt_log_probs`, by a method of
         that name).
-      placement_rules: where its parameters lie on a mesh; `WHOLE` for those that are too small to be cut.
+      placement_rules: where its parameters are placed on a mesh; `REPLICATED` for those that are too small to be
+        sharded.
     """
 
     @property
     def optional_fields(self) -> frozenset[str]: ...
 
     @property
-    def placement_rules(self) -> Rules: ...
+    def placement_rules(self) -> PlacementRules: ...
 
     def init(self, key: Array) -> Parameters:
         """Fresh parameters (float32)."""

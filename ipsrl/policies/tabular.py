@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.distributed.placement import WHOLE, Rules
+from ipsrl.distributed.placement import REPLICATED, PlacementRules
 from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
 from ipsrl.structures import PolicyScores, Prompts, Trajectories
 
@@ -27,7 +27,7 @@ class Tabular:
     """
 
     optional_fields: ClassVar[frozenset[str]] = frozenset()
-    placement_rules: ClassVar[Rules] = WHOLE
+    placement_rules: ClassVar[PlacementRules] = REPLICATED
 
     num_observations: int
     vocabulary_size: int

@@ -18,10 +18,10 @@ from jax import Array
 from jax.sharding import PartitionSpec
 
 from ipsrl.distributed.mesh import DATA, prompt_devices
-from ipsrl.distributed.placement import MODEL, Rules
+from ipsrl.distributed.placement import MODEL, PlacementRules
 from ipsrl.policies.attention import KeyValues, NextTokens, Positions, WholeTexts, key_positions
 from ipsrl.policies.decoder import Decoder
-from ipsrl.policies.decoder_placement import decoder_rules
+from ipsrl.policies.decoder_placement import decoder_placement_rules
 from ipsrl.policies.matmul import activation_dtype
 from ipsrl.policies.policy import Actions, Parameters, score_hidden
 from ipsrl.policies.transformer_config import TransformerConfig
@@ -60,9 +60,9 @@ class Transformer(TransformerConfig):
     optional_fields: ClassVar[frozenset[str]] = frozenset({"prompt_log_probs"})
 
     @property
-    def placement_rules(self) -> Rules:
-        """Where the parameters lie on a mesh."""
-        return decoder_rules(self)
+    def placement_rules(self) -> PlacementRules:
+        """Where the parameters are placed on a mesh."""
+        return decoder_placement_rules(self)
 
     def init(self, key: Array) -> Parameters:
         """Fresh float32 parameters.

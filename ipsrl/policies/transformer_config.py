@@ -65,7 +65,7 @@ class TransformerConfig:
         GiB, but at least those of one token of every sequence; changes memory and rounding only.
       remat: what the backward pass computes again instead of storing it: "none"; "layer", all of a block but its
         input; "dots", all but the products with matrices. With "none" the matrices are stored as well, in `dtype` and
-        as they are gathered: take "layer" for models that are cut over a mesh. Changes memory and rounding only.
+        as they are gathered: take "layer" for models that are sharded over a mesh. Changes memory and rounding only.
       lora: the adapters, `lora_a` and `lora_b` beside the matrices they adapt; None for none.
 
     Raises:

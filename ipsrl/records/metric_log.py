@@ -14,7 +14,7 @@ from ipsrl.records.json_files import plain, replace_file
 EVALUATION = "evaluation/"
 
 
-class Mirror(Protocol):
+class Tracker(Protocol):
     """What receives a copy of each record, see `ipsrl.records.trackers`."""
 
     def write(self, record: dict[str, Any]) -> None: ...
@@ -32,12 +32,12 @@ class MetricLog:
 
     Args:
       path: the file.
-      mirror: has each record as well, once the file has it.
+      tracker: has each record as well, once the file has it.
     """
 
-    def __init__(self, path: str | Path, mirror: Mirror | None = None):
+    def __init__(self, path: str | Path, tracker: Tracker | None = None):
         self._path = Path(path)
-        self._mirror = mirror
+        self._tracker = tracker
         self._file = self._path.open("a", encoding="utf-8") if hosts.is_first() else None
 
     def write(self, step: int, metrics: dict[str, Any]) -> None:
@@ -64,8 +64,8 @@ class MetricLog:
         if self._file is not None:
             self._file.write(json.dumps(plain(record)) + "\n")
             self._file.flush()
-            if self._mirror is not None:
-                self._mirror.write(record)
+            if self._tracker is not None:
+                self._tracker.write(record)
 
     def extend(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Appends several records in one write."""
@@ -80,8 +80,8 @@ class MetricLog:
             # Mounted buckets keep a file when it is closed, and not before.
             self._file.close()
             self._file = self._path.open("a", encoding="utf-8")
-            if self._mirror is not None:
-                self._mirror.keep()
+            if self._tracker is not None:
+                self._tracker.keep()
 
     def truncate_after(self, step: int) -> None:
         """Drops the records of steps later than `step`, and a last line that was cut short, atomically.

@@ -58,7 +58,7 @@ class Monitor(abc.ABC):
         return ()
 
     @abc.abstractmethod
-    def look(self, known: Any, record: Record) -> tuple[Any, Finding | None]:
+    def observe(self, memory: Any, record: Record) -> tuple[Any, Finding | None]:
         """What is known after a record, and what is to be said of it: None where it lacks what the monitor watches."""
 
 
@@ -97,11 +97,11 @@ class LowEntropy(Monitor):
         """The highest entropy so far."""
         return 0.0
 
-    def look(self, known: float, record: Record) -> tuple[float, Finding | None]:
+    def observe(self, memory: float, record: Record) -> tuple[float, Finding | None]:
         entropy = number(record, "token_entropy")
         if entropy is None:
-            return known, None
-        highest = max(known, entropy)
+            return memory, None
+        highest = max(memory, entropy)
         return highest, Finding(
             entropy < self.below and entropy <= self.of_highest * highest,
             f"{entropy:.2g} nats (was {highest:.2g})",
@@ -126,11 +126,11 @@ class Above(Monitor):
         if self.above < 0 or not math.isfinite(self.above):
             raise ValueError(f"a monitor of {self.what} warns above {self.above:g}: take a finite number from 0 on")
 
-    def look(self, known: Any, record: Record) -> tuple[Any, Finding | None]:
+    def observe(self, memory: Any, record: Record) -> tuple[Any, Finding | None]:
         value = number(record, self.metric)
         if value is None:
-            return known, None
-        return known, Finding(
+            return memory, None
+        return memory, Finding(
             value > self.above,
             f"{value:.2g}{self.unit} (limit {self.above:g})",
             f"{self.what} has been above {self.above:g} for {self.steps} steps ({value:.2g} now)",
@@ -144,7 +144,7 @@ class DegenerateGroups(Above):
     metric: ClassVar[str] = "degenerate_groups"
     what: ClassVar[str] = "the share of groups without advantages"
     advice: ClassVar[str] = (
-        "they teach nothing; larger groups, other prompts or the rule dynamic_sampling find groups that do"
+        "they teach nothing; larger groups, other prompts or the batch filter dynamic_sampling find groups that do"
     )
     above: float = 0.9
 
@@ -232,13 +232,13 @@ class FallingOutcomes(Monitor):
         """The last values, and the highest mean."""
         return (), 0.0
 
-    def look(
-        self, known: tuple[tuple[float, ...], float], record: Record
+    def observe(
+        self, memory: tuple[tuple[float, ...], float], record: Record
     ) -> tuple[tuple[tuple[float, ...], float], Finding | None]:
         value = number(record, "effective_outcomes")
         if value is None:
-            return known, None
-        recent, highest = (*known[0], value)[-self.steps :], known[1]
+            return memory, None
+        recent, highest = (*memory[0], value)[-self.steps :], memory[1]
         if len(recent) < self.steps:
             return (recent, highest), None
         mean = math.fsum(recent) / self.steps
@@ -258,7 +258,7 @@ class FallingOutcomes(Monitor):
 
 
 @dataclasses.dataclass(frozen=True)
-class Line:
+class FittedLine:
     """Running least squares of y on x: count, means, and sums of squares and products around the means.
 
     Attributes:
@@ -273,12 +273,12 @@ class Line:
     yy: float = 0.0
     highest: float = -math.inf
 
-    def add(self, x: float, y: float) -> "Line":
+    def add(self, x: float, y: float) -> "FittedLine":
         """With one more point (Welford's recursion)."""
         count = self.count + 1
         from_x, from_y = x - self.x, y - self.y
         mean_x, mean_y = self.x + from_x / count, self.y + from_y / count
-        return Line(
+        return FittedLine(
             count,
             mean_x,
             mean_y,
@@ -316,24 +316,25 @@ class EntropyLaw(Monitor):
                 raise ValueError(f"entropy_law({name}={getattr(self, name):g}): a share lies between 0 and 1")
 
     @property
-    def start(self) -> Line:
-        return Line()
+    def start(self) -> FittedLine:
+        return FittedLine()
 
-    def look(self, known: Line, record: Record) -> tuple[Line, Finding | None]:
-        # Rules that choose groups by their rewards leave the mean of all that was sampled beside that of the batch.
+    def observe(self, memory: FittedLine, record: Record) -> tuple[FittedLine, Finding | None]:
+        # Batch filters, which choose groups by their rewards, leave the mean of all that was sampled beside that of the
+        # batch.
         entropy = number(record, "token_entropy")
         reward = number(record, "sampled_reward" if "sampled_reward" in record else "reward")
         if entropy is None or reward is None:
-            return known, None
-        known = known.add(math.exp(entropy), reward)
+            return memory, None
+        memory = memory.add(math.exp(entropy), reward)
         # Neither a constant entropy nor a constant reward has a law.
-        if known.count < self.steps or known.xx <= 0 or known.yy <= 0 or known.highest <= 1:
-            return known, None
-        slope = -known.xy / known.xx
-        ceiling = known.y + slope * (known.x - 1)
-        r_squared = known.xy**2 / (known.xx * known.yy)
-        spent = (known.highest - math.exp(entropy)) / (known.highest - 1)
-        return known, Finding(
+        if memory.count < self.steps or memory.xx <= 0 or memory.yy <= 0 or memory.highest <= 1:
+            return memory, None
+        slope = -memory.xy / memory.xx
+        ceiling = memory.y + slope * (memory.x - 1)
+        r_squared = memory.xy**2 / (memory.xx * memory.yy)
+        spent = (memory.highest - math.exp(entropy)) / (memory.highest - 1)
+        return memory, Finding(
             slope > 0 and r_squared >= self.r_squared and spent >= self.spent,
             f"{spent:.0%} of the entropy spent at reward {reward:.3g} (ceiling {ceiling:.3g})",
             f"reward follows {ceiling + slope:.3g} - {slope:.3g} exp(entropy) (R squared {r_squared:.2f}), a ceiling "

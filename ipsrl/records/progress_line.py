@@ -74,7 +74,7 @@ def working(task: str) -> Iterator[None]:
         yield
 
 
-def say(text: str) -> None:
+def report_line(text: str) -> None:
     """Prints a line on stderr, above the progress line if there is one."""
     tqdm.write(text, file=sys.stderr)
 

@@ -41,11 +41,11 @@ class RunFolder:
         environment.json   a list, one entry for each start: versions, processes, devices, commit, command
         uncommitted.diff   what the code of the last start had that its commit lacks; only where there was something
         metrics.jsonl      written by `MetricLog`
-        warnings.jsonl     written by `Watch`
+        warnings.jsonl     written by `WarningLog`
         outcomes.jsonl     written by `EvaluationLog`, as is completions.jsonl
         checkpoints/       written by `Checkpoints`
         summary.json       what came out
-        tensorboard/       and wandb/, written by `Mirrors`, where they are asked for
+        tensorboard/       and wandb/, written by `Trackers`, where they are asked for
 
     Made by `RunFolder.open`; a context manager that gives the folder back. The operating system gives it back when the
     process is killed. Of many hosts the first holds the folder and writes its files, checkpoints excepted, for all.

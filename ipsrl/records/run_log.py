@@ -9,17 +9,17 @@ from ipsrl.records.evaluation import Evaluation, EvaluationLog
 from ipsrl.records.metric_log import EVALUATION, MetricLog
 from ipsrl.records.monitors import make_monitors
 from ipsrl.records.run_folder import RunFolder
-from ipsrl.records.trackers import Mirrors
+from ipsrl.records.trackers import Trackers
 from ipsrl.records.warning_lines import WarningLines
-from ipsrl.records.warning_log import Watch
+from ipsrl.records.warning_log import WarningLog
 
 # A reward that is not finite can leave the loss finite for a while, most of all in a group that is thrown away (those
-# count in `sampled_reward`, which only rules log), and so can parameters.
+# count in `sampled_reward`, which only batch filters log), and so can parameters.
 MUST_BE_FINITE = ("reward", "sampled_reward", "loss", "gradient_norm", "parameter_norm")
 
 
 class NonFiniteLossError(FloatingPointError):
-    """Training left the real numbers; the message names the step and the last good checkpoint."""
+    """Training diverged; the message names the step and the last good checkpoint."""
 
 
 def require_finite(metrics: Mapping[str, float], step: int, last_good: str) -> None:
@@ -35,7 +35,7 @@ def require_finite(metrics: Mapping[str, float], step: int, last_good: str) -> N
 
 
 class RunLog:
-    """metrics.jsonl, warnings.jsonl and the files of `EvaluationLog` in a run folder, and the mirrors of the metrics.
+    """metrics.jsonl, warnings.jsonl and the files of `EvaluationLog` in a run folder, and the trackers of the metrics.
 
     A context manager. Call `start_after` before anything else.
 
@@ -43,7 +43,7 @@ class RunLog:
       folder: of the run.
       monitors: which of them watch, see `make_monitors`.
       last_step: of the run.
-      mirrors: names of where else the metrics go, see `ipsrl.records.trackers`.
+      trackers: names of where else the metrics go, see `ipsrl.records.trackers`.
       warnings: prints the warnings of all runs that belong together; by default the run is alone.
     """
 
@@ -52,16 +52,16 @@ class RunLog:
         folder: RunFolder,
         monitors: str,
         last_step: int,
-        mirrors: Sequence[str] = (),
+        trackers: Sequence[str] = (),
         warnings: WarningLines | None = None,
     ):
         self._folder = folder
         with contextlib.ExitStack() as stack:
-            mirror = stack.enter_context(Mirrors(mirrors, folder))
-            self._metrics = stack.enter_context(MetricLog(folder.metrics_path, mirror))
+            tracker = stack.enter_context(Trackers(trackers, folder))
+            self._metrics = stack.enter_context(MetricLog(folder.metrics_path, tracker))
             self._evaluations = stack.enter_context(EvaluationLog(folder.path, last_step))
             lines = warnings or stack.enter_context(WarningLines())
-            self._watch = stack.enter_context(Watch(make_monitors(monitors), folder.warnings_path, lines))
+            self._warnings = stack.enter_context(WarningLog(make_monitors(monitors), folder.warnings_path, lines))
             self._open = stack.pop_all()
 
     def start_after(self, step: int) -> None:
@@ -69,7 +69,7 @@ class RunLog:
         kept = step or -1
         self._metrics.truncate_after(kept)
         self._evaluations.truncate_after(kept)
-        self._watch.recall(self._folder.metrics_path, kept)
+        self._warnings.recall(self._folder.metrics_path, kept)
 
     def write(self, step: int, metrics: Mapping[str, float], evaluation: Evaluation | None = None) -> None:
         """Writes down a step, with what its evaluation found, if there was one; of step 0 there is nothing else."""
@@ -77,7 +77,7 @@ class RunLog:
         if evaluation is not None:
             self._evaluations.write(step, evaluation)
             record |= {EVALUATION + name: value for name, value in evaluation.metrics.items()}
-        self._metrics.write(step, record | self._watch.observe(step, record))
+        self._metrics.write(step, record | self._warnings.observe(step, record))
 
     def keep(self) -> None:
         """Has the storage keep what was written, whatever becomes of the machine."""

@@ -27,58 +27,58 @@ SERVER_SECONDS = 30
 Record = dict[str, Any]
 
 
-def read_mirrors(text: str) -> tuple[str, ...]:
-    """`"tensorboard,wandb"` -> the names of mirrors; none for an empty text.
+def read_trackers(text: str) -> tuple[str, ...]:
+    """`"tensorboard,wandb"` -> the names of trackers; none for an empty text.
 
     Raises:
-      ValueError: there is no such mirror, or its package is not installed.
+      ValueError: there is no such tracker, or its package is not installed.
     """
     names = tuple(dict.fromkeys(text.split(","))) if text else ()
     for name in names:
         if name not in PACKAGES:
-            raise ValueError(f"unknown mirror {name!r}; known: {', '.join(PACKAGES)}")
+            raise ValueError(f"unknown tracker {name!r}; known: {', '.join(PACKAGES)}")
         if importlib.util.find_spec(PACKAGES[name]) is None:
-            raise ValueError(f'--mirror={name} needs {PACKAGES[name]}: pip install -e ".[mirrors]"')
+            raise ValueError(f'--tracker={name} needs {PACKAGES[name]}: pip install -e ".[trackers]"')
     return names
 
 
-class Mirrors:
-    """Hands the records of a run to its mirrors. Of many hosts only the first does.
+class Trackers:
+    """Hands the records of a run to its trackers. Of many hosts only the first does.
 
-    A mirror begins with the first record, so that a finished run that is resumed leaves it as it is. One that fails, in
-    whatever way, is left out from then on, with a line on stderr. A context manager.
+    A tracker begins with the first record, so that a finished run that is resumed leaves it as it is. One that fails,
+    in whatever way, is left out from then on, with a line on stderr. A context manager.
 
     Args:
-      names: as `read_mirrors` gives them.
+      names: as `read_trackers` gives them.
       folder: of the run. TensorBoard's event files and what W&B keeps on disk lie in it.
     """
 
     def __init__(self, names: Sequence[str], folder: RunFolder):
-        self._mirrors = {name: MIRRORS[name](folder) for name in names} if hosts.is_first() else {}
+        self._trackers = {name: TRACKERS[name](folder) for name in names} if hosts.is_first() else {}
 
     def write(self, record: Record) -> None:
         """Takes a record that metrics.jsonl has just received, in which None stands for what is not finite."""
-        self._each(lambda mirror: mirror.write(record))
+        self._each(lambda tracker: tracker.write(record))
 
     def keep(self) -> None:
-        """As `MetricLog.keep`, where a mirror can."""
-        self._each(lambda mirror: mirror.keep())
+        """As `MetricLog.keep`, where a tracker can."""
+        self._each(lambda tracker: tracker.keep())
 
     def close(self, failed: bool = False) -> None:
-        """Ends all mirrors; `failed` says that the run did not end well."""
-        self._each(lambda mirror: mirror.close(failed))
+        """Ends all trackers; `failed` says that the run did not end well."""
+        self._each(lambda tracker: tracker.close(failed))
 
     def _each(self, action: Callable[[Any], None]) -> None:
-        for name, mirror in list(self._mirrors.items()):
+        for name, tracker in list(self._trackers.items()):
             try:
-                action(mirror)
+                action(tracker)
             # Whatever goes wrong in other people's writers and servers, training goes on.
             except Exception as error:
                 reason = " ".join(str(error).split()) or type(error).__name__
-                print(f"--mirror={name} is left out from here on: {reason}", file=sys.stderr, flush=True)
-                del self._mirrors[name]
+                print(f"--tracker={name} is left out from here on: {reason}", file=sys.stderr, flush=True)
+                del self._trackers[name]
                 with contextlib.suppress(Exception):
-                    mirror.close(failed=True)
+                    tracker.close(failed=True)
 
     def __enter__(self) -> Self:
         return self
@@ -193,4 +193,4 @@ class WeightsAndBiases:
             self._run.finish(exit_code=int(failed))
 
 
-MIRRORS = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}
+TRACKERS = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}

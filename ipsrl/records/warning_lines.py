@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from ipsrl.records.monitors import Finding, Monitor
-from ipsrl.records.progress_line import say
+from ipsrl.records.progress_line import report_line
 
 _SEED = re.compile(r"(seeds?[_=])\d+")
 
@@ -40,7 +40,7 @@ class WarningLines:
         self._advice[name] = monitor.advice
         steps = self._steps.setdefault((_SEED.sub(r"\1*", shown), name), {})
         if not steps:
-            say(f"{shown} step {step}: {name} {finding.short}")
+            report_line(f"{shown} step {step}: {name} {finding.short}")
         steps.setdefault(shown, step)
 
     def table(self) -> str:
@@ -69,7 +69,7 @@ class WarningLines:
 
     def __exit__(self, *exception: object) -> None:
         if table := self.table():
-            say(table)
+            report_line(table)
 
 
 def _cell(steps: dict[str, int]) -> str:

@@ -11,56 +11,56 @@ from ipsrl.records.monitors import PREFIX, Finding, Monitor, Record
 from ipsrl.records.warning_lines import WarningLines
 
 
-class Seen(NamedTuple):
+class MonitorState(NamedTuple):
     """State of one monitor.
 
     Attributes:
-      known: its memory.
-      holds: whether it is firing.
+      memory: its memory.
+      firing: whether it is firing.
       against: for how many steps in a row the evidence has pointed the other way.
     """
 
-    known: Any
-    holds: bool = False
+    memory: Any
+    firing: bool = False
     against: int = 0
 
 
-def begin(monitors: Mapping[str, Monitor]) -> dict[str, Seen]:
-    """What monitors have come to before the first record."""
-    return {name: Seen(monitor.start) for name, monitor in monitors.items()}
+def initial_states(monitors: Mapping[str, Monitor]) -> dict[str, MonitorState]:
+    """States of the monitors before the first record."""
+    return {name: MonitorState(monitor.start) for name, monitor in monitors.items()}
 
 
-def look(
-    monitors: Mapping[str, Monitor], seen: Mapping[str, Seen], record: Record
-) -> tuple[dict[str, Seen], dict[str, float], dict[str, Finding]]:
-    """One record under the eyes of all monitors.
+def observe(
+    monitors: Mapping[str, Monitor], states: Mapping[str, MonitorState], record: Record
+) -> tuple[dict[str, MonitorState], dict[str, float], dict[str, Finding]]:
+    """Shows one record to all monitors.
 
     A monitor holds from the last of `steps` bad steps in a row to the last of as many good ones.
 
     Returns:
-      what they have come to; metrics for the record, `monitor/NAME` being 1 where the monitor NAME holds and 0 where it
+      their new states; metrics for the record, `monitor/NAME` being 1 where the monitor NAME holds and 0 where it
       does not; and the findings of those that begin to hold with this record.
     """
     after, metrics, begun = {}, {}, {}
     for name, monitor in monitors.items():
-        known, finding = monitor.look(seen[name].known, record)
-        after[name] = seen[name]._replace(known=known)
+        memory, finding = monitor.observe(states[name].memory, record)
+        after[name] = states[name]._replace(memory=memory)
         if finding is None:
             continue
-        holds, against = seen[name].holds, seen[name].against + 1
-        if finding.bad in (holds, None):
+        firing, against = states[name].firing, states[name].against + 1
+        if finding.bad in (firing, None):
             against = 0
         elif against == monitor.steps:
-            holds, against = not holds, 0
-            if holds:
+            firing, against = not firing, 0
+            if firing:
                 begun[name] = finding
-        after[name] = Seen(known, holds, against)
+        after[name] = MonitorState(memory, firing, against)
         metrics |= {PREFIX + metric: value for metric, value in finding.metrics.items()}
-        metrics[PREFIX + name] = float(holds)
+        metrics[PREFIX + name] = float(firing)
     return after, metrics, begun
 
 
-class Watch:
+class WarningLog:
     """Has the monitors of a run look at each of its records.
 
     A warning is one line `{"step", "monitor", "message"}` in a file, which storage keeps at once, and a short one on
@@ -74,7 +74,7 @@ class Watch:
 
     def __init__(self, monitors: Mapping[str, Monitor], path: str | Path, lines: WarningLines):
         self._monitors = monitors if hosts.is_first() else {}
-        self._seen = begin(self._monitors)
+        self._seen = initial_states(self._monitors)
         self._path = Path(path)
         self._log = MetricLog(path)
         self._lines = lines
@@ -84,11 +84,11 @@ class Watch:
         self._log.truncate_after(step)
         if self._monitors:
             for record in metric_log.read(records):
-                self._seen, _, _ = look(self._monitors, self._seen, record)
+                self._seen, _, _ = observe(self._monitors, self._seen, record)
 
     def observe(self, step: int, record: Record) -> dict[str, float]:
         """Looks at the record of a step, and warns; returns the monitors' metrics."""
-        self._seen, metrics, begun = look(self._monitors, self._seen, record)
+        self._seen, metrics, begun = observe(self._monitors, self._seen, record)
         for name, finding in begun.items():
             monitor = self._monitors[name]
             self._log.write(step, {"monitor": name, "message": f"{finding.message}: {monitor.advice}"})

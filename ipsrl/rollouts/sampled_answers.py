@@ -12,8 +12,8 @@ from ipsrl.environments.environment import Environment
 from ipsrl.environments.questions import HypothesisEnvironment
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.rollouts.verification import judge_on_hosts
-from ipsrl.structures import Verdict
+from ipsrl.rollouts.verification import verify_on_hosts
+from ipsrl.structures import Outcomes
 
 # So many answers to so many prompts are kept as text, for people to read.
 SHOWN = 8
@@ -25,12 +25,12 @@ class Answers:
     """Answers to every prompt of a task, as NumPy arrays.
 
     Attributes:
-      verdict: on all of them, `[num_prompts, answers_per_prompt]`.
+      outcomes: on all of them, `[num_prompts, answers_per_prompt]`.
       tokens: `[num_prompts, S, T]` int32, what the first S answers to each prompt say, at most `SHOWN`.
       token_mask: `[num_prompts, S, T]` bool, True on the real tokens, the stop token included.
     """
 
-    verdict: Verdict
+    outcomes: Outcomes
     tokens: np.ndarray
     token_mask: np.ndarray
 
@@ -67,13 +67,13 @@ def completions(environment: HypothesisEnvironment, answers: Answers, names: Seq
             return None
         return names[outcome] if outcome < len(names) else f"#{outcome}"
 
-    verdict, listed = answers.verdict, []
+    outcomes, listed = answers.outcomes, []
     for prompt, (tokens, mask) in enumerate(zip(answers.tokens[:SHOWN], answers.token_mask[:SHOWN], strict=True)):
         question = environment.question_text(prompt)
         texts = environment.answer_texts([answer[real] for answer, real in zip(tokens, mask, strict=True)])
         listed += [
             Completion(prompt, question, text, float(reward), name(int(outcome)))
-            for text, reward, outcome in zip(texts, verdict.rewards[prompt], verdict.outcome_id[prompt], strict=False)
+            for text, reward, outcome in zip(texts, outcomes.rewards[prompt], outcomes.outcome_id[prompt], strict=False)
         ]
     return listed
 
@@ -98,7 +98,7 @@ def independent_answers(
         prompts = environment.prompts(index)
         sampled = sample_groups(environment, policy, parameters, prompts, key, answers_per_prompt, temperature)
         shown = hosts.to_host((sampled.tokens[:, :SHOWN], sampled.token_mask[:, :SHOWN]))
-        return Answers(judge_on_hosts(environment, sampled), *shown)
+        return Answers(verify_on_hosts(environment, sampled), *shown)
 
     return _in_blocks(ask, environment.num_prompts, prompts_at_once, key)
 
@@ -127,15 +127,15 @@ def answers_with_history(
             prompts = environment.prompts_with_history(index, histories, longest)
             step_key = jax.random.fold_in(key, query)
             sampled = sample_groups(environment, policy, parameters, prompts, step_key, 1, temperature)
-            verdict = judge_on_hosts(environment, sampled)
+            outcomes = verify_on_hosts(environment, sampled)
             tokens, mask = hosts.to_host((sampled.tokens, sampled.token_mask))
             if query < SHOWN:
                 shown.append((tokens, mask))
-            rewards[:, query], outcome_id[:, query] = verdict.rewards[:, 0], verdict.outcome_id[:, 0]
-            for prompt in np.flatnonzero(verdict.outcome_id[:, 0] >= 0):
+            rewards[:, query], outcome_id[:, query] = outcomes.rewards[:, 0], outcomes.outcome_id[:, 0]
+            for prompt in np.flatnonzero(outcomes.outcome_id[:, 0] >= 0):
                 histories[prompt].append(tokens[prompt, 0][mask[prompt, 0]].tolist())
         tokens, mask = (np.concatenate(parts, axis=1) for parts in zip(*shown, strict=True))
-        return Answers(Verdict(rewards=rewards, outcome_id=outcome_id), tokens, mask)
+        return Answers(Outcomes(rewards=rewards, outcome_id=outcome_id), tokens, mask)
 
     return _in_blocks(ask, environment.num_prompts, prompts_at_once, key)
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.distributed.mesh import keep_prompts_sharded
-from ipsrl.distributed.per_device import apart
+from ipsrl.distributed.per_device import per_device
 from ipsrl.distributed.placement import gathered
 from ipsrl.environments.environment import Environment
 from ipsrl.policies.policy import Parameters, Policy, distribution, entropy
@@ -92,9 +92,9 @@ def sample_groups(
 
     # Once for the rollout, not once for each token.
     parameters = gathered(parameters, policy.placement_rules)
-    policy_step = apart(policy.step, groups[0], (None, 0, 0, None), 0)
+    policy_step = per_device(policy.step, groups[0], (None, 0, 0, None), 0)
     start = functools.partial(policy.start, group_size=group_size, max_tokens=horizon)
-    cache = apart(start, groups[0], (None, 0), 0)(parameters, prompts)
+    cache = per_device(start, groups[0], (None, 0), 0)(parameters, prompts)
     states, written = keep_prompts_sharded((states, written))
     first = (jnp.int32(0), states, _per_trajectory(environment.finished)(states), cache, written)
     _, _, finished, _, written = jax.lax.while_loop(unfinished, act, first)

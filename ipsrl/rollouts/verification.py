@@ -1,4 +1,4 @@
-"""Answers judged on hosts: each host judges a share of those it holds, and all hear every verdict."""
+"""Answers verified on hosts: each host verifies a share of those it holds, and all receive the results."""
 
 import jax
 import numpy as np
@@ -6,48 +6,49 @@ from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
 from ipsrl.environments.environment import Environment
-from ipsrl.structures import Trajectories, Verdict
+from ipsrl.structures import Outcomes, Trajectories
 
 
-def judge_on_hosts(environment: Environment, trajectories: Trajectories) -> Verdict:
+def verify_on_hosts(environment: Environment, trajectories: Trajectories) -> Outcomes:
     """What `environment.verify` says of the trajectories `[P, G]`, as NumPy arrays, the same on every host.
 
-    Where the prompts are spread over hosts, each group is judged by exactly one of the hosts that hold it: time limits
-    make verdicts depend on who gives them, and all devices must learn from the same ones. Every process has to call it.
+    Where the prompts are spread over hosts, each group is verified by exactly one of the hosts that hold it: time
+    limits make outcomes depend on who verifies them, and all devices must learn from the same ones. Every process has
+    to call it.
     """
     if trajectories.tokens.is_fully_addressable:
         return environment.verify(jax.device_get(trajectories))
     sharding = _over_rows(trajectories.tokens.sharding)
-    judge = judge_of_rows(sharding, len(trajectories.tokens))
-    mine = np.flatnonzero(judge == jax.process_index())
+    verifier = verifier_of_rows(sharding, len(trajectories.tokens))
+    mine = np.flatnonzero(verifier == jax.process_index())
     held, trajectories = _held_here(jax.device_put(trajectories, sharding))
-    # Without a row of its own, a host judges one that it holds, for the shapes, and nobody listens.
+    # Without a row of its own, a host verifies one that it holds, for the shapes, and nobody listens.
     chosen = np.searchsorted(held, mine if len(mine) else held[:1])
-    verdict = environment.verify(jax.tree.map(lambda leaf: leaf[chosen], trajectories))
-    most = np.bincount(judge).max()
+    outcomes = environment.verify(jax.tree.map(lambda leaf: leaf[chosen], trajectories))
+    most = np.bincount(verifier).max()
 
     def tell(said):
         padded = np.zeros((most, *said.shape[1:]), said.dtype)
         padded[: len(mine)] = said[: len(mine)]
-        whole = np.empty((len(judge), *said.shape[1:]), said.dtype)
+        whole = np.empty((len(verifier), *said.shape[1:]), said.dtype)
         for process, heard in enumerate(multihost_utils.process_allgather(padded)):
-            rows = np.flatnonzero(judge == process)
+            rows = np.flatnonzero(verifier == process)
             whole[rows] = heard[: len(rows)]
         return whole
 
-    return jax.tree.map(tell, verdict)
+    return jax.tree.map(tell, outcomes)
 
 
-def judge_of_rows(sharding: Sharding, num_rows: int) -> np.ndarray:
-    """`[P]`, the process that judges each row of an array `[P, ...]`: those that hold a block of rows take turns."""
+def verifier_of_rows(sharding: Sharding, num_rows: int) -> np.ndarray:
+    """`[P]`, the process that verifies each row of an array `[P, ...]`: those that hold a block of rows take turns."""
     holders: dict[tuple[int, int], set[int]] = {}
     for device, (rows,) in sharding.devices_indices_map((num_rows,)).items():
         block = rows.indices(num_rows)[:2]
         holders.setdefault(block, set()).add(device.process_index)
-    judge = np.empty(num_rows, int)
+    verifier = np.empty(num_rows, int)
     for (start, stop), processes in holders.items():
-        judge[start:stop] = np.resize(sorted(processes), stop - start)
-    return judge
+        verifier[start:stop] = np.resize(sorted(processes), stop - start)
+    return verifier
 
 
 def _over_rows(sharding: NamedSharding) -> NamedSharding:

@@ -13,7 +13,7 @@ from ipsrl import extensions
 from ipsrl.distributed import hosts
 from ipsrl.distributed.start_up import Cluster, start_up
 from ipsrl.records.run_log import NonFiniteLossError
-from ipsrl.records.trackers import PACKAGES, read_mirrors
+from ipsrl.records.trackers import PACKAGES, read_trackers
 from ipsrl.study.settings import KINDS, as_text, kinds_of, resolve
 from ipsrl.study.study import Output, Study, run
 
@@ -25,7 +25,7 @@ def main(module: str) -> None:
     devices the CPU is divided where neither the flag of that name is given nor --multihost. A module with MANY_HOSTS
     can run on many hosts as one program, and has the flag --multihost; then the first host alone prints results, bad
     input ends all of them with the same message, and where one is lost, or fails alone, the others end within a minute.
-    A module with MIRRORS has training runs whose metrics can be mirrored, and the flag --mirror.
+    A module with TRACKERS has training runs whose metrics can be tracked, and the flag --tracker.
 
     A `ValueError` (bad input), a `NonFiniteLossError` or an `OSError` (a disk that refuses) ends the program with its
     message in one line and exit status 1; `--verbosity=1` shows where it came from. Ctrl-C ends it with a word of
@@ -35,7 +35,7 @@ def main(module: str) -> None:
     study = Study.of(
         loaded, (loaded.__spec__.name if loaded.__spec__ else Path(loaded.__file__).stem).rpartition(".")[2]
     )
-    launch(study.name, study.presets, lambda *arguments: run(study, *arguments), study.many_hosts, study.mirrors)
+    launch(study.name, study.presets, lambda *arguments: run(study, *arguments), study.many_hosts, study.trackers)
 
 
 def launch(
@@ -43,7 +43,7 @@ def launch(
     presets: Mapping[str, Any],
     run: Callable[[Any, str, Output], None],
     many_hosts: bool = False,
-    mirrors: bool = False,
+    trackers: bool = False,
 ) -> None:
     """What `main` does, for commands that are not studies.
 
@@ -52,7 +52,7 @@ def launch(
       presets: name -> settings.
       run: what to do with the resolved settings, the name of their preset and the output.
       many_hosts: whether there is the flag --multihost.
-      mirrors: whether there is the flag --mirror.
+      trackers: whether there is the flag --tracker.
     """
     settings_class = type(next(iter(presets.values())))
     overrides = {
@@ -71,10 +71,10 @@ def launch(
         "CPU devices to divide prompts or runs over; by default one, or, where text is learned without --mesh and "
         "--multihost, one for each core, as far as they divide the prompts of a micro-batch",
     )
-    mirror = _mirror_flag() if mirrors else {}
+    tracker = _tracker_flag() if trackers else {}
     multihost = _multihost_flags() if many_hosts else {}
     # --help shows the flags of the main module, which these belong to in all but the place of their definition.
-    own = (*overrides.values(), preset, out, resume, extension, devices, *mirror.values(), *multihost.values())
+    own = (*overrides.values(), preset, out, resume, extension, devices, *tracker.values(), *multihost.values())
     for flag in own:
         flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[flag.name])
 
@@ -93,14 +93,14 @@ def launch(
             extensions.load(extension.value)
             given = {setting: str(flag.value) for setting, flag in overrides.items() if flag.value is not None}
             settings = resolve(presets, preset.value, given)
-            mirrored = read_mirrors(mirror["mirror"].value) if mirror else ()
+            tracked = read_trackers(tracker["tracker"].value) if tracker else ()
             cluster = _cluster(multihost)
             by_default = getattr(settings, "host_devices", None) if cluster is None else None
             start_up(by_default if devices.value is None else devices.value, cluster)
             silent = contextlib.nullcontext() if hosts.is_first() else contextlib.redirect_stdout(None)
-            with hosts.together(), silent:
+            with hosts.on_all_hosts(), silent:
                 path = Path(out.value or f"runs/{name}-{preset.value}")
-                run(settings, preset.value, Output(path, resume.value, mirrored))
+                run(settings, preset.value, Output(path, resume.value, tracked))
         except (ValueError, NonFiniteLossError, OSError) as error:
             logging.debug("the error came from here", exc_info=True)
             sys.exit(f"error: {error}")
@@ -111,10 +111,10 @@ def launch(
     app.run(absl_main)
 
 
-def _mirror_flag() -> dict[str, flags.FlagHolder]:
+def _tracker_flag() -> dict[str, flags.FlagHolder]:
     known = ", ".join(PACKAGES)
     return {
-        "mirror": flags.DEFINE_string("mirror", "", f"where else the metrics of training runs go: {known}, or both")
+        "tracker": flags.DEFINE_string("tracker", "", f"where else the metrics of training runs go: {known}, or both")
     }
 
 

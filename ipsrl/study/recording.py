@@ -12,14 +12,14 @@ from ipsrl.records import metric_log
 from ipsrl.records.discovery import LABELS
 from ipsrl.records.json_files import plain, write_json
 from ipsrl.records.metric_log import MetricLog
-from ipsrl.records.progress_line import say, working
+from ipsrl.records.progress_line import report_line, working
 from ipsrl.records.run_folder import RunFolder, is_complete
 from ipsrl.records.tidy import Record, Records
 from ipsrl.study.curves import Curve, Points, TrainingRun, require_distinct
 
 
 def record(
-    curves: Sequence[Curve | TrainingRun], folder: RunFolder, output: Any, tell: Callable[[str], None] = say
+    curves: Sequence[Curve | TrainingRun], folder: RunFolder, output: Any, tell: Callable[[str], None] = report_line
 ) -> Records:
     """All records of some curves, in their order.
 

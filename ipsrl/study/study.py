@@ -28,8 +28,8 @@
         main(__name__)
 
 It may also have VARIANTS (several figures or tables by one module), `documents(records, settings, png)`, which writes
-pages and pictures elsewhere and returns their paths, TOGETHER and `together` (many settings as one program, for the
-launcher `vmap` of sweeps), and MANY_HOSTS and MIRRORS, which give it the flags of these names.
+pages and pictures elsewhere and returns their paths, VMAPPED and `vmapped` (many settings as one program, for the
+launcher `vmap` of sweeps), and MANY_HOSTS and TRACKERS, which give it the flags of these names.
 """
 
 import contextlib
@@ -54,7 +54,7 @@ from ipsrl.study.curves import Curve, TrainingRun
 from ipsrl.study.recording import record
 from ipsrl.study.settings import identity
 from ipsrl.study.tables import Table
-from ipsrl.training.vmapped_runs import require_alike
+from ipsrl.training.vmapped_runs import require_same_settings
 
 SMOKE = "smoke: nothing was learned; it shows that everything runs, and decides no claim"
 HEADINGS = ("Claim", "Paper", "Command", "Time", "Expected", "Smoke", "Figure")
@@ -67,12 +67,12 @@ class Output:
     Attributes:
       path: the folder of the whole study; each training run has a folder of its own in it.
       resume: continue what is there.
-      mirrors: where else the metrics of training runs go, see `ipsrl.records.trackers`.
+      trackers: where else the metrics of training runs go, see `ipsrl.records.trackers`.
     """
 
     path: Path
     resume: bool
-    mirrors: tuple[str, ...] = ()
+    trackers: tuple[str, ...] = ()
 
     def inside(self, name: str) -> "Output":
         """The same in a folder of this one."""
@@ -107,9 +107,9 @@ class Study:
     figure: Callable[[Records, Any], style.Drawing] | None
     documents: Callable[[Records, Any, Path], Sequence[Path]]
     variants: Mapping[str, Variant]
-    together: tuple[str, ...]
+    vmapped: tuple[str, ...]
     many_hosts: bool
-    mirrors: bool
+    trackers: bool
 
     @classmethod
     def of(cls, module: ModuleType, name: str = "") -> "Study":
@@ -131,9 +131,9 @@ class Study:
                 "table": Table(),
                 "figure": None,
                 "variants": {name: Variant(summary_of(module))},
-                "together": (),
+                "vmapped": (),
                 "many_hosts": False,
-                "mirrors": False,
+                "trackers": False,
             }.items()
         }
         found["documents"] = getattr(module, "documents", lambda *results: ())
@@ -228,10 +228,10 @@ def final_rows(records: Records) -> list[dict[str, Any]]:
     return rows
 
 
-def run_together(
+def run_vmapped(
     study: Study, settings: Sequence[Any], presets: Sequence[str], outputs: Sequence[Output]
 ) -> list[Exception | None]:
-    """Does what `run` does for each of many settings, which differ in `study.together` alone; prints nothing.
+    """Does what `run` does for each of many settings, which differ in `study.vmapped` alone; prints nothing.
 
     Returns:
       for each why it has no results: its folder cannot be used, or what ended it; None where all is written.
@@ -239,7 +239,7 @@ def run_together(
     Raises:
       ValueError: the settings differ in more than that.
     """
-    require_alike(settings, study.together)
+    require_same_settings(settings, study.vmapped)
     allow_open_files()
     failures: list[Exception | None] = [None] * len(settings)
     with contextlib.ExitStack() as stack:
@@ -250,7 +250,7 @@ def run_together(
                 folders[number] = stack.enter_context(folder)
             except RunFolderError as error:
                 failures[number] = error
-        curves = study.module.together([settings[run] for run in folders], [outputs[run] for run in folders])
+        curves = study.module.vmapped([settings[run] for run in folders], [outputs[run] for run in folders])
         for (number, folder), of_run in zip(folders.items(), curves, strict=True):
             try:
                 records = record(list(of_run), folder, outputs[number], tell=lambda line: None)

@@ -21,7 +21,7 @@ from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluate
 from ipsrl.records.metric_log import EVALUATION
-from ipsrl.records.progress_line import say, say_in_log
+from ipsrl.records.progress_line import report_line, say_in_log
 from ipsrl.records.run_folder import RunFolder, RunFolderError
 from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.records.warning_lines import WarningLines
@@ -30,14 +30,14 @@ from ipsrl.study.settings import Settings, folder_name, seeds
 from ipsrl.study.study import Output
 from ipsrl.training.language_model import LanguageModel
 from ipsrl.training.loop import TrainSettings, check_run, train
-from ipsrl.training.settings import make_rules
+from ipsrl.training.settings import make_batch_filters
 from ipsrl.training.step import Batching
-from ipsrl.training.vmapped_runs import train_together
+from ipsrl.training.vmapped_runs import train_vmapped
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingFlags(Settings):
-    """`rules` surround the objective, as in --rules="dynamic_sampling(rounds=10), difficulty_filter".
+    """`filters` decide what is in a batch, as in --filters="dynamic_sampling(rounds=10), difficulty_filter".
 
     `monitors` watch each run and warn, as in --monitors="all, low_entropy(below=0.3)" or --monitors=none. They and the
     other flags of training are described in `ipsrl.training.settings`.
@@ -53,9 +53,9 @@ class TrainingFlags(Settings):
     temperature: float = positive(1.0)
     micro_batches: int = at_least(1, 5)
     learning_rate: float = positive(3e-4)
-    rules: str = ""
+    filters: str = ""
     refresh_reference_every: int = non_negative(0)
-    sample_ahead: bool = False
+    async_rollouts: bool = False
     monitors: str = "all"
     evaluate_every: int = positive(25)
     checkpoint_every: int = positive(100)
@@ -75,7 +75,7 @@ class TrainingFlags(Settings):
         same = {field.name for field in dataclasses.fields(TrainSettings)} & {f.name for f in dataclasses.fields(self)}
         batching = Batching(self.epochs, self.mini_batches, self.micro_batches)
         return TrainSettings(
-            batching=batching, **make_rules(self.rules), **{name: getattr(self, name) for name in same}
+            batching=batching, **make_batch_filters(self.filters), **{name: getattr(self, name) for name in same}
         )
 
 
@@ -171,7 +171,7 @@ class TrainingGrid:
         """Yields the finished runs, each with a folder of its own in `output`.
 
         Args:
-          output: where to, whether to continue what is there, and mirrors.
+          output: where to, whether to continue what is there, and trackers.
           initial_parameters, frozen: as in `ipsrl.training.loop.train`.
           identity: what else determines a run (a warm start, say), for its config.json.
         """
@@ -183,9 +183,9 @@ class TrainingGrid:
                     state = train(
                         self.environment, self.policy, objective, self.settings, seed, folder, self.mesh,
                         initial_parameters, self.evaluate, frozen=frozen, label=f"{place}{text}, seed {seed}",
-                        mirrors=output.mirrors, warnings=warnings,
+                        trackers=output.trackers, warnings=warnings,
                     )  # fmt: skip
-                    records = hosts.tell_all(hosts.first_does(functools.partial(metric_log.read, folder.metrics_path)))
+                    records = hosts.broadcast(hosts.first_does(functools.partial(metric_log.read, folder.metrics_path)))
                     folder.write_summary(records[-1])
                 say_in_log(f"trained {text}, seed {seed}: reward {records[-1]['reward']:.3g}, {path}")
                 yield Run(text, seed, records, path, state.parameters, self.arrays(state.parameters))
@@ -241,7 +241,7 @@ def train_grids(grids: Sequence[TrainingGrid], outputs: Sequence[Output]) -> lis
     """Trains grids that differ in their seeds and learning rates alone, all runs with an objective as one program.
 
     Each run has a folder of its own in the output of its grid, as `TrainingGrid.train` makes it, but without
-    checkpoints: what is there of a run is made again. All have the mirrors of the first output.
+    checkpoints: what is there of a run is made again. All have the trackers of the first output.
 
     Returns:
       for each grid what gives its finished runs, and raises what ended it before all of them were finished.
@@ -263,9 +263,9 @@ def train_grids(grids: Sequence[TrainingGrid], outputs: Sequence[Output]) -> lis
             if not taken:
                 continue
             numbers, seeds, folders = zip(*taken, strict=True)
-            results = train_together(
+            results = train_vmapped(
                 shared.environment, shared.policy, objective_catalog.make(text),
-                [grids[number].settings for number in numbers], seeds, folders, shared.evaluate, outputs[0].mirrors,
+                [grids[number].settings for number in numbers], seeds, folders, shared.evaluate, outputs[0].trackers,
             )  # fmt: skip
             for (number, seed, folder), result in zip(taken, results, strict=True):
                 if isinstance(result, NonFiniteLossError):
@@ -274,7 +274,7 @@ def train_grids(grids: Sequence[TrainingGrid], outputs: Sequence[Output]) -> lis
                 records = metric_log.read(folder.metrics_path)
                 folder.write_summary(records[-1])
                 finished[number].append(Run(text, seed, records, folder.path, result, shared.arrays(result)))
-        say(f"trained {text}, {len(taken)} runs together")
+        report_line(f"trained {text}, {len(taken)} runs together")
 
     def give(runs: list[Run], failure: Exception | None, output: Output) -> Iterator[Run]:
         yield from runs

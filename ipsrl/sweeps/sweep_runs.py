@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ipsrl import extensions
-from ipsrl.records.trackers import read_mirrors
+from ipsrl.records.trackers import read_trackers
 from ipsrl.specifications import did_you_mean
 from ipsrl.study import catalog
 from ipsrl.study.settings import as_text, folder_name, kinds_of, resolve
@@ -32,20 +32,20 @@ class SweepRun:
       flags: these flags, name -> value as on a command line.
       identity: names the run's folder; the experiment, what its resolved settings have in place of the defaults of
         their class, and a hash of both. Presets may come and go.
-      mirror: where else its metrics go, as the flag of this name says; no part of what it is.
+      tracker: where else its metrics go, as the flag of this name says; no part of what it is.
     """
 
     experiment: str
     preset: str
     flags: Mapping[str, str]
     identity: str
-    mirror: str = ""
+    tracker: str = ""
 
     @property
     def arguments(self) -> list[str]:
         """The run as arguments of `python -m`, without its folder."""
         written = [f"--{name}={value}" for name, value in self.flags.items()]
-        written += [f"--mirror={self.mirror}"] if self.mirror else []
+        written += [f"--tracker={self.tracker}"] if self.tracker else []
         written += [f"--extensions={extensions.loaded()}"] if extensions.loaded() else []
         return [catalog.module_name(self.experiment), f"--preset={self.preset}", *written]
 
@@ -142,17 +142,17 @@ def require_unchanged(runs: Sequence[SweepRun]) -> None:
             raise ValueError(f"{run.identity} is another run since its presets have changed: ask for it anew by --grid")
 
 
-def mirrored(runs: Sequence[SweepRun], mirror: str) -> list[SweepRun]:
-    """The same runs with their metrics mirrored.
+def tracked(runs: Sequence[SweepRun], tracker: str) -> list[SweepRun]:
+    """The same runs with their metrics tracked.
 
     Raises:
-      ValueError: there is no such mirror, or one of the experiments has nothing to mirror.
+      ValueError: there is no such tracker, or one of the experiments has nothing to track.
     """
-    read_mirrors(mirror)
+    read_trackers(tracker)
     for experiment in {run.experiment for run in runs}:
-        if not catalog.find(experiment).mirrors:
-            raise ValueError(f"{experiment} has no flag --mirror: leave it out")
-    return [dataclasses.replace(run, mirror=mirror) for run in runs]
+        if not catalog.find(experiment).trackers:
+            raise ValueError(f"{experiment} has no flag --tracker: leave it out")
+    return [dataclasses.replace(run, tracker=tracker) for run in runs]
 
 
 def settings_of(run: SweepRun) -> Any:

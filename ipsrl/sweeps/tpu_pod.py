@@ -8,7 +8,7 @@ import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 
-from ipsrl.records.progress_line import say
+from ipsrl.records.progress_line import report_line
 from ipsrl.study import catalog
 from ipsrl.sweeps.attempt import ROOT, attempt
 from ipsrl.sweeps.launcher import Launcher
@@ -80,7 +80,9 @@ class TpuPod(Launcher):
         finally:
             if finished < len(runs):
                 for place in self.slices:
-                    say(f"slice {place} may be kept, and its price run on, until: {shlex.join(self._delete(place))}")
+                    report_line(
+                        f"slice {place} may be kept, and its price run on, until: {shlex.join(self._delete(place))}"
+                    )
 
     def _script(self, run: SweepRun, sweep: str, place: str, *options: str) -> list[str]:
         """What runs a run on a slice."""

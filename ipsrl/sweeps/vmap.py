@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from ipsrl.distributed.start_up import cores, start_up
 from ipsrl.records.run_folder import is_complete
-from ipsrl.records.trackers import read_mirrors
+from ipsrl.records.trackers import read_trackers
 from ipsrl.study import catalog
-from ipsrl.study.study import Output, allow_open_files, run_together
+from ipsrl.study.study import Output, allow_open_files, run_vmapped
 from ipsrl.sweeps.attempt import child_command
 from ipsrl.sweeps.launcher import Launcher
 from ipsrl.sweeps.sweep_folder import State, SweepFolder
@@ -22,13 +22,13 @@ from ipsrl.sweeps.sweep_runs import SweepRun, settings_of
 class Vmap(Launcher):
     """Groups the runs that differ only in what their experiment can vary inside one program, and runs group by group.
 
-    The module of the study names these fields of its settings in `TOGETHER`, and has a function `together`.
+    The module of the study names these fields of its settings in `VMAPPED`, and has a function `vmapped`.
     """
 
     def check(self, runs: Sequence[SweepRun]) -> None:
         for experiment in {run.experiment for run in runs}:
-            if not catalog.find(experiment).together:
-                raise ValueError(f"{experiment} has no TOGETHER, so its runs cannot be one program: take local")
+            if not catalog.find(experiment).vmapped:
+                raise ValueError(f"{experiment} has no VMAPPED, so its runs cannot be one program: take local")
 
     def plan(self, folder: SweepFolder, runs: Sequence[SweepRun]) -> Iterator[str]:
         for group in groups(runs):
@@ -46,9 +46,9 @@ def groups(runs: Sequence[SweepRun]) -> list[list[SweepRun]]:
     """The runs in groups that can each be one program, in the order of their first runs."""
     grouped: dict[str, list[SweepRun]] = {}
     for run in runs:
-        together = catalog.find(run.experiment).together
-        common = {name: value for name, value in dataclasses.asdict(settings_of(run)).items() if name not in together}
-        grouped.setdefault(json.dumps([run.experiment, run.mirror, common], sort_keys=True), []).append(run)
+        vmapped = catalog.find(run.experiment).vmapped
+        common = {name: value for name, value in dataclasses.asdict(settings_of(run)).items() if name not in vmapped}
+        grouped.setdefault(json.dumps([run.experiment, run.tracker, common], sort_keys=True), []).append(run)
     return list(grouped.values())
 
 
@@ -63,10 +63,10 @@ def _launch_group(folder: SweepFolder, group: Sequence[SweepRun]) -> Iterator[tu
         for run in left:
             folder.failure_path(run).unlink(missing_ok=True)
         settings = [settings_of(run) for run in left]
-        outputs = [Output(folder.run_path(run), True, read_mirrors(run.mirror)) for run in left]
+        outputs = [Output(folder.run_path(run), True, read_trackers(run.tracker)) for run in left]
         try:
             study, presets = catalog.find(group[0].experiment), [run.preset for run in left]
-            ends = run_together(study, settings, presets, outputs) if left else []
+            ends = run_vmapped(study, settings, presets, outputs) if left else []
         except (ValueError, RuntimeError) as error:
             # None of them can be run like this: bad input, or more memory than there is.
             ends = [error] * len(left)

@@ -88,7 +88,7 @@ class Checkpoints:
         """
         self.wait()
         unreadable: dict[int, str] = {}
-        for step in hosts.tell_all(self._steps()):
+        for step in hosts.broadcast(self._steps()):
             try:
                 state = self._load(step, like)
             except stored_tree.DamagedTreeError as error:
@@ -142,7 +142,7 @@ class Checkpoints:
         """The state of a step; `DamagedTreeError` on all hosts where one of them cannot read it."""
         directory, state, harm = self._directory / str(step), None, None
         # What one host can find out comes before all load: one that gave up there would leave the others waiting.
-        damage = hosts.tell_all(hosts.first_does(functools.partial(_damage, directory, like)))
+        damage = hosts.broadcast(hosts.first_does(functools.partial(_damage, directory, like)))
         if damage:
             raise stored_tree.DamagedTreeError(damage)
         try:

@@ -1,4 +1,4 @@
-"""A step of training without the host: what programs of many runs map over them."""
+"""One training step that can be jitted as a whole, to be vmapped over runs."""
 
 import dataclasses
 
@@ -31,7 +31,7 @@ def device_step(
     off_policy: OffPolicyAnswers | None = None,
     rewards: Array | None = None,
 ) -> tuple[TrainState, dict[str, Array]]:
-    """Chooses prompts, samples their groups, judges them, and moves the policy: the step of the training loop.
+    """Chooses prompts, samples their groups, verifies them, and moves the policy: the step of the training loop.
 
     Args:
       state, reference: see `update`; answers of `off_policy` may come from the reference as well.
@@ -49,12 +49,12 @@ def device_step(
     )
     groups = _rewarded(groups, rewards)
     if off_policy is not None:
-        further = sample_and_verify(
+        refined = sample_and_verify(
             environment, policy, state.parameters if off_policy.source == "policy" else reference, prompts,
-            stream(seed, state.step, "further answers 0"), off_policy.answers, temperature, objective.top_tokens,
+            stream(seed, state.step, "refinements 0"), off_policy.answers, temperature, objective.top_tokens,
         )  # fmt: skip
-        further = _rewarded(further, rewards)
-        groups = with_best_answer(policy, state.parameters, *groups, *further, temperature, off_policy.at_most)
+        refined = _rewarded(refined, rewards)
+        groups = with_best_answer(policy, state.parameters, *groups, *refined, temperature, off_policy.at_most)
     return update(
         state, *groups, reference, stream(seed, state.step, "objective"), policy=policy, objective=objective,
         optimizer=optimizer, batching=batching, temperature=temperature,
@@ -65,6 +65,6 @@ def _rewarded(groups: Groups, rewards: Array | None) -> Groups:
     """The same groups with rewards by outcome, 0 where there is none; as they are where no rewards are given."""
     if rewards is None:
         return groups
-    trajectories, verdict = groups
-    of_outcomes = rewards[trajectories.prompts.index[:, None], verdict.outcome_id]
-    return trajectories, dataclasses.replace(verdict, rewards=jnp.where(verdict.outcome_id >= 0, of_outcomes, 0.0))
+    trajectories, outcomes = groups
+    of_outcomes = rewards[trajectories.prompts.index[:, None], outcomes.outcome_id]
+    return trajectories, dataclasses.replace(outcomes, rewards=jnp.where(outcomes.outcome_id >= 0, of_outcomes, 0.0))

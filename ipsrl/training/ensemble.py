@@ -1,4 +1,4 @@
-"""Thousands of runs as one compiled program, for environments whose verdict is arithmetic.
+"""Thousands of runs as one compiled program, for environments whose rewards are computed under jit.
 
 The loop for statistics: no logs, no checkpoints, nothing on the host. `ipsrl.training.loop` is the loop for everything
 else; a run of both with the same seed is the same run.
@@ -52,7 +52,7 @@ def train_ensemble(
 ) -> Any:
     """Trains one policy for each seed, all at once; the policy it starts from is the reference of a KL penalty.
 
-    Under the mesh of `ipsrl.distributed.runs` the runs lie over its devices.
+    Under the mesh of `ipsrl.distributed.runs` the runs are placed over its devices.
 
     Args:
       environment: its `verify` must be jittable.
@@ -85,11 +85,11 @@ def train_ensemble(
     def one_run(seed, learning_rate, parameters, rewards):
         if parameters is None:
             parameters = policy.init(stream(seed, 0, "parameters"))
-        rule = optimizer if learning_rate is None else at_rate(optimizer, learning_rate)
+        updater = optimizer if learning_rate is None else at_rate(optimizer, learning_rate)
 
         def one_step(state, _):
             state, _ = device_step(
-                state, seed, parameters, environment=environment, policy=policy, objective=objective, optimizer=rule,
+                state, seed, parameters, environment=environment, policy=policy, objective=objective, optimizer=updater,
                 prompts_per_step=prompts_per_step, group_size=group_size, batching=batching, temperature=temperature,
                 off_policy=off_policy, rewards=rewards,
             )  # fmt: skip
@@ -99,7 +99,7 @@ def train_ensemble(
             state, _ = jax.lax.scan(one_step, state, length=record_every)
             return state, record(state.parameters)
 
-        state = TrainState.create(parameters, objective, rule, environment)
+        state = TrainState.create(parameters, objective, updater, environment)
         _, later = jax.lax.scan(one_interval, state, length=steps // record_every)
         return jax.tree.map(lambda start, rest: jnp.concatenate([start[None], rest]), record(parameters), later)
 

@@ -38,8 +38,8 @@ def evaluate_hypergrid(environment: Hypergrid, policy: Policy, step: int, parame
         # A mode is found where it has half of the probability that it should have.
         "modes_found": distances.modes_found(probs, environment.modes(), target / 2),
         # A cell is visited where 10,000 trajectories are expected to end in it once.
-        "cells_visited": diversity.distinct_outcomes_of_law(probs, 1e-4),
-        "effective_cells": diversity.effective_outcomes_of_law(probs),
-        "largest_cell": diversity.largest_share_of_law(probs),
+        "cells_visited": diversity.distinct_outcomes_of_distribution(probs, 1e-4),
+        "effective_cells": diversity.effective_outcomes_of_distribution(probs),
+        "largest_cell": diversity.largest_share_of_distribution(probs),
     }
     return Evaluation({name: float(value) for name, value in measured.items()}, np.sort(probs)[::-1])

@@ -56,7 +56,7 @@ class LanguageModel:
 
     def export(self, folder: Path, trained: Parameters, frozen: Parameters | None) -> None:
         """Writes a folder that `transformers` loads, unless an earlier try has; adapters are merged into matrices."""
-        if not hosts.tell_all(folder.exists()):
+        if not hosts.broadcast(folder.exists()):
             hugging_face.save(folder, self.policy, union(trained, frozen), self.model_dir)
 
     def _weights(self, mesh: Mesh, read_as: str = "float32", kept_as: str = "float32") -> Parameters:

@@ -13,7 +13,15 @@ from jax.sharding import Mesh
 
 from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import check_prompts_divide
-from ipsrl.distributed.placement import any_is_cut, check_rules, check_units, place, placements, shardings, table
+from ipsrl.distributed.placement import (
+    any_is_sharded,
+    check_placement_rules,
+    check_units,
+    place,
+    placements,
+    shardings,
+    table,
+)
 from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy, union
@@ -25,11 +33,11 @@ from ipsrl.records.warning_lines import WarningLines
 from ipsrl.training.batches.collector import BatchCollector, Metrics
 from ipsrl.training.batches.difficulty_filter import DifficultyState
 from ipsrl.training.batches.groups import Groups
-from ipsrl.training.batches.off_policy_answers import FurtherAnswers
+from ipsrl.training.batches.off_policy_answers import Refinements
 from ipsrl.training.checkpoints import Checkpoints
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.randomness import stream
-from ipsrl.training.settings import RULES, TrainSettings
+from ipsrl.training.settings import BATCH_FILTERS, TrainSettings
 from ipsrl.training.step import TrainState, check_objective, compiled_update, state_placements
 
 
@@ -43,10 +51,10 @@ def train(
     mesh: Mesh,
     initial_parameters: Parameters | Callable[[], Parameters] | None = None,
     evaluate: Evaluate | None = None,
-    further_answers: FurtherAnswers | None = None,
+    refinements: Refinements | None = None,
     frozen: Parameters | None = None,
     label: str | None = None,
-    mirrors: Sequence[str] = (),
+    trackers: Sequence[str] = (),
     warnings: WarningLines | None = None,
 ) -> TrainState:
     """Trains a policy, or continues where the folder's last good checkpoint stands; both end bitwise the same.
@@ -57,16 +65,16 @@ def train(
     Args:
       environment, policy, objective, settings, seed: what to train, and how.
       folder: receives what `RunLog` writes, and checkpoints.
-      mesh: prompts lie over its axis `data`, parameters and what the optimiser keeps of them as the policy's rules say;
-        where any of them is cut, the table of what lies where goes to stderr.
+      mesh: prompts are placed over its axis `data`, parameters and what the optimiser keeps of them as the policy's
+        rules say; where any of them is sharded, the table of what is placed where goes to stderr.
       initial_parameters: where to start; fresh ones by default. They are also the (first) reference policy. Those that
         a function makes belong to the run: a large model then exists no more often than it is needed.
       evaluate: (step, parameters) -> further metrics, logged as `evaluation/name`, and what else to keep.
-      further_answers: where the answers of `settings.off_policy` come from; by default they are drawn as all others.
+      refinements: where the answers of `settings.off_policy` come from; by default they are sampled as all others.
       frozen: parameters that the policy reads beside the trained ones, on the mesh already: never copied, and in no
         checkpoint. The reference policy shares them.
       label: what the progress line calls the run; its folder by default.
-      mirrors: where else the metrics go, see `ipsrl.records.trackers`.
+      trackers: where else the metrics go, see `ipsrl.records.trackers`.
       warnings: prints what monitors say of this run and of those beside it; by default the run is alone.
 
     Raises:
@@ -76,12 +84,12 @@ def train(
         of that step is written; earlier checkpoints stay.
     """
     trainer, state = prepare(
-        environment, policy, objective, settings, seed, mesh, initial_parameters, further_answers, frozen
+        environment, policy, objective, settings, seed, mesh, initial_parameters, refinements, frozen
     )
     with (
         jax.set_mesh(mesh),
         Checkpoints(folder.checkpoint_directory, settings.checkpoint_every) as checkpoints,
-        RunLog(folder, settings.monitors, settings.steps, mirrors, warnings) as log,
+        RunLog(folder, settings.monitors, settings.steps, trackers, warnings) as log,
     ):
         last_good, state = checkpoints.restore(state) or (0, state)
         log.start_after(last_good)
@@ -115,11 +123,11 @@ class Trainer:
     """A run without its state: what stays the same from step to step.
 
     Attributes:
-      collector: samples and judges.
+      collector: samples and verifies.
       optimizer: of the policy's parameters.
       reference: parameters of a reference policy that never moves; None where there is none.
       frozen: as in `train`.
-      placed_parameters: where the parameters lie.
+      placed_parameters: where the parameters are placed.
     """
 
     collector: BatchCollector
@@ -131,19 +139,19 @@ class Trainer:
     def step(self, state: TrainState, step: int) -> tuple[TrainState, Metrics]:
         """The state after step number `step`, from 0, and the metrics of that step, which may still be computed.
 
-        Nothing of the state that is given is left. It is called with the mesh of the run set (`jax.set_mesh`).
+        The given state is donated. It is called with the mesh of the run set (`jax.set_mesh`).
         """
-        if state.ahead is None:
+        if state.next_rollouts is None:
             groups, difficulty, metrics = self.collect(state, step)
             state, of_update = self.update(dataclasses.replace(state, difficulty=difficulty), groups, step)
             return state, of_update | metrics
-        # Devices sample while the host judges.
-        following = self.collector.draw(union(state.parameters, self.frozen), step + 1)
-        groups = self.collector.judge(state.ahead)
-        state, metrics = self.update(dataclasses.replace(state, ahead=None), groups, step)
+        # Devices sample while the host verifies.
+        following = self.collector.sample(union(state.parameters, self.frozen), step + 1)
+        groups = self.collector.verify(state.next_rollouts)
+        state, metrics = self.update(dataclasses.replace(state, next_rollouts=None), groups, step)
         # Of an update between sampler and scorer, and no longer of the two.
         del metrics["sampler_scorer_difference"]
-        return dataclasses.replace(state, ahead=following), metrics
+        return dataclasses.replace(state, next_rollouts=following), metrics
 
     def collect(self, state: TrainState, step: int) -> tuple[Groups, DifficultyState | None, Metrics]:
         """The first part of a step, see `BatchCollector.collect`."""
@@ -181,7 +189,7 @@ def prepare(
     seed: int,
     mesh: Mesh,
     initial_parameters: Parameters | Callable[[], Parameters] | None = None,
-    further_answers: FurtherAnswers | None = None,
+    refinements: Refinements | None = None,
     frozen: Parameters | None = None,
 ) -> tuple[Trainer, TrainState]:
     """The trainer of a run and its state before the first step, on the mesh; arguments and errors as of `train`."""
@@ -193,7 +201,7 @@ def prepare(
     owned = callable(initial_parameters)
     parameters = initial_parameters() if owned else initial_parameters
 
-    check_rules(policy.placement_rules, union(parameters, frozen))
+    check_placement_rules(policy.placement_rules, union(parameters, frozen))
     placed_parameters = placements(policy.placement_rules, parameters, mesh)
 
     # Updates donate their state, which must therefore share nothing with the caller or the reference.
@@ -209,12 +217,12 @@ def prepare(
     placed = state_placements(state, policy, optimizer, mesh)
     state = place(state, placed, mesh)
     placed_frozen = placements(policy.placement_rules, frozen, mesh)
-    if any_is_cut((placed, placed_frozen)) and hosts.is_first():
+    if any_is_sharded((placed, placed_frozen)) and hosts.is_first():
         print(table((placed, placed_frozen), (state, frozen), mesh), file=sys.stderr)
-    collector = BatchCollector(environment, policy, objective, settings, seed, mesh, further_answers)
-    if settings.sample_ahead:
+    collector = BatchCollector(environment, policy, objective, settings, seed, mesh, refinements)
+    if settings.async_rollouts:
         with jax.set_mesh(mesh):
-            state = dataclasses.replace(state, ahead=collector.draw(union(state.parameters, frozen), 0))
+            state = dataclasses.replace(state, next_rollouts=collector.sample(union(state.parameters, frozen), 0))
     return Trainer(collector, optimizer, reference, frozen, placed_parameters), state
 
 
@@ -245,7 +253,7 @@ def check_run(
 
     Raises:
       ValueError: the objective needs what the environment, the policy and the settings do not give, a rule of the
-        settings cannot be followed, the prompts cannot be split as asked, or the mesh would cut the policy's heads.
+        settings cannot be followed, the prompts cannot be split as asked, or the mesh would shard the policy's heads.
     """
     check_objective(objective, environment, policy, settings.group_size, settings.off_policy)
     if settings.dynamic_sampling is not None and settings.group_size < 2:
@@ -255,26 +263,25 @@ def check_run(
             f"refresh_reference_every is {settings.refresh_reference_every}, but nothing here asks for a reference "
             "policy: give the objective a divergence from it, as in grpo(kl=0.1), or leave it at 0"
         )
-    if settings.sample_ahead:
-        _check_sample_ahead(environment, objective, settings)
+    if settings.async_rollouts:
+        _check_async_rollouts(environment, objective, settings)
     settings.batching.check(settings.prompts_per_step)
-    check_prompts_divide(settings.prompts_per_step // settings.batching.pieces, mesh)
+    check_prompts_divide(settings.prompts_per_step // settings.batching.total_micro_batches, mesh)
     check_units(policy.placement_rules, mesh)
 
 
-def _check_sample_ahead(environment: Environment, objective: Objective, settings: TrainSettings) -> None:
+def _check_async_rollouts(environment: Environment, objective: Objective, settings: TrainSettings) -> None:
     if not environment.verifies_on_host:
         raise ValueError(
-            "sample_ahead hides the time in which the host judges, but this environment is judged on the device: leave "
-            "it out"
+            "async_rollouts hides verifying on the host, but this environment is verified on the device: leave it out"
         )
     if objective.surrogate.on_policy:
         raise ValueError(
-            "sample_ahead trains on groups of the policy before the last update, and this objective has no importance "
-            "ratio to make up for that: choose one that has, such as grpo or ips_grpo"
+            "async_rollouts trains on groups of the policy before the last update, and this objective has no "
+            "importance ratio to make up for that: choose one that has, such as grpo or ips_grpo"
         )
-    for rule in RULES:
-        if getattr(settings, rule) is not None:
+    for batch_filter in BATCH_FILTERS:
+        if getattr(settings, batch_filter) is not None:
             raise ValueError(
-                f"sample_ahead cannot be combined with {rule}, which looks at what was judged before it samples"
+                f"async_rollouts cannot be combined with {batch_filter}, which looks at rewards before it samples"
             )

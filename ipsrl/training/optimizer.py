@@ -22,11 +22,15 @@ def make_optimizer(
       epsilon: of Adam, which divides by sqrt(v) + epsilon: gradients far below it make no step. Those that are 0 but
         for rounding, 1e-9 in float32, make steps of a tenth of the learning rate where it is 1e-8.
     """
-    rules = {"adam": functools.partial(optax.adam, eps=epsilon), "sgd": optax.sgd}
-    if name not in rules:
-        raise ValueError(f"unknown optimizer {name!r}; known: {', '.join(rules)}")
-    rule = rules[name](learning_rate)
-    return rule if max_gradient_norm is None else optax.chain(optax.clip_by_global_norm(max_gradient_norm), rule)
+    optimizers = {"adam": functools.partial(optax.adam, eps=epsilon), "sgd": optax.sgd}
+    if name not in optimizers:
+        raise ValueError(f"unknown optimizer {name!r}; known: {', '.join(optimizers)}")
+    transformation = optimizers[name](learning_rate)
+    return (
+        transformation
+        if max_gradient_norm is None
+        else optax.chain(optax.clip_by_global_norm(max_gradient_norm), transformation)
+    )
 
 
 def at_rate(optimizer: optax.GradientTransformation, learning_rate: Array) -> optax.GradientTransformation:

@@ -1,4 +1,4 @@
-"""How a run is trained: numbers, and the rules that decide what a batch of rollouts is."""
+"""How a run is trained: numbers, and the filters that decide what a batch of rollouts is."""
 
 import dataclasses
 from typing import Any
@@ -10,32 +10,33 @@ from ipsrl.training.batches.dynamic_sampling import DynamicSampling
 from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 from ipsrl.training.step import WHOLE_BATCH, Batching
 
-RULES = {
+BATCH_FILTERS = {
     "dynamic_sampling": DynamicSampling,
     "difficulty_filter": DifficultyFilter,
     "off_policy": OffPolicyAnswers,
 }
-"""Rules that surround an objective, by the name of their field in `TrainSettings`."""
+"""Batch filters, by the name of their field in `TrainSettings`."""
 
 
-def make_rules(text: str) -> dict[str, Any]:
+def make_batch_filters(text: str) -> dict[str, Any]:
     """Fields of `TrainSettings` from a text such as `"dynamic_sampling(rounds=10), off_policy"`; none from `""`.
 
     Raises:
-      ValueError: unknown name or argument (the message says what is near or known), a bad value, or a rule given twice.
+      ValueError: unknown name or argument (the message says what is near or known), a bad value, or a batch filter
+        given twice.
     """
-    rules = {}
-    for rule in specifications.split(text) if text.strip() else ():
-        name = rule.partition("(")[0]
-        if name in rules:
-            raise ValueError(f"the rule {name} is given twice in {text!r}: give each one once")
-        rules[name] = specifications.build(rule, RULES, "rule")
-    return rules
+    filters = {}
+    for batch_filter in specifications.split(text) if text.strip() else ():
+        name = batch_filter.partition("(")[0]
+        if name in filters:
+            raise ValueError(f"the batch filter {name} is given twice in {text!r}: give each one once")
+        filters[name] = specifications.build(batch_filter, BATCH_FILTERS, "batch filter")
+    return filters
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainSettings:
-    """How long, on how much, how fast, and by which rules around the objective.
+    """How long, on how much, how fast, and with which batch filters.
 
     Attributes:
       steps: batches of rollouts.
@@ -50,9 +51,9 @@ class TrainSettings:
       off_policy: puts a further answer into every group; None for groups that the policy drew itself.
       refresh_reference_every: steps after which the current policy becomes the reference of a KL penalty and of
         `off_policy`; 0 for never: then it is the policy that training started from.
-      sample_ahead: whether the next step's groups are sampled while the host judges those of this one, by the policy
-        before this step's update. That hides the time judging takes, but groups are stale by one update, which the
-        objective's importance ratio has to make up for; `behaviour_kl` measures that update.
+      async_rollouts: whether the next step's groups are sampled while the host verifies those of this one, by the
+        policy before this step's update. That hides the time verifying takes, but groups are stale by one update, which
+        the objective's importance ratio has to make up for; `behaviour_kl` measures that update.
       monitors: what watches the records and warns, see `make_monitors`; `none` for nothing.
 
     Raises:
@@ -73,13 +74,13 @@ class TrainSettings:
     difficulty_filter: DifficultyFilter | None = None
     off_policy: OffPolicyAnswers | None = None
     refresh_reference_every: int = 0
-    sample_ahead: bool = False
+    async_rollouts: bool = False
     monitors: str = "all"
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.name in ("refresh_reference_every", "sample_ahead"):
+            if field.name in ("refresh_reference_every", "async_rollouts"):
                 continue
             if isinstance(value, int | float) and not value > 0:
                 raise ValueError(f"{field.name} is {value}, it must be positive")

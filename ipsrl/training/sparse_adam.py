@@ -6,7 +6,7 @@ import optax
 from jax import Array
 
 
-def adam_by_element(learning_rate: float) -> optax.GradientTransformation:
+def sparse_adam(learning_rate: float) -> optax.GradientTransformation:
     """Adam, with moments and a count of steps for each element, which only the steps that concern it change.
 
     An element whose gradient is exactly 0 stays where it is, and so do its moments and its count. Adam proper would

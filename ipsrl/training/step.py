@@ -9,7 +9,7 @@ import optax
 from jax import Array
 from jax.sharding import Mesh
 
-from ipsrl.distributed.per_device import apart, max_apart, sum_apart, work_apart
+from ipsrl.distributed.per_device import max_over_devices, per_device, sum_over_devices, works_per_device
 from ipsrl.distributed.placement import NO_PARAMETER, constrain, follow, placements
 from ipsrl.environments.environment import Environment
 from ipsrl.fields import Checked, at_least
@@ -17,9 +17,9 @@ from ipsrl.measures import diversity
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, log_importance_ratio
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy, union
-from ipsrl.structures import Rollouts, Trajectories, Verdict, masked_sum
+from ipsrl.structures import Outcomes, Rollouts, Trajectories, masked_sum
 from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
-from ipsrl.training.sparse_adam import adam_by_element
+from ipsrl.training.sparse_adam import sparse_adam
 
 
 @jax.tree_util.register_dataclass
@@ -33,10 +33,10 @@ class TrainState:
       optimizer_state: of optax.
       objective_state: what the objective's parts carry, see `Objective.init`.
       objective_parameters: what the objective itself learns, see `Objective.init_parameters`.
-      objective_optimizer_state: of what moves them, `adam_by_element`.
+      objective_optimizer_state: of what moves them, `sparse_adam`.
       reference: parameters of the reference policy where it moves during training, else None.
       difficulty: what the difficulty filter has learned, None without one.
-      ahead: groups that were sampled for the next step already, None where they are not.
+      next_rollouts: groups that were sampled for the next step already, None where they are not.
     """
 
     step: Array
@@ -47,7 +47,7 @@ class TrainState:
     objective_optimizer_state: Any
     reference: Parameters | None = None
     difficulty: Any = None
-    ahead: Trajectories | None = None
+    next_rollouts: Trajectories | None = None
 
     @classmethod
     def create(
@@ -76,8 +76,8 @@ class Batching(Checked):
     Attributes:
       epochs: passes over each batch of rollouts.
       mini_batches: optimiser steps in a pass; each takes its share of the prompts, whole groups always.
-      micro_batches: pieces of a mini-batch whose gradients are summed before the optimiser moves, to save memory.
-        Sums and counts are exact, so the number of pieces changes nothing but rounding.
+      micro_batches: parts of a mini-batch whose gradients are summed before the optimiser moves, to save memory.
+        Sums and counts are exact, so the number of parts changes nothing but rounding.
     """
 
     epochs: int = at_least(1, 1)
@@ -85,13 +85,13 @@ class Batching(Checked):
     micro_batches: int = at_least(1, 1)
 
     @property
-    def pieces(self) -> int:
+    def total_micro_batches(self) -> int:
         """Parts into which a batch of rollouts is split."""
         return self.mini_batches * self.micro_batches
 
     def check(self, prompts_per_step: int) -> None:
         """Raises ValueError where the prompts cannot be split evenly."""
-        if prompts_per_step % self.pieces:
+        if prompts_per_step % self.total_micro_batches:
             raise ValueError(
                 f"{prompts_per_step} prompts cannot be split into {self.mini_batches} mini-batches of "
                 f"{self.micro_batches} micro-batches: choose numbers that divide the prompts per step"
@@ -111,17 +111,17 @@ def check_objective(
     """Raises ValueError where the objective needs what environment, policy and training step do not give.
 
     Args:
-      off_policy: what puts answers into groups that the policy did not draw from their prompt, if anything does.
+      off_policy: what puts answers into groups that the policy did not sample from their prompt, if anything does.
     """
     if "off_policy" in objective.needs and off_policy is None:
         raise ValueError(
             "the objective needs off-policy answers in its groups: give TrainSettings(off_policy=OffPolicyAnswers(8)), "
-            'or the flag --rules="off_policy(answers=8)" of experiments.hypospace'
+            'or the flag --filters="off_policy(answers=8)" of experiments.hypospace'
         )
     if off_policy is not None and off_policy.source == "reference" and objective.top_tokens:
         raise ValueError(
             "the objective looks at the likeliest tokens of the policy, which answers of the reference policy do not "
-            "come with: draw off_policy answers from the policy itself"
+            "come with: sample off_policy answers from the policy itself"
         )
     from_step = {"reference_log_probs", "top_log_probs", "keys"}
     if off_policy is not None:
@@ -133,7 +133,7 @@ def state_placements(
     state: TrainState, policy: Policy, optimizer: optax.GradientTransformation, mesh: Mesh
 ) -> TrainState:
     """The placement of every leaf of a state: parameters by the rules of the policy, with what the optimiser keeps of
-    them; what belongs to the objective, the filter and the clock is whole.
+    them; all other leaves are replicated.
     """
     rules = policy.placement_rules
     parameters = placements(rules, state.parameters, mesh)
@@ -148,7 +148,7 @@ def state_placements(
 def update(
     state: TrainState,
     trajectories: Trajectories,
-    verdict: Verdict,
+    outcomes: Outcomes,
     reference: Parameters | None,
     key: Array,
     frozen: Parameters | None = None,
@@ -164,7 +164,7 @@ def update(
     Args:
       state: before; its parameters are those that sampled the trajectories.
       reference: parameters of the frozen reference policy; None where the objective needs none, or the state has them.
-      key: for objectives that draw.
+      key: for objectives that sample at random.
       frozen: what the policy reads beside the parameters of the state and of the reference; None for nothing.
       policy, objective, optimizer, batching, temperature: static under jit, see `compiled_update`.
 
@@ -176,27 +176,27 @@ def update(
     def score(parameters, frozen, trajectories):
         return policy.score(union(parameters, frozen), trajectories, temperature)
 
-    def optional_fields(whole, pieces):
+    def optional_fields(shared, micro_batches):
         """The fields of `Rollouts` that take a pass of the policy."""
-        parameters, reference, frozen = whole
+        parameters, reference, frozen = shared
 
-        def of_piece(piece):
+        def of_micro_batch(micro_batch):
             found = {}
             if "prompt_log_probs" in objective.needs:
-                log_probs, mask = policy.prompt_log_probs(union(parameters, frozen), piece.prompts, temperature)
+                log_probs, mask = policy.prompt_log_probs(union(parameters, frozen), micro_batch.prompts, temperature)
                 found |= {"prompt_log_probs": log_probs, "prompt_mask": mask}
             if "reference_log_probs" in objective.needs:
-                found["reference_log_probs"] = score(reference, frozen, piece).log_probs
+                found["reference_log_probs"] = score(reference, frozen, micro_batch).log_probs
             return found
 
-        return jax.lax.map(of_piece, pieces)
+        return jax.lax.map(of_micro_batch, micro_batches)
 
-    in_piece = len(verdict.rewards) // batching.pieces
-    passes = apart(optional_fields, in_piece, in_axes=(None, 1), out_axes=1)
-    optional = _join(passes((state.parameters, reference, frozen), _split(trajectories, batching.pieces)))
+    prompts_each = len(outcomes.rewards) // batching.total_micro_batches
+    passes = per_device(optional_fields, prompts_each, in_axes=(None, 1), out_axes=1)
+    optional = _join(passes((state.parameters, reference, frozen), _split(trajectories, batching.total_micro_batches)))
     if "keys" in objective.needs:
-        optional["keys"] = jax.random.split(key, verdict.rewards.shape[0])
-    rollouts = Rollouts.of(trajectories, verdict, **optional)
+        optional["keys"] = jax.random.split(key, outcomes.rewards.shape[0])
+    rollouts = Rollouts.of(trajectories, outcomes, **optional)
     weights, objective_state, metrics = objective.weigh(rollouts, state.objective_state)
     objective_optimizer = _objective_optimizer(objective)
     placed = placements(policy.placement_rules, state.parameters, jax.sharding.get_abstract_mesh())
@@ -213,7 +213,7 @@ def update(
         output = objective.loss(scores, rollouts, weights, objective_parameters, statistics)
         mask, log_ratio = rollouts.token_mask, log_importance_ratio(scores, rollouts)
         tokens = mask.sum(dtype=jnp.float32)
-        # k3: no token's is negative, and the mean over the samples is the divergence from the policy that drew them.
+        # k3: no token's is negative, and the mean over the samples is the divergence from the policy that sampled them.
         moved = jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
         metrics = output.metrics | {
             "token_entropy": (masked_sum(scores.entropy, mask), tokens),
@@ -224,21 +224,23 @@ def update(
     def optimizer_step(carry, mini_batch, stage):
         parameters, optimizer_state, objective_parameters, objective_optimizer_state = carry
         trajectories, rollouts, weights = mini_batch
-        pieces = _split((trajectories, rollouts, objective.at_stage(weights, rollouts, stage)), batching.micro_batches)
-        sums = None  # of the only piece: the loss takes them itself, and scores it once
-        if batching.micro_batches > 1 or work_apart(in_piece):
-            sums, _ = _totals(statistics, (parameters, frozen), pieces)
+        micro_batches = _split(
+            (trajectories, rollouts, objective.at_stage(weights, rollouts, stage)), batching.micro_batches
+        )
+        sums = None  # of the only micro-batch: the loss takes them itself, and scores it once
+        if batching.micro_batches > 1 or works_per_device(prompts_each):
+            sums, _ = _totals(statistics, (parameters, frozen), micro_batches)
 
-        def gradient_and_sums(whole, piece):
-            both_parameters, frozen, sums = whole
+        def gradient_and_sums(shared, micro_batch):
+            both_parameters, frozen, sums = shared
             gradients, (loss_and_count, metrics, difference) = jax.grad(loss, has_aux=True)(
-                both_parameters, frozen, piece, sums
+                both_parameters, frozen, micro_batch, sums
             )
             gradient, objective_gradient = gradients
             return (constrain(gradient, placed), objective_gradient, loss_and_count, metrics), difference
 
-        whole = ((parameters, objective_parameters), frozen, sums)
-        (*gradients, (loss_sum, count), metrics), difference = _totals(gradient_and_sums, whole, pieces)
+        shared = ((parameters, objective_parameters), frozen, sums)
+        (*gradients, (loss_sum, count), metrics), difference = _totals(gradient_and_sums, shared, micro_batches)
         gradients[0] = constrain(gradients[0], placed)
         gradient, objective_gradient = jax.tree.map(lambda leaf: leaf / count, gradients)
         metrics = metrics | {"loss": (loss_sum, count), "gradient_norm": (optax.tree.norm(gradient), jnp.float32(1))}
@@ -310,43 +312,44 @@ def group_metrics(rollouts: Rollouts) -> dict[str, tuple[Array, Array]]:
 
 
 def _objective_optimizer(objective: Objective) -> optax.GradientTransformation:
-    return adam_by_element(objective.surrogate.learning_rate)
+    return sparse_adam(objective.surrogate.learning_rate)
 
 
-def _totals(function, whole, pieces):
-    """The sum of the first of two trees and the largest of the second, which a function makes of each piece of a batch.
+def _totals(function, shared, micro_batches):
+    """Accumulates `function` over micro-batches: sums its first output, takes the maximum of its second.
 
     Args:
-      function: of `whole` and a piece.
-      whole: what has no prompts.
-      pieces: leaves `[pieces, P / pieces, ...]`.
+      function: of `shared` and a micro-batch.
+      shared: what has no prompts.
+      micro_batches: leaves `[micro_batches, P / micro_batches, ...]`.
     """
 
     # Traced once, for its shapes and for the loop.
     function = jax.jit(function)
 
-    def over(whole, pieces):
-        def accumulate(totals, piece):
-            found = function(whole, piece)
+    def over(shared, micro_batches):
+        def accumulate(totals, micro_batch):
+            found = function(shared, micro_batch)
             return tuple(map(jax.tree.map, (jnp.add, jnp.maximum), totals, found)), None
 
-        sums, maxima = jax.eval_shape(function, whole, jax.tree.map(lambda leaf: leaf[0], pieces))
+        sums, maxima = jax.eval_shape(function, shared, jax.tree.map(lambda leaf: leaf[0], micro_batches))
         totals = optax.tree.zeros_like(sums), optax.tree.full_like(maxima, -jnp.inf)
-        (sums, maxima), _ = jax.lax.scan(accumulate, totals, pieces)
-        return sum_apart(sums), max_apart(maxima)
+        (sums, maxima), _ = jax.lax.scan(accumulate, totals, micro_batches)
+        return sum_over_devices(sums), max_over_devices(maxima)
 
-    in_piece = jax.tree.leaves(pieces)[0].shape[1]
-    return apart(over, in_piece, in_axes=(None, 1), out_axes=None)(whole, pieces)
+    prompts_each = jax.tree.leaves(micro_batches)[0].shape[1]
+    return per_device(over, prompts_each, in_axes=(None, 1), out_axes=None)(shared, micro_batches)
 
 
-def _split(tree, pieces: int):
-    """Leaves `[P, ...]` -> `[pieces, P / pieces, ...]`.
+def _split(tree, micro_batches: int):
+    """Leaves `[P, ...]` -> `[micro_batches, P / micro_batches, ...]`.
 
-    Prompts are dealt like cards, so that each device of a mesh that shards the prompts has its share of every piece.
+    Prompts are dealt like cards, so that each device of a mesh that shards the prompts has its share of every
+    micro-batch.
     """
 
     def deal(leaf):
-        return jnp.moveaxis(leaf.reshape(leaf.shape[0] // pieces, pieces, *leaf.shape[1:]), 1, 0)
+        return jnp.moveaxis(leaf.reshape(leaf.shape[0] // micro_batches, micro_batches, *leaf.shape[1:]), 1, 0)
 
     return jax.tree.map(deal, tree)
 

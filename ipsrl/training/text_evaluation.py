@@ -50,10 +50,10 @@ def evaluate_text(
     else:
         at_once = settings.prompts_per_step if in_words else None
         asked = answers_with_history(environment, policy, parameters, key, queries, temperature, at_once)
-    verdict = asked.verdict
-    valid = verdict.rewards > 0
-    measured = answers.measure_answers(verdict.outcome_id, valid, environment.admissible, protocol)
-    outcomes = np.where(valid, verdict.outcome_id, -1)[:, :kept]
+    outcomes = asked.outcomes
+    valid = outcomes.rewards > 0
+    measured = answers.measure_answers(outcomes.outcome_id, valid, environment.admissible, protocol)
+    outcomes = np.where(valid, outcomes.outcome_id, -1)[:, :kept]
     # The estimator is unbiased for independent answers only.
     tried = [k for k in PASS_AT if independent and k <= kept]
     pass_at = mean_pass_at_k(valid[:, :kept].sum(axis=1), kept, tried)

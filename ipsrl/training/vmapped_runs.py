@@ -1,4 +1,4 @@
-"""Many runs of the training loop as one program, for environments whose verdict is arithmetic.
+"""Many runs of the training loop as one program, for environments whose rewards are computed under jit.
 
 The logs are those that `ipsrl.training.loop` would write, but for rounding: a program for many runs may add in another
 order than one for a single run. There are no checkpoints: such runs are short, and begin again where they were stopped.
@@ -29,11 +29,11 @@ from ipsrl.training.device_step import device_step
 from ipsrl.training.loop import check_run, needs_reference
 from ipsrl.training.optimizer import at_rate, make_optimizer
 from ipsrl.training.randomness import stream
-from ipsrl.training.settings import RULES, TrainSettings
+from ipsrl.training.settings import BATCH_FILTERS, TrainSettings
 from ipsrl.training.step import TrainState
 
 
-def train_together(
+def train_vmapped(
     environment: Environment,
     policy: Policy,
     objective: Objective,
@@ -41,13 +41,13 @@ def train_together(
     seeds: Sequence[int],
     folders: Sequence[RunFolder],
     evaluate: Evaluate | None = None,
-    mirrors: Sequence[str] = (),
+    trackers: Sequence[str] = (),
     warnings: WarningLines | None = None,
 ) -> list[Parameters | NonFiniteLossError]:
     """Trains one policy for each of the folders, step by step, all of them in one program over all devices.
 
     Args:
-      environment, policy, objective, evaluate, mirrors: as in `ipsrl.training.loop.train`; parameters reach `evaluate`
+      environment, policy, objective, evaluate, trackers: as in `ipsrl.training.loop.train`; parameters reach `evaluate`
         as NumPy arrays.
       warnings: as in `ipsrl.training.loop.train`; by default there are no other runs beside these.
       settings, seeds: of each run; the settings differ in nothing but the learning rate.
@@ -64,7 +64,9 @@ def train_together(
     shared = _shared(settings)
     check_run(environment, policy, objective, shared, mesh)
     if environment.verifies_on_host:
-        raise ValueError("this environment verifies on the host, so its runs cannot be one program: start them apart")
+        raise ValueError(
+            "this environment verifies on the host, so its runs cannot be one program: start them separately"
+        )
     optimizer = make_optimizer(shared.optimizer, 1.0, shared.max_gradient_norm)
 
     def first_state(seed, rate):
@@ -84,7 +86,7 @@ def train_together(
         rates = jnp.asarray([settings[run].learning_rate for run in each], jnp.float32)
         warnings = warnings or stack.enter_context(WarningLines())
         logs = [
-            stack.enter_context(RunLog(folder, shared.monitors, shared.steps, mirrors, warnings)) for folder in folders
+            stack.enter_context(RunLog(folder, shared.monitors, shared.steps, trackers, warnings)) for folder in folders
         ]
         state = jax.jit(over_runs(first_state))(all_seeds, rates)
         # A step takes the state over, and the reference stays.
@@ -127,15 +129,15 @@ def train_together(
         return [ended.get(run, parameters) for run, parameters in enumerate(_of_each(state.parameters, len(logs)))]
 
 
-def require_alike(settings: Sequence[Any], together: Sequence[str]) -> None:
-    """Raises ValueError where there are no settings, or they differ in more than the fields `together`."""
+def require_same_settings(settings: Sequence[Any], may_differ: Sequence[str]) -> None:
+    """Raises ValueError where there are no settings, or they differ in more than the fields `may_differ`."""
     if not settings:
         raise ValueError("there is nothing to run together: give the settings of one run at least")
     for each, field in itertools.product(settings, dataclasses.fields(settings[0])):
         one, other = getattr(settings[0], field.name), getattr(each, field.name)
-        if field.name not in together and one != other:
+        if field.name not in may_differ and one != other:
             raise ValueError(
-                f"runs of one program may differ in {', '.join(together)}, but {field.name} is {one} and {other}"
+                f"runs of one program may differ in {', '.join(may_differ)}, but {field.name} is {one} and {other}"
             )
 
 
@@ -143,13 +145,15 @@ def _shared(settings: Sequence[TrainSettings]) -> TrainSettings:
     """What holds for all runs; its learning rate is that of the first.
 
     Raises:
-      ValueError: the settings differ in more than that, or hold a rule that the host follows.
+      ValueError: the settings differ in more than that, or hold a batch filter, which the host applies.
     """
     first = settings[0]
-    require_alike(settings, ("learning_rate",))
-    for name in (*RULES, "refresh_reference_every"):
+    require_same_settings(settings, ("learning_rate",))
+    for name in (*BATCH_FILTERS, "refresh_reference_every"):
         if getattr(first, name):
-            raise ValueError(f"{name} is followed on the host, so runs with it cannot be one program: start them apart")
+            raise ValueError(
+                f"{name} is followed on the host, so runs with it cannot be one program: start them separately"
+            )
     return first
 
 

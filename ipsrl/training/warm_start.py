@@ -30,10 +30,11 @@ class WarmStart(Checked):
     """The prior and how it is learned.
 
     Attributes:
-      admissible_share: share of the training answers that are admissible for their prompt; the rest is drawn uniformly
-        from the whole hypothesis space, in the right format. 0 is an uninformed prior that knows the format only.
-      zipf_exponent: s. Among the admissible answers a hypothesis is drawn with a weight proportional to rank^-s; ranks
-        are a fixed random order of all hypotheses, the same for every prompt.
+      admissible_share: share of the training answers that are admissible for their prompt; the rest is sampled
+        uniformly from the whole hypothesis space, in the right format. 0 is an uninformed prior that knows the format
+        only.
+      zipf_exponent: s. Among the admissible answers a hypothesis is sampled with a weight proportional to rank^-s;
+        ranks are a fixed random order of all hypotheses, the same for every prompt.
       steps, prompts_per_step, answers_per_prompt, learning_rate: Adam on the mean negative log-likelihood of the tokens
         of answers and prompts, with a cosine decay to zero.
       renderings: surface forms of each hypothesis that occur in training, the canonical one and random ones.

@@ -29,7 +29,7 @@ from ipsrl.distributed.start_up import cores, start_up
 from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.structures import Prompts, Sizes, Trajectories, Verdict
+from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
 from ipsrl.training.batches.groups import Groups
 from ipsrl.training.loop import Trainer, prepare
 from ipsrl.training.settings import TrainSettings
@@ -91,9 +91,9 @@ class EvenTokens:
     def finished(self, state: dict[str, Array]) -> Array:
         return state["length"] >= self.max_tokens
 
-    def verify(self, trajectories: Trajectories) -> Verdict:
+    def verify(self, trajectories: Trajectories) -> Outcomes:
         even = trajectories.tokens % 2 == 0
-        return Verdict(rewards=even.mean(axis=-1), outcome_id=even.sum(axis=-1, dtype=jnp.int32))
+        return Outcomes(rewards=even.mean(axis=-1), outcome_id=even.sum(axis=-1, dtype=jnp.int32))
 
     def outcome_space(self, prompt: int) -> OutcomeSpace:
         raise ValueError("what is measured here is time, not outcomes")
@@ -169,7 +169,7 @@ def compete(workload: Workload, dtype: str, micro_batches: int | None, host_devi
         batching=Batching(micro_batches=micro_batches),
     )
     mesh = make_mesh()
-    with contextlib.redirect_stderr(io.StringIO()):  # it tells where parameters lie
+    with contextlib.redirect_stderr(io.StringIO()):  # it tells where parameters are placed
         trainer, state = prepare(
             EvenTokens(workload), policy_of(workload, dtype), objectives.make("grpo"), settings, 0, mesh
         )

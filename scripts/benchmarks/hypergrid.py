@@ -1,8 +1,8 @@
 """Training on hypergrids beside gfnx and torchgfn: trajectories per second, and seconds to a total variation.
 
 All of them learn an MLP of 2 x 256 on one-hot coordinates from the same sparse reward, R0 = 0.001. Steps of the
-contenders alternate, and the distance of the policy's exact law to the target is found after each, the same way for
-all and outside the time. gfnx and torchgfn learn by trajectory balance with their own settings.
+contenders alternate, and the distance of the policy's exact distribution to the target is found after each, the same
+way for all and outside the time. gfnx and torchgfn learn by trajectory balance with their own settings.
 """
 
 import argparse
@@ -144,9 +144,10 @@ class Trained:
       first_step: seconds until it was ready, compilation included.
       seconds, updates: of all training.
       total_variation: at the end.
-      reached: for each of `DISTANCES`, seconds of training until the law was nearer after a step, None if it never was.
+      reached: for each of `DISTANCES`, seconds of training until the distribution was nearer after a step, None if it
+        never was.
       start, end: trajectories per second in the first and the last steps, medians.
-      start_length, end_length: mean number of moves of a trajectory in those steps, by the exact law.
+      start_length, end_length: mean number of moves of a trajectory in those steps, by the exact distribution.
       curve: what it told of each step.
     """
 

@@ -29,22 +29,22 @@ from ipsrl.training.batches.groups import choose_prompts, collect
 from ipsrl.training.checkpoints import Checkpoints
 from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.parameter_cache import cached
-from ipsrl.training.settings import make_rules
+from ipsrl.training.settings import make_batch_filters
 from ipsrl.training.step import Batching
 
-JUDGED = []
+VERIFIED = []
 
 
 @dataclasses.dataclass(frozen=True)
 class FirstTokenJudged(HypospaceCausal):
     """The causal task, where an answer's first token decides, so that a fresh policy is sometimes right; says whom it
-    has judged.
+    has verified.
     """
 
     nodes: int = 2
 
     def verify(self, trajectories):
-        JUDGED.extend(np.asarray(trajectories.prompts.index).tolist())
+        VERIFIED.extend(np.asarray(trajectories.prompts.index).tolist())
         first = np.asarray(trajectories.tokens)[:, :, 0]
         said = super().verify(trajectories)
         return dataclasses.replace(
@@ -62,21 +62,21 @@ MESHES = ("data:8", "data:4,model:2", "model:2,data:4")
 
 
 def sampled(mesh, parameters):
-    """The first batch and its verdict as the loop makes them, whole, and which prompts this process has judged."""
+    """The first batch and its outcomes as the loop makes them, whole, and which prompts this process has verified."""
     with jax.set_mesh(mesh):
         prompts = shard_prompts(choose_prompts(TASK, SEED, 0, 16), mesh)
-        JUDGED.clear()
-        trajectories, verdict = collect(TASK, POLICY, replicate(parameters, mesh), prompts, SEED, 0, 4, 1.0)
-        judged = list(JUDGED)
-        return hosts.to_host({"tokens": trajectories.tokens, "rewards": verdict.rewards}), judged
+        VERIFIED.clear()
+        trajectories, outcomes = collect(TASK, POLICY, replicate(parameters, mesh), prompts, SEED, 0, 4, 1.0)
+        verified = list(VERIFIED)
+        return hosts.to_host({"tokens": trajectories.tokens, "rewards": outcomes.rewards}), verified
 
 
 def answered(step, parameters):
     """Answers under both protocols, as numbers that any change of an answer changes."""
     key = jax.random.key(step)
-    verdicts = [ask(TASK, POLICY, parameters, key, 3).verdict for ask in (independent_answers, answers_with_history)]
+    verdicts = [ask(TASK, POLICY, parameters, key, 3).outcomes for ask in (independent_answers, answers_with_history)]
     place = np.arange(1, TASK.num_prompts * 3 + 1).reshape(-1, 3)
-    totals = {f"answers_{i}": float((verdict.outcome_id * place).sum()) for i, verdict in enumerate(verdicts)}
+    totals = {f"answers_{i}": float((outcomes.outcome_id * place).sum()) for i, outcomes in enumerate(verdicts)}
     return Evaluation(totals)
 
 
@@ -91,7 +91,7 @@ def run(out, mesh, steps, optimizer="sgd", evaluate_every=0, rules="", resume=Fa
         batching=Batching(mini_batches=2),
         evaluate_every=evaluate_every or steps,
         checkpoint_every=10,
-        **make_rules(rules),
+        **make_batch_filters(rules),
     )
     objective = objectives.make("ips_grpo(kl=0.1)")
     with RunFolder.open(out, {"seed": SEED}, resume) as folder:
@@ -110,7 +110,7 @@ def main(process, port, save=None, meshes=(), forever=None, **arguments):
     """
     cluster = Cluster(f"127.0.0.1:{port}", num_processes=2, process_id=process, heartbeat_timeout=20)
     start_up(host_devices=4, cluster=cluster)
-    with hosts.together():
+    with hosts.on_all_hosts():
         if forever:
             save_for_ever(forever)
         if meshes:
@@ -120,15 +120,15 @@ def main(process, port, save=None, meshes=(), forever=None, **arguments):
         if save:
             found = {}
             for mesh in meshes:
-                arrays, judged = sampled(make_mesh(mesh), POLICY.init(jax.random.key(0)))
-                found |= {f"{mesh} {name}": value for name, value in (arrays | {"judged": judged}).items()}
+                arrays, verified = sampled(make_mesh(mesh), POLICY.init(jax.random.key(0)))
+                found |= {f"{mesh} {name}": value for name, value in (arrays | {"verified": verified}).items()}
             np.savez(f"{save}{process}.npz", **found, **by_name(state.parameters))
 
 
 def check_hosts(process, folder):
     """What the functions of `hosts` do where there are several, and a folder that not all see."""
     assert hosts.is_first() == (process == 0)
-    assert hosts.tell_all({"who": process, "long": "x" * 5000}) == {"who": 0, "long": "x" * 5000}
+    assert hosts.broadcast({"who": process, "long": "x" * 5000}) == {"who": 0, "long": "x" * 5000}
     assert hosts.first_does(lambda: f"done by {process}") == (None if process else "done by 0")
     assert hosts.all_hosts(True)
     assert not hosts.all_hosts(process == 0)

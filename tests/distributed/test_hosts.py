@@ -1,4 +1,4 @@
-"""What many hosts do together costs one process nothing; who judges what is decided alike everywhere."""
+"""What many hosts do together costs one process nothing; who verifies what is decided alike everywhere."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ import pytest
 
 from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
-from ipsrl.rollouts.verification import judge_of_rows
+from ipsrl.rollouts.verification import verifier_of_rows
 
 pytestmark = pytest.mark.eight_devices
 
@@ -18,11 +18,11 @@ pytestmark = pytest.mark.eight_devices
 def test_one_process_does_it_all_itself():
     assert hosts.is_first()
     assert hosts.first_does(lambda: [1, jax]) == [1, jax]
-    assert hosts.tell_all({1: None}) == {1: None}
+    assert hosts.broadcast({1: None}) == {1: None}
     assert hosts.all_hosts(True)
     assert not hosts.all_hosts(False)
     hosts.require_same("anything", "thing")
-    with hosts.together():
+    with hosts.on_all_hosts():
         hosts.wait_for_all()
     with pytest.raises(KeyError):
         hosts.first_does(lambda: {}["missing"])
@@ -47,7 +47,7 @@ def test_only_what_may_be_the_loss_of_a_host_says_that_a_restart_helps(monkeypat
 
     monkeypatch.setattr(jax, "process_count", lambda: processes)
     monkeypatch.setattr(hosts.os, "_exit", exit_with)
-    with pytest.raises(Ended if ends else jax.errors.JaxRuntimeError), hosts.together():
+    with pytest.raises(Ended if ends else jax.errors.JaxRuntimeError), hosts.on_all_hosts():
         raise jax.errors.JaxRuntimeError(message)
     said = capsys.readouterr().err
     assert said.endswith(f"start the run again on all hosts and let it resume ({message})\n") if ends else said == ""
@@ -94,11 +94,11 @@ class Layout(NamedTuple):
     ],
 )
 def test_every_row_is_judged_by_one_of_those_that_hold_it(layout, judges):
-    assert judge_of_rows(layout, 8).tolist() == judges
+    assert verifier_of_rows(layout, 8).tolist() == judges
 
 
 def test_more_hosts_than_rows():
-    assert judge_of_rows(Layout(1, (0, 1, 2)), 2).tolist() == [0, 1]
+    assert verifier_of_rows(Layout(1, (0, 1, 2)), 2).tolist() == [0, 1]
 
 
 JOIN = "from ipsrl.distributed.start_up import Cluster, start_up; start_up(cluster=Cluster({}))"

@@ -148,13 +148,13 @@ def test_two_processes_train_as_one(alone, pair):
 
 @pytest.mark.parametrize("mesh", MESHES)
 def test_answers_are_the_same_and_each_is_judged_once(pair, mesh):
-    expected, judged = sampled(make_mesh(mesh), POLICY.init(jax.random.key(0)))
+    expected, verified = sampled(make_mesh(mesh), POLICY.init(jax.random.key(0)))
     found = [np.load(pair / f"found{process}.npz") for process in range(2)]
     for one in found:
         np.testing.assert_array_equal(one[f"{mesh} tokens"], expected["tokens"])
         np.testing.assert_array_equal(one[f"{mesh} rewards"], expected["rewards"])
-    shares = [one[f"{mesh} judged"].tolist() for one in found]
-    assert sorted(shares[0] + shares[1]) == sorted(judged)
+    shares = [one[f"{mesh} verified"].tolist() for one in found]
+    assert sorted(shares[0] + shares[1]) == sorted(verified)
     assert len(shares[0]) == len(shares[1]) == 8
 
 
@@ -196,8 +196,8 @@ def test_two_processes_continue_what_one_began_on_another_mesh(alone, tmp_path):
 
 
 def test_rules_around_the_objective_decide_alike_on_all_hosts(tmp_path):
-    rules = "dynamic_sampling(rounds=3), difficulty_filter(width=8, last_width=8, warm_up=1), off_policy(answers=2)"
-    arguments = {"mesh": "data:8", "steps": 3, "rules": rules}
+    filters = "dynamic_sampling(rounds=3), difficulty_filter(width=8, last_width=8, warm_up=1), off_policy(answers=2)"
+    arguments = {"mesh": "data:8", "steps": 3, "filters": filters}
     run(tmp_path / "alone", **arguments)
     together(tmp_path, out=str(tmp_path / "run"), **arguments)
     ours, theirs = records(tmp_path / "alone"), records(tmp_path / "run")

@@ -7,7 +7,7 @@ import pytest
 from jax.sharding import Mesh
 
 from ipsrl.distributed.mesh import make_mesh, prompt_devices
-from ipsrl.distributed.per_device import apart, max_apart, sum_apart, work_apart
+from ipsrl.distributed.per_device import max_over_devices, per_device, sum_over_devices, works_per_device
 
 pytestmark = pytest.mark.eight_devices
 
@@ -16,7 +16,7 @@ PROMPTS = 16
 
 def summary(scale, values):
     """Of `[3, P]`: each value scaled, how many devices the function knows of, and what needs all prompts."""
-    totals = sum_apart(values.sum(axis=1)), max_apart(values.max())
+    totals = sum_over_devices(values.sum(axis=1)), max_over_devices(values.max())
     return scale * values, jnp.full(values.shape[1], prompt_devices()), totals
 
 
@@ -32,8 +32,8 @@ def run(mesh, values):
     with jax.set_mesh(mesh):
         return jax.jit(
             lambda values: (
-                apart(each, prompts, (None, 1), 1)(2.0, values),
-                apart(all_together, prompts, (None, 1), None)(2.0, values),
+                per_device(each, prompts, (None, 1), 1)(2.0, values),
+                per_device(all_together, prompts, (None, 1), None)(2.0, values),
             )
         )(values)
 
@@ -59,6 +59,6 @@ def test_the_result_is_that_of_one_device(mesh, prompts, known):
 
 def test_one_device_works_as_it_is():
     with jax.set_mesh(Mesh(jax.devices()[:1], ("data",))):
-        assert not work_apart(PROMPTS)
-        assert apart(summary, PROMPTS, (None, 1), 1) is summary
-    assert not work_apart(PROMPTS)
+        assert not works_per_device(PROMPTS)
+        assert per_device(summary, PROMPTS, (None, 1), 1) is summary
+    assert not works_per_device(PROMPTS)

@@ -13,9 +13,9 @@ from ipsrl.distributed import placement
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.distributed.placement import (
     NO_PARAMETER,
-    WHOLE,
-    Rule,
-    check_rules,
+    REPLICATED,
+    PlacementRule,
+    check_placement_rules,
     check_units,
     constrain,
     follow,
@@ -29,9 +29,9 @@ from ipsrl.policies.transformer import Transformer
 pytestmark = pytest.mark.eight_devices
 
 RULES = (
-    Rule("block/(in|out)/kernel", PartitionSpec("data", "model"), dtype="bfloat16"),
-    Rule("block/.*", PartitionSpec("model")),
-    Rule(".*", PartitionSpec()),
+    PlacementRule("block/(in|out)/kernel", PartitionSpec("data", "model"), dtype="bfloat16"),
+    PlacementRule("block/.*", PartitionSpec("model")),
+    PlacementRule(".*", PartitionSpec()),
 )
 
 
@@ -52,7 +52,7 @@ def test_the_first_rule_that_matches_a_whole_path_places_a_leaf():
         "block": {"in": {"kernel": ("data", "model"), "bias": ("model",)}, "odd": (None,)},
         "scale": (),
     }
-    assert placed["block"]["odd"].remark == "whole along model: 7 is no multiple of 2"
+    assert placed["block"]["odd"].remark == "replicated along model: 7 is no multiple of 2"
     assert placed["block"]["in"]["kernel"].rule is RULES[0]
 
 
@@ -63,9 +63,9 @@ def test_the_first_rule_that_matches_a_whole_path_places_a_leaf():
         ("model:8", 512, (None, "model"), ""),
         ("data:1,model:8", 512, (None, "model"), ""),
         ("replica:8", 512, (None, None), ""),
-        ("data:4,model:2", 513, ("data", None), "whole along model: 513 is no multiple of 2"),
-        # 256 x 128 elements are not worth a transfer, but heads and features are cut whatever their size.
-        ("data:4,model:2", 128, (None, "model"), "whole along data: small"),
+        ("data:4,model:2", 513, ("data", None), "replicated along model: 513 is no multiple of 2"),
+        # 256 x 128 elements are not worth a transfer, but heads and features are sharded whatever their size.
+        ("data:4,model:2", 128, (None, "model"), "replicated along data: small"),
     ],
 )
 def test_meshes_and_sizes(mesh, columns, spec, remark):
@@ -77,25 +77,27 @@ def test_meshes_and_sizes(mesh, columns, spec, remark):
     ("rules", "message"),
     [
         (RULES[:1], "no placement rule matches the parameter 'block/in/bias': end the rules with one for '.*'"),
-        ((Rule("block", PartitionSpec()), *WHOLE), "the placement rule 'block' places no parameter"),
+        ((PlacementRule("block", PartitionSpec()), *REPLICATED), "the placement rule 'block' places no parameter"),
         # A rule that earlier ones leave nothing to.
-        ((*WHOLE, RULES[0]), "the placement rule 'block/(in|out)/kernel' places no parameter"),
+        ((*REPLICATED, RULES[0]), "the placement rule 'block/(in|out)/kernel' places no parameter"),
     ],
 )
 def test_rules_that_do_not_fit_the_parameters(rules, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        check_rules(rules, tree())
+        check_placement_rules(rules, tree())
 
 
 def test_a_rule_with_more_axes_than_a_parameter():
-    rules = (Rule("block/.*", PartitionSpec("data", "model")), *WHOLE)
+    rules = (PlacementRule("block/.*", PartitionSpec("data", "model")), *REPLICATED)
     message = r"^the placement rule 'block/\.\*' has 2 axes, but matches a parameter of shape \(512,\)$"
     with pytest.raises(ValueError, match=message):
         placements(rules, tree(), make_mesh("data:4,model:2"))
 
 
 def test_rules_are_checked_for_several_trees_together():
-    check_rules(RULES, {"block": {"in": {"kernel": jnp.ones((8, 8))}}}, {"block": [jnp.ones(8)]}, [jnp.ones(3)])
+    check_placement_rules(
+        RULES, {"block": {"in": {"kernel": jnp.ones((8, 8))}}}, {"block": [jnp.ones(8)]}, [jnp.ones(3)]
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,7 +124,7 @@ def test_every_matrix_of_a_transformer_is_cut_over_the_whole_mesh(tied):
     policy = Transformer(1024, hidden_size=512, num_heads=8, num_key_value_heads=8, tie_embeddings=tied)
     mesh = make_mesh("data:4,model:2")
     parameters = jax.eval_shape(policy.init, jax.random.key(0))
-    check_rules(policy.placement_rules, parameters)
+    check_placement_rules(policy.placement_rules, parameters)
     placed = placements(policy.placement_rules, parameters, mesh)
     for leaf, place in zip(jax.tree.leaves(parameters), jax.tree.leaves(placed), strict=True):
         assert set(place.spec) == ({"data", "model"} if leaf.ndim == 2 else set())
@@ -151,7 +153,7 @@ def test_what_is_constrained_is_cut_and_what_is_whole_is_left_to_the_compiler():
         made = jax.jit(lambda: constrain(jax.tree.map(jnp.ones_like, parameters), placed))()
     wanted = shardings(placed, mesh)
     assert all(jax.tree.leaves(jax.tree.map(lambda a, w: a.sharding.is_equivalent_to(w, a.ndim), made, wanted)))
-    alone = placements(WHOLE, parameters, mesh)
+    alone = placements(REPLICATED, parameters, mesh)
     assert constrain(parameters, alone) is parameters
 
 
@@ -187,7 +189,9 @@ def test_the_table_counts_what_the_devices_hold():
     in_all = sum(array.nbytes for array in arrays)
     assert lines[0].split() == ["placement", "cut", "along", "leaves", "bytes", "per", "device"]
     assert lines[1].split() == ["block/(in|out)/kernel", "data,", "model", "1", "524,288", "65,536"]
-    assert re.search(r"block/\.\* +whole +1 +28 +28  whole along model: 7 is no multiple of 2$", "\n".join(lines), re.M)
+    assert re.search(
+        r"block/\.\* +whole +1 +28 +28  replicated along model: 7 is no multiple of 2$", "\n".join(lines), re.M
+    )
     assert re.search(r"\.\* +whole +1 +20 +20$", "\n".join(lines), re.M)
     assert lines[-1].split() == ["mesh", "data:4,model:2", "4", f"{in_all:,}", f"{one_device:,}"]
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.distributed.per_device import sum_apart
+from ipsrl.distributed.per_device import sum_over_devices
 from ipsrl.distributed.runs import filled, over_runs, runs_mesh
 
 pytestmark = pytest.mark.eight_devices
@@ -18,7 +18,7 @@ def walk(seed, scale):
         taken, total, key, _ = carry
         key, drawn = jax.random.split(key)
         drawn = jax.random.normal(drawn)
-        return taken + 1, total + scale * sum_apart(drawn), key, jnp.abs(drawn) > 1.5
+        return taken + 1, total + scale * sum_over_devices(drawn), key, jnp.abs(drawn) > 1.5
 
     return jax.lax.while_loop(lambda carry: ~carry[3], step, (0, 0.0, jax.random.key(seed), False))[:2]
 

@@ -68,14 +68,14 @@ def test_environment_example():
     dice = execute("docs/extending.md", "class TwoDice")["TwoDice"]()
     policy = Tabular(dice.num_observations, dice.vocabulary_size)
     parameters = policy.init(jax.random.key(0))
-    law = dice.terminal_distribution(log_probs_table(policy, parameters, dice))
-    np.testing.assert_allclose(law, np.array([1, 2, 3, 4, 5, 6, 5, 4, 3, 2, 1]) / 36, rtol=1e-5)
+    probs = dice.terminal_distribution(log_probs_table(policy, parameters, dice))
+    np.testing.assert_allclose(probs, np.array([1, 2, 3, 4, 5, 6, 5, 4, 3, 2, 1]) / 36, rtol=1e-5)
 
     prompts = choose_prompts(dice, 0, 0, 1)
     trajectories, verdict = collect(dice, policy, parameters, prompts, 0, 0, group_size=64, temperature=1.0)
     np.testing.assert_array_equal(verdict.outcome_id, jnp.sum(trajectories.tokens, axis=-1))
     # Uniform over the parents, of which a sum has as many as it has paths.
-    np.testing.assert_allclose(jnp.exp(verdict.log_backward), 1 / (36 * law[verdict.outcome_id]), rtol=1e-5)
+    np.testing.assert_allclose(jnp.exp(verdict.log_backward), 1 / (36 * probs[verdict.outcome_id]), rtol=1e-5)
 
 
 def test_study_example(tmp_path, monkeypatch):

@@ -71,7 +71,7 @@ def test_carried_state_is_used(alpha):
 
 def test_jacobian_sees_weights_that_follow_the_policy():
     """At rest the ideal flow has the derivative -R (diag p - p p^T): stopped gradients would give another."""
-    law = REWARDS / REWARDS.sum()
+    probs = REWARDS / REWARDS.sum()
     objective = objectives.make("ips_reinforce(probability=exact)")
     with jax.enable_x64(True):
         rewards = jnp.asarray(REWARDS, jnp.float64)
@@ -79,14 +79,14 @@ def test_jacobian_sees_weights_that_follow_the_policy():
         def field(logits):
             return expected_update(objective, logits, rewards, 2)
 
-        logits = jnp.log(law)
+        logits = jnp.log(probs)
         jacobian = jax.jacfwd(differentiable(field))(logits)
         blind = jax.jacfwd(field)(logits)
         differences = np.stack([field(logits + e) - field(logits - e) for e in 1e-5 * np.eye(3)], axis=1) / 2e-5
     np.testing.assert_allclose(jacobian, differences, atol=1e-8)
     assert np.abs(jacobian - blind).max() > 0.1
     eigenvalues = np.sort(np.linalg.eigvals(jacobian).real)
-    ideal = np.sort(np.linalg.eigvalsh(-(np.diag(law) - np.outer(law, law))))
+    ideal = np.sort(np.linalg.eigvalsh(-(np.diag(probs) - np.outer(probs, probs))))
     # Divided by the mean weight R; and a group's own mean as its baseline costs (G - 1) / G.
     np.testing.assert_allclose(eigenvalues, ideal / 2, atol=1e-6)
 
@@ -164,8 +164,8 @@ def test_tree_follows_the_gradient_of_the_return():
     rewards = jnp.asarray(tree.reward_table()[0])
 
     def mean_return(table):
-        law = tree.terminal_distribution(log_probs_table(policy, {"logits": table}, tree))
-        return law @ rewards
+        probs = tree.terminal_distribution(log_probs_table(policy, {"logits": table}, tree))
+        return probs @ rewards
 
     gradient = jax.grad(mean_return)(logits)
     assert np.abs(gradient).max() > 0.01

@@ -7,25 +7,25 @@ import pytest
 from ipsrl.dynamics import finite_groups
 from ipsrl.dynamics.finite_groups import count_weights, expected_weight, mean_field
 
-LAW, REWARDS = np.array([0.5, 0.3, 0.2]), np.array([4.0, 1.0, 2.0])
+DISTRIBUTION, REWARDS = np.array([0.5, 0.3, 0.2]), np.array([4.0, 1.0, 2.0])
 RULES = ["no baseline", "group mean", "group mean and std"]
 
 
-def enumerated_update(rule, law, rewards, weights):
+def enumerated_update(rule, probs, rewards, weights):
     """The mean of a rule over all K^G groups, sample by sample."""
-    group_size, mean = len(weights), np.zeros(len(law))
-    for group in itertools.product(range(len(law)), repeat=group_size):
-        counts = [group.count(outcome) for outcome in range(len(law))]
+    group_size, mean = len(weights), np.zeros(len(probs))
+    for group in itertools.product(range(len(probs)), repeat=group_size):
+        counts = [group.count(outcome) for outcome in range(len(probs))]
         share = np.array(counts) / group_size
         scaled = np.array([r * weights[n - 1] if n > 0 else 0.0 for r, n in zip(rewards, counts, strict=True)])
         mu = share @ scaled
         sampled = scaled[list(group)]
         update = share * (scaled - mu)
         if rule == "no baseline":
-            update = share * scaled - law * mu
+            update = share * scaled - probs * mu
         elif rule == "group mean and std":
-            update = np.zeros(len(law)) if np.ptp(sampled) < 1e-9 else update / sampled.std()
-        mean += math.prod(law[list(group)]) * update
+            update = np.zeros(len(probs)) if np.ptp(sampled) < 1e-9 else update / sampled.std()
+        mean += math.prod(probs[list(group)]) * update
     return mean
 
 
@@ -43,13 +43,13 @@ WEIGHTS = {
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("weights", WEIGHTS.values(), ids=list(WEIGHTS))
 def test_mean_fields_are_means_over_all_groups(weights, rule):
-    for law, rewards in [
-        (LAW, REWARDS),
+    for probs, rewards in [
+        (DISTRIBUTION, REWARDS),
         (np.array([0.7, 0.3]), np.array([4.0, 1.0])),
-        (LAW, np.array([1.0, 1.0, 0.0])),
+        (DISTRIBUTION, np.array([1.0, 1.0, 0.0])),
     ]:
-        exact = mean_field(law, rewards, weights, rule)
-        np.testing.assert_allclose(exact, enumerated_update(rule, law, rewards, weights), rtol=0, atol=1e-12)
+        exact = mean_field(probs, rewards, weights, rule)
+        np.testing.assert_allclose(exact, enumerated_update(rule, probs, rewards, weights), rtol=0, atol=1e-12)
 
 
 def test_expected_weight_is_the_mean_weight_of_a_sampled_outcome():
@@ -84,9 +84,9 @@ def test_the_group_mean_costs_one_sample(num_outcomes):
     """For alpha = 1 and a floor that cannot act; the weights of one sample less say the same."""
     random = np.random.default_rng(num_outcomes)
     for group_size in (2, 5, 16, 64):
-        law, rewards = random.dirichlet(np.ones(num_outcomes)), random.uniform(0.1, 5, num_outcomes)
-        costs = mean_field(law, rewards, count_weights(group_size), "group mean")
-        fewer = mean_field(law, rewards, count_weights(group_size - 1), "no baseline")
+        probs, rewards = random.dirichlet(np.ones(num_outcomes)), random.uniform(0.1, 5, num_outcomes)
+        costs = mean_field(probs, rewards, count_weights(group_size), "group mean")
+        fewer = mean_field(probs, rewards, count_weights(group_size - 1), "no baseline")
         np.testing.assert_allclose(costs, fewer, rtol=0, atol=1e-13)
     less = finite_groups.without_one_sample(count_weights(16, floor=0.05))
     np.testing.assert_allclose(less, count_weights(15), rtol=1e-14)
@@ -94,13 +94,13 @@ def test_the_group_mean_costs_one_sample(num_outcomes):
 
 def test_the_group_std_takes_out_how_large_two_rewards_are():
     """For two outcomes the update of a group is sqrt(phat_1 phat_2) sign(Rt_1 - Rt_2)."""
-    law, weights = np.array([0.8, 0.2]), count_weights(6)
+    probs, weights = np.array([0.8, 0.2]), count_weights(6)
     share = np.arange(1, 6) / 6
     chance = np.array([math.comb(6, n) * 0.8**n * 0.2 ** (6 - n) for n in range(1, 6)])
     sign = np.sign(4.0 / share - 1.0 / (1 - share))
     first = np.sum(chance * np.sqrt(share * (1 - share)) * sign)
     for scale in (1.0, 1e-3):
-        found = mean_field(law, scale * np.array([4.0, 1.0]), weights, "group mean and std")
+        found = mean_field(probs, scale * np.array([4.0, 1.0]), weights, "group mean and std")
         np.testing.assert_allclose(found, [first, -first], rtol=1e-12)
 
 
@@ -113,9 +113,9 @@ def test_rare_outcomes_keep_their_digits():
 
 def test_an_exact_tie_of_scaled_rewards_says_nothing():
     """0.7 / (7/8) = 0.1 / (1/8): of the mixed groups those with one sample of the rare outcome are ties."""
-    law, weights = np.array([1 - 1e-9, 1e-9]), count_weights(8)
+    probs, weights = np.array([1 - 1e-9, 1e-9]), count_weights(8)
     assert 0.7 * weights[6] != 0.1 * weights[0]  # in floating point
-    assert abs(mean_field(law, np.array([0.7, 0.1]), weights, "group mean and std")[1]) < 1e-15
+    assert abs(mean_field(probs, np.array([0.7, 0.1]), weights, "group mean and std")[1]) < 1e-15
 
 
 def test_distortion():
@@ -156,18 +156,18 @@ def test_bad_input_is_refused():
     weights = count_weights(4)
     for rule in ("group mean", "group mean and std"):
         with pytest.raises(ValueError, match="at least 2"):
-            mean_field(LAW, REWARDS, count_weights(1), rule)
+            mean_field(DISTRIBUTION, REWARDS, count_weights(1), rule)
     with pytest.raises(ValueError, match="no rule; take one of no baseline, group mean"):
-        mean_field(LAW, REWARDS, weights, "mean")
+        mean_field(DISTRIBUTION, REWARDS, weights, "mean")
     with pytest.raises(ValueError, match="sum to 1"):
-        mean_field(LAW * 2, REWARDS, weights, "no baseline")
+        mean_field(DISTRIBUTION * 2, REWARDS, weights, "no baseline")
     with pytest.raises(ValueError, match="must both be"):
-        mean_field(LAW, REWARDS[:2], weights, "no baseline")
+        mean_field(DISTRIBUTION, REWARDS[:2], weights, "no baseline")
     with pytest.raises(ValueError, match="one weight for each count"):
-        mean_field(LAW, REWARDS, np.ones((4, 1)), "no baseline")
+        mean_field(DISTRIBUTION, REWARDS, np.ones((4, 1)), "no baseline")
     for bad in (np.nan, np.inf):
         with pytest.raises(ValueError, match="weights must be finite"):
-            mean_field(LAW, REWARDS, np.array([bad, 1.0]), "no baseline")
+            mean_field(DISTRIBUTION, REWARDS, np.array([bad, 1.0]), "no baseline")
     for probability in (1.5, -0.1, np.nan):
         with pytest.raises(ValueError, match="probability must lie between 0 and 1"):
             expected_weight(probability, weights)

@@ -7,17 +7,17 @@ from scipy.special import entr, softmax
 from ipsrl.dynamics import flows
 
 
-def integrate(law, rewards, alpha, times):
+def integrate(probs, rewards, alpha, times):
     velocity = functools.partial(flows.flow_velocity, rewards=np.array(rewards), alpha=alpha)
-    return softmax(flows.integrate(velocity, np.log(law), np.array(times)), axis=-1)
+    return softmax(flows.integrate(velocity, np.log(probs), np.array(times)), axis=-1)
 
 
 def test_velocities_of_the_paper():
     logits, rewards = np.array([0.3, -1.0, 2.0]), np.array([1.0, 0.5, 0.0])
-    law = softmax(logits)
-    expected_return = law * (rewards - law @ rewards)
+    probs = softmax(logits)
+    expected_return = probs * (rewards - probs @ rewards)
     np.testing.assert_allclose(flows.flow_velocity(logits, rewards, alpha=0.0), expected_return, atol=1e-15)
-    scaled = rewards - rewards.sum() * law
+    scaled = rewards - rewards.sum() * probs
     np.testing.assert_allclose(flows.flow_velocity(logits, rewards, alpha=1.0), scaled, atol=1e-15)
 
 
@@ -27,8 +27,10 @@ def test_natural_velocity_moves_log_ratios_linearly():
     logits = flows.integrate(velocity, start, times)
     np.testing.assert_allclose(logits[:, 0] - logits[:, 1], np.log(2 / 3) + 0.5 * times, rtol=1e-9)
     np.testing.assert_allclose(logits[:, 1] - logits[:, 2], np.log(3 / 5), rtol=1e-9)
-    law, move = softmax(start), velocity(start)
-    np.testing.assert_allclose(law * (move - law @ move), law * (rewards - law @ rewards), atol=1e-15)  # replicator
+    probs, move = softmax(start), velocity(start)
+    np.testing.assert_allclose(
+        probs * (move - probs @ move), probs * (rewards - probs @ rewards), atol=1e-15
+    )  # replicator
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
@@ -53,12 +55,12 @@ def test_entropy_velocity_is_the_slope_of_the_entropy(alpha):
 )
 def test_expected_return_separates_a_tie_slowly(worst_reward, ratios):
     # The ratios are from a fixed-step Runge-Kutta integration in ln(1 + t).
-    laws = integrate([0.36, 0.34, 0.30], [1.0, 1.0, worst_reward], 0.0, [1e1, 1e3, 1e5, 1e7])
-    np.testing.assert_allclose(laws[:, 1] / laws[:, 0], ratios, rtol=3e-5)
+    distributions = integrate([0.36, 0.34, 0.30], [1.0, 1.0, worst_reward], 0.0, [1e1, 1e3, 1e5, 1e7])
+    np.testing.assert_allclose(distributions[:, 1] / distributions[:, 0], ratios, rtol=3e-5)
 
 
 @pytest.mark.parametrize(
-    ("law", "rewards"),
+    ("probs", "rewards"),
     [
         ([0.36, 0.34, 0.30], [1.0, 1.0, 0.0]),
         ([0.34, 0.30, 0.36], [2.0, 0.5, 2.0]),
@@ -66,14 +68,14 @@ def test_expected_return_separates_a_tie_slowly(worst_reward, ratios):
         ([0.36, 0.24, 0.15, 0.15, 0.10], [1.0, 1.0, 0.5, 0.0, 0.2]),
     ],
 )
-def test_a_tie_breaks_by_a_power_of_time(law, rewards):
+def test_a_tie_breaks_by_a_power_of_time(probs, rewards):
     """With one worse outcome as t^(-1/2), with L of them as t^(-L / (L + 1))."""
     times = np.array([1e7, 1e9])
-    laws = integrate(law, rewards, 0.0, times)
-    tied = np.sort(laws[:, np.array(rewards) == max(rewards)], axis=1)
-    tail = flows.partial_tie_ratio(times, np.array(law), np.array(rewards))
+    distributions = integrate(probs, rewards, 0.0, times)
+    tied = np.sort(distributions[:, np.array(rewards) == max(rewards)], axis=1)
+    tail = flows.partial_tie_ratio(times, np.array(probs), np.array(rewards))
     np.testing.assert_allclose(tied[:, 0] / tied[:, 1], tail, rtol=3e-3)
-    worse = len(law) - 2
+    worse = len(probs) - 2
     assert np.log(tail[1] / tail[0]) / np.log(100) == pytest.approx(-worse / (worse + 1), rel=1e-12)
 
 
@@ -90,24 +92,24 @@ def test_ties_separate_along_an_invariant():
 
 
 def test_an_exact_tie_does_not_move():
-    laws = integrate([0.35, 0.35, 0.30], [1.0, 1.0, 0.0], 0.0, [1e5])
-    assert laws[0, 1] / laws[0, 0] == pytest.approx(1.0, abs=1e-9)
+    distributions = integrate([0.35, 0.35, 0.30], [1.0, 1.0, 0.0], 0.0, [1e5])
+    assert distributions[0, 1] / distributions[0, 0] == pytest.approx(1.0, abs=1e-9)
 
 
 @pytest.mark.parametrize(("alpha", "first"), [(0.5, 0.941176), (1.0, 0.8), (2.0, 0.666667), (4.0, 0.585786)])
-def test_the_flow_ends_at_the_stationary_law(alpha, first):
-    law = flows.stationary_law(np.array([4.0, 1.0]), alpha)
-    assert law[0] == pytest.approx(first, abs=5e-7)
-    np.testing.assert_allclose(integrate([0.5, 0.5], [4.0, 1.0], alpha, [200.0])[0], law, atol=1e-8)
-    rest = flows.flow_velocity(np.log(law), np.array([4.0, 1.0]), alpha)
+def test_the_flow_ends_at_the_stationary_distribution(alpha, first):
+    probs = flows.stationary_distribution(np.array([4.0, 1.0]), alpha)
+    assert probs[0] == pytest.approx(first, abs=5e-7)
+    np.testing.assert_allclose(integrate([0.5, 0.5], [4.0, 1.0], alpha, [200.0])[0], probs, atol=1e-8)
+    rest = flows.flow_velocity(np.log(probs), np.array([4.0, 1.0]), alpha)
     np.testing.assert_allclose(rest, 0.0, atol=1e-13)
 
 
-def test_entropy_of_stationary_laws():
+def test_entropy_of_stationary_distributions():
     rewards = np.array([5.0, 4.0, 3.0, 2.0, 1.0])
-    entropies = [entr(flows.stationary_law(rewards, a)).sum() / np.log(5) for a in (0.5, 1, 2, 4)]
+    entropies = [entr(flows.stationary_distribution(rewards, a)).sum() / np.log(5) for a in (0.5, 1, 2, 4)]
     np.testing.assert_allclose(entropies, [0.794, 0.926, 0.978, 0.994], atol=5e-4)
-    assert flows.stationary_law(np.array([2.0, 1.0, 0.0]), 1e-4).tolist() == [1.0, 0.0, 0.0]
+    assert flows.stationary_distribution(np.array([2.0, 1.0, 0.0]), 1e-4).tolist() == [1.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(("start", "gap"), [(0.1, 1.0), (-2.0, 0.5), (1.0, -3.0), (0.7, 0.0)])
@@ -115,9 +117,9 @@ def test_two_outcome_solution_solves_the_flow(start, gap):
     times = np.array([0.0, 0.5, 10.0, 1e3])
     exact = flows.two_outcome_log_ratio(times, start, gap)
     assert exact[0] == pytest.approx(start, abs=1e-12)
-    law = softmax([start, 0.0])
-    laws = integrate(law, [1.0 + gap, 1.0], 0.0, times)
-    np.testing.assert_allclose(exact, np.log(laws[:, 0] / laws[:, 1]), rtol=1e-7, atol=1e-8)
+    probs = softmax([start, 0.0])
+    distributions = integrate(probs, [1.0 + gap, 1.0], 0.0, times)
+    np.testing.assert_allclose(exact, np.log(distributions[:, 0] / distributions[:, 1]), rtol=1e-7, atol=1e-8)
 
 
 def test_two_outcome_collapse_time():
@@ -135,23 +137,23 @@ def test_bad_input_is_refused():
     with pytest.raises(ValueError, match="must both be"):
         flows.flow_velocity(np.zeros(2), np.ones(3), 1.0)
     with pytest.raises(ValueError, match="positive alpha"):
-        flows.stationary_law(np.ones(2), 0.0)
+        flows.stationary_distribution(np.ones(2), 0.0)
     with pytest.raises(ValueError, match="positive alpha"):
-        flows.stationary_law(np.ones(2), np.nan)
+        flows.stationary_distribution(np.ones(2), np.nan)
     for rewards in ([1.0, -1.0], [1.0, np.nan], [[1.0, 2.0]], [0.0, 0.0]):
         with pytest.raises(ValueError, match=r"rewards must be \[outcome\] and not negative"):
-            flows.stationary_law(np.array(rewards), 1.0)
+            flows.stationary_distribution(np.array(rewards), 1.0)
     with pytest.raises(ValueError, match="increasing"):
         flows.integrate(lambda z: z, np.zeros(2), np.array([1.0, 1.0]))
     with pytest.raises(ValueError, match="never moves"):
         flows.two_outcome_time(0.0, 1.0, -1.0)
-    law = np.array([0.4, 0.3, 0.3])
+    probs = np.array([0.4, 0.3, 0.3])
     for rewards in ([1.0, 0.5, 0.0], [1.0, 1.0, 1.0]):
         with pytest.raises(ValueError, match="two outcomes must be best"):
-            flows.partial_tie_ratio(1e9, law, np.array(rewards))
+            flows.partial_tie_ratio(1e9, probs, np.array(rewards))
     with pytest.raises(ValueError, match="must differ in probability"):
-        flows.partial_tie_ratio(1e9, law[::-1], np.array([1.0, 1.0, 0.0]))
+        flows.partial_tie_ratio(1e9, probs[::-1], np.array([1.0, 1.0, 0.0]))
     with pytest.raises(ValueError, match="sum to 1"):
-        flows.partial_tie_ratio(1e9, 2 * law, np.array([1.0, 1.0, 0.0]))
+        flows.partial_tie_ratio(1e9, 2 * probs, np.array([1.0, 1.0, 0.0]))
     with pytest.raises(ValueError, match="must both be"):
         flows.entropy_velocity(np.zeros(2), np.ones(3))

@@ -63,11 +63,11 @@ def test_lag():
 def test_rates_with_memory_are_those_of_the_policy_and_its_average_together(memory_rate):
     """dz_i/dt = p_i (r_i m_i^-alpha - sum_k p_k r_k m_k^-alpha), dm/dt = kappa (p - m), linearised at rest."""
     rewards, alpha, step = np.array([3.0, 2.0, 1.0]), 0.7, 1e-6
-    rest = flows.stationary_law(rewards, alpha)
+    rest = flows.stationary_distribution(rewards, alpha)
 
     def velocity(state):
-        law, pushes = softmax(state[:3]), rewards * state[3:] ** -alpha
-        return np.concatenate([law * (pushes - law @ pushes), memory_rate * (law - state[3:])])
+        probs, pushes = softmax(state[:3]), rewards * state[3:] ** -alpha
+        return np.concatenate([probs * (pushes - probs @ pushes), memory_rate * (probs - state[3:])])
 
     at_rest = np.concatenate([np.log(rest), rest])
     columns = [(velocity(at_rest + e) - velocity(at_rest - e)) / (2 * step) for e in step * np.eye(6)]

@@ -21,7 +21,7 @@ def test_expected_return_flows_to_the_best_outcome():
     np.testing.assert_allclose(found.velocity, expected, atol=1e-7)
     assert [path[-1] for path in found.paths] == [pytest.approx([1, 0, 0], abs=1e-3)] * 2
     assert found.finished == [True, True]
-    assert [point.law.tolist() for point in found.attracting] == [[1, 0, 0]]
+    assert [point.probs.tolist() for point in found.attracting] == [[1, 0, 0]]
     assert found.resting_edges == []
 
 

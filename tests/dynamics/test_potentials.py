@@ -42,9 +42,9 @@ def test_groups_climb_their_potential(weights):
 
 def test_the_potential_of_groups_counts_harmonically():
     """sum_i r_i E[1 + 1/2 + ... + 1/n_i] for alpha = 1 without a floor."""
-    group_size, law = 7, softmax(LOGITS)
+    group_size, probs = 7, softmax(LOGITS)
     expected = 0.0
-    for p, reward in zip(law, REWARDS, strict=True):
+    for p, reward in zip(probs, REWARDS, strict=True):
         for n in range(1, group_size + 1):
             chance = math.comb(group_size, n) * p**n * (1 - p) ** (group_size - n)
             expected += reward * chance * sum(1 / k for k in range(1, n + 1))
@@ -52,9 +52,9 @@ def test_the_potential_of_groups_counts_harmonically():
 
 
 def test_inverse_probability_scaling_descends_the_cross_entropy():
-    target, law = REWARDS / REWARDS.sum(), softmax(LOGITS)
+    target, probs = REWARDS / REWARDS.sum(), softmax(LOGITS)
     cross_entropy = potentials.cross_entropy_to_rewards(LOGITS, REWARDS)
-    assert cross_entropy == pytest.approx(-target @ np.log(law), rel=1e-13)
+    assert cross_entropy == pytest.approx(-target @ np.log(probs), rel=1e-13)
     potential = potentials.flow_potential(LOGITS, REWARDS, alpha=1.0)
     assert cross_entropy == pytest.approx(-potential / REWARDS.sum(), rel=1e-13)
     velocity = functools.partial(flows.flow_velocity, rewards=REWARDS, alpha=1.0)
@@ -72,7 +72,7 @@ def test_only_the_potential_is_monotone_at_every_alpha():
         for _ in range(2000):
             logits, rewards = np.log(random.dirichlet(np.ones(num_outcomes))), random.uniform(0.1, 5.0, num_outcomes)
             velocity = flows.flow_velocity(logits, rewards, alpha)
-            target = flows.stationary_law(rewards, alpha)
+            target = flows.stationary_distribution(rewards, alpha)
             number += (softmax(logits) - target) @ velocity > 1e-12
         return number
 
@@ -82,7 +82,7 @@ def test_only_the_potential_is_monotone_at_every_alpha():
 
 def test_the_distance_rises_while_the_potential_does():
     rewards, alpha = np.array([5.0, 0.4, 4.5]), 0.3
-    target = flows.stationary_law(rewards, alpha)
+    target = flows.stationary_distribution(rewards, alpha)
     velocity = functools.partial(flows.flow_velocity, rewards=rewards, alpha=alpha)
     path = flows.integrate(velocity, np.log([0.002, 0.148, 0.85]), np.linspace(0.0, 40.0, 200))
     distances = np.array([rel_entr(target, softmax(logits)).sum() for logits in path])

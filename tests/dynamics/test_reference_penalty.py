@@ -23,92 +23,96 @@ def test_divergence_velocity_descends_the_divergence():
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0, 2.0])
 @pytest.mark.parametrize("beta", [0.02, 1.0, 50.0])
-def test_the_flow_rests_at_its_law(alpha, beta):
+def test_the_flow_rests_at_its_distribution(alpha, beta):
     for rewards in (REWARDS, np.array([1.0, 0.0, 1.0])):
-        law = reference_penalty.law_of_flow(rewards, REFERENCE, beta, alpha)
-        assert law.sum() == pytest.approx(1.0, abs=1e-14)
-        assert law.min() > 0
-        velocity = flows.flow_velocity(np.log(law), rewards, alpha)
-        velocity += beta * reference_penalty.divergence_velocity(np.log(law), REFERENCE)
+        probs = reference_penalty.distribution_of_flow(rewards, REFERENCE, beta, alpha)
+        assert probs.sum() == pytest.approx(1.0, abs=1e-14)
+        assert probs.min() > 0
+        velocity = flows.flow_velocity(np.log(probs), rewards, alpha)
+        velocity += beta * reference_penalty.divergence_velocity(np.log(probs), REFERENCE)
         np.testing.assert_allclose(velocity, 0.0, atol=1e-13 * (1 + beta))
 
 
-def test_the_flow_goes_to_its_law():
-    law = reference_penalty.law_of_flow(REWARDS, REFERENCE, 0.5, 1.0)
+def test_the_flow_goes_to_its_distribution():
+    probs = reference_penalty.distribution_of_flow(REWARDS, REFERENCE, 0.5, 1.0)
 
     def velocity(logits):
         penalty = reference_penalty.divergence_velocity(logits, REFERENCE)
         return flows.flow_velocity(logits, REWARDS, 1.0) + 0.5 * penalty
 
     end = flows.integrate(velocity, np.array([-3.0, 2.0, 0.0]), np.array([60.0]))[0]
-    np.testing.assert_allclose(softmax(end), law, rtol=1e-8)
+    np.testing.assert_allclose(softmax(end), probs, rtol=1e-8)
 
 
-def test_limits_of_the_law_of_the_flow():
+def test_limits_of_the_distribution_of_the_flow():
     gibbs = REFERENCE * np.exp(REWARDS / 0.7)
-    law_of_flow = functools.partial(reference_penalty.law_of_flow, REWARDS, REFERENCE)
-    np.testing.assert_allclose(law_of_flow(0.7, 0.0), gibbs / gibbs.sum(), rtol=1e-12)
-    np.testing.assert_allclose(law_of_flow(0.7, 1e-7), gibbs / gibbs.sum(), rtol=1e-5)
+    distribution_of_flow = functools.partial(reference_penalty.distribution_of_flow, REWARDS, REFERENCE)
+    np.testing.assert_allclose(distribution_of_flow(0.7, 0.0), gibbs / gibbs.sum(), rtol=1e-12)
+    np.testing.assert_allclose(distribution_of_flow(0.7, 1e-7), gibbs / gibbs.sum(), rtol=1e-5)
     for alpha in (0.5, 1.0):
-        np.testing.assert_allclose(law_of_flow(1e-9, alpha), flows.stationary_law(REWARDS, alpha), rtol=1e-7)
-        np.testing.assert_allclose(law_of_flow(1e8, alpha), REFERENCE, rtol=1e-6)
+        np.testing.assert_allclose(
+            distribution_of_flow(1e-9, alpha), flows.stationary_distribution(REWARDS, alpha), rtol=1e-7
+        )
+        np.testing.assert_allclose(distribution_of_flow(1e8, alpha), REFERENCE, rtol=1e-6)
 
 
 @pytest.mark.parametrize("rule", ["no baseline", "group mean"])
 @pytest.mark.parametrize("beta", [0.02, 1.0, 50.0])
-def test_groups_rest_at_their_law(rule, beta):
+def test_groups_rest_at_their_distribution(rule, beta):
     for weights in (count_weights(4), count_weights(6, 0.5, 0.3), count_weights(3, 0.0)):
-        law = reference_penalty.law_of_groups(REWARDS, REFERENCE, beta, weights, rule)
-        assert law.min() > 0
-        field = mean_field(law, REWARDS, weights, rule)
-        field += beta * reference_penalty.divergence_velocity(np.log(law), REFERENCE)
+        probs = reference_penalty.distribution_of_groups(REWARDS, REFERENCE, beta, weights, rule)
+        assert probs.min() > 0
+        field = mean_field(probs, REWARDS, weights, rule)
+        field += beta * reference_penalty.divergence_velocity(np.log(probs), REFERENCE)
         np.testing.assert_allclose(field, 0.0, atol=1e-12 * (1 + beta))
 
 
-def test_limits_of_the_law_of_groups():
+def test_limits_of_the_distribution_of_groups():
     for rule in ("no baseline", "group mean"):
-        law = reference_penalty.law_of_groups(REWARDS, REFERENCE, 1e-9, count_weights(16), rule)
-        np.testing.assert_allclose(law, survival.stationary_law(REWARDS, count_weights(16), rule), rtol=1e-6)
-    large = reference_penalty.law_of_groups(REWARDS, REFERENCE, 0.5, count_weights(4000), "no baseline")
-    np.testing.assert_allclose(large, reference_penalty.law_of_flow(REWARDS, REFERENCE, 0.5, 1.0), rtol=1e-9)
+        probs = reference_penalty.distribution_of_groups(REWARDS, REFERENCE, 1e-9, count_weights(16), rule)
+        np.testing.assert_allclose(probs, survival.stationary_distribution(REWARDS, count_weights(16), rule), rtol=1e-6)
+    large = reference_penalty.distribution_of_groups(REWARDS, REFERENCE, 0.5, count_weights(4000), "no baseline")
+    np.testing.assert_allclose(large, reference_penalty.distribution_of_flow(REWARDS, REFERENCE, 0.5, 1.0), rtol=1e-9)
 
 
-def test_laws_that_one_outcome_takes_almost_whole():
+def test_distributions_that_one_outcome_takes_almost_whole():
     """Rewards and weights over many orders of magnitude: rounding must neither lose the root nor overflow."""
     rewards, reference = np.array([200.0, 0.1, 0.002]), np.array([0.2, 0.5, 0.3])
     for beta in (1e-3, 0.1, 100.0):
         for alpha in (0.01, 10.0):
-            law = reference_penalty.law_of_flow(rewards, reference, beta, alpha)
-            assert np.argmax(law) == 0
-        law = reference_penalty.law_of_groups(rewards, reference, beta, count_weights(2, 10.0, 1 / 3), "no baseline")
-        assert law.sum() == pytest.approx(1.0)
+            probs = reference_penalty.distribution_of_flow(rewards, reference, beta, alpha)
+            assert np.argmax(probs) == 0
+        probs = reference_penalty.distribution_of_groups(
+            rewards, reference, beta, count_weights(2, 10.0, 1 / 3), "no baseline"
+        )
+        assert probs.sum() == pytest.approx(1.0)
     only = np.ones(1)
-    assert reference_penalty.law_of_flow(only, only, 0.3, 0.7).tolist() == [1.0]
-    assert reference_penalty.law_of_groups(only, only, 0.3, count_weights(4), "group mean").tolist() == [1.0]
+    assert reference_penalty.distribution_of_flow(only, only, 0.3, 0.7).tolist() == [1.0]
+    assert reference_penalty.distribution_of_groups(only, only, 0.3, count_weights(4), "group mean").tolist() == [1.0]
 
 
 def test_no_outcome_dies_next_to_a_reference():
     """At G = 3 and rewards (4, 1) the minority would: it settles at pi_2 / pi_1 e^(-(4 - 3) / beta)."""
     for beta, tolerance in ((0.1, 5e-3), (0.05, 1e-6), (0.01, 1e-12)):
-        law = reference_penalty.law_of_groups(
+        probs = reference_penalty.distribution_of_groups(
             np.array([4.0, 1.0]), np.array([0.7, 0.3]), beta, count_weights(3), "no baseline"
         )
-        assert law[1] == pytest.approx(3 / 7 * math.exp(-(4 - 3) / beta), rel=tolerance)
+        assert probs[1] == pytest.approx(3 / 7 * math.exp(-(4 - 3) / beta), rel=tolerance)
 
 
 def test_bad_input_is_refused():
-    law_of_flow = reference_penalty.law_of_flow
+    distribution_of_flow = reference_penalty.distribution_of_flow
     with pytest.raises(ValueError, match="beta is 0"):
-        law_of_flow(REWARDS, REFERENCE, 0.0, 1.0)
+        distribution_of_flow(REWARDS, REFERENCE, 0.0, 1.0)
     with pytest.raises(ValueError, match="alpha is -1"):
-        law_of_flow(REWARDS, REFERENCE, 1.0, -1.0)
+        distribution_of_flow(REWARDS, REFERENCE, 1.0, -1.0)
     with pytest.raises(ValueError, match="must not be negative"):
-        law_of_flow(-REWARDS, REFERENCE, 1.0, 1.0)
+        distribution_of_flow(-REWARDS, REFERENCE, 1.0, 1.0)
     with pytest.raises(ValueError, match="positive everywhere"):
-        law_of_flow(REWARDS, np.array([0.5, 0.5, 0.0]), 1.0, 1.0)
+        distribution_of_flow(REWARDS, np.array([0.5, 0.5, 0.0]), 1.0, 1.0)
     with pytest.raises(ValueError, match="must both be"):
-        law_of_flow(REWARDS[:2], REFERENCE, 1.0, 1.0)
+        distribution_of_flow(REWARDS[:2], REFERENCE, 1.0, 1.0)
     with pytest.raises(ValueError, match="not with the group's std"):
-        reference_penalty.law_of_groups(REWARDS, REFERENCE, 1.0, count_weights(4), "group mean and std")
+        reference_penalty.distribution_of_groups(REWARDS, REFERENCE, 1.0, count_weights(4), "group mean and std")
     with pytest.raises(ValueError, match="rise with the count"):
-        reference_penalty.law_of_groups(REWARDS, REFERENCE, 1.0, count_weights(4)[::-1], "no baseline")
+        reference_penalty.distribution_of_groups(REWARDS, REFERENCE, 1.0, count_weights(4)[::-1], "no baseline")

@@ -28,7 +28,7 @@ def test_flow_is_that_of_the_closed_mean_field():
 
     for number, start in enumerate(STARTS):
         logits = flows.integrate(velocity, log_softmax(np.log(start)), flow.times[2::20])
-        np.testing.assert_allclose(flow.laws[2::20, number], softmax(logits, axis=-1), atol=1e-5)
+        np.testing.assert_allclose(flow.distributions[2::20, number], softmax(logits, axis=-1), atol=1e-5)
 
 
 def test_broken_tie_is_lost_as_the_root_of_time(expected_return):
@@ -36,26 +36,26 @@ def test_broken_tie_is_lost_as_the_root_of_time(expected_return):
     flow = follow(expected_return((1.0, 1.0, 0.5)), [[0.5, 0.3, 0.2], [0.07, 0.9, 0.03]], time=1e8)
     np.testing.assert_allclose(flow.exponents, [[0, -0.5, -1], [-0.5, 0, -1]], atol=2e-3)
     flow = follow(expected_return((1.0, 1.0, 0.0)), [[0.36, 0.34, 0.3]], time=1e5)
-    assert flow.laws[-1, 0, 1] / flow.laws[-1, 0, 0] == pytest.approx(0.15930, abs=1e-4)
+    assert flow.distributions[-1, 0, 1] / flow.distributions[-1, 0, 0] == pytest.approx(0.15930, abs=1e-4)
 
 
 def test_full_tie_stays(expected_return):
     flow = follow(expected_return((1.0, 1.0, 1.0)), STARTS)
-    np.testing.assert_allclose(flow.laws[-1], STARTS, atol=1e-12)
+    np.testing.assert_allclose(flow.distributions[-1], STARTS, atol=1e-12)
     kinds = {point.kind for point in rest_points(expected_return((1.0, 1.0, 1.0)))}
     assert kinds == {"neutral"}
 
 
 def test_rest_points_of_expected_return_are_corners(expected_return):
-    found = {tuple(point.law): point.kind for point in rest_points(expected_return(UNEQUAL))}
+    found = {tuple(point.probs): point.kind for point in rest_points(expected_return(UNEQUAL))}
     assert found == {(1, 0, 0): "attracts", (0, 1, 0): "saddle", (0, 0, 1): "repels"}
 
 
 def test_rest_points_of_exact_scaling():
     """At r / R the rates are the eigenvalues of -R (diag p - p p^T), here over R and times (G - 1) / G."""
     found = rest_points(Field(objectives.make("ips_reinforce(probability=exact)"), UNEQUAL, group_size=3))
-    (inside,) = [point for point in found if point.law.all()]
-    np.testing.assert_allclose(inside.law, np.array(UNEQUAL) / sum(UNEQUAL), atol=1e-8)
+    (inside,) = [point for point in found if point.probs.all()]
+    np.testing.assert_allclose(inside.probs, np.array(UNEQUAL) / sum(UNEQUAL), atol=1e-8)
     assert inside.kind == "attracts"
     expected = -step_sizes.rates_at_rest(np.array(UNEQUAL), 1.0) / sum(UNEQUAL) * 2 / 3
     np.testing.assert_allclose(inside.rates, np.sort(expected), atol=1e-6)
@@ -63,12 +63,12 @@ def test_rest_points_of_exact_scaling():
 
 
 @pytest.mark.parametrize(("name", "rule"), [("ips_reinforce", "no baseline"), ("ips_dr_grpo", "group mean")])
-def test_stationary_law_of_finite_groups(name, rule):
-    """The same law by root finding in the objective's own code, and by the closed mean weight."""
+def test_stationary_distribution_of_finite_groups(name, rule):
+    """The same distribution by root finding in the objective's own code, and by the closed mean weight."""
     rewards = (4.0, 2.0, 1.0)
     found = rest_points(Field(objectives.make(name), rewards, group_size=4))
-    (attracting,) = [point.law for point in found if point.kind == "attracts"]
-    expected = survival.stationary_law(np.array(rewards), finite_groups.count_weights(4), rule)
+    (attracting,) = [point.probs for point in found if point.kind == "attracts"]
+    expected = survival.stationary_distribution(np.array(rewards), finite_groups.count_weights(4), rule)
     assert 0 in expected  # so that what dies out is right, too
     np.testing.assert_allclose(attracting, expected, atol=1e-6)
 
@@ -78,14 +78,14 @@ def test_expected_training_slides_along_a_jump():
     field = Field(objectives.make("unlikeliness"), (1.0, 1.0, 0.0), group_size=4)
     flow = follow(field, [[0.5, 0.3, 0.2]])
     assert not flow.finished
-    laws, exponents = train(field, [[0.5, 0.3, 0.2]], step_size=0.25, steps=800)
-    np.testing.assert_allclose(laws[0, :2], 0.5, atol=0.02)
+    distributions, exponents = train(field, [[0.5, 0.3, 0.2]], step_size=0.25, steps=800)
+    np.testing.assert_allclose(distributions[0, :2], 0.5, atol=0.02)
     np.testing.assert_allclose(exponents[0], [0, 0, -1], atol=0.1)
 
 
 def test_reference_moves_the_rest():
     field = Field(objectives.make("grpo(kl=0.5)"), (1.0, 1.0, 1.0), 3, reference=(0.5, 0.3, 0.2))
-    np.testing.assert_allclose(follow(field, STARTS).laws[-1], [[0.5, 0.3, 0.2]] * 2, atol=1e-4)
+    np.testing.assert_allclose(follow(field, STARTS).distributions[-1], [[0.5, 0.3, 0.2]] * 2, atol=1e-4)
 
 
 def test_kinds_do_not_depend_on_the_scale_of_rewards(expected_return):

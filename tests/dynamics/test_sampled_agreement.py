@@ -71,7 +71,7 @@ def test_mean_of_sampled_updates_is_the_expected_update(text):
     def exactly(logits):
         return expected_update(
             objective, logits, jnp.float32(BANDIT.rewards), GROUP_SIZE, reference=reference, off_policy=off_policy,
-            draws=512,
+            num_keys=512,
         )  # fmt: skip
 
     exact = jax.lax.map(exactly, points)

@@ -13,7 +13,7 @@ REWARDS = np.array([2.0, 1.0, 0.5])
 
 @pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
 def test_jacobian_at_rest(alpha):
-    rest, step = np.log(flows.stationary_law(REWARDS, alpha)), 1e-5
+    rest, step = np.log(flows.stationary_distribution(REWARDS, alpha)), 1e-5
     columns = [
         (flows.flow_velocity(rest + e, REWARDS, alpha) - flows.flow_velocity(rest - e, REWARDS, alpha)) / (2 * step)
         for e in step * np.eye(3)
@@ -60,7 +60,7 @@ def test_explicit_steps_settle_below_the_largest_step_only(method, advance):
     alpha = 1.0
     largest = step_sizes.largest_step(REWARDS, alpha, method)
     for share in (0.98, 1.02):
-        logits = np.log(flows.stationary_law(REWARDS, alpha)) + np.array([1e-6, 0.0, -1e-6])
+        logits = np.log(flows.stationary_distribution(REWARDS, alpha)) + np.array([1e-6, 0.0, -1e-6])
         speeds = []
         for _ in range(200):
             logits = advance(logits, share * largest, REWARDS, alpha)
@@ -83,21 +83,21 @@ def test_the_largest_step_is_local():
             logits = np.log([1 - start, start])
             for _ in range(500):
                 logits = euler(logits, step, rewards, alpha)
-            arrived = np.allclose(softmax(logits), flows.stationary_law(rewards, alpha))
+            arrived = np.allclose(softmax(logits), flows.stationary_distribution(rewards, alpha))
             assert arrived == settles
 
 
 def mean_change_of_rarity(rewards, weights, step_size, rare):
     """Mean of 1 / p_2 after an update without a baseline, less 1 / p_2, over the groups that matter at a tiny p_2."""
     first, second = rewards
-    group_size, law = len(weights), np.array([1 - rare, rare])
+    group_size, probs = len(weights), np.array([1 - rare, rare])
     change = 0.0
     for n in range(group_size + 1):
         scaled = np.array(
             [first * weights[group_size - n - 1] if n < group_size else 0.0, second * weights[n - 1] if n > 0 else 0.0]
         )
         pushes = np.array([group_size - n, n]) / group_size * scaled
-        update = pushes - law * pushes.sum()
+        update = pushes - probs * pushes.sum()
         change += binom.pmf(n, group_size, rare) * np.expm1(step_size * (update[0] - update[1])) * (1 - rare) / rare
     return change
 

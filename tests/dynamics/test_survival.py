@@ -50,7 +50,7 @@ def test_the_floor_caps_what_a_large_group_can_do():
         for rule in RULES:
             assert survival.critical_alpha(4.0, group_size, rule, floor=0.3) > 1
             assert survival.survives(TWO, weights, rule).tolist() == [True, False]
-            assert survival.stationary_law(TWO, weights, rule).tolist() == [1.0, 0.0]
+            assert survival.stationary_distribution(TWO, weights, rule).tolist() == [1.0, 0.0]
     for rule in RULES:
         assert survival.smallest_group(4.0, rule, floor=0.3) == math.inf
         assert survival.smallest_group(4.0, rule, floor=0.25) == math.inf  # exactly at the border
@@ -96,12 +96,12 @@ def test_the_smallest_group_of_a_small_alpha_is_very_large():
 )
 def test_stationary_minority_of_finite_groups(group_size, no_baseline, group_mean):
     weights = count_weights(group_size, floor=1e-3)
-    assert survival.stationary_law(TWO, weights, "no baseline")[1] == pytest.approx(no_baseline, abs=5e-5)
-    assert survival.stationary_law(TWO, weights, "group mean")[1] == pytest.approx(group_mean, abs=5e-5)
+    assert survival.stationary_distribution(TWO, weights, "no baseline")[1] == pytest.approx(no_baseline, abs=5e-5)
+    assert survival.stationary_distribution(TWO, weights, "group mean")[1] == pytest.approx(group_mean, abs=5e-5)
 
 
 @pytest.mark.parametrize(
-    ("group_size", "law", "distance"),
+    ("group_size", "probs", "distance"),
     [
         (2, [0.6667, 0.3333, 0, 0, 0], 0.800),
         (4, [0.4953, 0.3464, 0.1583, 0, 0], 0.483),
@@ -112,62 +112,62 @@ def test_stationary_minority_of_finite_groups(group_size, no_baseline, group_mea
         (64, [0.3336, 0.2669, 0.2002, 0.1334, 0.0659], 0.0016),
     ],
 )
-def test_stationary_law_of_five_outcomes(group_size, law, distance):
-    found = survival.stationary_law(FIVE, count_weights(group_size, floor=1e-3), "no baseline")
-    np.testing.assert_allclose(found, law, rtol=0, atol=5e-5)
+def test_stationary_distribution_of_five_outcomes(group_size, probs, distance):
+    found = survival.stationary_distribution(FIVE, count_weights(group_size, floor=1e-3), "no baseline")
+    np.testing.assert_allclose(found, probs, rtol=0, atol=5e-5)
     assert np.abs(found - FIVE / 15).sum() == pytest.approx(distance, abs=5e-4)
     if group_size == 15:
-        costs = survival.stationary_law(FIVE, count_weights(16), "group mean")
+        costs = survival.stationary_distribution(FIVE, count_weights(16), "group mean")
         np.testing.assert_allclose(costs, found, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_the_stationary_law_is_a_rest_point_with_no_push_on_the_extinct(rule):
+def test_the_stationary_distribution_is_a_rest_point_with_no_push_on_the_extinct(rule):
     rewards = TWO if rule == "group mean and std" else FIVE
     for weights in (count_weights(7), count_weights(6, 2.0, 0.3), np.array([3.0, 3.0, 2.5, 0.5, 0.5])):
-        law = survival.stationary_law(rewards, weights, rule)
-        assert law.sum() == pytest.approx(1.0, abs=1e-14)
-        np.testing.assert_allclose(mean_field(law, rewards, weights, rule), 0.0, atol=1e-13)
+        probs = survival.stationary_distribution(rewards, weights, rule)
+        assert probs.sum() == pytest.approx(1.0, abs=1e-14)
+        np.testing.assert_allclose(mean_field(probs, rewards, weights, rule), 0.0, atol=1e-13)
         alive = survival.survives(rewards, weights, rule)
-        np.testing.assert_array_equal(alive, law > 0)
+        np.testing.assert_array_equal(alive, probs > 0)
         for outcome in np.flatnonzero(~alive):
-            seed = np.where(np.arange(len(law)) == outcome, 1e-7, law * (1 - 1e-7))
+            seed = np.where(np.arange(len(probs)) == outcome, 1e-7, probs * (1 - 1e-7))
             assert mean_field(seed, rewards, weights, rule)[outcome] < 0
 
 
-def test_laws_where_rounding_hides_that_the_weight_falls():
+def test_distributions_where_rounding_hides_that_the_weight_falls():
     """A floor makes all counts up to 38 of 64 weigh the same, so that w_G does not seem to fall below p = 0.2."""
     rewards, weights = np.array([5.0, 1.0, 1.0]), count_weights(64, alpha=10.0, floor=0.6)
-    law = survival.stationary_law(rewards, weights, "no baseline")
-    assert law[1] == pytest.approx(law[2], rel=1e-12)
-    np.testing.assert_allclose(mean_field(law, rewards, weights, "no baseline") / weights[0], 0.0, atol=1e-12)
+    probs = survival.stationary_distribution(rewards, weights, "no baseline")
+    assert probs[1] == pytest.approx(probs[2], rel=1e-12)
+    np.testing.assert_allclose(mean_field(probs, rewards, weights, "no baseline") / weights[0], 0.0, atol=1e-12)
     # 1 / floor = 3, exactly at the border.
-    law = survival.stationary_law(np.array([1.0, 1.0, 3.0]), count_weights(64, floor=1 / 3), "no baseline")
-    assert law.tolist() == [0.0, 0.0, 1.0]
-    assert survival.stationary_law(np.array([2.0]), weights, "no baseline").tolist() == [1.0]
+    probs = survival.stationary_distribution(np.array([1.0, 1.0, 3.0]), count_weights(64, floor=1 / 3), "no baseline")
+    assert probs.tolist() == [0.0, 0.0, 1.0]
+    assert survival.stationary_distribution(np.array([2.0]), weights, "no baseline").tolist() == [1.0]
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_the_mean_field_goes_to_the_stationary_law(rule):
+def test_the_mean_field_goes_to_the_stationary_distribution(rule):
     rewards = TWO if rule == "group mean and std" else np.array([4.0, 3.0, 2.0])
     weights = count_weights(10)
     start = np.log([0.05, 0.95]) if len(rewards) == 2 else np.log([0.05, 0.05, 0.9])
     path = flows.integrate(lambda z: mean_field(softmax(z), rewards, weights, rule), start, np.array([60.0]))
-    np.testing.assert_allclose(softmax(path[0]), survival.stationary_law(rewards, weights, rule), rtol=1e-6)
+    np.testing.assert_allclose(softmax(path[0]), survival.stationary_distribution(rewards, weights, rule), rtol=1e-6)
 
 
 def test_standardised_groups_rest_elsewhere():
-    """Survival is that of the group mean, but the law at rest is not: it only knows which scaled reward is larger."""
-    assert survival.stationary_law(TWO, count_weights(5), "group mean and std").tolist() == [1.0, 0.0]
-    law = survival.stationary_law(TWO, count_weights(6), "group mean and std")
+    """Survival is that of the group mean, the distribution at rest is not: it only knows which reward is larger."""
+    assert survival.stationary_distribution(TWO, count_weights(5), "group mean and std").tolist() == [1.0, 0.0]
+    probs = survival.stationary_distribution(TWO, count_weights(6), "group mean and std")
     # With G = 6 the only groups that push up the minority have one of it; sqrt(n (6 - n)) is the length of a push.
-    odds = law[1] / law[0]
+    odds = probs[1] / probs[0]
     pushes = [math.comb(6, n) * odds**n * math.sqrt(n * (6 - n)) * (1 if n == 1 else -1) for n in range(1, 6)]
     assert sum(pushes) == pytest.approx(0.0, abs=1e-10)
-    even = survival.stationary_law(np.array([2.0, 2.0]), count_weights(6), "group mean and std")
+    even = survival.stationary_distribution(np.array([2.0, 2.0]), count_weights(6), "group mean and std")
     np.testing.assert_allclose(even, 0.5, atol=1e-9)
-    swapped = survival.stationary_law(TWO[::-1], count_weights(6), "group mean and std")
-    np.testing.assert_allclose(swapped, law[::-1], rtol=1e-12)
+    swapped = survival.stationary_distribution(TWO[::-1], count_weights(6), "group mean and std")
+    np.testing.assert_allclose(swapped, probs[::-1], rtol=1e-12)
 
 
 def test_extinction_exponents():
@@ -190,11 +190,11 @@ def test_outcomes_return_where_their_extinction_exponent_is_passed(rule, floor):
     assert np.all(np.diff(exponents) > 0)
     for outcome, exponent in enumerate(exponents[1:], start=1):
         if exponent < math.inf:
-            laws = [
-                survival.stationary_law(FIVE, count_weights(12, a, floor), rule)
+            distributions = [
+                survival.stationary_distribution(FIVE, count_weights(12, a, floor), rule)
                 for a in exponent * np.array([0.99, 1.01])
             ]
-            assert laws[0][outcome] == 0.0 < laws[1][outcome]
+            assert distributions[0][outcome] == 0.0 < distributions[1][outcome]
         else:
             assert floor > 0
 
@@ -220,8 +220,8 @@ def test_what_no_exponent_saves():
 
 def test_a_tie_survives():
     tied = np.array([2.0, 2.0, 2.0, 1.0])
-    law = survival.stationary_law(tied, count_weights(8, 0.3), "no baseline")
-    np.testing.assert_allclose(law[:3], law[0], rtol=1e-12)
+    probs = survival.stationary_distribution(tied, count_weights(8, 0.3), "no baseline")
+    np.testing.assert_allclose(probs[:3], probs[0], rtol=1e-12)
     assert survival.extinction_exponents(tied, 8, "no baseline")[:3].tolist() == [0.0, 0.0, 0.0]
     assert survival.critical_alpha(1.0, 3, "group mean") == 0.0
     assert (
@@ -240,15 +240,15 @@ def test_bad_input_is_refused():
     with pytest.raises(ValueError, match="alpha is 0"):
         survival.smallest_group(2.0, "no baseline", alpha=0.0)
     with pytest.raises(ValueError, match="positive"):
-        survival.stationary_law(np.array([1.0, 0.0]), weights, "no baseline")
+        survival.stationary_distribution(np.array([1.0, 0.0]), weights, "no baseline")
     with pytest.raises(ValueError, match="must not rise"):
-        survival.stationary_law(TWO, weights[::-1], "no baseline")
+        survival.stationary_distribution(TWO, weights[::-1], "no baseline")
     with pytest.raises(ValueError, match="all weigh the same"):
-        survival.stationary_law(TWO, count_weights(2), "group mean")
+        survival.stationary_distribution(TWO, count_weights(2), "group mean")
     with pytest.raises(ValueError, match="all weigh the same"):
         survival.survives(TWO, count_weights(8, alpha=0.0), "no baseline")
     with pytest.raises(ValueError, match="two outcomes only"):
-        survival.stationary_law(FIVE, weights, "group mean and std")
+        survival.stationary_distribution(FIVE, weights, "group mean and std")
     with pytest.raises(ValueError, match="not with the std"):
         survival.extinction_exponents(TWO, 8, "group mean and std")
     with pytest.raises(ValueError, match="positive"):
@@ -260,9 +260,9 @@ def test_the_weaker_outcome_rests_above_the_critical_alpha(rule):
     rests = [survival.weaker_at_rest((4.0, 1.0), 8, rule, alpha) for alpha in (0.0, 0.6, 0.8, 1.2)]
     assert rests[:2] == [0.0, 0.0]
     for alpha, rest in zip((0.8, 1.2), rests[2:], strict=True):
-        law = np.array([1 - rest, rest])
+        probs = np.array([1 - rest, rest])
         assert 0 < rest < 0.5
-        np.testing.assert_allclose(mean_field(law, TWO, count_weights(8, alpha), rule), 0, atol=1e-9)
+        np.testing.assert_allclose(mean_field(probs, TWO, count_weights(8, alpha), rule), 0, atol=1e-9)
     # In groups of 2 a group mean leaves nothing to choose from.
     assert (survival.weaker_at_rest((4.0, 1.0), 2, rule, 5.0) > 0) == (rule == "no baseline")
     assert survival.weaker_at_rest((4.0, 1.0), 8, rule, 2.0, floor=0.5) == 0.0

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import brentq
 
 from ipsrl import objectives
-from ipsrl.dynamics.two_outcome_training import group_pushes
+from ipsrl.dynamics.two_outcome_training import advantage_weighted_frequencies
 
 GROUP_SIZES = (2, 3, 4, 5, 6, 8, 16, 32, 64)
 WITH_BASELINE = (None, 2.0000, 1.2619, 1.0000, 0.8614, 0.7124, 0.5119, 0.4037, 0.3346)
@@ -22,7 +22,9 @@ def invasion(name, alpha, group_size):
 
     Groups hold it once with probability G p, and never otherwise, where (p_2 push_1 - p_1 push_2) is p push_1.
     """
-    pushes = group_pushes(objectives.make(f"{name}(alpha={alpha})"), (4.0, 1.0), group_size).astype(np.float64)
+    pushes = advantage_weighted_frequencies(objectives.make(f"{name}(alpha={alpha})"), (4.0, 1.0), group_size).astype(
+        np.float64
+    )
     return 2 * (group_size * pushes[group_size - 1, 1] - pushes[group_size, 0])
 
 

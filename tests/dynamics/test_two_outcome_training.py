@@ -10,9 +10,9 @@ from ipsrl.dynamics.finite_groups import count_weights, mean_field
 from ipsrl.dynamics.two_outcome_training import (
     LARGEST_GROUP,
     Cell,
-    draw_count,
+    advantage_weighted_frequencies,
     first_passage,
-    group_pushes,
+    sample_count,
     train,
 )
 from ipsrl.environments.bandit import Bandit
@@ -41,7 +41,7 @@ def test_equally_spaced_numbers_are_drawn_in_binomial_shares(group_size, log_rat
     numbers = 2**16
     uniform = (jnp.arange(numbers) + 0.5) / numbers
     # The recursion is longer than the smaller groups need.
-    count = draw_count(uniform, jnp.full(numbers, log_ratio), jnp.full(numbers, float(group_size)), LARGEST_GROUP)
+    count = sample_count(uniform, jnp.full(numbers, log_ratio), jnp.full(numbers, float(group_size)), LARGEST_GROUP)
     found = np.bincount(count, minlength=group_size + 1)
     expected = numbers * binom.pmf(np.arange(group_size + 1), group_size, first_probability(log_ratio))
     np.testing.assert_allclose(found, expected, atol=1.5)
@@ -50,10 +50,10 @@ def test_equally_spaced_numbers_are_drawn_in_binomial_shares(group_size, log_rat
 def test_rare_outcomes_are_drawn_with_their_chance():
     seen = 1 - (1 - first_probability(-12.0)) ** 16
     uniform = jnp.float32([seen * (1 - 1e-5), seen * (1 + 1e-5), 1.0])
-    assert draw_count(uniform, jnp.full(3, -12.0), jnp.full(3, 16.0), 16).tolist() == [1, 0, 0]
-    assert draw_count(uniform, jnp.full(3, 12.0), jnp.full(3, 16.0), 16).tolist() == [15, 16, 16]
+    assert sample_count(uniform, jnp.full(3, -12.0), jnp.full(3, 16.0), 16).tolist() == [1, 0, 0]
+    assert sample_count(uniform, jnp.full(3, 12.0), jnp.full(3, 16.0), 16).tolist() == [15, 16, 16]
     # A policy that has lost an outcome in float32 does not find it again.
-    certain = draw_count(jnp.float32([2.0**-33, 1.0]), jnp.full(2, 200.0), jnp.full(2, 16.0), 16)
+    certain = sample_count(jnp.float32([2.0**-33, 1.0]), jnp.full(2, 200.0), jnp.full(2, 16.0), 16)
     assert certain.tolist() == [16, 16]
 
 
@@ -70,7 +70,7 @@ def test_pushes_of_the_three_rules():
         "group mean and std": shares * (scaled - mean) / np.where(std > 1e-9, std, np.inf),
     }
     for rule, row in RULES.items():
-        found = group_pushes(make(f"{row}(alpha=0.5)"), REWARDS, 4)
+        found = advantage_weighted_frequencies(make(f"{row}(alpha=0.5)"), REWARDS, 4)
         np.testing.assert_allclose(found, expected[rule].T, atol=1e-6)
 
 
@@ -78,7 +78,7 @@ def test_pushes_are_compiled_once(caplog):
     compilations = []
     for _ in range(2):
         with jax.log_compiles():
-            group_pushes(make("ips_reinforce(alpha=0.123)"), REWARDS, 4)
+            advantage_weighted_frequencies(make("ips_reinforce(alpha=0.123)"), REWARDS, 4)
         compilations.append(caplog.text.count("Compiling"))
         caplog.clear()
     assert compilations[0] > 0
@@ -87,7 +87,7 @@ def test_pushes_are_compiled_once(caplog):
 
 def refusal(name):
     try:
-        group_pushes(make(name), REWARDS, 3)
+        advantage_weighted_frequencies(make(name), REWARDS, 3)
     except ValueError as error:
         return str(error)
     return ""
@@ -106,11 +106,11 @@ def test_pushes_average_to_the_expected_update_or_are_refused(name):
         assert "is no table of counts" in reason or "needs" in reason
         assert name not in ("reinforce", "dr_grpo", "grpo", *RULES.values())
         return
-    pushes = group_pushes(make(name), REWARDS, group_size)
+    weighted_frequencies = advantage_weighted_frequencies(make(name), REWARDS, group_size)
     for log_ratio in (-0.7, 1.9):
-        law = first_probability(np.array([log_ratio, -log_ratio]))
-        updates = pushes - law * pushes.sum(axis=1, keepdims=True)
-        mean = binom.pmf(np.arange(group_size + 1), group_size, law[0]) @ updates
+        probs = first_probability(np.array([log_ratio, -log_ratio]))
+        updates = weighted_frequencies - probs * weighted_frequencies.sum(axis=1, keepdims=True)
+        mean = binom.pmf(np.arange(group_size + 1), group_size, probs[0]) @ updates
         expected = expected_update(make(name), jnp.array([log_ratio, 0.0]), jnp.array(REWARDS), group_size)
         np.testing.assert_allclose(mean, expected, atol=2e-5)
 
@@ -122,18 +122,18 @@ def test_one_sampled_step_is_the_mean_field_on_average(rule):
     cells = [cell(f"{RULES[rule]}(alpha={alpha})", group_size, step_size, u) for alpha, group_size, u in cases]
     moved = train(cells, range(seeds), 1, 1).log_ratio[:, :, 0].astype(np.float64)
     for one, (alpha, group_size, u), after in zip(cells, cases, moved, strict=True):
-        law = first_probability(np.array([u, -u]))
-        pushes = group_pushes(one.objective, REWARDS, group_size)
-        steps = 2 * (law[1] * pushes[:, 0] - law[0] * pushes[:, 1])
-        chances = binom.pmf(np.arange(group_size + 1), group_size, law[0])
+        probs = first_probability(np.array([u, -u]))
+        weighted_frequencies = advantage_weighted_frequencies(one.objective, REWARDS, group_size)
+        steps = 2 * (probs[1] * weighted_frequencies[:, 0] - probs[0] * weighted_frequencies[:, 1])
+        chances = binom.pmf(np.arange(group_size + 1), group_size, probs[0])
         deviation = np.sqrt(chances @ (steps - chances @ steps) ** 2)
-        field = mean_field(law, np.array(REWARDS), count_weights(group_size, alpha), rule)
+        field = mean_field(probs, np.array(REWARDS), count_weights(group_size, alpha), rule)
         # Where all groups push alike, only rounding is left.
         error = 4 * deviation / np.sqrt(seeds) + 2e-6
         assert np.mean((after - u) / step_size) == pytest.approx(field[0] - field[1], abs=error)
 
 
-def test_runs_have_the_law_of_the_training_stack():
+def test_runs_have_the_distribution_of_the_training_stack():
     seeds, steps = 1024, 30
     fast = train([cell("ips_reinforce(alpha=0.5)", 4)], range(seeds), steps, steps).log_ratio[0, :, -1]
     slow = train_ensemble(
@@ -151,8 +151,8 @@ def test_runs_have_the_law_of_the_training_stack():
 
 def test_with_a_group_mean_an_exact_tie_does_not_move():
     for row in ("dr_grpo", "grpo"):
-        assert not group_pushes(make(row), (1.0, 1.0), 4).any()
-    assert group_pushes(make("reinforce"), (1.0, 1.0), 4).any()
+        assert not advantage_weighted_frequencies(make(row), (1.0, 1.0), 4).any()
+    assert advantage_weighted_frequencies(make("reinforce"), (1.0, 1.0), 4).any()
 
 
 def test_eight_devices_train_as_one_does():
@@ -218,14 +218,14 @@ def test_first_passage_is_the_first_step_outside():
 )
 def test_objectives_that_see_more_than_counts_are_refused(text, message):
     with pytest.raises(ValueError, match=message):
-        group_pushes(make(text), REWARDS, 4)
+        advantage_weighted_frequencies(make(text), REWARDS, 4)
 
 
 def test_bad_input_is_refused():
     with pytest.raises(ValueError, match="at least 2"):
-        group_pushes(make("grpo"), REWARDS, 1)
+        advantage_weighted_frequencies(make("grpo"), REWARDS, 1)
     with pytest.raises(ValueError, match="one number for each of two outcomes"):
-        group_pushes(make("grpo"), (1.0, 2.0, 3.0), 4)
+        advantage_weighted_frequencies(make("grpo"), (1.0, 2.0, 3.0), 4)
     for run in (lambda cells: train(cells, (0,), 1, 1), lambda cells: first_passage(cells, (0,), -1.0, 1.0, 1)):
         with pytest.raises(ValueError, match="group_size is 126, at most 125 can be drawn here: take train_ensemble"):
             run([cell("grpo"), cell("grpo", LARGEST_GROUP + 1)])

@@ -8,29 +8,32 @@ from ipsrl.dynamics.verdict import CASES, REFERENCES, STARTS, Case, fitted_alpha
 
 
 def case(rewards, ends, exponents=0.0):
-    """A case whose flows end in `ends`: one law for all starts, or `[12, 3]`."""
+    """A case whose flows end in `ends`: one distribution for all starts, or `[12, 3]`."""
     ends = np.broadcast_to(ends, (len(STARTS), 3))
     return Case(Field(objectives.make("reinforce"), rewards, 2), ends, np.broadcast_to(exponents, ends.shape))
 
 
-def cases_of(law_of_rewards, **others):
-    """All cases, each at the law that belongs to its rewards, or as given by name."""
-    return {name: others.get(name, case(rewards, law_of_rewards(np.array(rewards)))) for name, rewards in CASES.items()}
+def cases_of(distribution_of_rewards, **others):
+    """All cases, each at the distribution that belongs to its rewards, or as given by name."""
+    return {
+        name: others.get(name, case(rewards, distribution_of_rewards(np.array(rewards))))
+        for name, rewards in CASES.items()
+    }
 
 
 def power(exponent, reference=1.0):
-    def law(rewards):
+    def probs(rewards):
         unnormalised = rewards**exponent * reference
         return unnormalised / unnormalised.sum()
 
-    return law
+    return probs
 
 
 def boltzmann(temperature):
-    def law(rewards):
+    def probs(rewards):
         return softmax(rewards / temperature)
 
-    return law
+    return probs
 
 
 # Each start keeps the shares of its first two outcomes; the rarer of them is lost, or left behind as t^-0.5.
@@ -45,7 +48,8 @@ FADING = np.where(WINNER > 0, 0.0, -0.5)
         (cases_of(power(1.0)), "reward-proportional"),
         (cases_of(power(2.0)), "reward-proportional"),
         (cases_of(power(0.5)), "reward-proportional"),
-        # A law of another form, however near; one that loses what pays less; one that knows only right and wrong.
+        # A distribution of another form, however near; one that loses what pays less; one that knows only right and
+        # wrong.
         (cases_of(boltzmann(0.3)), "uniform over correct"),
         (cases_of(power(1.0), unequal=case((1.0, 0.6, 0.3), [0.67, 0.33, 0.0])), "uniform over correct"),
         (cases_of(power(0.0), binary=case((1.0, 1.0, 0.0), [0.5, 0.5, 0.0])), "uniform over correct"),
@@ -116,7 +120,7 @@ def test_exponent_is_found_again(alpha):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("progrpo", "needs prompt_log_probs"), ("placebo", "the objective draws at random")]
+    ("text", "message"), [("progrpo", "needs prompt_log_probs"), ("placebo", "the objective samples at random")]
 )
 def test_what_cannot_be_judged_is_refused(text, message):
     with pytest.raises(ValueError, match=message):

@@ -157,8 +157,8 @@ def test_every_form_of_a_solution_is_read_back(data, seed):
 
 
 def verdict_of(text, task=None, prompt=0):
-    verdict = (task or SMALL).verify_texts([prompt], [[text]])
-    return int(verdict.outcome_id[0, 0]), float(verdict.rewards[0, 0])
+    outcomes = (task or SMALL).verify_texts([prompt], [[text]])
+    return int(outcomes.outcome_id[0, 0]), float(outcomes.rewards[0, 0])
 
 
 @pytest.mark.parametrize(

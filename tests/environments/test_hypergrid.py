@@ -39,7 +39,7 @@ def test_a_cell_exactly_on_a_bound_is_outside():
     np.testing.assert_allclose(Hypergrid(1, 5).reward_table()[0], [0.6, 0.1, 0.1, 0.1, 0.6], rtol=1e-6)
 
 
-def test_distance_of_a_collapsed_and_of_a_uniform_law_from_the_target():
+def test_distance_of_a_collapsed_and_of_a_uniform_distribution_from_the_target():
     """Numbers of arXiv 2601.21669, table 1: 1.7679 / 64 is its 0.028 of GRPO."""
     grid = Hypergrid()
     target = grid.outcome_space(0).target
@@ -86,13 +86,13 @@ def test_features_are_one_hot_coordinates():
     np.testing.assert_array_equal(grid.features(jnp.asarray(5)), features[5])
 
 
-def test_law_of_four_dimensions_sums_to_one():
+def test_distribution_of_four_dimensions_sums_to_one():
     grid = Hypergrid(dimensions=4, side=8)
     states = jnp.arange(grid.num_observations)
     logits = jax.random.normal(jax.random.key(0), (len(states), grid.vocabulary_size))
-    law = jax.jit(grid.terminal_distribution)(distribution(logits, grid.legal(states), 1.0))
-    assert law.shape == (4096,)
-    np.testing.assert_allclose(law.sum(), 1.0, rtol=1e-5)
+    probs = jax.jit(grid.terminal_distribution)(distribution(logits, grid.legal(states), 1.0))
+    assert probs.shape == (4096,)
+    np.testing.assert_allclose(probs.sum(), 1.0, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

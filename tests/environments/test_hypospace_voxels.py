@@ -69,10 +69,10 @@ def test_a_prompt_by_hand():
 def test_validator(layers, reward):
     task = HypospaceVoxels(blocks=1)
     prompt = task.top_views.index(CORNER)
-    verdict = task.verify_texts([prompt], [[layered(*layers)]])
-    assert verdict.rewards[0, 0] == reward
+    outcomes = task.verify_texts([prompt], [[layered(*layers)]])
+    assert outcomes.rewards[0, 0] == reward
     name = ";".join(layers)
-    outcome = verdict.outcome_id[0, 0]
+    outcome = outcomes.outcome_id[0, 0]
     assert (outcome == task.hypotheses.index(name)) if name in task.hypotheses else outcome >= task.num_hypotheses
     token_of = {name: token for token, name in enumerate(task.vocabulary)}
     assert task.parse([*(token_of[digit] for digit in name), task.stop_token]) == outcome

@@ -20,7 +20,7 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampled_answers import answers_with_history, independent_answers
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.structures import Trajectories, Verdict
+from ipsrl.structures import Outcomes, Trajectories
 from ipsrl.training.batches.groups import choose_prompts
 from ipsrl.training.text_evaluation import evaluate_text
 from ipsrl.training.warm_start import WarmStart, learn_prior, rendered_answers
@@ -155,7 +155,7 @@ def test_sizes(folder):
 
 def test_answers_are_judged_as_text(environment):
     task, rng = environment.task, np.random.default_rng(0)
-    # Some of the prompts, in another order: a host judges those it holds.
+    # Some of the prompts, in another order: a host verifies those it holds.
     index = [environment.num_prompts - 1, 1]
     hypotheses = rng.integers(task.num_hypotheses, size=(2, 3)).tolist()
     texts = [[*(task.answer_text(i, rng) for i in group), "no idea", ""] for group in hypotheses]
@@ -165,14 +165,14 @@ def test_answers_are_judged_as_text(environment):
     tokens = [
         [[BOS, VOCABULARY - 1, *answer, *end] for answer, end in zip(group, ends, strict=True)] for group in tokens
     ]
-    verdict = environment.verify(trajectories(environment, index, tokens))
+    outcomes = environment.verify(trajectories(environment, index, tokens))
     expected = task.verify_texts(index, texts)
-    np.testing.assert_array_equal(verdict.outcome_id, expected.outcome_id)
-    np.testing.assert_array_equal(verdict.rewards, expected.rewards)
-    assert verdict.outcome_id[:, :3].tolist() == hypotheses
-    assert (verdict.outcome_id[:, 3:] == -1).all()
-    assert verdict.planning_mask is None
-    np.testing.assert_array_equal(verdict.rewards[0, :3], task.admissible[index[0], hypotheses[0]])
+    np.testing.assert_array_equal(outcomes.outcome_id, expected.outcome_id)
+    np.testing.assert_array_equal(outcomes.rewards, expected.rewards)
+    assert outcomes.outcome_id[:, :3].tolist() == hypotheses
+    assert (outcomes.outcome_id[:, 3:] == -1).all()
+    assert outcomes.planning_mask is None
+    np.testing.assert_array_equal(outcomes.rewards[0, :3], task.admissible[index[0], hypotheses[0]])
 
 
 def test_processes_judge_as_this_one_does(folder):
@@ -251,9 +251,9 @@ class Riddles(Questions):
     def reader(self):
         return str.strip
 
-    def judge(self, prompt_index, answers):
+    def verify_answers(self, prompt_index, answers):
         rewards = np.array([[answer == "x" for answer in group] for group in answers], np.float32)
-        return Verdict(rewards, np.array([[len(answer) for answer in group] for group in answers], np.int32))
+        return Outcomes(rewards, np.array([[len(answer) for answer in group] for group in answers], np.int32))
 
     def outcome_space(self, prompt):
         raise ValueError("nobody knows them all")
@@ -262,8 +262,8 @@ class Riddles(Questions):
 def test_questions_without_hypotheses(folder):
     environment = asked(folder, Riddles())
     x = environment.tokenizer(" x ", add_special_tokens=False)["input_ids"]
-    verdict = environment.verify(trajectories(environment, [1], [[[*x, EOS], [EOS]]]))
-    assert verdict.rewards.tolist() == [[1, 0]]
+    outcomes = environment.verify(trajectories(environment, [1], [[[*x, EOS], [EOS]]]))
+    assert outcomes.rewards.tolist() == [[1, 0]]
     for asking in (lambda: environment.hypotheses, lambda: environment.admissible, lambda: environment.render(0)):
         with pytest.raises(ValueError, match=r"the outcomes of Riddles\(\) cannot be listed"):
             asking()
@@ -281,8 +281,8 @@ def test_a_transformer_samples_and_is_judged(folder):
     stopped = np.isin(sampled.tokens, environment.stop_tokens) & sampled.token_mask
     np.testing.assert_array_equal(stopped.any(-1), ~sampled.truncated)
     assert 0 < stopped.any(-1).mean() < 1
-    verdict = environment.verify(sampled)
-    assert verdict.rewards.shape == verdict.outcome_id.shape == (2, 64)
+    outcomes = environment.verify(sampled)
+    assert outcomes.rewards.shape == outcomes.outcome_id.shape == (2, 64)
 
 
 def test_warm_start_and_evaluation_take_it(folder):
@@ -291,10 +291,10 @@ def test_warm_start_and_evaluation_take_it(folder):
     policy = Tabular(VOCABULARY, VOCABULARY)
     settings = WarmStart(admissible_share=0.5, steps=60, prompts_per_step=4, learning_rate=0.3, renderings=2)
     parameters = learn_prior(environment, policy, settings)
-    verdict = independent_answers(environment, policy, parameters, jax.random.key(0), 16).verdict
-    assert verdict.outcome_id.shape == (environment.num_prompts, 16)
-    assert (verdict.outcome_id >= 0).mean() > 0.3
-    sequential = answers_with_history(environment, policy, parameters, jax.random.key(0), 2).verdict
+    outcomes = independent_answers(environment, policy, parameters, jax.random.key(0), 16).outcomes
+    assert outcomes.outcome_id.shape == (environment.num_prompts, 16)
+    assert (outcomes.outcome_id >= 0).mean() > 0.3
+    sequential = answers_with_history(environment, policy, parameters, jax.random.key(0), 2).outcomes
     assert (sequential.outcome_id >= 0).any()
 
     settings = types.SimpleNamespace(temperature=1.0, prompts_per_step=2, group_size=4)

@@ -58,10 +58,10 @@ def test_verdict(task):
         ["I think 6 * 7. #### 42", "#### 42.0", "84/2", "#### 43", "no idea"],
         ["#### 1/2", r"\boxed{\frac{2}{4}}", "50%", "0.5000001", ""],
     ]
-    verdict = task.verify_texts([0, 1], texts)
-    np.testing.assert_array_equal(verdict.rewards, [[1, 1, 1, 0, 0], [1, 1, 0, 0, 0]])
-    assert (verdict.rewards.dtype, verdict.outcome_id.dtype) == (np.float32, np.int32)
-    first, second = verdict.outcome_id.tolist()
+    outcomes = task.verify_texts([0, 1], texts)
+    np.testing.assert_array_equal(outcomes.rewards, [[1, 1, 1, 0, 0], [1, 1, 0, 0, 0]])
+    assert (outcomes.rewards.dtype, outcomes.outcome_id.dtype) == (np.float32, np.int32)
+    first, second = outcomes.outcome_id.tolist()
     assert first[0] == first[1] == first[2] == outcome_of(Fraction(42)) != first[3]
     assert second[0] == second[1] == outcome_of(Fraction(1, 2))
     assert first[4] == second[4] == -1
@@ -69,7 +69,7 @@ def test_verdict(task):
     # Another process gives the same numbers: they may be compared between hosts and runs.
     assert outcome_of(Fraction(42)) == 841265288
     swapped = task.verify_texts(np.array([1, 0]), texts[::-1])
-    np.testing.assert_array_equal(swapped.rewards, verdict.rewards[::-1])
+    np.testing.assert_array_equal(swapped.rewards, outcomes.rewards[::-1])
     with pytest.raises(ValueError, match="2 prompts need as many groups of texts, got 1"):
         task.verify_texts([0, 1], texts[:1])
 

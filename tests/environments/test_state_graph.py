@@ -54,7 +54,7 @@ def all_walks(environment, prompt=0):
 
 
 @functools.cache
-def verdict_of_all_walks(environment, prompt=0):
+def outcomes_of_all_walks(environment, prompt=0):
     return jax.jit(environment.verify)(as_trajectories(environment, all_walks(environment, prompt), prompt))
 
 
@@ -94,20 +94,20 @@ def walk_log_probs(table, walks):
 def test_verify_gives_the_outcome_where_the_walk_ended_and_its_reward(environment):
     for prompt in range(environment.num_prompts):
         walks = all_walks(environment, prompt)
-        verdict = verdict_of_all_walks(environment, prompt)
-        outcomes = np.array([states[-1] for states, _ in walks]) - environment.num_observations
-        np.testing.assert_array_equal(verdict.outcome_id[0], outcomes)
-        np.testing.assert_array_equal(verdict.rewards[0], environment.outcome_space(prompt).rewards[outcomes])
-        assert set(outcomes) == set(range(environment.num_outcomes))
-        assert verdict.rewards.dtype == jnp.float32
-        assert verdict.outcome_id.dtype == jnp.int32
-        assert verdict.log_backward.dtype == jnp.float32
+        outcomes = outcomes_of_all_walks(environment, prompt)
+        reached = np.array([states[-1] for states, _ in walks]) - environment.num_observations
+        np.testing.assert_array_equal(outcomes.outcome_id[0], reached)
+        np.testing.assert_array_equal(outcomes.rewards[0], environment.outcome_space(prompt).rewards[reached])
+        assert set(reached) == set(range(environment.num_outcomes))
+        assert outcomes.rewards.dtype == jnp.float32
+        assert outcomes.outcome_id.dtype == jnp.int32
+        assert outcomes.log_backward.dtype == jnp.float32
 
 
 @every_environment
 def test_backward_policy_sums_to_one_over_the_walks_of_each_outcome(environment):
-    verdict = verdict_of_all_walks(environment)
-    sums = np.bincount(verdict.outcome_id[0], np.exp(verdict.log_backward[0]))
+    outcomes = outcomes_of_all_walks(environment)
+    sums = np.bincount(outcomes.outcome_id[0], np.exp(outcomes.log_backward[0]))
     np.testing.assert_allclose(sums, 1.0, rtol=1e-5)
 
 
@@ -121,28 +121,28 @@ def test_every_move_has_its_state_its_backward_probability_and_whether_it_was_a_
 
     for prompt in range(environment.num_prompts):
         own = {edge for walk in all_walks(environment, prompt) for edge in moves(*walk)}
-        verdict = verdict_of_all_walks(environment, prompt)
+        outcomes = outcomes_of_all_walks(environment, prompt)
         for number, (states, tokens) in enumerate(all_walks(environment, prompt)):
             length = len(tokens)
             padding = [0] * (environment.max_tokens - length)
             parents = [len({edge for edge in own if edge[2] == state}) for state in states[1:]]
             choices = [bool(legal[state].sum() > 1) for state in states[:-1]]
-            assert verdict.next_states[0, number].tolist() == [*states[1:], *padding]
-            assert verdict.planning_mask[0, number].tolist() == [*choices, *map(bool, padding)]
+            assert outcomes.next_states[0, number].tolist() == [*states[1:], *padding]
+            assert outcomes.planning_mask[0, number].tolist() == [*choices, *map(bool, padding)]
             expected = [*(-np.log(parents)), *padding]
-            np.testing.assert_allclose(verdict.step_log_backward[0, number], expected, rtol=1e-6, atol=1e-7)
-    assert (verdict.next_states.dtype, verdict.planning_mask.dtype) == (jnp.int32, bool)
+            np.testing.assert_allclose(outcomes.step_log_backward[0, number], expected, rtol=1e-6, atol=1e-7)
+    assert (outcomes.next_states.dtype, outcomes.planning_mask.dtype) == (jnp.int32, bool)
 
 
 @every_environment
 def test_backward_probabilities_of_moves_multiply_to_that_of_the_walk(environment):
-    verdict = verdict_of_all_walks(environment)
-    np.testing.assert_allclose(verdict.step_log_backward.sum(axis=-1), verdict.log_backward, atol=1e-6)
+    outcomes = outcomes_of_all_walks(environment)
+    np.testing.assert_allclose(outcomes.step_log_backward.sum(axis=-1), outcomes.log_backward, atol=1e-6)
     # A state's backward probabilities sum to one over the moves that lead to it.
     sums = {}
     for number, (states, tokens) in enumerate(all_walks(environment)):
         for place, move in enumerate(zip(states[:-1], tokens, states[1:], strict=True)):
-            sums.setdefault(move[2], {})[move] = np.exp(verdict.step_log_backward[0, number, place])
+            sums.setdefault(move[2], {})[move] = np.exp(outcomes.step_log_backward[0, number, place])
     for probabilities in sums.values():
         assert sum(probabilities.values()) == pytest.approx(1.0, rel=1e-5)
     assert len(sums) > environment.num_outcomes - 1
@@ -150,16 +150,16 @@ def test_backward_probabilities_of_moves_multiply_to_that_of_the_walk(environmen
 
 @every_environment
 def test_states_of_moves_are_in_range_and_lead_into_each_other(environment):
-    verdict = verdict_of_all_walks(environment)
+    outcomes = outcomes_of_all_walks(environment)
     walks = as_trajectories(environment, all_walks(environment))
     mask = np.asarray(walks.token_mask)
-    following, observed = np.asarray(verdict.next_states), np.asarray(walks.observations)
+    following, observed = np.asarray(outcomes.next_states), np.asarray(walks.observations)
     goes_on = mask[..., 1:]
     np.testing.assert_array_equal(following[..., :-1][goes_on], observed[..., 1:][goes_on])
     assert following.max() < environment.sizes.num_states == environment.num_observations + environment.num_outcomes
     ends = mask & ~np.pad(goes_on, ((0, 0), (0, 0), (0, 1)))
     np.testing.assert_array_equal(
-        following[ends], environment.num_observations + np.asarray(verdict.outcome_id).ravel()
+        following[ends], environment.num_observations + np.asarray(outcomes.outcome_id).ravel()
     )
 
 
@@ -184,20 +184,20 @@ def test_terminal_distribution_is_the_sum_over_all_walks(environment, seed):
     table = random_table(environment, seed)
     for prompt in range(environment.num_prompts):
         walks = all_walks(environment, prompt)
-        outcomes = [states[-1] - environment.num_observations for states, _ in walks]
-        exact = np.bincount(outcomes, np.exp(walk_log_probs(table, walks)))
-        law = jax.jit(environment.terminal_distribution)(table, prompt)
-        np.testing.assert_allclose(law, exact, rtol=1e-5)
-        np.testing.assert_allclose(law.sum(), 1.0, rtol=1e-5)
+        reached = [states[-1] - environment.num_observations for states, _ in walks]
+        exact = np.bincount(reached, np.exp(walk_log_probs(table, walks)))
+        probs = jax.jit(environment.terminal_distribution)(table, prompt)
+        np.testing.assert_allclose(probs, exact, rtol=1e-5)
+        np.testing.assert_allclose(probs.sum(), 1.0, rtol=1e-5)
 
 
 @every_environment
 def test_corrected_inverse_probabilities_return_the_reward_of_each_outcome(environment):
     """w = R(x) q(walk | x) / P_F(walk): E[w 1[outcome = x]] = R(x) for every policy, and so E[w] = Z."""
-    verdict = verdict_of_all_walks(environment)
+    outcomes = outcomes_of_all_walks(environment)
     log_forward = walk_log_probs(random_table(environment, 2), all_walks(environment))
-    weights = np.asarray(verdict.rewards[0]) * np.exp(np.asarray(verdict.log_backward[0]) - log_forward)
-    sums = np.bincount(verdict.outcome_id[0], np.exp(log_forward) * weights)
+    weights = np.asarray(outcomes.rewards[0]) * np.exp(np.asarray(outcomes.log_backward[0]) - log_forward)
+    sums = np.bincount(outcomes.outcome_id[0], np.exp(log_forward) * weights)
     np.testing.assert_allclose(sums, environment.outcome_space(0).rewards, rtol=1e-5)
 
 
@@ -226,8 +226,8 @@ def test_terminal_distribution_maps_over_policies(environment):
     policies = jnp.stack([random_table(environment, seed) for seed in range(3)])
     mapped = jax.jit(jax.vmap(environment.terminal_distribution))(policies)
     alone = jax.jit(environment.terminal_distribution)
-    for policy, law in zip(policies, mapped, strict=True):
-        np.testing.assert_allclose(law, alone(policy), rtol=1e-5)
+    for policy, probs in zip(policies, mapped, strict=True):
+        np.testing.assert_allclose(probs, alone(policy), rtol=1e-5)
 
 
 @every_environment
@@ -249,10 +249,10 @@ def test_finished_walks_show_an_observation_in_range(environment):
 @pytest.mark.parametrize("environment", [env for env in ENVIRONMENTS if env.max_tokens > 1], ids=repr)
 def test_a_walk_that_was_cut_off_has_no_outcome(environment):
     states, tokens = max(all_walks(environment), key=lambda walk: len(walk[1]))
-    verdict = environment.verify(as_trajectories(environment, [(states[:-1], tokens[:-1])]))
-    assert verdict.outcome_id.tolist() == [[-1]]
-    assert verdict.rewards.tolist() == [[0.0]]
-    assert jnp.isfinite(verdict.log_backward).all()
+    outcomes = environment.verify(as_trajectories(environment, [(states[:-1], tokens[:-1])]))
+    assert outcomes.outcome_id.tolist() == [[-1]]
+    assert outcomes.rewards.tolist() == [[0.0]]
+    assert jnp.isfinite(outcomes.log_backward).all()
 
 
 @every_environment

@@ -149,19 +149,19 @@ def test_verdict(task):
     answers = [[task.render(hypothesis, rng) for hypothesis in group] for group in hypotheses.tolist()]
     # Never stopped; stopped at once; a mark that is not an answer.
     answers = [[*group, [5], [STOP], [ANSWER, STOP]] for group in answers]
-    verdict = task.verify(batch(task, prompts, answers))
-    np.testing.assert_array_equal(verdict.outcome_id, np.pad(hypotheses, ((0, 0), (0, 3)), constant_values=-1))
+    outcomes = task.verify(batch(task, prompts, answers))
+    np.testing.assert_array_equal(outcomes.outcome_id, np.pad(hypotheses, ((0, 0), (0, 3)), constant_values=-1))
     expected = np.take_along_axis(task.admissible[prompts], hypotheses, 1)
-    np.testing.assert_array_equal(verdict.rewards, np.pad(expected, ((0, 0), (0, 3))))
-    assert (verdict.rewards.dtype, verdict.outcome_id.dtype) == (np.float32, np.int32)
-    assert verdict.rewards[:, 0].tolist() == [1, 1]
-    assert verdict.rewards[:, 1].tolist() == [0, 0]
+    np.testing.assert_array_equal(outcomes.rewards, np.pad(expected, ((0, 0), (0, 3))))
+    assert (outcomes.rewards.dtype, outcomes.outcome_id.dtype) == (np.float32, np.int32)
+    assert outcomes.rewards[:, 0].tolist() == [1, 1]
+    assert outcomes.rewards[:, 1].tolist() == [0, 0]
 
     texts = [[*(task.answer_text(i) for i in group), "no idea", "", "?"] for group in hypotheses.tolist()]
     spoken = task.verify_texts(prompts, texts)
     assert spoken.planning_mask is None
-    np.testing.assert_array_equal(spoken.outcome_id, verdict.outcome_id)
-    np.testing.assert_array_equal(spoken.rewards, verdict.rewards)
+    np.testing.assert_array_equal(spoken.outcome_id, outcomes.outcome_id)
+    np.testing.assert_array_equal(spoken.rewards, outcomes.rewards)
     with pytest.raises(ValueError, match="2 prompts need as many groups of texts, got 1"):
         task.verify_texts(prompts, texts[:1])
 

@@ -55,10 +55,10 @@ def test_path_counts_are_the_mass_that_flows_when_every_legal_move_carries_one()
 )
 def test_uniform_backward_policy_of_the_paths_to_one_two(tokens, probability):
     tree = Tree()
-    verdict = tree.verify(walk(tree, *tokens))
-    assert tree.outcome_space(0).names[int(verdict.outcome_id[0, 0])] == "(1, 2)"
-    np.testing.assert_allclose(verdict.rewards, 0.8)
-    np.testing.assert_allclose(jnp.exp(verdict.log_backward), probability, rtol=1e-6)
+    outcomes = tree.verify(walk(tree, *tokens))
+    assert tree.outcome_space(0).names[int(outcomes.outcome_id[0, 0])] == "(1, 2)"
+    np.testing.assert_allclose(outcomes.rewards, 0.8)
+    np.testing.assert_allclose(jnp.exp(outcomes.log_backward), probability, rtol=1e-6)
 
 
 def test_only_steps_that_do_not_overshoot_are_legal():

@@ -111,12 +111,12 @@ def test_help_shows_the_notebook_page_and_every_flag(experiment):
         ({"tasks": "bandit"}, "bandit"),
         ({"group_size": "1"}, "group_size is 1, it must be at least 2"),
         ({"objectives": "ips_grpo(probability=exact)"}, "needs log_backward"),
-        ({"objectives": "critique_grpo"}, '--rules="off_policy(answers=8)"'),
+        ({"objectives": "critique_grpo"}, '--filters="off_policy(answers=8)"'),
         ({"objectives": "grpo", "refresh_reference_every": "2"}, "nothing here asks for a reference"),
         ({"seeds": "0,0"}, "different numbers"),
         ({"objectives": "grpo,grpo(clip_low=0.2)"}, "are the same objective"),
-        ({"rules": "dynamic"}, "unknown rule 'dynamic'; "),
-        ({"rules": "off_policy(answers=0)"}, "the number of further answers is 0"),
+        ({"filters": "dynamic"}, "unknown batch filter 'dynamic'; "),
+        ({"filters": "off_policy(answers=0)"}, "the number of further answers is 0"),
         ({"monitors": "low"}, "unknown monitor 'low'; "),
         ({"answers": "0"}, "--answers is 0, it must be positive"),
         ({"prior_share": "2"}, "it must lie between 0 and 1"),
@@ -167,11 +167,11 @@ def test_ctrl_c_ends_in_one_sentence(tmp_path):
 
 @pytest.mark.slow
 def test_rules_around_the_objective_are_flags(tmp_path):
-    rules = (
+    filters = (
         "dynamic_sampling(rounds=2), difficulty_filter(width=8, last_width=8), off_policy(answers=2, source=reference)"
     )
     small = ["--preset=smoke", "--objectives=critique_grpo", "--seeds=0", f"--out={tmp_path}"]
-    finished = command("-m", "experiments.hypospace", *small, f"--rules={rules}", "--refresh_reference_every=2")
+    finished = command("-m", "experiments.hypospace", *small, f"--filters={filters}", "--refresh_reference_every=2")
     assert finished.returncode == 0, finished.stderr
     (log,) = tmp_path.rglob("metrics.jsonl")
     last = json.loads(log.read_text().splitlines()[-1])

@@ -17,7 +17,7 @@ from ipsrl.policies.hugging_face_config import read_policy
 from ipsrl.records.tidy import Records
 from ipsrl.rollouts.sampled_answers import Answers, Completion
 from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
-from ipsrl.structures import Verdict
+from ipsrl.structures import Outcomes
 from ipsrl.study import Output, Study, claims
 from ipsrl.study.study import run
 from scripts.make_checkpoint import make_checkpoint
@@ -44,12 +44,12 @@ def settings(tmp_path_factory):
 
 def test_measures_by_hand(monkeypatch):
     right, wrong, none = outcome_of(Fraction(4)), outcome_of(Fraction(5)), -1
-    verdict = Verdict(
+    outcomes = Outcomes(
         rewards=np.array([[1, 1, 0, 0], [0, 0, 0, 0]], np.float32),
         outcome_id=np.array([[right, right, wrong, none], [wrong, none, none, none]], np.int32),
     )
     answers = Answers(
-        verdict,
+        outcomes,
         tokens=np.array([[[7, 0]] * 4, [[8, 9]] * 4]),
         token_mask=np.array([[[True, False]] * 4, [[True] * 2] * 4]),
     )

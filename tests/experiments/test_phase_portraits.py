@@ -41,7 +41,7 @@ def test_expected_return_leaves_ties_where_they_are(portrait):
 def test_reward_proportional_rules_end_at_the_star(portrait, name):
     found = portrait(name, REWARDS)
     proportional = np.array(REWARDS) / sum(REWARDS)
-    np.testing.assert_allclose([point.law for point in found.attracting], [proportional], atol=1e-6)
+    np.testing.assert_allclose([point.probs for point in found.attracting], [proportional], atol=1e-6)
     np.testing.assert_allclose([path[-1] for path in found.paths], 2 * [proportional], atol=1e-5)
     assert float(row_of(found)[2]) > 0.1
 
@@ -94,7 +94,7 @@ def test_an_objective_that_needs_text_is_refused_before_anything_is_written(tmp_
 
 @pytest.mark.parametrize("name", ["placebo", "clip_cov"])
 def test_an_objective_that_draws_has_no_exact_portrait(name):
-    with pytest.raises(ValueError, match=f"{name} has no portrait: the objective draws at random"):
+    with pytest.raises(ValueError, match=f"{name} has no portrait: the objective samples at random"):
         field_of(name, REWARDS, SMALL)
 
 

@@ -1,4 +1,4 @@
-"""--mirror says where else the metrics of training runs go; it is no part of what a run is."""
+"""--tracker says where else the metrics of training runs go; it is no part of what a run is."""
 
 import json
 import os
@@ -17,29 +17,29 @@ def run(experiment: str, *arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, env=environment)
 
 
-def test_an_unknown_mirror_is_refused_before_anything_is_written(tmp_path):
-    done = run("hypergrid", "--mirror=mlflow", f"--out={tmp_path / 'out'}")
+def test_an_unknown_tracker_is_refused_before_anything_is_written(tmp_path):
+    done = run("hypergrid", "--tracker=mlflow", f"--out={tmp_path / 'out'}")
     assert done.returncode == 1
-    assert done.stderr == "error: unknown mirror 'mlflow'; known: tensorboard, wandb\n"
+    assert done.stderr == "error: unknown tracker 'mlflow'; known: tensorboard, wandb\n"
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow
-def test_every_training_run_is_mirrored_and_otherwise_the_same(tmp_path):
-    plain, mirrored = tmp_path / "plain", tmp_path / "mirrored"
+def test_every_training_run_is_tracked_and_otherwise_the_same(tmp_path):
+    plain, tracked = tmp_path / "plain", tmp_path / "tracked"
     assert run("hypergrid", "--objectives=grpo", f"--out={plain}").returncode == 0
-    done = run("hypergrid", "--objectives=grpo", "--mirror=tensorboard,wandb", f"--out={mirrored}")
+    done = run("hypergrid", "--objectives=grpo", "--tracker=tensorboard,wandb", f"--out={tracked}")
     assert done.returncode == 0, done.stderr
     assert all(line.startswith("trained ") for line in done.stderr.splitlines()), done.stderr
     runs = sorted(path.parent.relative_to(plain) for path in plain.rglob("metrics.jsonl"))
     assert len(runs) == 2
     for path in runs:
         for name in ("config.json", "metrics.jsonl", "summary.json"):
-            assert (mirrored / path / name).read_bytes() == (plain / path / name).read_bytes()
-        assert len(list((mirrored / path).glob("tensorboard/events.*"))) == 1
-        assert len(list((mirrored / path).glob("wandb/offline-run-*/*.wandb"))) == 1
-    events = {file: file.read_bytes() for file in mirrored.rglob("*") if "tensorboard" in str(file) and file.is_file()}
-    again = run("hypergrid", "--objectives=grpo", "--mirror=tensorboard", f"--out={mirrored}", "--resume")
+            assert (tracked / path / name).read_bytes() == (plain / path / name).read_bytes()
+        assert len(list((tracked / path).glob("tensorboard/events.*"))) == 1
+        assert len(list((tracked / path).glob("wandb/offline-run-*/*.wandb"))) == 1
+    events = {file: file.read_bytes() for file in tracked.rglob("*") if "tensorboard" in str(file) and file.is_file()}
+    again = run("hypergrid", "--objectives=grpo", "--tracker=tensorboard", f"--out={tracked}", "--resume")
     assert again.returncode == 0, again.stderr
     assert {file: file.read_bytes() for file in events} == events
-    assert json.loads((mirrored / "summary.json").read_text()) == json.loads((plain / "summary.json").read_text())
+    assert json.loads((tracked / "summary.json").read_text()) == json.loads((plain / "summary.json").read_text())

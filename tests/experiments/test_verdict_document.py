@@ -120,7 +120,7 @@ def test_records_say_all_that_is_told():
 def test_all_is_the_catalog_without_what_cannot_be_judged():
     chosen, left_out = chosen_objectives(("all",), 8)
     assert {*chosen, *left_out} == {*objectives.names(), *ADDED}
-    # It needs a prompt; they draw at random.
+    # It needs a prompt; they sample at random.
     assert set(left_out) == {"progrpo", "clip_cov", "placebo"}
     assert "progrpo(reference=correct)" in chosen
     with pytest.raises(ValueError, match=r"progrpo cannot be judged: .*prompt_log_probs"):

@@ -1,4 +1,4 @@
-"""What `run_together` of an experiment leaves is what its separate runs leave."""
+"""What `run_vmapped` of an experiment leaves is what its separate runs leave."""
 
 import dataclasses
 
@@ -7,8 +7,8 @@ import pytest
 from experiments import two_outcomes
 from ipsrl.records.json_files import read_json
 from ipsrl.records.run_folder import RunFolder, RunFolderError
-from ipsrl.study.study import Output, Study, run, run_together
-from ipsrl.training.vmapped_runs import require_alike
+from ipsrl.study.study import Output, Study, run, run_vmapped
+from ipsrl.training.vmapped_runs import require_same_settings
 
 STUDY = Study.of(two_outcomes)
 TWO = dataclasses.replace(
@@ -22,7 +22,7 @@ def outputs(path, settings):
 
 
 def together(settings, places, study=STUDY):
-    return run_together(study, settings, ["demo"] * len(settings), places)
+    return run_vmapped(study, settings, ["demo"] * len(settings), places)
 
 
 def files(folder):
@@ -90,4 +90,4 @@ def test_settings_that_differ_in_more_are_refused(tmp_path):
     with pytest.raises(ValueError, match="give the settings of one run at least"):
         together([], [])
     assert not list(tmp_path.iterdir())
-    require_alike(settings, ("group_size",))
+    require_same_settings(settings, ("group_size",))

@@ -16,14 +16,14 @@ CORNER = RestPoint(np.array([1.0, 0.0, 0.0]), np.zeros(0), np.array([-1.0, -1.0]
 
 def portrait(rewards, objective="grpo"):
     """The flow of replicators, dp_i/dt = p_i (r_i - rbar): tied outcomes rest on their edge."""
-    laws = lattice(12)
-    gains = np.array(rewards) - (laws @ rewards)[:, None]
+    distributions = lattice(12)
+    gains = np.array(rewards) - (distributions @ rewards)[:, None]
     return Portrait(
         objective=objective,
         rewards=rewards,
         intervals=12,
-        velocity=laws * gains,
-        moves=np.abs(laws * gains).max(axis=1) > 1e-9,
+        velocity=distributions * gains,
+        moves=np.abs(distributions * gains).max(axis=1) > 1e-9,
         paths=[np.array([[0.2, 0.3, 0.5], [0.5, 0.4, 0.1]])],
         finished=[True],
         rest_points=[CORNER],
@@ -79,29 +79,29 @@ def test_a_block_for_each_reward_vector(tmp_path):
 def test_arrows_point_where_the_policy_goes():
     figure = phase_portraits.draw([portrait((1.0, 0.0, 0.0))], 8).figure
     (arrows,) = figure.findobj(Quiver)
-    laws = np.array([(i, j, 4 - i - j) for i in (1, 2) for j in range(1, 4 - i)]) / 4
-    np.testing.assert_allclose(arrows.XY, laws @ CORNERS)
+    distributions = np.array([(i, j, 4 - i - j) for i in (1, 2) for j in range(1, 4 - i)]) / 4
+    np.testing.assert_allclose(arrows.XY, distributions @ CORNERS)
     # Where all that is gained goes to the first outcome, the others keep their odds: straight to its corner.
     directions = np.stack([arrows.U, arrows.V], axis=1)
-    towards = CORNERS[0] - laws @ CORNERS
+    towards = CORNERS[0] - distributions @ CORNERS
     np.testing.assert_allclose(np.linalg.norm(directions, axis=1), 0.62 / 4)
     np.testing.assert_allclose(directions / (0.62 / 4), towards / np.linalg.norm(towards, axis=1, keepdims=True))
 
 
-def test_the_data_are_laws_and_velocities():
+def test_the_data_are_distributions_and_velocities():
     shown = portrait((1.0, 1.0, 0.5))
     data = phase_portraits.draw([shown], 8).rows
     assert {row["objective"] for row in data} == {"grpo"}
     assert {(row["r1"], row["r2"], row["r3"]) for row in data} == {shown.rewards}
 
-    def laws(measure, columns=("p1", "p2", "p3")):
+    def distributions(measure, columns=("p1", "p2", "p3")):
         return np.array([[row[column] for column in columns] for row in data if row["measure"] == measure])
 
-    np.testing.assert_array_equal(laws("field"), shown.policies)
-    np.testing.assert_array_equal(laws("field", ("dp_dt_1", "dp_dt_2", "dp_dt_3")), shown.velocity)
-    np.testing.assert_array_equal(laws("path"), shown.paths[0])
-    np.testing.assert_array_equal(laws("rest"), [CORNER.law])
-    np.testing.assert_array_equal(laws("resting_edge"), [[0.5, 0.5, 0.0]])
+    np.testing.assert_array_equal(distributions("field"), shown.policies)
+    np.testing.assert_array_equal(distributions("field", ("dp_dt_1", "dp_dt_2", "dp_dt_3")), shown.velocity)
+    np.testing.assert_array_equal(distributions("path"), shown.paths[0])
+    np.testing.assert_array_equal(distributions("rest"), [CORNER.probs])
+    np.testing.assert_array_equal(distributions("resting_edge"), [[0.5, 0.5, 0.0]])
 
 
 def test_nothing_to_draw():

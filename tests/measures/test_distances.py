@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ipsrl.measures import distances
 
 
-def laws(outcomes=6):
+def distributions(outcomes=6):
     weights = st.lists(st.floats(0, 1), min_size=outcomes, max_size=outcomes).filter(lambda w: sum(w) > 0.1)
     return weights.map(lambda w: np.array(w) / sum(w))
 
@@ -37,48 +37,48 @@ def test_hypergrid_numbers():
 
 
 @settings(deadline=None, max_examples=30)
-@given(laws(), laws(), st.permutations(range(6)))
-def test_relations_between_distances(law, target, order):
-    l1, tv = distances.total_l1(law, target), distances.total_variation(law, target)
+@given(distributions(), distributions(), st.permutations(range(6)))
+def test_relations_between_distances(probs, target, order):
+    l1, tv = distances.total_l1(probs, target), distances.total_variation(probs, target)
     assert float(tv) == pytest.approx(float(l1) / 2)
-    assert float(distances.mean_l1(law, target)) == pytest.approx(float(l1) / 6)
-    js = float(distances.jensen_shannon(law, target))
+    assert float(distances.mean_l1(probs, target)) == pytest.approx(float(l1) / 6)
+    js = float(distances.jensen_shannon(probs, target))
     assert -1e-6 <= js <= np.log(2) + 1e-6
     # Pinsker's inequality ties both KL directions to the total variation.
-    assert float(distances.forward_kl(law, target)) >= 2 * float(tv) ** 2 - 1e-5
-    assert float(distances.reverse_kl(law, target)) >= 2 * float(tv) ** 2 - 1e-5
+    assert float(distances.forward_kl(probs, target)) >= 2 * float(tv) ** 2 - 1e-5
+    assert float(distances.reverse_kl(probs, target)) >= 2 * float(tv) ** 2 - 1e-5
     for distance in (distances.total_l1, distances.forward_kl, distances.reverse_kl, distances.jensen_shannon):
-        shuffled = distance(law[list(order)], target[list(order)])
-        np.testing.assert_allclose(distance(law, target), shuffled, rtol=1e-4, atol=1e-6)
+        shuffled = distance(probs[list(order)], target[list(order)])
+        np.testing.assert_allclose(distance(probs, target), shuffled, rtol=1e-4, atol=1e-6)
 
 
 def test_zeros_are_exact_and_directions_are_named():
-    law, target = np.array([0.5, 0.5, 0.0]), np.array([1.0, 0.0, 0.0])
-    assert float(distances.forward_kl(law, target)) == pytest.approx(np.log(2))
-    assert distances.reverse_kl(law, target) == np.inf
-    assert distances.forward_kl(target, law) == np.inf
-    assert distances.forward_kl(law, law) == 0.0
+    probs, target = np.array([0.5, 0.5, 0.0]), np.array([1.0, 0.0, 0.0])
+    assert float(distances.forward_kl(probs, target)) == pytest.approx(np.log(2))
+    assert distances.reverse_kl(probs, target) == np.inf
+    assert distances.forward_kl(target, probs) == np.inf
+    assert distances.forward_kl(probs, probs) == 0.0
     disjoint = np.array([0.0, 0.0, 1.0])
     assert float(distances.jensen_shannon(disjoint, target)) == pytest.approx(np.log(2))
     assert distances.total_l1(disjoint, target) == 2.0
 
 
-def test_empirical_law_leaves_out_samples_without_an_outcome():
-    np.testing.assert_allclose(distances.empirical_law(np.array([0, 2, 2, -1, 2, 9]), 4), [0.25, 0, 0.75, 0])
-    np.testing.assert_array_equal(distances.empirical_law(np.array([-1, -1]), 3), np.zeros(3))
+def test_empirical_distribution_leaves_out_samples_without_an_outcome():
+    np.testing.assert_allclose(distances.empirical_distribution(np.array([0, 2, 2, -1, 2, 9]), 4), [0.25, 0, 0.75, 0])
+    np.testing.assert_array_equal(distances.empirical_distribution(np.array([-1, -1]), 3), np.zeros(3))
 
 
 def test_all_of_it_maps_over_seeds_inside_jit():
     outcome_id = np.random.default_rng(0).integers(0, 64, size=(3, 4, 5))
     target, _ = hypergrid_target()
-    mapped = jax.vmap(lambda ids: distances.total_l1(distances.empirical_law(ids, 64), target))
-    one_by_one = [distances.total_l1(distances.empirical_law(ids, 64), target) for ids in outcome_id]
+    mapped = jax.vmap(lambda ids: distances.total_l1(distances.empirical_distribution(ids, 64), target))
+    one_by_one = [distances.total_l1(distances.empirical_distribution(ids, 64), target) for ids in outcome_id]
     np.testing.assert_allclose(jax.jit(mapped)(outcome_id), one_by_one, rtol=1e-6)
-    batched = jax.vmap(functools.partial(distances.empirical_law, num_outcomes=64))(outcome_id)
+    batched = jax.vmap(functools.partial(distances.empirical_distribution, num_outcomes=64))(outcome_id)
     np.testing.assert_allclose(distances.total_l1(batched, target), one_by_one, rtol=1e-6)
 
 
-def test_laws_of_different_sizes_are_refused():
+def test_distributions_of_different_sizes_are_refused():
     with pytest.raises(ValueError, match="same number of outcomes"):
         distances.total_l1(np.ones(3) / 3, np.ones(4) / 4)
     with pytest.raises(ValueError, match="same number of outcomes"):

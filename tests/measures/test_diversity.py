@@ -46,17 +46,17 @@ def test_groups_are_measured_one_by_one_inside_jit():
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.floats(0, 1), min_size=5, max_size=5).filter(lambda w: sum(w) > 0.1))
-def test_effective_outcomes_of_a_law_lie_between_one_and_all(weights):
-    law = np.array(weights) / sum(weights)
-    effective = float(diversity.effective_outcomes_of_law(law))
+def test_effective_outcomes_of_a_distribution_lie_between_one_and_all(weights):
+    probs = np.array(weights) / sum(weights)
+    effective = float(diversity.effective_outcomes_of_distribution(probs))
     assert 1 - 1e-5 <= effective <= 5 + 1e-4
     # exp(H) is at least the inverse of the largest share (the effective number of order infinity).
-    assert effective >= 1 / float(diversity.largest_share_of_law(law)) - 1e-4
+    assert effective >= 1 / float(diversity.largest_share_of_distribution(probs)) - 1e-4
 
 
-def test_exact_laws():
-    laws = np.array([[1.0, 0.0, 0.0, 0.0], [0.25] * 4, [0.5, 0.5, 0.0, 0.0]])
-    np.testing.assert_allclose(diversity.effective_outcomes_of_law(laws), [1, 4, 2], rtol=1e-6)
-    np.testing.assert_allclose(diversity.entropy_of_law(laws), np.log([1, 4, 2]), rtol=1e-6)
-    np.testing.assert_array_equal(diversity.largest_share_of_law(laws), [1, 0.25, 0.5])
-    np.testing.assert_array_equal(diversity.distinct_outcomes_of_law(laws, threshold=0.25), [1, 0, 2])
+def test_exact_distributions():
+    distributions = np.array([[1.0, 0.0, 0.0, 0.0], [0.25] * 4, [0.5, 0.5, 0.0, 0.0]])
+    np.testing.assert_allclose(diversity.effective_outcomes_of_distribution(distributions), [1, 4, 2], rtol=1e-6)
+    np.testing.assert_allclose(diversity.entropy_of_distribution(distributions), np.log([1, 4, 2]), rtol=1e-6)
+    np.testing.assert_array_equal(diversity.largest_share_of_distribution(distributions), [1, 0.25, 0.5])
+    np.testing.assert_array_equal(diversity.distinct_outcomes_of_distribution(distributions, threshold=0.25), [1, 0, 2])

@@ -9,6 +9,6 @@ def advantages_of(text, rollouts):
     return np.asarray(token_advantages(text, rollouts)[..., 0], np.float64)
 
 
-def pushes(advantages, groups, law, chances):
+def pushes(advantages, groups, probs, chances):
     """`[K]`, the mean update, given the advantages and the chances of groups."""
-    return np.einsum("n,ng,ngk->k", chances, advantages, np.eye(len(law))[groups] - law) / groups.shape[-1]
+    return np.einsum("n,ng,ngk->k", chances, advantages, np.eye(len(probs))[groups] - probs) / groups.shape[-1]

@@ -26,24 +26,24 @@ def all_groups(outcomes, group):
     return np.array(list(itertools.product(range(outcomes), repeat=group)))
 
 
-def bandit_rollouts(groups, rewards, log_law):
+def bandit_rollouts(groups, rewards, log_distribution):
     """One-token rollouts of a bandit, one prompt for each row of `groups`."""
     ids = jnp.asarray(groups, jnp.int32)
     shape, outcomes = ids.shape, len(rewards)
-    likeliest = jnp.argsort(-log_law)
-    entropy = -(jnp.exp(log_law) * log_law).sum()
+    likeliest = jnp.argsort(-log_distribution)
+    entropy = -(jnp.exp(log_distribution) * log_distribution).sum()
     return Rollouts(
         prompt_index=jnp.arange(shape[0]),
         observations=jnp.zeros((*shape, 1), jnp.int32),
         tokens=ids[..., None],
         token_mask=jnp.ones((*shape, 1), bool),
-        behaviour_log_probs=log_law[ids][..., None],
+        behaviour_log_probs=log_distribution[ids][..., None],
         behaviour_entropy=jnp.full((*shape, 1), entropy),
         rewards=jnp.asarray(rewards, jnp.float32)[ids],
         outcome_id=ids,
         truncated=jnp.zeros(shape, bool),
         top_tokens=jnp.broadcast_to(likeliest, (*shape, 1, outcomes)),
-        top_log_probs=jnp.broadcast_to(log_law[likeliest], (*shape, 1, outcomes)),
+        top_log_probs=jnp.broadcast_to(log_distribution[likeliest], (*shape, 1, outcomes)),
         log_backward=jnp.zeros(shape),
         step_log_backward=jnp.zeros((*shape, 1)),
         next_states=1 + ids[..., None],

@@ -5,8 +5,8 @@ the text of an objective (its name, or its name with arguments) to a `Row`; `dec
 catalog that is missing there fails.
 
 The update of a softmax bandit's logits by a group, on-policy, is phat_i A_i - p_i sum_k phat_k A_k for almost every
-objective, so its `rule` says only what its advantages A of the outcomes are, in NumPy's float64, independently of the
-code it judges.
+objective, so its `advantages` says only what its advantages A of the outcomes are, in NumPy's float64, independently of
+the code it judges.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ SILENCE = ("never", "no reward", "one outcome", "equal rewards")
 """Classes of groups, each wider than the one before: none; all rewards zero; equal rewards and one outcome; equal
 rewards."""
 
-Law = np.ndarray
+Distribution = np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,11 +30,13 @@ class Row:
       shift: adding a constant to the rewards leaves the advantages as they are.
       degree: rewards * c, c > 0, multiply the advantages by c ** degree; None where they follow no power law.
       silent: the widest class of groups where advantages are all exactly zero, see `SILENCE`.
-      rule: (counts `[K]` of a group's outcomes, law `[K]`, rewards `[K]`) -> advantages `[K]` (anything where the count
-        is 0); or a sentence that says why no rule can be given here, and where the row is tested instead.
-      more: (law, rewards) -> `[K]`, what the update of the logits has besides, such as the gradient of an entropy.
+      advantages: (counts `[K]` of a group's outcomes, distribution `[K]`, rewards `[K]`) -> advantages `[K]` (anything
+        where the count is 0); or a sentence that says why no formula can be given here, and where the row is tested
+        instead.
+      more: (distribution, rewards) -> `[K]`, what the update of the logits has besides, such as the gradient of an
+        entropy.
       reads_width: T, the longest possible answer, is among its hyper-parameters, so that wider arrays change it.
-      draws: it draws at random, so that the order of a group, and padding, change what it draws.
+      random: it samples at random, so that the order of a group, and padding, change what it draws.
       tokens: (log importance ratio, advantages, mask, all `[P, G, T]`) -> `[P, G, T]`, the values of tokens whose sum
         is minus the loss off-policy; see `token_values.py`. Every row of the catalog declares them.
       lengths: (rewards `[P, G]`, mask `[P, G, T]`) -> advantages `[P, G]` or `[P, G, T]`, where these depend on the
@@ -44,15 +46,15 @@ class Row:
     shift: bool
     degree: int | None
     silent: str
-    rule: Callable[[np.ndarray, Law, np.ndarray], np.ndarray] | str
-    more: Callable[[Law, np.ndarray], np.ndarray] | None = None
+    advantages: Callable[[np.ndarray, Distribution, np.ndarray], np.ndarray] | str
+    more: Callable[[Distribution, np.ndarray], np.ndarray] | None = None
     reads_width: bool = False
-    draws: bool = False
+    random: bool = False
     tokens: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray | tuple[np.ndarray, np.ndarray]] | None = None
     lengths: Callable[[np.ndarray, np.ndarray], np.ndarray] | str | None = None
 
 
-# Small pieces of rules.
+# Small parts of formulas.
 
 
 def centred(counts, values):

@@ -1,4 +1,4 @@
-"""Declarations of the rows in `catalog/balance.py`; in the rules n are counts, p the law, r the rewards.
+"""Declarations of the rows in `catalog/balance.py`; n are counts, p the distribution, r the rewards.
 
 The advantage of a squared residual is -2 * residual: learned tables are at their start, 0, and one action is the walk.
 """
@@ -16,13 +16,13 @@ from token_values import (
 )
 
 
-def excess(law, rewards, floor=-10.0, exponent=1.0):
+def excess(probs, rewards, floor=-10.0, exponent=1.0):
     with np.errstate(divide="ignore"):
-        return np.log(law) - np.maximum(exponent * np.log(rewards), floor)
+        return np.log(probs) - np.maximum(exponent * np.log(rewards), floor)
 
 
-def flow(counts, law, rewards, beta=15.0, unbiased=False):
-    return np.log(law * len(law)) - beta * standardised(counts, rewards, unbiased)
+def flow(counts, probs, rewards, beta=15.0, unbiased=False):
+    return np.log(probs * len(probs)) - beta * standardised(counts, rewards, unbiased)
 
 
 def balance(rule, tokens=None):

@@ -1,4 +1,4 @@
-"""Declarations of the rows in `catalog/clipping.py`; in the rules n are counts, p the law, r the rewards.
+"""Declarations of the rows in `catalog/clipping.py`; n are counts, p the distribution, r the rewards.
 
 On-policy every ratio is 1, inside all limits, and pi = mu: what is left is the advantage, but where tokens are chosen
 by their covariance.
@@ -22,10 +22,10 @@ def standard(n, p, r):
     return standardised(n, r)
 
 
-def all_candidates_dropped(counts, law, rewards, lowest=1.0):
+def all_candidates_dropped(counts, probs, rewards, lowest=1.0):
     """Clip-Cov that drops all its candidates: in a group, the means weigh outcomes by their counts."""
     advantages = standardised(counts, rewards)
-    covariance = centred(counts, np.log(law)) * centred(counts, advantages)
+    covariance = centred(counts, np.log(probs)) * centred(counts, advantages)
     return np.where((covariance > lowest) & (covariance < 5), 0.0, advantages)
 
 
@@ -46,7 +46,7 @@ ROWS = {
         0,
         "equal rewards",
         "it draws one of its candidates: see clip_cov(fraction=1.0), and test_token_selection.py",
-        draws=True,
+        random=True,
         tokens=token_mean(clipped(0.2, 0.2)),
     ),
     "clip_cov(fraction=1.0)": Row(True, 0, "equal rewards", all_candidates_dropped),

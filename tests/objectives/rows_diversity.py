@@ -1,4 +1,4 @@
-"""Declarations of the rows in `catalog/diversity.py`; in the rules n are counts, p the law, r the rewards."""
+"""Declarations of the rows in `catalog/diversity.py`; n are counts, p the distribution, r the rewards."""
 
 import itertools
 from math import comb
@@ -23,7 +23,7 @@ def uniform_frequency(counts, rewards, valid=None):
 
 
 def passing(counts, rewards, k=2):
-    """From the definition: every set of k is one sample of a Bernoulli law."""
+    """From the definition: every set of k is one sample of a Bernoulli distribution."""
     group = np.repeat(np.arange(len(counts)), counts)
     sets = list(itertools.combinations(range(len(group)), k))
     success = np.array([(rewards[group[list(members)]] > 0).any() for members in sets], float)
@@ -36,8 +36,8 @@ def passing(counts, rewards, k=2):
     return advantages
 
 
-def unlikely(counts, law, rewards, beta=0.25):
-    rank = np.array([counts[law < p].sum() + (n - 1) / 2 for n, p in zip(counts, law, strict=True)])
+def unlikely(counts, probs, rewards, beta=0.25):
+    rank = np.array([counts[probs < p].sum() + (n - 1) / 2 for n, p in zip(counts, probs, strict=True)])
     return rewards * (1 - beta * rank / counts.sum())
 
 
@@ -54,9 +54,9 @@ def set_score(counts, rewards, size=2):
     return advantages
 
 
-def uniform_correct(counts, law, rewards, tau=0.2):
+def uniform_correct(counts, probs, rewards, tau=0.2):
     correct = counts * (rewards > 0)
-    inverse = 1 / law / max((correct / law).sum(), 1e-9)
+    inverse = 1 / probs / max((correct / probs).sum(), 1e-9)
     return np.where(rewards > 0, 1 - tau + tau * correct.sum() * inverse, 1.0)
 
 
@@ -150,5 +150,5 @@ ROWS = {
     ),
     "maxrl": Row(False, 0, "equal rewards", lambda n, p, r: relative(n, r), tokens=sequence_mean(clipped(0.2, 0.2))),
     "maxrl(centred=False)": Row(False, 0, "no reward", lambda n, p, r: relative(n, r, 0.0)),
-    "placebo": Row(False, 0, "one outcome", DRAWS, draws=True, tokens=sequence_mean(clipped(0.2, 0.2))),
+    "placebo": Row(False, 0, "one outcome", DRAWS, random=True, tokens=sequence_mean(clipped(0.2, 0.2))),
 }

@@ -1,4 +1,4 @@
-"""Declarations of the rows in `catalog/entropy.py`; in the rules n are counts, p the law, r the rewards."""
+"""Declarations of the rows in `catalog/entropy.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
 from rows import Row, standardised
@@ -10,9 +10,9 @@ def standard(n, p, r):
     return standardised(n, r)
 
 
-def into_the_band(counts, law, rewards, high=0.7):
+def into_the_band(counts, probs, rewards, high=0.7):
     """The first band is 0.6 to `high` nats."""
-    advantages, entropy = standardised(counts, rewards), -(law * np.log(law)).sum()
+    advantages, entropy = standardised(counts, rewards), -(probs * np.log(probs)).sum()
     direction = (entropy > high) * 1.0 - (entropy < 0.6) * 1.0
     return np.where(direction * advantages >= 0, advantages, 0.0)
 

@@ -1,4 +1,4 @@
-"""Declarations of the rows in `catalog/expected_return.py`; in the rules n are counts, p the law, r the rewards."""
+"""Declarations of the rows in `catalog/expected_return.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
 from rows import Row, centred, standardised
@@ -15,23 +15,23 @@ from token_values import (
 )
 
 
-def k3_gradient(law):
+def k3_gradient(probs):
     """1 - exp(-d), d = log p - log of the uniform reference."""
-    return 1 - 1 / (law * len(law))
+    return 1 - 1 / (probs * len(probs))
 
 
-def entropy_gradient(law):
+def entropy_gradient(probs):
     """Of the entropy by the logits."""
-    surprise = -np.log(law)
-    return law * (surprise - law @ surprise)
+    surprise = -np.log(probs)
+    return probs * (surprise - probs @ surprise)
 
 
-def k3(law):
+def k3(probs):
     """exp(-d) + d - 1, d = log p - log of the uniform reference."""
-    return 1 / (law * len(law)) + np.log(law * len(law)) - 1
+    return 1 / (probs * len(probs)) + np.log(probs * len(probs)) - 1
 
 
-def left_out(counts, law, rewards):
+def left_out(counts, probs, rewards):
     """A sample's reward minus the mean of the others in its group."""
     others = ((counts * rewards).sum() - rewards) / (counts.sum() - 1)
     return rewards - others

@@ -1,4 +1,4 @@
-"""Declarations of the rows in `catalog/inverse_probability.py`; n are counts, p the law, r the rewards."""
+"""Declarations of the rows in `catalog/inverse_probability.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
 from rows import Row, centred, standardised
@@ -23,8 +23,8 @@ def by_counts(counts, rewards, alpha=1.0, floor=0.0, pseudo_count=0.0, share=0.0
     return rewards / probability ** affordable(counts, probability, alpha, share) * (counts > 0)
 
 
-def by_law(counts, law, rewards, alpha=1.0, share=0.0):
-    weights = rewards / law ** affordable(counts, law, alpha, share)
+def by_distribution(counts, probs, rewards, alpha=1.0, share=0.0):
+    weights = rewards / probs ** affordable(counts, probs, alpha, share)
     mean = (counts * weights).sum() / counts.sum()
     return weights / mean if mean > 0 else 0 * weights
 
@@ -39,9 +39,13 @@ ROWS = {
         False, 1, "no reward", lambda n, p, r: by_counts(n, r, 2.0, share=0.8)
     ),
     # The running mean takes the scale of the rewards out, whatever comes after it.
-    "ips_reinforce(alpha=0.5, probability=exact)": Row(False, 0, "no reward", lambda n, p, r: by_law(n, p, r, 0.5)),
+    "ips_reinforce(alpha=0.5, probability=exact)": Row(
+        False, 0, "no reward", lambda n, p, r: by_distribution(n, p, r, 0.5)
+    ),
     # There is one way to an arm, whatever was learned.
-    "ips_reinforce(probability=exact, backward=learned)": Row(False, 0, "no reward", lambda n, p, r: by_law(n, p, r)),
+    "ips_reinforce(probability=exact, backward=learned)": Row(
+        False, 0, "no reward", lambda n, p, r: by_distribution(n, p, r)
+    ),
     "ips_grpo": Row(
         False,
         0,
@@ -59,7 +63,9 @@ ROWS = {
     "ips_grpo(alpha=2.0, probability=ema)": Row(
         False, 0, "one outcome", lambda n, p, r: standardised(n, by_counts(n, r, 2.0))
     ),
-    "ips_grpo(probability=exact)": Row(False, 0, "no reward", lambda n, p, r: standardised(n, by_law(n, p, r))),
+    "ips_grpo(probability=exact)": Row(
+        False, 0, "no reward", lambda n, p, r: standardised(n, by_distribution(n, p, r))
+    ),
     "ips_dr_grpo": Row(
         False, 1, "one outcome", lambda n, p, r: centred(n, by_counts(n, r)), tokens=constant_length(clipped(0.2, 0.2))
     ),
@@ -67,8 +73,8 @@ ROWS = {
     "ips_dr_grpo(probability=ema, floor=0.3)": Row(
         False, 1, "one outcome", lambda n, p, r: centred(n, by_counts(n, r, floor=0.3))
     ),
-    "ips_dr_grpo(probability=exact)": Row(False, 0, "no reward", lambda n, p, r: centred(n, by_law(n, p, r))),
+    "ips_dr_grpo(probability=exact)": Row(False, 0, "no reward", lambda n, p, r: centred(n, by_distribution(n, p, r))),
     "ips_dr_grpo(probability=exact, effective_share=0.7)": Row(
-        False, 0, "no reward", lambda n, p, r: centred(n, by_law(n, p, r, share=0.7))
+        False, 0, "no reward", lambda n, p, r: centred(n, by_distribution(n, p, r, share=0.7))
     ),
 }

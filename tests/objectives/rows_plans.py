@@ -15,7 +15,7 @@ ROWS = {
         True, 1, "equal rewards", lambda n, p, r: raised(centred(n, r)), tokens=sequence_mean(clipped(0.2, 0.28))
     ),
     "hicra(planned=random, failures=sharpened)": Row(
-        True, 1, "equal rewards", lambda n, p, r: raised(centred(n, r), failures=1.0), draws=True
+        True, 1, "equal rewards", lambda n, p, r: raised(centred(n, r), failures=1.0), random=True
     ),
     "hicra(planned=high_entropy, failures=kept)": Row(
         True, 1, "equal rewards", lambda n, p, r: raised(centred(n, r), failures=0.0)

@@ -1,16 +1,16 @@
-"""Declarations of the rows in `catalog/preferences.py`; in the rules n are counts, p the law, r the rewards."""
+"""Declarations of the rows in `catalog/preferences.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
 from rows import Row
 from token_values import pairs, sequence_mean
 
 
-def pairwise(counts, law, rewards, beta, slope=lambda u: 1 / u, link=np.log, imitation=0.0):
+def pairwise(counts, probs, rewards, beta, slope=lambda u: 1 / u, link=np.log, imitation=0.0):
     """The derivative by the log-probabilities of the samples of an outcome, times the size of the group."""
-    ratio = law * len(law)  # the reference is uniform
-    advantages, pairs = np.zeros(len(law)), 0
-    for winner in range(len(law)):
-        for loser in range(len(law)):
+    ratio = probs * len(probs)  # the reference is uniform
+    advantages, pairs = np.zeros(len(probs)), 0
+    for winner in range(len(probs)):
+        for loser in range(len(probs)):
             if rewards[winner] > rewards[loser]:
                 pairs += counts[winner] * counts[loser]
                 margin = beta * (link(ratio[winner]) - link(ratio[loser]))

@@ -1,4 +1,4 @@
-"""Declarations of the rows in `catalog/regularised.py`; in the rules n are counts, p the law, r the rewards.
+"""Declarations of the rows in `catalog/regularised.py`; n are counts, p the distribution, r the rewards.
 
 The reference is uniform on the bandit, so that a policy's ratio to it is K p.
 """
@@ -8,30 +8,30 @@ from rows import Row, centred, standardised
 from token_values import clipped, constant_length, sequence_mean, sequence_sum
 
 
-def to_target(counts, law, rewards, beta=0.1, threshold=None):
-    """beta times how far the target of MARA is above the law, in nats and up to a constant.
+def to_target(counts, probs, rewards, beta=0.1, threshold=None):
+    """beta times how far the target of MARA is above the distribution, in nats and up to a constant.
 
     The target is that of the KL-regularised return, ref exp(r / beta), but all good answers have that of the one which
     the reference likes best; under a uniform reference that is any, and the best is taken.
     """
-    log_target = rewards / beta - np.log(len(law))
+    log_target = rewards / beta - np.log(len(probs))
     seen = rewards[counts > 0]
     level = threshold or (seen.max() if seen.max() > 0 else np.inf)
     good = rewards >= level
     log_target = np.where(good & (counts > 0), log_target.max(where=good & (counts > 0), initial=-np.inf), log_target)
-    return beta * (log_target - np.log(law))
+    return beta * (log_target - np.log(probs))
 
 
 def mastered(counts, rewards, share=1.0):
     return counts[rewards > 0].sum() >= share * counts.sum()
 
 
-def preserved(counts, law, rewards, eta=0.05, divergence="jensen_shannon", share=1.0, limit=5.0):
+def preserved(counts, probs, rewards, eta=0.05, divergence="jensen_shannon", share=1.0, limit=5.0):
     """The share of the advantages that pulls mastered groups towards the reference."""
-    ratio = law * len(law)
+    ratio = probs * len(probs)
     importance = np.minimum(1 / ratio, limit)
     pull = 1.0 if divergence == "forward_kl" else -ratio * np.log(2 * ratio / (1 + ratio))
-    return eta * importance * pull if mastered(counts, rewards, share) else 0 * law
+    return eta * importance * pull if mastered(counts, rewards, share) else 0 * probs
 
 
 def learned(counts, rewards, share=1.0):

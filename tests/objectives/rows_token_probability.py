@@ -1,29 +1,29 @@
-"""Declarations of the rows in `catalog/token_probability.py`; in the rules n are counts, p the law, r the rewards."""
+"""Declarations of the rows in `catalog/token_probability.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
 from rows import Row, standardised
 from token_values import bounded, clipped, sequence_mean, token_mean
 
 
-def shifted(counts, law, rewards, alpha=0.3):
+def shifted(counts, probs, rewards, alpha=0.3):
     """ARM with prompt confidence 0.35; the confidence in a one-token answer is its probability."""
-    shift = alpha * (0.35 - law) if (counts * rewards).any() else 0.0
+    shift = alpha * (0.35 - probs) if (counts * rewards).any() else 0.0
     return standardised(counts, rewards) + shift
 
 
-def shifted_to_correct(counts, law, rewards):
+def shifted_to_correct(counts, probs, rewards):
     correct = counts * (rewards > 0)
-    level = (correct * law).sum() / max(correct.sum(), 1)
-    shift = 0.3 * (level - law) if correct.any() else 0.0
+    level = (correct * probs).sum() / max(correct.sum(), 1)
+    shift = 0.3 * (level - probs) if correct.any() else 0.0
     return standardised(counts, rewards) + shift
 
 
-def shifted_where_mixed(counts, law, rewards):
+def shifted_where_mixed(counts, probs, rewards):
     advantages = standardised(counts, rewards)
-    return advantages + 0.3 * (0.35 - law) if advantages.any() else advantages
+    return advantages + 0.3 * (0.35 - probs) if advantages.any() else advantages
 
 
-def protected(counts, law, rewards, kappa=0.3, rho=0.9, coefficient=2.0, released=False):
+def protected(counts, probs, rewards, kappa=0.3, rho=0.9, coefficient=2.0, released=False):
     """Lp-Reg where the proxy is not the policy: each protected token adds proxy - p to the update of the logits.
 
     As advantages: proxy shared among the samples of each outcome, all of which are in a group with a protected token
@@ -31,14 +31,14 @@ def protected(counts, law, rewards, kappa=0.3, rho=0.9, coefficient=2.0, release
     token's own log-probability is pulled up with the slope proxy / p - 1.
     """
     advantages = standardised(counts, rewards)
-    proxy = np.where(law > kappa * law.max(), law, 0.0)
+    proxy = np.where(probs > kappa * probs.max(), probs, 0.0)
     proxy = proxy / proxy.sum()
-    ranked = np.repeat(law, counts * (advantages < -1e-9) if released else counts)
+    ranked = np.repeat(probs, counts * (advantages < -1e-9) if released else counts)
     if not len(ranked):
         return advantages
-    chosen = (counts > 0) & (advantages < -1e-9) & (proxy > 0) & (law < np.quantile(ranked, rho))
+    chosen = (counts > 0) & (advantages < -1e-9) & (proxy > 0) & (probs < np.quantile(ranked, rho))
     if released:
-        return advantages + coefficient * np.where(chosen, proxy / law - 1, 0.0)
+        return advantages + coefficient * np.where(chosen, proxy / probs - 1, 0.0)
     if chosen.any():
         assert (counts[proxy > 0] > 0).all()
     return advantages + coefficient * (counts * chosen).sum() * proxy / np.maximum(counts, 1)
@@ -65,7 +65,8 @@ ROWS = {
         tokens=sequence_mean(clipped(0.2, 0.24)),
     ),
     "ar_lopti(lopti=False)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r) * (0.2 * p + 0.8)),
-    # The bandit's law has no noise for kappa = 0.02 or 0.2 to take out: the proxy is the policy and pulls nowhere.
+    # The bandit's distribution has no noise for kappa = 0.02 or 0.2 to take out: the proxy is the policy and pulls
+    # nowhere.
     "lp_reg": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r), tokens=token_mean(bounded(10.0))),
     "lp_reg(kappa=0.2, rho=0.5)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
     "lp_reg(form=code)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),

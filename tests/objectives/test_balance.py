@@ -1,4 +1,4 @@
-"""Flow balance: exact zeros at the target law of a tree, residuals by brute force."""
+"""Flow balance: exact zeros at the target distribution of a tree, residuals by brute force."""
 
 import re
 
@@ -59,7 +59,7 @@ def scores_of(log_probs):
 
 
 @pytest.mark.parametrize("text", LOSSES)
-def test_loss_and_gradient_vanish_where_the_policy_has_its_law(text):
+def test_loss_and_gradient_vanish_where_the_policy_has_its_distribution(text):
     log_flows, policy = balanced()
     assert_close(jnp.exp(log_flows[0]), 2.05)
     assert_close(TREE.terminal_distribution(policy), REWARDS / 2.05)

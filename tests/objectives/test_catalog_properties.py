@@ -190,7 +190,7 @@ def test_jit_changes_nothing(text):
 @every_objective
 @pytest.mark.parametrize("axis", ["prompts", "group"])
 def test_order_does_not_matter(text, axis):
-    if axis == "group" and ROWS[text].draws:
+    if axis == "group" and ROWS[text].random:
         pytest.skip("it draws for each place in the group")
     number = ("prompts", "group").index(axis)
     weights, output, gradient = facts(text)["plain"]
@@ -227,7 +227,7 @@ def test_advantages_are_constants(text):
 
 @every_objective
 def test_padding_changes_nothing(text):
-    if ROWS[text].draws:
+    if ROWS[text].random:
         pytest.skip("it draws for each place in the arrays")
     if ROWS[text].reads_width:
         pytest.skip("the width of the arrays is the longest possible answer to it")

@@ -176,7 +176,7 @@ def test_a_whole_mini_batch_finds_the_limits_of_its_pieces(rule, high_end):
     found = set()
     for target in [*(0.9999 * measures), 100.0]:
         aimed = dataclasses.replace(part, target=float(target))
-        limits = aimed.statistics_of_whole(*batch)
+        limits = aimed.statistics_unsplit(*batch)
         np.testing.assert_array_equal(limits, aimed.found(sums))
         found.add(tuple(map(float, limits)))
     # The start, every other upper limit, and the end of the path where that is yet another pair.
@@ -210,8 +210,8 @@ MU, PI = [0.6, 0.2, 0.1, 0.05, 0.05], [0.4, 0.3, 0.1, 0.1, 0.1]
 def test_divergences_over_the_likeliest_tokens(likeliest, sampled):
     """Buckets: the likeliest, the sampled one unless it is among them, and the rest; with all tokens none is left."""
     kept = sorted({*range(likeliest), sampled})
-    reduced = [np.append(np.array(law)[kept], 1 - np.array(law)[kept].sum()) for law in (MU, PI)]
-    mu, pi = (np.maximum(law, 1e-12) for law in reduced)
+    reduced = [np.append(np.array(probs)[kept], 1 - np.array(probs)[kept].sum()) for probs in (MU, PI)]
+    mu, pi = (np.maximum(probs, 1e-12) for probs in reduced)
     tv, kl = np.abs(mu - pi).sum() / 2, (mu * np.log(mu / pi)).sum()
     if (likeliest, sampled) == (2, 3):
         np.testing.assert_allclose((tv, kl), (0.2, 0.084376), atol=1e-6)

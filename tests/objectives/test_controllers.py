@@ -28,7 +28,7 @@ def states(part, entropies):
     state = part.init(Sizes(1))
     for entropy in entropies:
         rollouts = batch_of(entropy)
-        coefficients, state = part.carry(rollouts, jnp.zeros((1, 2, 2)), state)
+        coefficients, state = part.update_state(rollouts, jnp.zeros((1, 2, 2)), state)
         yield coefficients, state
 
 
@@ -72,7 +72,7 @@ def test_hard_prompts_get_the_bonus(weight, rho, expected):
     """Accuracies are 0, 1/4, 1/2 and 1; a small reward is a reward."""
     rewards = [[0, 0, 0, 0], [0, 0.1, 0, 0], [1, 0, 1, 0], [1, 1, 1, 1]]
     part = AdaptiveEntropyBonus(0.01, weight=weight, rho=rho)
-    coefficients, _ = part.carry(batch_of(0.4, rewards), jnp.zeros((4, 4, 2)), part.init(Sizes(4)))
+    coefficients, _ = part.update_state(batch_of(0.4, rewards), jnp.zeros((4, 4, 2)), part.init(Sizes(4)))
     assert_close(coefficients, 0.01 * np.reshape(expected, (4, 1, 1)))
 
 
@@ -83,7 +83,9 @@ def test_a_share_of_exactly_rho_is_hard_in_every_group_size():
         counts = jnp.array([correct, correct + 1])
         assert part.weight_of(counts, group).tolist() == [1.0, 0.0]
         rewards = jnp.asarray(np.arange(group) < np.array(counts)[:, None], jnp.float32)
-        coefficients, _ = jax.jit(part.carry)(batch_of(0.4, rewards), jnp.zeros((2, group, 2)), part.init(Sizes(2)))
+        coefficients, _ = jax.jit(part.update_state)(
+            batch_of(0.4, rewards), jnp.zeros((2, group, 2)), part.init(Sizes(2))
+        )
         assert_close(coefficients.ravel(), [0.01, 0.0])
 
 
@@ -92,7 +94,7 @@ def test_correct_is_what_lies_above_the_threshold():
     rewards = [[0.1, 0.6, 0.1, 0.6], [0.1, 0.1, 0.1, 0.1], [2.6, 2.6, 0.6, 0.1]]
     for threshold, expected in ((0.0, [0, 0, 0]), (0.5, [0.01, 0.01, 0]), (0.6, [0.01, 0.01, 0.01])):
         part = AdaptiveEntropyBonus(0.01, threshold=threshold)
-        coefficients, _ = part.carry(batch_of(0.4, rewards), jnp.zeros((3, 4, 2)), part.init(Sizes(3)))
+        coefficients, _ = part.update_state(batch_of(0.4, rewards), jnp.zeros((3, 4, 2)), part.init(Sizes(3)))
         assert_close(coefficients.ravel(), expected)
 
 
@@ -157,7 +159,9 @@ def test_responses_that_move_the_entropy_into_the_band_are_kept(entropy, kept):
     values = jnp.broadcast_to(jnp.array([1.0, -1.0, 0.0])[None, :, None], (1, 3, 2))
     rollouts = batch_of(1.0, [[1.0, 0.0, 0.0]])
     entropies = jnp.full((1, 3, 2), entropy)
-    new, state = part.carry(values, dataclasses.replace(rollouts, behaviour_entropy=entropies), part.init(Sizes(1)))
+    new, state = part.update_state(
+        values, dataclasses.replace(rollouts, behaviour_entropy=entropies), part.init(Sizes(1))
+    )
     assert_close(new[0, :, 0], kept)
     assert state == 1
 
@@ -174,7 +178,7 @@ def test_the_band_sinks_in_a_straight_line():
             (low - 0.01, [0, -1]),
         ):
             rollouts = rollouts_of(np.zeros((1, 2, 1)), behaviour_entropy=np.full((1, 2, 1), entropy, np.float32))
-            new, state = part.carry(values, rollouts, jnp.int32(step))
+            new, state = part.update_state(values, rollouts, jnp.int32(step))
             assert_close(new.ravel(), kept)
             assert state == step + 1
 

@@ -1,6 +1,6 @@
 """The sampled gradient of every objective, averaged over all groups of a bandit, against theory in NumPy's float64.
 
-What each objective's rule is, the modules `rows_*.py` declare.
+What each objective's advantages are, the modules `rows_*.py` declare.
 """
 
 import dataclasses
@@ -18,7 +18,9 @@ from ipsrl.objectives import make, names
 from ipsrl.structures import PolicyScores, Sizes
 
 LOGITS = {2: np.array([0.3, -0.5], np.float32), 3: np.array([0.2, -0.6, 0.7], np.float32)}
-LAW = {outcomes: np.exp(z.astype(np.float64)) / np.exp(z.astype(np.float64)).sum() for outcomes, z in LOGITS.items()}
+DISTRIBUTION = {
+    outcomes: np.exp(z.astype(np.float64)) / np.exp(z.astype(np.float64)).sum() for outcomes, z in LOGITS.items()
+}
 # No ties r_i / n_i^alpha = r_j / n_j^alpha; the last rewards hold a wrong outcome, for rules that ask what is correct.
 REWARDS = {2: [(1.0, 0.13), (1.0, 0.0)], 3: [(1.0, 0.55, 0.13), (0.55, 1.0, 0.0)]}
 SIZES = [(3, 2), (3, 3), (3, 5), (2, 8)]
@@ -26,14 +28,14 @@ MOST_TELLING = [(3, 3), (2, 8)]
 
 
 def expectation(row, outcomes, rewards, group):
-    """`[K]`, the rule's mean update over the multinomial law of the counts of a group."""
-    law, rewards = LAW[outcomes], np.array(rewards)
-    mean = np.zeros(outcomes) if row.more is None else row.more(law, rewards)
+    """`[K]`, the rule's mean update over the multinomial distribution of the counts of a group."""
+    probs, rewards = DISTRIBUTION[outcomes], np.array(rewards)
+    mean = np.zeros(outcomes) if row.more is None else row.more(probs, rewards)
     vectors = [n for n in np.ndindex(*(group + 1,) * outcomes) if sum(n) == group]
     for counts in map(np.array, vectors):
-        chance = math.factorial(group) * np.prod([p**n / math.factorial(n) for p, n in zip(law, counts, strict=True)])
-        push = counts / group * row.rule(counts, law, rewards)
-        mean += chance * (push - law * push.sum())
+        chance = math.factorial(group) * np.prod([p**n / math.factorial(n) for p, n in zip(probs, counts, strict=True)])
+        push = counts / group * row.advantages(counts, probs, rewards)
+        mean += chance * (push - probs * push.sum())
     return mean
 
 
@@ -44,11 +46,13 @@ def updates(objective, logits, rewards, groups):
 
     def update(ids):
         def loss(z):
-            log_law = jax.nn.log_softmax(z)
-            entropy = -(jnp.exp(log_law) * log_law).sum()
+            log_distribution = jax.nn.log_softmax(z)
+            entropy = -(jnp.exp(log_distribution) * log_distribution).sum()
             rollouts = bandit_rollouts(ids[None], rewards, jax.nn.log_softmax(logits))
             scores = PolicyScores(
-                log_law[ids][None, :, None], jnp.full((1, len(ids), 1), entropy), log_law[rollouts.top_tokens]
+                log_distribution[ids][None, :, None],
+                jnp.full((1, len(ids), 1), entropy),
+                log_distribution[rollouts.top_tokens],
             )
             output = objective(scores, rollouts, Sizes(1, outcomes, 1 + outcomes, outcomes))
             return output.loss_sum / output.count
@@ -62,14 +66,14 @@ def mean_update(text, outcomes, rewards, group):
     """`[K]`, the average of `updates` over all K^G groups with their probabilities."""
     groups = all_groups(outcomes, group)
     sampled = updates(make(text), LOGITS[outcomes], np.array(rewards, np.float32), groups)
-    return LAW[outcomes][groups].prod(axis=-1) @ np.asarray(sampled, np.float64)
+    return DISTRIBUTION[outcomes][groups].prod(axis=-1) @ np.asarray(sampled, np.float64)
 
 
 def smallest_group(text):
     return max(part.smallest_group for part in make(text).parts)
 
 
-WITH_RULE = [text for text, row in ROWS.items() if not isinstance(row.rule, str)]
+WITH_RULE = [text for text, row in ROWS.items() if not isinstance(row.advantages, str)]
 
 
 @pytest.mark.parametrize(
@@ -91,8 +95,8 @@ def test_mean_update_is_the_enumerated_one(text, outcomes, group):
 @pytest.mark.parametrize(("outcomes", "group"), SIZES)
 def test_expected_return_follows_its_closed_form(outcomes, group):
     """No baseline: p_i (r_i - mean return). The group's mean as baseline costs a factor (G - 1) / G."""
-    law, rewards = LAW[outcomes], np.array(REWARDS[outcomes][0])
-    flow = law * (rewards - law @ rewards)
+    probs, rewards = DISTRIBUTION[outcomes], np.array(REWARDS[outcomes][0])
+    flow = probs * (rewards - probs @ rewards)
     np.testing.assert_allclose(mean_update("reinforce", outcomes, rewards, group), flow, atol=1e-5)
     np.testing.assert_allclose(mean_update("dr_grpo", outcomes, rewards, group), (group - 1) / group * flow, atol=1e-5)
 
@@ -101,17 +105,17 @@ def test_expected_return_follows_its_closed_form(outcomes, group):
 @pytest.mark.parametrize(("outcomes", "group"), [(3, 5), (2, 8)])
 def test_rule_without_baseline_follows_its_mean_weight(alpha, floor, outcomes, group):
     """p_i (r_i w_G(p_i) - S), w_G(p) = E[omega(1 + B)], B ~ Binomial(G - 1, p); (1 - (1 - p)^G) / p at alpha = 1."""
-    law, rewards = LAW[outcomes], np.array(REWARDS[outcomes][0])
+    probs, rewards = DISTRIBUTION[outcomes], np.array(REWARDS[outcomes][0])
     if alpha == 1.0:
-        weight = (1 - (1 - law) ** group) / law
+        weight = (1 - (1 - probs) ** group) / probs
     else:
         weight = sum(
-            math.comb(group - 1, n) * law**n * (1 - law) ** (group - 1 - n) / max((1 + n) / group, floor) ** alpha
+            math.comb(group - 1, n) * probs**n * (1 - probs) ** (group - 1 - n) / max((1 + n) / group, floor) ** alpha
             for n in range(group)
         )
-    push = law * rewards * weight
+    push = probs * rewards * weight
     text = "ips_reinforce" if alpha == 1.0 else f"ips_reinforce(alpha={alpha}, floor={floor})"
-    np.testing.assert_allclose(mean_update(text, outcomes, rewards, group), push - law * push.sum(), atol=1e-5)
+    np.testing.assert_allclose(mean_update(text, outcomes, rewards, group), push - probs * push.sum(), atol=1e-5)
 
 
 @pytest.mark.parametrize("group", [3, 5])
@@ -139,17 +143,17 @@ def test_with_two_outcomes_a_standardised_step_knows_only_the_sign(text):
 @pytest.mark.parametrize("alpha", [1.0, 0.5])
 def test_exact_probabilities_give_the_ideal_flow_in_every_group_size(alpha):
     """r_i p_i^(1 - alpha) - p_i sum_k r_k p_k^(1 - alpha), over a running mean that stays at its limit, E[w]."""
-    law, rewards = LAW[3], np.array(REWARDS[3][0])
-    push = rewards * law ** (1 - alpha)
+    probs, rewards = DISTRIBUTION[3], np.array(REWARDS[3][0])
+    push = rewards * probs ** (1 - alpha)
     mean_weight = push.sum()
     objective = make(f"ips_reinforce(alpha={alpha}, probability=exact)")
     settled = dataclasses.replace(objective.reward_shaping[0], decay=1 - 1e-6)
     for group in (2, 5):
         groups = all_groups(3, group)
         rollouts = bandit_rollouts(groups, rewards, jax.nn.log_softmax(LOGITS[3]))
-        advantages, _ = jax.jit(settled.carry)(
+        advantages, _ = jax.jit(settled.update_state)(
             rollouts.rewards, rollouts, np.full(len(groups), np.log(mean_weight), np.float32)
         )
-        scores = np.eye(3)[groups] - law
-        update = np.einsum("n,ng,ngk->k", law[groups].prod(axis=-1), np.float64(advantages), scores) / group
-        np.testing.assert_allclose(update, (push - law * push.sum()) / mean_weight, atol=1e-5)
+        scores = np.eye(3)[groups] - probs
+        update = np.einsum("n,ng,ngk->k", probs[groups].prod(axis=-1), np.float64(advantages), scores) / group
+        np.testing.assert_allclose(update, (push - probs * push.sum()) / mean_weight, atol=1e-5)

@@ -27,7 +27,7 @@ def test_inverse_probability_gives_each_outcome_its_reward_however_many_paths_le
 
     def earned(rollouts):
         part = InverseProbability()
-        shaped, log_mean = part.carry(rollouts.rewards, rollouts, part.init(Sizes(1)))
+        shaped, log_mean = part.update_state(rollouts.rewards, rollouts, part.init(Sizes(1)))
         return np.bincount(rollouts.outcome_id[0], probability * np.exp(log_mean) * shaped[0])
 
     rewards = np.array([1.0, 0.8, 0.2, 0.05])
@@ -46,7 +46,7 @@ def test_running_mean_of_inverse_probability():
     part = InverseProbability(decay=0.9)
 
     def step(rollouts, state):
-        return part.carry(rollouts.rewards, rollouts, state)
+        return part.update_state(rollouts.rewards, rollouts, state)
 
     shaped, state = step(coin([1.0, 3.0]), part.init(Sizes(1)))  # w = 2, 6: the first batch sets the mean, 4
     assert_close(shaped, [[0.5, 1.5]])
@@ -70,8 +70,8 @@ def test_negative_rewards_count_as_none():
         np.full((2, 4, 1), log_half), rewards=[[1.0, -1.0, 2.0, -0.5], [-1.0] * 4], log_backward=np.zeros((2, 4))
     )
     without = dataclasses.replace(wrong, rewards=jnp.maximum(wrong.rewards, 0.0))
-    shaped, state = part.carry(wrong.rewards, wrong, part.init(Sizes(2)))
-    expected, expected_state = part.carry(without.rewards, without, part.init(Sizes(2)))
+    shaped, state = part.update_state(wrong.rewards, wrong, part.init(Sizes(2)))
+    expected, expected_state = part.update_state(without.rewards, without, part.init(Sizes(2)))
     np.testing.assert_array_equal(shaped, expected)
     np.testing.assert_array_equal(state, expected_state)
     assert_close(shaped, [[4 / 3, 0.0, 8 / 3, 0.0], [0.0] * 4])
@@ -87,10 +87,15 @@ KL_RULES = {
 @pytest.mark.parametrize("name", KL_RULES)
 def test_the_mean_field_with_a_divergence_from_the_reference(name):
     """dz_i/dt = p_i [ r_i w_G(p_i) - beta log(p_i / pi_i) - (S - beta KL) ], and rule B likewise."""
-    law, reference, rewards, beta = np.array([0.6, 0.3, 0.1]), np.array([0.2, 0.3, 0.5]), np.array([1.0, 0.5, 0.2]), 0.3
+    probs, reference, rewards, beta = (
+        np.array([0.6, 0.3, 0.1]),
+        np.array([0.2, 0.3, 0.5]),
+        np.array([1.0, 0.5, 0.2]),
+        0.3,
+    )
     groups = all_groups(3, 4)
     rollouts = dataclasses.replace(
-        bandit_rollouts(groups, rewards, jnp.log(jnp.float32(law))),
+        bandit_rollouts(groups, rewards, jnp.log(jnp.float32(probs))),
         reference_log_probs=jnp.log(jnp.float32(reference))[groups][..., None],
     )
     objective = make(f"{name}(kl={beta}, kl_estimator=k2)")
@@ -99,15 +104,17 @@ def test_the_mean_field_with_a_divergence_from_the_reference(name):
         return objective(PolicyScores(log_probs, jnp.zeros_like(log_probs)), rollouts).loss_sum
 
     slopes = np.float64(-jax.grad(loss)(rollouts.behaviour_log_probs)[..., 0])
-    log_ratio = np.log(law / reference)
-    expected = mean_field(law, rewards, count_weights(4), KL_RULES[name]) - beta * law * (log_ratio - law @ log_ratio)
-    assert_close(pushes(slopes, groups, law, law[groups].prod(axis=-1)), expected)
+    log_ratio = np.log(probs / reference)
+    expected = mean_field(probs, rewards, count_weights(4), KL_RULES[name]) - beta * probs * (
+        log_ratio - probs @ log_ratio
+    )
+    assert_close(pushes(slopes, groups, probs, probs[groups].prod(axis=-1)), expected)
 
 
 def test_each_prompt_has_its_own_mean_and_its_groups_share_it():
     part = InverseProbability()
     rollouts = coin([1.0, 3.0], [1.0, 1.0], [0.5, 0.0])
-    shaped, state = part.carry(
+    shaped, state = part.update_state(
         rollouts.rewards, dataclasses.replace(rollouts, prompt_index=jnp.array([2, 0, 2])), part.init(Sizes(3))
     )
     mean = (2 + 6 + 1 + 0) / 4
@@ -116,11 +123,13 @@ def test_each_prompt_has_its_own_mean_and_its_groups_share_it():
 
 
 def test_caps_of_inverse_probability():
-    capped, _ = InverseProbability(log_ratio_cap=0.2).carry(jnp.array([[1.0, 3.0]]), coin([1.0, 3.0]), jnp.zeros(1))
+    capped, _ = InverseProbability(log_ratio_cap=0.2).update_state(
+        jnp.array([[1.0, 3.0]]), coin([1.0, 3.0]), jnp.zeros(1)
+    )
     assert_close(capped, [[np.exp(0.2), np.exp(0.2)]])
     part = InverseProbability()
     unlikely = rollouts_of([[[-64.0], [0.0]]], log_backward=np.zeros((1, 2)))
-    shaped, state = part.carry(unlikely.rewards, unlikely, part.init(Sizes(1)))
+    shaped, state = part.update_state(unlikely.rewards, unlikely, part.init(Sizes(1)))
     assert_close(shaped, [[2.0, np.exp(-20.0)]])
     assert_close(state, [64.0 - np.log(2.0)])
     with pytest.raises(TypeError, match="InverseProbability carries state: call carry"):

@@ -31,23 +31,23 @@ def count_weights(part, group):
     return np.asarray(shaped, np.float64)[:, 0]
 
 
-def mean_weight(weights, law, others=None):
+def mean_weight(weights, probs, others=None):
     """w(p) = E[omega(1 + B)], B ~ Binomial(others, p); others = G - 1 for the rule without a baseline."""
     others = len(weights) - 1 if others is None else others
-    return binom.pmf(np.arange(others + 1), others, law) @ weights[: others + 1]
+    return binom.pmf(np.arange(others + 1), others, probs) @ weights[: others + 1]
 
 
 @pytest.mark.parametrize("alpha", [0.5, 1.5, 2.0])
 def test_the_offset_takes_the_first_order_of_the_bias_out(alpha):
     """G (w_G(p) p^alpha - 1) tends to alpha (alpha - 1) (1 - p) / (2 p), and to 0 as 1/G with the offset rule."""
-    law = 0.4
+    probs = 0.4
     (offset,) = make(f"ips_grpo(probability=offset, alpha={alpha})").reward_shaping
     assert offset.pseudo_count == (alpha - 1) / 2
 
     def scaled_bias(part, group):
-        return group * (mean_weight(count_weights(part, group), law) * law**alpha - 1)
+        return group * (mean_weight(count_weights(part, group), probs) * probs**alpha - 1)
 
-    limit = alpha * (alpha - 1) * (1 - law) / (2 * law)
+    limit = alpha * (alpha - 1) * (1 - probs) / (2 * probs)
     np.testing.assert_allclose(scaled_bias(InverseFrequency(alpha), 200), limit, rtol=0.03)
     near, far = scaled_bias(offset, 50), scaled_bias(offset, 200)
     assert abs(near) < 0.1 * abs(limit)
@@ -68,11 +68,11 @@ def test_moving_frequencies():
     state = part.init(Sizes(2, num_outcomes=2))
     assert state.shape == (2, 3)
     first = groups([0, 0, 0, 1])
-    shaped, state = part.carry(first.rewards, first, state)
+    shaped, state = part.update_state(first.rewards, first, state)
     assert_close(state, [[0.75, 0.25, 0.0], [0.0, 0.0, 0.0]])
     assert_close(shaped, [[4 / 3, 4 / 3, 4 / 3, 4.0]])
     second = groups([1, 1, -1, -1])
-    shaped, state = part.carry(second.rewards, second, state)
+    shaped, state = part.update_state(second.rewards, second, state)
     assert_close(state, [[0.5625, 0.3125, 0.125], [0.0, 0.0, 0.0]])
     assert_close(shaped, [[3.2, 3.2, 8.0, 8.0]])
 
@@ -80,7 +80,7 @@ def test_moving_frequencies():
 def test_groups_of_one_prompt_share_their_moving_frequency():
     part = InverseMovingFrequency(alpha=2.0, floor=0.3)
     rollouts = groups([0, 0], [1, 1], [0, 1], prompts=[1, 0, 1])
-    shaped, state = part.carry(rollouts.rewards, rollouts, part.init(Sizes(2, num_outcomes=2)))
+    shaped, state = part.update_state(rollouts.rewards, rollouts, part.init(Sizes(2, num_outcomes=2)))
     assert_close(state, [[0.0, 1.0, 0.0], [0.75, 0.25, 0.0]])
     assert_close(shaped, [[16 / 9, 16 / 9], [1.0, 1.0], [16 / 9, 1 / 0.09]])
 
@@ -115,19 +115,19 @@ def earned_and_spread(rollouts, shaped, log_mean):
 def test_a_learned_backward_policy_leaves_the_target_and_takes_variance_out():
     rollouts = every_walk(TREE)
     uniform, learned = InverseProbability(), InverseProbabilityLearned(decay=0.5)
-    shaped, log_mean = uniform.carry(rollouts.rewards, rollouts, uniform.init(TREE.sizes))
+    shaped, log_mean = uniform.update_state(rollouts.rewards, rollouts, uniform.init(TREE.sizes))
     earned, spread = earned_and_spread(rollouts, shaped, log_mean)
     assert_close(earned, TREE.rewards)
     assert spread.min() > 0.1
 
     state = learned.init(TREE.sizes)
-    fresh, (fresh_mean, _) = learned.carry(rollouts.rewards, rollouts, state)
+    fresh, (fresh_mean, _) = learned.update_state(rollouts.rewards, rollouts, state)
     assert_close(fresh, shaped)  # nothing was counted yet: the prior alone is the uniform policy
     assert_close(fresh_mean, log_mean)
     for seed in range(3):
         batch = sampled_walks(seed)
-        _, state = jax.jit(learned.carry)(batch.rewards, batch, state)
-    shaped, (log_mean, _) = learned.carry(rollouts.rewards, rollouts, (jnp.full(1, -jnp.inf), state[1]))
+        _, state = jax.jit(learned.update_state)(batch.rewards, batch, state)
+    shaped, (log_mean, _) = learned.update_state(rollouts.rewards, rollouts, (jnp.full(1, -jnp.inf), state[1]))
     earned_now, spread_now = earned_and_spread(rollouts, shaped, log_mean)
     np.testing.assert_allclose(earned_now, TREE.rewards, rtol=1e-5)
     assert (spread_now < spread / 30).all()
@@ -144,11 +144,11 @@ def test_counts_of_the_learned_backward_policy():
         tokens=[[[0, 1], [1, 0]]],
     )
     state = part.init(sizes(1))
-    shaped, state = part.carry(rollouts.rewards, rollouts, state)
+    shaped, state = part.update_state(rollouts.rewards, rollouts, state)
     assert_close(shaped, [[0.5, 1.5]])
     assert_close(state[1][2], [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     assert state[1].sum() == 2.0
-    shaped, state = part.carry(rollouts.rewards, rollouts, (state[0], state[1].at[2, 1].add(4.0)))
+    shaped, state = part.update_state(rollouts.rewards, rollouts, (state[0], state[1].at[2, 1].add(4.0)))
     # (1 + 2/4) / 8 and (5 + 6/4) / 8 over the policy's half, over the running mean, 1
     assert_close(shaped, [[3 / 8, 13 / 8]])
     assert_close(state[1][2, :2], [1.5, 3.5])
@@ -166,7 +166,7 @@ def test_effective_sample_size_of_other_estimates(part):
     rollouts, _ = random_rollouts(1, prompts=4, group=8)
     rollouts = dataclasses.replace(rollouts, rewards=jnp.ones((4, 8)))
     limited, free = (
-        part(2.0, effective_share=share).carry(rollouts.rewards, rollouts, part().init(sizes(4)))[0]
+        part(2.0, effective_share=share).update_state(rollouts.rewards, rollouts, part().init(sizes(4)))[0]
         for share in (0.6, 0.0)
     )
     reached, without = effective_size(np.float64(limited)), effective_size(np.float64(free))
@@ -178,7 +178,7 @@ def test_effective_sample_size_of_very_long_answers():
     """Log-probabilities of -900 and -1000: one sample outweighs all others at any exponent but a tiny one."""
     rollouts = rollouts_of([[[-900.0], [-900.0], [-1000.0]]], log_backward=np.zeros((1, 3)))
     part = InverseProbability(effective_share=0.5)
-    shaped, _ = part.carry(rollouts.rewards, rollouts, part.init(Sizes(1)))
+    shaped, _ = part.update_state(rollouts.rewards, rollouts, part.init(Sizes(1)))
     assert_close(effective_size(np.float64(shaped)), [1.5])
 
 

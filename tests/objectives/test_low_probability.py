@@ -40,18 +40,18 @@ def test_lopti_takes_the_unlikely_tokens_first_and_then_the_others():
     assert make("ar_lopti(lopti=False)").num_stages == 1
 
 
-LAW = np.array([0.6, 0.3, 0.08, 0.02])
+DISTRIBUTION = np.array([0.6, 0.3, 0.08, 0.02])
 
 
-def lp_rollouts(tokens, advantage_rewards, law=LAW, mask=None):
-    """One token for each answer, all from the same law."""
+def lp_rollouts(tokens, advantage_rewards, probs=DISTRIBUTION, mask=None):
+    """One token for each answer, all from the same distribution."""
     tokens = np.array(tokens)[None, :, None]
-    log_law = np.log(law)
+    log_distribution = np.log(probs)
     return dataclasses.replace(
-        rollouts_of(log_law[tokens], mask, rewards=np.array([advantage_rewards], np.float32)),
+        rollouts_of(log_distribution[tokens], mask, rewards=np.array([advantage_rewards], np.float32)),
         tokens=jnp.array(tokens),
-        top_tokens=jnp.broadcast_to(jnp.arange(len(law)), (*tokens.shape, len(law))),
-        top_log_probs=jnp.broadcast_to(jnp.array(log_law, jnp.float32), (*tokens.shape, len(law))),
+        top_tokens=jnp.broadcast_to(jnp.arange(len(probs)), (*tokens.shape, len(probs))),
+        top_log_probs=jnp.broadcast_to(jnp.array(log_distribution, jnp.float32), (*tokens.shape, len(probs))),
     )
 
 
@@ -88,25 +88,27 @@ def test_the_released_lp_reg_ranks_punished_tokens_among_themselves():
 def test_the_cost_of_lp_reg_is_the_divergence_from_its_proxy(kappa):
     """By the logits, KL(proxy || policy) has the gradient policy - proxy, which is 0 without noise and on-policy."""
     rollouts = lp_rollouts([2], [1.0])
-    proxy = np.where(kappa * 0.6 < LAW, LAW, 0.0)
+    proxy = np.where(kappa * 0.6 < DISTRIBUTION, DISTRIBUTION, 0.0)
     proxy = proxy / proxy.sum()
     part = LowProbabilityRegulariser(kappa=kappa)
     policy = np.array([0.5, 0.2, 0.2, 0.1])
 
     def cost(logits):
-        log_law = jax.nn.log_softmax(logits)
-        scores = PolicyScores(log_law[rollouts.tokens], jnp.zeros((1, 1, 1)), log_law[rollouts.top_tokens])
+        log_distribution = jax.nn.log_softmax(logits)
+        scores = PolicyScores(
+            log_distribution[rollouts.tokens], jnp.zeros((1, 1, 1)), log_distribution[rollouts.top_tokens]
+        )
         return part(scores, rollouts)[0].sum()
 
-    for law in (policy, LAW):
-        value, gradient = jax.value_and_grad(cost)(jnp.array(np.log(law)))
+    for probs in (policy, DISTRIBUTION):
+        value, gradient = jax.value_and_grad(cost)(jnp.array(np.log(probs)))
         kept = proxy > 0
-        assert_close(value, (proxy[kept] * np.log(proxy[kept] / law[kept])).sum())
-        assert_close(gradient, law - proxy)
+        assert_close(value, (proxy[kept] * np.log(proxy[kept] / probs[kept])).sum())
+        assert_close(gradient, probs - proxy)
 
 
 def test_lp_reg_bears_illegal_tokens_and_padding():
-    rollouts = lp_rollouts([0, 0], [1.0, 1.0], law=np.array([0.75, 0.25]), mask=[[[True], [False]]])
+    rollouts = lp_rollouts([0, 0], [1.0, 1.0], probs=np.array([0.75, 0.25]), mask=[[[True], [False]]])
     top = jnp.array([[[[np.log(0.75), np.log(0.25), -np.inf]], [[np.nan, np.nan, np.nan]]]], jnp.float32)
     rollouts = dataclasses.replace(rollouts, top_tokens=jnp.zeros(top.shape, jnp.int32), top_log_probs=top)
     scores = PolicyScores(rollouts.behaviour_log_probs, jnp.zeros((1, 2, 1)), top)

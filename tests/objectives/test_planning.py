@@ -53,7 +53,7 @@ def test_which_tokens_plan():
 
 
 def test_random_tokens_are_as_many_and_equally_likely():
-    """2 of 4 real tokens: each is drawn in half of 4000 answers, within five standard errors."""
+    """2 of 4 real tokens: each is sampled in half of 4000 answers, within five standard errors."""
     shape = (2000, 2, 6)
     mask = np.broadcast_to(np.arange(6) < 4, shape)
     rollouts = rollouts_of(

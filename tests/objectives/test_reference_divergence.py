@@ -79,8 +79,8 @@ def test_the_corrected_estimator_is_right_for_stale_samples():
         return jnp.exp(behaviour) @ cost[0, :, 0]
 
     def exact(logits):
-        log_law = jax.nn.log_softmax(logits)
-        return jnp.exp(log_law) @ (log_law - reference)
+        log_distribution = jax.nn.log_softmax(logits)
+        return jnp.exp(log_distribution) @ (log_distribution - reference)
 
     for actual, expected in zip(*(jax.value_and_grad(f)(logits) for f in (estimated, exact)), strict=True):
         assert_close(actual, expected)
@@ -127,7 +127,7 @@ def test_the_coefficient_follows_its_target(target, factor):
     penalty, cost = AdaptiveKullbackLeibler(0.2, "k2", target), AdaptiveDivergenceCost(0.2, "k1", target)
     in_loss, in_reward = penalty.init(Sizes(1)), cost.init(Sizes(1))
     for coefficient in expected:
-        coefficients, in_loss = penalty.carry(ANSWERS, jnp.zeros((1, 2, 3)), in_loss)
+        coefficients, in_loss = penalty.update_state(ANSWERS, jnp.zeros((1, 2, 3)), in_loss)
         np.testing.assert_allclose(coefficients, [[[coefficient]]], rtol=1e-6)
-        shaped, in_reward = cost.carry(ANSWERS.rewards, ANSWERS, in_reward)
+        shaped, in_reward = cost.update_state(ANSWERS.rewards, ANSWERS, in_reward)
         assert_close(shaped, [[1 - coefficient * 0.6, -coefficient * 0.5]])

@@ -1,4 +1,4 @@
-"""Answers that the policy did not draw, and answers too much alike."""
+"""Answers that the policy did not sample, and answers too much alike."""
 
 import math
 import re
@@ -59,7 +59,7 @@ def test_own_answers_have_an_importance_ratio():
 
 
 def refined(rewards, off_policy, length=4):
-    """One group of answers of `length` tokens, each of probability 1/2 when it was drawn and now."""
+    """One group of answers of `length` tokens, each of probability 1/2 when it was sampled and now."""
     log_probs = np.full((1, len(rewards), length), math.log(0.5), np.float32)
     rollouts = rollouts_of(log_probs, rewards=np.array([rewards], np.float32), off_policy=np.array([off_policy], bool))
     return rollouts, PolicyScores(jnp.asarray(log_probs), jnp.full(log_probs.shape, 0.7))

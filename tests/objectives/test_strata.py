@@ -26,13 +26,13 @@ def one_group(rewards, first_tokens, length=1):
 REWARDS, STRATA = [1, 0, 0, 1, 0, 1], [7, 7, 7, 2, 2, 5]
 # Means 1/3, 1/2 and 1, standard deviations sqrt(2)/3, 1/2 and none; those of the group are 1/2 and 1/2.
 INSIDE = np.array([2**0.5, -(0.5**0.5), -(0.5**0.5), 1, -1, 0])
-WHOLE = np.array([1, -1, -1, 1, -1, 1])
+REPLICATED = np.array([1, -1, -1, 1, -1, 1])
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.4, 0.8, 1.0])
 def test_blend_of_strata_and_group(alpha):
     advantages = token_advantages(f"stratified_grpo(alpha={alpha}, stratum=first_token)", one_group(REWARDS, STRATA))
-    assert_close(advantages[0, :, 0], alpha * INSIDE + (1 - alpha) * WHOLE)
+    assert_close(advantages[0, :, 0], alpha * INSIDE + (1 - alpha) * REPLICATED)
 
 
 def test_equal_rewards_of_a_stratum_give_exactly_zero():

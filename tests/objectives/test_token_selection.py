@@ -77,7 +77,7 @@ def test_every_candidate_is_drawn_equally_often():
 def test_tokens_of_highest_covariance_are_held(fraction, chosen):
     """Of positive covariance only: the third and fifth never are."""
     rollouts, advantages = five_tokens()
-    coefficients, state = HighCovarianceDistance(0.5, fraction).carry(rollouts, advantages, ())
+    coefficients, state = HighCovarianceDistance(0.5, fraction).update_state(rollouts, advantages, ())
     assert state == ()
     assert_close(coefficients.ravel()[:5], 0.5 * np.array(chosen))
 
@@ -85,7 +85,7 @@ def test_tokens_of_highest_covariance_are_held(fraction, chosen):
 def test_a_batch_without_information_is_not_held():
     rollouts, _ = five_tokens()
     for advantages in (jnp.zeros((2, 1, 3)), jnp.full((2, 1, 3), 0.5)):
-        coefficients, _ = HighCovarianceDistance().carry(rollouts, advantages, ())
+        coefficients, _ = HighCovarianceDistance().update_state(rollouts, advantages, ())
         assert not coefficients.any()
 
 

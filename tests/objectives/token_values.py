@@ -4,9 +4,9 @@
 division by answers or tokens included. Their derivative by the log-probabilities is the gradient; where it is not,
 because a weight is a constant, a pair is given: values (None where they depend on more) and slopes.
 
-The answers are drawn by a policy that gives every token the probability `BEHAVIOUR`, the reference gives it `REFERENCE`
-and the environment's backward policy `BACKWARD`; the rewards of a group are 0, 1, 2, ... and its first answer comes
-from elsewhere.
+The answers are sampled by a policy that gives every token the probability `BEHAVIOUR`, the reference gives it
+`REFERENCE` and the environment's backward policy `BACKWARD`; the rewards of a group are 0, 1, 2, ... and its first
+answer comes from elsewhere.
 """
 
 import itertools

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ipsrl.distributed.placement import check_rules
+from ipsrl.distributed.placement import check_placement_rules
 from ipsrl.policies.adapters import FEW_BITS, FLOATS, LoRA, frozen_as, merged, split
 from ipsrl.policies.policy import union
 from ipsrl.policies.transformer import Transformer
@@ -132,7 +132,7 @@ def test_no_matrix_of_few_bits_is_stored_for_the_backward_pass(frozen):
 @pytest.mark.parametrize("frozen", ["bfloat16", "int4"])
 def test_every_rule_places_something(frozen):
     policy = adapted(frozen)
-    check_rules(policy.placement_rules, *parameters_of(policy, trained=False))
+    check_placement_rules(policy.placement_rules, *parameters_of(policy, trained=False))
 
 
 @pytest.mark.parametrize(

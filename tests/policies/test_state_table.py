@@ -69,21 +69,21 @@ def test_table_holds_the_scores_of_every_state(policy, environment):
 
 
 @every_case
-def test_sampled_outcomes_follow_the_exact_law(policy, environment):
+def test_sampled_outcomes_follow_the_exact_distribution(policy, environment):
     parameters = random_parameters(policy)
     group_size = 4000
     outcomes = environment.verify(sample(policy, parameters, environment, group_size)).outcome_id[0]
     frequencies = np.bincount(outcomes, minlength=environment.num_outcomes) / group_size
-    law = environment.terminal_distribution(log_probs_table(policy, parameters, environment))
-    standard_error = np.sqrt(law * (1 - law) / group_size)
-    np.testing.assert_array_less(np.abs(frequencies - law), 4.5 * standard_error + 1e-6)
+    probs = environment.terminal_distribution(log_probs_table(policy, parameters, environment))
+    standard_error = np.sqrt(probs * (1 - probs) / group_size)
+    np.testing.assert_array_less(np.abs(frequencies - probs), 4.5 * standard_error + 1e-6)
 
 
 @every_case
-def test_law_is_differentiable_in_the_parameters(policy, environment):
+def test_distribution_is_differentiable_in_the_parameters(policy, environment):
     def expected_reward(parameters):
-        law = environment.terminal_distribution(log_probs_table(policy, parameters, environment))
-        return law @ environment.reward_table()[0]
+        probs = environment.terminal_distribution(log_probs_table(policy, parameters, environment))
+        return probs @ environment.reward_table()[0]
 
     parameters = random_parameters(policy)
     gradient = jax.jit(jax.grad(expected_reward))(parameters)

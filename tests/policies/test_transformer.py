@@ -132,19 +132,21 @@ def test_score_and_step_equal_the_plain_transformer(policy):
         for member in range(G):
             count = mask[prompt, member].sum()
             answer = np.asarray(trajectories.tokens)[prompt, member, :count]
-            law = reference_log_probs(policy, parameters, [*real, *answer[:-1]])[-count:]
-            expected = law[np.arange(count), answer]
+            probs = reference_log_probs(policy, parameters, [*real, *answer[:-1]])[-count:]
+            expected = probs[np.arange(count), answer]
             np.testing.assert_allclose(scores.log_probs[prompt, member, :count], expected, atol=2e-5)
-            np.testing.assert_allclose(scores.entropy[prompt, member, :count], -(np.exp(law) * law).sum(-1), atol=2e-5)
-            np.testing.assert_allclose(stepped[prompt, member, :count], law, atol=2e-5)
+            np.testing.assert_allclose(
+                scores.entropy[prompt, member, :count], -(np.exp(probs) * probs).sum(-1), atol=2e-5
+            )
+            np.testing.assert_allclose(stepped[prompt, member, :count], probs, atol=2e-5)
 
 
 @pytest.mark.parametrize("policy", VARIANTS.values(), ids=VARIANTS)
 def test_step_equals_score(policy):
     parameters = policy.init(jax.random.key(0))
     trajectories = make_trajectories(make_prompts())
-    law = step_through(policy, parameters, trajectories)
-    chosen = jnp.take_along_axis(law, trajectories.tokens[..., None], axis=-1)[..., 0]
+    probs = step_through(policy, parameters, trajectories)
+    chosen = jnp.take_along_axis(probs, trajectories.tokens[..., None], axis=-1)[..., 0]
     expected = jnp.where(trajectories.token_mask, chosen, 0.0)
     np.testing.assert_allclose(scored(policy, parameters, trajectories).log_probs, expected, atol=1e-5)
 
@@ -157,9 +159,9 @@ def test_prompt_log_probs_equal_the_plain_transformer(policy):
     assert log_probs.shape == mask.shape == prompts.tokens.shape
     for row, length in enumerate(prompts.mask.sum(axis=1).tolist()):
         real = np.asarray(prompts.tokens)[row, -length:]
-        law = reference_log_probs(policy, parameters, real)
+        probs = reference_log_probs(policy, parameters, real)
         expected = np.zeros(prompts.tokens.shape[1])
-        expected[len(expected) - length + 1 :] = law[np.arange(length - 1), real[1:]]
+        expected[len(expected) - length + 1 :] = probs[np.arange(length - 1), real[1:]]
         np.testing.assert_allclose(log_probs[row], expected, atol=2e-5)
         np.testing.assert_array_equal(mask[row], np.arange(len(expected)) > len(expected) - length)
 

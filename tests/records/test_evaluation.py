@@ -25,9 +25,9 @@ def lines(path):
 
 
 def evaluate(step, parameters):
-    law = np.exp(np.asarray(parameters["logits"][0], np.float64))
-    law = np.sort(law / law.sum())[::-1]
-    return Evaluation({"largest": law[0]}, law, [SAID] * 2)
+    probs = np.exp(np.asarray(parameters["logits"][0], np.float64))
+    probs = np.sort(probs / probs.sum())[::-1]
+    return Evaluation({"largest": probs[0]}, probs, [SAID] * 2)
 
 
 def interrupted_at(step):

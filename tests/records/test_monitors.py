@@ -20,19 +20,19 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.metric_log import MetricLog
-from ipsrl.records.monitors import MONITORS, Line, make_monitors
+from ipsrl.records.monitors import MONITORS, FittedLine, make_monitors
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.warning_lines import WarningLines
-from ipsrl.records.warning_log import Watch, begin, look
+from ipsrl.records.warning_log import WarningLog, initial_states, observe
 from ipsrl.training.loop import TrainSettings, train
 
 
 def watched(text: str, records):
     """The metrics of monitors for each record, and (step, monitor, message) of each warning; steps count from 1."""
     monitors = make_monitors(text)
-    seen, metrics, warnings = begin(monitors), [], []
+    states, metrics, warnings = initial_states(monitors), [], []
     for step, record in enumerate(records, start=1):
-        seen, of_record, begun = look(monitors, seen, record)
+        states, of_record, begun = observe(monitors, states, record)
         metrics.append(of_record)
         warnings += [(step, name, finding.message) for name, finding in begun.items()]
     return metrics, warnings
@@ -186,7 +186,7 @@ def test_where_there_is_no_entropy_law_there_is_no_warning(records):
     st.lists(st.tuples(st.floats(0.0, 12.0), st.floats(-5.0, 5.0)), min_size=3, max_size=40, unique_by=lambda p: p[0])
 )
 def test_running_least_squares_are_those_of_all_points_at_once(points):
-    line = Line()
+    line = FittedLine()
     for point in points:
         line = line.add(*point)
     x, y = np.array(points).T
@@ -239,7 +239,7 @@ def write_run(path, text: str, records, until: int, after: int | None = None, li
     """A run up to a step, its records and warnings in files; one that goes on after step `after`, or begins."""
     path.mkdir(parents=True, exist_ok=True)
     warnings, lines = path / "warnings.jsonl", lines or WarningLines(path.parent)
-    with MetricLog(path / "metrics.jsonl") as log, Watch(make_monitors(text), warnings, lines) as watch:
+    with MetricLog(path / "metrics.jsonl") as log, WarningLog(make_monitors(text), warnings, lines) as watch:
         begun = -1 if after is None else after
         log.truncate_after(begun)
         watch.recall(path / "metrics.jsonl", begun)
@@ -305,10 +305,10 @@ def test_without_a_warning_the_terminal_stays_empty(tmp_path, capsys):
 @pytest.mark.parametrize("name", MONITORS)
 def test_what_monitors_print_is_short_and_their_advice_names_no_objective(name):
     monitors = make_monitors(name)
-    seen = begin(monitors)
+    states = initial_states(monitors)
     shorts = []
     for record in everything(200):
-        seen, _, begun = look(monitors, seen, record)
+        states, _, begun = observe(monitors, states, record)
         shorts += [finding.short for finding in begun.values()]
     assert all(len(short) < 60 for short in shorts)
     assert shorts

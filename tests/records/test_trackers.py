@@ -1,4 +1,4 @@
-"""Mirrors show what metrics.jsonl holds, each step once, and no more than their own loss comes of their failures."""
+"""Trackers show what metrics.jsonl holds, each step once, and no more than their own loss comes of their failures."""
 
 import contextlib
 import json
@@ -20,19 +20,19 @@ from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.metric_log import MetricLog
 from ipsrl.records.run_folder import RunFolder
-from ipsrl.records.trackers import MIRRORS, Mirrors, read_mirrors
+from ipsrl.records.trackers import TRACKERS, Trackers, read_trackers
 from ipsrl.training.loop import TrainSettings, train
 
 # Logs steps from FIRST (after what an earlier process has kept) and dies at LAST, or ends well there.
 PROGRAM = """
 import os, signal, sys
 from ipsrl.records.metric_log import MetricLog
-from ipsrl.records.trackers import Mirrors
+from ipsrl.records.trackers import Trackers
 from ipsrl.records.run_folder import RunFolder
 
 path, names, first, last, dies = sys.argv[1], sys.argv[2].split(","), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
-with RunFolder.open(path, {"seed": 3}, resume=True) as folder, Mirrors(names, folder) as mirror:
-    with MetricLog(folder.metrics_path, mirror) as log:
+with RunFolder.open(path, {"seed": 3}, resume=True) as folder, Trackers(names, folder) as tracker:
+    with MetricLog(folder.metrics_path, tracker) as log:
         log.truncate_after(first - 1)
         for step in range(first, last + 1):
             log.write(step, {"reward": step / 7, "loss": float("nan") if step == 2 else 1.0, "rule": "none"})
@@ -83,8 +83,8 @@ def assert_same(found, expected):
 def test_tensorboard_shows_the_numbers_of_the_log(tmp_path):
     with (
         RunFolder.open(tmp_path, {}) as folder,
-        Mirrors(["tensorboard"], folder) as mirror,
-        MetricLog(folder.metrics_path, mirror) as log,
+        Trackers(["tensorboard"], folder) as tracker,
+        MetricLog(folder.metrics_path, tracker) as log,
     ):
         log.write(0, {"evaluation/recovery": np.float32(0.25)})
         for step in range(1, 6):
@@ -135,18 +135,18 @@ def test_a_killed_and_resumed_run_is_one_run_with_each_step_once_in_wandb(tmp_pa
 
 @pytest.mark.slow
 def test_a_server_that_is_gone_costs_a_line(tmp_path):
-    program = f"from ipsrl.training import mirrors\nmirrors.SERVER_SECONDS = 2\n{PROGRAM}"
+    program = f"from ipsrl.training import trackers\nmirrors.SERVER_SECONDS = 2\n{PROGRAM}"
     gone = {"WANDB_MODE": "online", "WANDB_API_KEY": "0" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9"}
     command = [sys.executable, "-c", program, tmp_path, "wandb", "0", "5", "ends"]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | gone)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("--mirror=wandb is left out from here on: ") == 1
+    assert done.stderr.count("--tracker=wandb is left out from here on: ") == 1
     assert "Traceback" not in done.stderr
     assert len(metric_log.read(tmp_path / "metrics.jsonl")) == 6
 
 
 class Full:
-    """A mirror whose disk is full from step 2 on; closing it fails too."""
+    """A tracker whose disk is full from step 2 on; closing it fails too."""
 
     def __init__(self, folder):
         self.steps = []
@@ -164,41 +164,41 @@ class Full:
         raise OSError(28, "No space left on device")
 
 
-def test_a_mirror_that_fails_is_left_out_and_the_others_go_on(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(MIRRORS, "full", Full)
+def test_a_tracker_that_fails_is_left_out_and_the_others_go_on(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(TRACKERS, "full", Full)
     with (
         RunFolder.open(tmp_path, {}) as folder,
-        Mirrors(["full", "tensorboard"], folder) as mirror,
-        MetricLog(folder.metrics_path, mirror) as log,
+        Trackers(["full", "tensorboard"], folder) as tracker,
+        MetricLog(folder.metrics_path, tracker) as log,
     ):
         for step in range(6):
             log.write(step, {"reward": step / 3})
     assert Full.last.steps == [0, 1]
-    assert capsys.readouterr().err == ("--mirror=full is left out from here on: [Errno 28] No space left on device\n")
+    assert capsys.readouterr().err == ("--tracker=full is left out from here on: [Errno 28] No space left on device\n")
     assert len(metric_log.read(tmp_path / "metrics.jsonl")) == 6
     assert_same(events(tmp_path), numbers(tmp_path))
 
 
-def test_a_mirror_that_cannot_begin_is_left_out(tmp_path, capsys):
+def test_a_tracker_that_cannot_begin_is_left_out(tmp_path, capsys):
     with RunFolder.open(tmp_path, {}) as folder:
         (tmp_path / "tensorboard").write_text("a file")
-        with Mirrors(["tensorboard"], folder) as mirror, MetricLog(folder.metrics_path, mirror) as log:
+        with Trackers(["tensorboard"], folder) as tracker, MetricLog(folder.metrics_path, tracker) as log:
             log.write(0, {"reward": 1.0})
             log.write(1, {"reward": 1.0})
             log.keep()
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("--mirror=tensorboard is left out from here on: ")
+    assert line.startswith("--tracker=tensorboard is left out from here on: ")
     assert len(metric_log.read(tmp_path / "metrics.jsonl")) == 2
 
 
-def test_names_of_mirrors(monkeypatch):
-    assert read_mirrors("") == ()
-    assert read_mirrors("wandb,tensorboard,wandb") == ("wandb", "tensorboard")
-    with pytest.raises(ValueError, match="unknown mirror 'mlflow'; known: tensorboard, wandb"):
-        read_mirrors("tensorboard,mlflow")
+def test_names_of_trackers(monkeypatch):
+    assert read_trackers("") == ()
+    assert read_trackers("wandb,tensorboard,wandb") == ("wandb", "tensorboard")
+    with pytest.raises(ValueError, match="unknown tracker 'mlflow'; known: tensorboard, wandb"):
+        read_trackers("tensorboard,mlflow")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r'--mirror=tensorboard needs tensorboardX: pip install -e "\.\[mirrors\]"'):
-        read_mirrors("tensorboard")
+    with pytest.raises(ValueError, match=r'--tracker=tensorboard needs tensorboardX: pip install -e "\.\[trackers\]"'):
+        read_trackers("tensorboard")
 
 
 def stop_at(step: int):
@@ -212,7 +212,7 @@ def stop_at(step: int):
     return evaluate
 
 
-def test_a_training_run_has_a_mirror_that_its_resumption_continues(tmp_path):
+def test_a_training_run_has_a_tracker_that_its_resumption_continues(tmp_path):
     environment, policy = Bandit((1.0, 0.5)), Tabular(1, 2)
     options = TrainSettings(steps=5, prompts_per_step=1, group_size=4, evaluate_every=2, checkpoint_every=2)
     mesh = make_mesh("replica:-1")
@@ -222,7 +222,7 @@ def test_a_training_run_has_a_mirror_that_its_resumption_continues(tmp_path):
             RunFolder.open(tmp_path, {}, resume) as folder,
         ):
             objective = objectives.make("grpo")
-            train(environment, policy, objective, options, 0, folder, mesh, evaluate=evaluate, mirrors=["tensorboard"])
+            train(environment, policy, objective, options, 0, folder, mesh, evaluate=evaluate, trackers=["tensorboard"])
     shown = events(tmp_path)
     assert_same(shown, numbers(tmp_path))
     assert [step for step, _ in shown["reward"]] == [1, 2, 3, 4, 5]
@@ -230,10 +230,10 @@ def test_a_training_run_has_a_mirror_that_its_resumption_continues(tmp_path):
     assert len(list((tmp_path / "tensorboard").iterdir())) == 2
 
 
-def test_of_many_hosts_only_the_first_mirrors(tmp_path, monkeypatch):
+def test_of_many_hosts_only_the_first_trackers(tmp_path, monkeypatch):
     with RunFolder.open(tmp_path, {}) as folder:
         monkeypatch.setattr("ipsrl.distributed.hosts.is_first", lambda: False)
-        with Mirrors(["tensorboard", "wandb"], folder) as mirror:
-            mirror.write({"step": 0, "reward": 1.0})
+        with Trackers(["tensorboard", "wandb"], folder) as tracker:
+            tracker.write({"step": 0, "reward": 1.0})
     assert not (tmp_path / "tensorboard").exists()
     assert not (tmp_path / "wandb").exists()

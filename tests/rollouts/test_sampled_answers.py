@@ -39,25 +39,25 @@ def batches(monkeypatch):
 
 def test_independent_answers_all_see_the_plain_prompt(batches):
     asked = independent_answers(TASK, POLICY, parameters_that_often_answer(), jax.random.key(0), ANSWERS)
-    verdict = asked.verdict
-    assert verdict.rewards.shape == verdict.outcome_id.shape == (TASK.num_prompts, ANSWERS)
+    outcomes = asked.outcomes
+    assert outcomes.rewards.shape == outcomes.outcome_id.shape == (TASK.num_prompts, ANSWERS)
     (batch,) = batches
     np.testing.assert_array_equal(batch.prompts.tokens, TASK.prompt_table)
     assert EARLIER not in TASK.prompt_table
     expected = TASK.verify(jax.device_get(batch))
-    np.testing.assert_array_equal(verdict.outcome_id, expected.outcome_id)
-    np.testing.assert_array_equal(verdict.rewards, expected.rewards)
+    np.testing.assert_array_equal(outcomes.outcome_id, expected.outcome_id)
+    np.testing.assert_array_equal(outcomes.rewards, expected.rewards)
     np.testing.assert_array_equal(asked.tokens, batch.tokens)
     np.testing.assert_array_equal(asked.token_mask, batch.token_mask)
     # Both readable answers and the unreadable one occur, and answers to a prompt differ.
-    assert set(np.unique(verdict.outcome_id)) == {-1, TASK.parse([X, STOP]), TASK.parse([Y, STOP])}
-    assert (verdict.outcome_id != verdict.outcome_id[:, :1]).any()
+    assert set(np.unique(outcomes.outcome_id)) == {-1, TASK.parse([X, STOP]), TASK.parse([Y, STOP])}
+    assert (outcomes.outcome_id != outcomes.outcome_id[:, :1]).any()
 
 
 def test_with_history_each_query_lists_the_earlier_answers_that_parsed(batches):
     asked = answers_with_history(TASK, POLICY, parameters_that_often_answer(), jax.random.key(0), ANSWERS)
-    verdict = asked.verdict
-    assert verdict.rewards.shape == verdict.outcome_id.shape == (TASK.num_prompts, ANSWERS)
+    outcomes = asked.outcomes
+    assert outcomes.rewards.shape == outcomes.outcome_id.shape == (TASK.num_prompts, ANSWERS)
     assert len(batches) == ANSWERS
     assert len({batch.prompts.tokens.shape for batch in batches}) == 1
 
@@ -69,28 +69,28 @@ def test_with_history_each_query_lists_the_earlier_answers_that_parsed(batches):
             earlier = [token for answer in history for token in (EARLIER, answer)]
             assert shown == [*TASK.prompt_tokens(prompt)[:-1], *earlier, ANSWER]
             answer = int(batch.tokens[prompt, 0, 0])
-            assert verdict.outcome_id[prompt, query] == TASK.parse([answer, STOP])
+            assert outcomes.outcome_id[prompt, query] == TASK.parse([answer, STOP])
             if answer != AND:
                 history.append(answer)
     np.testing.assert_array_equal(asked.tokens, np.concatenate([batch.tokens for batch in batches], axis=1))
     np.testing.assert_array_equal(asked.token_mask, np.concatenate([batch.token_mask for batch in batches], axis=1))
     lengths = [len(history) for history in histories]
     assert min(lengths) < max(lengths) == ANSWERS
-    assert (verdict.outcome_id != verdict.outcome_id[:, :1]).any()
+    assert (outcomes.outcome_id != outcomes.outcome_id[:, :1]).any()
 
 
 def test_with_history_some_prompts_at_a_time(batches):
     parameters, key = parameters_that_often_answer(), jax.random.key(0)
     size = TASK.num_prompts - 1
-    verdict = answers_with_history(TASK, POLICY, parameters, key, ANSWERS, prompts_at_once=size).verdict
-    assert verdict.outcome_id.shape == (TASK.num_prompts, ANSWERS)
+    outcomes = answers_with_history(TASK, POLICY, parameters, key, ANSWERS, prompts_at_once=size).outcomes
+    assert outcomes.outcome_id.shape == (TASK.num_prompts, ANSWERS)
     assert {batch.tokens.shape[0] for batch in batches} == {size}
     # The second block asks the last prompt first, and then some of the first again, whose answers nobody wants.
     asked = [batch.prompts.index.tolist() for batch in batches]
     assert asked == [list(range(size))] * ANSWERS + [[size, *range(size - 1)]] * ANSWERS
     for query in range(ANSWERS):
         said = [*batches[query].tokens[:, 0, 0].tolist(), int(batches[ANSWERS + query].tokens[0, 0, 0])]
-        assert verdict.outcome_id[:, query].tolist() == [TASK.parse([answer, STOP]) for answer in said]
+        assert outcomes.outcome_id[:, query].tolist() == [TASK.parse([answer, STOP]) for answer in said]
     # This policy sees no question: with one key for both, the answers would be the same row by row.
     assert (batches[0].tokens != batches[ANSWERS].tokens).any()
 
@@ -105,10 +105,12 @@ def test_the_first_answers_can_be_read(protocol, monkeypatch):
     for place, completion in enumerate(listed):
         row, column = divmod(place, 3)
         assert completion.prompt == TASK.question_text(row) != TASK.question_text(row + 1)
-        assert completion.reward == asked.verdict.rewards[row, column]
+        assert completion.reward == asked.outcomes.rewards[row, column]
         # One symbol, which is its own name where it is a hypothesis.
         assert completion.outcome == {"x": "x", "y": "y", "AND": None}[completion.completion]
-        assert TASK.parse([TASK.vocabulary.index(completion.completion), STOP]) == asked.verdict.outcome_id[row, column]
+        assert (
+            TASK.parse([TASK.vocabulary.index(completion.completion), STOP]) == asked.outcomes.outcome_id[row, column]
+        )
     # Outcomes without a name are told apart all the same.
     assert {completion.outcome for completion in completions(TASK, asked, ["x"])} == {"x", "#1", None}
 
@@ -119,7 +121,7 @@ def test_the_key_and_the_temperature_decide(protocol):
     parameters["logits"] = parameters["logits"].at[ANSWER, X].set(1.0)
 
     def ask(key, temperature=1.0):
-        return protocol(TASK, POLICY, parameters, jax.random.key(key), ANSWERS, temperature).verdict.outcome_id
+        return protocol(TASK, POLICY, parameters, jax.random.key(key), ANSWERS, temperature).outcomes.outcome_id
 
     np.testing.assert_array_equal(ask(0), ask(0))
     assert (ask(0) != ask(1)).any()

@@ -1,4 +1,4 @@
-"""What is sampled follows the policy's law, stays legal, ends where it should, and does not depend on the devices."""
+"""Samples follow the policy's distribution, stay legal, end where they should, and do not depend on the devices."""
 
 import dataclasses
 import functools
@@ -132,16 +132,16 @@ def test_behaviour_is_the_softmax_of_the_logits_over_the_temperature(temperature
 @pytest.mark.parametrize(
     ("environment", "temperature"), [(Bandit((1.0,) * 5), 1.0), (Bandit((1.0,) * 5), 2.0), (Tree(), 1.0)], ids=str
 )
-def test_outcomes_are_as_frequent_as_the_exact_law_says(environment, temperature):
+def test_outcomes_are_as_frequent_as_the_exact_distribution_says(environment, temperature):
     policy, parameters, samples = tabular(environment), random_logits(environment), 20_000
     prompts = environment.prompts(jnp.zeros(4, int))
     sampled = sample_groups(environment, policy, parameters, prompts, jax.random.key(2), samples // 4, temperature)
     counts = np.bincount(np.asarray(environment.verify(sampled).outcome_id).ravel(), minlength=environment.num_outcomes)
     tempered = jax.tree.map(lambda logits: logits / temperature, parameters)
-    law = environment.terminal_distribution(log_probs_table(policy, tempered, environment))
-    law = np.asarray(law, np.float64)
-    assert law.max() / law.min() > 1.5
-    deviation = (counts - samples * law) / np.sqrt(samples * law * (1 - law))
+    probs = environment.terminal_distribution(log_probs_table(policy, tempered, environment))
+    probs = np.asarray(probs, np.float64)
+    assert probs.max() / probs.min() > 1.5
+    deviation = (counts - samples * probs) / np.sqrt(samples * probs * (1 - probs))
     assert np.abs(deviation).max() < 4.5
     assert counts.sum() == samples
 

@@ -17,16 +17,16 @@ from ipsrl.policies.policy import distribution
 
 
 @pytest.mark.parametrize(("dimensions", "side"), [(1, 3), (2, 8), (3, 4)])
-def test_the_law_and_the_target_are_those_of_ipsrl(dimensions, side):
+def test_the_distribution_and_the_target_are_those_of_ipsrl(dimensions, side):
     task, grid = Task(dimensions, side, 16, 1), Hypergrid(dimensions, side, R0, R1, R2)
     np.testing.assert_array_equal(task.coordinates, grid.coordinates(np.arange(side**dimensions)))
     np.testing.assert_allclose(task.target, grid.outcome_space(0).target, rtol=1e-5)
     states = jnp.arange(grid.num_observations)
     logits = jax.random.normal(jax.random.key(0), (len(states), dimensions + 1))
-    law = grid.terminal_distribution(distribution(logits, grid.legal(states), 1.0))
-    np.testing.assert_allclose(task.law(np.asarray(logits)), law, atol=1e-6)
+    probs = grid.terminal_distribution(distribution(logits, grid.legal(states), 1.0))
+    np.testing.assert_allclose(task.probs(np.asarray(logits)), probs, atol=1e-6)
     measured = task.measured(np.asarray(logits))
-    np.testing.assert_allclose(measured["total_variation"], np.abs(law - task.target).sum() / 2, atol=1e-5)
+    np.testing.assert_allclose(measured["total_variation"], np.abs(probs - task.target).sum() / 2, atol=1e-5)
 
 
 def test_walks_have_the_length_of_their_cell_and_a_stop():

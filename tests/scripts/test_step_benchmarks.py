@@ -28,7 +28,7 @@ def test_the_environment_gives_what_grpo_needs():
     )
 
 
-def test_a_power_law_has_its_exponent():
+def test_a_power_distribution_has_its_exponent():
     assert growth.exponent([1, 2, 4], [3.0, 12.0, 48.0]) == pytest.approx(2)
 
 

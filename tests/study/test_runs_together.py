@@ -1,4 +1,4 @@
-"""What `run_together` of a study of training runs leaves is what its separate runs leave."""
+"""What `run_vmapped` of a study of training runs leaves is what its separate runs leave."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ import pytest
 from experiments import hypergrid
 from ipsrl.records.metric_log import read
 from ipsrl.study import Output, Study
-from ipsrl.study.study import run, run_together
+from ipsrl.study.study import run, run_vmapped
 
 STUDY = Study.of(hypergrid)
 
@@ -27,7 +27,7 @@ def files(folder):
 def test_settings_that_differ_in_more_are_refused(tmp_path):
     settings = [dataclasses.replace(hypergrid.PRESETS["smoke"], group_size=size) for size in (16, 32)]
     with pytest.raises(ValueError, match=r"may differ in seeds, learning_rate, but group_size is 16 and 32$"):
-        run_together(STUDY, settings, ["smoke"] * 2, outputs(tmp_path, settings))
+        run_vmapped(STUDY, settings, ["smoke"] * 2, outputs(tmp_path, settings))
     assert not list(tmp_path.iterdir())
 
 
@@ -40,13 +40,13 @@ def test_hypergrids_leave_the_same_files_and_numbers_together_as_alone(tmp_path)
         # Adam goes as far as it is told in the first step.
         dataclasses.replace(smoke, seeds=(0,), learning_rate=1e38),
     ]
-    together, alone = outputs(tmp_path / "together", settings), outputs(tmp_path / "alone", settings)
-    mirrored = [dataclasses.replace(output, mirrors=("tensorboard",)) for output in together]
-    ends = run_together(STUDY, settings, ["smoke"] * 3, mirrored)
+    vmapped, alone = outputs(tmp_path / "vmapped", settings), outputs(tmp_path / "alone", settings)
+    tracked = [dataclasses.replace(output, trackers=("tensorboard",)) for output in vmapped]
+    ends = run_vmapped(STUDY, settings, ["smoke"] * 3, tracked)
     assert ends[:2] == [None, None]
     assert str(ends[2]).startswith("step 1 has parameter_norm inf")
-    assert not (together[2].path / "summary.json").exists()
-    for each, one, other in zip(settings[:2], together, alone, strict=False):
+    assert not (vmapped[2].path / "summary.json").exists()
+    for each, one, other in zip(settings[:2], vmapped, alone, strict=False):
         run(STUDY, each, "smoke", other)
         events = {path.parents[1]: path.relative_to(one.path) for path in one.path.rglob("tensorboard/events.*")}
         assert events.keys() == {log.parent for log in one.path.rglob("metrics.jsonl")}

@@ -14,7 +14,7 @@ from matplotlib.image import imread
 from ipsrl import study
 from ipsrl.records import metric_log
 from ipsrl.study import claims, recording
-from ipsrl.study.study import Study, run, run_together
+from ipsrl.study.study import Study, run, run_vmapped
 
 DRAWN = Study.of(small_study)
 SMALL = dataclasses.replace(DRAWN, figure=None)
@@ -129,19 +129,19 @@ def test_one_seed_leaves_intervals_undecided(tmp_path):
 
 def test_many_settings_together_leave_what_each_would_leave_alone(tmp_path, monkeypatch):
     settings = [dataclasses.replace(small_study.PRESETS["demo"], seeds=(seed, seed + 1)) for seed in (0, 7)]
-    alike = dataclasses.replace(SMALL, together=("seeds",))
-    monkeypatch.setattr(small_study, "together", lambda many, outputs: map(small_study.curves, many), raising=False)
+    alike = dataclasses.replace(SMALL, vmapped=("seeds",))
+    monkeypatch.setattr(small_study, "vmapped", lambda many, outputs: map(small_study.curves, many), raising=False)
     outputs = [study.Output(tmp_path / str(number), False) for number in range(2)]
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "other").touch()
-    ends = run_together(alike, settings, ["demo"] * 2, outputs)
+    ends = run_vmapped(alike, settings, ["demo"] * 2, outputs)
     assert ends[0] is None
     assert "holds 'other' but no config.json" in str(ends[1])
     compute(tmp_path / "alone", settings[0])
     for name in ("metrics.jsonl", "summary.json"):
         assert (tmp_path / "0" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
     with pytest.raises(ValueError, match=r"may differ in seeds, but steps is 4 and 9"):
-        run_together(alike, [settings[0], dataclasses.replace(settings[1], steps=9)], ["demo"] * 2, outputs)
+        run_vmapped(alike, [settings[0], dataclasses.replace(settings[1], steps=9)], ["demo"] * 2, outputs)
 
 
 def test_the_header_is_read_from_the_docstring():

@@ -121,16 +121,16 @@ def test_failed_runs_are_reported_and_tried_again_on_request_only(run):
         assert log.read_text().count("\nerror: bad luck") == attempts
 
 
-def test_mirrors_are_handed_on_and_change_no_identity(run):
+def test_trackers_are_handed_on_and_change_no_identity(run):
     plain = run(*HYPERGRID, "--list")[1].split()
-    mirror = "--mirror=tensorboard,wandb"
-    assert run(*HYPERGRID, mirror, "--launcher=pretended")[0] == 0
+    tracker = "--tracker=tensorboard,wandb"
+    assert run(*HYPERGRID, tracker, "--launcher=pretended")[0] == 0
     # The folder remembers them.
-    with_mirror = run("--list")[1].split()
-    assert [word for word in with_mirror if word != mirror] == plain
-    assert with_mirror.count(mirror) == 2
-    commands = run(*HYPERGRID[:2], "--grid=seeds=2", mirror, "--dry_run")[1]
-    assert f" --seeds=2 {mirror} --out=" in commands
+    with_tracker = run("--list")[1].split()
+    assert [word for word in with_tracker if word != tracker] == plain
+    assert with_tracker.count(tracker) == 2
+    commands = run(*HYPERGRID[:2], "--grid=seeds=2", tracker, "--dry_run")[1]
+    assert f" --seeds=2 {tracker} --out=" in commands
 
 
 def test_the_clock_of_a_sweep_and_its_counts_go_on_while_runs_are_at_work(tmp_path, monkeypatch):
@@ -191,8 +191,8 @@ def test_a_folder_of_other_presets_is_not_taken_up(run, monkeypatch):
         ([*GRID, "--launcher=cloud"], "unknown launcher 'cloud'; known: local, "),
         ([*GRID, "--launcher=local(speed=3)"], "launcher 'local' has no argument 'speed'; known: workers"),
         ([*GRID, "--launcher=local(workers=1000)"], "local has workers=1000: take 1 to "),
-        ([*GRID, "--mirror=mlflow"], "unknown mirror 'mlflow'; known: tensorboard, wandb"),
-        ([*GRID, "--mirror=wandb"], "two_outcomes has no flag --mirror: leave it out"),
+        ([*GRID, "--tracker=mlflow"], "unknown tracker 'mlflow'; known: tensorboard, wandb"),
+        ([*GRID, "--tracker=wandb"], "two_outcomes has no flag --tracker: leave it out"),
         ([*GRID, "--restarts=-1"], "--restarts is -1, it must not be negative"),
         (["--runs=missing.py"], "missing.py is no file: name a Python file that lists runs"),
     ],

@@ -257,9 +257,9 @@ def together(monkeypatch):
     """What runs many settings of two_outcomes is replaced by the returned function, whose `does` does its work."""
     calls = []
 
-    def run_together(study, settings, presets, outputs):
+    def run_vmapped(study, settings, presets, outputs):
         calls.append([each.seeds for each in settings])
-        return run_together.does(settings, outputs)
+        return run_vmapped.does(settings, outputs)
 
     def finish(settings, outputs):
         for output in outputs:
@@ -267,12 +267,12 @@ def together(monkeypatch):
             write_json(output.path / "summary.json", {"complete": True})
         return [None] * len(settings)
 
-    run_together.does, run_together.finish, run_together.calls = finish, finish, calls
-    monkeypatch.setattr(two_outcomes, "TOGETHER", ("seeds",))
-    monkeypatch.setattr(vmap, "run_together", run_together)
+    run_vmapped.does, run_vmapped.finish, run_vmapped.calls = finish, finish, calls
+    monkeypatch.setattr(two_outcomes, "VMAPPED", ("seeds",))
+    monkeypatch.setattr(vmap, "run_vmapped", run_vmapped)
     # The devices of the tests are there already.
     monkeypatch.setattr(vmap, "start_up", lambda devices: None)
-    return run_together
+    return run_vmapped
 
 
 def test_runs_that_differ_in_numbers_are_one_program(folder, together):
@@ -352,5 +352,5 @@ def test_a_run_can_go_from_launcher_to_launcher(folder, monkeypatch, stopped):
 
 
 def test_an_experiment_that_has_no_such_program_is_refused():
-    with pytest.raises(ValueError, match="hypospace has no TOGETHER, so its runs cannot be one program: take local"):
+    with pytest.raises(ValueError, match="hypospace has no VMAPPED, so its runs cannot be one program: take local"):
         launcher_catalog.make("vmap").check(HYPOSPACE)

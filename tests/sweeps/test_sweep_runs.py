@@ -149,9 +149,9 @@ def test_every_preset_of_every_experiment_can_be_swept(experiment):
 
 @pytest.mark.slow
 def test_a_flag_is_read_as_the_command_line_reads_it():
-    run = make_run("hypospace", "smoke", sample_ahead="true", learning_rate="1e-3", steps="8")
+    run = make_run("hypospace", "smoke", async_rollouts="true", learning_rate="1e-3", steps="8")
     settings = settings_of(run)
-    assert (settings.sample_ahead, settings.learning_rate, settings.steps) == (True, 1e-3, 8)
+    assert (settings.async_rollouts, settings.learning_rate, settings.steps) == (True, 1e-3, 8)
     command = [sys.executable, "-c", f"import sys; sys.argv[1:] = {run.arguments[1:]!r}\n" + PROGRAM]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == repr(dataclasses.replace(settings)), done.stderr

@@ -6,7 +6,7 @@ import numpy as np
 
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.policies.transformer import Transformer
-from ipsrl.structures import Trajectories, Verdict
+from ipsrl.structures import Outcomes, Trajectories
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,7 +15,7 @@ class FirstToken(HypospaceCausal):
 
     nodes: int = 2
 
-    def verify(self, trajectories: Trajectories) -> Verdict:
+    def verify(self, trajectories: Trajectories) -> Outcomes:
         first = np.asarray(trajectories.tokens)[:, :, 0]
         said = super().verify(trajectories)
         return dataclasses.replace(

@@ -1,4 +1,4 @@
-"""The groups of the next step are sampled while the host judges those of this one."""
+"""The groups of the next step are sampled while the host verifies those of this one."""
 
 import dataclasses
 
@@ -17,7 +17,7 @@ from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.training.batches import collector
 from ipsrl.training.batches.difficulty_filter import DifficultyFilter
 from ipsrl.training.batches.dynamic_sampling import DynamicSampling
-from ipsrl.training.batches.groups import choose_prompts, collect, judge
+from ipsrl.training.batches.groups import choose_prompts, collect, verify
 from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 from ipsrl.training.loop import check_run, prepare, train
 from ipsrl.training.settings import TrainSettings
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
 SEED, STEPS = 4, 4
 SETTINGS = TrainSettings(
-    steps=STEPS, prompts_per_step=8, group_size=4, learning_rate=0.03, checkpoint_every=2, sample_ahead=True
+    steps=STEPS, prompts_per_step=8, group_size=4, learning_rate=0.03, checkpoint_every=2, async_rollouts=True
 )
 GRPO = objectives.make("grpo")
 
@@ -37,7 +37,7 @@ def trained(path, settings=SETTINGS, resume=False):
 
 
 def test_each_step_learns_from_groups_of_the_policy_before_the_last_update(monkeypatch):
-    """And the devices are told to sample before the host begins to judge."""
+    """And the devices are told to sample before the host begins to verify."""
     events = []
 
     def drawn(environment, policy, parameters, *others):
@@ -45,12 +45,12 @@ def test_each_step_learns_from_groups_of_the_policy_before_the_last_update(monke
         events.append(("drawn", np.asarray(trajectories.tokens)))
         return trajectories
 
-    def judged(environment, trajectories):
-        events.append(("judged", np.asarray(trajectories.tokens)))
-        return judge(environment, trajectories)
+    def verified(environment, trajectories):
+        events.append(("verified", np.asarray(trajectories.tokens)))
+        return verify(environment, trajectories)
 
     monkeypatch.setattr(collector, "sample_groups", drawn)
-    monkeypatch.setattr(collector, "judge", judged)
+    monkeypatch.setattr(collector, "verify", verified)
     mesh = make_mesh("data:8")
     trainer, state = prepare(FIRST_TOKEN, TRANSFORMER, GRPO, SETTINGS, SEED, mesh)
     policies, drifts = [], []
@@ -60,12 +60,12 @@ def test_each_step_learns_from_groups_of_the_policy_before_the_last_update(monke
             state, metrics = trainer.step(state, step)
             drifts.append(float(metrics["behaviour_kl"]))
 
-    assert [name for name, _ in events] == ["drawn", *["drawn", "judged"] * STEPS]
+    assert [name for name, _ in events] == ["drawn", *["drawn", "verified"] * STEPS]
     for step in range(STEPS):
         prompts = choose_prompts(FIRST_TOKEN, SEED, step, 8)
         expected, _ = collect(FIRST_TOKEN, TRANSFORMER, policies[max(0, step - 1)], prompts, SEED, step, 4, 1.0)
-        np.testing.assert_array_equal([tokens for name, tokens in events if name == "judged"][step], expected.tokens)
-    # The first update comes from the very policy that drew; from then on there is an update between them.
+        np.testing.assert_array_equal([tokens for name, tokens in events if name == "verified"][step], expected.tokens)
+    # The first update comes from the very policy that sampled; from then on there is an update between them.
     assert drifts[0] < 1e-8
     assert min(drifts[1:]) > 1e-7
 
@@ -81,7 +81,7 @@ def test_a_run_that_goes_on_learns_from_the_groups_that_had_been_drawn(tmp_path)
 @pytest.mark.parametrize(
     ("environment", "policy", "objective", "changes", "message"),
     [
-        (Hypergrid(2, side=4), Tabular(16, 3), "grpo", {}, "this environment is judged on the device"),
+        (Hypergrid(2, side=4), Tabular(16, 3), "grpo", {}, "this environment is verified on the device"),
         (FIRST_TOKEN, TRANSFORMER, "reinforce", {}, "this objective has no importance ratio"),
         (FIRST_TOKEN, TRANSFORMER, "grpo", {"dynamic_sampling": DynamicSampling()}, "combined with dynamic_sampling"),
         (FIRST_TOKEN, TRANSFORMER, "grpo", {"difficulty_filter": DifficultyFilter()}, "with difficulty_filter"),
@@ -90,5 +90,5 @@ def test_a_run_that_goes_on_learns_from_the_groups_that_had_been_drawn(tmp_path)
 )
 def test_what_cannot_be_sampled_ahead_is_refused(environment, policy, objective, changes, message):
     settings = dataclasses.replace(SETTINGS, **changes)
-    with pytest.raises(ValueError, match=f"^sample_ahead .*{message}"):
+    with pytest.raises(ValueError, match=f"^async_rollouts .*{message}"):
         check_run(environment, policy, objectives.make(objective), settings, make_mesh("data:8"))

@@ -56,8 +56,8 @@ def sample(objective, environment, policy, parameters):
     groups = collect(environment, policy, parameters, prompts, 3, 0, GROUP_SIZE, 1.0, top)
     if "off_policy" not in objective.needs:
         return groups
-    further = sample_and_verify(environment, policy, parameters, prompts, jax.random.key(5), 2, 1.0, top)
-    return with_best_answer(policy, parameters, *groups, *further, 1.0)
+    refined = sample_and_verify(environment, policy, parameters, prompts, jax.random.key(5), 2, 1.0, top)
+    return with_best_answer(policy, parameters, *groups, *refined, 1.0)
 
 
 def test_the_fast_ones_exist():
@@ -75,11 +75,11 @@ def test_one_device_trains_as_eight_do(text):
 
     def train(whole, split):
         state = TrainState.create(jax.tree.map(jnp.copy, start), objective, SGD, environment)
-        state, batch, law = whole(state), split(groups), whole(reference)
+        state, batch, probs = whole(state), split(groups), whole(reference)
         found = []
         for number in range(UPDATES):
             state, metrics = compiled_update(
-                state, *batch, law, jax.random.key(number), policy=policy, objective=objective, **STATIC
+                state, *batch, probs, jax.random.key(number), policy=policy, objective=objective, **STATIC
             )
             found.append(metrics)
         return jax.device_get((state, found))

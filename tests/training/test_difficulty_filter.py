@@ -65,15 +65,15 @@ def test_scorer_loss_by_hand():
 
 def test_targets_by_hand():
     """Answers of one and two tokens weigh the same; what lies behind the mask does not count; both targets are cut."""
-    trajectories, verdict = collect(BANDIT, Tabular(PROMPTS, 2), *start(), group_size=2, temperature=1.0)
+    trajectories, outcomes = collect(BANDIT, Tabular(PROMPTS, 2), *start(), group_size=2, temperature=1.0)
     log_probs = jnp.array([[[-1.0, jnp.nan], [-2.0, -4.0]], [[-20.0, jnp.nan], [-30.0, jnp.nan]]])
     trajectories = dataclasses.replace(
         trajectories,
         behaviour_log_probs=log_probs,
         token_mask=jnp.array([[[True, False], [True, True]], [[True, False], [True, False]]]),
     )
-    verdict = dataclasses.replace(verdict, rewards=jnp.array([[1.0, 0.5], [3.0, -1.0]]))
-    rewards, likelihood = difficulty_targets(trajectories, verdict)
+    outcomes = dataclasses.replace(outcomes, rewards=jnp.array([[1.0, 0.5], [3.0, -1.0]]))
+    rewards, likelihood = difficulty_targets(trajectories, outcomes)
     np.testing.assert_allclose(rewards, [0.75, 0.5])
     np.testing.assert_allclose(likelihood, [math.exp(-2.0), 1e-4], rtol=1e-6)
 
@@ -84,8 +84,14 @@ def start():
 
 
 def test_the_window_holds_its_ends():
-    rule = dataclasses.replace(SMALL, lowest=0.5, highest=0.75)
-    assert in_window(rule, jnp.array([-0.01, 0.0, 1.0, 1.09, 1.11])).tolist() == [False, True, True, True, False]
+    filter_settings = dataclasses.replace(SMALL, lowest=0.5, highest=0.75)
+    assert in_window(filter_settings, jnp.array([-0.01, 0.0, 1.0, 1.09, 1.11])).tolist() == [
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
 
 
 @pytest.fixture
@@ -104,35 +110,35 @@ def predicted(monkeypatch):
     return give
 
 
-def choose(rule, place=0, step=0, seed=0, state=None):
-    state = DifficultyState.create(rule, BANDIT, jax.random.key(0)) if state is None else state
-    prompts, scanned, passed = choose_by_difficulty(rule, BANDIT, state, seed, step, place, P)
+def choose(filter_settings, place=0, step=0, seed=0, state=None):
+    state = DifficultyState.create(filter_settings, BANDIT, jax.random.key(0)) if state is None else state
+    prompts, scanned, passed = choose_by_difficulty(filter_settings, BANDIT, state, seed, step, place, P)
     return np.asarray(prompts.index).tolist(), int(scanned), int(passed)
 
 
 def test_the_filter_reads_the_stream_until_the_batch_is_full(predicted):
     good = {1, 2, 5, 7, 8}
-    rule = predicted([0.0 if prompt in good else 5.0 for prompt in range(PROMPTS)])
+    filter_settings = predicted([0.0 if prompt in good else 5.0 for prompt in range(PROMPTS)])
     order = np.asarray(shuffled_prompts(BANDIT, 0, 0)).tolist()
     survivors = [prompt for prompt in order if prompt in good]
-    assert choose(rule) == (survivors[:P], order.index(survivors[3]) + 1, P)
+    assert choose(filter_settings) == (survivors[:P], order.index(survivors[3]) + 1, P)
     # From another place on, round the stream's end.
     place = order.index(survivors[3]) + 1
     again = survivors[4:] + survivors[:3]
-    assert choose(rule, place) == (again, PROMPTS - place + order.index(survivors[2]) + 1, P)
+    assert choose(filter_settings, place) == (again, PROMPTS - place + order.index(survivors[2]) + 1, P)
     # Where the scan ends early, rejected prompts take the slots that are left, in the order of the stream.
     first, rejected = ([prompt for prompt in order[:P] if (prompt in good) == wanted] for wanted in (True, False))
     assert 0 < len(first) < P
-    once = dataclasses.replace(rule, scan=1)
+    once = dataclasses.replace(filter_settings, scan=1)
     assert choose(once) == (first + rejected, P, len(first))
 
 
 @pytest.mark.parametrize("scan", [1, 2, 4, 8, 20])
 def test_no_slot_that_is_left_repeats_a_prompt(predicted, scan):
-    rule = predicted([-9.0] * PROMPTS, exploration=0.02, scan=scan)
+    filter_settings = predicted([-9.0] * PROMPTS, exploration=0.02, scan=scan)
     partly = 0
     for step in range(12):
-        prompts, scanned, passed = choose(rule, place=3 * step, step=step)
+        prompts, scanned, passed = choose(filter_settings, place=3 * step, step=step)
         assert scanned == scan * P or passed == P
         filled = prompts[passed:]
         assert len(set(filled)) == len(filled) == P - passed
@@ -142,28 +148,28 @@ def test_no_slot_that_is_left_repeats_a_prompt(predicted, scan):
 
 
 def test_too_few_prompts_come_again(predicted):
-    rule = predicted([-9.0] * PROMPTS, scan=1)
+    filter_settings = predicted([-9.0] * PROMPTS, scan=1)
     order = np.asarray(shuffled_prompts(BANDIT, 0, 0)).tolist()
-    state = DifficultyState.create(rule, BANDIT, jax.random.key(0))
-    prompts, _, passed = choose_by_difficulty(rule, BANDIT, state, 0, 0, 0, PROMPTS + 2)
+    state = DifficultyState.create(filter_settings, BANDIT, jax.random.key(0))
+    prompts, _, passed = choose_by_difficulty(filter_settings, BANDIT, state, 0, 0, 0, PROMPTS + 2)
     assert (np.asarray(prompts.index).tolist(), int(passed)) == (order + order[:2], 0)
 
 
 def test_everything_goes_on_while_the_scorer_warms_up(predicted):
-    rule = predicted([-9.0] * PROMPTS, warm_up=2)
+    filter_settings = predicted([-9.0] * PROMPTS, warm_up=2)
     order = {step: np.asarray(shuffled_prompts(BANDIT, 0, step)).tolist() for step in (1, 2)}
-    assert choose(rule, step=1) == (order[1][:P], P, P)
-    assert choose(rule, step=2) == (order[2][:P], 16 * P, 0)
+    assert choose(filter_settings, step=1) == (order[1][:P], P, P)
+    assert choose(filter_settings, step=2) == (order[2][:P], 16 * P, 0)
 
 
 def test_a_share_of_the_rejected_prompts_is_explored(predicted):
-    rule = predicted([-9.0] * PROMPTS, exploration=0.2, scan=64)
-    runs = [choose(rule, step=step) for step in range(40)]
+    filter_settings = predicted([-9.0] * PROMPTS, exploration=0.2, scan=64)
+    runs = [choose(filter_settings, step=step) for step in range(40)]
     scanned, passed = (sum(run[number] for run in runs) for number in (1, 2))
     assert passed == 40 * P
     assert passed / scanned == pytest.approx(0.2, abs=4 * math.sqrt(0.2 * 0.8 / 800))
-    assert choose(rule) == choose(rule) == runs[0]
-    assert choose(rule, seed=1) != runs[0]
+    assert choose(filter_settings) == choose(filter_settings) == runs[0]
+    assert choose(filter_settings, seed=1) != runs[0]
 
 
 def test_predictions_begin_near_one_half_and_see_no_padding():
@@ -181,18 +187,20 @@ def test_predictions_begin_near_one_half_and_see_no_padding():
 
 @pytest.mark.slow
 def test_one_step_of_the_scorer_is_adamw_on_its_loss():
-    rule = dataclasses.replace(SMALL, learning_rate=0.01, weight_decay=0.1, max_gradient_norm=0.5)
+    filter_settings = dataclasses.replace(SMALL, learning_rate=0.01, weight_decay=0.1, max_gradient_norm=0.5)
     groups = collect(FIRST_TOKEN, TRANSFORMER, *text_batch(), group_size=4, temperature=1.0)
-    state = DifficultyState.create(rule, FIRST_TOKEN, jax.random.key(1))
+    state = DifficultyState.create(filter_settings, FIRST_TOKEN, jax.random.key(1))
     rows, targets = FIRST_TOKEN.vocabulary_size, difficulty_targets(*groups)
 
     def predict(parameters):
-        return score_prompts(rows, rule.widths, parameters, groups[0].prompts)
+        return score_prompts(rows, filter_settings.widths, parameters, groups[0].prompts)
 
-    gradient = jax.grad(lambda parameters: scorer_loss(rule, *predict(parameters), *targets))(state.parameters)
+    gradient = jax.grad(lambda parameters: scorer_loss(filter_settings, *predict(parameters), *targets))(
+        state.parameters
+    )
     norm = optax.tree.norm(gradient)
     assert norm > 0.5
-    after, error = learn_difficulty(rule, FIRST_TOKEN, state, *groups, jax.random.key(2))
+    after, error = learn_difficulty(filter_settings, FIRST_TOKEN, state, *groups, jax.random.key(2))
     expected = jax.tree.map(
         lambda leaf, slope: leaf - 0.01 * (slope / (jnp.abs(slope) + 1e-8 * norm / 0.5) + 0.1 * leaf),
         state.parameters,
@@ -216,15 +224,15 @@ def text_batch():
 def test_every_number_changes_what_the_scorer_learns(change):
     groups = collect(FIRST_TOKEN, TRANSFORMER, *text_batch(), group_size=4, temperature=1.0)
 
-    def learned(rule):
-        state = DifficultyState.create(rule, FIRST_TOKEN, jax.random.key(1))
+    def learned(filter_settings):
+        state = DifficultyState.create(filter_settings, FIRST_TOKEN, jax.random.key(1))
         for number in range(3):
-            state, _ = learn_difficulty(rule, FIRST_TOKEN, state, *groups, jax.random.key(number))
+            state, _ = learn_difficulty(filter_settings, FIRST_TOKEN, state, *groups, jax.random.key(number))
         rows = FIRST_TOKEN.vocabulary_size
-        return np.asarray(score_prompts(rows, rule.widths, state.parameters, groups[0].prompts)[0])
+        return np.asarray(score_prompts(rows, filter_settings.widths, state.parameters, groups[0].prompts)[0])
 
-    rule = dataclasses.replace(SMALL, learning_rate=0.01)
-    assert np.abs(learned(dataclasses.replace(rule, **change)) - learned(rule)).max() > 1e-6
+    filter_settings = dataclasses.replace(SMALL, learning_rate=0.01)
+    assert np.abs(learned(dataclasses.replace(filter_settings, **change)) - learned(filter_settings)).max() > 1e-6
 
 
 @pytest.mark.slow
@@ -233,13 +241,20 @@ def test_hopeless_prompts_are_learned_and_skipped(tmp_path):
     hopeless, prompts = 12, 16
     bandit = Bandit(((0.0, 0.0),) * hopeless + ((1.0, 0.0),) * (prompts - hopeless))
     policy = Tabular(prompts, 2)
-    rule = DifficultyFilter(width=32, last_width=16, warm_up=30, learning_rate=3e-3, highest=1.0)
+    filter_settings = DifficultyFilter(width=32, last_width=16, warm_up=30, learning_rate=3e-3, highest=1.0)
     settings = TrainSettings(
-        steps=100, prompts_per_step=8, group_size=8, learning_rate=1e-3, difficulty_filter=rule, checkpoint_every=100
+        steps=100,
+        prompts_per_step=8,
+        group_size=8,
+        learning_rate=1e-3,
+        difficulty_filter=filter_settings,
+        checkpoint_every=100,
     )
     with RunFolder.open(tmp_path, {}) as folder:
         state = train(bandit, policy, objectives.make("grpo"), settings, 0, folder, make_mesh("replica:-1"))
-    scores, _ = score_prompts(prompts, rule.widths, state.difficulty.parameters, bandit.prompts(jnp.arange(prompts)))
+    scores, _ = score_prompts(
+        prompts, filter_settings.widths, state.difficulty.parameters, bandit.prompts(jnp.arange(prompts))
+    )
     predicted = np.asarray(jax.nn.sigmoid(scores))
     assert predicted[:hopeless].max() < 0.15 < 0.3 < predicted[hopeless:].min()
 

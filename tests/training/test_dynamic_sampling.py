@@ -61,8 +61,8 @@ def test_only_informative_groups_are_left_where_they_can_be_found():
     plain = collector(Bandit((HOPELESS,) * 4 + (HOPEFUL,) * 4), dynamic_sampling=None)
     rounds = []
     for step in range(8):
-        (trajectories, verdict), difficulty, metrics = collect(step)
-        rewards = np.asarray(verdict.rewards)
+        (trajectories, outcomes), difficulty, metrics = collect(step)
+        rewards = np.asarray(outcomes.rewards)
         assert (rewards.max(axis=1) > rewards.min(axis=1)).all()
         assert (trajectories.prompts.index >= 4).all()
         assert difficulty is None
@@ -83,11 +83,11 @@ def test_only_informative_groups_are_left_where_they_can_be_found():
 
 def test_rounds_take_the_prompts_of_the_stream_in_turn():
     """Two rounds of four see all eight prompts; where all are hopeless, the last batch stays as it was sampled."""
-    (trajectories, verdict), _, metrics = collector(Bandit((HOPELESS,) * 8), dynamic_sampling=DynamicSampling(2))(0)
+    (trajectories, outcomes), _, metrics = collector(Bandit((HOPELESS,) * 8), dynamic_sampling=DynamicSampling(2))(0)
     (first, _), _, _ = collector(Bandit((HOPELESS,) * 8), dynamic_sampling=None)(0)
     seen = {*np.asarray(trajectories.prompts.index).tolist(), *np.asarray(first.prompts.index).tolist()}
     assert seen == set(range(8))
-    assert not verdict.rewards.any()
+    assert not outcomes.rewards.any()
     assert metrics["kept_groups"] == 0.0
     assert metrics["sampling_rounds"] == 2
     assert metrics["trajectories_sampled"] == 2 * P * G
@@ -112,9 +112,9 @@ def test_rounds_of_one_prompt_draw_anew():
 
 def test_reward_is_measured_before_groups_are_chosen():
     environment = Bandit((HOPELESS,) * 4 + (HOPEFUL,) * 4)
-    (_, verdict), _, metrics = collector(environment)(0)
+    (_, outcomes), _, metrics = collector(environment)(0)
     # Half of what is sampled pays nothing, and none of it is left in the batch.
-    assert metrics["sampled_reward"] < 0.6 * verdict.rewards.mean()
+    assert metrics["sampled_reward"] < 0.6 * outcomes.rewards.mean()
 
 
 def test_one_device_fills_as_eight():

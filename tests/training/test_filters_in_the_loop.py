@@ -36,7 +36,7 @@ SETTINGS = TrainSettings(
     steps=7, prompts_per_step=8, group_size=4, learning_rate=0.05, evaluate_every=3, checkpoint_every=2
 )
 FILTER = DifficultyFilter(width=16, last_width=8, warm_up=2, exploration=0.3, learning_rate=0.01, lowest=0.3)
-RULES = {
+BATCH_FILTERS = {
     "none": {},
     "dynamic": {"dynamic_sampling": DynamicSampling(4)},
     "filter": {"difficulty_filter": FILTER},
@@ -50,9 +50,9 @@ RULES = {
 }
 
 
-def run(path, objective="grpo(kl=0.5)", rules="none", stop=None, environment=BANDIT, mesh="replica:-1", seen=None):
+def run(path, objective="grpo(kl=0.5)", filters="none", stop=None, environment=BANDIT, mesh="replica:-1", seen=None):
     """Trains, or continues what is there; presses control-C when step `stop` is evaluated."""
-    settings = dataclasses.replace(SETTINGS, **RULES[rules])
+    settings = dataclasses.replace(SETTINGS, **BATCH_FILTERS[filters])
     policy = Tabular(environment.num_observations, environment.vocabulary_size)
 
     def evaluate(step, parameters):
@@ -93,7 +93,7 @@ def assert_resumed_bitwise(tmp_path, **case):
 
 
 @pytest.mark.parametrize(
-    ("rules", "mesh"),
+    ("filters", "mesh"),
     [
         ("none", "replica:-1"),
         *(pytest.param(name, "replica:-1", marks=pytest.mark.slow) for name in ("dynamic", "filter", "refresh")),
@@ -101,12 +101,12 @@ def assert_resumed_bitwise(tmp_path, **case):
         pytest.param("all", "data:8", marks=pytest.mark.slow),
     ],
 )
-def test_rules_are_resumed_bit_for_bit(tmp_path, rules, mesh):
-    state = assert_resumed_bitwise(tmp_path, rules=rules, mesh=mesh)
-    assert (state.reference is not None) == (rules in ("refresh", "all"))
-    assert (state.difficulty is not None) == (rules in ("filter", "all"))
+def test_rules_are_resumed_bit_for_bit(tmp_path, filters, mesh):
+    state = assert_resumed_bitwise(tmp_path, filters=filters, mesh=mesh)
+    assert (state.reference is not None) == (filters in ("refresh", "all"))
+    assert (state.difficulty is not None) == (filters in ("filter", "all"))
     rounds = [record.get("sampling_rounds") for record in metric_log.read(tmp_path / "whole" / "metrics.jsonl")[1:]]
-    if rules in ("dynamic", "all"):
+    if filters in ("dynamic", "all"):
         assert len(set(rounds)) > 1
 
 
@@ -126,7 +126,7 @@ def test_what_objectives_carry_and_learn_is_resumed_bit_for_bit(tmp_path, object
 def test_the_reference_moves_at_its_interval(tmp_path):
     """The divergence is 0 in the steps that begin with a new reference: the first, and those after steps 3 and 6."""
     seen = {}
-    state = run(tmp_path / "moving", rules="refresh", environment=TREE, seen=seen)
+    state = run(tmp_path / "moving", filters="refresh", environment=TREE, seen=seen)
     divergence = [record["reference_kl"] for record in metric_log.read(tmp_path / "moving" / "metrics.jsonl")[1:]]
     assert [abs(value) < 1e-6 for value in divergence] == [True, False, False, True, False, False, True]
     np.testing.assert_array_equal(state.reference["logits"], seen[6])
@@ -164,8 +164,8 @@ def test_rules_that_are_off_cost_nothing(tmp_path, monkeypatch):
         function = getattr(collector, name)
         monkeypatch.setattr(collector, name, lambda *arguments: calls.append(name) or function(*arguments))
 
-    rules = {"choose_by_difficulty", "learn_difficulty", "fill", "with_best_answer", "sample_and_verify"}
-    for name in (*rules, "sample_groups"):
+    filters = {"choose_by_difficulty", "learn_difficulty", "fill", "with_best_answer", "sample_and_verify"}
+    for name in (*filters, "sample_groups"):
         spy(name)
     state = run(tmp_path / "off")
     assert calls == ["sample_groups"] * 7
@@ -173,8 +173,8 @@ def test_rules_that_are_off_cost_nothing(tmp_path, monkeypatch):
         "step", "parameters", "optimizer_state",
     }  # fmt: skip
     names = set().union(*metric_log.read(tmp_path / "off" / "metrics.jsonl"))
-    run(tmp_path / "on", rules="all")
-    assert set(calls) == rules | {"sample_groups"}
+    run(tmp_path / "on", filters="all")
+    assert set(calls) == filters | {"sample_groups"}
     more = set().union(*metric_log.read(tmp_path / "on" / "metrics.jsonl")) - names
     assert more == {
         "sampling_rounds", "kept_groups", "trajectories_sampled", "prompts_scanned", "prompts_sampled",
@@ -183,7 +183,7 @@ def test_rules_that_are_off_cost_nothing(tmp_path, monkeypatch):
 
 
 def test_off_policy_answers_reach_the_objective(tmp_path, monkeypatch):
-    monkeypatch.setitem(RULES, "best of three", {"off_policy": OffPolicyAnswers(3)})
+    monkeypatch.setitem(BATCH_FILTERS, "best of three", {"off_policy": OffPolicyAnswers(3)})
     shaped = run(tmp_path / "shaped", "critique_grpo", "best of three")
     # At gamma = none a refinement is treated as any other answer; the groups are the same.
     plain = run(tmp_path / "plain", "critique_grpo(gamma=None)", "best of three")
@@ -199,17 +199,17 @@ class NanInASpareGroup(Bandit):
     """All groups but the first are informative; then all, and the last, for which no slot is left, holds a NaN."""
 
     verifies_on_host: ClassVar[bool] = True
-    judged: list = dataclasses.field(default_factory=list, compare=False)
+    verified: list = dataclasses.field(default_factory=list, compare=False)
 
     def verify(self, trajectories):
-        verdict = super().verify(trajectories)
+        outcomes = super().verify(trajectories)
         rewards = np.tile([0.0, 1.0, 0.0, 1.0], (8, 1)).astype(np.float32)
-        if self.judged:
+        if self.verified:
             rewards[-1, 0] = np.nan
         else:
             rewards[0] = 0.0
-        self.judged.append(None)
-        return dataclasses.replace(verdict, rewards=rewards)
+        self.verified.append(None)
+        return dataclasses.replace(outcomes, rewards=rewards)
 
 
 def test_what_is_thrown_away_must_be_finite_too(tmp_path):
@@ -219,7 +219,7 @@ def test_what_is_thrown_away_must_be_finite_too(tmp_path):
 
 def test_dynamic_sampling_needs_something_to_compare():
     policy = Tabular(BANDIT.num_observations, BANDIT.vocabulary_size)
-    settings = dataclasses.replace(SETTINGS, group_size=1, **RULES["dynamic"])
+    settings = dataclasses.replace(SETTINGS, group_size=1, **BATCH_FILTERS["dynamic"])
     with pytest.raises(ValueError, match="compares the answers of a group: group_size is 1, it must be at least 2"):
         check_run(BANDIT, policy, objectives.make("reinforce"), settings, make_mesh("replica:-1"))
 
@@ -236,7 +236,7 @@ def test_likeliest_tokens_are_collected_where_the_objective_looks_at_them():
 def test_a_state_with_rules_is_not_one_without(tmp_path):
     """A checkpoint of other rules is refused, not half read."""
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, rules="filter", stop=3)
+        run(tmp_path, filters="filter", stop=3)
     with pytest.raises(ValueError, match="it has a leaf 'difficulty/"):
         run(tmp_path)
-    assert isinstance(run(tmp_path, rules="filter"), TrainState)
+    assert isinstance(run(tmp_path, filters="filter"), TrainState)

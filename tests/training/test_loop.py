@@ -66,7 +66,7 @@ class Case(NamedTuple):
 CASES = {
     # Carries a running mean in the objective's state.
     "hypergrid": Case(Hypergrid(2, side=4), Tabular(16, 3), "ips_grpo(probability=exact)", one_device()),
-    # Judged on the host, with a reference policy, on eight devices.
+    # Verified on the host, with a reference policy, on eight devices.
     "text": Case(FIRST_TOKEN, TRANSFORMER, "ips_grpo(kl=0.1)", make_mesh("data:8")),
 }
 
@@ -236,18 +236,18 @@ def test_grpo_finds_the_only_good_arm(tmp_path):
 
 @dataclasses.dataclass(frozen=True)
 class Breaking(Bandit):
-    """Gives rewards that are no numbers once it has judged `good` batches."""
+    """Gives rewards that are no numbers once it has verified `good` batches."""
 
     verifies_on_host: ClassVar[bool] = True
     good: int = 10**9
     bad: float = math.nan
-    judged: list = dataclasses.field(default_factory=list, compare=False)
+    verified: list = dataclasses.field(default_factory=list, compare=False)
 
     def verify(self, trajectories):
-        self.judged.append(None)
-        verdict = super().verify(trajectories)
-        broken = len(self.judged) > self.good
-        return dataclasses.replace(verdict, rewards=verdict.rewards + (self.bad if broken else 0.0))
+        self.verified.append(None)
+        outcomes = super().verify(trajectories)
+        broken = len(self.verified) > self.good
+        return dataclasses.replace(outcomes, rewards=outcomes.rewards + (self.bad if broken else 0.0))
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])

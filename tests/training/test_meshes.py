@@ -20,7 +20,7 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.records import metric_log
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.structures import Verdict
+from ipsrl.structures import Outcomes
 from ipsrl.training.batches.groups import choose_prompts, collect
 from ipsrl.training.loop import check_run, fresh_parameters, train
 from ipsrl.training.optimizer import make_optimizer
@@ -202,14 +202,14 @@ def compiled(mesh, objective, policy=LARGE):
         key = abstract(jax.random.key(0), NamedSharding(mesh, PartitionSpec()))
         sampler = sample_groups.lower(FIRST_TOKEN, policy, state.parameters, prompts, key, GROUP_SIZE)
         trajectories = abstract(sampler.out_info, over_prompts)
-        verdict = Verdict(
+        outcomes = Outcomes(
             *(
                 jax.ShapeDtypeStruct((PROMPTS, GROUP_SIZE), dtype, sharding=over_prompts)
                 for dtype in ("float32", "int32")
             )
         )
         update = compiled_update.lower(
-            state, trajectories, verdict, None, key, policy=policy, objective=objective, optimizer=ADAM,
+            state, trajectories, outcomes, None, key, policy=policy, objective=objective, optimizer=ADAM,
             batching=Batching(micro_batches=2), temperature=1.0,
         )  # fmt: skip
         return update.compile(), sampler.compile(), state, placed
@@ -275,7 +275,7 @@ def test_the_sampler_gathers_parameters_once_and_keeps_its_cache_cut(programs):
     matrices = sum(leaf.size * 4 for leaf in jax.tree.leaves(state.parameters) if leaf.ndim == 2)
     # Each device has half of every matrix in use, and for the prompts as well.
     assert once == matrices // 2
-    # The cache, [P, K, G, T, d] over (data, model): cut along both axes, and not along one or none.
+    # The cache, [P, K, G, T, d] over (data, model): sharded along both axes, and not along one or none.
     there, *elsewhere = (
         f"f32[{prompts},{heads},{GROUP_SIZE},{FIRST_TOKEN.max_tokens},{LARGE.head_width}]"
         for prompts, heads in ((PROMPTS // 4, 4), (PROMPTS // 4, 8), (PROMPTS, 4), (PROMPTS, 8))

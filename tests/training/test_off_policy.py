@@ -47,20 +47,20 @@ def test_all_objectives_have_the_same_number_of_samples():
     critique = objectives.make("critique_grpo")
     assert spend_samples(critique, 16) == (8, OffPolicyAnswers(answers=8))
     assert spend_samples(critique, 5) == (3, OffPolicyAnswers(answers=2))
-    with pytest.raises(ValueError, match="further answers is 0"):
+    with pytest.raises(ValueError, match="refinements is 0"):
         spend_samples(critique, 1)
 
 
 def test_the_first_of_the_best_answers_takes_the_first_place():
     prompts = choose_prompts(TREE, 0, 0, P)
     groups = collect(TREE, POLICY, parameters(1), prompts, 0, 0, G, 0.7, 2)
-    trajectories, verdict = sample_and_verify(TREE, POLICY, parameters(2), prompts, jax.random.key(3), 5, 0.7, 2)
+    trajectories, outcomes = sample_and_verify(TREE, POLICY, parameters(2), prompts, jax.random.key(3), 5, 0.7, 2)
     # Ties, a best answer at the end, and only wrong ones.
     rewards = jnp.array([[0.0, 2.0, 1.0, 2.0, 0.0], [0.0, 0.0, 0.0, 0.0, 3.0], [-1.0, -1.0, -1.0, -1.0, -1.0]])
-    further = trajectories, dataclasses.replace(verdict, rewards=rewards)
-    merged = with_best_answer(POLICY, parameters(1), *groups, *further, 0.7)
+    refined = trajectories, dataclasses.replace(outcomes, rewards=rewards)
+    merged = with_best_answer(POLICY, parameters(1), *groups, *refined, 0.7)
 
-    old, new, now = fields(groups), fields(further), fields(merged)
+    old, new, now = fields(groups), fields(refined), fields(merged)
     assert old.keys() == new.keys() == now.keys()
     assert len(now) > 12
     rescored = {".behaviour_log_probs", ".behaviour_entropy", ".top_log_probs"}
@@ -86,9 +86,9 @@ def test_easy_groups_keep_their_own_answers():
     groups = collect(TREE, POLICY, parameters(1), prompts, 0, 0, G, 0.7, 2)
     rewards = jnp.array([[0.0, 2.0, 0.0, 0.0], [0.0, 1.0, 1.0, 1.0], [-1.0, -1.0, -1.0, -1.0]])
     groups = groups[0], dataclasses.replace(groups[1], rewards=rewards)
-    further = sample_and_verify(TREE, POLICY, parameters(2), prompts, jax.random.key(3), 5, 0.7, 2)
-    every = with_best_answer(POLICY, parameters(1), *groups, *further, 0.7)
-    hard = with_best_answer(POLICY, parameters(1), *groups, *further, 0.7, 0.5)
+    refined = sample_and_verify(TREE, POLICY, parameters(2), prompts, jax.random.key(3), 5, 0.7, 2)
+    every = with_best_answer(POLICY, parameters(1), *groups, *refined, 0.7)
+    hard = with_best_answer(POLICY, parameters(1), *groups, *refined, 0.7, 0.5)
     np.testing.assert_array_equal(every[0].off_policy[:, 0], [True, True, True])
     np.testing.assert_array_equal(hard[0].off_policy[:, 0], [True, False, True])
     assert not hard[0].off_policy[:, 1:].any()
@@ -107,13 +107,13 @@ def test_the_limit_acts_in_the_loop(at_most):
     assert metrics["off_policy_reward"] == pytest.approx(expected)
 
 
-def collected(reference=None, further_answers=None, environment=TREE, policy=POLICY, **changes):
+def collected(reference=None, refinements=None, environment=TREE, policy=POLICY, **changes):
     """A batch of step 2, its metrics, and the same batch without the rule."""
     settings = dataclasses.replace(SETTINGS, **changes)
     plain = dataclasses.replace(settings, off_policy=None)
     arguments = environment, policy, objectives.make("grpo")
     batches = [
-        BatchCollector(*arguments, each, 7, make_mesh("replica:-1"), further_answers).collect(
+        BatchCollector(*arguments, each, 7, make_mesh("replica:-1"), refinements).collect(
             parameters(1, policy), reference, None, 2
         )
         for each in (settings, plain)
@@ -135,7 +135,7 @@ def test_without_a_critic_it_is_best_of_n(environment, policy):
     assert metrics["off_policy_reward"] == pytest.approx(first.mean())
     assert first.mean() > plain[1].rewards.mean()
     assert np.asarray(groups[0].prompts.index).tolist() == np.asarray(plain[0].prompts.index).tolist()
-    # They are drawn anew, and the same again.
+    # They are sampled anew, and the same again.
     assert (np.asarray(groups[0].tokens)[:, 0] != np.asarray(plain[0].tokens)[:, 0]).any()
     again, _, _ = collected(environment=environment, policy=policy)
     np.testing.assert_array_equal(again[0].tokens, groups[0].tokens)
@@ -156,16 +156,16 @@ def test_the_reference_policy_can_draw_them():
 def test_a_function_can_refine_what_it_is_shown():
     seen = {}
 
-    def refine(source, attempts, verdict, key):
-        seen.update(source=source, rewards=verdict.rewards)
+    def refine(source, attempts, outcomes, key):
+        seen.update(source=source, rewards=outcomes.rewards)
         # A critic that repeats the worst attempt: it takes the first place all the same.
-        worst = jnp.argmin(verdict.rewards, axis=1)
+        worst = jnp.argmin(outcomes.rewards, axis=1)
         pick = jax.tree.map(
-            lambda leaf: leaf[jnp.arange(P), worst][:, None], (dataclasses.replace(attempts, prompts=None), verdict)
+            lambda leaf: leaf[jnp.arange(P), worst][:, None], (dataclasses.replace(attempts, prompts=None), outcomes)
         )
         return dataclasses.replace(pick[0], prompts=attempts.prompts), pick[1]
 
-    groups, metrics, plain = collected(further_answers=refine)
+    groups, metrics, plain = collected(refinements=refine)
     np.testing.assert_array_equal(seen["rewards"], plain[1].rewards)
     np.testing.assert_array_equal(seen["source"]["logits"], parameters(1)["logits"])
     np.testing.assert_array_equal(groups[1].rewards[:, 0], plain[1].rewards.min(axis=1))
@@ -176,7 +176,7 @@ def test_what_needs_off_policy_answers_is_refused_without_them():
     objective = objectives.make("critique_grpo")
     message = (
         r"^the objective needs off-policy answers in its groups: give TrainSettings\(off_policy=OffPolicyAnswers\(8\)\)"
-        r', or the flag --rules="off_policy\(answers=8\)" of experiments.hypospace'
+        r', or the flag --filters="off_policy\(answers=8\)" of experiments.hypospace'
     )
     with pytest.raises(ValueError, match=message):
         check_objective(objective, TREE, POLICY, G)
@@ -201,7 +201,7 @@ def test_likeliest_tokens_of_the_reference_are_refused():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0,), "the number of further answers is 0"),
+        ((0,), "the number of refinements is 0"),
         ((1, "expert"), "come from policy or reference, not from 'expert'"),
         ((1, "policy", float("inf")), "at_most is inf, it must be a finite mean reward, or None"),
     ],

@@ -78,15 +78,18 @@ def test_stages_are_optimiser_steps_one_after_the_other():
     logits = np.asarray(start()["logits"], np.float64)
     for stage in (0, 1):
         unnormalised = np.where(legal, np.exp(logits), 0.0)
-        law = unnormalised / unnormalised.sum(axis=1, keepdims=True)
+        probs = unnormalised / unnormalised.sum(axis=1, keepdims=True)
         gradient = np.zeros_like(logits)
         for prompt, answer, place in np.argwhere(mask):
             if answer % 2 == stage:
                 state, token = states[prompt, answer, place], tokens[prompt, answer, place]
                 # Within the clip range the ratio is the weight; both stages look at what the first policy sampled.
-                ratio, weight = law[state, token] / np.exp(behaviour[prompt, answer, place]), advantages[prompt, answer]
+                ratio, weight = (
+                    probs[state, token] / np.exp(behaviour[prompt, answer, place]),
+                    advantages[prompt, answer],
+                )
                 if (ratio <= 1.2 or weight < 0) and (ratio >= 0.8 or weight > 0):
-                    gradient[state] += weight * ratio * (np.eye(len(law[state]))[token] - law[state])
+                    gradient[state] += weight * ratio * (np.eye(len(probs[state]))[token] - probs[state])
         logits += 0.5 * gradient / (PROMPTS * GROUP_SIZE)
 
     after, _ = step(staged, groups)
@@ -209,10 +212,10 @@ def test_what_an_objective_draws_depends_on_the_key_and_not_on_the_devices():
 def test_every_group_draws_for_itself():
     """A constant reward of 0 and one prompt for all groups: what is left is the noise."""
     objective = dataclasses.replace(objectives.make("reinforce"), reward_shaping=(Noise(),))
-    trajectories, verdict = sample()
+    trajectories, outcomes = sample()
     rollouts = Rollouts.of(
         trajectories,
-        dataclasses.replace(verdict, rewards=jnp.zeros_like(verdict.rewards)),
+        dataclasses.replace(outcomes, rewards=jnp.zeros_like(outcomes.rewards)),
         keys=jax.random.split(jax.random.key(0), PROMPTS),
     )
     weights, _, _ = objective.weigh(rollouts, objective.init(TREE.sizes))

@@ -8,20 +8,22 @@ from ipsrl.training.batches.difficulty_filter import DifficultyFilter
 from ipsrl.training.batches.dynamic_sampling import DynamicSampling
 from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 from ipsrl.training.loop import TrainSettings
-from ipsrl.training.settings import make_rules
+from ipsrl.training.settings import make_batch_filters
 
 SETTINGS = TrainSettings(steps=7, prompts_per_step=16, group_size=4)
 
 
 def test_rules_from_text():
-    assert make_rules("") == {}
-    assert make_rules("dynamic_sampling") == {"dynamic_sampling": DynamicSampling(10)}
-    rules = make_rules("off_policy(answers=3, source=reference, at_most=0.25), difficulty_filter(lowest=0.2, width=8)")
-    assert rules == {
+    assert make_batch_filters("") == {}
+    assert make_batch_filters("dynamic_sampling") == {"dynamic_sampling": DynamicSampling(10)}
+    filters = make_batch_filters(
+        "off_policy(answers=3, source=reference, at_most=0.25), difficulty_filter(lowest=0.2, width=8)"
+    )
+    assert filters == {
         "off_policy": OffPolicyAnswers(3, "reference", 0.25),
         "difficulty_filter": DifficultyFilter(lowest=0.2, width=8),
     }
-    settings = dataclasses.replace(SETTINGS, **rules)
+    settings = dataclasses.replace(SETTINGS, **filters)
     assert settings.off_policy.answers == 3
     assert settings.dynamic_sampling is None
 
@@ -29,16 +31,16 @@ def test_rules_from_text():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("replay", "unknown rule 'replay'; known: difficulty_filter, dynamic_sampling, off_policy"),
+        ("replay", "unknown batch filter 'replay'; known: difficulty_filter, dynamic_sampling, off_policy"),
         ("dynamic_sampling(turns=3)", "rule 'dynamic_sampling' has no argument 'turns'; known: rounds"),
         ("dynamic_sampling(rounds=0)", "rounds of dynamic sampling is 0"),
         ("off_policy(source=expert)", "source=expert is not one of policy, reference"),
-        ("off_policy, off_policy(answers=2)", "the rule off_policy is given twice in"),
+        ("off_policy, off_policy(answers=2)", "the batch filter off_policy is given twice in"),
     ],
 )
 def test_texts_that_name_no_rules(text, message):
     with pytest.raises(ValueError, match=message):
-        make_rules(text)
+        make_batch_filters(text)
 
 
 @pytest.mark.parametrize(

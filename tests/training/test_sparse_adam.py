@@ -13,7 +13,7 @@ from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.training.batches.groups import collect
 from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.sparse_adam import adam_by_element
+from ipsrl.training.sparse_adam import sparse_adam
 from ipsrl.training.step import WHOLE_BATCH, TrainState, compiled_update
 
 SHAPES = {"log_partition": (5,), "log_flows": (2, 3)}
@@ -42,7 +42,7 @@ def gradients_of(steps, seed=0):
 @pytest.mark.parametrize("jit", [True, False])
 def test_where_every_element_is_seen_in_every_step_it_is_adam(jit):
     steps = 40 if jit else 4
-    path, _ = walk(adam_by_element(0.1), gradients_of(steps), jit)
+    path, _ = walk(sparse_adam(0.1), gradients_of(steps), jit)
     adam, _ = walk(optax.adam(0.1), gradients_of(steps))
     for name in SHAPES:
         np.testing.assert_allclose(path[name], adam[name], atol=1e-6)
@@ -52,7 +52,7 @@ def test_where_every_element_is_seen_in_every_step_it_is_adam(jit):
 def test_what_is_seen_once_moves_once(gradient):
     """At step 300 by the learning rate, as in anybody's first step of Adam; Adam proper moves it by 1.64 in the end."""
     gradients = {"log_partition": jnp.ones((400, 2)).at[:, 0].set(0.0).at[300, 0].set(gradient)}
-    path = np.asarray(walk(adam_by_element(0.1), gradients)[0]["log_partition"])
+    path = np.asarray(walk(sparse_adam(0.1), gradients)[0]["log_partition"])
     assert not path[:300, 0].any()
     np.testing.assert_allclose(path[300:, 0], -0.1, atol=1e-6)
     dense = np.asarray(walk(optax.adam(0.1), gradients)[0]["log_partition"])
@@ -65,7 +65,7 @@ def test_an_element_moves_as_adam_does_in_its_own_steps():
     seen = np.isin(np.arange(12), [0, 3, 4, 9])
     gradients = gradients_of(12)
     gradients["log_flows"] = gradients["log_flows"].at[:, 1, 2].multiply(seen)
-    path, ((flows, _), _) = walk(adam_by_element(0.1), gradients)
+    path, ((flows, _), _) = walk(sparse_adam(0.1), gradients)
     alone, (own, _) = walk(optax.adam(0.1), gradients["log_flows"][seen, 1, 2])
     np.testing.assert_allclose(path["log_flows"][seen, 1, 2], alone, atol=1e-6)
     np.testing.assert_array_equal(path["log_flows"][5:9, 1, 2], path["log_flows"][4, 1, 2])
@@ -76,15 +76,15 @@ def test_an_element_moves_as_adam_does_in_its_own_steps():
 def test_runs_of_an_ensemble_do_not_share_steps():
     gradients = jax.tree.map(lambda *runs: jnp.stack(runs), *(gradients_of(6, seed) for seed in (1, 2)))
     gradients["log_partition"] = gradients["log_partition"].at[1, 3:, 0].set(0.0)
-    together, _ = jax.vmap(lambda run: walk(adam_by_element(0.1), run))(gradients)
+    together, _ = jax.vmap(lambda run: walk(sparse_adam(0.1), run))(gradients)
     for run in (0, 1):
-        apart, _ = walk(adam_by_element(0.1), jax.tree.map(lambda leaf, run=run: leaf[run], gradients))
+        apart, _ = walk(sparse_adam(0.1), jax.tree.map(lambda leaf, run=run: leaf[run], gradients))
         for name in SHAPES:
             np.testing.assert_allclose(together[name][run], apart[name], atol=1e-6)
 
 
 def test_nothing_to_learn_is_nothing_to_keep():
-    optimizer = adam_by_element(0.1)
+    optimizer = sparse_adam(0.1)
     assert optimizer.init({}) == []
     assert optimizer.update({}, []) == ({}, [])
 
@@ -100,17 +100,17 @@ def test_prompts_outside_the_batch_keep_their_log_partition():
     state = dataclasses.replace(
         state,
         objective_parameters=parameters,
-        objective_optimizer_state=adam_by_element(0.1).init(parameters),
+        objective_optimizer_state=sparse_adam(0.1).init(parameters),
     )
     after = []
     for prompts in ([0, 1], [1, 1], [1, 1]):
         same = tree.prompts(jnp.zeros(2, int))
-        trajectories, verdict = collect(tree, policy, state.parameters, same, 0, state.step, 4, 1.0)
+        trajectories, outcomes = collect(tree, policy, state.parameters, same, 0, state.step, 4, 1.0)
         trajectories = dataclasses.replace(
             trajectories, prompts=dataclasses.replace(trajectories.prompts, index=jnp.array(prompts))
         )
         state, _ = compiled_update(
-            state, trajectories, verdict, None, jax.random.key(0), policy=policy, objective=objective,
+            state, trajectories, outcomes, None, jax.random.key(0), policy=policy, objective=objective,
             optimizer=optimizer, batching=WHOLE_BATCH, temperature=1.0,
         )  # fmt: skip
         after.append(np.asarray(state.objective_parameters["log_partition"]))

@@ -25,9 +25,9 @@ def test_lopti_takes_two_steps_and_the_second_from_where_the_first_has_led():
     parameters = jax.tree.map(
         lambda leaf: leaf + jax.random.normal(jax.random.key(1), leaf.shape), POLICY.init(jax.random.key(0))
     )
-    trajectories, verdict = collect(TREE, POLICY, parameters, choose_prompts(TREE, 0, 0, 8), 0, 0, 6, 1.0)
-    verdict = dataclasses.replace(verdict, rewards=jax.random.uniform(jax.random.key(2), verdict.rewards.shape))
-    rollouts = Rollouts.of(trajectories, verdict)
+    trajectories, outcomes = collect(TREE, POLICY, parameters, choose_prompts(TREE, 0, 0, 8), 0, 0, 6, 1.0)
+    outcomes = dataclasses.replace(outcomes, rewards=jax.random.uniform(jax.random.key(2), outcomes.rewards.shape))
+    rollouts = Rollouts.of(trajectories, outcomes)
     weights, _, _ = objective.weigh(rollouts, objective.init(TREE.sizes))
 
     def moved(parameters, weights):
@@ -44,7 +44,7 @@ def test_lopti_takes_two_steps_and_the_second_from_where_the_first_has_led():
 
     state = TrainState.create(jax.tree.map(jnp.copy, parameters), objective, optimizer, TREE)
     state, _ = compiled_update(
-        state, trajectories, verdict, None, jax.random.key(0), policy=POLICY, objective=objective, optimizer=optimizer,
+        state, trajectories, outcomes, None, jax.random.key(0), policy=POLICY, objective=objective, optimizer=optimizer,
         batching=WHOLE_BATCH, temperature=1.0,
     )  # fmt: skip
     for actual, two_steps, one_step in zip(*map(jax.tree.leaves, (state.parameters, expected, at_once)), strict=True):

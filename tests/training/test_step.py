@@ -67,12 +67,12 @@ def test_the_expected_return_update_is_the_one_derived_by_hand(temperature):
     objective = objectives.make("reinforce")
     state, metrics = step(objective, sampled, {"logits": logits[None]}, policy=policy, temperature=temperature)
 
-    law = np.asarray(jax.nn.softmax(logits / temperature), np.float64)
+    probs = np.asarray(jax.nn.softmax(logits / temperature), np.float64)
     arms = np.asarray(sampled[0].tokens).ravel()
-    gradient = np.mean([bandit.rewards[arm] * (np.eye(3)[arm] - law) for arm in arms], axis=0) / temperature
+    gradient = np.mean([bandit.rewards[arm] * (np.eye(3)[arm] - probs) for arm in arms], axis=0) / temperature
     np.testing.assert_allclose(state.parameters["logits"][0], logits + 0.5 * gradient, atol=1e-6)
     np.testing.assert_allclose(metrics["gradient_norm"], np.linalg.norm(gradient), rtol=1e-5)
-    np.testing.assert_allclose(metrics["token_entropy"], -np.sum(law * np.log(law)), rtol=1e-5)
+    np.testing.assert_allclose(metrics["token_entropy"], -np.sum(probs * np.log(probs)), rtol=1e-5)
     np.testing.assert_allclose(metrics["parameter_norm"], np.linalg.norm(state.parameters["logits"]), rtol=1e-6)
     assert state.step == 1
 
@@ -117,25 +117,25 @@ def test_ratios_leave_one_only_after_the_first_optimiser_step():
 
 
 def test_the_divergence_from_the_behaviour_policy_is_a_mean_over_its_samples():
-    trajectories, verdict = sample()
+    trajectories, outcomes = sample()
     mask, log_probs = trajectories.token_mask, trajectories.behaviour_log_probs
     shift = jax.random.normal(jax.random.key(0), log_probs.shape)
     shifted = dataclasses.replace(trajectories, behaviour_log_probs=jnp.where(mask, log_probs - shift, 7.0))
-    _, metrics = step(objectives.make("grpo"), (shifted, verdict))
+    _, metrics = step(objectives.make("grpo"), (shifted, outcomes))
     expected = np.asarray(jnp.exp(shift) - 1 - shift)[np.asarray(mask)].mean()
     assert metrics["behaviour_kl"] == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("batching", [WHOLE_BATCH, Batching(2, 2, 2)], ids=str)
 def test_a_disagreement_of_sampler_and_scorer_is_measured(batching):
-    objective, (trajectories, verdict) = objectives.make("grpo"), sample()
-    _, metrics = step(objective, (trajectories, verdict), batching=batching)
+    objective, (trajectories, outcomes) = objectives.make("grpo"), sample()
+    _, metrics = step(objective, (trajectories, outcomes), batching=batching)
     assert metrics["sampler_scorer_difference"] < 1e-5
     # Prompt 4 is in the first mini-batch, in its first or second micro-batch; what lies behind the mask does not count.
     behaviour = trajectories.behaviour_log_probs.at[4, 1, 0].add(-0.25)
     behaviour = jnp.where(trajectories.token_mask, behaviour, 7.0)
     wrong = dataclasses.replace(trajectories, behaviour_log_probs=behaviour)
-    _, metrics = step(objective, (wrong, verdict), batching=batching)
+    _, metrics = step(objective, (wrong, outcomes), batching=batching)
     assert metrics["sampler_scorer_difference"] == pytest.approx(0.25, abs=1e-5)
 
 
@@ -166,9 +166,9 @@ def test_one_device_equals_eight(text, environment, policy):
         state = whole(TrainState.create(jax.tree.map(jnp.copy, parameters), objective, optimizer, environment))
         reference = whole(parameters)
         prompts = split(choose_prompts(environment, 3, 0, 16))
-        trajectories, verdict = collect(environment, policy, state.parameters, prompts, 3, 0, GROUP_SIZE, 1.0)
+        trajectories, outcomes = collect(environment, policy, state.parameters, prompts, 3, 0, GROUP_SIZE, 1.0)
         state, metrics = compiled_update(
-            state, trajectories, split(verdict), reference, jax.random.key(0), policy=policy, objective=objective,
+            state, trajectories, split(outcomes), reference, jax.random.key(0), policy=policy, objective=objective,
             optimizer=optimizer, batching=Batching(mini_batches=2), temperature=1.0,
         )  # fmt: skip
         return trajectories, state, metrics

@@ -19,7 +19,7 @@ from ipsrl.records.run_log import NonFiniteLossError, RunLog
 from ipsrl.training.batches.difficulty_filter import DifficultyFilter
 from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.step import Batching
-from ipsrl.training.vmapped_runs import train_together
+from ipsrl.training.vmapped_runs import train_vmapped
 
 # More prompts than a step takes, so that it matters which ones are chosen.
 BANDIT, POLICY = Bandit(((1.0, 0.5, 0.0), (0.0, 1.0, 1.0), (0.2, 0.0, 1.0), (1.0, 0.0, 0.0))), Tabular(4, 3)
@@ -45,7 +45,7 @@ def open_folder(path, number):
 def together(path, settings, objective="grpo", seeds=SEEDS, environment=BANDIT, policy=POLICY):
     folders = [open_folder(path, number) for number in range(len(seeds))]
     try:
-        return train_together(environment, policy, objectives.make(objective), settings, seeds, folders, largest)
+        return train_vmapped(environment, policy, objectives.make(objective), settings, seeds, folders, largest)
     finally:
         for folder in folders:
             folder.close()

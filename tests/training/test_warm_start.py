@@ -98,16 +98,16 @@ def prior():
 
 
 def test_the_prior_is_as_right_as_asked_and_biased_as_asked(prior):
-    verdict = independent_answers(SMALL, POLICY, prior, jax.random.key(0), answers_per_prompt=400).verdict
+    outcomes = independent_answers(SMALL, POLICY, prior, jax.random.key(0), answers_per_prompt=400).outcomes
     weights = answer_weights(SMALL, SETTINGS, np.random.default_rng(SETTINGS.seed))
-    shares = np.stack([(verdict.outcome_id == hypothesis).mean(axis=1) for hypothesis in range(3)], axis=1)
+    shares = np.stack([(outcomes.outcome_id == hypothesis).mean(axis=1) for hypothesis in range(3)], axis=1)
     # Nearly every answer is well-formed, which 1 in 48 would be by chance.
     assert shares.sum() / SMALL.num_prompts > 0.97
     assert np.abs(shares - weights).max() < 0.15
     uninformed = SMALL.admissible.mean()
     validity = (weights * SMALL.admissible).sum(axis=1).mean()
     assert uninformed < 0.5 < 0.9 < validity
-    assert verdict.rewards.mean() == pytest.approx(validity, abs=0.07)
+    assert outcomes.rewards.mean() == pytest.approx(validity, abs=0.07)
     # Where several are right, it has the favourite that it was taught.
     np.testing.assert_array_equal(shares.argmax(axis=1), weights.argmax(axis=1))
 

@@ -14,8 +14,8 @@ from ipsrl.structures import Rollouts
 class LogReward(RolloutPart):
     """A = max(exponent * log r, floor): what flow balance calls the log-reward.
 
-    The target law is proportional to r^exponent. Rewards of zero, and negative ones, get `floor`: the policy then keeps
-    them at odds of exp(floor) to 1 against a reward of one.
+    The target distribution is proportional to r^exponent. Rewards of zero, and negative ones, get `floor`: the policy
+    then keeps them at odds of exp(floor) to 1 against a reward of one.
     """
 
     floor: float = finite(-10.0, called="log_reward_floor")

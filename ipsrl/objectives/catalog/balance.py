@@ -21,8 +21,9 @@ def trajectory_balance(
 ) -> Objective:
     """TB (arXiv 2201.13259): loss (log Z + sum log P_F - log R - sum log P_B)^2, log Z learned for each prompt.
 
-    Zero exactly where the policy's law is R / Z; R = r^reward_exponent. Rewards of zero count as exp(log_reward_floor)
-    (our reading). `learning_rate` is that of log Z, which starts at 0. P_B is the environment's backward policy.
+    Zero exactly where the policy's distribution is R / Z; R = r^reward_exponent. Rewards of zero count as
+    exp(log_reward_floor) (our reading). `learning_rate` is that of log Z, which starts at 0. P_B is the environment's
+    backward policy.
 
     Degenerate: none; groups with equal rewards still say how far the policy is from their odds.
     Evidence: paper (the formula); the learning rate is that of torchgfn's benchmarks, the floor our reading.
@@ -110,7 +111,7 @@ def flowrl(
     unclipped one. Our reading: the paper's log Z is a network of three layers on the prompt's hidden states; here it is
     a learned `table` over prompts, with its own `learning_rate`, or the `group`'s mean, without anything learned.
 
-    Degenerate: where rewards are equal A is 0, and the policy is drawn to the reference.
+    Degenerate: where rewards are equal A is 0, and the policy is sampled to the reference.
     Evidence: paper and code; partition, its learning rate and the std's convention are our reading.
     """
     if partition == "group" and learning_rate != LEARNING_RATE:

@@ -184,12 +184,12 @@ def clip_cov(
 ) -> Objective:
     """Clip-Cov (arXiv 2505.22617): GRPO, but A = 0 at a few random tokens with lowest < cov < highest.
 
-    cov = (log pi - mean)(A - mean) over the valid tokens of the batch; max(1, floor(fraction N)) of N tokens are drawn.
-    Our reading: cov is that of the whole batch of rollouts under the policy that sampled it, not of each mini-batch
-    under the policy being trained; both are the same on the first update of a batch that is not split. The authors'
-    32B script sets both clip limits to 1.
+    cov = (log pi - mean)(A - mean) over the valid tokens of the batch; max(1, floor(fraction N)) of N tokens are
+    sampled. Our reading: cov is that of the whole batch of rollouts under the policy that sampled it, not of each
+    mini-batch under the policy being trained; both are the same on the first update of a batch that is not split. The
+    authors' 32B script sets both clip limits to 1.
 
-    Degenerate: groups with equal rewards get zero; with no token between the limits nothing is drawn.
+    Degenerate: groups with equal rewards get zero; with no token between the limits nothing is sampled.
     Evidence: paper and code (the authors' repository, verl).
     """
     return Objective(

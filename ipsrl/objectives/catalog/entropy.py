@@ -79,7 +79,7 @@ def skywork_entropy(
 
     As TRL has it: c starts at 0 and stays in [0, 1]; whether it acts on a batch, the entropy of the batch before says,
     so that the first batch gets nothing. The bonus is aggregated as the surrogate is; TRL always takes the mean over
-    tokens. The entropy is measured when a batch is drawn, TRL's while it is trained on (our reading).
+    tokens. The entropy is measured when a batch is sampled, TRL's while it is trained on (our reading).
 
     Degenerate: groups with equal rewards get no advantage, but the bonus while it is on.
     Evidence: code (TRL).

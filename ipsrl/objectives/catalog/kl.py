@@ -22,10 +22,10 @@ def kl_penalty(
     Args:
       coefficient, estimator, place, target: the arguments kl, kl_estimator, kl_in and kl_target of an objective; no
         estimator is k2, whose gradient on-policy is that of the divergence, where k1's is nothing on average.
-      defaults: what estimator and place are where the objective is not told.
+      defaults: estimator and place of an objective to which neither is given.
 
     Raises:
-      ValueError: the coefficient is 0, and something else is not as where nothing is told.
+      ValueError: kl is 0 but another KL argument was given.
     """
     if not coefficient:
         told = {"kl_estimator": (estimator, defaults[0]), "kl_in": (place, defaults[1]), "kl_target": (target, None)}
@@ -52,7 +52,7 @@ def kl_cost(
 
 
 def estimator_for_rewards(estimator: LossEstimator | None) -> RewardEstimator:
-    """The estimator itself, k1 where there is none: the one whose expected update is that of the divergence.
+    """`estimator`, or k1 for None: unbiased as a reward.
 
     Raises:
       ValueError: it is one of those that correct the gradient of a loss.

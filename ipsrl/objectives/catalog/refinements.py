@@ -30,7 +30,7 @@ def dagrpo(
     having the same outcome, stands for what a grader would call alike. Without it, rewards of 0 and 1 give GRPO. The
     loss is a mean over the kept answers of a group. `anchors` takes the answers that `off_policy` marks for an
     expert's: they count in the group's mean and std, and their surrogate is A p / (p + gamma). Only hard prompts have
-    one: the rule of the training loop that puts them in takes `at_most`, the highest mean reward of such a group.
+    one: the batch filter that puts them in takes `at_most`, the highest mean reward of such a group.
 
     Degenerate: groups without a distinct pair get zero.
     Evidence: our reading (abstract and summaries; no formula and no code was to be had).

@@ -50,7 +50,7 @@ def hgpo(
 
     norm is GRPO's, (x - mean) / std of the group. An answer thinks where its first token is `think_token`; the other
     mode has a head start of `delta` in the comparison of mean rewards. The paper forces half of a group into each mode;
-    here the modes are those that the policy draws, so it has to know both: while no answer begins with `think_token`
+    here the modes are those that the policy samples, so it has to know both: while no answer begins with `think_token`
     (0 is the padding of text, which never does), what is left is GRPO on who is the best of the group. `kl` is the
     paper's 0.001, of k3.
 

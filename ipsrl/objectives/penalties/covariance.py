@@ -39,7 +39,7 @@ class HighCovarianceDistance(Penalty):
         distance = jnp.abs(difference)
         return jnp.where(distance <= ROUNDING, 0.0, distance), {}
 
-    def carry(self, rollouts: Rollouts, advantages: Array, state: Any) -> tuple[Array, Any]:
+    def update_state(self, rollouts: Rollouts, advantages: Array, state: Any) -> tuple[Array, Any]:
         covariance = token_covariance(advantages, rollouts)
         chosen = largest(covariance, covariance > 0, rounded_down(self.fraction, rollouts.token_mask))
         return jnp.where(chosen, self.coefficient, 0.0), state

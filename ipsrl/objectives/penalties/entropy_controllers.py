@@ -63,7 +63,7 @@ class AdaptiveEntropyBonus(Penalty):
         none = jnp.float32(-jnp.inf)
         return {"alpha": jnp.float32(self.coefficient), "first_entropy": none, "entropy": none}
 
-    def carry(self, rollouts: Rollouts, advantages: Array, state: State) -> tuple[Array, State]:
+    def update_state(self, rollouts: Rollouts, advantages: Array, state: State) -> tuple[Array, State]:
         entropy = mean_entropy(rollouts)
         first_entropy = jnp.where(jnp.isneginf(state["first_entropy"]), entropy, state["first_entropy"])
         error = self.tau * first_entropy - entropy
@@ -73,7 +73,7 @@ class AdaptiveEntropyBonus(Penalty):
         coefficients = (state["alpha"] * self.weight_of(correct, rollouts.rewards.shape[-1]))[:, None, None]
         return coefficients, {"alpha": alpha, "first_entropy": first_entropy, "entropy": entropy}
 
-    def watch(self, state: State) -> Metrics:
+    def state_metrics(self, state: State) -> Metrics:
         """alpha of the next batch, the entropy of this one, and that which alpha steers towards."""
         one = jnp.float32(1)
         return {
@@ -110,7 +110,7 @@ class EntropyFloor(EntropyBonus):
         """c, and the entropy of the batch before, inf before the first."""
         return {"coefficient": jnp.float32(self.coefficient), "entropy": jnp.float32(jnp.inf)}
 
-    def carry(self, rollouts: Rollouts, advantages: Array, state: State) -> tuple[Array, State]:
+    def update_state(self, rollouts: Rollouts, advantages: Array, state: State) -> tuple[Array, State]:
         entropy = mean_entropy(rollouts)
         now = jnp.where(state["entropy"] <= self.target, state["coefficient"], 0.0)
         step = jnp.where(entropy <= self.target, self.step, -self.step)

@@ -62,7 +62,7 @@ class AdaptiveKullbackLeibler(KullbackLeibler):
         """The coefficient, `[]`."""
         return jnp.float32(self.coefficient)
 
-    def carry(self, rollouts: Rollouts, advantages: Array, state: Array) -> tuple[Array, Array]:
+    def update_state(self, rollouts: Rollouts, advantages: Array, state: Array) -> tuple[Array, Array]:
         coefficients = jnp.broadcast_to(state, (rollouts.rewards.shape[0], 1, 1))
         return coefficients, adapted_coefficient(state, mean_answer_divergence(rollouts), self.target, self.gain)
 

@@ -49,7 +49,7 @@ class LowProbabilityRegulariser(Penalty):
     def top_tokens(self) -> int:
         return self.likeliest
 
-    def carry(self, rollouts: Rollouts, advantages: Array, state: Any) -> tuple[Array, Any]:
+    def update_state(self, rollouts: Rollouts, advantages: Array, state: Any) -> tuple[Array, Any]:
         mask = rollouts.token_mask
         log_probs = jnp.where(mask, rollouts.behaviour_log_probs, 0.0)
         likeliest = rollouts.top_log_probs[..., : self.likeliest]

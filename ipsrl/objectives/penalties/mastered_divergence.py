@@ -33,7 +33,7 @@ class MasteredDivergence(Penalty):
     ratio_limit: float = positive(5.0)
     needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
 
-    def carry(self, rollouts: Rollouts, advantages: Array, state: Any) -> tuple[Array, Any]:
+    def update_state(self, rollouts: Rollouts, advantages: Array, state: Any) -> tuple[Array, Any]:
         mastered = mastered_groups(rollouts.rewards, self.mastered_at)
         return jnp.where(mastered, self.coefficient, 0.0)[:, None, None], state
 

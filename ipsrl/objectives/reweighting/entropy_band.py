@@ -38,13 +38,13 @@ class EntropyBand(RolloutPart):
         """How many batches there have been, `[]` int32."""
         return jnp.int32(0)
 
-    def carry(self, values: Array, rollouts: Rollouts, state: Array) -> tuple[Array, Array]:
+    def update_state(self, values: Array, rollouts: Rollouts, state: Array) -> tuple[Array, Array]:
         low, high = self.band(state)
         entropy = mean_entropy(rollouts)
         kept_sign = jnp.where(entropy > high, 1.0, jnp.where(entropy < low, -1.0, 0.0))
         return jnp.where(kept_sign * values >= 0, values, 0.0), state + 1
 
-    def watch(self, state: Array) -> Metrics:
+    def state_metrics(self, state: Array) -> Metrics:
         """The band of the batch that has just been."""
         low, high = self.band(state - 1)
         return {"entropy_band_low": (low, jnp.float32(1)), "entropy_band_high": (high, jnp.float32(1))}

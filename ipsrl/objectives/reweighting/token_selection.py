@@ -1,6 +1,6 @@
 """Parts that choose single tokens by their rank among all valid tokens of a batch of rollouts.
 
-What they rank by is fixed when the batch is drawn (behaviour log-probabilities and entropies), so that the choice is
+What they rank by is fixed when the batch is sampled (behaviour log-probabilities and entropies), so that the choice is
 the same for every mini-batch and optimiser step. Published codes rank inside a mini-batch by the policy being trained:
 the same numbers on the first update of a batch that is not split, and nearly so after it (our reading).
 """
@@ -25,12 +25,12 @@ from ipsrl.structures import Rollouts
 
 @dataclasses.dataclass(frozen=True)
 class DropHighCovariance(RolloutPart):
-    """Clip-Cov: a few tokens of high covariance, drawn at random, lose their advantage (arXiv 2505.22617).
+    """Clip-Cov: a few tokens of high covariance, sampled at random, lose their advantage (arXiv 2505.22617).
 
         candidates: lowest < cov < highest;   dropped: min( max(1, floor(fraction N)), number of candidates )
 
     cov is `token_covariance`, N the number of valid tokens of the batch. Dropped tokens stay in the denominators.
-    The code also passes over tokens that PPO clips already: there are none when the batch is drawn.
+    The code also passes over tokens that PPO clips already: there are none when the batch is sampled.
     """
 
     fraction: float = share(2e-4)

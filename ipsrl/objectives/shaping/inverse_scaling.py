@@ -101,7 +101,7 @@ class InverseMovingFrequency(InverseScaling):
             raise ValueError("moving frequencies are a table of outcomes, which this environment does not number")
         return jnp.zeros((sizes.num_prompts, sizes.num_outcomes + 1))
 
-    def carry(self, values: Array, rollouts: Rollouts, state: Array) -> tuple[Array, Array]:
+    def update_state(self, values: Array, rollouts: Rollouts, state: Array) -> tuple[Array, Array]:
         place = (rollouts.prompt_index[:, None], rollouts.outcome_id)  # -1 is the last column
         counts = jnp.zeros_like(state).at[place].add(1.0)
         total = counts.sum(axis=-1, keepdims=True)
@@ -137,7 +137,7 @@ class InverseProbability(InverseScaling):
         """Log of the running mean for each prompt, `[num_prompts]`; -inf before the prompt was met."""
         return jnp.full(sizes.num_prompts, -jnp.inf, jnp.float32)
 
-    def carry(self, values: Array, rollouts: Rollouts, state: Any) -> tuple[Array, Any]:
+    def update_state(self, values: Array, rollouts: Rollouts, state: Any) -> tuple[Array, Any]:
         log_path = masked_sum(rollouts.behaviour_log_probs, rollouts.token_mask, axis=-1)
         log_probability = log_path - rollouts.log_backward
         log_weight = jnp.log(jnp.maximum(values, 0.0)) - self.exponent(log_probability) * log_probability
@@ -178,14 +178,16 @@ class InverseProbabilityLearned(InverseProbability):
             raise ValueError("a learned backward policy is a table of states, which this environment does not number")
         return super().init(sizes), jnp.zeros((sizes.num_states, sizes.vocabulary_size))
 
-    def carry(self, values: Array, rollouts: Rollouts, state: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
+    def update_state(
+        self, values: Array, rollouts: Rollouts, state: tuple[Array, Array]
+    ) -> tuple[Array, tuple[Array, Array]]:
         log_mean, counts = state
         mask, reached, moves = rollouts.token_mask, rollouts.next_states, rollouts.tokens
         expected = self.prior * jnp.exp(jnp.where(mask, rollouts.step_log_backward, 0.0))
         share = (counts[reached, moves] + expected) / (counts.sum(axis=-1)[reached] + self.prior)
         log_backward = masked_sum(jnp.log(share), mask, axis=-1)
         rollouts = dataclasses.replace(rollouts, log_backward=log_backward)
-        shaped, log_mean = super().carry(values, rollouts, log_mean)
+        shaped, log_mean = super().update_state(values, rollouts, log_mean)
         # What is not a move is counted beyond the table, and dropped: adding its zeros up would be slower.
         counts = (self.decay * counts).at[jnp.where(mask, reached, len(counts)), moves].add(1.0, mode="drop")
         return shaped, (log_mean, counts)

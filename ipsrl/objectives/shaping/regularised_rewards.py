@@ -1,4 +1,4 @@
-"""Regularisers of the policy's law over whole answers, as rewards: `[P, G]` -> `[P, G]`.
+"""Regularisers of the policy's distribution over whole answers, as rewards: `[P, G]` -> `[P, G]`.
 
 The gradient of E[r] - beta Omega(pi) is the policy gradient of the reward r - beta dOmega/dpi. What is added here is
 taken from the behaviour policy, so it is a constant for the gradient, and exact in the first step on each batch.

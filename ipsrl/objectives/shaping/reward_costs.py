@@ -56,13 +56,15 @@ class AdaptiveDivergenceCost(RolloutPart):
         """The coefficient, and the divergence of the batch before, 0 before the first."""
         return {"coefficient": jnp.float32(self.coefficient), "divergence": jnp.float32(0)}
 
-    def carry(self, values: Array, rollouts: Rollouts, state: dict[str, Array]) -> tuple[Array, dict[str, Array]]:
+    def update_state(
+        self, values: Array, rollouts: Rollouts, state: dict[str, Array]
+    ) -> tuple[Array, dict[str, Array]]:
         charged = values - state["coefficient"] * answer_divergence(rollouts, self.estimator)
         divergence = mean_answer_divergence(rollouts)
         coefficient = adapted_coefficient(state["coefficient"], divergence, self.target, self.gain)
         return charged, {"coefficient": coefficient, "divergence": divergence}
 
-    def watch(self, state: dict[str, Array]) -> Metrics:
+    def state_metrics(self, state: dict[str, Array]) -> Metrics:
         """The coefficient of the next batch, and the divergence of this one in nats for each answer."""
         one = jnp.float32(1)
         return {"reference_kl_coefficient": (state["coefficient"], one), "answer_kl": (state["divergence"], one)}

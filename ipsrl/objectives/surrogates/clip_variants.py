@@ -158,7 +158,7 @@ class BalancedClip(Surrogate):
         lows, highs = self._limits
         return {"negative": jax.vmap(negative)(lows), "positive": jax.vmap(positive)(highs)}
 
-    def statistics_of_whole(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Array]:
+    def statistics_unsplit(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Array]:
         """What `found` finds in the statistics, from few of the sums.
 
         Both sums grow with their limits. So the measure falls where the lower limit walks and grows where the upper one

@@ -1,4 +1,4 @@
-"""Flow balance: surrogates that are squared residuals of an equation, which holds exactly where the policy has its law.
+"""Flow balance: surrogates that are squared residuals of an equation, which holds at the target distribution.
 
 With P_F the policy, P_B a backward policy that sums to one over the trajectories into an outcome x, and R > 0:
 

@@ -23,7 +23,7 @@ class ShapedOffPolicy(Surrogate):
         on-policy:   min( rho A, clip(rho, 1 - low, 1 + high) A )
 
     The factor on grad log p is largest, 1/4, at p = gamma, and p / gamma for p far below: unlikely tokens of an answer
-    from elsewhere are pushed most, where an importance ratio would need the probability that it was drawn with. The
+    from elsewhere are pushed most, where an importance ratio would need the probability that it was sampled with. The
     shape is LUFFY's, as Critique-GRPO (arXiv 2506.03106) uses it.
 
     Attributes:

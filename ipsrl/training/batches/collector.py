@@ -1,4 +1,4 @@
-"""The batch of rollouts of one step, and the rules that decide what is in it."""
+"""The batch of rollouts of one step, and the filters that decide what is in it."""
 
 import dataclasses
 
@@ -14,8 +14,8 @@ from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Prompts, Trajectories, masked_sum
 from ipsrl.training.batches.difficulty_filter import DifficultyState, choose_by_difficulty, learn_difficulty
 from ipsrl.training.batches.dynamic_sampling import fill
-from ipsrl.training.batches.groups import Groups, choose_prompts, judge, sample_and_verify, sampling_key
-from ipsrl.training.batches.off_policy_answers import FurtherAnswers, with_best_answer
+from ipsrl.training.batches.groups import Groups, choose_prompts, sample_and_verify, sampling_key, verify
+from ipsrl.training.batches.off_policy_answers import Refinements, with_best_answer
 from ipsrl.training.randomness import stream
 from ipsrl.training.settings import TrainSettings
 
@@ -24,10 +24,10 @@ Metrics = dict[str, Array | float]
 
 @dataclasses.dataclass(frozen=True)
 class BatchCollector:
-    """Samples and judges the groups of every step; what is drawn is a function of (seed, step, round).
+    """Samples and verifies the groups of every step; what is sampled is a function of (seed, step, round).
 
     Attributes:
-      environment, policy, objective, settings, seed, mesh, further_answers: as in the training loop.
+      environment, policy, objective, settings, seed, mesh, refinements: as in the training loop.
     """
 
     environment: Environment
@@ -36,7 +36,7 @@ class BatchCollector:
     settings: TrainSettings
     seed: int
     mesh: Mesh
-    further_answers: FurtherAnswers | None = None
+    refinements: Refinements | None = None
 
     def collect(
         self, parameters: Parameters, reference: Parameters | None, difficulty: DifficultyState | None, step: int
@@ -52,7 +52,7 @@ class BatchCollector:
         Returns:
           the groups with what the environment says of them, what the filter has learned now, and metrics. Without any
           rule there are none. Else they are counts of the whole step (`sampling_rounds`, `trajectories_sampled`, the
-          further answers and all that was thrown away among them, `prompts_scanned`, `prompts_sampled`), shares
+          refinements and all that was thrown away among them, `prompts_scanned`, `prompts_sampled`), shares
           (`kept_groups` are the informative ones in the batch, `prompt_survival` of those scanned), and means over
           rounds, which describe what was sampled before anything was chosen from it (`sampled_reward`,
           `zero_variance_groups`, `difficulty_error`) or put in (`off_policy_reward`).
@@ -62,13 +62,13 @@ class BatchCollector:
             settings.dynamic_sampling, settings.difficulty_filter, settings.off_policy,
         )  # fmt: skip
         if dynamic is difficulty_filter is off_policy is None:
-            return self.judge(self.draw(parameters, step)), None, {}
+            return self.verify(self.sample(parameters, step)), None, {}
 
         batch, kept, counts, means = None, None, [], []
         for number in range(dynamic.rounds if dynamic else 1):
             start = sum(count["prompts_scanned"] for count in counts)
             prompts, scanned, passed = self._choose(difficulty, step, start)
-            groups = self.judge(self._draw(parameters, prompts, step, number))
+            groups = self.verify(self._sample(parameters, prompts, step, number))
             rewards = groups[1].rewards
             counts.append({"prompts_scanned": scanned, "prompts_passed": passed, "trajectories_sampled": rewards.size})
             means.append({"sampled_reward": rewards.mean(), "zero_variance_groups": all_equal(rewards).mean()})
@@ -79,11 +79,11 @@ class BatchCollector:
                 )
             if off_policy:
                 source = parameters if off_policy.source == "policy" else reference
-                further = self._further_answers(source, groups, step, number)
+                refined = self._refinements(source, groups, step, number)
                 groups = with_best_answer(
-                    self.policy, parameters, *groups, *further, settings.temperature, off_policy.at_most
+                    self.policy, parameters, *groups, *refined, settings.temperature, off_policy.at_most
                 )
-                counts[-1]["trajectories_sampled"] += further[1].rewards.size
+                counts[-1]["trajectories_sampled"] += refined[1].rewards.size
                 put_in = groups[0].off_policy
                 means[-1]["off_policy_reward"] = masked_sum(groups[1].rewards, put_in) / jnp.maximum(put_in.sum(), 1)
             informative = ~all_equal(groups[1].rewards)
@@ -104,14 +104,14 @@ class BatchCollector:
         # One type for every number of rounds, so that the update is compiled once.
         return shard_prompts(batch, self.mesh), difficulty, metrics
 
-    def draw(self, parameters: Parameters, step: int) -> Trajectories:
-        """The groups of a step without rules, not judged yet; they may still be computed when this returns."""
+    def sample(self, parameters: Parameters, step: int) -> Trajectories:
+        """The groups of a step without batch filters, not verified yet; they may still be in computation."""
         prompts = choose_prompts(self.environment, self.seed, step, self.settings.prompts_per_step)
-        return self._draw(parameters, prompts, step)
+        return self._sample(parameters, prompts, step)
 
-    def judge(self, trajectories: Trajectories) -> Groups:
-        """Groups that were drawn, with what the environment says of them."""
-        return trajectories, shard_prompts(judge(self.environment, trajectories), self.mesh)
+    def verify(self, trajectories: Trajectories) -> Groups:
+        """Groups that were sampled, with what the environment says of them."""
+        return trajectories, shard_prompts(verify(self.environment, trajectories), self.mesh)
 
     def _choose(self, difficulty: DifficultyState | None, step: int, start: int) -> tuple[Prompts, int, int]:
         """Prompts from place `start` of a step's stream on, how many of it were scanned, and how many passed."""
@@ -123,7 +123,7 @@ class BatchCollector:
         )
         return prompts, int(scanned), int(passed)
 
-    def _draw(self, parameters: Parameters, prompts: Prompts, step: int, number: int = 0) -> Trajectories:
+    def _sample(self, parameters: Parameters, prompts: Prompts, step: int, number: int = 0) -> Trajectories:
         """The groups of one round."""
         return sample_groups(
             self.environment,
@@ -136,12 +136,12 @@ class BatchCollector:
             self.objective.top_tokens,
         )
 
-    def _further_answers(self, source: Parameters, groups: Groups, step: int, number: int) -> Groups:
+    def _refinements(self, source: Parameters, groups: Groups, step: int, number: int) -> Groups:
         """Answers to the prompts of a round beside those in its groups, one of which each group takes over."""
-        key = stream(self.seed, step, f"further answers {number}")
-        if self.further_answers is not None:
-            return shard_prompts(self.further_answers(source, *groups, key), self.mesh)
-        further = sample_and_verify(
+        key = stream(self.seed, step, f"refinements {number}")
+        if self.refinements is not None:
+            return shard_prompts(self.refinements(source, *groups, key), self.mesh)
+        refined = sample_and_verify(
             self.environment,
             self.policy,
             source,
@@ -151,4 +151,4 @@ class BatchCollector:
             self.settings.temperature,
             self.objective.top_tokens,
         )
-        return shard_prompts(further, self.mesh)
+        return shard_prompts(refined, self.mesh)

@@ -11,7 +11,7 @@ from jax import Array
 
 from ipsrl.environments.environment import Environment
 from ipsrl.fields import Checked, below_one, non_negative, positive, probability
-from ipsrl.structures import Prompts, Trajectories, Verdict, masked_sum
+from ipsrl.structures import Outcomes, Prompts, Trajectories, masked_sum
 from ipsrl.training.batches.groups import shuffled_prompts
 from ipsrl.training.randomness import stream
 
@@ -99,18 +99,18 @@ class DifficultyState:
     optimizer_state: Any
 
     @classmethod
-    def create(cls, rule: DifficultyFilter, environment: Environment, key: Array) -> "DifficultyState":
+    def create(cls, filter_settings: DifficultyFilter, environment: Environment, key: Array) -> "DifficultyState":
         """The state before the first step."""
         # The scorer is a Flax module: runs without a difficulty filter need not wait for the import of Flax.
         from ipsrl.training.batches.difficulty_scorer import init_scorer
 
-        parameters = init_scorer(_rows(environment), rule.widths, key)
-        return cls(parameters, rule.optimizer.init(parameters))
+        parameters = init_scorer(_rows(environment), filter_settings.widths, key)
+        return cls(parameters, filter_settings.optimizer.init(parameters))
 
 
-@functools.partial(jax.jit, static_argnames=("rule", "environment", "prompts_per_step"))
+@functools.partial(jax.jit, static_argnames=("filter_settings", "environment", "prompts_per_step"))
 def choose_by_difficulty(
-    rule: DifficultyFilter,
+    filter_settings: DifficultyFilter,
     environment: Environment,
     state: DifficultyState,
     seed: Array,
@@ -138,9 +138,11 @@ def choose_by_difficulty(
         batch, chosen, rejected, passed, scanned = carry
         place = start + batch * prompts_per_step
         index = stream_of_prompts[(place + places) % environment.num_prompts]
-        scores, _ = score_prompts(_rows(environment), rule.widths, state.parameters, environment.prompts(index))
-        explored = jax.random.uniform(jax.random.fold_in(key, place), index.shape) < rule.exploration
-        passes = in_window(rule, scores) | explored | (step < rule.warm_up)
+        scores, _ = score_prompts(
+            _rows(environment), filter_settings.widths, state.parameters, environment.prompts(index)
+        )
+        explored = jax.random.uniform(jax.random.fold_in(key, place), index.shape) < filter_settings.exploration
+        passes = in_window(filter_settings, scores) | explored | (step < filter_settings.warm_up)
         before = passed + jnp.cumsum(passes) - passes
         needed = before < prompts_per_step
         chosen = put(chosen, index, passes & needed, before)
@@ -149,7 +151,7 @@ def choose_by_difficulty(
 
     def unfilled(carry):
         batch, _, _, passed, _ = carry
-        return (passed < prompts_per_step) & (batch < rule.scan)
+        return (passed < prompts_per_step) & (batch < filter_settings.scan)
 
     none = jnp.full(prompts_per_step, -1)
     begin = (jnp.int32(0), none, none, jnp.int32(0), jnp.int32(0))
@@ -161,19 +163,19 @@ def choose_by_difficulty(
     return environment.prompts(chosen), scanned, passed
 
 
-def in_window(rule: DifficultyFilter, scores: Array) -> Array:
+def in_window(filter_settings: DifficultyFilter, scores: Array) -> Array:
     """Whether the mean rewards that logits predict lie in the window."""
     predicted = jax.nn.sigmoid(scores)
-    return (rule.lowest <= predicted) & (predicted <= rule.highest)
+    return (filter_settings.lowest <= predicted) & (predicted <= filter_settings.highest)
 
 
-@functools.partial(jax.jit, static_argnames=("rule", "environment"))
+@functools.partial(jax.jit, static_argnames=("filter_settings", "environment"))
 def learn_difficulty(
-    rule: DifficultyFilter,
+    filter_settings: DifficultyFilter,
     environment: Environment,
     state: DifficultyState,
     trajectories: Trajectories,
-    verdict: Verdict,
+    outcomes: Outcomes,
     key: Array,
 ) -> tuple[DifficultyState, Array]:
     """One step of the scorer on the groups of a round.
@@ -184,40 +186,46 @@ def learn_difficulty(
     from ipsrl.training.batches.difficulty_scorer import score_prompts
 
     rows = _rows(environment)
-    rewards, likelihood = difficulty_targets(trajectories, verdict)
+    rewards, likelihood = difficulty_targets(trajectories, outcomes)
 
     def loss(parameters):
-        scores = score_prompts(rows, rule.widths, parameters, trajectories.prompts, rule.dropout, key)
-        return scorer_loss(rule, *scores, rewards, likelihood)
+        scores = score_prompts(
+            rows, filter_settings.widths, parameters, trajectories.prompts, filter_settings.dropout, key
+        )
+        return scorer_loss(filter_settings, *scores, rewards, likelihood)
 
-    predicted, _ = score_prompts(rows, rule.widths, state.parameters, trajectories.prompts)
+    predicted, _ = score_prompts(rows, filter_settings.widths, state.parameters, trajectories.prompts)
     error = jnp.abs(jax.nn.sigmoid(predicted) - rewards).mean()
     gradient = jax.grad(loss)(state.parameters)
-    updates, optimizer_state = rule.optimizer.update(gradient, state.optimizer_state, state.parameters)
+    updates, optimizer_state = filter_settings.optimizer.update(gradient, state.optimizer_state, state.parameters)
     return DifficultyState(optax.apply_updates(state.parameters, updates), optimizer_state), error
 
 
-def difficulty_targets(trajectories: Trajectories, verdict: Verdict) -> tuple[Array, Array]:
+def difficulty_targets(trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
     """`[P]` mean of each group's rewards, which are clipped to [0, 1], and t of `DifficultyFilter`."""
     mask = trajectories.token_mask
     answer_means = masked_sum(trajectories.behaviour_log_probs, mask, axis=-1) / jnp.maximum(mask.sum(axis=-1), 1)
     likelihood = jnp.clip(jnp.exp(answer_means.mean(axis=-1)), 1e-4, 1 - 1e-4)
-    return jnp.clip(verdict.rewards, 0.0, 1.0).mean(axis=-1), likelihood
+    return jnp.clip(outcomes.rewards, 0.0, 1.0).mean(axis=-1), likelihood
 
 
 def scorer_loss(
-    rule: DifficultyFilter, scores: Array, distillation_scores: Array, rewards: Array, likelihood: Array
+    filter_settings: DifficultyFilter, scores: Array, distillation_scores: Array, rewards: Array, likelihood: Array
 ) -> Array:
     """The scorer's loss from its logits and targets, all `[P]`; see `DifficultyFilter`."""
     accuracy = optax.sigmoid_binary_cross_entropy(scores, rewards).mean()
     distilled = optax.sigmoid_binary_cross_entropy(distillation_scores, likelihood).mean()
-    return accuracy + rule.distillation * distilled + rule.ranking * ranking_loss(rule, scores, rewards)
+    return (
+        accuracy
+        + filter_settings.distillation * distilled
+        + filter_settings.ranking * ranking_loss(filter_settings, scores, rewards)
+    )
 
 
-def ranking_loss(rule: DifficultyFilter, scores: Array, rewards: Array) -> Array:
+def ranking_loss(filter_settings: DifficultyFilter, scores: Array, rewards: Array) -> Array:
     """Mean over pairs with reward_i > reward_j + gap of max(0, margin - (score_i - score_j)); 0 without a pair."""
-    pairs = rewards[:, None] > rewards + rule.gap
-    hinge = jnp.maximum(0.0, rule.margin - (scores[:, None] - scores))
+    pairs = rewards[:, None] > rewards + filter_settings.gap
+    hinge = jnp.maximum(0.0, filter_settings.margin - (scores[:, None] - scores))
     return masked_sum(hinge, pairs) / jnp.maximum(pairs.sum(), 1)
 
 

@@ -34,7 +34,7 @@ def score_prompts(
     A prompt is the bag of its tokens, or a number where prompts have no tokens: then it has a row of its own.
 
     Args:
-      dropout: share of the units that are dropped, drawn by `key`; 0 for a prediction.
+      dropout: share of the units that are dropped, sampled by `key`; 0 for a prediction.
     """
     scorer = nnx.merge(_graphdef(rows, widths), parameters)
     tokens, mask = prompts.tokens, prompts.mask

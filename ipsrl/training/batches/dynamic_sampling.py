@@ -1,4 +1,4 @@
-"""Dynamic sampling: only groups whose rewards differ are trained on, and prompts are drawn until there are enough."""
+"""Dynamic sampling: only groups whose rewards differ are trained on, and prompts are sampled until there are enough."""
 
 import dataclasses
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""The groups of a step: which prompts they answer, how they are drawn, and what the environment says of them."""
+"""The groups of a step: which prompts they answer, how they are sampled, and what the environment says of them."""
 
 import functools
 
@@ -9,11 +9,11 @@ from jax import Array
 from ipsrl.environments.environment import Environment
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.rollouts.verification import judge_on_hosts
-from ipsrl.structures import Prompts, Trajectories, Verdict
+from ipsrl.rollouts.verification import verify_on_hosts
+from ipsrl.structures import Outcomes, Prompts, Trajectories
 from ipsrl.training.randomness import stream
 
-Groups = tuple[Trajectories, Verdict]
+Groups = tuple[Trajectories, Outcomes]
 
 
 def shuffled_prompts(environment: Environment, seed: Array, step: Array) -> Array:
@@ -24,7 +24,7 @@ def shuffled_prompts(environment: Environment, seed: Array, step: Array) -> Arra
 def choose_prompts(
     environment: Environment, seed: Array, step: Array, prompts_per_step: int, start: Array | int = 0
 ) -> Prompts:
-    """The prompts of a step, drawn without replacement; where there are too few, each comes about equally often.
+    """The prompts of a step, sampled without replacement; where there are too few, each comes about equally often.
 
     Args:
       start: how many prompts of the step's stream have been used already.
@@ -50,14 +50,14 @@ def collect(
     temperature: float,
     top_tokens: int = 0,
     sampling_round: int = 0,
-) -> tuple[Trajectories, Verdict]:
-    """Samples the groups of a step, or of a further round of it, and has them judged."""
+) -> tuple[Trajectories, Outcomes]:
+    """Samples the groups of a step, or of a further round of it, and has them verified."""
     key = sampling_key(seed, step, sampling_round)
     return sample_and_verify(environment, policy, parameters, prompts, key, group_size, temperature, top_tokens)
 
 
 def sampling_key(seed: Array, step: Array, sampling_round: int = 0) -> Array:
-    """What the groups of a step, or of a further round of it, are drawn with."""
+    """What the groups of a step, or of a further round of it, are sampled with."""
     return stream(seed, step, f"sampling {sampling_round}" if sampling_round else "sampling")
 
 
@@ -70,19 +70,19 @@ def sample_and_verify(
     group_size: int,
     temperature: float,
     top_tokens: int = 0,
-) -> tuple[Trajectories, Verdict]:
-    """Samples groups and has them judged."""
+) -> tuple[Trajectories, Outcomes]:
+    """Samples groups and has them verified."""
     trajectories = sample_groups(environment, policy, parameters, prompts, key, group_size, temperature, top_tokens)
-    return trajectories, judge(environment, trajectories)
+    return trajectories, verify(environment, trajectories)
 
 
-def judge(environment: Environment, trajectories: Trajectories) -> Verdict:
+def verify(environment: Environment, trajectories: Trajectories) -> Outcomes:
     """What the environment says of groups, on the device or on the host as it wants."""
     if environment.verifies_on_host:
-        return judge_on_hosts(environment, trajectories)
+        return verify_on_hosts(environment, trajectories)
     return _verify_on_device(environment, trajectories)
 
 
 @functools.partial(jax.jit, static_argnames="environment")
-def _verify_on_device(environment: Environment, trajectories: Trajectories) -> Verdict:
+def _verify_on_device(environment: Environment, trajectories: Trajectories) -> Outcomes:
     return environment.verify(trajectories)

@@ -52,13 +52,13 @@ class Task:
 
     @functools.cached_property
     def target(self) -> np.ndarray:
-        """`[S]`, the law of final cells in proportion to reward."""
+        """`[S]`, the distribution of final cells in proportion to reward."""
         distance = np.abs(self.coordinates / (self.side - 1) - 0.5)
         rewards = R0 + R1 * (distance > 0.25).all(axis=-1) + R2 * ((distance > 0.3) & (distance < 0.4)).all(axis=-1)
         return rewards / rewards.sum()
 
-    def law(self, logits: np.ndarray) -> np.ndarray:
-        """`[S]`, the exact law of final cells of a policy with logits `[S, dimensions + 1]`."""
+    def probs(self, logits: np.ndarray) -> np.ndarray:
+        """`[S]`, the exact distribution of final cells of a policy with logits `[S, dimensions + 1]`."""
         legal = np.concatenate([self.coordinates < self.side - 1, np.ones((len(logits), 1), bool)], axis=1)
         logits = np.where(legal, logits.astype(np.float64), -np.inf)
         probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -76,11 +76,11 @@ class Task:
         return mass * probabilities[:, -1]
 
     def measured(self, logits: np.ndarray) -> dict[str, float]:
-        """Total variation between the policy's law and the target, and the mean number of actions, stop included."""
-        law = self.law(np.asarray(logits))
+        """Total variation of the policy's distribution from the target, and mean number of actions, stop included."""
+        probs = self.probs(np.asarray(logits))
         return {
-            "total_variation": float(np.abs(law - self.target).sum() / 2),
-            "mean_length": float(law @ (self.coordinates.sum(axis=1) + 1)),
+            "total_variation": float(np.abs(probs - self.target).sum() / 2),
+            "mean_length": float(probs @ (self.coordinates.sum(axis=1) + 1)),
         }
 
 
