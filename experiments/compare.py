@@ -138,8 +138,7 @@ class Settings(study.Settings):
 
     `objectives` may contain `all`, for every row of the catalog at its defaults. `skew` is that of the start on a
     bandit: p proportional to rank^-skew, in a random order of the arms. `filters` decide what is in a batch on a text
-      task,
-    see `ipsrl.training.settings`.
+    task, see `ipsrl.training.settings`.
     """
 
     preset: Literal["smoke", "demo", "paper"]

@@ -21,12 +21,12 @@ def measures(probs: Array, rewards: np.ndarray) -> dict[str, Array]:
     tv_to_uniform_best: total variation to the uniform distribution over the outcomes of the highest reward.
     modes: outcomes of the highest reward that have half of their reward-proportional probability.
     """
-    rewards = jnp.asarray(rewards)
-    target = rewards / rewards.sum(axis=-1, keepdims=True)
-    rewarded, best = rewards > 0, rewards == rewards.max(axis=-1, keepdims=True)
-    least = rewards == jnp.where(rewarded, rewards, jnp.inf).min(axis=-1, keepdims=True)
+    pays = jnp.asarray(rewards)
+    target = pays / pays.sum(axis=-1, keepdims=True)
+    rewarded, best = pays > 0, pays == pays.max(axis=-1, keepdims=True)
+    least = pays == jnp.where(rewarded, pays, jnp.inf).min(axis=-1, keepdims=True)
     found = {
-        "reward": (probs * rewards).sum(axis=-1) / rewards.max(axis=-1).mean(),
+        "reward": (probs * pays).sum(axis=-1) / pays.max(axis=-1).mean(),
         "effective_outcomes": _effective(probs, rewarded),
         "effective_best": _effective(probs, best),
         "survival": (probs * least).sum(axis=-1) / (target * least).sum(axis=-1),

@@ -99,8 +99,8 @@ def _overlap(above: Interval, below: Interval) -> bool:
 
 def _ends(interval: Interval) -> tuple[float, float]:
     if math.isnan(interval.low):
-        return interval.mean, interval.mean
-    return interval.low, interval.high
+        return float(interval.mean), float(interval.mean)
+    return float(interval.low), float(interval.high)
 
 
 def share_of_runs(happened: np.ndarray, level: float = 0.95) -> Interval:

@@ -17,6 +17,9 @@ from ipsrl.records.trackers import PACKAGES, read_trackers
 from ipsrl.study.settings import KINDS, as_text, kinds_of, resolve
 from ipsrl.study.study import Output, Study, run
 
+FORMER_NAMES = {"rules": "filters", "mirror": "tracker", "sample_ahead": "async_rollouts"}
+"""Flags that had another name before, which is understood as well."""
+
 
 def main(module: str) -> None:
     """Runs a study from the command line: `main(__name__)` at the end of its module.
@@ -73,6 +76,9 @@ def launch(
     )
     tracker = _tracker_flag() if trackers else {}
     multihost = _multihost_flags() if many_hosts else {}
+    for former, name_now in FORMER_NAMES.items():
+        if name_now in flags.FLAGS:
+            flags.DEFINE_alias(former, name_now)
     # --help shows the flags of the main module, which these belong to in all but the place of their definition.
     own = (*overrides.values(), preset, out, resume, extension, devices, *tracker.values(), *multihost.values())
     for flag in own:
