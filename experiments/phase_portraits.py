@@ -47,7 +47,8 @@ as exp(-rate t), t = updates x step size; lost as: the probability of the others
 
 
 def are_rewards(vectors: tuple[tuple[float, ...], ...]) -> bool:
-    return all(len(rewards) == 3 and min(rewards) >= 0 and 0 < max(rewards) < np.inf for rewards in vectors)
+    finite = all(len(rewards) == 3 and np.isfinite(rewards).all() for rewards in vectors)
+    return finite and all(min(rewards) >= 0 < max(rewards) for rewards in vectors)
 
 
 def are_probs(numbers: tuple[float, ...]) -> bool:

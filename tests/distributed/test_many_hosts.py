@@ -232,6 +232,8 @@ def test_the_loss_of_a_process_ends_the_other_and_a_restart_ends_at_the_same_bit
         assert statuses[1 - lost] not in (0, -signal.SIGKILL)
         assert LOST.search(pair.said(1 - lost)), pair.said(1 - lost)
     assert 20 <= len(records(out)) < LONG["steps"]
+    if lost == 0:
+        return  # What a restart finds does not depend on who was lost.
     together(tmp_path, out=str(out), resume=True, save=str(tmp_path / "found"), **LONG)
     assert (out / "metrics.jsonl").read_bytes() == (undisturbed / "run" / "metrics.jsonl").read_bytes()
     for process in range(2):

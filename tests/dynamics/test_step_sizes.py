@@ -2,7 +2,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy.special import softmax
 from scipy.stats import binom
 
 from ipsrl.dynamics import flows, step_sizes, survival
@@ -72,19 +71,6 @@ def test_limits_of_explicit_steps():
     rates = step_sizes.rates_at_rest(REWARDS, 1.0)
     assert step_sizes.largest_step(REWARDS, 1.0) == pytest.approx(2 / rates.max())
     assert step_sizes.largest_step(REWARDS, 1.0, "runge-kutta") == pytest.approx(2.7852936 / rates.max(), rel=2e-8)
-
-
-def test_the_largest_step_is_local():
-    """For alpha > 1 the flow is arbitrarily stiff near the boundary: a stable step there overshoots without end."""
-    rewards, alpha, step = np.array([4.0, 1.0]), 2.0, 0.05
-    assert step < step_sizes.largest_step(rewards, alpha)
-    with np.errstate(all="ignore"):
-        for start, settles in ((0.1, True), (0.01, False)):
-            logits = np.log([1 - start, start])
-            for _ in range(500):
-                logits = euler(logits, step, rewards, alpha)
-            arrived = np.allclose(softmax(logits), flows.stationary_distribution(rewards, alpha))
-            assert arrived == settles
 
 
 def mean_change_of_rarity(rewards, weights, step_size, rare):

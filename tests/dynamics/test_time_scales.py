@@ -96,22 +96,6 @@ def test_ideal_recovery_time():
     )
 
 
-@pytest.mark.parametrize(
-    ("num_outcomes", "group_size", "share"),
-    [
-        (16, 8, 0.08503),
-        (64, 8, 0.006421),
-        (256, 8, 0.000421),
-        (16, 16, 0.26411),
-        (64, 16, 0.025334),
-        (256, 16, 0.001766),
-    ],
-)
-def test_many_outcomes_are_hardly_restored(num_outcomes, group_size, share):
-    rate = time_scales.restoring_rate(num_outcomes, count_weights(group_size))
-    assert rate / time_scales.ideal_restoring_rate(num_outcomes, 1.0) == pytest.approx(share, rel=1e-3)
-
-
 @pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
 def test_restoring_share_is_the_limit_of_many_outcomes(alpha):
     for num_outcomes, tolerance in ((1e3, 2e-2), (1e5, 2e-4)):

@@ -175,17 +175,6 @@ def test_answers_are_judged_as_text(environment):
     np.testing.assert_array_equal(outcomes.rewards[0, :3], task.admissible[index[0], hypotheses[0]])
 
 
-def test_processes_judge_as_this_one_does(folder):
-    environment = asked(folder, verifier=VerifierPool(workers=2))
-    answers = [[environment.render(i) for i in range(BOOLEAN.num_hypotheses)]] * 2
-    here, there = (
-        dataclasses.replace(environment, verifier=pool).verify(trajectories(environment, [0, 3], answers))
-        for pool in (HERE, environment.verifier)
-    )
-    np.testing.assert_array_equal(here.outcome_id, there.outcome_id)
-    np.testing.assert_array_equal(here.rewards, there.rewards)
-
-
 def test_hypotheses_are_rendered_in_the_tokens_of_the_model(environment):
     assert environment.hypotheses == environment.task.hypotheses
     np.testing.assert_array_equal(environment.admissible, environment.task.admissible)

@@ -6,8 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.hypergrid import Hypergrid
@@ -105,13 +103,6 @@ def test_verify_gives_the_outcome_where_the_walk_ended_and_its_reward(environmen
 
 
 @every_environment
-def test_backward_policy_sums_to_one_over_the_walks_of_each_outcome(environment):
-    outcomes = outcomes_of_all_walks(environment)
-    sums = np.bincount(outcomes.outcome_id[0], np.exp(outcomes.log_backward[0]))
-    np.testing.assert_allclose(sums, 1.0, rtol=1e-5)
-
-
-@every_environment
 def test_every_move_has_its_state_its_backward_probability_and_whether_it_was_a_choice(environment):
     """Against the walks themselves: parents are counted in the moves of the prompt, choices in the legal moves."""
     legal, _, _ = tables(environment)
@@ -149,21 +140,6 @@ def test_backward_probabilities_of_moves_multiply_to_that_of_the_walk(environmen
 
 
 @every_environment
-def test_states_of_moves_are_in_range_and_lead_into_each_other(environment):
-    outcomes = outcomes_of_all_walks(environment)
-    walks = as_trajectories(environment, all_walks(environment))
-    mask = np.asarray(walks.token_mask)
-    following, observed = np.asarray(outcomes.next_states), np.asarray(walks.observations)
-    goes_on = mask[..., 1:]
-    np.testing.assert_array_equal(following[..., :-1][goes_on], observed[..., 1:][goes_on])
-    assert following.max() < environment.sizes.num_states == environment.num_observations + environment.num_outcomes
-    ends = mask & ~np.pad(goes_on, ((0, 0), (0, 0), (0, 1)))
-    np.testing.assert_array_equal(
-        following[ends], environment.num_observations + np.asarray(outcomes.outcome_id).ravel()
-    )
-
-
-@every_environment
 def test_num_parents_counts_the_moves_into_each_state(environment):
     edges = set()
     for states, tokens in all_walks(environment):
@@ -189,16 +165,6 @@ def test_terminal_distribution_is_the_sum_over_all_walks(environment, seed):
         probs = jax.jit(environment.terminal_distribution)(table, prompt)
         np.testing.assert_allclose(probs, exact, rtol=1e-5)
         np.testing.assert_allclose(probs.sum(), 1.0, rtol=1e-5)
-
-
-@every_environment
-def test_corrected_inverse_probabilities_return_the_reward_of_each_outcome(environment):
-    """w = R(x) q(walk | x) / P_F(walk): E[w 1[outcome = x]] = R(x) for every policy, and so E[w] = Z."""
-    outcomes = outcomes_of_all_walks(environment)
-    log_forward = walk_log_probs(random_table(environment, 2), all_walks(environment))
-    weights = np.asarray(outcomes.rewards[0]) * np.exp(np.asarray(outcomes.log_backward[0]) - log_forward)
-    sums = np.bincount(outcomes.outcome_id[0], np.exp(log_forward) * weights)
-    np.testing.assert_allclose(sums, environment.outcome_space(0).rewards, rtol=1e-5)
 
 
 @every_environment
@@ -266,29 +232,6 @@ def test_environment_is_hashable_and_names_its_outcomes(environment):
     space = environment.outcome_space(0)
     assert len(set(space.names)) == len(space.names) == environment.num_outcomes == len(space.rewards)
     assert space.rewards.dtype == np.float32
-
-
-@settings(max_examples=20, deadline=None)
-@given(dimensions=st.integers(1, 3), side=st.integers(2, 6), data=st.data())
-def test_random_walks_on_hypergrids_end_within_max_tokens(dimensions, side, data):
-    assert_a_random_walk_ends(Hypergrid(dimensions, side), data)
-
-
-@settings(max_examples=20, deadline=None)
-@given(depth=st.integers(1, 6), data=st.data())
-def test_random_walks_on_trees_end_within_max_tokens(depth, data):
-    longest_step = data.draw(st.integers(1, depth))
-    assert_a_random_walk_ends(Tree(depth, longest_step, rewards=(1.0,) * (depth + 1)), data)
-
-
-def assert_a_random_walk_ends(environment, data):
-    legal, following, ends = tables(environment)
-    state = int(environment.reset(jnp.asarray(0)))
-    for _ in range(environment.max_tokens):
-        if ends[state]:
-            break
-        state = int(following[state, data.draw(st.sampled_from(np.flatnonzero(legal[state]).tolist()))])
-    assert ends[state]
 
 
 def test_bad_arguments_are_refused():

@@ -34,16 +34,6 @@ def test_batch_uses_each_prompts_own_number_of_answers():
     np.testing.assert_array_equal(half.recovery, [1.0, 0.5])
 
 
-def test_a_valid_but_collapsed_policy_recovers_one_over_a():
-    # The sizes of causal graphs with n = 3, k = 1: 4x6, 5x3, 12x3, whose mean of 1/A is 0.196.
-    sizes = np.repeat([4, 5, 12], [6, 3, 3])
-    admissible = np.arange(12) < sizes[:, None]
-    outcome_id = np.zeros((len(sizes), 12), int)
-    measured = answers.measure_answers(outcome_id, np.ones_like(outcome_id, bool), admissible, "independent")
-    assert measured.means()["recovery"] == pytest.approx(np.mean(1 / sizes))
-    assert measured.means()["recovery"] == pytest.approx(0.196, abs=5e-4)
-
-
 def test_ceiling_is_the_mean_recovery_of_independent_uniform_samples():
     size = 6
     drawn = np.random.default_rng(0).integers(size, size=(4000, size))

@@ -279,17 +279,28 @@ def alternatives(value, hint):
 
 
 @functools.cache
+def two_batches():
+    found = []
+    for number, seed in enumerate((0, 24), start=1):
+        rollouts, scores = random_rollouts(seed, PROMPTS, GROUP, LENGTH)
+        rewards = rollouts.rewards.at[0].set(0.0).at[1].set(number)
+        found.append((dataclasses.replace(rollouts, rewards=rewards), scores))
+    return found
+
+
+@functools.cache
 def consequences(objective):
-    """Advantages, loss, count and gradient of the second of two batches, one array; what is learned learns in both."""
+    """Advantages, loss, count and gradient of the second of two batches, one array; what is learned learns in both.
+
+    Not compiled: nearly every objective is looked at once, and compiling one takes as long as ten runs of it.
+    """
     state, parameters = objective.init(SIZES), objective.init_parameters(SIZES)
 
     def loss(scores, parameters):
         output = objective.loss(scores, rollouts, weights, parameters)
         return output.loss_sum, output
 
-    for number, seed in enumerate((0, 24), start=1):
-        rollouts, scores = random_rollouts(seed, PROMPTS, GROUP, LENGTH)
-        rollouts = dataclasses.replace(rollouts, rewards=rollouts.rewards.at[0].set(0.0).at[1].set(number))
+    for rollouts, scores in two_batches():
         weights, state, _ = objective.weigh(rollouts, state)
         weights = objective.at_stage(weights, rollouts, objective.num_stages - 1)
         (gradient, slope), output = jax.grad(loss, argnums=(0, 1), has_aux=True)(scores, parameters)

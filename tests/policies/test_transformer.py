@@ -12,7 +12,7 @@ from jax.sharding import AbstractDevice, AbstractMesh, AxisType, use_abstract_me
 from ipsrl.policies.attention import UNREACHABLE, KeyValues, Positions, attend
 from ipsrl.policies.rotary import Rotary
 from ipsrl.policies.transformer import Transformer
-from ipsrl.structures import Prompts, Rollouts, Trajectories
+from ipsrl.structures import Prompts, Trajectories
 
 V, G, T = 11, 3, 5
 TEMPERATURE = 0.7
@@ -142,16 +142,6 @@ def test_score_and_step_equal_the_plain_transformer(policy):
 
 
 @pytest.mark.parametrize("policy", VARIANTS.values(), ids=VARIANTS)
-def test_step_equals_score(policy):
-    parameters = policy.init(jax.random.key(0))
-    trajectories = make_trajectories(make_prompts())
-    probs = step_through(policy, parameters, trajectories)
-    chosen = jnp.take_along_axis(probs, trajectories.tokens[..., None], axis=-1)[..., 0]
-    expected = jnp.where(trajectories.token_mask, chosen, 0.0)
-    np.testing.assert_allclose(scored(policy, parameters, trajectories).log_probs, expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("policy", VARIANTS.values(), ids=VARIANTS)
 def test_prompt_log_probs_equal_the_plain_transformer(policy):
     parameters = perturbed(policy)
     prompts = make_prompts()
@@ -237,13 +227,6 @@ def test_prompts_of_one_token_or_none():
         assert log_probs.shape == mask.shape == prompts.tokens.shape
         assert not mask.any()
         assert not log_probs.any()
-
-
-def test_the_optional_field_it_gives_is_a_field_of_rollouts_and_a_method():
-    fields = {field.name for field in dataclasses.fields(Rollouts)}
-    for name in Transformer.optional_fields:
-        assert name in fields
-        assert callable(getattr(Transformer, name))
 
 
 def test_a_query_that_sees_nothing_gets_no_nan():

@@ -4,9 +4,6 @@ import json
 import math
 import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -386,41 +383,3 @@ def test_the_loop_watches_and_goes_on_watching(tmp_path, capsys):
     assert silent[1] == b""
     without = [{k: v for k, v in json.loads(line).items() if "monitor/" not in k} for line in whole[0].splitlines()]
     assert [json.loads(line) for line in silent[0].splitlines()] == without
-
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.mark.slow
-def test_grpo_is_warned_of_and_exact_inverse_probability_scaling_is_not(tmp_path):
-    """As a user sees it: one line for each warning; and an older folder is refused in one."""
-    command = [
-        sys.executable, "-m", "experiments.hypergrid", "--objectives=grpo,ips_grpo(probability=exact)", "--seeds=0:1",
-        "--steps=200", "--evaluate_every=100", f"--out={tmp_path}",
-    ]  # fmt: skip
-    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert finished.returncode == 0, finished.stderr
-    lines = finished.stderr.splitlines()
-    trained, other = (i for i, line in enumerate(lines) if line.startswith("trained "))
-    assert lines[trained].startswith("trained grpo, ")
-    assert lines[other].startswith("trained ips_grpo(probability=exact), ")
-    assert other == trained + 1
-    path = tmp_path / "dimensions_2" / "grpo" / "seed_0"
-    kept = metric_log.read(path / "warnings.jsonl")
-    for line, one in zip(lines[:trained], kept, strict=True):
-        assert line.startswith(f"grpo/seed_0 step {one['step']}: {one['monitor']} ")
-    assert lines[other + 1].split() == ["warnings", *(one["monitor"] for one in kept)]
-    assert {one["monitor"] for one in kept} >= {"falling_outcomes", "low_entropy"}
-    healthy = tmp_path / "dimensions_2" / "ips_grpo-probability=exact" / "seed_0"
-    assert (healthy / "warnings.jsonl").read_text() == ""
-    assert metric_log.read(healthy / "metrics.jsonl")[-1]["monitor/falling_outcomes"] == 0
-
-    config = json.loads((tmp_path / "config.json").read_text())
-    del config["monitors"]
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    refused = subprocess.run([*command, "--resume"], cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert refused.returncode == 1
-    assert refused.stderr == (
-        f'error: {tmp_path} belongs to a run with another config: monitors is absent there and "all" here; use that '
-        "config or choose another --out\n"
-    )

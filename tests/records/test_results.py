@@ -1,6 +1,5 @@
 """Two tables that say what the files of any number of runs say."""
 
-import json
 import math
 import os
 import sys
@@ -156,17 +155,6 @@ def test_names_that_are_taken(tmp_path):
         "x_y": 1.0,
         "evaluation_b": 2.0,
     }
-
-
-def test_a_folder_with_many_seeds_has_a_row_for_each(tmp_path):
-    """As `experiments.compare` writes them."""
-    records = [{"seed": seed, "reward": seed + step / 2} for seed in (3, 4) for step in range(2)]
-    write_run(tmp_path / "run", {"objective": "grpo", "seeds": [3, 4]}, records)
-    connection = results.load(tmp_path)
-    assert values(connection, "select objective, seed, reward, seeds from runs") == [
-        ("grpo", 3, 3.5, "[3,4]"),
-        ("grpo", 4, 4.5, "[3,4]"),
-    ]
 
 
 def test_a_folder_with_many_numbers_of_outcomes_has_a_row_for_each(tmp_path):
@@ -390,8 +378,3 @@ def test_without_duckdb_the_extra_is_named(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(ValueError, match=r'not installed: pip install -e "\.\[analysis\]"'):
         results.load(folder)
-
-
-def test_columns_have_the_values_of_json(folder):
-    (text,) = values(results.load(folder), "select summary from runs where kind = 'experiment'")
-    assert json.loads(text) == {"complete": True, "agrees": [True, 2]}

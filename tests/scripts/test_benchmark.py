@@ -7,25 +7,25 @@ import pytest
 
 import benchmark
 from benchmarks import objectives, shared_prompt
-from ipsrl.objectives import make, names
+from ipsrl.objectives import make
 from ipsrl.rollouts.synthetic import synthetic_rollouts
 
 SHAPE = (4, 4, 6)
 
 
 @pytest.mark.slow
-def test_every_objective_of_the_catalog_can_be_timed(tmp_path, capsys):
-    file = tmp_path / "objectives.json"
-    benchmark.main(["objectives", "--shape=[4, 4, 6]", "--runs=5", f"--json={file}"])
+def test_objectives_can_be_timed(tmp_path, capsys):
+    file, names = tmp_path / "objectives.json", ("flowrl", "grpo", "lp_reg")
+    benchmark.main(["objectives", "--shape=[4, 4, 6]", f"--only={','.join(names)}", "--runs=5", f"--json={file}"])
     written = json.loads(file.read_text())
-    assert sorted(timing["objective"] for timing in written["objectives"]) == sorted(names())
+    assert sorted(timing["objective"] for timing in written["objectives"]) == sorted(names)
     ratios = [timing["ratio"] for timing in written["objectives"]]
     assert ratios == sorted(ratios, reverse=True)
     for timing in written["objectives"]:
         assert 0 < timing["shortest"] <= timing["median"] <= timing["longest"]
     assert {"jax", "load", "cpus", "devices"} <= written["machine"].keys()
     shown = capsys.readouterr().out
-    assert all(name in shown for name in names())
+    assert all(name in shown for name in names)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Two hundred runs whose workers, and whose sweep, are killed at random, beside the same in one undisturbed program."""
+"""Forty runs whose workers, and whose sweep, are killed at random, beside the same in one undisturbed program."""
 
 import os
 import random
@@ -14,9 +14,9 @@ from ipsrl.distributed.start_up import cores
 from ipsrl.records.run_folder import is_complete
 
 ROOT = Path(__file__).parents[2]
-RUNS = 200
-KILLS = 20
-KILLS_BEFORE_THE_SWEEP = 10
+RUNS = 40
+KILLS = 8
+KILLS_BEFORE_THE_SWEEP = 4
 SWEEP = [
     sys.executable,
     str(ROOT / "scripts" / "sweep.py"),
@@ -79,7 +79,7 @@ def test_nothing_is_lost_done_twice_or_different(tmp_path):
     quiet, disturbed = tmp_path / "quiet", tmp_path / "disturbed"
     # Its runs are equal to separate ones to the last bit, and are made in seconds.
     with start(quiet, "vmap") as sweep:
-        assert "finished  200" in sweep.communicate()[0]
+        assert f"finished  {RUNS}" in sweep.communicate()[0]
 
     kills = sorted(chance.sample(range(RUNS - 10), KILLS))
     with start(disturbed, LOCAL) as sweep:
@@ -94,7 +94,7 @@ def test_nothing_is_lost_done_twice_or_different(tmp_path):
     with start(disturbed, LOCAL) as sweep:
         for after in kills[KILLS_BEFORE_THE_SWEEP:]:
             kill_one(disturbed, sweep, after, chance)
-        assert "finished  200" in sweep.communicate()[0]
+        assert f"finished  {RUNS}" in sweep.communicate()[0]
     assert sweep.returncode == 0
 
     assert len(results(quiet)) == 3 * RUNS

@@ -30,7 +30,6 @@ from ipsrl.training.step import Batching, TrainState, compiled_update, state_pla
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
 MESHES = ("data:8", "data:4,model:2", "data:2,model:4", "data:1,model:8")
-EACH_MESH = [pytest.param(mesh, marks=[] if mesh == MESHES[1] else pytest.mark.slow) for mesh in MESHES]
 POLICY = Transformer(
     FIRST_TOKEN.vocabulary_size,
     hidden_size=64,
@@ -87,7 +86,7 @@ def alone():
     return one_step(None)
 
 
-@pytest.mark.parametrize("mesh", EACH_MESH)
+@pytest.mark.parametrize("mesh", MESHES)
 def test_samples_loss_and_gradients_are_those_of_one_device(mesh, alone):
     assert_same_step(one_step(mesh), alone)
 
@@ -139,7 +138,7 @@ def assert_same_run(found, expected):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), state.parameters, expected_state.parameters)
 
 
-@pytest.mark.parametrize("mesh", EACH_MESH)
+@pytest.mark.parametrize("mesh", ["data:4,model:2", "data:1,model:8"])
 def test_the_loop_trains_the_same_and_says_what_lies_where(mesh, whole_run, tmp_path, capsys):
     found = trained(mesh, tmp_path / "run")
     assert_same_run(found, whole_run)
@@ -296,7 +295,6 @@ def test_devices_of_a_cpu_that_divide_nothing_but_prompts_gather_and_sum_once():
         assert one.times == 1 or one.shapes == ((),)
 
 
-@pytest.mark.slow
 def test_blocks_of_logits_send_nothing_over_data(four_by_two):
     """The unembedding is gathered, and its gradient summed, at most once in a micro-batch."""
     in_blocks = dataclasses.replace(IN_BLOCKS, hidden_size=512, tie_embeddings=False)
