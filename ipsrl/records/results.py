@@ -285,7 +285,7 @@ def _make_tables(
         [json.dumps(metrics)],
     )
 
-    labels = dict.fromkeys(label for row in rows for label in labels_of(Path(row["path"])))
+    labels = dict.fromkeys(["objective", "seed", *(label for row in rows for label in labels_of(Path(row["path"])))])
     whose = ", ".join(["path", *(_name(label) for label in labels if label in metrics)])
     taken = {column.lower() for column in (*TAKEN, *of_config)}
     last = "".join(
