@@ -210,7 +210,7 @@ def test_lists_of_objectives_may_hold_all():
         ({"objectives": ("progrpo",)}, "progrpo: the objective needs prompt_log_probs"),
         ({"learning_rates": (0.1, 0.1)}, "must be different positive numbers"),
         ({"learning_rates": (-0.1,)}, "must be different positive numbers"),
-        ({"steps": -3}, "--steps is -3, it must be 0 or more"),
+        ({"steps": -3}, "--steps is -3, it must be finite and not negative"),
         ({"steps": 15}, "must be a multiple of --evaluate_every, 10"),
         ({"objectives": ("grpo", "grpo(clip_low=0.2)")}, "are the same objective: name each once"),
         ({"objectives": ("all", "grpo(clip_low=0.2)")}, "are the same objective: name each once"),
