@@ -231,4 +231,4 @@ def any_is_sharded(placed: PyTree) -> bool:
 
 
 def _axes(spec: PartitionSpec) -> str:
-    return ", ".join(axis or "-" for axis in spec) if any(spec) else "whole"
+    return ", ".join(axis or "-" for axis in spec) if any(spec) else "replicated"

@@ -187,12 +187,12 @@ def test_the_table_counts_what_the_devices_hold():
     arrays = jax.tree.leaves(jax.device_put(parameters, shardings(placed, mesh)))
     one_device = sum(array.addressable_shards[0].data.nbytes for array in arrays)
     in_all = sum(array.nbytes for array in arrays)
-    assert lines[0].split() == ["placement", "cut", "along", "leaves", "bytes", "per", "device"]
+    assert lines[0].split() == ["placement", "sharded", "along", "leaves", "bytes", "per", "device"]
     assert lines[1].split() == ["block/(in|out)/kernel", "data,", "model", "1", "524,288", "65,536"]
     assert re.search(
-        r"block/\.\* +whole +1 +28 +28  replicated along model: 7 is no multiple of 2$", "\n".join(lines), re.M
+        r"block/\.\* +replicated +1 +28 +28  replicated along model: 7 is no multiple of 2$", "\n".join(lines), re.M
     )
-    assert re.search(r"\.\* +whole +1 +20 +20$", "\n".join(lines), re.M)
+    assert re.search(r"\.\* +replicated +1 +20 +20$", "\n".join(lines), re.M)
     assert lines[-1].split() == ["mesh", "data:4,model:2", "4", f"{in_all:,}", f"{one_device:,}"]
 
 

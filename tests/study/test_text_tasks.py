@@ -67,7 +67,7 @@ def test_a_run_on_a_mesh_continues_and_leaves_a_model(checkpoint, tmp_path, lora
         ({"model_dir": "/nowhere"}, "/nowhere/config.json does not exist"),
         ({"lora_rank": 4, "lora_targets": ("q",)}, "the targets of LoRA are some of"),
         ({"lora_rank": 4, "frozen_dtype": "int3"}, "frozen parameters are one of"),
-        ({"lora_rank": -1}, "--lora_rank is -1, it must be 0 or more"),
+        ({"lora_rank": -1}, "--lora_rank is -1, it must be finite and not negative"),
         ({"dtype": "float16"}, "dtype is 'float16', but must be one of"),
         ({"remat": "all"}, "remat is 'all', but must be one of"),
         ({"max_tokens": 0}, "max_tokens is 0, it must be positive"),
