@@ -37,13 +37,21 @@ class Kind:
     write: Callable[[Any], str] = str
 
 
+def _parts(text: str) -> list[str]:
+    return text.split(",") if text.strip() else []
+
+
+def _read_names(text: str) -> tuple[str, ...]:
+    return specifications.split(text) if text.strip() else ()
+
+
 def _read_range(text: str) -> tuple[int, ...]:
     if match := re.fullmatch(r"\s*(\d+)\s*:\s*(\d+)\s*", text):
         first, end = map(int, match.groups())
         if first >= end:
             raise ValueError
         return tuple(range(first, end))
-    return tuple(int(number) for number in text.split(","))
+    return tuple(int(number) for number in _parts(text))
 
 
 def _write_range(numbers: tuple[int, ...]) -> str:
@@ -55,7 +63,7 @@ def _write_range(numbers: tuple[int, ...]) -> str:
 
 
 def _read_numbers(text: str) -> tuple[float, ...]:
-    return tuple(float(number) for number in text.split(","))
+    return tuple(float(number) for number in _parts(text))
 
 
 def _write_numbers(numbers: tuple[float, ...]) -> str:
@@ -69,7 +77,7 @@ KINDS: dict[Any, Kind] = {
     str: Kind("a text", str),
     tuple[int, ...]: Kind("whole numbers, as 0,1,2 or a range as 0:3", _read_range, _write_range),
     tuple[float, ...]: Kind("numbers between commas", _read_numbers, _write_numbers),
-    tuple[str, ...]: Kind("names between commas, as grpo,ips_grpo(floor=0.2)", specifications.split, ",".join),
+    tuple[str, ...]: Kind("names between commas, as grpo,ips_grpo(floor=0.2)", _read_names, ",".join),
     tuple[tuple[float, ...], ...]: Kind(
         "numbers between commas, several such lists between semicolons",
         lambda text: tuple(map(_read_numbers, text.split(";"))),

@@ -120,7 +120,7 @@ def make_run(experiment: str, preset: str = "demo", **given: Any) -> SweepRun:
       ValueError: the experiment, the preset or a flag is unknown, a value is of another type, or the settings cannot
         be.
     """
-    presets = catalog.find(experiment).presets
+    presets = {name: settings.resolved() for name, settings in catalog.find(experiment).presets.items()}
     settings = _settings(experiment, preset, given)
     kinds = kinds_of(type(settings))
 

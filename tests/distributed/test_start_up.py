@@ -37,8 +37,9 @@ def test_devices_and_compiled_programs(tmp_path):
         kept.append({file.name for file in (folder / "compilation").iterdir()})
         if folder.name == "first":
             folder.rename(tmp_path / "second")
-    assert any(name.endswith("-cache") for name in kept[0])
-    assert kept[0] == kept[1]
+    # How long it took to compile decides whether a small program is kept; this one is looked for by its name.
+    assert any(name.startswith("jit_program") for name in kept[0])
+    assert {name for name in kept[0] ^ kept[1] if name.startswith("jit_program")} == set()
 
 
 def test_the_cache_folder(monkeypatch):

@@ -15,6 +15,8 @@ from ipsrl.objectives import names
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study.study import Study, run
 
+pytestmark = pytest.mark.eight_devices
+
 ROOT = Path(__file__).parents[2]
 # Two best outcomes, one graded, one worthless; reward-proportional probabilities are 0.4, 0.4, 0.2, 0.
 BANDIT = "bandit(rewards=(1.0, 1.0, 0.5, 0.0))"
@@ -62,7 +64,7 @@ def test_what_cannot_be_computed_is_told_with_the_reason():
     assert reason(small(), "grpo") is None
     assert "needs prompt_log_probs" in reason(small(), "progrpo")
     assert "group_size is 1" in reason(small(group_size=1), "grpo")
-    assert "further answers is 0" in reason(small(group_size=1), "critique_grpo")
+    assert "refinements is 0" in reason(small(group_size=1), "critique_grpo")
     with pytest.raises(ValueError, match="need no reward below 0"):
         trained("grpo", environment="bandit(rewards=(1.0, -1.0))")
 

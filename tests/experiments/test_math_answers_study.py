@@ -23,6 +23,8 @@ from ipsrl.study.study import run
 from scripts.make_checkpoint import make_checkpoint
 from scripts.make_questions import make_questions
 
+pytestmark = pytest.mark.eight_devices
+
 STUDY = Study.of(math_answers)
 
 

@@ -17,6 +17,8 @@ from ipsrl.study import Output, Study, text_tasks
 from ipsrl.study.study import run
 from scripts.make_checkpoint import make_checkpoint
 
+pytestmark = pytest.mark.eight_devices
+
 MESH = "data:4,model:2"
 STUDY = Study.of(hypospace)
 

@@ -16,7 +16,7 @@ from ipsrl.sweeps.sweep_runs import make_run, make_runs, read_file, read_grid, r
 
 ROOT = catalog.root()
 EXPERIMENTS = sorted(
-    path.stem for path in (ROOT / "experiments").glob("*.py") if "\nPRESETS = " in path.read_text(encoding="utf-8")
+    path.stem for path in (ROOT / "experiments").glob("*.py") if "study.main(" in path.read_text(encoding="utf-8")
 )
 
 
@@ -130,10 +130,10 @@ def test_other_runs_have_other_identities(settings):
 
 
 def test_an_identity_is_a_file_name():
-    run = make_run("hypospace", "smoke", tasks="hypospace_boolean(operators=basic, depth=2),é/" + "x" * 500)
+    run = make_run("hypospace", "smoke", system_prompt="é/" + "x" * 500)
     assert len(run.identity.encode()) < 200
     assert "/" not in run.identity
-    assert make_run("hypospace", "smoke", tasks=run.flags["tasks"] + "y").identity != run.identity
+    assert make_run("hypospace", "smoke", system_prompt=run.flags["system_prompt"] + "y").identity != run.identity
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
@@ -141,7 +141,7 @@ def test_every_preset_of_every_experiment_can_be_swept(experiment):
     for name, settings in importlib.import_module(f"experiments.{experiment}").PRESETS.items():
         run = make_run(experiment, name)
         assert run.flags == {}
-        assert settings_of(run) == settings
+        assert settings_of(run) == settings.resolved()
         # Otherwise 1 by default and 1.0 by a flag would be two runs.
         for flag, kind in kinds_of(type(settings)).items():
             assert repr(kind.read(as_text(settings, flag))) == repr(getattr(settings, flag)), flag

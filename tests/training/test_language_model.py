@@ -15,6 +15,8 @@ from ipsrl.structures import Prompts
 from ipsrl.training.language_model import LanguageModel
 from scripts.make_checkpoint import make_checkpoint
 
+pytestmark = pytest.mark.eight_devices
+
 MESH = "data:4,model:2"
 
 

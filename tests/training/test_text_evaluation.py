@@ -7,6 +7,8 @@ import pytest
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.training.text_evaluation import prompts_at_once
 
+pytestmark = pytest.mark.eight_devices
+
 
 @pytest.mark.parametrize(
     ("mesh", "answers", "prompts"),
