@@ -32,7 +32,7 @@ def test_rules_from_text():
     ("text", "message"),
     [
         ("replay", "unknown batch filter 'replay'; known: difficulty_filter, dynamic_sampling, off_policy"),
-        ("dynamic_sampling(turns=3)", "rule 'dynamic_sampling' has no argument 'turns'; known: rounds"),
+        ("dynamic_sampling(turns=3)", "batch filter 'dynamic_sampling' has no argument 'turns'; known: rounds"),
         ("dynamic_sampling(rounds=0)", "rounds of dynamic sampling is 0"),
         ("off_policy(source=expert)", "source=expert is not one of policy, reference"),
         ("off_policy, off_policy(answers=2)", "the batch filter off_policy is given twice in"),
