@@ -53,7 +53,8 @@ def main(command_line: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(command_line)
     try:
         extensions.load(arguments.extensions)
-        figures = catalog.drawn()
+        if not (figures := catalog.drawn()):
+            raise ValueError("there is no study here: run it in a checkout, which has the folder experiments")
         given = [name.strip() for names in arguments.only or figures for name in names.split(",")]
         names = list(dict.fromkeys(filter(None, given)))
         if unknown := [name for name in names if name not in figures]:

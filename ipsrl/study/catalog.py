@@ -3,9 +3,11 @@
 import importlib
 import importlib.util
 import pkgutil
+import sys
 from pathlib import Path
 from types import ModuleType
 
+import ipsrl
 from ipsrl.specifications import did_you_mean
 from ipsrl.study.study import Study, Variant
 
@@ -16,14 +18,23 @@ EXTENSIONS: dict[str, ModuleType] = {}
 
 def root() -> Path:
     """The folder that `python -m experiments.NAME` is run in: the one that holds the package, or the working folder."""
+    return Path(_folder()).parent if _folder() else Path.cwd()
+
+
+def _folder() -> str | None:
+    """Of the package, which is not installed: it lies beside `ipsrl` in a checkout, or where Python finds it."""
+    checkout = Path(ipsrl.__file__).parents[1]
+    if (checkout / PACKAGE).is_dir() and str(checkout) not in sys.path:
+        # A script is run with its own folder on the path, not with that of the checkout.
+        sys.path.append(str(checkout))
     package = importlib.util.find_spec(PACKAGE)
-    return Path.cwd() if package is None else Path(package.submodule_search_locations[0]).parent
+    return None if package is None else package.submodule_search_locations[0]
 
 
 def names() -> list[str]:
     """Names of all modules that may be studies; nothing is imported."""
-    package = importlib.util.find_spec(PACKAGE)
-    own = [] if package is None else [m.name for m in pkgutil.iter_modules(package.submodule_search_locations)]
+    folder = _folder()
+    own = [] if folder is None else [module.name for module in pkgutil.iter_modules([folder])]
     return [*(name for name in own if not name.startswith("_")), *EXTENSIONS]
 
 
