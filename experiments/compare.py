@@ -72,7 +72,7 @@ from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study import text_tasks
 from ipsrl.study.settings import as_text
 from ipsrl.study.tables import aligned
-from ipsrl.study.training_runs import Run, TrainingGrid
+from ipsrl.study.training_runs import FinishedRun, TrainingGrid
 from ipsrl.training.batches.off_policy_answers import spend_samples
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.optimizer import make_optimizer
@@ -291,7 +291,7 @@ def probs_of_outcomes(environment: StateGraph, policy: Tabular, parameters: Para
 
 
 @functools.cache
-def text_task(settings: Settings) -> tuple[text_tasks.Settings, TrainingGrid]:
+def text_task(settings: Settings) -> tuple[text_tasks.TextTaskSettings, TrainingGrid]:
     """Policy, prior and evaluation are those that `experiments.hypospace` has in this preset."""
     preset, prompts = hypospace.PRESETS[settings.preset], settings.prompts_per_step
     fitting = [n for n in range(1, preset.micro_batches + 1) if prompts % (n * jax.device_count()) == 0]
@@ -327,7 +327,7 @@ def text_curves(objective: str, rate: float, settings: Settings) -> Iterator[stu
         yield dataclasses.replace(run, train=functools.partial(text_points, run))
 
 
-def train_on_text(grid: TrainingGrid, rate: float, settings: Settings, output: study.Output) -> Iterator[Run]:
+def train_on_text(grid: TrainingGrid, rate: float, settings: Settings, output: study.Output) -> Iterator[FinishedRun]:
     warm_start = text_task(settings)[0].warm_start
     prior = functools.partial(prior_parameters, grid.environment, grid.policy, warm_start)
     identity = {"warm_start": dataclasses.asdict(warm_start)}

@@ -19,11 +19,11 @@ import dataclasses
 
 from ipsrl import study
 from ipsrl.study import text_tasks
-from ipsrl.study.text_tasks import OBJECTIVES, SMOKE, Settings
+from ipsrl.study.text_tasks import OBJECTIVES, SMOKE, TextTaskSettings
 
 TASK = "countdown(numbers=4, problems=64, largest_number=12, largest_target=40, least_solutions=4)"
 SMALL = "countdown(numbers=3, problems=16, largest_number=9, largest_target=30, least_solutions=2)"
-DEMO = Settings(tasks=(TASK,), prompts_per_step=32, micro_batches=4)
+DEMO = TextTaskSettings(tasks=(TASK,), prompts_per_step=32, micro_batches=4)
 PRESETS = {
     "smoke": dataclasses.replace(SMOKE, tasks=(SMALL,)),
     "demo": DEMO,

@@ -26,7 +26,7 @@ from ipsrl.fields import at_least, non_negative, positive, probability
 from ipsrl.figures.panels import HeatMap, Panel, Panels
 from ipsrl.records.tidy import Records
 from ipsrl.study import text_tasks
-from ipsrl.study.training_runs import Run, TrainingGrid
+from ipsrl.study.training_runs import FinishedRun, TrainingGrid
 from ipsrl.training.warm_start import WarmStart, prior_parameters
 
 
@@ -59,11 +59,11 @@ class Settings(study.Settings):
                 f"--answers_per_step is {self.answers_per_step}, it must be a multiple of the group size {wrong[0]}"
             )
 
-    def row(self, group_size: int) -> text_tasks.Settings:
+    def row(self, group_size: int) -> text_tasks.TextTaskSettings:
         """All floors and seeds at one group size, as runs of `ipsrl.study.text_tasks`."""
         prompts = self.answers_per_step // group_size
         same = ("seeds", "steps", "learning_rate", "hidden_size", "num_layers", "answers")
-        return text_tasks.Settings(
+        return text_tasks.TextTaskSettings(
             objectives=tuple(specifications.with_argument(self.objectives, "floor", floor) for floor in self.floors),
             prompts_per_step=prompts,
             group_size=group_size,
@@ -95,7 +95,7 @@ def curves(settings: Settings) -> Iterator[study.TrainingRun]:
             yield dataclasses.replace(curve, labels={**curve.labels, "floor": floor})
 
 
-def train(grid: TrainingGrid, warm_start: WarmStart, output: study.Output) -> Iterator[Run]:
+def train(grid: TrainingGrid, warm_start: WarmStart, output: study.Output) -> Iterator[FinishedRun]:
     prior = prior_parameters(grid.environment, grid.policy, warm_start)
     place = output.inside(f"group_size_{grid.settings.group_size}")
     return grid.train(place, prior, {"warm_start": dataclasses.asdict(warm_start)})

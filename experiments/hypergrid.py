@@ -34,7 +34,7 @@ from ipsrl.figures import style
 from ipsrl.measures import distances
 from ipsrl.policies.mlp import MLP
 from ipsrl.records.tidy import Records
-from ipsrl.study.training_runs import Run, TrainingGrid, train_grids
+from ipsrl.study.training_runs import FinishedRun, TrainingGrid, train_grids
 from ipsrl.training.hypergrid_evaluation import evaluate_hypergrid, probs_of_cells, target_probs
 from ipsrl.training.loop import TrainSettings
 
@@ -79,7 +79,7 @@ def curves(settings: Settings) -> Iterator[study.TrainingRun]:
         yield from grid.curves(functools.partial(train, grid), cells(grid))
 
 
-def train(grid: TrainingGrid, output: study.Output) -> Iterator[Run]:
+def train(grid: TrainingGrid, output: study.Output) -> Iterator[FinishedRun]:
     return grid.train(output.inside(f"dimensions_{grid.environment.dimensions}"))
 
 

@@ -19,7 +19,7 @@ import dataclasses
 
 from ipsrl import study
 from ipsrl.study import text_tasks
-from ipsrl.study.text_tasks import OBJECTIVES, SMOKE, Settings
+from ipsrl.study.text_tasks import OBJECTIVES, SMOKE, TextTaskSettings
 
 TASKS = {
     "Boolean": "hypospace_boolean(operators=full, depth=2)",
@@ -33,8 +33,8 @@ SMALL = {
 }
 PRESETS = {
     "smoke": dataclasses.replace(SMOKE, tasks=(SMALL["Boolean"],)),
-    "demo": Settings(),
-    "paper": Settings(tasks=tuple(TASKS.values()), seeds=(0, 1, 2, 3, 4), steps=600),
+    "demo": TextTaskSettings(),
+    "paper": TextTaskSettings(tasks=tuple(TASKS.values()), seeds=(0, 1, 2, 3, 4), steps=600),
 }
 MANY_HOSTS = TRACKERS = True
 curves, CLAIMS, TABLE, FIGURE = text_tasks.curves, text_tasks.CLAIMS, text_tasks.TABLE, text_tasks.FIGURE

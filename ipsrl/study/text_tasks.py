@@ -26,7 +26,7 @@ from ipsrl.study.language_model import LanguageModelFlags
 from ipsrl.study.settings import folder_name
 from ipsrl.study.study import Output
 from ipsrl.study.tables import Table
-from ipsrl.study.training_runs import Run, TrainingFlags, TrainingGrid
+from ipsrl.study.training_runs import FinishedRun, TrainingFlags, TrainingGrid
 from ipsrl.training.text_evaluation import evaluate_text
 from ipsrl.training.warm_start import WarmStart, prior_parameters
 
@@ -34,7 +34,7 @@ PRIOR, CEILING = "prior", "ceiling of independent answers"
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(TrainingFlags, LanguageModelFlags):
+class TextTaskSettings(TrainingFlags, LanguageModelFlags):
     """`answers` is the number of answers to each prompt at an evaluation.
 
     `policy` is `small`, a transformer of `hidden_size` and `num_layers` that speaks the compact language of a task and
@@ -68,14 +68,14 @@ class Settings(TrainingFlags, LanguageModelFlags):
         return WarmStart(admissible_share=self.prior_share, steps=self.prior_steps, seed=self.prior_seed)
 
 
-SMOKE = Settings(
+SMOKE = TextTaskSettings(
     seeds=(0, 1), steps=4, prompts_per_step=8, group_size=8, micro_batches=2, hidden_size=16, num_layers=1,
     prior_steps=20, answers=16, evaluate_every=2, checkpoint_every=2,
 )  # fmt: skip
 """Everything small, for any task."""
 
 
-def curves(settings: Settings) -> Iterator[TrainingRun]:
+def curves(settings: TextTaskSettings) -> Iterator[TrainingRun]:
     """All runs on all tasks, the prior of each task, and its ceiling."""
     for task in settings.tasks:
         grid = training_grid(task, settings)
@@ -91,7 +91,7 @@ def ceiling(prior: TrainingRun, output: Output) -> Points:
     return Points(found.steps, {"recovery": found.values["ceiling"]})
 
 
-def train(grid: TrainingGrid, settings: Settings, folder: str, output: Output) -> Iterator[Run]:
+def train(grid: TrainingGrid, settings: TextTaskSettings, folder: str, output: Output) -> Iterator[FinishedRun]:
     """All runs on one task, in a folder of the output."""
     output, identity = output.inside(folder), {"protocol": settings.protocol}
     if settings.policy == "small":
@@ -101,7 +101,7 @@ def train(grid: TrainingGrid, settings: Settings, folder: str, output: Output) -
         yield from grid.train_model(settings.read_model(), output, identity, settings.export)
 
 
-def training_grid(task: str, settings: Settings) -> TrainingGrid:
+def training_grid(task: str, settings: TextTaskSettings) -> TrainingGrid:
     """The runs on one task."""
     environment = environments.make(task)
     if not isinstance(environment, TextTask):

@@ -80,7 +80,7 @@ class TrainingFlags(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class FinishedRun:
     """One finished training run.
 
     Attributes:
@@ -107,7 +107,7 @@ class Run:
         return Points([record["step"] for record in evaluated], values, arrays=self.arrays)
 
 
-Runs = Callable[[Output], Iterator[Run]]
+Runs = Callable[[Output], Iterator[FinishedRun]]
 """Trains, or continues, or reads what is finished, in an output."""
 
 
@@ -167,7 +167,7 @@ class TrainingGrid:
         initial_parameters: Parameters | Callable[[], Parameters] | None = None,
         identity: dict[str, Any] | None = None,
         frozen: Parameters | None = None,
-    ) -> Iterator[Run]:
+    ) -> Iterator[FinishedRun]:
         """Yields the finished runs, each with a folder of its own in `output`.
 
         Args:
@@ -188,11 +188,11 @@ class TrainingGrid:
                     records = hosts.broadcast(hosts.first_does(functools.partial(metric_log.read, folder.metrics_path)))
                     folder.write_summary(records[-1])
                 say_in_log(f"trained {text}, seed {seed}: reward {records[-1]['reward']:.3g}, {path}")
-                yield Run(text, seed, records, path, state.parameters, self.arrays(state.parameters))
+                yield FinishedRun(text, seed, records, path, state.parameters, self.arrays(state.parameters))
 
     def train_model(
         self, model: LanguageModel, output: Output, identity: dict[str, Any], export: bool
-    ) -> Iterator[Run]:
+    ) -> Iterator[FinishedRun]:
         """As `train`, of a language model, which each run may write to its folder as `model`."""
         start, frozen = model.load(self.mesh)
         for run in self.train(output, start, identity, frozen):
@@ -247,7 +247,7 @@ def train_grids(grids: Sequence[TrainingGrid], outputs: Sequence[Output]) -> lis
       for each grid what gives its finished runs, and raises what ended it before all of them were finished.
     """
     shared = grids[0]
-    finished: list[list[Run]] = [[] for _ in grids]
+    finished: list[list[FinishedRun]] = [[] for _ in grids]
     failures: list[Exception | None] = [None] * len(grids)
     for text in shared.objectives:
         with contextlib.ExitStack() as stack:
@@ -273,10 +273,10 @@ def train_grids(grids: Sequence[TrainingGrid], outputs: Sequence[Output]) -> lis
                     continue
                 records = metric_log.read(folder.metrics_path)
                 folder.write_summary(records[-1])
-                finished[number].append(Run(text, seed, records, folder.path, result, shared.arrays(result)))
+                finished[number].append(FinishedRun(text, seed, records, folder.path, result, shared.arrays(result)))
         report_line(f"trained {text}, {len(taken)} runs together")
 
-    def give(runs: list[Run], failure: Exception | None, output: Output) -> Iterator[Run]:
+    def give(runs: list[FinishedRun], failure: Exception | None, output: Output) -> Iterator[FinishedRun]:
         yield from runs
         if failure is not None:
             raise failure

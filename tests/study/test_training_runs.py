@@ -5,7 +5,7 @@ import types
 import pytest
 
 from ipsrl.study import Output, training_runs
-from ipsrl.study.training_runs import Run, TrainingFlags, TrainingGrid
+from ipsrl.study.training_runs import FinishedRun, TrainingFlags, TrainingGrid
 
 OUTPUT = Output("here", resume=False)
 
@@ -36,7 +36,7 @@ def run(text, seed):
         {"step": 1, "reward": 0.1},
         {"step": 2, "reward": 0.2, "evaluation/share": 0.1 * seed},
     ]
-    return Run(text, seed, records, "there", None, {"probs": [seed]})
+    return FinishedRun(text, seed, records, "there", None, {"probs": [seed]})
 
 
 def test_runs_are_trained_in_their_order_whichever_curve_is_asked_for():
