@@ -98,7 +98,7 @@ def test_all_studies_are_listed():
 @pytest.mark.parametrize("experiment", ["hypospace", "compare"])
 def test_help_shows_the_notebook_page_and_every_flag(experiment):
     shown = command("-m", f"experiments.{experiment}", "--help").stdout
-    for word in (*HEADINGS, "--preset", "--out", "--resume", "--extensions", "--objectives", "--seeds"):
+    for word in (*HEADINGS, "--preset", "--out", "--[no]resume", "--extensions", "--objectives", "--seeds"):
         assert word in shown
 
 
