@@ -36,7 +36,7 @@ VERIFIED = []
 
 
 @dataclasses.dataclass(frozen=True)
-class FirstTokenJudged(HypospaceCausal):
+class FirstTokenVerified(HypospaceCausal):
     """The causal task, where an answer's first token decides, so that a fresh policy is sometimes right; says whom it
     has verified.
     """
@@ -52,7 +52,7 @@ class FirstTokenJudged(HypospaceCausal):
         )
 
 
-TASK = FirstTokenJudged()
+TASK = FirstTokenVerified()
 POLICY = Transformer(
     TASK.vocabulary_size, hidden_size=16, num_layers=1, num_heads=4, num_key_value_heads=4, intermediate_size=16
 )
@@ -80,7 +80,7 @@ def answered(step, parameters):
     return Evaluation(totals)
 
 
-def run(out, mesh, steps, optimizer="sgd", evaluate_every=0, rules="", resume=False):
+def run(out, mesh, steps, optimizer="sgd", evaluate_every=0, filters="", resume=False):
     """Trains in the folder `out`, and returns the final state; 0 is for no evaluation."""
     settings = TrainSettings(
         steps=steps,
@@ -91,7 +91,7 @@ def run(out, mesh, steps, optimizer="sgd", evaluate_every=0, rules="", resume=Fa
         batching=Batching(mini_batches=2),
         evaluate_every=evaluate_every or steps,
         checkpoint_every=10,
-        **make_batch_filters(rules),
+        **make_batch_filters(filters),
     )
     objective = objectives.make("ips_grpo(kl=0.1)")
     with RunFolder.open(out, {"seed": SEED}, resume) as folder:

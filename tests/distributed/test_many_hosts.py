@@ -21,7 +21,7 @@ from ipsrl.distributed.mesh import make_mesh
 from ipsrl.records import metric_log
 from ipsrl.training.checkpoints import Checkpoints
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
 ROOT = Path(__file__).parents[2]
 STEPS = 12
@@ -147,7 +147,7 @@ def test_two_processes_train_as_one(alone, pair):
 
 
 @pytest.mark.parametrize("mesh", MESHES)
-def test_answers_are_the_same_and_each_is_judged_once(pair, mesh):
+def test_answers_are_the_same_and_each_is_verified_once(pair, mesh):
     expected, verified = sampled(make_mesh(mesh), POLICY.init(jax.random.key(0)))
     found = [np.load(pair / f"found{process}.npz") for process in range(2)]
     for one in found:
@@ -195,7 +195,7 @@ def test_two_processes_continue_what_one_began_on_another_mesh(alone, tmp_path):
         np.testing.assert_allclose(np.load(tmp_path / "found1.npz")[name], value, rtol=0, atol=1e-6)
 
 
-def test_rules_around_the_objective_decide_alike_on_all_hosts(tmp_path):
+def test_batch_filters_decide_alike_on_all_hosts(tmp_path):
     filters = "dynamic_sampling(rounds=3), difficulty_filter(width=8, last_width=8, warm_up=1), off_policy(answers=2)"
     arguments = {"mesh": "data:8", "steps": 3, "filters": filters}
     run(tmp_path / "alone", **arguments)
@@ -290,8 +290,8 @@ def test_numbers_that_are_not_finite_end_every_process_at_the_same_step(tmp_path
         assert pair.said(0).splitlines()[-1] == pair.said(1).splitlines()[-1]
 
 
-def test_the_pair_of_the_readme_runs(tmp_path):
-    (shown,) = re.findall(r"```bash\n(for i in 0 1; do\n.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+def test_the_published_pair_runs(tmp_path):
+    (shown,) = re.findall(r"```bash\n(for i in 0 1; do\n.*?)```", (ROOT / "docs" / "many_hosts.md").read_text(), re.DOTALL)
     short = "--preset=smoke --steps=1 --prior_steps=1 --objectives=grpo --seeds=0"
     for old, new in {"python": sys.executable, "OUT": str(tmp_path), "9876": str(free_port())}.items():
         assert shown.count(old) == 1

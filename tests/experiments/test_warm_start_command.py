@@ -14,6 +14,7 @@ from ipsrl.study.language_model import LanguageModelFlags
 from ipsrl.training.warm_start import as_trajectories
 from scripts.make_checkpoint import make_checkpoint
 
+pytestmark = pytest.mark.eight_devices
 MESH = "data:4,model:2"
 
 

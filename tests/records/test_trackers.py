@@ -135,7 +135,7 @@ def test_a_killed_and_resumed_run_is_one_run_with_each_step_once_in_wandb(tmp_pa
 
 @pytest.mark.slow
 def test_a_server_that_is_gone_costs_a_line(tmp_path):
-    program = f"from ipsrl.training import trackers\nmirrors.SERVER_SECONDS = 2\n{PROGRAM}"
+    program = f"from ipsrl.records import trackers\ntrackers.SERVER_SECONDS = 2\n{PROGRAM}"
     gone = {"WANDB_MODE": "online", "WANDB_API_KEY": "0" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9"}
     command = [sys.executable, "-c", program, tmp_path, "wandb", "0", "5", "ends"]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | gone)
