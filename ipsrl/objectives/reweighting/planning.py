@@ -36,9 +36,9 @@ def planned_tokens(rollouts: Rollouts, planned: Planned) -> Array:
 class PlanningBonus(RolloutPart):
     """A + alpha |A| on planning tokens, A on the others (HICRA, arXiv 2509.03646).
 
-    The formula multiplies the advantage of a good answer's plan by 1 + alpha, that of a failed plan by 1 - alpha. So planning tokens
-    gain alpha mean |A| whatever their result: compare with `planned="random"`, which has the same count and the same
-    advantages. One summary of the paper says that failed plans are punished more; `failures` offers both.
+    The formula multiplies the advantage of a good answer's plan by 1 + alpha, that of a failed plan by 1 - alpha. So
+    planning tokens gain alpha mean |A| whatever their result: compare with `planned="random"`, which has the same count
+    and the same advantages. One summary of the paper says that failed plans are punished more; `failures` offers both.
 
     Attributes:
       alpha: weight of the bonus.

@@ -140,8 +140,7 @@ class PermutedInverseFrequency(InverseFrequency):
         weights = super().__call__(jnp.ones_like(values), rollouts)
         order = jax.vmap(lambda key: jax.random.permutation(key, values.shape[-1]))(rollouts.keys)
         rewarded = values != 0
-        # Rewarded answers in random order, then the others. Each rewarded answer gives its weight to the one at its
-        # rank.
+        # Rewarded answers in random order, then the others; the k-th gives its weight to the k-th rewarded answer.
         drawn = jnp.argsort(jnp.where(rewarded, order, values.shape[-1]), axis=-1)
         dealt = jnp.take_along_axis(weights, drawn, axis=-1)
         place = jnp.maximum(jnp.cumsum(rewarded, axis=-1) - 1, 0)
