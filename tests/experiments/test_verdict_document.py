@@ -166,10 +166,10 @@ def test_a_row_needs_a_page_of_the_same_groups(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="--only updates a page: say which one by --document"):
         Settings(only=("grpo",))
     page = tmp_path / "page.md"
-    with pytest.raises(ValueError, match=r"page\.json is missing: there is no page yet"):
+    with pytest.raises(ValueError, match=r"page\.json is missing: write the whole page"):
         judge(tmp_path / "out", page, monkeypatch=monkeypatch, only=("grpo",))
     judge(tmp_path / "out", page, monkeypatch=monkeypatch, group_size=4)
-    with pytest.raises(ValueError, match="is of groups of 4, not 8"):
+    with pytest.raises(ValueError, match="has groups of 4, not 8"):
         judge(tmp_path / "other", page, monkeypatch=monkeypatch, only=("grpo",))
     assert not (tmp_path / "other").exists()
 
