@@ -228,7 +228,7 @@ def _record_start(path: Path) -> None:
 
 @functools.cache
 def _this_process() -> dict[str, Any]:
-    """The environment of this process. Cached: it takes a tenth of a second, and a process may write hundreds of runs."""
+    """The environment of this process. Cached, as it takes 0.1 s and a process may write hundreds of runs."""
     return {
         "python": platform.python_version(),
         **{
