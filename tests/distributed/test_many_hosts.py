@@ -28,7 +28,7 @@ STEPS = 12
 # What a process says that has lost the other: ours, JAX's where nothing fails until the heartbeats do, or that of the
 # CPU's collectives where they choke on the last bytes of the dead.
 LOST = re.compile(
-    "error: what 2 processes compute together has failed|JAX distributed service detected fatal errors|gloo::Enforce"
+    "error: the computation of 2 processes has failed|JAX distributed service detected fatal errors|gloo::Enforce"
 )
 
 

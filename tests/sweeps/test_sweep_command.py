@@ -176,7 +176,7 @@ def test_a_folder_of_other_presets_is_not_taken_up(run, monkeypatch):
     assert counts(run("--status")[1])["finished"] == 3
     status, _, err = run("--launcher=pretended")
     assert status == 1
-    assert "is another run since its presets have changed: ask for it anew by --grid" in err
+    assert "is another run since its presets have changed: request it again by --grid" in err
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_a_folder_of_other_presets_is_not_taken_up(run, monkeypatch):
         ([*GRID, "--tracker=mlflow"], "unknown tracker 'mlflow'; known: tensorboard, wandb"),
         ([*GRID, "--tracker=wandb"], "two_outcomes has no flag --tracker: leave it out"),
         ([*GRID, "--restarts=-1"], "--restarts is -1, it must not be negative"),
-        (["--runs=missing.py"], "missing.py is no file: name a Python file that lists runs"),
+        (["--runs=missing.py"], "missing.py is not a file: give a Python file that lists runs"),
     ],
 )
 def test_bad_input_ends_in_one_sentence_and_writes_nothing(run, arguments, message):

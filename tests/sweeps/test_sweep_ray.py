@@ -140,4 +140,4 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(address, tmp_path):
     finally:
         process.kill()
     assert process.returncode == 1
-    assert errors == f"error: no Ray cluster answers at '{address}': start one, or name its address\n"
+    assert errors == f"error: no Ray cluster answers at '{address}': start one, or give its address\n"

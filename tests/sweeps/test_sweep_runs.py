@@ -215,8 +215,8 @@ def test_a_python_file_lists_runs(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("RUNS = [", "does not run to its end: SyntaxError"),
-        ("RUNS = [1 / 0]", "does not run to its end: ZeroDivisionError: division by zero"),
+        ("RUNS = [", "fails: SyntaxError"),
+        ("RUNS = [1 / 0]", "fails: ZeroDivisionError: division by zero"),
         ("runs = 3", "lists no runs"),
         ("RUNS = [3]", "lists no runs"),
         ("", "lists no runs"),
