@@ -187,7 +187,7 @@ def test_a_folder_of_other_presets_is_not_taken_up(run, monkeypatch):
         (["--experiment=two_outcomes"], "--experiment and --preset are nothing without runs"),
         (["--experiment=two_outcome", "--grid=seeds=0"], "unknown experiment 'two_outcome'; did you mean two_outcomes"),
         ([*GRID, "--preset=huge"], "unknown preset 'huge'"),
-        ([*GRID[:2], "--grid=seeds=[0:2],[0:2]"], "is asked for twice"),
+        ([*GRID[:2], "--grid=seeds=[0:2],[0:2]"], "is given twice"),
         ([*GRID, "--launcher=cloud"], "unknown launcher 'cloud'; known: local, "),
         ([*GRID, "--launcher=local(speed=3)"], "launcher 'local' has no argument 'speed'; known: workers"),
         ([*GRID, "--launcher=local(workers=1000)"], "local has workers=1000: take 1 to "),
