@@ -1,10 +1,10 @@
-"""Writes docs/scaling.md: what a step sends and holds on a mesh, and how long it takes at least.
+"""Writes docs/scaling.md: communication, memory and least time of a step on a mesh.
 
     python scripts/scaling.py --document=docs/scaling.md
 
-Nothing is computed and no accelerator is needed: programs are compiled ahead, from shapes, for TPU v5p by the compiler
-in the wheel `libtpu`. `pip install "jax[tpu]"` brings it, into an environment of its own. Twenty minutes on two busy
-CPU cores.
+Nothing is computed and no accelerator is needed: programs are compiled ahead of time, from shapes, for TPU v5p by the
+compiler in the wheel `libtpu`. Install it with `pip install "jax[tpu]"` in a separate environment. Twenty minutes on
+two busy CPU cores.
 """
 
 import collections
@@ -33,7 +33,7 @@ from ipsrl.structures import Outcomes, Prompts, Sizes
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import Batching, TrainState, compiled_update, state_placements
 
-DOCUMENT = flags.DEFINE_string("document", "docs/scaling.md", "where the page is written to")
+DOCUMENT = flags.DEFINE_string("document", "docs/scaling.md", "path of the page")
 
 QWEN_7B = Transformer(
     152064, hidden_size=3584, num_layers=28, num_heads=28, num_key_value_heads=4, intermediate_size=18944,
@@ -47,7 +47,7 @@ SMALL = Transformer(4096, hidden_size=512, num_heads=8, num_key_value_heads=8, i
 
 @dataclasses.dataclass(frozen=True)
 class Text:
-    """An environment of shapes only: what the compiler has to know of a text task.
+    """An environment of shapes only: what the compiler must know of a text task.
 
     Attributes:
       vocabulary_size, prompt_length, max_tokens: see `Environment`.
@@ -83,9 +83,9 @@ class Workload:
     """One step.
 
     Attributes:
-      policy, environment: what is trained, and on what.
+      policy, environment: the policy that is trained, and its environment.
       prompts, group_size: P and G of a step.
-      micro_batches: pieces whose gradients are summed.
+      micro_batches: micro-batches whose gradients are summed.
     """
 
     policy: Transformer
@@ -102,7 +102,7 @@ class Workload:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A compiled program, and what was asked of it.
+    """A compiled program and its properties.
 
     Attributes:
       mesh: of the devices it was compiled for.
@@ -131,12 +131,12 @@ class Program:
 
 
 def devices_of(topology: str) -> list[Any]:
-    """The devices of a slice, such as "v5p:2x4x4", without one.
+    """The devices of a slice, such as "v5p:2x4x4", without having one.
 
     Raises:
       ValueError: there is no compiler for TPUs in this environment.
     """
-    # What a TPU host would say of itself.
+    # The environment variables of a TPU host.
     os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v5p-8")
     os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
     os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
@@ -162,7 +162,7 @@ def _lower(workload: Workload, mesh: Mesh) -> tuple[Any, Any]:
     def abstract(tree, sharding):
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), tree)
 
-    # The abstract mesh alone: nothing can run on the devices of a topology.
+    # Only the abstract mesh: nothing can run on the devices of a topology.
     with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
         state = jax.eval_shape(
             lambda: TrainState.create(policy.init(jax.random.key(0)), objective, optimizer, environment)
@@ -202,15 +202,15 @@ def _compile(lowered: Any, mesh: Mesh) -> Program:
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """Published peaks of one device, and how fast a matrix that is sharded over all devices becomes whole on each.
+    """Published peaks of one device, and the speed of gathering a matrix that is sharded over all devices on each.
 
     Attributes:
       name: of the machine.
-      devices: how many.
+      devices: number of devices.
       operations: bf16, a second.
       memory: bytes a second of its own memory.
-      gathering: bytes a second that arrive at the device that is reached worst.
-      sources: where the numbers stand, and how the last one follows.
+      gathering: bytes a second that arrive at the device with the slowest links.
+      sources: sources of the numbers, and the derivation of the last one.
     """
 
     name: str
@@ -238,7 +238,7 @@ H200_64 = Machine(
 
 
 def eight_devices() -> str:
-    """The table of what a small model sends and holds on meshes of eight."""
+    """The table of communication and memory of a small model on meshes of eight devices."""
     workload = Workload(SMALL, Text(SMALL.vocabulary_size, 32, 64), prompts=64, group_size=8, micro_batches=2)
     lines = [
         "| mesh | program | collective | over | instructions | runs | KiB sent by a device |",
@@ -271,7 +271,7 @@ def _bytes_of_state(policy: Transformer) -> int:
 
 
 def seven_billion() -> str:
-    """The table of the least time of a train step of a model of seven billion parameters."""
+    """The table of the least time of a train step of a model with seven billion parameters."""
     environment = Text(QWEN_7B.vocabulary_size, 256, 1024)
     whole = Workload(QWEN_7B, environment, prompts=256, group_size=8, micro_batches=8)
     mesh = make_mesh("v5p:2x4x4", data=32, model=1)
@@ -295,7 +295,7 @@ def seven_billion() -> str:
     )
     single = Mesh(jax.devices("cpu")[:1], (DATA,))
     operations = _lower(piece, single)[0].cost_analysis()["flops"] * whole.micro_batches
-    # What passes through a device if a ring were endless: a sum passes twice.
+    # Data through a device in an endless ring: a sum passes twice.
     passed = of_all_layers(
         lambda program: sum(one.bytes * one.times * (2 if one.kind == "all-reduce" else 1) for one in program.sends)
     )

@@ -182,9 +182,9 @@ def test_a_folder_of_other_presets_is_not_taken_up(run, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "has seen no runs yet: ask for some by --grid or --runs"),
-        (["--grid=seeds=0"], "--grid is about one experiment: name it by --experiment"),
-        (["--experiment=two_outcomes"], "--experiment and --preset are nothing without runs"),
+        ([], "has no runs yet: request some by --grid or --runs"),
+        (["--grid=seeds=0"], "--grid is about one experiment: give it by --experiment"),
+        (["--experiment=two_outcomes"], "--experiment and --preset need runs"),
         (["--experiment=two_outcome", "--grid=seeds=0"], "unknown experiment 'two_outcome'; did you mean two_outcomes"),
         ([*GRID, "--preset=huge"], "unknown preset 'huge'"),
         ([*GRID[:2], "--grid=seeds=[0:2],[0:2]"], "is given twice"),
@@ -279,7 +279,7 @@ def test_an_interrupted_sweep_ends_its_runs_and_says_how_to_go_on(tmp_path, numb
     finally:
         process.kill()
     assert process.returncode == 130
-    assert errors == "interrupted: the same command takes up what is finished\n"
+    assert errors == "interrupted: the same command continues the sweep\n"
     assert counts(status_of(out)) == {"finished": 0, "running": 0, "failed": 0, "broken": 1, "waiting": 0}
 
 

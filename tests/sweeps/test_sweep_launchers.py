@@ -352,5 +352,5 @@ def test_a_run_can_go_from_launcher_to_launcher(folder, monkeypatch, stopped):
 
 
 def test_an_experiment_that_has_no_such_program_is_refused():
-    with pytest.raises(ValueError, match="hypospace has no VMAPPED, so its runs cannot be one program: take local"):
+    with pytest.raises(ValueError, match="hypospace has no VMAPPED, so its runs cannot be one program: use local"):
         launcher_catalog.make("vmap").check(HYPOSPACE)
