@@ -4,7 +4,7 @@ A module that Python can import has one or more of these, each a plain dict from
 
     OBJECTIVES = {"mine": mine}              a function of keyword arguments that returns an `Objective`
     ENVIRONMENTS = {"my_task": MyTask}       a class or function of keyword arguments that returns an environment
-        STUDIES = {"my_study": my_study}         a module as described in `ipsrl.study.study`
+    STUDIES = {"my_study": my_study}         a module as described in `ipsrl.study.study`
 
 Every experiment, sweep and script loads it by `--extensions=my_module` (several separated by commas), Python by
 `load("my_module")`; then the names work wherever names are accepted.

@@ -3,7 +3,7 @@
 All arrays of a group are `[prompt, group]` = `[P, G]` or `[prompt, group, token]` = `[P, G, T]`, from the sampler to
 the loss, never flattened. Only the prompt axis is ever sharded, so the statistics of a group need no communication.
 
-        Prompts --sampler--> Trajectories --verify--> Outcomes;   Trajectories + Outcomes = Rollouts --objective--> loss
+    Prompts --sampler--> Trajectories --verify--> Outcomes;   Trajectories + Outcomes = Rollouts --objective--> loss
 """
 
 import dataclasses

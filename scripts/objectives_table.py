@@ -2,9 +2,9 @@
 
 One row for each objective, from its signature, its parts and three lines of its docstring:
 
-        NAME (arXiv ID): formula.           first line; an objective without a paper writes (ours)
-        Degenerate: one sentence.           may continue on the next lines
-        Evidence: paper and code (verl).    begins with paper, code, second-hand, derived or our reading
+    NAME (arXiv ID): formula.           first line; an objective without a paper writes (ours)
+    Degenerate: one sentence.           may continue on the next lines
+    Evidence: paper and code (verl).    begins with paper, code, second-hand, derived or our reading
 
 Text outside the two marks in the file is written by hand and not changed.
 """

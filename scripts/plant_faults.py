@@ -4,7 +4,7 @@ Plants twenty faults, one at a time, in a copy of the tree, and runs the tests t
 the fault, or with --whole all tests of the default run and, if these miss it, the slow ones. Prints a table and exits
 with 1 if a fault was not caught. About ten seconds for each fault; with --whole as long as the tests take.
 
-        --only=a,b   only these faults; --list prints their names
+    --only=a,b   only these faults; --list prints their names
     --whole      runs all tests until the first failure, not only those named
 """
 

@@ -4,7 +4,7 @@
     python scripts/results.py runs --sql="select objective, avg(recovery) from runs group by objective"
     python scripts/results.py runs /other/runs --format=csv --out=curves.csv \\
         --sql="select objective, seed, step, reward from metrics where objective = 'grpo'"
-        python scripts/results.py runs --parquet=tables     # and then: python scripts/results.py tables --sql="..."
+    python scripts/results.py runs --parquet=tables     # and then: python scripts/results.py tables --sql="..."
 
 Without --sql it counts runs by objective and lists the columns of the tables `runs` and `metrics`, which are described
 in `ipsrl/records/results.py`. Nothing in the folders is changed.

@@ -118,7 +118,7 @@ def mean_field(probs: np.ndarray, rewards: np.ndarray, weights: np.ndarray, rule
 
         no baseline            p_i (r_i w_G(p_i) - sum_k p_k r_k w_G(p_k))
         group mean             the same with the weights `without_one_sample`
-            group mean and std     by enumeration of all count vectors; groups with equal Rt give 0
+        group mean and std     by enumeration of all count vectors; groups with equal Rt give 0
 
     For two outcomes the group mean and std give sqrt(phat_1 phat_2) sign(Rt_1 - Rt_2) in each group: the size of the
     rewards cancels.

@@ -187,12 +187,12 @@ def verdict(objective: Objective, group_size: int, off_policy: OffPolicyAnswers 
 
     Four vectors of rewards, and for an objective that uses a reference policy a uniform and a skewed one:
 
-            reference-shaped        the end depends on the reference, also among outcomes of one reward
-        reward-proportional     unequal rewards: one distribution for all starts, log p = log(r) / alpha + c
-        uniform over correct    rewards 1 and 0: one distribution for all starts, the correct ones share evenly
+        reference-shaped        the end depends on the reference, also among outcomes of one reward
+        reward-proportional     unequal rewards: one limit for all starts, log p = log(r) / alpha + c; all survive
+        uniform over correct    rewards 1 and 0: one limit for all starts, the correct ones share evenly
         neutral on ties         rewards 1 and 0: the correct ones keep their relative shares
-            collapses               rewards 1 and 0: of two correct outcomes one is lost
-            other                   none of these
+        collapses               rewards 1 and 0: of two correct outcomes one is lost
+        other                   none of these
 
     Args:
       objective: any objective that needs no text; its state is the initial one.

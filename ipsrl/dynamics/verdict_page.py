@@ -28,23 +28,23 @@ from ipsrl.records.tidy import Record, Records
 MEANINGS = {
     "collapses": (
         "of two equally good outcomes, one is lost",
-        "Bad where several good answers are wanted; does no harm where one is enough.",
+        "Bad if several good answers are wanted; harmless if one is enough.",
     ),
     "neutral on ties": (
-        "equally good outcomes keep the shares among them that they started with",
+        "equally good outcomes keep their initial relative shares",
         "Nothing is lost on average, but nothing comes back, and the noise of sampling adds up.",
     ),
     "reward-proportional": (
-        "from every start the same policy, a power of the reward; nothing that pays is lost",
+        "from every start the same policy, a power of the reward; no rewarded outcome is lost",
         "Good for diversity and discovery; the price is mean reward, because worse outcomes stay likely.",
     ),
     "uniform over correct": (
         "from every start, the right outcomes share evenly",
-        "Good where every right answer counts; says nothing about outcomes with different rewards.",
+        "Good if every right answer counts; says nothing about outcomes with different rewards.",
     ),
     "reference-shaped": (
         "where training ends depends on a reference policy, also among equally good outcomes",
-        "Good where that policy can be trusted; outcomes that it hardly produces stay rare.",
+        "Good if that policy can be trusted; outcomes that it hardly produces stay rare.",
     ),
     "other": ("none of these", "The cells say what happens."),
 }
@@ -53,7 +53,7 @@ REWARDS = {
     "full tie": "all three are equally good",
     "partial tie": "two are equally good, the third is half as good",
     "binary": "two are right, one is wrong, as a verifier says",
-    "unequal": "all pay, and differently",
+    "unequal": "all are rewarded, differently",
 }
 """Case -> the meaning of its rewards."""
 BARS = (
@@ -243,10 +243,10 @@ _FRONT = """\
 # What each objective does to the set of outcomes
 
 A policy chooses one of three outcomes, an objective turns their rewards into training, and this page says where that
-training takes the policy on average: do outcomes that are equally good survive together, or does one of them take all,
-for no other reason than that it was a little likelier at the start? Every objective was run with its own code: the mean
-of its update over all groups of {group_size} answers is exact, and it was followed from twelve policies, the orders of
-{starts}, until nothing moves, or for longer than anyone trains.
+training takes the policy on average: do equally good outcomes survive together, or does one of them take all, only
+because it was slightly more likely at the start? Every objective was run with its own code: the mean of its update over
+all groups of {group_size} answers is exact, and it was followed from twelve policies, the orders of {starts},
+until nothing moves, or for longer than anyone trains.
 
 ![Where training ends, for each objective and reward]({figure})
 
@@ -267,12 +267,12 @@ How to read a cell:
 - `one of 2 outcomes`: one outcome takes all, and which of these two it is depends on the start.
 - `stays where it is`: on average nothing moves, from any start.
 - `depends on the start: ...`: the end differs from start to start; one example is given.
-- `uniform: ...` and `skewed: ...`: the objective looks at a reference policy, which is uniform in the first line and
+- `uniform: ...` and `skewed: ...`: the objective uses a reference policy, which is uniform in the first line and
   {skewed} in the second.
 
 In the evidence, t is training time, updates x step size. `t^-0.5` says that a probability falls as one over the square
 root of it: a hundred times the training leaves a tenth. `p ~ r^(1/2.00)` is the best fit of the ends by a power of the
-rewards r, for unequal rewards and the partial tie together, and the residual its error in log p, which has to be below
+rewards r, for unequal rewards and the partial tie together, and the residual its error in log p, which must be below
 {fits} of the range of log p, and below that of a fit by exp(r / T); 1/1 is proportional to the reward, 1/2 to its
 square root. The rate at which the slowest deviation fades is per unit of t.
 

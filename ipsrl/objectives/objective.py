@@ -189,7 +189,7 @@ class Objective:
         if missing:
             raise ValueError(
                 f"the objective needs {', '.join(missing)}, which this environment and policy do not provide; "
-                f"they provide {',  '.join(sorted(available)) or 'no optional field'}"
+                f"they provide {', '.join(sorted(available)) or 'no optional field'}"
             )
         smallest = max(part.smallest_group for part in self.parts)
         if group_size < smallest:

@@ -51,10 +51,9 @@ def shared_at_start(evaluate: Evaluate) -> Evaluate:
 class EvaluationLog:
     """Two more files of JSON lines in a run folder, written if evaluations provide their content.
 
-            outcomes.jsonl     {"step": 50, "ranked_shares": [0.5, 0.25], "rest": 0.0}; the rest is the sum of further
-            ranks
+        outcomes.jsonl     {"step": 50, "ranked_shares": [0.5, 0.25], "rest": 0.0}; rest: sum of further ranks
         completions.jsonl  {"step": 0, "prompt_index": 3, "prompt": "...", "completion": "...", "reward": 1.0,
-                                                  "outcome": "..."}; the outcome is null if there is none
+                           "outcome": "..."}; the outcome is null if there is none
 
     They are written, truncated and kept like `MetricLog`'s own file.
     """

@@ -9,11 +9,11 @@ The result of `sql` prints as a table; `.fetchall()` gives tuples, `.df()` a dat
 for each of these:
 
     path                    the folder
-        kind                    training, if its config.json names one objective; otherwise experiment, whose folder
-                                holds those of its training runs
-        objective, seed         NULL if there is not exactly one
+    kind                    training, if its config.json names one objective; otherwise experiment, whose folder
+                            holds those of its training runs
+    objective, seed         NULL if there is not exactly one
     complete                whether summary.json says so
-        started, last_written   UTC: the first start, and the last write of metrics or summary, if any
+    started, last_written   UTC: the first start, and the last write of metrics or summary, if any
     ...                     every value of config.json
     step, ...               the last recorded value of every metric
     summary                 summary.json as JSON, for summary->>'$.agrees'

@@ -37,15 +37,15 @@ class RunFolderError(ValueError):
 class RunFolder:
     """The output folder of one run, used by one process at a time.
 
-            config.json        the resolved settings: the identity of the run
+        config.json        the resolved settings: the identity of the run
         environment.json   a list, one entry for each start: versions, processes, devices, commit, command
-            uncommitted.diff   changes of the code since its commit, at the last start; only if there were any
+        uncommitted.diff   changes of the code since its commit, at the last start; only if there were any
         metrics.jsonl      written by `MetricLog`
         warnings.jsonl     written by `WarningLog`
         outcomes.jsonl     written by `EvaluationLog`, as is completions.jsonl
         checkpoints/       written by `Checkpoints`
-            summary.json       the results
-            tensorboard/       and wandb/, written by `Trackers`, if requested
+        summary.json       the results
+        tensorboard/       and wandb/, written by `Trackers`, if requested
 
     Made by `RunFolder.open`; a context manager that releases the folder. If the process is killed, the operating system
     releases it. With many hosts, the first holds the lock and writes all files except checkpoints.

@@ -81,7 +81,7 @@ class TpuPod(Launcher):
             if finished < len(runs):
                 for place in self.slices:
                     report_line(
-                        f"slice {place} may still exist and cost money until:  {shlex.join(self._delete(place))}"
+                        f"slice {place} may still exist and cost money until: {shlex.join(self._delete(place))}"
                     )
 
     def _script(self, run: SweepRun, sweep: str, place: str, *options: str) -> list[str]:

@@ -77,7 +77,7 @@ def read_grid(text: str) -> tuple[int, int]:
     """
     match = re.fullmatch(r"(\d+)x(\d+)", text)
     if match is None:
-        raise ValueError(f"--grids has {text!r}:  write dimensions x side, as in 2x20")
+        raise ValueError(f"--grids has {text!r}: write dimensions x side, as in 2x20")
     dimensions, side = int(match[1]), int(match[2])
     if dimensions < 1 or side < 2 or side**dimensions > 10**6:
         raise ValueError(f"--grids has {text!r}: use a grid of 2 to 1,000,000 cells with side 2 or more")

@@ -79,8 +79,7 @@ def subtrajectory_balance(
     reward_exponent: float = 1.0,
     learning_rate: float = LEARNING_RATE,
 ) -> Objective:
-    """SubTB (arXiv 2209.12782): DB's residuals summed over each part i < j of a trajectory, squared, weights decay^(j -
-    i).
+    """SubTB (arXiv 2209.12782): DB's residuals summed over each part i < j, squared, weights decay^(j - i).
 
     The residual of a part is log F(s_i) + sum (log P_F - log P_B) - log F(s_j), F(end) = R; flows and other arguments
     as in `detailed_balance`, the limit of `decay` (the paper's lambda) -> 0. All parts are summed by `discounted_sums`,

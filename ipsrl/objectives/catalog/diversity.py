@@ -250,8 +250,7 @@ def placebo(
     clip_high: float = 0.2,
     aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
-    """Placebo of IPS (after arXiv 2601.21669): r~ = r w, w the weights of IPS, permuted among rewarded answers; then
-    GRPO.
+    """Placebo of IPS (after arXiv 2601.21669): r~ = r w, w the weights of IPS, permuted among rewarded answers; GRPO.
 
     The weights of the rewarded answers (reward not zero) are those of `ips_grpo` with the same `alpha` and `floor`, in
     random order. If these rewards are equal, r~ has exactly the mean and variance of IPS in every group. A difference

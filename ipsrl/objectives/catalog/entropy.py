@@ -48,8 +48,7 @@ def aer(
     threshold: float = 0.0,
     aggregation: AggregationName = "token_mean",
 ) -> Objective:
-    """AER (arXiv 2510.10959): GRPO + alpha w(share of correct) H, alpha adapted so that H becomes tau times the first
-    H.
+    """AER (arXiv 2510.10959): GRPO + alpha w(share of correct) H, alpha adapted so that H becomes tau times H_0.
 
     Hard prompts get an entropy bonus; its scale alpha starts at `alpha0`, moves by `eta` after every batch, and stays
     in [0, alpha_max]. H_0 is the entropy of the first batch. All arguments but the last are those of

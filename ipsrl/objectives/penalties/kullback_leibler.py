@@ -23,10 +23,10 @@ LossEstimator = Literal["k1", "k2", "k3", "corrected_k3"]
 class KullbackLeibler(Penalty):
     """coefficient * KL(policy || reference), estimated at the sampled tokens; d = log pi - log pi_ref.
 
-            k1 = d                       gradient 1: zero on average, because the gradient of log pi has mean 0
-            k2 = d^2 / 2                 gradient d: on-policy that of KL(policy || reference)
-            k3 = exp(-d) + d - 1 >= 0    gradient 1 - exp(-d): on-policy that of KL(reference || policy)
-            corrected_k3 = rho k3        gradient rho d: that of KL(policy || reference), off-policy too
+        k1 = d                       gradient 1: zero on average, because the gradient of log pi has mean 0
+        k2 = d^2 / 2                 gradient d: on-policy that of KL(policy || reference)
+        k3 = exp(-d) + d - 1 >= 0    gradient 1 - exp(-d): on-policy that of KL(reference || policy)
+        corrected_k3 = rho k3        gradient rho d: that of KL(policy || reference), off-policy too
 
     k3 is GRPO's (arXiv 2402.03300, coefficient 0.04); multiplied by the importance ratio rho it is DeepSeek-V3.2's
     (arXiv 2512.02556). Gradients are with respect to log pi. d in k3 and log rho are clamped to [-20, 20]: the gradient

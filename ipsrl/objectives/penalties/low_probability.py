@@ -18,11 +18,9 @@ from ipsrl.structures import PolicyScores, Rollouts
 class LowProbabilityRegulariser(Penalty):
     """Lp-Reg (arXiv 2510.03222): pulls the policy to a proxy without noise, at unlikely tokens it would otherwise lose.
 
-            proxy = behaviour policy restricted to tokens with probability above kappa * (highest probability),
-            renormalised
-            cost  = KL(proxy || policy) at tokens with behaviour probability below the rho-quantile of the batch,
-            negative
-                    advantage and positive proxy probability; 0 elsewhere
+        proxy = behaviour policy restricted to tokens above kappa * (highest probability), renormalised
+        cost  = KL(proxy || policy) at tokens with behaviour probability below the rho-quantile of the batch,
+                negative advantage and positive proxy probability; 0 elsewhere
 
     The proxy is a constant. It is built from the `likeliest` tokens, so other tokens count as noise (our reading; the
     paper uses the whole vocabulary). The gradient by K log-probabilities takes K times the memory of other losses, and

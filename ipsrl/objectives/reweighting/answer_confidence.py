@@ -33,7 +33,7 @@ def low_probability_confidence(log_probs: Array, mask: Array, fraction: float) -
 class AnswerConfidence(RolloutPart):
     """ARM: shifts advantages against the policy's confidence in its own answer (ProGRPO, arXiv 2602.05281).
 
-            A~_g = A_g + alpha (c(q) - c(o_g))      in groups that pass the gate, A_g elsewhere
+        A~_g = A_g + alpha (c(q) - c(o_g))      in groups that pass the gate, A_g elsewhere
 
     c(o_g) is the geometric mean probability of the `low_fraction` least likely tokens of the answer; c(q) is a
     reference level. Both use the behaviour policy's log-probabilities and are constants for the gradient.

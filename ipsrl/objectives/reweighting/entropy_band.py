@@ -16,8 +16,8 @@ from ipsrl.structures import Rollouts, Sizes
 class EntropyBand(RolloutPart):
     """Keeps the answers that move the entropy back into a band, which falls during training (Entrocraft).
 
-            above the band only A >= 0 is kept, below it only A <= 0, inside it everything (arXiv 2604.26326);
-            the band moves linearly from (low_start, high_start) to (low_end, high_end) in `steps` batches
+        above the band only A >= 0 is kept, below it only A <= 0, inside it everything (arXiv 2604.26326);
+        the band moves linearly from (low_start, high_start) to (low_end, high_end) in `steps` batches
 
     All other advantages become zero.
     """

@@ -78,8 +78,7 @@ class ProbabilityWeight(RolloutPart):
 class WithoutTruncated(RolloutPart):
     """Overlong filtering: 0 for answers truncated at the horizon, after the group was normalised with them (DAPO).
 
-            A_g N / (N of the other answers)  for answers that ended by themselves,    N `tokens` or `answers` of the
-            batch
+        A_g N / (N of the other answers)  for answers that ended by themselves;  N: `tokens` or `answers` of the batch
 
     The factor removes truncated answers from the denominator, as masking their tokens would (arXiv 2503.14476).
     `counted` must name what the mean is over: all tokens of the batch, or its answers that have tokens.

@@ -8,8 +8,8 @@ lower and upper clip limits, r is the importance ratio):
     ImportanceRatio           r                      r                      r
     GradientPreservingClip    beta2 (1 + e_h)        beta1 (1 - e_l)        r
     TruncatedRatio (CISPO)    min(r, cap)            r                      min(r, cap)
-        DivergenceMask (DPPO)     0 or min(r, cap), by the divergence between the two policies; elsewhere min(r, cap)
-        BalancedClip (BAPO)       as PPO, with limits found for each mini-batch
+    DivergenceMask (DPPO)     0 or min(r, cap), by the divergence between the two policies; elsewhere min(r, cap)
+    BalancedClip (BAPO)       as PPO, with limits found for each mini-batch
 
 Where |log r| is beyond `LOG_RATIO_LIMIT` the weight is 0, except in CISPO.
 """
@@ -247,9 +247,8 @@ class DivergenceMask(Surrogate):
 
         binary_tv   |mu - pi| of the sampled token
         binary_kl   mu log(mu / pi) + (1 - mu) log((1 - mu) / (1 - pi)), 1e-8 added inside the second logarithm
-            top_tv, top_kl   total variation, or KL(mu || pi), over the `TOP_TOKENS` most likely tokens of mu, the
-            sampled
-                             token, and one bucket with the rest; masses are at least 1e-12
+        top_tv, top_kl   total variation, or KL(mu || pi), over the `TOP_TOKENS` most likely tokens of mu, the
+                         sampled token, and one bucket with the rest; masses are at least 1e-12
 
     Tokens that move back towards mu are kept, unless |log rho| is beyond `LOG_RATIO_LIMIT`; PPO is the case D = |rho -
     1|. `ratio_cap = None` is no cap. Arrays of the K most likely tokens take K times the memory of other losses and

@@ -189,7 +189,7 @@ def grouped(runs: Sequence[Run]) -> tuple[list[list[Run]], list[str]]:
         if behind is not ahead:
             again.append(behind.folder.path)
         same[key] = ahead
-    notes = [f"a repeated run does not count:  {', '.join(again)}."] if again else []
+    notes = [f"a repeated run does not count: {', '.join(again)}."] if again else []
     return [sorted(same.values(), key=lambda run: run.seed or 0) for same in found.values()], notes
 
 
