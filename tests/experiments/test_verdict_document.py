@@ -78,7 +78,7 @@ def test_objectives_that_do_the_same_share_a_row_under_their_word():
     page = document(rows, {"fourth": "no prompt"}, 8, "the command", "figure.png")
     assert "\n| `first`, `second(alpha=0.5)` |" + " 0.50 : 0.50 : 0 |" * len(CASES) + " seen |\n" in page
     assert "\n- `fourth`: no prompt.\n" in page
-    assert "nothing of their clips and weights shows: SoftGate of `second(alpha=0.5)`." in page
+    assert "their clips and weights have no effect: SoftGate of `second(alpha=0.5)`." in page
     assert words_of(page) == {judged.objective: judged.word for judged in judgements}
 
 
