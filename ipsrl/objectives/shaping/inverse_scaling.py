@@ -64,11 +64,10 @@ class InverseFrequency(InverseScaling):
 
         r~_g = r_g / max(phat(o_g), floor)^alpha,    phat = (n + pseudo_count) / (G + pseudo_count)
 
-    `alpha = 1` without pseudo-count is the paper's rule; the ideal flow ends at p proportional to r^(1/alpha). A floor
-    up to 1/G has no effect at alpha = 1 without pseudo-count. A pseudo-count lambda > 0 (add-lambda smoothing;
-    Laplace's rule up to a constant factor) narrows the range of the weights from G^alpha to ((G + lambda) / (1 +
-    lambda))^alpha. A pseudo-count of (alpha - 1) / 2 removes the term of order 1/G of the bias E[phat^-alpha] p^alpha -
-    1.
+    `alpha = 1` without pseudo-count is the paper's rule; the ideal flow ends at p proportional to r^(1/alpha). Without
+    pseudo-count a floor up to 1/G has no effect. A pseudo-count lambda > 0 (add-lambda smoothing; Laplace's rule up to
+    a constant factor) narrows the range of the weights from G^alpha to ((G + lambda) / (1 + lambda))^alpha. A
+    pseudo-count of (alpha - 1) / 2 removes the term of order 1/G of the bias E[phat^-alpha] p^alpha - 1.
 
     If every outcome of a group is unique, all weights are equal and the scaling has no effect: see
     `InverseProbability`. Meant for non-negative rewards: of rewards of -1, those of the rarest mistakes are scaled up
