@@ -225,7 +225,7 @@ V5P_64 = Machine(
     "v5p-64", 32, 459e12, 2765e9, 300e9,
     "[Cloud TPU v5p](https://cloud.google.com/tpu/docs/v5p): 459 TFLOP/s, 95 GiB and 2765 GB/s a chip, 1200 GB/s "
     "in both directions over six links, so 100 GB/s a link and direction. Names count TensorCores, two to a chip: "
-    "v5p-64 is 32 chips, 2x4x4. Less than a cube of 4x4x4 has no links around its edges, and "
+    "v5p-64 is 32 chips, 2x4x4. A slice smaller than 4x4x4 has no wrap-around links, and "
     "a corner has three: 300 GB/s.",
 )  # fmt: skip
 H200_64 = Machine(
@@ -341,8 +341,9 @@ def seven_billion() -> str:
 
 PAGE = """# Scaling
 
-Written by `python scripts/scaling.py`; nothing here is measured on a machine. Programs are compiled ahead for TPU v5p
-by its own compiler (libtpu, jax {version}), and their text and cost analysis are read. Rounds of loops are counted.
+Written by `python scripts/scaling.py`; nothing here is measured on a machine. Programs are compiled ahead of time for
+TPU v5p by its own compiler (libtpu, jax {version}), and their text and cost analysis are read. Rounds of loops are
+counted.
 
 Parameters, gradients and optimiser state are sharded over both axes of the mesh; a train step gathers a matrix over
 `data` where it is used and scatters its gradient, both in bfloat16 (the unembedding once for all its blocks of logits,
@@ -357,21 +358,21 @@ micro-batches. State: parameters, Adam's moments, counters. Runs: rounds of loop
 
 {eight}
 
-The compiler for CPUs, which the tests run, sums whole gradients and cuts them afterwards (all-reduce in place of
-reduce-scatter), and moves gathers of matrices out of the loop over micro-batches; what is sharded, and over which axis,
-is the same, since one partitioner decides it for all.
+The CPU compiler, used in the tests, sums whole gradients and slices them afterwards (all-reduce instead of
+reduce-scatter), and moves gathers of matrices out of the loop over micro-batches; the sharding is the same, because one
+partitioner decides it for all platforms.
 
 ## A model of seven billion parameters
 
 The shape of Qwen2.5-7B (28 heads and 4 key-value heads, so `model` may be 1, 2 or 4), `data` alone, `remat="layer"`,
 {seven}
 
-One and two layers are compiled, and the rest is added: layers are alike. Operations are those of the lowered program
-without loops, because a compiler counts the body of a loop once. The bytes that the memory moves are the compiler's,
-times the micro-batches: the loops inside one, over blocks and over windows of gathered matrices, count once, so the
-memory's time is a lower bound. What a step needs beside its state is not added up: it does not grow evenly by layers. A
-device of 64 runs the program of a device of 32 on half as many micro-batches, and the choices of the TPU's compiler
-stand for the GPU's.
+One and two layers are compiled and the others extrapolated, because layers are alike. Operations are those of the
+lowered program without loops, because a compiler counts the body of a loop once. Bytes moved by the memory are the
+compiler's count times the micro-batches: loops inside a micro-batch, over blocks and over windows of gathered matrices,
+count once, so the memory's time is a lower bound. The memory of a step besides its state is not extrapolated, because
+it does not grow evenly with layers. A device of 64 runs the program of a device of 32 with half as many micro-batches,
+and the TPU compiler's choices are assumed for the GPU.
 
 The matrix units limit both machines. Every micro-batch gathers every matrix and sums every gradient, whatever its size:
 half as many micro-batches, if their activations fit, halve the communication.
