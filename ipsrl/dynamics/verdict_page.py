@@ -93,7 +93,7 @@ class Judgement:
     Attributes:
       objective: its specification.
       word, evidence, unseen: as in `Verdict`.
-      texts: distribution of the reference policy (`uniform`, and `skewed` for objectives that look at one) -> case ->
+      texts: distribution of the reference policy (`uniform`, and `skewed` for objectives that use one) -> case ->
         the end of training in a few words.
       ends: distribution of the reference policy -> case -> `[12, 3]`, the ends of the flows from `STARTS`, without lost
         outcomes.
