@@ -1,13 +1,13 @@
 """Objectives, environments and studies of your own, without a fork of this repository.
 
-A module that Python can import has one or more of these, each a plain dict from a name to what bears it:
+A module that Python can import has one or more of these, each a plain dict from a name to its object:
 
     OBJECTIVES = {"mine": mine}              a function of keyword arguments that returns an `Objective`
     ENVIRONMENTS = {"my_task": MyTask}       a class or function of keyword arguments that returns an environment
-    STUDIES = {"my_study": my_study}         a module as `ipsrl.study.study` describes it
+    STUDIES = {"my_study": my_study}         a module as described in `ipsrl.study.study`
 
-Every experiment, sweep and script takes it by `--extensions=my_module` (several between commas), Python by
-`load("my_module")`: from then on the names are known wherever a name is.
+Every experiment, sweep and script loads it by `--extensions=my_module` (several separated by commas), Python by
+`load("my_module")`; then the names work wherever names are accepted.
 """
 
 import importlib
@@ -16,19 +16,19 @@ import sys
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
-FLAG_HELP = "modules with OBJECTIVES, ENVIRONMENTS or STUDIES of your own, between commas; see docs/extending.md"
+FLAG_HELP = "modules with OBJECTIVES, ENVIRONMENTS or STUDIES of your own, separated by commas; see docs/extending.md"
 VARIABLE = "IPSRL_EXTENSIONS"
-"""Processes that this one starts load the same modules."""
+"""Child processes load the same modules."""
 
 
 def load(modules: str = "") -> None:
-    """Imports modules and enters what they hold into the catalogs; those of $IPSRL_EXTENSIONS as well.
+    """Imports modules and adds their entries to the catalogs; also those of $IPSRL_EXTENSIONS.
 
     Args:
-      modules: their names between commas; a module is found where Python finds it, or in the working directory.
+      modules: their names, separated by commas; a module is found on Python's path or in the working directory.
 
     Raises:
-      ValueError: a module cannot be imported or holds none of the three, or a name is already taken.
+      ValueError: a module cannot be imported or has none of the three dicts, or a name is already taken.
     """
     names = list(dict.fromkeys(name for name in f"{loaded()},{modules}".replace(" ", "").split(",") if name))
     for name in names:
@@ -38,7 +38,7 @@ def load(modules: str = "") -> None:
 
 
 def loaded() -> str:
-    """Names of the modules that have been loaded, between commas."""
+    """Names of the loaded modules, separated by commas."""
     return os.environ.get(VARIABLE, "")
 
 
@@ -54,7 +54,7 @@ def _enter(name: str) -> None:
         raise ValueError(f"the extension {name!r} has neither OBJECTIVES nor ENVIRONMENTS nor STUDIES: give it one")
     for kind, entries in found.items():
         if not isinstance(entries, Mapping):
-            raise ValueError(f"{kind} of the extension {name!r} must be a dict from names to what bears them")
+            raise ValueError(f"{kind} of the extension {name!r} must be a dict from names to objects")
         catalog = _catalog(kind)
         for entry, value in entries.items():
             if catalog.setdefault(entry, value) is not value:
@@ -64,7 +64,7 @@ def _enter(name: str) -> None:
 
 
 def _catalog(kind: str) -> MutableMapping[str, Any]:
-    # Imported here: who extends studies need not wait for environments.
+    # Imported here: extensions with only studies need not import environments.
     if kind == "OBJECTIVES":
         from ipsrl.objectives.catalog import CATALOG
     elif kind == "ENVIRONMENTS":

@@ -5,9 +5,9 @@
         low: float = probability(0.2)
         epochs: int = at_least(1, 4)
 
-`Clip(low=2)` raises ValueError: "low is 2, it must lie between 0 and 1". The elements of a tuple are checked one at a
-time, and None passes, so that an optional field needs no range of its own. What concerns several fields is checked in
-the class's own `__post_init__`, after `super().__post_init__()`.
+`Clip(low=2)` raises ValueError: "low is 2, it must lie between 0 and 1". The elements of a tuple are checked one by
+one, and None is accepted, so an optional field needs no range of its own. Conditions on several fields belong in the
+class's own `__post_init__`, after `super().__post_init__()`.
 """
 
 import dataclasses
@@ -18,13 +18,13 @@ from typing import Any, ClassVar, get_args
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """Which numbers a field may hold.
+    """The values that a field may have.
 
     Attributes:
       phrase: ends the sentence "it must ...".
-      holds: whether a value is among them.
-      of_whole: whether `holds` is asked about a tuple as a whole, instead of each of its elements.
-      called: what messages call the field; "" for its name.
+      holds: whether a value is allowed.
+      of_whole: whether `holds` takes a tuple as a whole instead of each element.
+      called: name of the field in messages; "" for its own name.
     """
 
     phrase: str
@@ -38,7 +38,7 @@ class Checked:
     """Base of dataclasses whose fields declare their ranges; construction raises ValueError outside them."""
 
     FIELD_PREFIX: ClassVar[str] = ""
-    """Stands before the name of a field in messages: `--` where fields are flags."""
+    """Precedes the names of fields in messages: `--` if fields are flags."""
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
@@ -53,17 +53,17 @@ class Checked:
 
 
 def in_range(allowed: Range, default: Any = dataclasses.MISSING) -> Any:
-    """A field with a range of its own."""
+    """A field with the given range."""
     return dataclasses.field(default=default, metadata={"range": allowed})
 
 
 def positive(default: Any = dataclasses.MISSING, called: str = "") -> Any:
-    """A field above 0 and finite."""
+    """A positive, finite field."""
     return in_range(Range("be positive and finite", lambda number: 0 < number < math.inf, called=called), default)
 
 
 def non_negative(default: Any = dataclasses.MISSING, called: str = "") -> Any:
-    """A field of 0 or more, and finite."""
+    """A non-negative, finite field."""
     return in_range(Range("be finite and not negative", lambda number: 0 <= number < math.inf, called=called), default)
 
 
@@ -73,12 +73,12 @@ def finite(default: Any = dataclasses.MISSING, called: str = "") -> Any:
 
 
 def at_least(least: float, default: Any = dataclasses.MISSING, called: str = "") -> Any:
-    """A field of `least` or more."""
+    """A field of at least `least`."""
     return in_range(Range(f"be at least {least}", lambda number: number >= least, called=called), default)
 
 
 def above(bound: float, default: Any = dataclasses.MISSING, called: str = "") -> Any:
-    """A field above `bound` and finite."""
+    """A finite field above `bound`."""
     phrase = f"be finite and above {bound}"
     return in_range(Range(phrase, lambda number: bound < number < math.inf, called=called), default)
 
@@ -95,20 +95,20 @@ def probability(default: Any = dataclasses.MISSING, called: str = "") -> Any:
 
 
 def open_probability(default: Any = dataclasses.MISSING, called: str = "") -> Any:
-    """A field between 0 and 1, neither included."""
+    """A field strictly between 0 and 1."""
     return in_range(Range("lie strictly between 0 and 1", lambda number: 0 < number < 1, called=called), default)
 
 
 def share(default: Any = dataclasses.MISSING, called: str = "") -> Any:
-    """A field above 0, and 1 at most."""
+    """A field above 0 and at most 1."""
     return in_range(Range("lie above 0 and not above 1", lambda number: 0 < number <= 1, called=called), default)
 
 
 def below_one(default: Any = dataclasses.MISSING, called: str = "") -> Any:
-    """A field from 0 on and below 1."""
+    """A field of at least 0 and below 1."""
     return in_range(Range("be at least 0 and below 1", lambda number: 0 <= number < 1, called=called), default)
 
 
 def one_of(*options: Any, default: Any = dataclasses.MISSING) -> Any:
-    """A field that is one of some values."""
+    """A field with one of the given values."""
     return in_range(Range(f"be one of {', '.join(map(str, options))}", lambda value: value in options), default)

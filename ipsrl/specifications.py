@@ -1,7 +1,7 @@
-"""Texts such as `ips_grpo(alpha=0.5, floor=0.2)`: how flags, sweeps and notebooks name an objective or an environment.
+"""Texts such as `ips_grpo(alpha=0.5, floor=0.2)`, by which flags, sweeps and notebooks name objects.
 
-The grammar is Python's own for calls with keyword arguments; bare words are strings, so that no quotes are needed on a
-command line. Nothing is ever evaluated.
+The grammar is Python's for calls with keyword arguments; bare words are strings, so no quotes are needed on a command
+line. Nothing is ever evaluated.
 """
 
 import ast
@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-# So many names are read at a glance: a list of them says more than a guess.
+# Up to this many names, messages list all instead of guessing.
 FEW_NAMES = 8
 
 
@@ -20,12 +20,14 @@ def split(text: str) -> tuple[str, ...]:
     """Splits `"grpo, ips_grpo(floor=0.2)"` into its specifications, each in normal form.
 
     Raises:
-      ValueError: the text is no list of `name` or `name(argument=value, ...)`, or an empty one.
+      ValueError: the text is not a list of `name` or `name(argument=value, ...)`, or is empty.
     """
     try:
         node = ast.parse(text.strip(), mode="eval").body
     except SyntaxError:
-        raise ValueError(f"cannot read {text!r}: write name or name(argument=value, ...) between commas") from None
+        raise ValueError(
+            f"cannot read {text!r}: write name or name(argument=value, ...), separated by commas"
+        ) from None
     items = node.elts if isinstance(node, ast.Tuple) else [node]
     if not items:
         raise ValueError(f"{text!r} is an empty list: write at least one name")
@@ -33,7 +35,7 @@ def split(text: str) -> tuple[str, ...]:
 
 
 def normal_form(name: str, arguments: Mapping[str, Any]) -> str:
-    """The specification of a name and its arguments; `split` reads it back."""
+    """The specification of a name and its arguments; `split` reads it."""
     inside = ", ".join(f"{key}={_show(value)}" for key, value in arguments.items())
     return f"{name}({inside})" if inside else name
 
@@ -49,15 +51,15 @@ def with_argument(text: str, name: str, value: Any) -> str:
 
 
 def build(text: str, catalog: Mapping[str, Callable[..., Any]], kind: str) -> Any:
-    """Calls the function of `catalog` that `text` names, with the arguments that `text` gives.
+    """Calls the function of `catalog` named in `text`, with the arguments in `text`.
 
     Args:
       text: `name` or `name(argument=value, ...)`.
-      catalog: name -> function with annotated keyword arguments (a class will do).
-      kind: what the catalog holds, for messages: `objective`, `environment`, ...
+      catalog: name -> function (or class) with annotated keyword arguments.
+      kind: kind of the objects, for messages: `objective`, `environment`, ...
 
     Raises:
-      ValueError: unknown name, unknown argument, or a value of the wrong type; the message says what is near or known.
+      ValueError: unknown name, unknown argument, or a value of the wrong type; the message suggests known names.
     """
     name, arguments = _only(text, kind)
     if name not in catalog:
@@ -77,7 +79,7 @@ def build(text: str, catalog: Mapping[str, Callable[..., Any]], kind: str) -> An
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest of many known names, or all where few or none is near."""
+    """The end of a message about an unknown name: similar names, or all if there are few or none is similar."""
     known = list(known)
     close = difflib.get_close_matches(name, known) if len(known) > FEW_NAMES else []
     return f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known) or 'none'}"
@@ -93,7 +95,7 @@ def _only(text: str, kind: str) -> tuple[str, dict[str, Any]]:
 def _parse(node: ast.expr) -> tuple[str, dict[str, Any]]:
     if isinstance(node, ast.Name):
         return node.id, {}
-    # The name of a keyword is None where a mapping is unpacked, as in name(**more).
+    # A keyword without a name unpacks a mapping, as in name(**more).
     if (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
@@ -115,7 +117,7 @@ def _value(node: ast.expr) -> Any:
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError):
-        raise ValueError(f"{ast.unparse(node)!r} is no number, word, True, False, None or tuple of these") from None
+        raise ValueError(f"{ast.unparse(node)!r} is not a number, word, True, False, None or tuple of these") from None
 
 
 def _show(value: Any) -> str:

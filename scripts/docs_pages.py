@@ -1,4 +1,4 @@
-"""What the site has beyond docs/: a page for each public module, and links to these pages. Read by mkdocs.yml."""
+"""The site's pages beyond docs/: one for each public module, and links to these pages. Read by mkdocs.yml."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def write_reference() -> None:
-    """A page for each public module of ipsrl, from its docstrings, and their list."""
+    """Writes a page for each public module of ipsrl, from its docstrings, and their list."""
     import mkdocs_gen_files
 
     nav = mkdocs_gen_files.Nav()
@@ -24,11 +24,11 @@ def write_reference() -> None:
 
 
 def on_page_markdown(markdown: str, page, config, files) -> str:
-    """A link to a module's file, which the site does not have, becomes one to the page of the module."""
+    """Replaces a link to a module's file, which the site does not have, by one to the page of the module."""
     up = "../" * page.file.src_uri.count("/")
     return re.sub(r"\]\(\.\./(ipsrl/[\w/]+)\.py\)", rf"]({up}reference/\1.md)", markdown)
 
 
-# mkdocs-gen-files runs this file as a script of this name; mkdocs imports it as a hook.
+# mkdocs-gen-files runs this file as a script with this name; mkdocs imports it as a hook.
 if __name__ == "<run_path>":
     write_reference()

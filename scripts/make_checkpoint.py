@@ -1,8 +1,8 @@
-"""Makes a tiny checkpoint in the format of Hugging Face: `python scripts/make_checkpoint.py --family=qwen2 --out=DIR`.
+"""Makes a tiny Hugging Face checkpoint: `python scripts/make_checkpoint.py --family=qwen2 --out=DIR`.
 
-Random weights, but the architecture of the family with all that is special to it, and a byte-level BPE tokenizer that
-is really trained, on the prompts and answers of the text tasks. It takes seconds, needs neither network nor PyTorch,
-and stands for a real checkpoint in tests and in the README.
+Weights are random, but the architecture has all special features of its family, and the byte-level BPE tokenizer is
+really trained, on the prompts and answers of the text tasks. It takes seconds, needs neither network nor PyTorch, and
+replaces a real checkpoint in tests and in the README.
 """
 
 import sys
@@ -26,7 +26,7 @@ CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-# What is special to a family: grouped queries in all, each of its other features where a tiny model can show it.
+# Special features of each family: grouped queries in all, each other feature where a tiny model can show it.
 FAMILIES: dict[str, dict[str, Any]] = {
     "llama": {
         "model_type": "llama",
@@ -72,15 +72,15 @@ def make_checkpoint(
     Args:
       family: "llama", "qwen2", "qwen3" or "gemma3".
       vocabulary_size: tokens of the tokenizer, and rows of the embeddings.
-      max_length: tokens that a text may have; experiments ask for no more.
+      max_length: maximum number of tokens of a text.
       dtype: of the weights in the file.
       seed: of the weights.
-      overrides: keys of `config.json` in place of the family's.
-      shard_bytes: size of a file of weights at most.
+      overrides: keys of `config.json` that replace the family's.
+      shard_bytes: maximum size of a file of weights.
 
     Raises:
-      ValueError: the family is unknown, the vocabulary has another size than a tokenizer can have, or the sizes do not
-        fit each other.
+      ValueError: the family is unknown, the tokenizer cannot have this vocabulary size, or the sizes do not fit each
+        other.
     """
     from transformers import AutoConfig, GenerationConfig
 
@@ -119,7 +119,7 @@ def train_tokenizer(vocabulary_size: int) -> Any:
     """A byte-level BPE tokenizer of exactly `vocabulary_size` tokens, with a chat template.
 
     Raises:
-      ValueError: that is less than the 256 bytes and 3 marks, or more than the text of the tasks gives.
+      ValueError: it is below the 256 bytes and 3 marks, or more than the text of the tasks provides.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast, Qwen2Tokenizer
@@ -129,7 +129,7 @@ def train_tokenizer(vocabulary_size: int) -> Any:
     if vocabulary_size < smallest:
         raise ValueError(f"vocabulary_size is {vocabulary_size}, but the bytes and marks alone are {smallest}.")
     tokenizer = Tokenizer(models.BPE())
-    # For a Qwen2 model transformers splits text as Qwen does, whatever the file says; for others it follows the file.
+    # For Qwen2, transformers splits text as Qwen does, whatever the file says; for other families it follows the file.
     qwen = Qwen2Tokenizer().backend_tokenizer
     tokenizer.normalizer, tokenizer.pre_tokenizer = qwen.normalizer, qwen.pre_tokenizer
     tokenizer.decoder = decoders.ByteLevel()
@@ -155,7 +155,7 @@ def train_tokenizer(vocabulary_size: int) -> Any:
 
 
 def texts() -> Iterator[str]:
-    """What the tokenizer is trained on: prompts and answers of the three HypoSpace tasks, and sums."""
+    """Training text of the tokenizer: prompts and answers of the three HypoSpace tasks, and sums."""
     for task in (HypospaceBoolean(), HypospaceCausal(), HypospaceVoxels()):
         for prompt in range(min(task.num_prompts, 50)):
             yield task.prompt_text(prompt)
@@ -171,7 +171,7 @@ def texts() -> Iterator[str]:
 def main(arguments: list[str]) -> None:
     if len(arguments) > 1:
         raise app.UsageError(f"unknown arguments {arguments[1:]}")
-    # JAX would say which accelerators it has not found.
+    # JAX would log the accelerators that it has not found.
     logging.set_verbosity(logging.WARNING)
     try:
         out = make_checkpoint(**{name: FLAGS[name].value for name in SETTINGS})

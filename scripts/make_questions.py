@@ -1,8 +1,8 @@
 """Writes a small data set of arithmetic questions: `python scripts/make_questions.py --out=DIR`.
 
-It stands for a real one, such as GSM8K, in tests and smoke runs: the same format (TFDS in array_record, solutions that
-end with "#### 42"), read by --data="math_answers(data_dir=DIR, builder=small_sums)". It takes seconds, and neither
-network nor TensorFlow.
+It replaces a real one, such as GSM8K, in tests and smoke runs: the same format (TFDS in array_record, solutions that
+end with "#### 42"), read by --data="math_answers(data_dir=DIR, builder=small_sums)". It takes seconds, and needs
+neither network nor TensorFlow.
 """
 
 import itertools
@@ -27,17 +27,17 @@ def make_questions(out: str | Path, train: int = 512, test: int = 128, largest: 
       out: folder of data sets.
       train, test: number of questions in each split.
       largest: numbers in questions lie between 1 and this.
-      seed: of the choice among all questions.
+      seed: of the selection among all questions.
 
     Returns:
       The folder of the data set.
 
     Raises:
-      ValueError: `out` holds this data set already, or there are not as many questions.
+      ValueError: `out` already holds this data set, or there are not enough questions.
     """
     rows = all_questions(largest)
     if train + test > len(rows):
-        raise ValueError(f"{train} + {test} questions are asked for, but numbers up to {largest} give only {len(rows)}")
+        raise ValueError(f"{train} + {test} questions are requested, but numbers up to {largest} give only {len(rows)}")
     order = np.random.default_rng(seed).permutation(len(rows))
     chosen = [rows[number] for number in order[: train + test]]
     return write_questions(out, NAME, {"train": chosen[:train], "test": chosen[train:]})
@@ -62,7 +62,7 @@ def all_questions(largest: int) -> list[Row]:
 
 
 def write_questions(out: str | Path, name: str, splits: Mapping[str, Sequence[Row]]) -> Path:
-    """Writes a data set of TFDS in array_record, as version 1.0.0, and returns its folder.
+    """Writes a TFDS data set in array_record, as version 1.0.0, and returns its folder.
 
     Args:
       out: folder of data sets.
@@ -70,19 +70,19 @@ def write_questions(out: str | Path, name: str, splits: Mapping[str, Sequence[Ro
       splits: name of a split -> its rows in order; each is a dict of texts, all with the same keys.
 
     Raises:
-      ValueError: `out` holds this version of a data set of this name.
+      ValueError: `out` already holds this version of a data set with this name.
     """
-    # Importing it takes a second, which --help need not wait for.
+    # Imported late: it takes a second, and --help does not need it.
     import tensorflow_datasets as tfds
 
     class TextRows(tfds.dataset_builders.AdhocBuilder, skip_registration=True):
         def _split_generators(self, dl_manager):
-            # The method that this replaces asks TensorFlow what kind of data the rows are.
+            # The overridden method would need TensorFlow to determine the type of the rows.
             return {split: enumerate(rows) for split, rows in splits.items()}
 
     folder = Path(out).expanduser()
     if (folder / name / VERSION).exists():
-        raise ValueError(f"{folder / name / VERSION} exists already: name another folder")
+        raise ValueError(f"{folder / name / VERSION} exists already: choose another folder")
     keys = next(iter(splits.values()))[0]
     builder = TextRows(
         name=name,
@@ -114,7 +114,7 @@ FLAGS = flags.FLAGS
 if __name__ == "__main__":
     flags.DEFINE_string("out", None, "Folder of data sets.", required=True)
     flags.DEFINE_integer("train", 512, "Questions to train on.", lower_bound=1)
-    flags.DEFINE_integer("test", 128, "Questions that are held out.", lower_bound=1)
+    flags.DEFINE_integer("test", 128, "Held-out questions.", lower_bound=1)
     flags.DEFINE_integer("largest", 9, "Largest number in a question.", lower_bound=1)
     flags.DEFINE_integer("seed", 0, "Of the choice among all questions.", lower_bound=0)
     app.run(main)

@@ -1,12 +1,12 @@
 """Writes the table of docs/objectives.md from the catalog: `python scripts/objectives_table.py`.
 
-One row for each objective, from its signature, its parts and its docstring, of which three lines are read:
+One row for each objective, from its signature, its parts and three lines of its docstring:
 
-    NAME (arXiv ID): formula.           the first; an objective without a paper writes (ours)
-    Degenerate: one sentence.           may go on in the next lines
+    NAME (arXiv ID): formula.           first line; an objective without a paper writes (ours)
+    Degenerate: one sentence.           may continue on the next lines
     Evidence: paper and code (verl).    begins with paper, code, second-hand, derived or our reading
 
-What stands outside the two marks in the file is written by hand and stays.
+Text outside the two marks in the file is written by hand and not changed.
 """
 
 import inspect
@@ -51,7 +51,7 @@ def cells(name: str) -> list[str]:
         f"`{name}`",
         f"{prose(title)}: {code(formula)}",
         re.sub(r"arXiv (\d{4}\.\d{4,5})", r"[\1](https://arxiv.org/abs/\1)", prose(paper)),
-        # No line: an import more in a file would change the rows of all others in it.
+        # Without line numbers: one more import in a file would change the rows of all its objectives.
         f"[{file.name}](../{file.as_posix()})",
         code(defaults),
         ", ".join(code(field) for field in sorted(make(name).needs)),
@@ -73,7 +73,7 @@ def first_line(function: Callable) -> tuple[str, str, str]:
 
 
 def entry(function: Callable, key: str) -> str:
-    """What stands after `key: ` in a docstring, up to the next blank line or entry."""
+    """The text after `key: ` in a docstring, up to the next blank line or entry."""
     match = re.search(rf"^{key}: (.+?)(?=\n\n|\n[A-Z]\w+: |\Z)", inspect.getdoc(function), re.DOTALL | re.MULTILINE)
     if match is None:
         raise ValueError(f"{function.__name__}: its docstring lacks the line '{key}: ...'")
@@ -81,18 +81,18 @@ def entry(function: Callable, key: str) -> str:
 
 
 def code(text: str) -> str:
-    """A code span in a cell, or nothing."""
+    """A code span in a cell; empty for an empty text."""
     return f"`{text.replace('|', chr(92) + '|')}`" if text else ""
 
 
 def prose(text: str) -> str:
-    """Plain text in a cell; spans in backticks stay as they are."""
+    """Plain text in a cell; spans in backticks are kept."""
     spans = re.split(r"(`[^`]*`)", text)
     return "".join(code(s.strip("`")) if s.startswith("`") else re.sub(r"([\\|*_<\[\]~])", r"\\\1", s) for s in spans)
 
 
 def with_table(document: str) -> str:
-    """The document with the table of today between the marks.
+    """The document with the current table between the marks.
 
     Raises:
       ValueError: the document has no marks.

@@ -1,10 +1,10 @@
 """Which tests catch which faults: `python scripts/plant_faults.py`.
 
 Plants twenty faults, one at a time, in a copy of the tree, and runs the tests that should catch it: those named beside
-the fault, or with --whole all tests of the default run and, where these miss it, the slow ones. Prints a table and ends
+the fault, or with --whole all tests of the default run and, if these miss it, the slow ones. Prints a table and exits
 with 1 if a fault was not caught. About ten seconds for each fault; with --whole as long as the tests take.
 
-    --only=a,b   these faults alone; --list prints their names
+    --only=a,b   only these faults; --list prints their names
     --whole      runs all tests until the first failure, not only those named
 """
 
@@ -24,13 +24,13 @@ COPIED = ("ipsrl", "experiments", "tests", "scripts", "docs", "pyproject.toml", 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """A text that stands once in ipsrl/, what takes its place, and the tests that should notice.
+    """A text that occurs once in ipsrl/, its replacement, and the tests that should notice.
 
     Attributes:
       name: as in the table.
       text, planted: before and after.
-      tests: name of a test file, wherever it lies.
-      chosen: which of its tests, as of pytest's -k.
+      tests: name of a test file, in any folder.
+      chosen: which of its tests, in the syntax of pytest's -k.
       slow: whether only a slow test is expected to notice.
     """
 
@@ -182,18 +182,18 @@ def place_of(fault: Fault, package: Path) -> Path:
     """The one file that holds the fault's text.
 
     Raises:
-      ValueError: no file holds it, or it stands more than once.
+      ValueError: no file holds it, or it occurs more than once.
     """
     found = [(path, path.read_text().count(fault.text)) for path in package.rglob("*.py")]
     found = [(path, times) for path, times in found if times]
     if sum(times for _, times in found) != 1:
         where = ", ".join(f"{path.relative_to(package.parent)} ({times} times)" for path, times in found) or "nowhere"
-        raise ValueError(f"the text of the fault {fault.name!r} must stand once in ipsrl/, and is found {where}")
+        raise ValueError(f"the text of the fault {fault.name!r} must occur once in ipsrl/, but is found {where}")
     return found[0][0]
 
 
 def failures(tree: Path, arguments: list[str]) -> list[str]:
-    """The test files that fail, or `collection` where tests cannot be collected; empty where all pass.
+    """The test files that fail, or `collection` if tests cannot be collected; empty if all pass.
 
     Raises:
       ValueError: no test was chosen.
@@ -207,7 +207,7 @@ def failures(tree: Path, arguments: list[str]) -> list[str]:
 
 
 def caught_by(fault: Fault, tree: Path, whole: bool) -> tuple[str, str]:
-    """The test files that caught a planted fault, and the run they belong to; two dashes where none did."""
+    """The test files that caught a planted fault, and their run; two dashes if none did."""
     if whole:
         runs = {"default": ["-n", "auto", "--dist=loadfile"]}
         runs["slow"] = [*runs["default"], "-m", "slow"]

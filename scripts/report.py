@@ -1,8 +1,8 @@
 """Writes one HTML page about all runs in a folder: `python scripts/report.py DIR [--out=FILE.html] [--title=...]`.
 
-The page needs no network and no other file: a table of the measures at the end with intervals over seeds, curves to
-zoom into, how outcomes were spread over training, answers before and after, warnings, settings, and how to run it all
-again. It is made anew at every call; runs that are still going are shown as far as they are.
+The page needs no network and no other file: a table of the final measures with intervals over seeds, interactive
+curves, the spread of outcomes over training, answers before and after, warnings, settings, and the commands. It is made
+anew at every call; unfinished runs are shown with the records they have.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from ipsrl.records.report.page import write_report
 
 def main(command_line: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", metavar="DIR", help="with runs in it, at any depth")
+    parser.add_argument("folder", metavar="DIR", help="folder with runs, at any depth")
     parser.add_argument("--out", metavar="FILE", help="where to write the page; DIR/report.html by default")
     parser.add_argument("--title", help="of the page; the name of DIR by default")
     arguments = parser.parse_args(command_line)

@@ -1,12 +1,12 @@
 """Draws every figure and table of the paper and of our own: `python scripts/reproduce_figures.py --preset=demo`.
 
-It is a sweep of the studies in `experiments/`, in OUT: the same command takes up what is missing, and repeats nothing
-that is finished. PNG, PDF and CSV of all lie in OUT/figures, and OUT/figures.md has the table: figure, command, time,
-our numbers, the paper's, verdict; --document=docs/figures.md writes it there as well. Where a study fails the others go
-on, and the exit status is 1.
+It is a sweep of the studies in `experiments/`, in OUT: the same command continues with what is missing, and repeats
+nothing that is finished. PNG, PDF and CSV of all are in OUT/figures, and OUT/figures.md has the table: figure, command,
+time, our numbers, the paper's, verdict; --document=docs/figures.md also writes it there. If a study fails, the others
+continue, and the exit status is 1.
 
 smoke takes seven minutes on two CPU cores and shows only that everything runs; demo takes an hour and a half; paper
-takes hours to days, and was run for few of them.
+takes hours to days, and was run for only a few of them.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from ipsrl.sweeps.sweep_runs import SweepRun, make_run
 PRESETS = ("smoke", "demo", "paper")
 SUFFIXES = (".png", ".pdf", ".csv")
 RESTARTS = 3
-"""How often a study that is killed is started again."""
+"""Maximum number of restarts of a killed study."""
 
 Figures = Mapping[str, tuple[Study, Variant]]
 Result = tuple[str, str, str, str]
@@ -43,13 +43,17 @@ def main(command_line: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", choices=PRESETS, default="demo", help="size of all studies (default: demo)")
     parser.add_argument(
-        "--only", metavar="NAME", nargs="+", action="extend", help="some of them, also between commas; --list has all"
+        "--only",
+        metavar="NAME",
+        nargs="+",
+        action="extend",
+        help="some of them, also separated by commas; --list prints all",
     )
     parser.add_argument("--out", type=Path, help="folder for all results; runs/figures-PRESET by default")
     parser.add_argument("--document", type=Path, metavar="PAGE.md", help="a further path for the table")
-    parser.add_argument("--launcher", default="local", help="where they run, as of scripts/sweep.py; local by default")
+    parser.add_argument("--launcher", default="local", help="where they run, see scripts/sweep.py; local by default")
     parser.add_argument("--extensions", default="", help=extensions.FLAG_HELP)
-    parser.add_argument("--list", action="store_true", help="show names, commands and what is drawn, and run nothing")
+    parser.add_argument("--list", action="store_true", help="print names, commands and titles, and run nothing")
     arguments = parser.parse_args(command_line)
     try:
         extensions.load(arguments.extensions)
@@ -69,7 +73,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
     except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
-        print("interrupted: the same command goes on with what is missing", file=sys.stderr)
+        print("interrupted: the same command continues with what is missing", file=sys.stderr)
         sys.exit(130)
 
 
@@ -85,10 +89,10 @@ def reproduce(
     launcher: Launcher,
     document: Path | None = None,
 ) -> None:
-    """Runs what is not finished, publishes what it draws, and prints the table.
+    """Runs unfinished studies, publishes their figures, and prints the table.
 
     Raises:
-      ValueError: some could not be run; their states are printed, and the others are published.
+      ValueError: some studies failed; their states are printed, and the others are published.
     """
     runs = {
         name: make_run(study.name, preset, **variant.flags.get(preset, {}))
@@ -112,7 +116,7 @@ def reproduce(
 
 
 def publish(figures: Figures, runs: Mapping[str, SweepRun], preset: str, folder: SweepFolder) -> str:
-    """Copies the figures of what is finished to one place, and writes and returns the table."""
+    """Copies the figures of finished studies to one place, and writes and returns the table."""
     to = folder.path / "figures"
     to.mkdir(exist_ok=True)
     results = {}
@@ -127,14 +131,14 @@ def publish(figures: Figures, runs: Mapping[str, SweepRun], preset: str, folder:
             except (OSError, LookupError, TypeError, ValueError) as error:
                 # An unreadable run must not stop the others.
                 fault = f"{path} cannot be read ({type(error).__name__}: {error})"
-                results[name] = ("finished", f"{fault}: move it away to run it anew", "", "")
+                results[name] = ("finished", f"{fault}: move it away to run it again", "", "")
     text = page(figures, preset, results)
     replace_file(folder.path / "figures.md", text)
     return text
 
 
 def result(path: Path) -> Result:
-    """The cells of a finished run in its row."""
+    """The cells of a finished run's row."""
     summary = read_json(path / "summary.json")
     paper = {label: both["paper"] for label, both in summary["paper"].items()}
     return (
@@ -146,7 +150,7 @@ def result(path: Path) -> Result:
 
 
 def page(figures: Figures, preset: str, results: Mapping[str, Result]) -> str:
-    """The table as Markdown, with the results of those that are finished."""
+    """The table as Markdown, with the results of finished studies."""
     head = ("figure or table", "claims", "command", "time", "our numbers", "the paper's", "verdict")
     rows = [head, ("---",) * len(head)]
     for name, (study, variant) in figures.items():
@@ -177,7 +181,7 @@ EXPLAINED = {
 
 
 def seconds_taken(path: Path) -> float:
-    """From the last start of a run to the writing of its summary."""
+    """Seconds from the last start of a run to its summary."""
     begin = read_json(path / "environment.json")[-1]["time"]
     return (path / "summary.json").stat().st_mtime - datetime.fromisoformat(begin).timestamp()
 
@@ -187,6 +191,6 @@ def duration(seconds: float) -> str:
 
 
 if __name__ == "__main__":
-    # To be told to end is the same as Ctrl-C: studies end with their sweep.
+    # SIGTERM is treated like Ctrl-C: studies end with their sweep.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     main()

@@ -1,13 +1,13 @@
-"""The results of any number of runs, asked for in SQL: `python scripts/results.py runs --sql="select ..."`.
+"""SQL queries on the results of any number of runs: `python scripts/results.py runs --sql="select ..."`.
 
     python scripts/results.py runs
     python scripts/results.py runs --sql="select objective, avg(recovery) from runs group by objective"
     python scripts/results.py runs /other/runs --format=csv --out=curves.csv \\
         --sql="select objective, seed, step, reward from metrics where objective = 'grpo'"
-    python scripts/results.py runs --parquet=tables     # from then on: python scripts/results.py tables --sql="..."
+    python scripts/results.py runs --parquet=tables     # and then: python scripts/results.py tables --sql="..."
 
-Without --sql it counts runs by objective and lists the columns of the tables `runs` and `metrics`, which
-`ipsrl/records/results.py` describes. Nothing in the folders is changed.
+Without --sql it counts runs by objective and lists the columns of the tables `runs` and `metrics`, which are described
+in `ipsrl/records/results.py`. Nothing in the folders is changed.
 """
 
 import argparse
@@ -36,7 +36,7 @@ COLUMNS = (
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Columns one beside the other, numbers with four digits."""
+    """Aligned columns; numbers have four digits."""
     cells = [columns, *([_cell(value) for value in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
@@ -59,7 +59,7 @@ def csv_text(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def json_text(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A list with an object for each row; JSON has no NaN, which is null as well."""
+    """A list with an object for each row; JSON has no NaN, so NaN is null as well."""
     objects = [dict(zip(columns, map(_json_value, row), strict=True)) for row in rows]
     return json.dumps(plain(objects), indent=2) + "\n"
 
@@ -75,12 +75,14 @@ FORMATS = {"table": table, "csv": csv_text, "json": json_text}
 
 def main(command_line: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="+", metavar="DIR", help="with runs in it, or with what --parquet has written")
+    parser.add_argument(
+        "folders", nargs="+", metavar="DIR", help="folder with runs, or with files written by --parquet"
+    )
     parser.add_argument("--sql", help="one SELECT on the tables runs and metrics")
     parser.add_argument("--format", choices=FORMATS, default="table", help="of the answer")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="where to write the answer; stdout by default")
-    parser.add_argument("--parquet", metavar="DIR", help="write both tables there, to be read again in no time")
-    parser.add_argument("--skip_damaged", action="store_true", help="go on without the runs that cannot be read")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="file for the result; stdout by default")
+    parser.add_argument("--parquet", metavar="DIR", help="write both tables there, for fast reading")
+    parser.add_argument("--skip_damaged", action="store_true", help="skip runs that cannot be read")
     arguments = parser.parse_args(command_line)
     try:
         if arguments.out is not None and not arguments.out.absolute().parent.is_dir():
@@ -97,7 +99,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
         else:
             replace_file(arguments.out, text)
     except BrokenPipeError:
-        # Who reads has seen enough; Python would complain once more when it ends.
+        # The reader has closed the pipe; Python would complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")

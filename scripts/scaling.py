@@ -1,10 +1,10 @@
-"""Writes docs/scaling.md: what a step sends and holds on a mesh, and how long it takes at least.
+"""Writes docs/scaling.md: communication, memory and least time of a step on a mesh.
 
     python scripts/scaling.py --document=docs/scaling.md
 
-Nothing is computed and no accelerator is needed: programs are compiled ahead, from shapes, for TPU v5p by the compiler
-in the wheel `libtpu`. `pip install "jax[tpu]"` brings it, into an environment of its own. Twenty minutes on two busy
-CPU cores.
+Nothing is computed and no accelerator is needed: programs are compiled ahead of time, from shapes, for TPU v5p by the
+compiler in the wheel `libtpu`. Install it with `pip install "jax[tpu]"` in a separate environment. Twenty minutes on
+two busy CPU cores.
 """
 
 import collections
@@ -33,7 +33,7 @@ from ipsrl.structures import Outcomes, Prompts, Sizes
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import Batching, TrainState, compiled_update, state_placements
 
-DOCUMENT = flags.DEFINE_string("document", "docs/scaling.md", "where the page is written to")
+DOCUMENT = flags.DEFINE_string("document", "docs/scaling.md", "path of the page")
 
 QWEN_7B = Transformer(
     152064, hidden_size=3584, num_layers=28, num_heads=28, num_key_value_heads=4, intermediate_size=18944,
@@ -47,7 +47,7 @@ SMALL = Transformer(4096, hidden_size=512, num_heads=8, num_key_value_heads=8, i
 
 @dataclasses.dataclass(frozen=True)
 class Text:
-    """An environment of shapes only: what the compiler has to know of a text task.
+    """An environment of shapes only: what the compiler must know of a text task.
 
     Attributes:
       vocabulary_size, prompt_length, max_tokens: see `Environment`.
@@ -83,9 +83,9 @@ class Workload:
     """One step.
 
     Attributes:
-      policy, environment: what is trained, and on what.
+      policy, environment: the policy that is trained, and its environment.
       prompts, group_size: P and G of a step.
-      micro_batches: pieces whose gradients are summed.
+      micro_batches: micro-batches whose gradients are summed.
     """
 
     policy: Transformer
@@ -102,7 +102,7 @@ class Workload:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A compiled program, and what was asked of it.
+    """A compiled program and its properties.
 
     Attributes:
       mesh: of the devices it was compiled for.
@@ -131,12 +131,12 @@ class Program:
 
 
 def devices_of(topology: str) -> list[Any]:
-    """The devices of a slice, such as "v5p:2x4x4", without one.
+    """The devices of a slice, such as "v5p:2x4x4", without having one.
 
     Raises:
       ValueError: there is no compiler for TPUs in this environment.
     """
-    # What a TPU host would say of itself.
+    # The environment variables of a TPU host.
     os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v5p-8")
     os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
     os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
@@ -162,7 +162,7 @@ def _lower(workload: Workload, mesh: Mesh) -> tuple[Any, Any]:
     def abstract(tree, sharding):
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), tree)
 
-    # The abstract mesh alone: nothing can run on the devices of a topology.
+    # Only the abstract mesh: nothing can run on the devices of a topology.
     with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
         state = jax.eval_shape(
             lambda: TrainState.create(policy.init(jax.random.key(0)), objective, optimizer, environment)
@@ -202,15 +202,15 @@ def _compile(lowered: Any, mesh: Mesh) -> Program:
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """Published peaks of one device, and how fast a matrix that is sharded over all devices becomes whole on each.
+    """Published peaks of one device, and the speed of gathering a matrix that is sharded over all devices on each.
 
     Attributes:
       name: of the machine.
-      devices: how many.
+      devices: number of devices.
       operations: bf16, a second.
       memory: bytes a second of its own memory.
-      gathering: bytes a second that arrive at the device that is reached worst.
-      sources: where the numbers stand, and how the last one follows.
+      gathering: bytes a second that arrive at the device with the slowest links.
+      sources: sources of the numbers, and the derivation of the last one.
     """
 
     name: str
@@ -225,7 +225,7 @@ V5P_64 = Machine(
     "v5p-64", 32, 459e12, 2765e9, 300e9,
     "[Cloud TPU v5p](https://cloud.google.com/tpu/docs/v5p): 459 TFLOP/s, 95 GiB and 2765 GB/s a chip, 1200 GB/s "
     "in both directions over six links, so 100 GB/s a link and direction. Names count TensorCores, two to a chip: "
-    "v5p-64 is 32 chips, 2x4x4. Less than a cube of 4x4x4 has no links around its edges, and "
+    "v5p-64 is 32 chips, 2x4x4. A slice smaller than 4x4x4 has no wrap-around links, and "
     "a corner has three: 300 GB/s.",
 )  # fmt: skip
 H200_64 = Machine(
@@ -238,7 +238,7 @@ H200_64 = Machine(
 
 
 def eight_devices() -> str:
-    """The table of what a small model sends and holds on meshes of eight."""
+    """The table of communication and memory of a small model on meshes of eight devices."""
     workload = Workload(SMALL, Text(SMALL.vocabulary_size, 32, 64), prompts=64, group_size=8, micro_batches=2)
     lines = [
         "| mesh | program | collective | over | instructions | runs | KiB sent by a device |",
@@ -271,7 +271,7 @@ def _bytes_of_state(policy: Transformer) -> int:
 
 
 def seven_billion() -> str:
-    """The table of the least time of a train step of a model of seven billion parameters."""
+    """The table of the least time of a train step of a model with seven billion parameters."""
     environment = Text(QWEN_7B.vocabulary_size, 256, 1024)
     whole = Workload(QWEN_7B, environment, prompts=256, group_size=8, micro_batches=8)
     mesh = make_mesh("v5p:2x4x4", data=32, model=1)
@@ -295,7 +295,7 @@ def seven_billion() -> str:
     )
     single = Mesh(jax.devices("cpu")[:1], (DATA,))
     operations = _lower(piece, single)[0].cost_analysis()["flops"] * whole.micro_batches
-    # What passes through a device if a ring were endless: a sum passes twice.
+    # Data through a device in an endless ring: a sum passes twice.
     passed = of_all_layers(
         lambda program: sum(one.bytes * one.times * (2 if one.kind == "all-reduce" else 1) for one in program.sends)
     )
@@ -341,8 +341,9 @@ def seven_billion() -> str:
 
 PAGE = """# Scaling
 
-Written by `python scripts/scaling.py`; nothing here is measured on a machine. Programs are compiled ahead for TPU v5p
-by its own compiler (libtpu, jax {version}), and their text and cost analysis are read. Rounds of loops are counted.
+Written by `python scripts/scaling.py`; nothing here is measured on a machine. Programs are compiled ahead of time for
+TPU v5p by its own compiler (libtpu, jax {version}), and their text and cost analysis are read. Rounds of loops are
+counted.
 
 Parameters, gradients and optimiser state are sharded over both axes of the mesh; a train step gathers a matrix over
 `data` where it is used and scatters its gradient, both in bfloat16 (the unembedding once for all its blocks of logits,
@@ -357,21 +358,21 @@ micro-batches. State: parameters, Adam's moments, counters. Runs: rounds of loop
 
 {eight}
 
-The compiler for CPUs, which the tests run, sums whole gradients and cuts them afterwards (all-reduce in place of
-reduce-scatter), and moves gathers of matrices out of the loop over micro-batches; what is sharded, and over which axis,
-is the same, since one partitioner decides it for all.
+The CPU compiler, used in the tests, sums whole gradients and slices them afterwards (all-reduce instead of
+reduce-scatter), and moves gathers of matrices out of the loop over micro-batches; the sharding is the same, because one
+partitioner decides it for all platforms.
 
 ## A model of seven billion parameters
 
 The shape of Qwen2.5-7B (28 heads and 4 key-value heads, so `model` may be 1, 2 or 4), `data` alone, `remat="layer"`,
 {seven}
 
-One and two layers are compiled, and the rest is added: layers are alike. Operations are those of the lowered program
-without loops, because a compiler counts the body of a loop once. The bytes that the memory moves are the compiler's,
-times the micro-batches: the loops inside one, over blocks and over windows of gathered matrices, count once, so the
-memory's time is a lower bound. What a step needs beside its state is not added up: it does not grow evenly by layers. A
-device of 64 runs the program of a device of 32 on half as many micro-batches, and the choices of the TPU's compiler
-stand for the GPU's.
+One and two layers are compiled and the others extrapolated, because layers are alike. Operations are those of the
+lowered program without loops, because a compiler counts the body of a loop once. Bytes moved by the memory are the
+compiler's count times the micro-batches: loops inside a micro-batch, over blocks and over windows of gathered matrices,
+count once, so the memory's time is a lower bound. The memory of a step besides its state is not extrapolated, because
+it does not grow evenly with layers. A device of 64 runs the program of a device of 32 with half as many micro-batches,
+and the TPU compiler's choices are assumed for the GPU.
 
 The matrix units limit both machines. Every micro-batch gathers every matrix and sums every gradient, whatever its size:
 half as many micro-batches, if their activations fit, halve the communication.

@@ -3,16 +3,16 @@
 python scripts/sweep.py --experiment=hypospace \\
     --grid="objectives=grpo,ips_grpo(floor=0.2);group_size=4,8,16;seeds=0:5" --out=runs/sweep
 
-Every run is `python -m experiments.NAME --preset=... --flags --resume` in a folder of its own in OUT/runs, named by
-what it is. The same command again takes up what is left: finished runs are skipped, broken ones go on from their last
-checkpoint, failed ones wait for --retry. Without --grid and --runs it is about all runs that OUT has seen.
+Every run is `python -m experiments.NAME --preset=... --flags --resume` in its own folder in OUT/runs, named by its
+identity. The same command continues a sweep: finished runs are skipped, broken ones resume from their last checkpoint,
+failed ones wait for --retry. Without --grid and --runs it applies to all runs ever requested in OUT.
 
---grid        flags between semicolons, values between commas; 0:5 is 0, 1, 2, 3, 4; a value with commas of its own
-              stands in brackets, and so does a range as it is: rewards=[2.0,1.0],[3.0,1.0];seeds=[0:5]
+--grid        flags separated by semicolons, values by commas; 0:5 is 0, 1, 2, 3, 4; a value that contains commas or is
+              itself a range is written in brackets: rewards=[2.0,1.0],[3.0,1.0];seeds=[0:5]
 --runs        a Python file with RUNS = [{"experiment": "hypospace", "preset": "smoke", "seeds": "0", ...}, ...], or
-              a function runs() that returns such a list; --experiment and --preset fill in where it names none.
---launcher    local(workers=0)      processes on this machine, by default one for each two cores
-              vmap                  runs that differ only in what VMAPPED of the experiment names are one program
+              a function runs() that returns such a list; --experiment and --preset are the defaults of its entries.
+--launcher    local(workers=0)      processes on this machine, by default one per two cores
+              vmap                  runs that differ only in the fields in the experiment's VMAPPED are one program
               ray(address=auto, cpus=1, gpus=0, lost_nodes=3)     tasks on a Ray cluster
               slurm(partition='', minutes=1440, gpus=0, cpus=4, memory_gb=0, at_once=256, further=(), cluster=slurm)
               tpu_pod(project=P, zone='us-east5-a', accelerator_type='v5p-64', bucket=B, slices=(ipsrl,), options=())
@@ -43,15 +43,17 @@ def main(command_line: Sequence[str] | None = None) -> None:
     which.add_argument("--grid", help="see above")
     which.add_argument("--runs", type=Path, metavar="FILE.py", help="see above")
     parser.add_argument("--launcher", default="local", help="see above; local by default")
-    parser.add_argument("--tracker", help="where else the metrics of training runs go: tensorboard, wandb, or both")
+    parser.add_argument(
+        "--tracker", help="further receivers of the metrics of training runs: tensorboard, wandb, or both"
+    )
     parser.add_argument("--retry", action="store_true", help="try failed runs again")
-    parser.add_argument("--restarts", type=int, default=3, help="how often a run that is killed is started again; 3")
+    parser.add_argument("--restarts", type=int, default=3, help="maximum number of restarts of a killed run; 3")
     parser.add_argument("--extensions", default="", help=extensions.FLAG_HELP)
     do = parser.add_mutually_exclusive_group()
     do.add_argument("--list", action="store_true", help="print the runs, and start nothing")
-    do.add_argument("--status", action="store_true", help="print what has become of them, and start nothing")
+    do.add_argument("--status", action="store_true", help="print the states of the runs, and start nothing")
     do.add_argument(
-        "--dry_run", action="store_true", help="print the commands of what is left to do, and start nothing"
+        "--dry_run", action="store_true", help="print the commands of the remaining runs, and start nothing"
     )
     arguments = parser.parse_args(command_line)
     try:
@@ -60,14 +62,14 @@ def main(command_line: Sequence[str] | None = None) -> None:
     except ValueError as error:
         sys.exit(f"error: {error}")
     except OSError as error:
-        sys.exit(f"error: {error}; once that is mended, the same command takes up what is finished")
+        sys.exit(f"error: {error}; once that is fixed, the same command continues the sweep")
     except KeyboardInterrupt:
-        print("interrupted: the same command takes up what is finished", file=sys.stderr)
+        print("interrupted: the same command continues the sweep", file=sys.stderr)
         sys.exit(130)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Does what the command line asks for; returns the exit status."""
+    """Executes the command line; returns the exit status."""
     if arguments.restarts < 0:
         raise ValueError(f"--restarts is {arguments.restarts}, it must not be negative")
     launcher = launcher_catalog.make(arguments.launcher)
@@ -88,31 +90,34 @@ def run(arguments: argparse.Namespace) -> int:
         sweep(folder, runs, launcher, arguments.retry, arguments.restarts)
         print(report(folder, runs))
         if any(folder.state(each) != "finished" for each in runs):
-            print("the same command takes up what is left, with --retry what has failed as well", file=sys.stderr)
+            print(
+                "the same command continues with the remaining runs, with --retry also with the failed ones",
+                file=sys.stderr,
+            )
             return 1
     return 0
 
 
 def asked_for(arguments: argparse.Namespace, folder: SweepFolder) -> list[SweepRun]:
-    """The runs that the command line names."""
+    """The runs requested on the command line."""
     by_default = {"experiment": arguments.experiment, "preset": arguments.preset}
     by_default = {name: value for name, value in by_default.items() if value is not None}
     if arguments.runs is not None:
         return make_runs([by_default | request for request in read_file(arguments.runs)])
     if arguments.grid is not None:
         if arguments.experiment is None:
-            raise ValueError("--grid is about one experiment: name it by --experiment")
+            raise ValueError("--grid is about one experiment: give it by --experiment")
         return make_runs([by_default | flags for flags in read_grid(arguments.grid)])
     if by_default:
-        raise ValueError("--experiment and --preset are nothing without runs: give --grid or --runs as well")
+        raise ValueError("--experiment and --preset need runs: give --grid or --runs as well")
     if not (runs := folder.runs()):
-        raise ValueError(f"{folder.path} has seen no runs yet: ask for some by --grid or --runs")
+        raise ValueError(f"{folder.path} has no runs yet: request some by --grid or --runs")
     if not (arguments.list or arguments.status):
         require_unchanged(runs)
     return runs
 
 
 if __name__ == "__main__":
-    # To be told to end is the same as Ctrl-C: runs end with their sweep.
+    # SIGTERM is treated like Ctrl-C: runs end with their sweep.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     main()

@@ -1,4 +1,4 @@
-"""What a compiled program sends between devices, read from its text."""
+"""Collective communication of a compiled program, read from its text."""
 
 import dataclasses
 import math
@@ -17,14 +17,14 @@ _ARRAY = re.compile(r"\b(pred|[a-z]\w*?\d+\w*)\[([\d,]*)\]")
 
 @dataclasses.dataclass(frozen=True)
 class Collective:
-    """One instruction that sends something.
+    """One collective instruction.
 
     Attributes:
       kind: one of `KINDS`.
-      shapes: of its result, or of its operand for a reduce-scatter: the whole that the devices of a group make or have.
+      shapes: of its result, or of its operand for a reduce-scatter: the whole arrays of a group of devices.
       bytes: of these shapes.
-      group: numbers of the devices of the first group, whose members send to each other.
-      times: how often it runs; loops count with their number of rounds, or the most that they can have.
+      group: numbers of the devices of the first group, whose members communicate with each other.
+      times: number of executions; loops count with their number of rounds, or its maximum.
     """
 
     kind: str
@@ -35,7 +35,7 @@ class Collective:
 
     @property
     def sent(self) -> float:
-        """Bytes that a device sends in one run, by the ring algorithms (arXiv 2006.16668 counts the same way)."""
+        """Bytes that a device sends in one execution, by the ring algorithms (arXiv 2006.16668 counts the same way)."""
         share = (len(self.group) - 1) / len(self.group)
         if self.kind == "collective-permute":
             return self.bytes
@@ -43,10 +43,10 @@ class Collective:
 
 
 def collectives(program: str) -> list[Collective]:
-    """The collectives in a program's text (`compiled.as_text()`), of the compilers of CPU, GPU and TPU.
+    """The collectives in a program's text (`compiled.as_text()`), from the compilers of CPU, GPU and TPU.
 
-    What the TPU's compiler calls "all-reduce-scatter" is an all-reduce of which each device computes its own part only:
-    a reduce-scatter. Groups of one device are left out.
+    The TPU compiler's "all-reduce-scatter" is an all-reduce of which each device computes only its own part, so it
+    counts as a reduce-scatter. Groups of one device are left out.
     """
     computations, entry = _computations(program)
     times = _times(computations, entry)
@@ -60,7 +60,7 @@ def collectives(program: str) -> list[Collective]:
             group = _group(line)
             arrays = _ARRAY.findall(result)
             if started:
-                # The result of a start is (operands, results), and of a permute a pair of counters beside.
+                # The result of a start is (operands, results); a permute also has a pair of counters.
                 arrays = arrays[1:2] if kind == "collective-permute" else arrays[len(arrays) // 2 :]
             shapes = [tuple(int(size) for size in shape.split(",") if size) for _, shape in arrays]
             size = sum(_item_size(dtype) * math.prod(shape) for (dtype, _), shape in zip(arrays, shapes, strict=True))
@@ -74,7 +74,7 @@ def collectives(program: str) -> list[Collective]:
 
 
 def _computations(program: str) -> tuple[dict[str, list[str]], str]:
-    """The lines of each computation by its name, and the name of the one that the program starts with."""
+    """The lines of each computation by its name, and the name of the entry computation."""
     computations: dict[str, list[str]] = {}
     entry, current = "", None
     for line in program.splitlines():
@@ -89,7 +89,7 @@ def _computations(program: str) -> tuple[dict[str, list[str]], str]:
 
 
 def _times(computations: dict[str, list[str]], entry: str) -> dict[str, int]:
-    """How often each computation runs."""
+    """Number of executions of each computation."""
     calls: dict[str, list[tuple[str, int]]] = {}
     for name, lines in computations.items():
         calls[name] = []
@@ -109,12 +109,12 @@ def _times(computations: dict[str, list[str]], entry: str) -> dict[str, int]:
 
 
 def _called(line: str) -> list[str]:
-    """The computations that an instruction runs."""
+    """The computations called by an instruction."""
     return [name for one, many in _CALLED.findall(line) for name in (one or many).replace("%", "").split(", ")]
 
 
 def _rounds(line: str, computations: dict[str, list[str]]) -> int:
-    """Rounds of a while loop: known to the compiler, or the number that its condition compares its counter with."""
+    """Rounds of a while loop: known to the compiler, or the number with which its condition compares its counter."""
     known = re.search(r'"known_trip_count":\{"n":"(\d+)"', line)
     if known:
         return int(known[1])

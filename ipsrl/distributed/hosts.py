@@ -1,8 +1,7 @@
-"""Many hosts that run one program: what one of them does for all, and what all of them must see.
+"""Many hosts that run one program: work done by one for all, and checks that all agree.
 
 One process runs on each host, and all run the same lines in the same order. Computation over the mesh needs nothing
-from here; the functions below are for what is not computation: files, verifying answers, and looking at arrays.
-With a single process they cost nothing.
+from this module; it is for files, verification and reading arrays. With a single process it costs nothing.
 """
 
 import contextlib
@@ -21,16 +20,16 @@ PyTree = Any
 Result = TypeVar("Result")
 
 
-# How errors begin that a computation would end with again: too little memory, or what cannot be done.
+# Prefixes of errors that would occur again: too little memory, or an impossible computation.
 LASTING = ("RESOURCE_EXHAUSTED", "INVALID_ARGUMENT", "UNIMPLEMENTED")
 
 
 class OtherHostError(ValueError):
-    """The first host refused to go on; the message is its own."""
+    """The first host refused to continue; the message is its own."""
 
 
 def is_first() -> bool:
-    """Whether this process is the one that writes files."""
+    """Whether this process writes the files."""
     # process_index() would initialise the accelerator; plotting must not.
     return not jax.distributed.is_initialized() or jax.process_index() == 0
 
@@ -51,9 +50,9 @@ def place(tree: PyTree, sharding: Sharding) -> PyTree:
 
 
 def to_host(tree: PyTree) -> PyTree:
-    """The whole of every array as NumPy, on every host; what is spread over hosts is gathered.
+    """Every array as a whole in NumPy, on every host; arrays sharded over hosts are gathered.
 
-    Every process has to call it.
+    Every process must call this.
     """
 
     def fetch(leaf):
@@ -65,10 +64,10 @@ def to_host(tree: PyTree) -> PyTree:
 
 
 def first_does(action: Callable[[], Result]) -> Result | None:
-    """Has the first host do something while the others wait; they return None.
+    """Lets the first host do something while the others wait; they return None.
 
     Raises:
-      OtherHostError: on the others, with the message of the exception that the action raised on the first host.
+      OtherHostError: on the others, with the message of the exception raised on the first host.
     """
     if jax.process_count() == 1:
         return action()
@@ -87,12 +86,12 @@ def first_does(action: Callable[[], Result]) -> Result | None:
 
 
 def broadcast(value: Any) -> Any:
-    """What the first host says, on every host: a value that JSON can hold. Others may say anything."""
+    """The first host's value on every host; it must be JSON. The values of the others are ignored."""
     if jax.process_count() == 1:
         return value
     said = json.dumps(value).encode() if is_first() else b""
     length = int(multihost_utils.broadcast_one_to_all(np.int32(len(said))))
-    # Few lengths, so that few programs are compiled.
+    # Few different lengths, so that few programs are compiled.
     letters = np.zeros(max(1024, 1 << (length - 1).bit_length()), np.uint8)
     letters[: len(said)] = np.frombuffer(said, np.uint8)
     return json.loads(multihost_utils.broadcast_one_to_all(letters)[:length].tobytes())
@@ -104,30 +103,30 @@ def all_hosts(flag: bool) -> bool:
 
 
 def require_same(value: Any, what: str) -> None:
-    """Raises ValueError on every host where a value that JSON can hold, called `what`, differs between hosts."""
+    """Raises ValueError on every host if a JSON value, called `what`, differs between hosts."""
     if not all_hosts(broadcast(value) == value):
         raise ValueError(f"the {what} is not the same on all hosts: start the same command everywhere")
 
 
 def wait_for_all() -> None:
-    """Returns when every host has come here."""
+    """Waits until every host has called this."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices("wait for all")
 
 
 def may_be_a_loss(error: BaseException | None) -> bool:
-    """Whether an exception looks as if one of several hosts were gone."""
+    """Whether an exception looks like the loss of one of several hosts."""
     failed = isinstance(error, jax.errors.JaxRuntimeError) and not str(error).startswith(LASTING)
     return failed and jax.process_count() > 1
 
 
 @contextlib.contextmanager
 def on_all_hosts() -> Iterator[None]:
-    """What runs inside begins and ends on all hosts; wrapped around the whole of a program.
+    """Runs its body on all hosts from start to end; wrapped around a whole program.
 
-    Where a computation over several hosts fails, most likely because one of them is gone, this process says so in one
-    sentence and ends at once, because an orderly end would wait for the lost host. The status is 75, which says that
-    trying again may help. All other exceptions pass, and so does a computation that would fail again (`LASTING`).
+    If a computation over several hosts fails, most likely because one of them is lost, this process says so in one
+    sentence and exits at once, because an orderly exit would wait for the lost host. The exit status is 75: trying
+    again may help. All other exceptions pass, also those of computations that would fail again (`LASTING`).
     """
     try:
         yield
@@ -137,7 +136,7 @@ def on_all_hosts() -> Iterator[None]:
             raise
         reason = str(error).partition("\n")[0]
         print(
-            f"error: what {jax.process_count()} processes compute together has failed, most likely because one of them "
+            f"error: the computation of {jax.process_count()} processes has failed, most likely because one of them "
             f"has ended; start the run again on all hosts and let it resume ({reason})",
             file=sys.stderr,
             flush=True,
@@ -146,5 +145,5 @@ def on_all_hosts() -> Iterator[None]:
 
 
 def _is_available_here(leaf: Any) -> bool:
-    """Whether this process can look at the whole array without the others."""
+    """Whether this process can read the whole array without the others."""
     return not isinstance(leaf, jax.Array) or leaf.is_fully_addressable

@@ -1,4 +1,4 @@
-"""The mesh of devices, and which axis of an array lies on which axis of it."""
+"""The mesh of devices, and the axes of arrays that are sharded over its axes."""
 
 import math
 from typing import Any
@@ -12,15 +12,15 @@ PyTree = Any
 
 DATA, MODEL, REPLICA = "data", "model", "replica"
 
-# What lies over an axis; over the last nothing does, so that its devices do the same.
+# What is sharded over an axis; nothing over the last, so its devices do the same.
 AXES = {DATA: "prompts, and parameters at rest", MODEL: "heads, features and vocabulary", REPLICA: "nothing"}
 
 
 def make_mesh(text: str = "data:-1") -> Mesh:
-    """A mesh over all devices with the axes named in `text`, such as "data:4,model:2"; `AXES` are those that there are.
+    """A mesh over all devices with the axes named in `text`, such as "data:4,model:2"; `AXES` lists all axes.
 
-    A size of -1, which one axis may have, stands for all devices that the other axes leave. The axes are Auto: the
-    compiler inserts the communication.
+    One axis may have size -1: it takes all devices that the other axes leave. The axes are Auto: the compiler inserts
+    the communication.
 
     Raises:
       ValueError: the text is malformed, an axis is unknown, or the sizes do not multiply to the number of devices.
@@ -34,13 +34,13 @@ def make_mesh(text: str = "data:-1") -> Mesh:
             )
         if name not in AXES:
             known = ", ".join(f"{axis} ({what})" for axis, what in AXES.items())
-            raise ValueError(f"unknown axis {name!r} in mesh {text!r}: what can lie over one is {known}")
+            raise ValueError(f"unknown axis {name!r} in mesh {text!r}: known axes are {known}")
         if name in axes:
             raise ValueError(f"mesh {text!r} names the axis {name!r} twice; every axis has one size")
         axes[name] = int(size)
     free = [name for name, size in axes.items() if size == -1]
     if len(free) > 1:
-        raise ValueError(f"mesh {text!r} has {len(free)} axes of size -1; at most one can take what the others leave")
+        raise ValueError(f"mesh {text!r} has {len(free)} axes of size -1; at most one can take the remaining devices")
     devices = jax.device_count()
     fixed = math.prod(size for size in axes.values() if size > 0)
     if devices % fixed or (not free and devices != fixed):
@@ -50,23 +50,23 @@ def make_mesh(text: str = "data:-1") -> Mesh:
 
 
 def platform() -> str:
-    """What a program is traced for, "cpu", "gpu" or "tpu": the devices of the mesh that is set, or JAX's own."""
+    """Platform of the traced program, "cpu", "gpu" or "tpu": that of the mesh that is set, or JAX's default."""
     device = jax.sharding.get_abstract_mesh().abstract_device
     return jax.default_backend() if device is None else device.platform
 
 
 def check_prompts_divide(prompts: int, mesh: Mesh) -> None:
-    """Raises ValueError where a number of prompts is not a multiple of the size of the mesh axis "data"."""
+    """Raises ValueError unless the number of prompts is a multiple of the size of the mesh axis "data"."""
     size = mesh.shape.get(DATA, 1)
     if prompts % size:
         raise ValueError(
             f"{prompts} prompts cannot be split evenly over the {size} devices of mesh axis {DATA!r}: "
-            f"choose --prompts_per_step so that every piece of a batch is a multiple of {size}, or another --mesh"
+            f"choose --prompts_per_step so that every micro-batch is a multiple of {size}, or another --mesh"
         )
 
 
 def shard_prompts(tree: PyTree, mesh: Mesh) -> PyTree:
-    """Places arrays `[P, ...]` with their first axis over the mesh axis "data", and replicated where there is none.
+    """Shards arrays `[P, ...]` by their first axis over the mesh axis "data"; replicates them if there is no such axis.
 
     Raises:
       ValueError: P is not a multiple of the size of the axis.
@@ -79,16 +79,16 @@ def shard_prompts(tree: PyTree, mesh: Mesh) -> PyTree:
 
 
 def replicate(tree: PyTree, mesh: Mesh) -> PyTree:
-    """Places a whole copy of every array on every device."""
+    """Places a copy of every array on every device."""
     return hosts.place(tree, NamedSharding(mesh, PartitionSpec()))
 
 
 def keep_prompts_sharded(tree: PyTree) -> PyTree:
-    """Inside jit: tells the compiler that arrays `[P, ...]` lie over the axis "data" of the mesh that is set.
+    """Inside jit: tells the compiler that arrays `[P, ...]` are sharded over the axis "data" of the mesh that is set.
 
-    Arrays that a program makes itself, such as the zeros that a sampler writes to, would otherwise be replicated on
-    every device, and so would all that follows from them. Without a mesh (`jax.set_mesh`), without that axis, or where
-    P is not a multiple of its size, the compiler decides.
+    Arrays created inside a program, such as the zeros that a sampler writes to, would otherwise be replicated on every
+    device, with all that depends on them. Without a mesh (`jax.set_mesh`), without that axis, or if P is not a multiple
+    of its size, the compiler decides.
     """
     size = prompt_devices()
 
@@ -101,8 +101,8 @@ def keep_prompts_sharded(tree: PyTree) -> PyTree:
 
 
 def prompt_devices() -> int:
-    """How many devices the prompts lie over of which the code that is traced sees arrays: the axis "data" of the mesh
-    that is set, and 1 without it, or where each device works by itself.
+    """Number of devices over which the prompts in traced code are sharded: the size of the axis "data" of the mesh that
+    is set; 1 without it, or where each device works by itself.
     """
     mesh = jax.sharding.get_abstract_mesh()
     return 1 if DATA in mesh.manual_axes else mesh.shape.get(DATA, 1)

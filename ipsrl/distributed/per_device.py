@@ -1,7 +1,7 @@
 """shard_map over prompts on CPU: each device runs the single-device program on its prompts; results are summed once.
 
-Otherwise the compiler divides one program over the devices. It then gathers parameters wherever they are used, which
-saves the memory of devices. Those of a CPU have one memory, and each such transfer makes them wait for each other.
+Otherwise the compiler partitions one program over the devices and gathers parameters wherever they are used, which
+saves device memory. The devices of a CPU share one memory, and each such transfer makes them wait for each other.
 """
 
 from collections.abc import Callable
@@ -16,20 +16,20 @@ PyTree = Any
 
 
 def works_per_device(prompts: int) -> bool:
-    """Whether each device works by itself: those of a CPU do, where nothing but prompts is divided, and evenly."""
+    """Whether each device runs its own program: on CPU, if only prompts are sharded, and evenly."""
     devices = prompt_devices()
     only_prompts = devices == jax.sharding.get_abstract_mesh().size
     return platform() == "cpu" and only_prompts and devices > 1 and prompts % devices == 0
 
 
 def per_device(function: Callable, prompts: int, in_axes: tuple[int | None, ...], out_axes: int | None) -> Callable:
-    """The function itself or, where devices work by themselves, its `shard_map` over the prompts.
+    """The function itself or, if devices run their own programs, its `shard_map` over the prompts.
 
     Args:
-      function: of arrays with any number of prompts and of others, such as parameters.
-      prompts: how many there are.
-      in_axes: for each argument the axis of prompts in all its leaves; None where they have none.
-      out_axes: the same for the result. Without prompts it is made by `sum_over_devices` and `max_over_devices`.
+      function: of arrays with any number of prompts and of arrays without prompts, such as parameters.
+      prompts: number of prompts.
+      in_axes: for each argument the prompt axis of all its leaves; None if they have none.
+      out_axes: the same for the result. A result without prompts must use `sum_over_devices` and `max_over_devices`.
     """
     if not works_per_device(prompts):
         return function
@@ -37,12 +37,12 @@ def per_device(function: Callable, prompts: int, in_axes: tuple[int | None, ...]
 
 
 def sum_over_devices(tree: PyTree) -> PyTree:
-    """Inside a function of `per_device`: the sum over the devices that run it; the tree itself without them."""
+    """Inside a function of `per_device`: the sum over its devices; the tree itself outside `shard_map`."""
     return jax.lax.psum(tree, axes) if (axes := _axes()) else tree
 
 
 def max_over_devices(tree: PyTree) -> PyTree:
-    """Inside a function of `per_device`: the maximum over the devices that run it; the tree itself without them."""
+    """Inside a function of `per_device`: the maximum over its devices; the tree itself outside `shard_map`."""
     return jax.lax.pmax(tree, axes) if (axes := _axes()) else tree  # `pmax` has no derivative, not even over no axis
 
 

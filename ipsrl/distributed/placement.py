@@ -1,12 +1,12 @@
-"""Where parameters are placed: ordered rules, from patterns of their paths to axes of the mesh.
+"""Placement of parameters: ordered rules, from patterns of their paths to axes of the mesh.
 
-A parameter has two layouts. At rest it is sharded over the axes `data` and `model`, and so are its gradient and all
-that an optimiser keeps of it: no device holds more than its share (ZeRO, arXiv 1910.02054). In use it is replicated
-along `data`, because every device has prompts of its own, and sharded along `model` only, by heads and features
-(Megatron, arXiv 1909.08053). The compiler inserts what communication follows.
+A parameter has two layouts. At rest it is sharded over the axes `data` and `model`, and so are its gradient and its
+optimiser state: no device holds more than its share (ZeRO, arXiv 1910.02054). In use it is replicated along `data`,
+because every device has its own prompts, and sharded only along `model`, by heads and features (Megatron, arXiv
+1909.08053). The compiler inserts the communication.
 
-In a train step it gathers a matrix where it is used. A sampler uses every matrix once for each token, and its tokens
-are few: `gathered` makes the second layout once for a whole rollout, in the type that is computed in.
+In a train step it gathers a matrix where it is used. A sampler uses every matrix once for each token, with few tokens
+at a time: `gathered` makes the second layout once for a whole rollout, in the dtype of the computation.
 """
 
 import collections
@@ -25,21 +25,20 @@ from ipsrl.distributed.mesh import DATA, MODEL
 
 PyTree = Any
 
-# Leaves of fewer elements are replicated along `data`: a transfer of 256 KiB takes less time than its start.
+# Smaller leaves are replicated along `data`: transferring 256 KiB takes less time than starting a transfer.
 SMALLEST_SHARED = 2**16
 
 
 @dataclasses.dataclass(frozen=True)
 class PlacementRule:
-    """Where the leaves are placed whose whole path matches.
+    """Placement of the leaves whose whole path matches.
 
     Attributes:
       pattern: regular expression; paths are those of `stored_tree.named_leaves`, such as
         "layers/0/self_attn/q_proj/kernel".
-      spec: for each dimension of a leaf the axis of the mesh that it is sharded along. Axes that a mesh does not have
-        are ignored.
-      units: name and number of what must not be sharded, such as ("num_heads", 8): the axis `model` divides the number.
-      dtype: the type in which the leaf is computed with; None for its own.
+      spec: for each dimension of a leaf the mesh axis it is sharded along. Axes that a mesh does not have are ignored.
+      units: name and number of units that must not be split, such as ("num_heads", 8): the axis `model` must divide it.
+      dtype: the type in which computations use the leaf; None for its own.
     """
 
     pattern: str
@@ -51,17 +50,17 @@ class PlacementRule:
 PlacementRules = tuple[PlacementRule, ...]
 
 REPLICATED: PlacementRules = (PlacementRule(".*", PartitionSpec()),)
-"""The rules of policies that are too small to be sharded."""
+"""The rules of policies too small to be sharded."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """What a rule comes to for one leaf on one mesh.
+    """Result of a rule for one leaf on one mesh.
 
     Attributes:
-      rule: the first that matches; None for what follows no parameter.
+      rule: the first that matches; None for leaves that belong to no parameter.
       spec: of the leaf at rest.
-      remark: why the rule's own `spec` is not followed along some axis; "" where it is.
+      remark: why an axis of the rule's `spec` is not used; "" if all are.
     """
 
     rule: PlacementRule | None
@@ -73,7 +72,7 @@ NO_PARAMETER = Placement(None, PartitionSpec())
 
 
 def check_units(rules: PlacementRules, mesh: Mesh) -> None:
-    """Raises ValueError where the axis `model` of a mesh would shard a unit of a rule."""
+    """Raises ValueError if the axis `model` of a mesh would split a unit of a rule."""
     devices = mesh.shape.get(MODEL, 1)
     for name, number in dict.fromkeys(rule.units for rule in rules if rule.units is not None):
         if number % devices:
@@ -85,10 +84,10 @@ def check_units(rules: PlacementRules, mesh: Mesh) -> None:
 
 
 def check_placement_rules(rules: PlacementRules, *trees: PyTree) -> None:
-    """Raises ValueError where a leaf matches no rule, or no leaf has a rule as its first match.
+    """Raises ValueError if a leaf matches no rule, or if a rule is the first match of no leaf.
 
     Args:
-      trees: all trees that the rules are written for, together.
+      trees: all trees of these rules, together.
     """
     used = set()
     for tree in trees:
@@ -104,7 +103,7 @@ def check_placement_rules(rules: PlacementRules, *trees: PyTree) -> None:
 def placements(rules: PlacementRules, tree: PyTree, mesh: Mesh | AbstractMesh) -> PyTree:
     """A tree like `tree` of the `Placement` of each leaf, by the first rule that matches.
 
-    A dimension that the devices of an axis do not divide stays replicated along it, and so does a small leaf along
+    A dimension that is not divisible by the devices of an axis is replicated along it, and so is a small leaf along
     `data`.
 
     Args:
@@ -136,7 +135,7 @@ def _placement(rule: PlacementRule, shape: tuple[int, ...], mesh: Mesh | Abstrac
         if axis == DATA and math.prod(shape) < SMALLEST_SHARED:
             reason = "small"
         elif size % devices:
-            reason = f"{size} is no multiple of {devices}"
+            reason = f"{size} is not a multiple of {devices}"
         if devices > 1 and reason:
             remarks.append(f"replicated along {axis}: {reason}")
         spec.append(axis if devices > 1 and not reason else None)
@@ -144,7 +143,7 @@ def _placement(rule: PlacementRule, shape: tuple[int, ...], mesh: Mesh | Abstrac
 
 
 def follow(optimizer: optax.GradientTransformation, placed: PyTree, optimizer_state: optax.OptState) -> PyTree:
-    """Placements of an optimiser's state: its moments lie where their parameters do, the rest is replicated.
+    """Placements of an optimiser's state: its moments follow their parameters, the rest is replicated.
 
     Args:
       placed: placements of the parameters.
@@ -164,15 +163,15 @@ def place(tree: PyTree, placed: PyTree, mesh: Mesh) -> PyTree:
 
 
 def shardings(placed: PyTree, mesh: Mesh) -> PyTree:
-    """The tree of `NamedSharding` that belongs to placements: to restore into, or to compile ahead."""
+    """The tree of `NamedSharding` of these placements: to restore into, or to compile ahead of time."""
     return jax.tree.map(lambda placement: NamedSharding(mesh, placement.spec), placed)
 
 
 def constrain(tree: PyTree, placed: PyTree) -> PyTree:
-    """Inside jit: constrains the leaves of a tree to their placements. Where all are replicated, the compiler decides.
+    """Inside jit: constrains the leaves of a tree to their placements. If all are replicated, the compiler decides.
 
-    Of a gradient that is summed over devices, each then receives its share of the sum only. Where devices work by
-    themselves, each has its own leaves, whole.
+    For a gradient that is summed over devices, each device then receives only its share of the sum. Where devices run
+    their own programs, each has whole leaves.
     """
     if jax.sharding.get_abstract_mesh().manual_axes or not any_is_sharded(placed):
         return tree
@@ -182,14 +181,14 @@ def constrain(tree: PyTree, placed: PyTree) -> PyTree:
 def gathered(parameters: PyTree, rules: PlacementRules) -> PyTree:
     """Inside jit: parameters in the layout of use, for programs that use each of them many times.
 
-    What lies over `data` is converted to the type that it is computed with, and gathered from there; no value of the
-    computation changes. What it takes is one copy in that type, 1 / model of it on each device, until the program ends.
+    Leaves sharded over `data` are converted to the dtype of the computation, and then gathered; no value of the
+    computation changes. This takes one copy in that dtype, 1 / model of it on each device, until the program ends.
     """
 
     def gather(placement, leaf):
         if DATA not in placement.spec:
             return leaf
-        # The type first: the compiler would as soon convert after the gathering, and move twice the bytes.
+        # Convert first: the compiler might convert after the gather, and transfer twice the bytes.
         leaf = jax.lax.with_sharding_constraint(leaf.astype(placement.rule.dtype or leaf.dtype), placement.spec)
         in_use = PartitionSpec(*(None if axis == DATA else axis for axis in placement.spec))
         return jax.lax.with_sharding_constraint(leaf, in_use)
@@ -198,7 +197,7 @@ def gathered(parameters: PyTree, rules: PlacementRules) -> PyTree:
 
 
 def table(placed: PyTree, tree: PyTree, mesh: Mesh) -> str:
-    """What is placed where, as a text table: for each rule, and what it came to, leaves and bytes, the most first.
+    """The placements as a text table: for each rule and its result, leaves and bytes, largest first.
 
     Args:
       placed: placements of `tree`.
@@ -226,7 +225,7 @@ def table(placed: PyTree, tree: PyTree, mesh: Mesh) -> str:
 
 
 def any_is_sharded(placed: PyTree) -> bool:
-    """Whether a leaf lies on several devices in parts."""
+    """Whether a leaf is sharded over several devices."""
     return any(axis is not None for placement in jax.tree.leaves(placed) for axis in placement.spec)
 
 

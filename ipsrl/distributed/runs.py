@@ -1,4 +1,4 @@
-"""Many runs in one program: each device computes its own, and none waits for another."""
+"""Many runs in one program: each device computes its own runs, and waits for no other."""
 
 from collections.abc import Callable
 
@@ -10,12 +10,12 @@ RUNS = "runs"
 
 
 def runs_mesh() -> Mesh:
-    """All devices of this process, in one axis that runs lie over."""
+    """All devices of this process, in one axis that runs are sharded over."""
     return jax.make_mesh((jax.device_count(),), (RUNS,), axis_types=(AxisType.Auto,))
 
 
 def filled(runs: int, block: int = 1) -> np.ndarray:
-    """The numbers of all runs, and then that of the last again until each device has a whole number of blocks."""
+    """The indices of all runs, filled up with the last until each device has a whole number of blocks."""
     return np.minimum(np.arange(-(-runs // (_devices() * block)) * _devices() * block), runs - 1)
 
 
@@ -25,11 +25,11 @@ def over_runs(function: Callable, block: int | None = None) -> Callable:
     Under the mesh of `runs_mesh` (`jax.set_mesh`) each device takes its share of the runs.
 
     Args:
-      block: how many runs a device computes at a time. With the same number always, a run has the same bits however
-        many others there are; else the compiler may add in another order where there are more. None for all at once.
+      block: number of runs that a device computes at a time. With a fixed block, a run is bitwise independent of the
+        number of other runs; otherwise the compiler may add in another order. None for all at once.
 
     Raises:
-      ValueError: when called, S is no multiple of devices times block: `filled` makes it one.
+      ValueError: when called, S is not a multiple of devices times block; `filled` makes it one.
     """
 
     def of_device(*arguments):
@@ -44,12 +44,12 @@ def over_runs(function: Callable, block: int | None = None) -> Callable:
         if devices == 1:
             return of_device(*arguments)
         placed = PartitionSpec(RUNS)
-        # A loop may begin with what is the same for all runs, and end with what is not.
+        # The initial carry may be the same for all runs, while the final one differs.
         return jax.shard_map(of_device, in_specs=placed, out_specs=placed, check_vma=False)(*arguments)
 
     return of_all
 
 
 def _devices() -> int:
-    """How many devices runs lie over under the mesh that is set."""
+    """Number of devices that runs are sharded over under the mesh that is set."""
     return jax.sharding.get_abstract_mesh().shape.get(RUNS, 1)

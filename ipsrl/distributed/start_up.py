@@ -1,4 +1,4 @@
-"""What has to be decided before JAX looks for devices."""
+"""Configuration that must precede JAX's search for devices."""
 
 import dataclasses
 import os
@@ -8,14 +8,14 @@ import jax
 
 
 def cache_folder() -> Path:
-    """Where results are kept that any run of this user may use again: $IPSRL_CACHE, or ~/.cache/ipsrl."""
+    """Folder of results that all runs of this user may share: $IPSRL_CACHE, or ~/.cache/ipsrl."""
     return Path(os.environ.get("IPSRL_CACHE") or "~/.cache/ipsrl").expanduser()
 
 
-# By default XLA may run independent collectives in another order on each device of a CPU, which then wait for each
-# other for ever: seen with rematerialised blocks on a mesh of data:4,model:2, jax 0.10.2.
+# By default XLA may run independent collectives in another order on each CPU device, which then deadlock: seen with
+# rematerialised blocks on a mesh of data:4,model:2, jax 0.10.2.
 ONE_ORDER = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
-# How long a process that ends waits for the others to end as well.
+# Time that an ending process waits for the others to end.
 SHUTDOWN_TIMEOUT_SECONDS = 45
 
 
@@ -23,14 +23,14 @@ SHUTDOWN_TIMEOUT_SECONDS = 45
 class Cluster:
     """The processes that run one program together, one or more on each host.
 
-    On TPU pods and under SLURM, Open MPI or Kubernetes JAX finds out by itself all that is None here.
+    On TPU pods and under SLURM, Open MPI or Kubernetes, JAX finds all fields that are None here.
 
     Attributes:
       coordinator: address and port of the first process, "10.0.0.1:8476"; by default $JAX_COORDINATOR_ADDRESS.
-      num_processes: how many there are; by default $JAX_NUM_PROCESSES.
-      process_id: which one this is, from 0; by default $JAX_PROCESS_ID.
-      heartbeat_timeout: seconds of silence after which a process counts as dead, and the others end, where no broken
-        connection has told them before.
+      num_processes: number of processes; by default $JAX_NUM_PROCESSES.
+      process_id: number of this process, from 0; by default $JAX_PROCESS_ID.
+      heartbeat_timeout: seconds of silence after which a process counts as dead, and the others end, unless a broken
+        connection has ended them before.
     """
 
     coordinator: str | None = None
@@ -40,22 +40,22 @@ class Cluster:
 
 
 def cores() -> int:
-    """How many cores of the CPU this process may use."""
+    """Number of CPU cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def start_up(host_devices: int | None = None, cluster: Cluster | None = None) -> None:
-    """Configures JAX; called once, before anything computes or asks for devices.
+    """Configures JAX; called once, before anything computes or looks for devices.
 
-    Compiled programs are kept in the cache folder, so that the second run of a command starts at once.
+    Compiled programs are cached on disk, so that the second run of a command starts at once.
 
     Args:
-      host_devices: into how many devices the CPU is divided; None leaves JAX's default of one. Other platforms are not
-        affected.
-      cluster: joins these processes to one program; returns when all have come. None for a program of one process.
+      host_devices: number of devices into which the CPU is split; None leaves JAX's default of one. Other platforms are
+        not affected.
+      cluster: joins these processes to one program; returns when all have joined. None for a program of one process.
 
     Raises:
-      ValueError: `host_devices` is not positive, or the cluster is not told in full and cannot be found out.
+      ValueError: `host_devices` is not positive, or the cluster is not fully specified and cannot be detected.
       RuntimeError: JAX has already been used with another number of devices.
     """
     if host_devices is not None:
@@ -68,16 +68,16 @@ def start_up(host_devices: int | None = None, cluster: Cluster | None = None) ->
     jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "compilation"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    # Where XLA keeps its own caches is part of the key of every program, on all platforms: in a folder of another name,
-    # or that was moved, no program would be found again.
+    # The folder of XLA's own caches is part of the key of every program, on all platforms: in a renamed or moved
+    # folder, no program would be found again.
     jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
     if cluster is not None:
         _join(cluster)
 
 
 def _join(cluster: Cluster) -> None:
-    """Makes the devices of all processes visible to each: `jax.devices()` are those of all."""
-    # JAX would take SIGTERM for a notice that nobody here reads: a process that is told to end shall end.
+    """Makes the devices of all processes visible to each: `jax.devices()` lists them all."""
+    # JAX would intercept SIGTERM as a preemption notice, which nothing here reads: a terminated process must end.
     jax.config.update("jax_enable_preemption_service", False)
     try:
         jax.distributed.initialize(
@@ -95,6 +95,6 @@ def _join(cluster: Cluster) -> None:
 
 
 def _number(given: int | None, variable: str) -> int | None:
-    """What was given, or else what the environment says."""
+    """The given number, or that of the environment variable."""
     text = os.environ.get(variable)
     return given if given is not None or text is None else int(text)

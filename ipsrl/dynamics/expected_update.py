@@ -1,9 +1,8 @@
-"""The exact mean of one training update, of any objective, over all groups that a policy can sample.
+"""The exact mean of one training update of any objective, over all groups that a policy can sample.
 
-The training step itself (`ipsrl.training.step.update`) is run on every group that can occur, in the limit of small
-steps, and its updates are averaged with the probabilities of the groups. A group is known by how often it holds each
-trajectory, so the groups are the count vectors, C(M + G - 1, G) of M trajectories, and their distribution is
-multinomial.
+The training step itself (`ipsrl.training.step.update`) is run on every possible group, in the limit of small steps, and
+its updates are averaged with the probabilities of the groups. A group is described by the count of each trajectory, so
+the groups are the count vectors, C(M + G - 1, G) of M trajectories, with a multinomial distribution.
 """
 
 import dataclasses
@@ -30,9 +29,9 @@ from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 from ipsrl.training.step import WHOLE_BATCH, TrainState, check_objective, update
 
 MOST_GROUPS = 200_000
-"""Groups up to which the mean is enumerated."""
+"""Maximum number of groups that are enumerated."""
 BLOCK = 512
-"""Groups whose updates are computed at once."""
+"""Number of groups whose updates are computed at once."""
 
 
 @jax.tree_util.register_dataclass
@@ -41,11 +40,11 @@ class Estimate:
     """A mean over sampled groups.
 
     Attributes:
-      update: the mean, shaped as the logits.
-      standard_error: of each entry, from the spread between antithetic pairs, which are independent. It knows nothing
-        of an outcome that is too rare to be drawn: if a rare one counts for much, as under inverse probabilities, the
-        error may be thousands of times larger (float32 draws moreover have a grain of 1.2e-7).
-      groups: how many were sampled.
+      update: the mean, in the shape of the logits.
+      standard_error: of each entry, from the spread between antithetic pairs, which are independent. It ignores
+        outcomes too rare to be sampled: if a rare one has a large weight, as under inverse probabilities, the true
+        error may be thousands of times larger (moreover float32 random numbers have a resolution of 1.2e-7).
+      groups: number of sampled groups.
     """
 
     update: Array
@@ -67,32 +66,31 @@ def expected_update(
 ) -> Array:
     """Mean of minus the gradient by the logits, over the groups that the policy samples for one prompt.
 
-    It is what stochastic gradient descent with a small step and one prompt in a batch does on average, divided by the
-    step size, and includes all optimiser steps that the objective makes of a batch. Parts that see the whole batch see
-    one group. `logits`, `rewards` and `reference` may be traced, and mapped by `jax.vmap`; the computation has the
-    dtype of `logits`. An outcome of logit -inf counts for nothing. Do not differentiate the function itself, wrap it
-    in `differentiable` first: an objective stops the gradient of its weights, and `jax.jacfwd` would take them for
+    This is the mean update of stochastic gradient descent with a small step and one prompt in a batch, divided by the
+    step size; it includes all optimiser steps of the objective on a batch. Parts that use the whole batch see one
+    group. `logits`, `rewards` and `reference` may be traced, and mapped by `jax.vmap`; the computation has the dtype of
+    `logits`. An outcome of logit -inf has no effect. Do not differentiate this function itself, wrap it in
+    `differentiable` first: an objective stops the gradient of its weights, so `jax.jacfwd` would treat them as
     constants.
 
     Args:
-      objective: any that needs no text.
+      objective: any objective that needs no text.
       logits: `[K]` of a bandit with K arms, or `[S, V]` of a table on `environment`.
       rewards: `[K]`, of the outcomes.
       group_size: G.
-      environment: of one prompt, whose walks the trajectories are; its own rewards are not looked at. A bandit by
-        default.
+      environment: has one prompt and defines the trajectories; its own rewards are not used. A bandit by default.
       reference: logits of the reference policy, shaped as `logits`; uniform over legal actions by default.
-      objective_state: what the objective carries from batch to batch; as before the first batch by default.
-      off_policy: what puts answers into groups that the policy did not sample, as in the training loop.
-      num_keys: for objectives that sample at random, how many keys stand for all (always the same); each is used with
+      objective_state: state of the objective, carried from batch to batch; the initial state by default.
+      off_policy: puts off-policy answers into groups, as in the training loop.
+      num_keys: for objectives that sample at random, the number of (fixed) keys to average over; each is used with
         every rotation of the group, so that no sample is favoured.
 
     Returns:
-      an array of the shape of `logits`.
+      an array in the shape of `logits`.
 
     Raises:
       ValueError: the objective cannot be computed here, shapes do not fit, or there are too many groups to enumerate
-        (then `estimated_update` helps).
+        (then use `estimated_update`).
     """
     setting = _setting(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy)
     walks, own_answers = setting.log_probs.shape[0], group_size - (off_policy is not None)
@@ -100,7 +98,7 @@ def expected_update(
     if groups > MOST_GROUPS:
         raise ValueError(
             f"{walks} trajectories in groups of {group_size} make {groups} different groups, more than {MOST_GROUPS}: "
-            "take estimated_update, which samples them"
+            "use estimated_update, which samples them"
         )
     counts = count_vectors(walks, own_answers)
     coefficients = gammaln(own_answers + 1) - gammaln(counts + 1).sum(axis=1)
@@ -112,7 +110,7 @@ def expected_update(
     keys = jax.random.split(jax.random.key(0), (len(members), num_keys if "keys" in objective.needs else 1))
     updates = _updates(objective, setting, members, keys)
     chances = jnp.exp(log_chances).astype(updates.dtype)
-    # The update by an impossible group may be infinite or NaN.
+    # The update of an impossible group may be infinite or NaN.
     updates = jnp.where(chances[:, None, None] > 0, updates, 0.0)
     return jnp.tensordot(chances, updates, axes=1).reshape(logits.shape)
 
@@ -130,18 +128,19 @@ def estimated_update(
     objective_state: tuple | None = None,
     off_policy: OffPolicyAnswers | None = None,
 ) -> Estimate:
-    """`expected_update` where there are too many groups to enumerate: the mean over antithetic pairs of sampled groups.
+    """`expected_update` with too many groups to enumerate: the mean over antithetic pairs of sampled groups.
 
-    Where a group takes its trajectories from uniform numbers u, in the order of their rewards, its partner takes 1 - u;
-    each is a sample of the right distribution. How much it helps depends on objective and point: the error over that of
-    as many independent groups of 8, at 10 random points of 3 and of 6 arms (normal logits, uniform rewards), was on
-    average 0.85 and 0.94 for reinforce and 0.85 and 0.91 for grpo, but 0.91 to 1.00 for dr_grpo, ips_reinforce,
-    ips_dr_grpo and ips_grpo; at single points it was 0.3 to 1.16, so that it may also be a little larger.
+    If a group samples its trajectories from uniform numbers u, in the order of their rewards, its partner uses 1 - u;
+    each has the right distribution. The gain depends on objective and point. The error relative to as many independent
+    groups of 8, at 10 random points of 3 and of 6 arms (normal logits, uniform rewards), was on average 0.85 and 0.94
+    for reinforce and 0.85 and 0.91 for grpo, but 0.91 to 1.00 for dr_grpo, ips_reinforce, ips_dr_grpo and ips_grpo; at
+    single points it was 0.3 to 1.16, so it may also be slightly larger.
 
     Args:
-      objective, logits, rewards, group_size, environment, reference, objective_state, off_policy: as there.
+      objective, logits, rewards, group_size, environment, reference, objective_state, off_policy: as in
+        `expected_update`.
       key: the same key gives the same groups.
-      pairs: half as many as groups, at least 2.
+      pairs: half the number of groups, at least 2.
 
     Raises:
       ValueError: the objective cannot be computed here, shapes do not fit, or there are fewer than 2 pairs.
@@ -150,14 +149,14 @@ def estimated_update(
         raise ValueError(f"pairs is {pairs}, but a standard error needs at least 2")
     setting = _setting(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy)
     of_groups, of_draws = jax.random.split(key)
-    # Above 0, where the inversion would find an impossible trajectory if it were the first.
+    # Above 0, because inverting 0 would give the first trajectory even if it is impossible.
     uniform = jax.random.uniform(of_groups, (pairs, group_size), logits.dtype, minval=jnp.finfo(logits.dtype).tiny)
     uniform = jnp.concatenate([uniform, 1 - uniform])
     order = jnp.lexsort((setting.outcomes.outcome_id[0], setting.outcomes.rewards[0]))
 
     def inverted(log_probs, numbers):
         cumulative = jnp.cumsum(jnp.exp(log_probs[order]))
-        # Rounding may leave the last sum a little below 1.
+        # Rounding may leave the last sum slightly below 1.
         return order[jnp.searchsorted(cumulative / cumulative[-1], numbers)]
 
     members = inverted(setting.log_probs, uniform)
@@ -171,9 +170,9 @@ def estimated_update(
 def differentiable(field: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """A function of logits with its true derivative, for `jax.jacfwd`.
 
-    The weights of an objective may depend on the policy (inverse probabilities, a divergence in the reward), and the
-    objective rightly stops their gradient; automatic differentiation of its mean update would miss that dependence.
-    The derivative is the central difference of the values, exact to about 1e-10 in float64, and 1e-4 in float32.
+    The weights of an objective may depend on the policy (inverse probabilities, a divergence in the reward). The
+    objective stops their gradient, so automatic differentiation of its mean update would miss that dependence. The
+    derivative is the central difference of the values, exact to about 1e-10 in float64, and 1e-4 in float32.
     """
 
     @jax.custom_jvp
@@ -193,15 +192,15 @@ def differentiable(field: Callable[[Array], Array]) -> Callable[[Array], Array]:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _Setting:
-    """What all groups share.
+    """Data shared by all groups.
 
     Attributes:
       state: of training, before the update.
       reference: parameters of the reference policy.
-      trajectories, outcomes: every trajectory as one group.
+      trajectories, outcomes: every trajectory, as one group.
       log_probs: `[M]`, log-probability of each.
-      environment: where they come from.
-      has_off_policy: the first answer of each group is off-policy.
+      environment: environment of the trajectories.
+      has_off_policy: whether the first answer of each group is off-policy.
     """
 
     state: TrainState
@@ -254,7 +253,7 @@ def _setting(objective, logits, rewards, group_size, environment, reference, obj
 
 
 def _log_distribution_of_best(setting: _Setting, off_policy: OffPolicyAnswers) -> Array:
-    """`[M]`, log-probability of each trajectory to be the first of the highest reward among the further answers."""
+    """`[M]`, log-probability of each trajectory to be the first with the highest reward among the refinements."""
     log_probs, rewards = setting.log_probs, setting.outcomes.rewards[0]
     if off_policy.source == "reference":
         answers = every_trajectory(setting.environment, setting.reference["logits"])
@@ -262,19 +261,19 @@ def _log_distribution_of_best(setting: _Setting, off_policy: OffPolicyAnswers) -
     probs = jnp.exp(log_probs)
     below = jnp.where(rewards < rewards[:, None], probs, 0.0).sum(axis=1, keepdims=True)
     not_above = jnp.where(rewards <= rewards[:, None], probs, 0.0).sum(axis=1, keepdims=True)
-    # Answers before it are below it, those after it not above it.
+    # Answers before it have lower rewards, answers after it no higher ones.
     before = np.arange(off_policy.answers)
     return log_probs + jnp.log((below**before * not_above ** before[::-1]).sum(axis=1))
 
 
 @functools.partial(jax.jit, static_argnames="objective")
 def _updates(objective: Objective, setting: _Setting, members: Array, keys: Array) -> Array:
-    """`[N, S, V]`, the update by each group: `members` `[N, G]` says which trajectories it holds.
+    """`[N, S, V]`, the update of each group: `members` `[N, G]` are the trajectories it holds.
 
     Args:
-      keys: `[N, D]`; the mean over D keys is taken, and for objectives that use them over all rotations of the group.
+      keys: `[N, D]`; averages over D keys and, for objectives that use them, over all rotations of the group.
     """
-    # An answer that is off-policy stays the first.
+    # An off-policy answer stays first.
     rotations = members.shape[1] if "keys" in objective.needs and not setting.has_off_policy else 1
 
     def of_group(group, key):
@@ -295,7 +294,7 @@ def _updates(objective: Objective, setting: _Setting, members: Array, keys: Arra
         of_all = jax.vmap(jax.vmap(of_group, in_axes=(None, 0)), in_axes=(0, None))
         return of_all(turned, keys).mean(axis=(0, 1))
 
-    # In equal blocks, filled up with the first groups: a shorter last one would be compiled for itself.
+    # In blocks of equal size, filled up with the first groups: a shorter last one would be compiled separately.
     groups = members.shape[0]
     blocks = -(-groups // BLOCK)
     size = -(-groups // blocks)
@@ -305,7 +304,7 @@ def _updates(objective: Objective, setting: _Setting, members: Array, keys: Arra
 
 
 def _sum_of_updates() -> optax.GradientTransformation:
-    """Stands still, and keeps the sum of minus the gradients as its state: an infinitely small step."""
+    """Does not move, and keeps the sum of minus the gradients as its state: an infinitely small step."""
 
     def init(params):
         return jax.tree.map(jnp.zeros_like, params)

@@ -1,15 +1,15 @@
-"""The expected update of inverse probability scaling when the probability is a count in a group of G samples.
+"""The expected update of inverse probability scaling with probabilities from counts in a group of G samples.
 
-Let n_i be how often outcome i occurs in the group, phat_i = n_i / G, and omega(n) the weight that the reward of an
-outcome gets if it occurs n times. With Rt_i = r_i omega(n_i), mu = sum_k phat_k Rt_k and sigma the group's standard
-deviation of Rt, three rules update the logits of p = softmax(z) (an outcome that does not occur contributes 0):
+Let n_i be the count of outcome i in the group, phat_i = n_i / G, and omega(n) the weight on the reward of an outcome
+with count n. With Rt_i = r_i omega(n_i), mu = sum_k phat_k Rt_k and sigma the group's standard deviation of Rt, three
+rules update the logits of p = softmax(z) (outcomes with count 0 contribute 0):
 
     no baseline            phat_i Rt_i - p_i mu
     group mean             phat_i (Rt_i - mu)
     group mean and std     phat_i (Rt_i - mu) / sigma     (GRPO)
 
-Here are the exact means of the three rules over groups, in float64. omega is an array `[G]` of the weights of the
-counts 1 .. G, any one; `count_weights` makes those of inverse probability scaling by counts (arXiv 2601.21669).
+This module gives the exact means of the three rules over groups, in float64. omega is any array `[G]` of weights of the
+counts 1 .. G; `count_weights` makes those of inverse probability scaling by counts (arXiv 2601.21669).
 """
 
 import itertools
@@ -32,15 +32,15 @@ COUNT_RULES: dict[Rule, str] = {
 """The rules with the weights of `count_weights`, as rows of the catalog of objectives."""
 
 MOST_COUNT_VECTORS = 1_000_000
-"""How many count vectors of a group `mean_field` enumerates at most: an array of as many numbers for each outcome."""
+"""Maximum number of count vectors that `mean_field` enumerates: the size of one array for each outcome."""
 
 
 def count_weights(group_size: int, alpha: float = 1.0, floor: float = 0.0, pseudo_count: float = 0.0) -> np.ndarray:
     """omega(n) = max((n + pseudo_count) / (G + pseudo_count), floor)^(-alpha) for n = 1 .. G: `[G]`.
 
-    A floor of 1/G or less never acts, if there is no pseudo-count. A pseudo-count lambda > 0 (add-lambda) narrows the
-    range omega(1) / omega(G) from G^alpha to ((G + lambda) / (1 + lambda))^alpha; one of (alpha - 1) / 2 takes the term
-    of order 1/G out of `distortion`.
+    A floor of 1/G or less has no effect without a pseudo-count. A pseudo-count lambda > 0 (add-lambda) narrows the
+    range omega(1) / omega(G) from G^alpha to ((G + lambda) / (1 + lambda))^alpha; one of (alpha - 1) / 2 removes the
+    term of order 1/G from `distortion`.
 
     Raises:
       ValueError: the group is empty, alpha or the floor is negative, or the pseudo-count is not above -1.
@@ -56,16 +56,17 @@ def count_weights(group_size: int, alpha: float = 1.0, floor: float = 0.0, pseud
 
 
 def without_one_sample(weights: np.ndarray) -> np.ndarray:
-    """The weights `[G - 1]` with which the rule without a baseline has the mean field of the group mean: its price.
+    """Weights `[G - 1]` with which the rule without baseline has the mean field of the group mean: the price of a
+    baseline.
 
         (G - 1)/G omega(n),   n = 1 .. G - 1
 
-    For E[phat_i (1 - phat_i) omega(n_i)] = (G - 1)/G p_i (1 - p_i) E[omega(1 + B)], B ~ Binomial(G - 2, p_i), and given
-    n_k the other samples come from p without outcome k. For alpha = 1 and a floor that never acts these are the
-    count weights of a group of G - 1.
+    Because E[phat_i (1 - phat_i) omega(n_i)] = (G - 1)/G p_i (1 - p_i) E[omega(1 + B)], B ~ Binomial(G - 2, p_i), and
+    given n_k the other samples come from p without outcome k. For alpha = 1 and an inactive floor these are the count
+    weights of a group of G - 1.
 
     Raises:
-      ValueError: G < 2: one sample less its mean is nothing.
+      ValueError: G < 2: one sample minus its own mean is zero.
     """
     weights = checked_weights(weights)
     if len(weights) < 2:
@@ -76,8 +77,8 @@ def without_one_sample(weights: np.ndarray) -> np.ndarray:
 def expected_weight(probability: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """w_G(p) = E[omega(1 + B)], B ~ Binomial(G - 1, p): the mean weight of a sample's outcome, for any shape of p.
 
-    w_G(0) = omega(1) and w_G(1) = omega(G). For alpha = 1 and floor <= 1/G this is (1 - (1 - p)^G) / p, which falls
-    short of 1 / p by the chance that the outcome is missing from the group.
+    w_G(0) = omega(1) and w_G(1) = omega(G). For alpha = 1 and floor <= 1/G this is (1 - (1 - p)^G) / p, which is below
+    1 / p because the outcome may be missing from the group.
 
     Raises:
       ValueError: a probability is not in [0, 1], or the weights are not `[G]` and finite.
@@ -92,7 +93,7 @@ def expected_weight_slope(probability: np.ndarray, weights: np.ndarray) -> np.nd
     """dw_G/dp = (G - 1) E[omega(2 + B) - omega(1 + B)], B ~ Binomial(G - 2, p), for any shape of p; 0 for G = 1.
 
     Raises:
-      ValueError: as `expected_weight`.
+      ValueError: as in `expected_weight`.
     """
     weights = checked_weights(weights)
     if len(weights) == 1:
@@ -101,13 +102,13 @@ def expected_weight_slope(probability: np.ndarray, weights: np.ndarray) -> np.nd
 
 
 def distortion(probability: np.ndarray, weights: np.ndarray, alpha: float) -> np.ndarray:
-    """D(p) = w_G(p) p^alpha - 1: how far the mean weight is from the ideal one, p^(-alpha), for any shape of p.
+    """D(p) = w_G(p) p^alpha - 1: relative deviation of the mean weight from the ideal p^(-alpha), for any shape of p.
 
-    With count weights alpha (alpha - 1) (1 - p) / (2 G p) + O(1/G^2), and exactly -(1 - p)^G for alpha = 1 and a floor
-    that never acts. With the pseudo-count (alpha - 1) / 2, an offset of the counts, O(1/G^2).
+    With count weights alpha (alpha - 1) (1 - p) / (2 G p) + O(1/G^2), and exactly -(1 - p)^G for alpha = 1 and an
+    inactive floor. With the pseudo-count (alpha - 1) / 2, an offset of the counts, O(1/G^2).
 
     Raises:
-      ValueError: as `expected_weight`.
+      ValueError: as in `expected_weight`.
     """
     return expected_weight(probability, weights) * np.asarray(probability, np.float64) ** alpha - 1
 
@@ -117,10 +118,10 @@ def mean_field(probs: np.ndarray, rewards: np.ndarray, weights: np.ndarray, rule
 
         no baseline            p_i (r_i w_G(p_i) - sum_k p_k r_k w_G(p_k))
         group mean             the same with the weights `without_one_sample`
-        group mean and std     by enumeration of all count vectors; groups whose Rt all agree give 0
+        group mean and std     by enumeration of all count vectors; groups with equal Rt give 0
 
-    For two outcomes the group mean and std give sqrt(phat_1 phat_2) sign(Rt_1 - Rt_2) in each group: how large the
-    rewards are drops out.
+    For two outcomes the group mean and std give sqrt(phat_1 phat_2) sign(Rt_1 - Rt_2) in each group: the size of the
+    rewards cancels.
 
     Raises:
       ValueError: `probs` and `rewards` are not both `[K]`, `probs` is not a distribution, the rule is unknown, the
@@ -153,22 +154,22 @@ def _standardised_mean_field(probs: np.ndarray, rewards: np.ndarray, weights: np
 
 
 def count_vectors(num_outcomes: int, group_size: int) -> np.ndarray:
-    """All ways in which G samples can be spread over K outcomes, `[C(G + K - 1, K - 1), K]`.
+    """All ways to distribute G samples over K outcomes, `[C(G + K - 1, K - 1), K]`.
 
     Raises:
       ValueError: there are more than `MOST_COUNT_VECTORS`.
     """
     number = math.comb(group_size + num_outcomes - 1, num_outcomes - 1)
     if number > MOST_COUNT_VECTORS:
-        raise ValueError(f"{number} count vectors are too many to enumerate: take fewer outcomes or a smaller group")
-    # Stars and bars: G samples in a row, and K - 1 bars between them where one outcome ends and the next begins.
+        raise ValueError(f"{number} count vectors are too many to enumerate: use fewer outcomes or a smaller group")
+    # Stars and bars: G samples in a row, and K - 1 bars between consecutive outcomes.
     places = group_size + num_outcomes - 1
     bars = np.array(list(itertools.combinations(range(places), num_outcomes - 1)), np.int64).reshape(number, -1)
     return np.diff(bars, axis=1, prepend=-1, append=places) - 1
 
 
 def checked_weights(weights: np.ndarray) -> np.ndarray:
-    """`weights` as a float64 array, if it is `[G]` with G >= 1 and finite; otherwise a ValueError."""
+    """`weights` as a float64 array; raises ValueError unless it is `[G]` with G >= 1 and finite."""
     weights = np.asarray(weights, np.float64)
     if weights.ndim != 1 or len(weights) == 0:
         raise ValueError(f"weights {weights.shape} must be [group_size]: one weight for each count from 1 to G")
@@ -178,7 +179,7 @@ def checked_weights(weights: np.ndarray) -> np.ndarray:
 
 
 def checked_falling_weights(weights: np.ndarray) -> np.ndarray:
-    """`checked_weights`, if none is negative and none is above that of a smaller count; otherwise a ValueError."""
+    """`checked_weights`; raises ValueError if a weight is negative or above that of a smaller count."""
     weights = checked_weights(weights)
     if np.any(weights < 0) or np.any(np.diff(weights) > 0):
         raise ValueError("weights must not be negative and must not rise with the count")
@@ -186,7 +187,7 @@ def checked_falling_weights(weights: np.ndarray) -> np.ndarray:
 
 
 def checked_rule(rule: str) -> Rule:
-    """`rule`, if it is one; otherwise a ValueError that names the rules."""
+    """`rule` itself; raises ValueError if it is unknown."""
     if rule not in get_args(Rule):
-        raise ValueError(f"{rule!r} is no rule; take one of {', '.join(get_args(Rule))}")
+        raise ValueError(f"unknown rule {rule!r}; known: {', '.join(get_args(Rule))}")
     return rule

@@ -1,8 +1,8 @@
-"""Continuous-time training of a softmax over outcomes, in float64: what infinitely many samples and small steps do.
+"""Continuous-time training of a softmax over outcomes, in float64: the limit of many samples and small steps.
 
-A policy chooses one of K outcomes with p = softmax(z); outcome i pays r_i. Time is (number of updates) x (step size).
-Sources: arXiv 2601.21669 (expected return and inverse probability scaling); the exponent alpha generalises both. What
-the flows climb is in `potentials`, how fast they come to rest in `step_sizes`.
+A policy chooses one of K outcomes with p = softmax(z); outcome i has reward r_i. Time is (number of updates) x (step
+size). Sources: arXiv 2601.21669 (expected return and inverse probability scaling); the exponent alpha generalises both.
+The potentials of the flows are in `potentials`, their rates of convergence in `step_sizes`.
 """
 
 import warnings
@@ -15,7 +15,7 @@ from scipy.special import log_softmax, softmax
 
 
 def flow_velocity(logits: np.ndarray, rewards: np.ndarray, alpha: float) -> np.ndarray:
-    """dz/dt `[K]` when every reward is divided by the (gradient-stopped) probability of its outcome to the power alpha.
+    """dz/dt `[K]` if every reward is divided by the (gradient-stopped) probability of its outcome to the power alpha.
 
         dz_i/dt = r_i p_i^(1 - alpha) - p_i sum_k r_k p_k^(1 - alpha)
 
@@ -27,7 +27,7 @@ def flow_velocity(logits: np.ndarray, rewards: np.ndarray, alpha: float) -> np.n
     """
     logits, rewards = checked_outcomes(logits, rewards)
     if not alpha >= 0:
-        raise ValueError(f"alpha is {alpha}, must not be negative")
+        raise ValueError(f"alpha is {alpha}, it must not be negative")
     weighted_rewards = rewards * np.exp((1.0 - alpha) * log_softmax(logits))
     return weighted_rewards - softmax(logits) * weighted_rewards.sum()
 
@@ -37,7 +37,7 @@ def natural_velocity(logits: np.ndarray, rewards: np.ndarray) -> np.ndarray:
 
         dz_i/dt = r_i - mean reward,    d log(p_i / p_j)/dt = r_i - r_j,    dp_i/dt = p_i (r_i - mean reward)
 
-    Log-ratios are linear in time here, whereas `flow_velocity` multiplies each advantage by the probability of its
+    Log-ratios are linear in time here, while `flow_velocity` multiplies each advantage by the probability of its
     outcome. Ties keep their ratio.
 
     Raises:
@@ -48,12 +48,12 @@ def natural_velocity(logits: np.ndarray, rewards: np.ndarray) -> np.ndarray:
 
 
 def entropy_velocity(logits: np.ndarray, velocity: np.ndarray) -> float:
-    """dH/dt of the policy's entropy in nats while its logits `[K]` move with dz/dt = `velocity` `[K]`.
+    """dH/dt of the policy's entropy in nats if its logits `[K]` move with dz/dt = `velocity` `[K]`.
 
         dH/dt = -Cov_p(log p, dz/dt)
 
     Exact for a flow, and to first order the entropy change of a step dz (arXiv 2505.22617): probable outcomes that
-    rise, and improbable ones that fall, lower the entropy. It knows nothing of the velocity's origin.
+    rise, and improbable ones that fall, lower the entropy. Valid for any velocity, whatever its origin.
 
     Raises:
       ValueError: the shapes differ.
@@ -64,13 +64,13 @@ def entropy_velocity(logits: np.ndarray, velocity: np.ndarray) -> float:
 
 
 def integrate(velocity: Callable[[np.ndarray], np.ndarray], logits: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Logits `[T, K]` at `times` `[T]` of the flow dz/dt = velocity(z) that starts from `logits` `[K]` at time 0.
+    """Logits `[T, K]` at `times` `[T]` of the flow dz/dt = velocity(z), from `logits` `[K]` at time 0.
 
-    Relative tolerance 1e-10, absolute 1e-12; the method (LSODA) turns implicit by itself where the flow is stiff.
+    Relative tolerance 1e-10, absolute 1e-12; the method (LSODA) becomes implicit where the flow is stiff.
 
     Raises:
-      ValueError: the times are negative or not strictly increasing, or the flow cannot be integrated so far (for
-        alpha > 1 it is arbitrarily stiff near the boundary).
+      ValueError: the times are negative or not strictly increasing, or the integration fails before the last time (for
+        alpha > 1 the flow is arbitrarily stiff near the boundary).
     """
     times = np.asarray(times, np.float64)
     if times.ndim != 1 or len(times) == 0 or times[0] < 0 or np.any(np.diff(times) <= 0):
@@ -79,7 +79,7 @@ def integrate(velocity: Callable[[np.ndarray], np.ndarray], logits: np.ndarray, 
     if times[-1] == 0:
         return start[None]
     with warnings.catch_warnings():
-        # It warns where it fails, which is said below.
+        # Warnings of the solver repeat the error raised below.
         warnings.filterwarnings("ignore", "lsoda", UserWarning)
         solution = solve_ivp(
             lambda _, z: velocity(z), (0.0, times[-1]), start, method="LSODA", t_eval=times, rtol=1e-10, atol=1e-12
@@ -95,13 +95,13 @@ def stationary_distribution(rewards: np.ndarray, alpha: float) -> np.ndarray:
     Outcomes without reward get 0, which the flow reaches only as time goes to infinity.
 
     Raises:
-      ValueError: alpha is not positive (expected return has no such distribution: it goes to the best outcomes, and its
-        limit depends on the start), the rewards are not `[K]`, one is negative, or none is positive.
+      ValueError: alpha is not positive (expected return has no such distribution: its limit depends on the start), the
+        rewards are not `[K]`, one is negative, or none is positive.
     """
     rewards = np.asarray(rewards, np.float64)
     if not alpha > 0:
         raise ValueError(
-            f"alpha is {alpha}, but only a positive alpha has a stationary distribution that forgets the start"
+            f"alpha is {alpha}, but only a positive alpha has a stationary distribution independent of the start"
         )
     if rewards.ndim != 1 or not np.all(rewards >= 0) or not np.any(rewards > 0):
         raise ValueError(
@@ -115,8 +115,8 @@ def stationary_distribution(rewards: np.ndarray, alpha: float) -> np.ndarray:
 def two_outcome_log_ratio(times: np.ndarray, start: float, reward_gap: float) -> np.ndarray:
     """Log-ratio u = ln(p_1 / p_2) at `times` under the flow of expected return with two outcomes, exactly.
 
-    du/dt = Delta / (1 + cosh u), with Delta = r_1 - r_2 the reward gap, so that u + sinh u = Delta t + constant.
-    Early the ratio moves linearly, late p_2 falls as 1 / (2 Delta t). A gap of 0 leaves u where it is.
+    du/dt = Delta / (1 + cosh u), with Delta = r_1 - r_2 the reward gap, so u + sinh u = Delta t + constant. Early the
+    ratio moves linearly, late p_2 falls as 1 / (2 Delta t). With a gap of 0, u is constant.
 
     Args:
       times: any shape.
@@ -132,12 +132,12 @@ def two_outcome_log_ratio(times: np.ndarray, start: float, reward_gap: float) ->
 
 
 def two_outcome_time(start: float, end: float, reward_gap: float) -> float:
-    """Time in which expected return with two outcomes takes ln(p_1 / p_2) from `start` to `end`.
+    """Time that expected return with two outcomes takes to move ln(p_1 / p_2) from `start` to `end`.
 
         t = (end + sinh end - start - sinh start) / Delta
 
     Raises:
-      ValueError: the flow never goes there: the gap is 0 or points the other way.
+      ValueError: the flow never reaches `end`: the gap is 0 or has the other sign.
     """
     if reward_gap * (end - start) <= 0 and start != end:
         raise ValueError(f"a reward gap of {reward_gap} never moves the log-ratio from {start} to {end}")
@@ -145,21 +145,22 @@ def two_outcome_time(start: float, end: float, reward_gap: float) -> float:
 
 
 def partial_tie_ratio(times: np.ndarray, probs: np.ndarray, rewards: np.ndarray) -> np.ndarray:
-    """Late p_2 / p_1 at `times` of the two best outcomes, which tie, under the flow of expected return: its tail.
+    """Late p_2 / p_1 at `times`, under the flow of expected return, of the two best outcomes, which tie.
 
-    Index 1 is the likelier of the two at time 0, when the policy is `probs` `[K]`; L = K - 2 outcomes are worse, by the
-    gaps delta_j > 0. Every e^(-z) moves at the rate (mean reward - r) / Z, Z = sum_k e^(z_k), so that
-    c = e^(-z_2) - e^(-z_1) never changes; the sum of the logits, s, does not either. From both, as t -> infinity,
+    Index 1 is the more likely of the two at time 0, when the policy is `probs` `[K]`; L = K - 2 outcomes are worse, by
+    the gaps delta_j > 0. Every e^(-z) moves at the rate (mean reward - r) / Z, Z = sum_k e^(z_k), so c = e^(-z_2) -
+    e^(-z_1) is constant; the sum of the logits, s, is constant too. From both, as t -> infinity,
 
         p_2 / p_1 -> 1 / (c A T^L),   A = c e^s prod_j delta_j,   T = ((L + 1) t / A)^(1 / (L + 1))
 
-    So a tie breaks as t^(-L / (L + 1)): as t^(-1/2) with one worse outcome, faster with more, never with none.
+    So a tie breaks as t^(-L / (L + 1)): as t^(-1/2) with one worse outcome, faster with more, and not at all with none.
 
     Args:
-      times: any shape, positive and late: the ratio it gives must be small.
+      times: any shape, positive and late: the resulting ratio must be small.
 
     Raises:
-      ValueError: not exactly two outcomes are best, none is worse, or the best ones are equally likely: they stay so.
+      ValueError: not exactly two outcomes are best, none is worse, or the best ones are equally likely (then they stay
+        so).
     """
     probs, rewards = checked_outcomes(checked_distribution(probs), rewards)
     best = rewards == rewards.max()
@@ -178,7 +179,7 @@ def partial_tie_ratio(times: np.ndarray, probs: np.ndarray, rewards: np.ndarray)
 
 
 def checked_outcomes(values: np.ndarray, rewards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both as float64 arrays, if they are `[K]`; otherwise a ValueError."""
+    """Both as float64 arrays; raises ValueError unless both are `[K]`."""
     values, rewards = np.asarray(values, np.float64), np.asarray(rewards, np.float64)
     if values.ndim != 1 or values.shape != rewards.shape:
         raise ValueError(f"two arrays must both be [outcome], but their shapes are {values.shape} and {rewards.shape}")
@@ -186,7 +187,7 @@ def checked_outcomes(values: np.ndarray, rewards: np.ndarray) -> tuple[np.ndarra
 
 
 def checked_distribution(probs: np.ndarray) -> np.ndarray:
-    """`probs` as a float64 array, if it is a distribution `[K]`; otherwise a ValueError."""
+    """`probs` as a float64 array; raises ValueError unless it is a distribution `[K]`."""
     probs = np.asarray(probs, np.float64)
     if probs.ndim != 1 or np.any(probs < 0) or not np.isclose(probs.sum(), 1.0, rtol=0.0, atol=1e-6):
         raise ValueError(f"distribution must be [outcome], non-negative, and sum to 1, but it is {probs}")

@@ -1,17 +1,17 @@
-"""Inverse probability scaling by a moving average of the frequencies of earlier groups: what memory costs and saves.
+"""Inverse probability scaling by a moving average of the frequencies of earlier groups: cost and gain of memory.
 
     pbar <- (1 - b) pbar + b phat,     weight max(pbar, floor)^(-alpha),     rate 0 < b <= 1
 
-The memory makes a group look larger, and the weights late. Derived for groups of G samples in which phat is unbiased;
-`ips_reinforce(probability=ema)` of the catalog is the rule. The average needs a table of outcomes. After
-arXiv 2601.21669, which counts in each group anew (b = 1).
+Memory acts like a larger group, but with delayed weights. Derived for groups of G samples in which phat is unbiased;
+the objective is `ips_reinforce(probability=ema)` of the catalog. The average needs a table of outcomes. After arXiv
+2601.21669, which counts in each group separately (b = 1).
 """
 
 import numpy as np
 
 
 def variance(probability: np.ndarray, group_size: int, rate: float) -> np.ndarray:
-    """Variance of pbar while the policy stands still: b / (2 - b) p (1 - p) / G.
+    """Variance of pbar while the policy does not move: b / (2 - b) p (1 - p) / G.
 
     Raises:
       ValueError: the group is empty, the rate is not in (0, 1], or a probability is not in [0, 1].
@@ -23,7 +23,7 @@ def variance(probability: np.ndarray, group_size: int, rate: float) -> np.ndarra
 
 
 def effective_group_size(group_size: int, rate: float) -> float:
-    """G (2 - b) / b, the size of the group whose counts vary as little as pbar while the policy stands still.
+    """G (2 - b) / b, the group size at which counts vary as little as pbar while the policy does not move.
 
     Raises:
       ValueError: the group is empty, or the rate is not in (0, 1].
@@ -33,7 +33,7 @@ def effective_group_size(group_size: int, rate: float) -> float:
 
 
 def lag(drift: float, rate: float) -> float:
-    """How far pbar is behind a probability that drifts by `drift` an update: (1 - b) / b times the drift.
+    """Lag of pbar behind a probability that drifts by `drift` an update: (1 - b) / b times the drift.
 
     Raises:
       ValueError: the rate is not in (0, 1].
@@ -43,19 +43,19 @@ def lag(drift: float, rate: float) -> float:
 
 
 def distortion(probability: np.ndarray, group_size: int, rate: float, alpha: float) -> np.ndarray:
-    """E[phat pbar^(-alpha)] / p^(1 - alpha) - 1 while the policy stands still, to first order in b (1 - p) / (G p).
+    """E[phat pbar^(-alpha)] / p^(1 - alpha) - 1 while the policy does not move, to first order in b (1 - p) / (G p).
 
         alpha b (1 - p) / (G p) ((alpha + 1) / (2 (2 - b)) - 1)
 
-    It is negative for small b and 0 < alpha < 3: pbar has seen the sample that it weighs. It vanishes as b -> 0; b = 1
-    gives the first order of `finite_groups.distortion`. For a floor that never acts and G p / b well above 1.
+    It is negative for small b and 0 < alpha < 3, because pbar includes the sample that it weighs. It vanishes as b ->
+    0; b = 1 gives the first order of `finite_groups.distortion`. For an inactive floor and G p / b well above 1.
 
     Raises:
       ValueError: the group is empty, the rate is not in (0, 1], alpha is negative, or a probability is not in (0, 1].
     """
     _check(group_size, rate)
     if not alpha >= 0:
-        raise ValueError(f"alpha is {alpha}, must not be negative")
+        raise ValueError(f"alpha is {alpha}, it must not be negative")
     probability = np.asarray(probability, np.float64)
     if not np.all((probability > 0) & (probability <= 1)):
         raise ValueError(f"probability must lie above 0 and not above 1, but it is {probability}")
@@ -68,9 +68,8 @@ def rates_with_memory(memory_rate: float, restoring_rate: float) -> np.ndarray:
 
         s^2 + kappa s + kappa lambda = 0,    kappa = b / (step size),    lambda without memory (`step_sizes`)
 
-    In the limit of small steps at fixed kappa. The policy rings (complex s) if kappa < 4 lambda, that is
-    b < 4 (step size) lambda. At kappa = 4 lambda it decays fastest, with s = -2 lambda: twice as fast as without
-    memory.
+    In the limit of small steps at fixed kappa. The policy oscillates (complex s) if kappa < 4 lambda, that is b < 4
+    (step size) lambda. At kappa = 4 lambda it decays fastest, with s = -2 lambda: twice as fast as without memory.
 
     Raises:
       ValueError: a rate is not positive.
@@ -85,4 +84,4 @@ def _check(group_size: int, rate: float) -> None:
     if group_size < 1:
         raise ValueError(f"group_size is {group_size}, a group has at least 1 sample")
     if not 0 < rate <= 1:
-        raise ValueError(f"rate is {rate}, must lie above 0 and not above 1")
+        raise ValueError(f"rate is {rate}, it must lie above 0 and not above 1")

@@ -1,6 +1,6 @@
-"""How many updates sampled training with two outcomes takes on average to leave a range: for steps of finite size.
+"""Mean number of updates until sampled training with two outcomes leaves a range, for steps of finite size.
 
-Diffusion limits and mean fields hold for small steps; this says how far a real step is from them, without sampling.
+Diffusion limits and mean fields hold for small steps; this measures their error for real steps, without sampling.
 """
 
 import numpy as np
@@ -20,22 +20,21 @@ def mean_first_passage(cell: Cell, low: float, high: float, points: int = 4001) 
 
         E(u) = 1 + sum over n of Binomial(n; G, p_1) E(u'(n, u)),     E = 0 outside,
 
-    here on equally spaced u, with E taken as linear in between. It is the mean of `two_outcome_training.first_passage`
-    without its noise. E jumps where one more group would leave the range, so that the error falls only with 1 / points;
-    for a tie with h = 1/2 and G up to 64 it is below half a percent at 4001 points. Times of 1e12 and more are lost to
-    rounding.
+    here on equally spaced u, with E linear in between. It is the mean of `two_outcome_training.first_passage` without
+    its noise. E jumps where one more group would leave the range, so the error falls only with 1 / points; for a tie
+    with h = 1/2 and G up to 64 it is below half a percent at 4001 points. Times of 1e12 and more are lost to rounding.
 
     Args:
-      cell: where the run starts, and by what rule it moves.
+      cell: start and update rule of the run.
       low, high: finite.
       points: number of values of u.
 
     Returns:
-      The time; inf where a run can come to where, in float64, it never leaves the range: with a group mean a tie is
-      there from the start.
+      The time; inf if a run can reach a state from which, in float64, it never leaves the range: with a group mean a
+        tie is such a state from the start.
 
     Raises:
-      ValueError: the run does not start between `low` and `high`, or the objective is no table of counts.
+      ValueError: the run does not start between `low` and `high`, or the objective is not a table of counts.
     """
     if not -np.inf < low < cell.log_ratio < high < np.inf:
         raise ValueError(f"a run that starts at {cell.log_ratio} is not between {low} and {high}, two finite numbers")
@@ -44,7 +43,7 @@ def mean_first_passage(cell: Cell, low: float, high: float, points: int = 4001) 
     chances = scipy.stats.binom.pmf(np.arange(cell.group_size + 1), cell.group_size, expit(u))
     change = 2 * cell.step_size * (expit(-u) * weighted_frequencies[:, 0] - expit(u) * weighted_frequencies[:, 1])
     inside = (low < u + change) & (u + change < high)
-    # From the change, so that a group without one stays exactly where it is.
+    # From the change, so that a group without one keeps u exactly.
     position = np.arange(points)[:, None] + change / (high - low) * (points - 1)
     position = np.where(inside, np.clip(position, 0.0, points - 1.0), 0.0)
     left = np.minimum(position.astype(int), points - 2)
@@ -69,7 +68,7 @@ def mean_first_passage(cell: Cell, low: float, high: float, points: int = 4001) 
 
 
 def _reaches(moves: csr_array, targets: np.ndarray) -> np.ndarray:
-    """Which states `[N]` bool come to one of `targets` `[N]` bool by some number of `moves` `[N, N]`, also by none."""
+    """Which states `[N]` bool reach one of `targets` `[N]` bool by any number of `moves` `[N, N]`, also by none."""
     to_targets = csr_array(np.append(targets, False)[:, None])
     graph = hstack([vstack([moves, csr_array((1, len(targets)))]), to_targets]).tocsr()
     graph.eliminate_zeros()

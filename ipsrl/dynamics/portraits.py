@@ -1,4 +1,4 @@
-"""What a phase portrait shows: the flow of an expected update on the triangle of policies over three outcomes."""
+"""Data of a phase portrait: the flow of an expected update on the triangle of policies over three outcomes."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ class Portrait:
     Attributes:
       objective: its name.
       rewards: of the three outcomes, none negative, not all zero.
-      intervals: of the lattice of policies.
+      intervals: number of intervals on each side of the lattice of policies.
       velocity: `[N, 3]`, dp/dt at the policies of the lattice.
-      moves: `[N]`, whether training moves them.
+      moves: `[N]` bool, whether training moves them.
       paths: `[T, 3]` each, the policies along expected training from some starts.
-      finished: for each path, False where it was given up because the field jumps there.
-      rest_points: where training stands still.
+      finished: for each path, False if it stopped where the field is discontinuous.
+      rest_points: policies at which training rests.
     """
 
     objective: str
@@ -35,7 +35,7 @@ class Portrait:
 
     @property
     def policies(self) -> np.ndarray:
-        """`[N, 3]`, of the lattice."""
+        """`[N, 3]`, policies of the lattice."""
         return lattice(self.intervals)
 
     @property
@@ -55,7 +55,7 @@ class Portrait:
 
     @property
     def attracting(self) -> list[RestPoint]:
-        """Where expected training ends."""
+        """The rest points at which expected training ends."""
         return [point for point in self.rest_points if point.kind == "attracts"]
 
 
@@ -71,7 +71,7 @@ def portrait(objective: str, field: Field, intervals: int, starts: np.ndarray) -
     policies = lattice(intervals)
     velocity = policies * growth(policies, field(np.log(np.maximum(policies, NOTHING))))
     moves = np.linalg.norm(velocity, axis=1) > AT_REST * field.scale
-    # One by one: where the field jumps, a path is given up, and would take the others along.
+    # Separately: a path that stops at a discontinuity would stop the others as well.
     flows = [follow(field, start[None]) for start in starts]
     paths, finished = [flow.distributions[:, 0] for flow in flows], [flow.finished for flow in flows]
     return Portrait(objective, field.rewards, intervals, velocity, moves, paths, finished, rest_points(field))

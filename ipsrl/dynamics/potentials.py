@@ -1,7 +1,7 @@
-"""What training climbs: functions whose gradient with respect to the logits is the velocity of a flow or mean field.
+"""Potentials: functions whose gradient with respect to the logits is the velocity of a flow or mean field.
 
-Along dz/dt = grad F(z) a potential F never falls, dF/dt = |dz/dt|^2: that is the test of convergence that always holds.
-The distance to the stationary distribution is none: KL(p* || p) is monotone only for alpha = 1 or two outcomes.
+Along dz/dt = grad F(z) a potential F never falls, dF/dt = |dz/dt|^2: a test of convergence that always holds. The
+distance to the stationary distribution is not one: KL(p* || p) is monotone only for alpha = 1 or two outcomes.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ def flow_potential(logits: np.ndarray, rewards: np.ndarray, alpha: float) -> flo
     """
     logits, rewards = checked_outcomes(logits, rewards)
     if not alpha >= 0:
-        raise ValueError(f"alpha is {alpha}, must not be negative")
+        raise ValueError(f"alpha is {alpha}, it must not be negative")
     log_probs = log_softmax(logits)
     if alpha == 1:
         return float(rewards @ log_probs)
@@ -45,12 +45,12 @@ def cross_entropy_to_rewards(logits: np.ndarray, rewards: np.ndarray) -> float:
 
 
 def group_potential(logits: np.ndarray, rewards: np.ndarray, weights: np.ndarray) -> float:
-    """F_G(z), whose gradient is `finite_groups.mean_field` without a baseline, for weights omega `[G]` of any kind.
+    """F_G(z), whose gradient is `finite_groups.mean_field` without a baseline, for any weights omega `[G]`.
 
         F_G = (1/G) sum_i r_i E[omega(1) + ... + omega(n_i)],   n_i ~ Binomial(G, p_i)
 
-    For alpha = 1 and a floor that never acts, sum_i r_i E[1 + 1/2 + ... + 1/n_i]. The group mean climbs the same
-    function with the weights `finite_groups.without_one_sample`; dividing by a group's std leaves no potential.
+    For alpha = 1 and an inactive floor, sum_i r_i E[1 + 1/2 + ... + 1/n_i]. The group mean climbs the same function
+    with the weights `finite_groups.without_one_sample`; with division by a group's std there is no potential.
 
     Raises:
       ValueError: logits and rewards are not both `[K]`, or the weights are not `[G]`.

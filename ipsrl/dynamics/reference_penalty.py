@@ -1,12 +1,12 @@
-"""What a divergence from a reference policy adds: no outcome that the reference has dies out.
+"""The effect of a divergence from a reference policy: no outcome of the reference dies out.
 
 The objective is penalised by beta KL(p || pi), pi the reference `[K]` over outcomes, p = softmax(z). At rest
 
     r_i w(p_i) - beta log(p_i / pi_i) = S for all i,
 
-w the weight of the reward: p^(-alpha) in the ideal flow, `expected_weight` in groups of G samples. The left side falls
-from infinity as p_i grows, so that there is exactly one such distribution, it is positive, and it is the maximum of the
-potential less beta KL. Derived, after arXiv 2601.21669, which describes the optimum only as one between p* and pi.
+with w the weight of the reward: p^(-alpha) in the ideal flow, `expected_weight` in groups of G samples. The left side
+falls from infinity as p_i grows, so there is exactly one such distribution; it is positive, and the maximum of the
+potential minus beta KL. Derived, after arXiv 2601.21669, which describes the optimum only as one between p* and pi.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from ipsrl.dynamics.flows import checked_distribution, checked_outcomes
 
 
 def divergence_velocity(logits: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """-d KL(p || pi)/dz `[K]`, to be added to a flow or mean field beta times: -p_i (log(p_i / pi_i) - KL(p || pi)).
+    """-d KL(p || pi)/dz `[K]`, to be added beta times to a flow or mean field: -p_i (log(p_i / pi_i) - KL(p || pi)).
 
     Raises:
       ValueError: the shapes differ, or the reference is not a distribution that is positive everywhere.
@@ -48,11 +48,11 @@ def distribution_of_flow(rewards: np.ndarray, reference: np.ndarray, beta: float
     """
     rewards, reference = _checked(rewards, reference, beta)
     if not alpha >= 0:
-        raise ValueError(f"alpha is {alpha}, must not be negative")
+        raise ValueError(f"alpha is {alpha}, it must not be negative")
     if alpha == 0:
         return softmax(np.log(reference) + rewards / beta)
     rewarded = rewards > 0
-    # Outcomes without reward keep to the reference; 1 stands in for them where a logarithm is taken.
+    # Outcomes without reward follow the reference; 1 replaces their reward inside logarithms.
     log_scale = np.log(np.where(rewarded, rewards, 1.0) * alpha / beta)
 
     def log_probs(level: float) -> np.ndarray:
@@ -70,12 +70,13 @@ def distribution_of_groups(
 ) -> np.ndarray:
     """The distribution `[K]` at which `mean_field` + beta `divergence_velocity` rests: no baseline, or group mean.
 
-    Where the minority of two would die without the divergence, it stays at about
-    p_2 = pi_2 / pi_1 e^(-(r_1 omega(G) - r_2 omega(1)) / beta) for small beta and no baseline.
+    If the minority of two would die without the divergence, it stays at about p_2 = pi_2 / pi_1 e^(-(r_1 omega(G) - r_2
+    omega(1)) / beta) for small beta and no baseline.
 
     Raises:
       ValueError: the shapes differ, beta is not positive, a reward is negative, the reference is not a positive
-        distribution, the weights are negative or rise with the count, or the rule divides by the std: it has no
+        distribution, the weights are negative or rise with the count, or the rule divides by the std (it has no
+        potential, and no such distribution is known).
         potential, and no such distribution is known.
     """
     rewards, reference = _checked(rewards, reference, beta)
@@ -88,7 +89,7 @@ def distribution_of_groups(
         weights = without_one_sample(weights)
 
     def excess(log_probability: float, outcome: int, level: float) -> float:
-        # Below e^-700 the binomial distribution overflows, and the weight has long been omega(1).
+        # Below e^-700 the binomial distribution overflows; the weight equals omega(1) long before.
         weighted_reward = rewards[outcome] * expected_weight(np.exp(max(log_probability, -700.0)), weights)
         return weighted_reward - beta * (log_probability - np.log(reference[outcome])) - level
 
@@ -110,7 +111,7 @@ def distribution_of_groups(
 def _distribution_at_rest(
     log_probs: Callable[[float], np.ndarray], num_outcomes: int, level_of: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """exp(log_probs(S)) `[K]` at the level S where it sums to 1; `level_of`, the inverse, takes it to levels `[K]`."""
+    """exp(log_probs(S)) `[K]` at the level S where it sums to 1; `level_of`, the inverse, maps it to levels `[K]`."""
     whole = np.ones(num_outcomes)
 
     def log_total(level: float) -> float:
@@ -128,7 +129,7 @@ def _checked(rewards: np.ndarray, reference: np.ndarray, beta: float) -> tuple[n
     if np.any(rewards < 0):
         raise ValueError(f"rewards must not be negative, but they are {rewards}")
     if not beta > 0:
-        raise ValueError(f"beta is {beta}, must be positive: without a divergence see flows and survival")
+        raise ValueError(f"beta is {beta}, it must be positive: for no divergence see flows and survival")
     return rewards, reference
 
 

@@ -1,4 +1,4 @@
-"""Where an objective takes a policy: the flow of its expected update on a bandit, and where that rests."""
+"""Rest points of an objective: the flow of its expected update on a bandit, and the policies at which it rests."""
 
 import dataclasses
 import functools
@@ -18,20 +18,21 @@ from ipsrl.objectives.objective import Objective
 from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 
 CRAWL_STEPS, CRAWL = 200, 0.05
-"""An integration stops where its last steps together advance log-time by less: the field is discontinuous there."""
+"""Give up if 200 steps advance log-time by less than this: the field is discontinuous here."""
 FIRST_TIME = 1e-8
-"""Where log-time begins."""
+"""Start of log-time."""
 AT_REST = 3e-8
-"""The speed of logits, over that of the field elsewhere, below which nothing moves."""
+"""Speed of logits, relative to the field's scale, below which nothing moves."""
 NEUTRAL, NO_INVASION = 1e-8, 1e-13
-"""The rates, over the field's speed, below which a deviation and a trace of an outcome neither grow nor shrink: the
-errors of a derivative by differences and of rounding."""
+"""Rates, relative to the field's scale, below which a deviation or a trace of an outcome neither grows nor shrinks: the
+errors of numerical differentiation and of rounding.
+"""
 SAME_DISTRIBUTION = 1e-6
-"""The difference in probability below which two distributions are one, and an outcome is not part of a distribution."""
+"""Difference in probability below which two distributions are the same, and an outcome is absent."""
 TRACE = 1e-6
-"""The probability at which it is asked whether an outcome comes back."""
+"""Probability at which the growth of an absent outcome is measured."""
 NOTHING = 1e-18
-"""The probability that stands for 0."""
+"""Probability used in place of 0."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,11 +40,11 @@ class Field:
     """The expected update of an objective on a bandit, dz/dt = field(z), in float64.
 
     Attributes:
-      objective: any that needs no text.
+      objective: any objective that needs no text.
       rewards: of the K outcomes.
       group_size: G.
       reference: distribution of the reference policy; uniform by default.
-      off_policy: what puts answers into groups that the policy did not sample.
+      off_policy: puts off-policy answers into groups.
     """
 
     objective: Objective
@@ -62,7 +63,7 @@ class Field:
 
     @functools.cached_property
     def scale(self) -> float:
-        """Its largest speed, over distributions that are spread over the simplex; 1 where nothing moves."""
+        """Its largest speed over distributions spread over the simplex; 1 if nothing moves."""
         outcomes = len(self.rewards)
         distributions = np.concatenate(
             [np.full((1, outcomes), 1 / outcomes), (0.7 * np.eye(outcomes) + 0.3 / outcomes)]
@@ -71,10 +72,11 @@ class Field:
         return speed if speed > 1e-12 * np.abs(self.rewards).max() else 1.0
 
     def evaluate(self, function: Callable, logits: np.ndarray) -> np.ndarray:
-        """A function of (objective, group size, off-policy rule, logits, rewards, reference logits) in float64.
+        """Evaluates a function of (objective, group size, off-policy answers, logits, rewards, reference logits) in
+        float64.
 
         Raises:
-          ValueError: it is not finite there.
+          ValueError: the result is not finite.
         """
         reference = np.log(self.reference) if self.reference else np.zeros(len(self.rewards))
         with jax.enable_x64(True):
@@ -107,7 +109,7 @@ def _train(step_size, steps, objective, group_size, off_policy, logits, rewards,
         return logits, total / (steps // 8)
 
     _, means = jax.lax.scan(an_eighth, logits, length=8)
-    # Of the fourth eighth, and of the last two.
+    # Means over the fourth eighth, and over the last two.
     return jnp.stack([means[3], means[6:].mean(axis=0)])
 
 
@@ -130,7 +132,7 @@ class Flow:
     Attributes:
       times: `[T]`, updates x step size; the first is 0.
       logits: `[T, N, K]`.
-      finished: False where the integration was given up before its end, because the field jumps there.
+      finished: False if the integration stopped before its end, where the field is discontinuous.
     """
 
     times: np.ndarray
@@ -144,9 +146,10 @@ class Flow:
 
     @property
     def exponents(self) -> np.ndarray:
-        """`[N, K]`, d log p / d log t at the end: p changes as t to this power, 0 where it rests.
+        """`[N, K]`, d log p / d log t at the end: p changes as t to this power, 0 at rest.
 
-        Over at least the last tenth of the time: the velocity at the end would multiply the integrator's error by t.
+        Over at least the last tenth of the time: with the velocity at the end, the integrator's error would be
+        multiplied by t.
         """
         before = np.flatnonzero(self.times <= self.times[-1] / 1.1)[-1]
         if self.times[before] == 0:
@@ -163,8 +166,8 @@ def growth(distributions: np.ndarray, velocity: np.ndarray) -> np.ndarray:
 def follow(field: Field, distributions: Sequence[Sequence[float]], time: float = 1e6) -> Flow:
     """Integrates the field from distributions `[N, K]` (all positive) to a time, or until nothing moves.
 
-    In log-time and by LSODA, whose implicit method passes quickly over where little is left to change. Relative
-    tolerance 1e-7, absolute 1e-9.
+    In log-time and by LSODA, whose implicit method takes large steps where little changes. Relative tolerance 1e-7,
+    absolute 1e-9.
     """
     starts = np.log(np.asarray(distributions, np.float64))
     starts -= starts.mean(axis=1, keepdims=True)
@@ -172,7 +175,7 @@ def follow(field: Field, distributions: Sequence[Sequence[float]], time: float =
     def in_log_time(log_time, flat):
         return np.exp(log_time) * field(flat.reshape(starts.shape)).ravel()
 
-    # The starts do not see each other: the derivative is K x K blocks along the diagonal.
+    # The starts are independent: the derivative is K x K blocks along the diagonal.
     band = starts.shape[1] - 1
     solver = LSODA(
         in_log_time, np.log(FIRST_TIME), starts.ravel(), np.log(time), rtol=1e-7, atol=1e-9, lband=band, uband=band
@@ -195,12 +198,12 @@ def train(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Distributions `[N, K]` after expected training by z <- z + step_size * field(z), and exponents.
 
-    It is training without noise, and passes over jumps of a field, where `follow` gives up. A policy that slides along
-    a jump crosses it forever, so the logits are means over the last quarter of the steps, and the exponents
-    d log p / d log t compare them with those at half that time.
+    This is training without noise. It can cross discontinuities of a field, at which `follow` stops. A policy that
+    slides along a discontinuity keeps crossing it, so the logits are means over the last quarter of the steps, and the
+    exponents d log p / d log t compare them with those at half that time.
 
     Raises:
-      ValueError: `steps` is no positive multiple of 8, or training diverges.
+      ValueError: `steps` is not a positive multiple of 8, or training diverges.
     """
     if steps < 1 or steps % 8:
         raise ValueError(f"steps is {steps}, it must be a positive multiple of 8")
@@ -212,13 +215,13 @@ def train(
 
 @dataclasses.dataclass(frozen=True)
 class RestPoint:
-    """A distribution at which expected training stands still, and what becomes of policies beside it.
+    """A distribution at which expected training rests, and the behaviour of nearby policies.
 
     Attributes:
-      probs: `[K]`; exactly 0 for outcomes that it lacks.
-      rates: real parts of the eigenvalues of the Jacobian among the outcomes that it has, one fewer than these: a
-        small deviation changes as exp(rate * t).
-      invasion: growth d log p / dt, at p = 1e-6, of each outcome that it lacks.
+      probs: `[K]`; exactly 0 for absent outcomes.
+      rates: real parts of the eigenvalues of the Jacobian among the present outcomes, one fewer than these: a small
+        deviation changes as exp(rate * t).
+      invasion: growth d log p / dt, at p = 1e-6, of each absent outcome.
       scale: of the field, see `Field.scale`.
     """
 
@@ -229,7 +232,7 @@ class RestPoint:
 
     @property
     def kind(self) -> str:
-        """`attracts`, `repels`, `saddle`, or `neutral` where some direction neither grows nor shrinks."""
+        """`attracts`, `repels`, `saddle`, or `neutral` if some direction neither grows nor shrinks."""
         directions = np.concatenate([self.rates, self.invasion]) / self.scale
         noise = np.repeat([NEUTRAL, NO_INVASION], [len(self.rates), len(self.invasion)])
         if np.any(np.abs(directions) <= noise):
@@ -238,15 +241,15 @@ class RestPoint:
 
 
 def rest_points(field: Field, starts_each_way: int = 8) -> list[RestPoint]:
-    """The rest points of a field, found by root finding from a grid of starts on every face of the simplex.
+    """The rest points of a field, by root finding from a grid of starts on every face of the simplex.
 
-    A face is a set of outcomes that keep probability; its corners always rest. Where a whole face rests (ties under
-    expected return), its middle stands for it and is `neutral`. A field that jumps may have rest points that this
+    A face is a set of outcomes with positive probability; its corners always rest. If a whole face rests (ties under
+    expected return), its middle represents it and is `neutral`. A discontinuous field may have rest points that this
     does not find.
 
     Args:
-      field: of a few outcomes: faces are 2^K - 1.
-      starts_each_way: of the grid, on each edge of a face; from 6, some saddles of `gapo` are not found.
+      field: with few outcomes: there are 2^K - 1 faces.
+      starts_each_way: starts on each edge of a face; with 6, some saddles of `gapo` are not found.
     """
     found = []
     outcomes = len(field.rewards)
@@ -259,7 +262,7 @@ def rest_points(field: Field, starts_each_way: int = 8) -> list[RestPoint]:
 
 
 def _rest_distributions_of_face(field: Field, present: list[int], starts_each_way: int) -> list[np.ndarray]:
-    """Distributions `[K]` inside the face of the outcomes `present`."""
+    """Rest distributions `[K]` inside the face of the outcomes `present`."""
     outcomes, size = len(field.rewards), len(present)
     middle = np.bincount(present, minlength=outcomes) / size
     if size == 1:
@@ -296,10 +299,10 @@ def _rest_distributions_of_face(field: Field, present: list[int], starts_each_wa
 
 
 def rest_point(field: Field, probs: np.ndarray) -> RestPoint:
-    """What becomes of policies beside a distribution `[K]` at which the field is known to rest."""
+    """Behaviour of policies near a distribution `[K]` at which the field is known to rest."""
     present = np.flatnonzero(probs > 0)
     jacobian = field.jacobian(np.log(np.where(probs > 0, probs, NOTHING)))[np.ix_(present, present)]
-    # Among logits that sum to zero: adding a constant to all of them changes nothing.
+    # Among logits that sum to zero, because a common shift changes nothing.
     tangent = np.asarray(null_space(np.ones((1, len(present)))))
     rates = np.linalg.eigvals(tangent.T @ jacobian @ tangent).real
     invasion = []

@@ -1,8 +1,9 @@
-"""How fast inverse probability scaling takes a policy that is a little off uniform back to K equally good outcomes.
+"""Rate at which inverse probability scaling returns a policy close to uniform to K equally good outcomes.
 
-The policy's logits are off by +- `displacement`, half of them each way, and all K outcomes pay 1. The rate is the share
-of the displacement that the mean update of `ips_dr_grpo` takes back in a unit of time (updates x step size), relative
-to that of r / p with infinitely many samples; 1 is the ideal. GRPO has the rate 0, because a tie has no advantages.
+Half of the policy's logits are shifted by +`displacement` and half by -`displacement`, and all K outcomes have reward
+1. The rate is the share of the displacement that the mean update of `ips_dr_grpo` removes in a unit of time (updates x
+step size), relative to that of r / p with infinitely many samples; 1 is the ideal. GRPO has rate 0, because a tie has
+no advantages.
 """
 
 from typing import Literal, get_args
@@ -20,7 +21,7 @@ from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.optimizer import make_optimizer
 
 Estimate = Literal["counts", "exact"]
-"""How the probability of an outcome is estimated: by its frequency in the group, or given by the policy."""
+"""Estimate of an outcome's probability: its frequency in the group, or the policy's own."""
 ESTIMATES: tuple[Estimate, ...] = get_args(Estimate)
 
 GROUPS_PER_BATCH, BATCHES_AT_ONCE = 32, 8
@@ -28,7 +29,7 @@ GROUPS_PER_BATCH, BATCHES_AT_ONCE = 32, 8
 
 
 def sampled(estimate: Estimate, num_outcomes: int, group_size: int, displacement: float, batches: int) -> np.ndarray:
-    """`[batches]` float64, the rate found from one sampled update of each batch of 32 groups; K is even."""
+    """`[batches]` float64, the rate from one sampled update of each batch of 32 groups; K is even."""
     start = _displaced(num_outcomes, displacement)
     bandit = Bandit((1.0,) * num_outcomes)
     policy = Tabular(bandit.num_observations, bandit.vocabulary_size, tuple(start.tolist()))
@@ -48,7 +49,7 @@ def sampled(estimate: Estimate, num_outcomes: int, group_size: int, displacement
         return logits[0, 1] - logits[0, 0]
 
     updates = jax.lax.map(update, jnp.arange(batches), batch_size=BATCHES_AT_ONCE)
-    # Exact scaling divides rewards by their running mean, which is K for K rewards of 1: its clock runs slower by K.
+    # Exact scaling divides rewards by their running mean, which is K for K rewards of 1: its time is slower by K.
     clock = num_outcomes if estimate == "exact" else 1.0
     return clock * _taken_back(np.asarray(updates, np.float64), start) / _ideal(num_outcomes)
 
@@ -84,7 +85,7 @@ def _logits(parameters):
 
 
 def _taken_back(updates: np.ndarray, displacement: np.ndarray) -> np.ndarray:
-    """The share of a displacement `[K]` from uniform logits that updates `[..., K]` take back."""
+    """The share of a displacement `[K]` from uniform logits that updates `[..., K]` remove."""
     return -(updates @ displacement) / (displacement @ displacement)
 
 

@@ -1,4 +1,4 @@
-"""How large a step may be: near the rest point of a flow, and where few samples and large steps kill an outcome.
+"""Limits of the step size: near the rest point of a flow, and where few samples and large steps kill an outcome.
 
 Time is (number of updates) x (step size h). Setting: arXiv 2601.21669; the limits are derived.
 """
@@ -13,8 +13,8 @@ from scipy.special import lambertw
 from ipsrl.dynamics.finite_groups import checked_weights, count_weights
 from ipsrl.dynamics.flows import stationary_distribution
 
-# The x = h lambda > 0 beyond which an explicit step no longer shrinks a deviation that decays at the rate lambda:
-# Euler's multiplies it by 1 - x, that of the fourth-order Runge-Kutta method by 1 - x + x^2/2 - x^3/6 + x^4/24.
+# x = h lambda > 0 above which an explicit step no longer shrinks a deviation with decay rate lambda: Euler's multiplies
+# it by 1 - x, the fourth-order Runge-Kutta method by 1 - x + x^2/2 - x^3/6 + x^4/24.
 STABILITY_LIMIT = {"euler": 2.0, "runge-kutta": brentq(lambda x: x**3 - 4 * x**2 + 12 * x - 24, 2.0, 3.0)}
 
 
@@ -37,8 +37,8 @@ def jacobian_at_rest(rewards: np.ndarray, alpha: float) -> np.ndarray:
 def rates_at_rest(rewards: np.ndarray, alpha: float) -> np.ndarray:
     """Rates `[K - 1]` per unit of time, ascending, at which small deviations from the stationary distribution decay.
 
-    The eigenvalues of -`jacobian_at_rest` but for the 0 of a common shift of the logits. A tie of all K outcomes has
-    one rate, alpha r K^(alpha - 1).
+    The eigenvalues of -`jacobian_at_rest` except the 0 of a common shift of the logits. A tie of all K outcomes has one
+    rate, alpha r K^(alpha - 1).
 
     Raises:
       ValueError: alpha or a reward is not positive.
@@ -55,10 +55,10 @@ def largest_step(rewards: np.ndarray, alpha: float, method: Literal["euler", "ru
     stable at rest overshoots.
 
     Raises:
-      ValueError: alpha or a reward is not positive, there is one outcome only, or the method is unknown.
+      ValueError: alpha or a reward is not positive, there is only one outcome, or the method is unknown.
     """
     if method not in STABILITY_LIMIT:
-        raise ValueError(f"{method!r} is no method; take one of {', '.join(STABILITY_LIMIT)}")
+        raise ValueError(f"unknown method {method!r}; known: {', '.join(STABILITY_LIMIT)}")
     if np.size(rewards) < 2:
         raise ValueError("a single outcome does not move: there must be at least two")
     return float(STABILITY_LIMIT[method] / rates_at_rest(rewards, alpha)[-1])
@@ -69,15 +69,15 @@ def largest_surviving_step(rewards: tuple[float, float], weights: np.ndarray) ->
 
         G (1 - e^(-2 h r_2 omega(1) / G)) > 2 h r_1 omega(G)
 
-    The condition says that 1 / p_2 falls on average once p_2 is small: a group that misses the outcome multiplies it by
-    e^(2 h r_1 omega(G) p_2), and the one in 1 / (G p_2) groups that has it once by e^(-2 h r_2 omega(1) / G). As h -> 0
-    this is r_2 omega(1) > r_1 omega(G), the limit of `survival`, which a finite step moves by about the share
-    h r_2 omega(1) / G. With x = r_2 omega(1) / (r_1 omega(G)) and Lambert's W,
+    The condition says that 1 / p_2 falls on average when p_2 is small: a group without the outcome multiplies it by
+    e^(2 h r_1 omega(G) p_2), and a group with one sample of it (probability G p_2) by e^(-2 h r_2 omega(1) / G). As h
+    -> 0 this is r_2 omega(1) > r_1 omega(G), the limit of `survival`, which a finite step changes by a share of about h
+    r_2 omega(1) / G. With x = r_2 omega(1) / (r_1 omega(G)) and Lambert's W,
 
         h = G / (2 r_2 omega(1)) (x + W(-x e^(-x)))
 
     Returns:
-      0.0 where the outcome dies out at every step size.
+      0.0 if the outcome dies out at every step size.
 
     Raises:
       ValueError: a reward or a weight is not positive.
@@ -101,8 +101,8 @@ def critical_alpha_of_step(
 
         omega(1) = min(G, 1/floor)^alpha > -G / (2 h r_2) ln(1 - 2 h r_1 / G)
 
-    It tends to `survival.critical_alpha` as h -> 0. math.inf where no alpha saves the outcome: 2 h r_1 >= G, or all
-    counts weigh the same.
+    It tends to `survival.critical_alpha` as h -> 0. math.inf if no alpha saves the outcome: 2 h r_1 >= G, or all counts
+    have the same weight.
 
     Raises:
       ValueError: the group is empty, the step size or the weaker reward is not positive, the second outcome is the
@@ -110,7 +110,7 @@ def critical_alpha_of_step(
     """
     first, second = rewards
     if not first >= second > 0 or not step_size > 0:
-        raise ValueError(f"rewards {rewards} must be positive with the better one first, and so must h, {step_size}")
+        raise ValueError(f"rewards {rewards} must be positive with the better one first, and step_size {step_size} too")
     reach = count_weights(group_size, 1.0, floor)
     reach = reach[0] / reach[-1]
     fall = 2 * step_size * first / group_size

@@ -1,11 +1,11 @@
-"""Which outcomes survive inverse probability scaling by counts in groups of G samples, and where it comes to rest.
+"""Which outcomes survive inverse probability scaling by counts in groups of G samples, and where it rests.
 
-A finite group caps the weight of a rare outcome at omega(1), so that the push on it near extinction is finite: it
-survives if that push beats what the survivors get. The rules and the weights omega `[G]` are those of `finite_groups`.
+A finite group caps the weight of a rare outcome at omega(1), so its push near extinction is finite: it survives if that
+push exceeds the push on the survivors. The rules and the weights omega `[G]` are those of `finite_groups`.
 
-Everything here is about mean fields, that is small steps (for finite ones see `step_sizes`), positive rewards, and
-weights that never rise with the count and fall somewhere. Then r_i w_G(p_i) falls in p_i, and the distribution at rest
-of the rule without a baseline is the one with
+This module assumes mean fields, that is small steps (for finite ones see `step_sizes`), positive rewards, and weights
+that never rise with the count and fall somewhere. Then r_i w_G(p_i) falls in p_i, and the rule without a baseline rests
+at the distribution with
 
     r_i w_G(p_i) = S  for survivors,     r_i w_G(0) <= S  for the extinct,     sum_i p_i = 1.
 
@@ -32,8 +32,8 @@ from ipsrl.dynamics.finite_groups import (
 def stationary_distribution(rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> np.ndarray:
     """The distribution `[K]` at which the `mean_field` of a rule rests: its limit from every start inside the simplex.
 
-    For the group mean and std, whose mean field is no gradient, two outcomes only: the minority's push changes sign
-    once, because it is up in groups with few of it and down in groups with many.
+    For the group mean and std, whose mean field is not a gradient, only two outcomes: the minority's push changes sign
+    once, because it is positive in groups with few of it and negative in groups with many.
 
     Raises:
       ValueError: a condition of this module does not hold, the group is too small for the rule to save anything (fewer
@@ -46,10 +46,10 @@ def stationary_distribution(rewards: np.ndarray, weights: np.ndarray, rule: Rule
     def probs(level: float) -> np.ndarray:
         return np.array([_probability(level / reward, counted) for reward in rewards])
 
-    # At the lowest level the best outcome takes everything (also after rounding), at the highest there is nothing left.
+    # At the lowest level the best outcome takes everything (also after rounding), at the highest nothing is left.
     low, high = rewards.max() * counted[-1] * (1 - 1e-12), rewards.max() * counted[0]
     level = brentq(lambda level: probs(level).sum() - 1, low, high, xtol=1e-300, rtol=1e-15)
-    # Where a floor makes the weights of small counts equal, rounding hides how w_G falls: the distribution jumps at the
+    # If a floor makes the weights of small counts equal, rounding hides the fall of w_G: the distribution jumps at that
     # level.
     below, above = probs(level * (1 - 1e-14)), probs(level * (1 + 1e-14))
     share = np.interp(1.0, [above.sum(), below.sum()], [0.0, 1.0])
@@ -58,14 +58,14 @@ def stationary_distribution(rewards: np.ndarray, weights: np.ndarray, rule: Rule
 
 
 def survives(rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> np.ndarray:
-    """Which outcomes `[K]` bool have a positive probability at rest.
+    """Which outcomes have a positive probability at rest, `[K]` bool.
 
-    Outcome j survives if the better ones alone leave room at the level of its highest push:
-    sum over r_i > r_j of w_G^(-1)(r_j omega(1) / r_i) < 1. For two outcomes that is omega(1) / omega(G) > r_1 / r_2
-    without a baseline and omega(1) / omega(G - 1) > r_1 / r_2 with a group mean, with or without the std.
+    Outcome j survives if the better outcomes alone take less than everything at the level of its highest push: sum over
+    r_i > r_j of w_G^(-1)(r_j omega(1) / r_i) < 1. For two outcomes that is omega(1) / omega(G) > r_1 / r_2 without a
+    baseline and omega(1) / omega(G - 1) > r_1 / r_2 with a group mean, with or without the std.
 
     Raises:
-      ValueError: as `stationary_distribution`.
+      ValueError: as in `stationary_distribution`.
     """
     rewards, counted = _checked(rewards, weights, rule)
     return np.array([_crowd(reward, rewards, counted) < 1 for reward in rewards])
@@ -77,8 +77,9 @@ def critical_alpha(reward_ratio: float, group_size: int, rule: Rule, floor: floa
         no baseline                               omega(1) / omega(G) > rho:       alpha > ln rho / ln min(G, 1/floor)
         group mean, and group mean and std        omega(1) / omega(G - 1) > rho:   alpha > ln rho / ln(G - 1)
 
-    (the second for floor <= 1/G). 0.0 for equal rewards: a tie survives at every alpha > 0. math.inf where no alpha
-    saves it because all counts weigh the same: with a group mean always in groups of 2, which are balanced or silent.
+    (the second for floor <= 1/G). 0.0 for equal rewards: a tie survives at every alpha > 0. math.inf if no alpha saves
+    it because all counts have the same weight; with a group mean this is always so for G = 2, where groups are balanced
+    or without signal.
 
     Raises:
       ValueError: rho < 1, the rule is unknown, the floor is negative, or the group is smaller than the rule allows: 1
@@ -94,10 +95,10 @@ def weaker_at_rest(
 ) -> float:
     """Probability of the weaker of two outcomes, r_1 > r_2, where the mean field rests with count weights.
 
-    0.0 where it dies out: at `critical_alpha` and below.
+    0.0 if it dies out: at `critical_alpha` and below.
 
     Raises:
-      ValueError: as `critical_alpha` and `stationary_distribution`.
+      ValueError: as in `critical_alpha` and `stationary_distribution`.
     """
     better, worse = rewards
     if alpha <= critical_alpha(better / worse, group_size, rule, floor):
@@ -108,22 +109,22 @@ def weaker_at_rest(
 def smallest_group(reward_ratio: float, rule: Rule, alpha: float = 1.0, floor: float = 0.0) -> float:
     """The smallest group size in which the weaker of two outcomes survives with count weights, rho = r_1 / r_2 >= 1.
 
-    With x = rho^(1 / alpha) it is the first whole number above x without a baseline, above both 1 + x and
-    1 / (1 - floor x) with a group mean, with or without the std; bounds are known to a relative 1e-12, and a group that
-    is exactly at its bound does not help. math.inf where no group helps, because the floor caps the weight at
-    1/floor^alpha <= rho, and where its size is beyond float64.
+    With x = rho^(1 / alpha) it is the first whole number above x without a baseline, above both 1 + x and 1 / (1 -
+    floor x) with a group mean, with or without the std; bounds are known to a relative 1e-12, and a group exactly at
+    its bound is too small. math.inf if no group is large enough, because the floor caps the weight at 1/floor^alpha <=
+    rho, and if its size is beyond float64.
 
     Raises:
       ValueError: rho < 1, alpha is not positive, the rule is unknown, or the floor is negative.
     """
     if not alpha > 0:
-        raise ValueError(f"alpha is {alpha}, must be positive: at 0 no group helps, nor does the rule")
+        raise ValueError(f"alpha is {alpha}, it must be positive: at 0 no group size and no rule helps")
     _check_ratio(reward_ratio)
     if not floor >= 0:
-        raise ValueError(f"floor is {floor}, must not be negative")
+        raise ValueError(f"floor is {floor}, it must not be negative")
     with np.errstate(over="ignore"):
         bound = float(np.exp(np.float64(math.log(reward_ratio)) / alpha))
-    # Rounding must not let a group pass that is exactly at its bound.
+    # Rounding must not accept a group exactly at its bound.
     rounding = 1e-12
     room = 1 - floor * bound if floor > 0 else 1.0
     if checked_rule(rule) != "no baseline" and room > rounding:
@@ -135,10 +136,10 @@ def smallest_group(reward_ratio: float, rule: Rule, alpha: float = 1.0, floor: f
 def extinction_exponents(rewards: np.ndarray, group_size: int, rule: Rule, floor: float = 0.0) -> np.ndarray:
     """For each outcome `[K]` the exponent above which it survives with count weights; `critical_alpha` for any K.
 
-    0.0 for the best outcomes. The more outcomes are better, the more it takes, since each of them needs room. math.inf
-    where no alpha saves the outcome: as alpha -> infinity only counts of 1 keep their weight (with a floor, all counts
-    up to G floor), and outcome j survives if the sum over r_i > r_j of (r_j / r_i)^(1 / (G - 1)) exceeds the number of
-    better outcomes less 1 (without a baseline and floor; G - 2 in place of G - 1 for a group mean).
+    0.0 for the best outcomes. The exponent grows with the number of better outcomes, since each takes probability.
+    math.inf if no alpha saves the outcome: as alpha -> infinity only counts of 1 keep their weight (with a floor, all
+    counts up to G floor), and outcome j survives if the sum over r_i > r_j of (r_j / r_i)^(1 / (G - 1)) exceeds the
+    number of better outcomes minus 1 (without a baseline and floor; G - 2 instead of G - 1 for a group mean).
 
     Raises:
       ValueError: a reward is not positive, the rule divides by the std (no such limit is known for more than two
@@ -161,7 +162,7 @@ def extinction_exponents(rewards: np.ndarray, group_size: int, rule: Rule, floor
         low = high = critical_alpha(rewards.max() / reward, group_size, rule, floor)
         if np.sum(rewards > reward) == 1:
             return low
-        # What it takes against the best outcome alone is necessary, but not enough against several.
+        # Surviving against the best outcome alone is necessary, but not sufficient against several.
         while room(high, reward) <= 0:
             high *= 2
         return brentq(room, low / 2, high, args=(reward,), xtol=1e-12)
@@ -180,11 +181,11 @@ def _checked(rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> tuple[np.n
     if rewards.ndim != 1 or len(rewards) == 0 or not np.all(rewards > 0):
         raise ValueError(f"rewards must be [outcome] and positive, but they are {rewards}")
     if checked_rule(rule) == "group mean and std" and len(rewards) != 2:
-        raise ValueError(f"with the group's std, survival is known for two outcomes only, not for {len(rewards)}")
+        raise ValueError(f"with the group's std, survival is known only for two outcomes, not for {len(rewards)}")
     counted = weights if rule == "no baseline" else without_one_sample(weights)
     if counted[0] == counted[-1]:
         raise ValueError(
-            f"counts from 1 to {len(counted)} all weigh the same, so that nothing favours rare outcomes: take a "
+            f"counts from 1 to {len(counted)} all weigh the same, so nothing favours rare outcomes: use a "
             "positive alpha and groups of at least 2, or 3 with a group mean"
         )
     return rewards, counted
@@ -198,7 +199,7 @@ def _relative_weights(group_size: int, rule: Rule, floor: float) -> np.ndarray:
 
 
 def _probability(weight: float, weights: np.ndarray) -> float:
-    """p with w_G(p) = weight; 0 for weights beyond omega(1), 1 for those below omega(G)."""
+    """p with w_G(p) = weight; 0 for weights above omega(1), 1 for those below omega(G)."""
     if weight >= weights[0]:
         return 0.0
     if weight <= weights[-1]:
@@ -207,7 +208,7 @@ def _probability(weight: float, weights: np.ndarray) -> float:
 
 
 def _crowd(reward: float, rewards: np.ndarray, weights: np.ndarray) -> float:
-    """What the outcomes with more than `reward` take at the level of its highest push; 1 or more leaves it nothing."""
+    """Probability taken by outcomes with more than `reward` at the level of its highest push; 1 or more leaves none."""
     return sum(_probability(reward * weights[0] / better, weights) for better in rewards[rewards > reward])
 
 
@@ -220,5 +221,5 @@ def _standardised_distribution(rewards: np.ndarray, weights: np.ndarray) -> np.n
 
     if not survives(rewards, weights, rule)[weaker]:
         return probs(0.0)
-    edge = 1e-9  # At the edges themselves nothing moves. The rest point of a survivor is at least of the order 1 / G^2.
+    edge = 1e-9  # At the edges themselves nothing moves. The rest point of a survivor is at least of order 1 / G^2.
     return probs(brentq(lambda p: mean_field(probs(p), rewards, weights, rule)[weaker], edge, 1 - edge, rtol=1e-15))

@@ -1,4 +1,4 @@
-"""How long training of a softmax over outcomes takes: to lose a tie to noise, to bring back the rare, to even out.
+"""Time scales of training a softmax over outcomes: losing a tie to noise, recovering rare outcomes, evening out.
 
 The rules and the weights omega `[G]` are those of `finite_groups`. One update moves the logits by the step size h times
 the rule's update; time is (number of updates) x h. Setting: arXiv 2601.21669; the formulas are derived.
@@ -22,7 +22,7 @@ from ipsrl.dynamics.flows import flow_velocity
 
 
 def tie_collapse_time(group_size: int, step_size: float, reward: float = 1.0, threshold: float = 0.98) -> float:
-    """Mean number of updates after which noise alone has brought one of two tied outcomes to `threshold`.
+    """Mean number of updates after which noise alone brings one of two tied outcomes to `threshold`.
 
         G / (h r)^2 (U^2 / 2 + cosh U - 1),   U = ln(threshold / (1 - threshold))
 
@@ -41,7 +41,7 @@ def tie_collapse_time(group_size: int, step_size: float, reward: float = 1.0, th
     if not step_size > 0 or not reward > 0:
         raise ValueError(f"step_size ({step_size}) and reward ({reward}) must be positive")
     if not 0.5 < threshold < 1:
-        raise ValueError(f"threshold is {threshold}, must lie between 1/2, where a tie starts, and 1")
+        raise ValueError(f"threshold is {threshold}, it must lie between 1/2, where a tie starts, and 1")
     exit_ratio = math.log(threshold / (1 - threshold))
     return group_size / (step_size * reward) ** 2 * (exit_ratio**2 / 2 + math.cosh(exit_ratio) - 1)
 
@@ -53,8 +53,8 @@ def recovery_time(
 
         integral of dp / (2 p (1 - p) m_2(p)),   m = `finite_groups.mean_field`
 
-    From a small start it is close to 1 / (c start), c the `recovery_coefficient`: a finite group sees a rare outcome
-    rarely, and recovery is hyperbolic.
+    From a small start it is close to 1 / (c start), c the `recovery_coefficient`: a finite group rarely contains a rare
+    outcome, and recovery is hyperbolic.
 
     Raises:
       ValueError: not 0 < start <= end < 1, the weights are negative or rise with the count, or the outcome does not
@@ -71,7 +71,7 @@ def recovery_time(
 
 
 def recovery_coefficient(rewards: tuple[float, float], weights: np.ndarray, rule: Rule = "no baseline") -> float:
-    """c of dp_2/dt = c p_2^2, the growth of the second of two outcomes while it is rare; it dies out where c <= 0.
+    """c of dp_2/dt = c p_2^2, the growth of the second of two outcomes while it is rare; it dies out if c <= 0.
 
         no baseline           2 (r_2 omega(1) - r_1 omega(G))
         group mean            2 (G - 1)/G (r_2 omega(1) - r_1 omega(G - 1))
@@ -95,8 +95,7 @@ def recovery_coefficient(rewards: tuple[float, float], weights: np.ndarray, rule
 def ideal_recovery_time(start: float, end: float, rewards: tuple[float, float], alpha: float = 1.0) -> float:
     """`recovery_time` with infinitely many samples: in the flow of `flows.flow_velocity`.
 
-    For alpha = 1 it grows with ln(1 / start) only; in general with start^(alpha - 1) for alpha < 1, and not at all for
-    alpha > 1.
+    For alpha = 1 it grows only with ln(1 / start); for alpha < 1 with start^(alpha - 1), and for alpha > 1 not at all.
 
     Raises:
       ValueError: not 0 < start <= end < 1, alpha is negative, or the outcome does not recover that far.
@@ -116,7 +115,7 @@ def restoring_rate(num_outcomes: int, weights: np.ndarray, reward: float = 1.0) 
 
         lambda_G = -r w_G'(1 / K) / K^2
 
-    0 for weights that do not fall with the count. For a group mean take `finite_groups.without_one_sample`.
+    0 for weights that do not fall with the count. For a group mean use `finite_groups.without_one_sample`.
 
     Raises:
       ValueError: there are fewer than two outcomes, the reward is not positive, or the weights are not `[G]`.
@@ -133,7 +132,7 @@ def ideal_restoring_rate(num_outcomes: int, alpha: float, reward: float = 1.0) -
     """
     _check_tie(num_outcomes, reward)
     if not alpha >= 0:
-        raise ValueError(f"alpha is {alpha}, must not be negative")
+        raise ValueError(f"alpha is {alpha}, it must not be negative")
     return alpha * reward * num_outcomes ** (alpha - 1.0)
 
 
@@ -142,7 +141,7 @@ def restoring_share(num_outcomes: int, group_size: int, alpha: float = 1.0) -> f
 
         (G - 1) G^alpha (1 - 2^(-alpha)) / (alpha K^(1 + alpha)),   for alpha = 1   G (G - 1) / (2 K^2)
 
-    Only outcomes that occur twice in a group tell it anything, and those become rare: counts lose the signal.
+    Only outcomes that occur twice in a group contribute, and those become rare: counts lose the signal.
 
     Raises:
       ValueError: there are fewer than two outcomes, the group is empty, or alpha is not positive.
@@ -155,7 +154,7 @@ def restoring_share(num_outcomes: int, group_size: int, alpha: float = 1.0) -> f
 
 
 def _rise_time(growth: Callable[[float], float], start: float, end: float) -> float:
-    """Integral of dx / growth(x) over x = ln p, where growth = d ln p/dt turns at most once, to negative."""
+    """Integral of dx / growth(x) over x = ln p; growth = d ln p/dt changes sign at most once, to negative."""
     if not growth(math.log(end)) > 0:
         raise ValueError(f"the second outcome does not recover to {end}: it does not grow there")
     return quad(lambda x: 1 / growth(x), math.log(start), math.log(end), epsabs=0.0, epsrel=1e-10, limit=200)[0]
@@ -170,4 +169,4 @@ def _check_tie(num_outcomes: int, reward: float) -> None:
     if num_outcomes < 2:
         raise ValueError(f"num_outcomes is {num_outcomes}, a tie has at least 2")
     if not reward > 0:
-        raise ValueError(f"reward is {reward}, must be positive")
+        raise ValueError(f"reward is {reward}, it must be positive")

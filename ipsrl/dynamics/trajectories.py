@@ -1,4 +1,4 @@
-"""Every trajectory of a small environment, and what a table of logits says of each."""
+"""Every trajectory of a small environment, with its probabilities under a table of logits."""
 
 import functools
 
@@ -16,7 +16,8 @@ MOST_TRAJECTORIES = 100_000
 
 @functools.cache
 def every_walk(environment: StateGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`(states, actions, mask)`, each `[M, T]`: all walks of the first prompt, in lexical order; 0 after their end.
+    """`(states, actions, mask)`, each `[M, T]`: all walks of the first prompt, in lexicographic order; 0 after their
+    end.
 
     Raises:
       ValueError: there are more than 100,000.
@@ -49,14 +50,14 @@ def every_trajectory(environment: StateGraph, logits: Array, top_tokens: int = 0
     Args:
       environment: of at most 100,000 trajectories.
       logits: `[S, V]`, of the behaviour policy.
-      top_tokens: how many of the likeliest actions to keep, at most V.
+      top_tokens: number of most likely actions to keep, at most V.
 
     Raises:
-      ValueError: there are too many.
+      ValueError: there are too many trajectories.
     """
     states, actions, mask = (array[None] for array in every_walk(environment))
     legal_actions = environment.legal(states)
-    # After its end a walk stands in state 0, where an action is legal.
+    # After its end a walk is put into state 0, where an action is legal.
     log_probs = distribution(logits[states], legal_actions, temperature=1.0)
     chosen = jnp.take_along_axis(log_probs, actions[..., None], axis=-1)[..., 0]
     likeliest = (None, None)

@@ -1,14 +1,14 @@
 """Sampled training of a softmax over two outcomes: thousands of runs as one program, millions of updates a second.
 
-All that a group of G samples says to most objectives is how often each outcome occurs in it. So an objective is a table
-with a row for each count n of outcome 1, found once by the objective's own code (`advantage_weighted_frequencies`), and
-a run is
+Most objectives depend on a group of G samples only through the counts of the outcomes. So an objective is a table with
+a row for each count n of outcome 1, computed once by the objective's own code (`advantage_weighted_frequencies`), and a
+run is
 
     n ~ Binomial(G, p_1),    z_i <- z_i + h (push_i(n) - p_i (push_1(n) + push_2(n))),    p = softmax(z),
 
-of which only u = z_1 - z_2 = ln(p_1 / p_2) needs to be kept: u <- u + 2 h (p_2 push_1(n) - p_1 push_2(n)). This is what
-`ipsrl.training.ensemble` does with plain gradient descent, one prompt and a table of logits, and the standard by which
-it is tested is the same mean field; it is for statistics over settings and seeds that the general loop is too slow for.
+of which only u = z_1 - z_2 = ln(p_1 / p_2) must be stored: u <- u + 2 h (p_2 push_1(n) - p_1 push_2(n)). This equals
+`ipsrl.training.ensemble` with plain gradient descent, one prompt and a table of logits; tests compare both with the
+same mean field. It is for statistics over settings and seeds for which the general loop is too slow.
 """
 
 import dataclasses
@@ -28,18 +28,18 @@ from ipsrl.objectives.objective import Objective
 from ipsrl.structures import PolicyScores, Rollouts, Sizes
 
 CHECK_EVERY = 256
-"""Steps after which `first_passage` looks whether any run goes on."""
+"""Steps after which `first_passage` checks whether any run continues."""
 
 LARGEST_GROUP = 125
-"""The largest group that can be sampled: `sample_count` starts from a chance of 2^-G, still a normal float32."""
+"""Largest group that can be sampled: `sample_count` starts from a probability of 2^-G, still a normal float32."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """What all runs of a cell share; they differ in their seed.
+    """Settings shared by all runs of a cell; the runs differ in their seed.
 
     Attributes:
-      objective: one that `advantage_weighted_frequencies` takes.
+      objective: one that `advantage_weighted_frequencies` accepts.
       rewards: of the two outcomes.
       group_size: G, for sampled runs at most `LARGEST_GROUP`.
       step_size: h of plain gradient descent.
@@ -55,11 +55,11 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Trace:
-    """What runs leave behind, for C cells, S seeds and T intervals of steps; float32.
+    """Results of runs, for C cells, S seeds and T intervals of steps; float32.
 
     Attributes:
       log_ratio: `[C, S, T]`, ln(p_1 / p_2) at the end of each interval.
-      second: `[C, S, T]`, mean of p_2 over the policies that the steps of each interval left behind.
+      second: `[C, S, T]`, mean of p_2 over the policies after the steps of each interval.
     """
 
     log_ratio: np.ndarray
@@ -67,13 +67,13 @@ class Trace:
 
 
 def advantage_weighted_frequencies(objective: Objective, rewards: tuple[float, float], group_size: int) -> np.ndarray:
-    """`[G + 1, 2]`: what a group with n = 0 .. G times outcome 1 adds to the log-probability of each outcome.
+    """`[G + 1, 2]`: the push on each outcome's log-probability by a group with n = 0 .. G samples of outcome 1.
 
-    push_i = - sum over the samples of outcome i of d loss / d log pi(sample), by differentiating the loss of the group
-    that the objective's own code gives, at the policy that sampled it: phat_i A_i for A the advantage, as a rule.
+    push_i = - sum over the samples of outcome i of d loss / d log pi(sample), by differentiating the group's loss from
+    the objective's own code, at the policy that sampled it: usually phat_i A_i, with A the advantage.
 
     Raises:
-      ValueError: the objective cannot be a table: it asks for more than rewards and outcomes, carries state or
+      ValueError: the objective is not a table of counts: it needs more than rewards and outcomes, carries state or
         parameters, has penalties or stages, or weighs a group by the policy's probabilities; or the group is too small.
     """
     return _weighted_frequencies((objective,), rewards, group_size)[0]
@@ -84,7 +84,7 @@ def train(
 ) -> Trace:
     """Trains every cell with every seed, all at once.
 
-    A run is known by its seed and the number of its cell: it does not depend on how many seeds or devices there are.
+    A run is determined by its seed and the number of its cell, not by the number of seeds or devices.
 
     Args:
       cells: C settings.
@@ -94,7 +94,7 @@ def train(
       mesh: runs are divided over its axis "data"; by default they are all on one device.
 
     Raises:
-      ValueError: the steps are no multiple of `record_every`, a group is larger than `LARGEST_GROUP`, or an objective
+      ValueError: `steps` is not a multiple of `record_every`, a group is larger than `LARGEST_GROUP`, or an objective
         is refused by `advantage_weighted_frequencies`.
     """
     if steps < 1 or record_every < 1 or steps % record_every:
@@ -119,12 +119,12 @@ def first_passage(
 ) -> np.ndarray:
     """`[C, S]`, steps until u = ln(p_1 / p_2) is no longer strictly between `low` and `high`; inf after `most_steps`.
 
-    The program ends when no run is left between them. Runs are those of `train`.
+    The program ends when no run is left in the range. Runs are those of `train`.
 
     Args:
-      cells, seeds, mesh: as there.
+      cells, seeds, mesh: as in `train`.
       low, high: numbers, or one for each cell.
-      most_steps: after which it ends in any case.
+      most_steps: number of steps after which it ends in any case.
 
     Raises:
       ValueError: a run does not start between `low` and `high`, a group is larger than `LARGEST_GROUP`, or an objective
@@ -140,16 +140,16 @@ def first_passage(
 
 
 def sample_count(uniform: Array, log_ratio: Array, group_size: Array, largest: int) -> Array:
-    """How often outcome 1 occurs in a group: Binomial(G, p_1) with p_1 = 1 / (1 + exp(-u)), by inversion, in float32.
+    """Count of outcome 1 in a group: Binomial(G, p_1) with p_1 = 1 / (1 + exp(-u)), by inversion, in float32.
 
-    Counted are the occurrences m of the rarer outcome, p <= 1/2: m is the number of k with uniform < P(m > k). So its
-    rare events belong to the smallest uniform numbers, of which float32 has many: the chance to see a rare outcome at
-    all is right to a relative 1e-6 and resolved down to 2^-32. Elsewhere P(m > k) is right to G times 1e-7.
+    The rarer outcome, p <= 1/2, is counted: its count m is the number of k with uniform < P(m > k). So its rare events
+    belong to the smallest uniform numbers, of which float32 has many: the probability of a rare outcome in the group is
+    right to a relative 1e-6 and resolved down to 2^-32. Elsewhere P(m > k) is right to G times 1e-7.
 
     Args:
       uniform: `[R]` in (0, 1].
       log_ratio: `[R]`, u.
-      group_size: `[R]` float32, G, at most `LARGEST_GROUP`: beyond it (1 - p)^G is lost to float32.
+      group_size: `[R]` float32, G, at most `LARGEST_GROUP`: beyond it (1 - p)^G underflows float32.
       largest: at least the largest G; the number of terms of the recursion.
 
     Returns:
@@ -163,7 +163,7 @@ def sample_count(uniform: Array, log_ratio: Array, group_size: Array, largest: i
         count += uniform < more
         chance *= (group_size - k) * (1 / (k + 1)) * odds
         more -= chance
-    # What rounding leaves of P(m > G) must not count.
+    # The rounding error of P(m > G) must not count.
     count = jnp.minimum(count, group_size)
     return jnp.where(log_ratio > 0, group_size - count, count).astype(jnp.int32)
 
@@ -171,7 +171,7 @@ def sample_count(uniform: Array, log_ratio: Array, group_size: Array, largest: i
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _Runs:
-    """R runs, all arrays `[R]`: where they are in the tables, and what `Cell` says of them."""
+    """R runs, all arrays `[R]`: their positions in the tables, and their fields of `Cell`."""
 
     keys: Array
     cell: Array
@@ -188,21 +188,25 @@ def _weighted_frequencies(
     """`advantage_weighted_frequencies` of several objectives, as one program, which compiles three times as fast."""
     bandit = Bandit(rewards)
     if bandit.num_outcomes != 2 or bandit.num_prompts != 1:
-        raise ValueError(f"rewards are {rewards}, must be one number for each of two outcomes")
+        raise ValueError(f"rewards is {rewards}, it must be one number for each of two outcomes")
     for objective in objectives:
         objective.check(frozenset(), group_size, bandit.sizes)
         if objective.penalties or objective.num_stages > 1:
-            raise ValueError("an objective with penalties or stages is no table of counts: take train_ensemble")
+            raise ValueError("an objective with penalties or stages is not a table of counts: use train_ensemble")
         if jax.tree.leaves((objective.init(bandit.sizes), objective.init_parameters(bandit.sizes))):
-            raise ValueError("an objective that carries state or parameters is no table of counts: take train_ensemble")
+            raise ValueError(
+                "an objective that carries state or parameters is not a table of counts: use train_ensemble"
+            )
 
     members = (np.arange(group_size) >= np.arange(group_size + 1)[:, None]).astype(int)
     weighted_frequencies = []
-    # Under two policies that prefer different outcomes, to see that this does not matter.
+    # Under two policies that prefer different outcomes, to check that the policy does not matter.
     by_policy = (_frequencies_of_samples(_groups(bandit, u, members), objectives, bandit.sizes) for u in (-1.0, 1.5))
     for here, there in zip(*by_policy, strict=True):
         if not np.allclose(here, there, rtol=1e-5, atol=1e-6 * np.abs(here).max()):
-            raise ValueError("an objective that weighs groups by the policy is no table of counts: take train_ensemble")
+            raise ValueError(
+                "an objective that weighs groups by the policy is not a table of counts: use train_ensemble"
+            )
         weighted_frequencies.append(np.stack([(here * (members == outcome)).sum(axis=1) for outcome in (0, 1)], axis=1))
     return weighted_frequencies
 
@@ -222,7 +226,7 @@ def _frequencies_of_samples(groups: Rollouts, objectives: tuple[Objective, ...],
 
 
 def _groups(bandit: Bandit, log_ratio: float, members: np.ndarray) -> Rollouts:
-    """Groups `[N, 1, G, ...]` of the bandit under the policy of that log-ratio; `members` `[N, G]` are their arms."""
+    """Groups `[N, 1, G, ...]` of the bandit under the policy of `log_ratio`; `members` `[N, G]` are their arms."""
     arms = every_trajectory(bandit, jnp.array([[log_ratio, 0.0]]))
     both = dataclasses.replace(Rollouts.of(arms, bandit.verify(arms)), prompt_index=None)
     groups = jax.tree.map(lambda leaf: np.swapaxes(np.asarray(leaf)[:, members], 0, 1), both)
@@ -235,7 +239,7 @@ def _placed(
     """All runs, cell by cell, divided over devices, and the tables `[C, largest G + 1, 2]` of the cells."""
     largest = max(cell.group_size for cell in cells)
     if largest > LARGEST_GROUP:
-        raise ValueError(f"group_size is {largest}, at most {LARGEST_GROUP} can be drawn here: take train_ensemble")
+        raise ValueError(f"group_size is {largest}, at most {LARGEST_GROUP} can be sampled here: use train_ensemble")
     tables = np.zeros((len(cells), 1 + largest, 2), np.float32)
     alike: dict[tuple, dict[Objective, list[int]]] = {}
     for number, cell in enumerate(cells):
@@ -248,7 +252,7 @@ def _placed(
 
     number = np.repeat(np.arange(len(cells)), len(seeds))
     devices = 1 if mesh is None else mesh.shape[DATA]
-    # The last runs are computed twice where devices could not share evenly.
+    # The last runs are repeated if the number of runs is not divisible by the devices.
     number = np.pad(number, (0, -len(number) % devices), mode="edge")
 
     def of_runs(values):
@@ -271,7 +275,7 @@ def _placed(
 
 
 def _step(runs: _Runs, tables: Array, step: Array, log_ratio: Array, lost: Array) -> tuple[Array, Array]:
-    """u after one update, and what rounding took from it; that of the update before, `lost`, is made up for."""
+    """u after one update, and its rounding error; `lost`, that of the update before, is added back."""
     bits = jax.vmap(lambda key: jax.random.bits(jax.random.fold_in(key, step)))(runs.keys)
     uniform = (bits.astype(jnp.float32) + 0.5) * 2.0**-32
     count = sample_count(uniform, log_ratio, runs.group_size, tables.shape[1] - 1)
@@ -302,7 +306,7 @@ def _first_passage(runs: _Runs, tables: Array, most_steps: Array) -> Array:
     def one_step(carry, step):
         log_ratio, lost, left_after, inside = carry
         log_ratio, lost = _step(runs, tables, step, log_ratio, lost)
-        # The step that leaves counts.
+        # The step that leaves the range counts.
         left_after += inside
         inside &= (runs.low < log_ratio) & (log_ratio < runs.high)
         return (log_ratio, lost, left_after, inside), None

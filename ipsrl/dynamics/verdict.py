@@ -1,4 +1,4 @@
-"""What an objective does to the set of outcomes, in one word: from where its expected updates take a policy."""
+"""The effect of an objective on the set of outcomes, in one word: where its expected updates take a policy."""
 
 import dataclasses
 import functools
@@ -31,17 +31,17 @@ STARTS = tuple(start for probs in ((0.5, 0.3, 0.2), (0.9, 0.07, 0.03)) for start
 """Distributions `[12, 3]` from which the flows start: none is symmetric, and half are nearly collapsed."""
 
 SAME = 0.02
-"""The difference in probability up to which distributions count as one."""
+"""Difference in probability up to which distributions count as equal."""
 LOST = 0.01
-"""The probability below which an outcome counts as lost."""
+"""Probability below which an outcome counts as lost."""
 DYING, STILL_THERE = -0.03, 0.4
-"""The exponent d log p / d log t below which an outcome counts as lost, if less than this is left of it."""
+"""Exponent d log p / d log t below which an outcome counts as lost, if its probability is below the second number."""
 FITS = 0.2
-"""The residual of log p, over its range, up to which a distribution follows a power of the rewards."""
+"""Residual of log p, relative to its range, up to which a distribution follows a power of the rewards."""
 RARE = 0.1
-"""The probability up to which a wrong outcome does not count against the right ones."""
+"""Probability up to which a wrong outcome is ignored when right ones are compared."""
 STEP_SIZE, STEPS = 0.25, 2_000
-"""Of expected training, where a flow is not smooth."""
+"""Step size and steps of expected training, where a flow is not smooth."""
 
 Word = Literal[
     "collapses", "neutral on ties", "reward-proportional", "uniform over correct", "reference-shaped", "other"
@@ -50,7 +50,7 @@ Word = Literal[
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """Where expected training goes, for some rewards and a reference.
+    """The limit of expected training, for some rewards and a reference.
 
     Attributes:
       field: of the expected update.
@@ -64,7 +64,7 @@ class Case:
 
     @classmethod
     def of(cls, field: Field) -> "Case":
-        """Follows the flows."""
+        """Follows the flows from all starts."""
         flow = follow(field, STARTS)
         if flow.finished:
             return cls(field, flow.distributions[-1], flow.exponents)
@@ -72,23 +72,23 @@ class Case:
 
     @property
     def stays(self) -> bool:
-        """Nothing moves, from any start."""
+        """Whether nothing moves, from any start."""
         return bool(np.abs(self.ends - STARTS).max() < SAME)
 
     @functools.cached_property
     def limits(self) -> np.ndarray:
-        """`[12, 3]`, the ends without the outcomes that are lost."""
+        """`[12, 3]`, the ends without the lost outcomes."""
         return limits(self.ends, self.exponents)
 
     @property
     def probs(self) -> np.ndarray | None:
-        """`[3]`, the distribution where all flows end; None where that depends on the start."""
+        """`[3]`, the distribution where all flows end; None if it depends on the start."""
         mean = self.limits.mean(axis=0)
         return mean if np.abs(self.limits - mean).max() < SAME else None
 
     @functools.cached_property
     def rest(self) -> RestPoint | None:
-        """The rest point where all flows end, found by root finding; None where it is not one, or not found."""
+        """The rest point where all flows end, by root finding; None if it is not a rest point, or not found."""
         near = (
             []
             if self.probs is None
@@ -110,7 +110,7 @@ class Case:
 
 
 def limits(ends: np.ndarray, exponents: np.ndarray) -> np.ndarray:
-    """`[N, 3]`, distributions at the end of flows without the outcomes that are lost; arguments as in `Case`."""
+    """`[N, 3]`, distributions at the end of flows without the lost outcomes; arguments as in `Case`."""
     dying = (exponents < DYING) & (ends < STILL_THERE)
     kept = np.where((ends < LOST) | dying, 0.0, ends)
     return kept / kept.sum(axis=1, keepdims=True)
@@ -118,14 +118,14 @@ def limits(ends: np.ndarray, exponents: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What an objective does to the set of outcomes.
+    """The effect of an objective on the set of outcomes.
 
     Attributes:
-      word: in one word.
-      evidence: in one sentence.
+      word: the verdict in one word.
+      evidence: the evidence in one sentence.
       cases: by the name of the rewards, with a uniform reference policy.
-      cases_with_reference: with a skewed one; the same object for objectives that look at none.
-      unseen: the surrogate, if nothing of what it does to importance ratios shows here, see `is_idle`; else empty.
+      cases_with_reference: with a skewed one; the same object for objectives that use no reference.
+      unseen: the surrogate, if its treatment of importance ratios has no effect here, see `is_idle`; else empty.
     """
 
     word: Word
@@ -136,15 +136,15 @@ class Verdict:
 
     @property
     def sides(self) -> dict[str, dict[str, Case]]:
-        """Distribution of the reference policy -> cases; one only where the objective looks at none."""
+        """Distribution of the reference policy -> cases; only one if the objective uses no reference."""
         sides = (self.cases, self.cases_with_reference)
         return dict(zip(REFERENCES, sides if sides[0] is not sides[1] else sides[:1], strict=False))
 
 
 def check(objective: Objective, group_size: int, off_policy: OffPolicyAnswers | None = None) -> None:
-    """Raises ValueError where an objective cannot be judged.
+    """Raises ValueError if an objective cannot be judged.
 
-    It may need what three outcomes do not have; or sample at random, so that its mean update is not exact: where
+    It may need fields that three outcomes do not have; or sample at random, so that its mean update is not exact: where
     nothing moves on average, as on ties, the error of the mean would be judged.
     """
     bandit = Bandit(CASES["full tie"])
@@ -155,10 +155,10 @@ def check(objective: Objective, group_size: int, off_policy: OffPolicyAnswers | 
 
 
 def is_idle(surrogate: Surrogate) -> bool:
-    """Whether a surrogate of importance ratios is the plain policy gradient where all ratios are 1.
+    """Whether a surrogate of importance ratios is the plain policy gradient when all ratios are 1.
 
-    There the policy is the one that sampled the batch, as with one update on each batch: nothing is clipped, and
-    objectives that differ in their clips alone do the same.
+    Then the policy is the one that sampled the batch, as with one update on each batch: nothing is clipped, and
+    objectives that differ only in their clips are the same.
     """
     rollouts, scores = synthetic_rollouts(seed=0, prompts=2, group=4, length=1)
     rollouts = dataclasses.replace(
@@ -183,21 +183,21 @@ def is_idle(surrogate: Surrogate) -> bool:
 
 
 def verdict(objective: Objective, group_size: int, off_policy: OffPolicyAnswers | None = None) -> Verdict:
-    """Follows the expected updates of an objective from twelve policies over three outcomes, and judges the ends.
+    """Follows the expected updates of an objective from twelve policies over three outcomes, and classifies the ends.
 
-    Four vectors of rewards, and for an objective that looks at a reference policy a uniform and a skewed one:
+    Four vectors of rewards, and for an objective that uses a reference policy a uniform and a skewed one:
 
-        reference-shaped        where it ends depends on the reference, also among outcomes of one reward
-        reward-proportional     unequal rewards: one distribution for all starts, log p = log(r) / alpha + c, all
-        survive uniform over correct    rewards 1 and 0: one distribution for all starts, the correct ones share evenly
-        neutral on ties         rewards 1 and 0: the correct ones keep the shares among them that they had
+        reference-shaped        the end depends on the reference, also among outcomes of one reward
+        reward-proportional     unequal rewards: one limit for all starts, log p = log(r) / alpha + c; all survive
+        uniform over correct    rewards 1 and 0: one limit for all starts, the correct ones share evenly
+        neutral on ties         rewards 1 and 0: the correct ones keep their relative shares
         collapses               rewards 1 and 0: of two correct outcomes one is lost
         other                   none of these
 
     Args:
-      objective: any that needs no text; what it carries from batch to batch is as before the first one.
+      objective: any objective that needs no text; its state is the initial one.
       group_size: G.
-      off_policy: for objectives that need such answers.
+      off_policy: for objectives that need off-policy answers.
 
     Raises:
       ValueError: see `check`.
@@ -215,11 +215,11 @@ def verdict(objective: Objective, group_size: int, off_policy: OffPolicyAnswers 
 
 
 def fitted_alpha(cases: dict[str, Case]) -> tuple[float, float, bool]:
-    """alpha of the best fit p ~ r^(1/alpha) at the partial tie and at unequal rewards, and how good it is.
+    """alpha of the best fit p ~ r^(1/alpha) at the partial tie and at unequal rewards, and its quality.
 
     Returns:
-      alpha (infinite where p does not grow with r); the residual, the root mean square of log(p / p_1), of which there
-      are four; and whether that is at most `FITS` of the largest of them, and less than that of a fit p ~ exp(r / T).
+      alpha (infinite if p does not grow with r); the residual, the root mean square of log(p / p_1), of which there are
+        four; and whether it is at most `FITS` of the largest of them, and less than that of a fit p ~ exp(r / T).
 
     Raises:
       ValueError: the flows of one of the two cases end in different distributions.
@@ -227,7 +227,7 @@ def fitted_alpha(cases: dict[str, Case]) -> tuple[float, float, bool]:
     unequal, tie = cases["unequal"].probs, cases["partial tie"].probs
     if unequal is None or tie is None:
         raise ValueError(
-            "a power of the reward is fitted where every start ends in one distribution, here the ends differ"
+            "a power of the reward is fitted only if every start ends in one distribution, but here the ends differ"
         )
     rewards = np.array([*CASES["unequal"][1:], *CASES["partial tie"][1:]])
     log_ratios = np.log(np.concatenate([unequal[1:] / unequal[0], tie[1:] / tie[0]]))
@@ -294,7 +294,7 @@ def _evidence(word: Word, cases: dict[str, Case], with_reference: dict[str, Case
 
 
 def _fate_of_even_split(field: Field) -> str:
-    """Whether anything restores an even split of two correct outcomes; empty where training moves it on."""
+    """Whether training restores an even split of two correct outcomes; empty if the even split moves on."""
     even = np.array([0.5, 0.5, 0.0])
     first, second, _ = field(np.log(np.maximum(even, NOTHING))[None])[0]
     if abs(first - second) > AT_REST * field.scale:
@@ -304,7 +304,7 @@ def _fate_of_even_split(field: Field) -> str:
 
 
 def _stability(case: Case) -> str:
-    """How fast the slowest deviation from the distribution fades, among the outcomes that it has."""
+    """The rate of the slowest deviation from the distribution, among its present outcomes."""
     if case.rest is None or not len(case.rest.rates):
         return ""
     return f"; the slowest deviation fades at {case.rest.rates.max():.2g}"

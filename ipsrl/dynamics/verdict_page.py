@@ -1,4 +1,4 @@
-"""Verdicts on many objectives: which of them do the same, and a page of Markdown about all."""
+"""Verdicts on many objectives: groups of equal verdicts, and a Markdown page about all."""
 
 import dataclasses
 import json
@@ -28,48 +28,48 @@ from ipsrl.records.tidy import Record, Records
 MEANINGS = {
     "collapses": (
         "of two equally good outcomes, one is lost",
-        "Bad where several good answers are wanted; does no harm where one is enough.",
+        "Bad if several good answers are wanted; harmless if one is enough.",
     ),
     "neutral on ties": (
-        "equally good outcomes keep the shares among them that they started with",
+        "equally good outcomes keep their initial relative shares",
         "Nothing is lost on average, but nothing comes back, and the noise of sampling adds up.",
     ),
     "reward-proportional": (
-        "from every start the same policy, a power of the reward; nothing that pays is lost",
+        "from every start the same policy, a power of the reward; no rewarded outcome is lost",
         "Good for diversity and discovery; the price is mean reward, because worse outcomes stay likely.",
     ),
     "uniform over correct": (
         "from every start, the right outcomes share evenly",
-        "Good where every right answer counts; what it does to outcomes that pay differently is another matter.",
+        "Good if every right answer counts; says nothing about outcomes with different rewards.",
     ),
     "reference-shaped": (
         "where training ends depends on a reference policy, also among equally good outcomes",
-        "Good where that policy is to be trusted; what it hardly does stays rare.",
+        "Good if that policy can be trusted; outcomes that it hardly produces stay rare.",
     ),
     "other": ("none of these", "The cells say what happens."),
 }
-"""Word -> what it means, and what is good or bad about it."""
+"""Word -> its meaning, and its use."""
 REWARDS = {
     "full tie": "all three are equally good",
     "partial tie": "two are equally good, the third is half as good",
     "binary": "two are right, one is wrong, as a verifier says",
-    "unequal": "all pay, and differently",
+    "unequal": "all are rewarded, differently",
 }
-"""Case -> what its rewards stand for."""
+"""Case -> the meaning of its rewards."""
 BARS = (
     "A bar is a policy: its three parts are the probabilities of the three outcomes. Each cell shows where the six "
     "policies of the first row end, in the same order. Bars all alike: the end does not depend on the start. One "
     "colour only: the others are lost."
 )
-"""How to read the figure."""
+"""Explanation of the figure."""
 SHOWN = (0, 2, 3, 6, 8, 9)
-"""Which of `STARTS` are sampled: twice one led by outcome 1, one by 2, one by 3, the others in line."""
+"""Which of `STARTS` are shown: of each half, one led by each outcome."""
 REMARKS = {
     "hgpo": "outcome 1 is not like the others: it is the token that opens a thought",
-    "degrpo": "an answer of one token is a control token alone, whose weight is small",
+    "degrpo": "an answer of one token is only a control token, whose weight is small",
     "gapo": "with two valid outcomes both always earn the same",
 }
-"""Objective -> what the reader of its row has to know of it."""
+"""Objective -> a remark for its row."""
 
 
 def records_of(judged: Verdict) -> list[Record]:
@@ -88,14 +88,15 @@ def records_of(judged: Verdict) -> list[Record]:
 
 @dataclasses.dataclass(frozen=True)
 class Judgement:
-    """What is told of the verdict on one objective.
+    """The published verdict on one objective.
 
     Attributes:
       objective: its specification.
       word, evidence, unseen: as in `Verdict`.
-      texts: distribution of the reference policy (`uniform`, and `skewed` for objectives that look at one) -> case ->
+      texts: distribution of the reference policy (`uniform`, and `skewed` for objectives that use one) -> case ->
         the end of training in a few words.
-      ends: the same -> case -> `[12, 3]`, where the flows from `STARTS` end, without the outcomes that are lost.
+      ends: distribution of the reference policy -> case -> `[12, 3]`, the ends of the flows from `STARTS`, without lost
+        outcomes.
     """
 
     objective: str
@@ -107,7 +108,7 @@ class Judgement:
 
     @classmethod
     def of(cls, objective: str, records: Records) -> Self:
-        """Of the records of one objective, see `records_of`."""
+        """From the records of one objective, see `records_of`."""
         texts: dict[str, dict[str, str]] = {}
         ends: dict[str, dict[str, list[list[float]]]] = {}
         for labels, flows in records.each("reference", "rewards"):
@@ -120,7 +121,7 @@ class Judgement:
         return cls(objective, *(records.rows[0][name] for name in ("word", "evidence", "unseen")), texts, ends)
 
     def rounded(self) -> Self:
-        """The same in four digits."""
+        """The same with four digits."""
         ends = {
             side: {case: np.round(probs, 4).tolist() for case, probs in cases.items()}
             for side, cases in self.ends.items()
@@ -128,7 +129,7 @@ class Judgement:
         return dataclasses.replace(self, ends=ends)
 
     def equals(self, other: Self) -> bool:
-        """Nothing but the name tells the two apart."""
+        """Whether both are equal except for the name."""
         if (self.word, self.evidence, self.texts) != (other.word, other.evidence, other.texts):
             return False
         return all(
@@ -139,27 +140,27 @@ class Judgement:
 
 
 def write(path: Path, judgements: Sequence[Judgement], group_size: int) -> None:
-    """Keeps judgements as JSON, a line for each, probabilities in four digits."""
+    """Writes judgements as JSON, one line each, probabilities with four digits."""
     lines = ",\n".join(json.dumps(dataclasses.asdict(judged.rounded())) for judged in judgements)
     replace_file(path, f'{{"group_size": {group_size}, "judgements": [\n{lines}\n]}}\n')
 
 
 def read(path: Path, group_size: int) -> list[Judgement]:
-    """What `write` has kept.
+    """Reads the file of `write`.
 
     Raises:
-      ValueError: there is nothing, or it is of groups of another size.
+      ValueError: the file does not exist, or has another group size.
     """
     if not path.exists():
-        raise ValueError(f"{path} is missing: there is no page yet of which a row could be updated")
+        raise ValueError(f"{path} is missing: write the whole page before you update a row")
     kept = read_json(path)
     if kept["group_size"] != group_size:
-        raise ValueError(f"{path} is of groups of {kept['group_size']}, not {group_size}: take --group_size of it")
+        raise ValueError(f"{path} has groups of {kept['group_size']}, not {group_size}: use its --group_size")
     return [Judgement(**judged) for judged in kept["judgements"]]
 
 
 def grouped(judgements: Sequence[Judgement]) -> list[list[Judgement]]:
-    """Judgements that differ in nothing but the name, together; in the order of `MEANINGS`."""
+    """Groups judgements that differ only in the name; in the order of `MEANINGS`."""
     rows = []
     for judged in judgements:
         row = next((row for row in rows if judged.equals(row[0])), None)
@@ -180,11 +181,11 @@ def document(
     """The verdicts as a Markdown page for a reader who knows none of the papers.
 
     Args:
-      rows: as `grouped` gives them.
+      rows: from `grouped`.
       left_out: objective -> why it could not be judged.
       group_size: G.
-      command: that writes the page.
-      figure: path of the figure, as seen from the page.
+      command: command that writes the page.
+      figure: path of the figure, relative to the page.
     """
     words = dict.fromkeys(row[0].word for row in rows)
     sections = [
@@ -227,7 +228,7 @@ def _table(rows: Sequence[Sequence[Judgement]]) -> str:
 
 
 def _unseen(rows: Sequence[Sequence[Judgement]]) -> str:
-    """Surrogates of which nothing shows, with their objectives."""
+    """Surrogates that have no effect here, with their objectives."""
     by_name: dict[str, list[str]] = {}
     for judged in (judged for row in rows for judged in row if judged.unseen):
         by_name.setdefault(judged.unseen, []).append(f"`{judged.objective}`")
@@ -242,10 +243,10 @@ _FRONT = """\
 # What each objective does to the set of outcomes
 
 A policy chooses one of three outcomes, an objective turns their rewards into training, and this page says where that
-training takes the policy on average: do outcomes that are equally good survive together, or does one of them take all,
-for no other reason than that it was a little likelier at the start? Every objective was run with its own code: the mean
-of its update over all groups of {group_size} answers is exact, and it was followed from twelve policies, the orders of
-{starts}, until nothing moves, or for longer than anyone trains.
+training takes the policy on average: do equally good outcomes survive together, or does one of them take all, only
+because it was slightly more likely at the start? Every objective was run with its own code: the mean of its update over
+all groups of {group_size} answers is exact, and it was followed from twelve policies, the orders of {starts},
+until nothing moves, or for longer than anyone trains.
 
 ![Where training ends, for each objective and reward]({figure})
 
@@ -265,13 +266,13 @@ How to read a cell:
   an outcome that is lost: below {lost}, or below {still_there} and still falling as a power of time at the end.
 - `one of 2 outcomes`: one outcome takes all, and which of these two it is depends on the start.
 - `stays where it is`: on average nothing moves, from any start.
-- `depends on the start: ...`: what is left differs from start to start; one example is given.
-- `uniform: ...` and `skewed: ...`: the objective looks at a reference policy, which is uniform in the first line and
+- `depends on the start: ...`: the end differs from start to start; one example is given.
+- `uniform: ...` and `skewed: ...`: the objective uses a reference policy, which is uniform in the first line and
   {skewed} in the second.
 
 In the evidence, t is training time, updates x step size. `t^-0.5` says that a probability falls as one over the square
 root of it: a hundred times the training leaves a tenth. `p ~ r^(1/2.00)` is the best fit of the ends by a power of the
-rewards r, for unequal rewards and the partial tie together, and the residual its error in log p, which has to be below
+rewards r, for unequal rewards and the partial tie together, and the residual its error in log p, which must be below
 {fits} of the range of log p, and below that of a fit by exp(r / T); 1/1 is proportional to the reward, 1/2 to its
 square root. The rate at which the slowest deviation fades is per unit of t.
 
@@ -280,18 +281,18 @@ Objectives whose rows would be the same share one."""
 _LIMITS = """\
 ## Limits
 
-- Three outcomes of one token: nothing here shows what happens in long answers, or where outcomes share tokens. A rule
-  that looks for a certain token finds it in the first outcome, if anywhere.
+- Three outcomes of one token: nothing here shows what happens in long answers, or where outcomes share tokens. An
+  objective that needs a certain token finds it in the first outcome, if anywhere.
 - The mean over groups is exact, but it is a mean: single runs also drift by sampling noise, most where it is zero.
-- The group size is fixed. Rules that count outcomes in the group get closer to r^1 with larger groups, and with smaller
-  ones they lose the worst outcome.
-- With one update on each batch the policy is the one that sampled it, and all importance ratios are 1. There these
-  surrogates are the plain policy gradient, and nothing of their clips and weights shows: {unseen}.
-- Steps are infinitely small. Where the mean update jumps from one policy to the next, and cannot be followed so, it was
+- The group size is fixed. Objectives that count outcomes in the group get closer to r^1 with larger groups, and lose
+  the worst outcome with smaller ones.
+- With one update on each batch the policy is the one that sampled it, and all importance ratios are 1. Then these
+  surrogates are the plain policy gradient, and their clips and weights have no effect: {unseen}.
+- Steps are infinitely small. Where the mean update jumps from one policy to the next and no flow exists, it was
   applied in {steps} steps of size {step_size:g}.
-- What an objective carries from batch to batch is as before the first batch: adaptive coefficients have their first
-  value, running means are empty.
-- Some rules know only right and wrong, and take every reward above zero for right: where nothing pays zero, their
+- The state that an objective carries between batches is the initial one: adaptive coefficients have their first value,
+  running means are empty.
+- Some objectives know only right and wrong, and count every reward above zero as right: if no reward is zero, their
   cells show just that.
-- An objective that needs an answer which the policy did not sample spends half of the group, and the other half on the
-  best of further answers."""
+- An objective that needs off-policy answers uses half of the group as samples, and the other half for the best of
+  the refinements."""

@@ -1,1 +1,1 @@
-"""WHERE reward and outcome come from."""
+"""Environments: prompts, legal actions, rewards and outcomes."""

@@ -1,4 +1,4 @@
-"""One action, one outcome: the smallest place where an objective can lose an outcome."""
+"""One action, one outcome: the smallest environment in which an objective can lose an outcome."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ from ipsrl.environments.state_graph import StateGraph
 
 @dataclasses.dataclass(frozen=True)
 class Bandit(StateGraph):
-    """K arms; pulling one is the whole trajectory. Every prompt is one state, and its arms are the outcomes.
+    """K arms; a trajectory is the pull of one arm. Every prompt is one state, and its arms are the outcomes.
 
     Attributes:
       rewards: the K rewards of the arms, or one such tuple for each prompt. Any finite numbers.
@@ -64,7 +64,7 @@ class Bandit(StateGraph):
         return jnp.zeros_like(state) + self.num_observations + token
 
     def num_parents(self, state: Array) -> Array:
-        """1 for every arm: a prompt's walks reach it in one way."""
+        """1 for every arm: trajectories of a prompt reach it in one way."""
         return jnp.where(state < self.num_observations, 0, 1)
 
     def outcome_names(self) -> tuple[str, ...]:

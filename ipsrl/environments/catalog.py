@@ -27,12 +27,12 @@ CATALOG: dict[str, Callable[..., Environment | Questions]] = {
 
 
 def make(text: str) -> Environment | Questions:
-    """The environment that a text such as `"hypergrid(dimensions=4)"` names.
+    """Builds the environment from a text such as `"hypergrid(dimensions=4)"`.
 
-    `math_answers` are questions alone: with a tokenizer, a `LanguageTask` makes an environment of them.
+    `math_answers` is only a set of questions; a `LanguageTask` with a tokenizer makes an environment of it.
 
     Raises:
-      ValueError: unknown name or argument (the message says what is near or known), or a value that cannot be.
+      ValueError: unknown name or argument (the message suggests known names), or an invalid value.
     """
     return specifications.build(text, CATALOG, "environment")
 

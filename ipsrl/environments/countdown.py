@@ -36,36 +36,37 @@ class Problem:
 
 @dataclasses.dataclass(frozen=True)
 class Countdown(TextTask):
-    """Hypotheses are expressions; one is valid where it reaches the prompt's target with the prompt's numbers.
+    """Hypotheses are expressions; one is valid if it reaches the prompt's target with the prompt's numbers.
 
-    Values are exact fractions: intermediate results may be fractions and negative. Each number is used exactly once, as
-    the verifier of the published task demands, or at most once where `use_all` is False. What counts as the same
-    expression is said in `ipsrl.environments.expressions`; outcomes are canonical forms. The hypothesis space holds all
-    solutions of all prompts, and each prompt's own are found by exhaustive search.
+    Values are exact fractions: intermediate results may be fractional or negative. Each number is used exactly once, as
+    in the verifier of the published task, or at most once if `use_all` is False. `ipsrl.environments.expressions`
+    defines which expressions are the same; outcomes are canonical forms. The hypothesis space holds all solutions of
+    all prompts, found by exhaustive search.
 
-    A prompt is sampled from the seed: the numbers uniformly from 1 .. `largest_number`, with replacement, and then
-    uniformly one of the targets from 10 to `largest_target` with at least `least_solutions` solutions, if there is one.
-    No two prompts have the same numbers and target.
+    A prompt is sampled from the seed: the numbers uniformly from 1 .. `largest_number`, with replacement, then a target
+    uniformly among those from 10 to `largest_target` with at least `least_solutions` solutions, if there is one. No two
+    prompts have the same numbers and target.
 
     Compact answers are in Polish prefix notation ("* 8 - 5 2" is 8 * (5 - 2)) with one token for each number; compact
-    prompts hold the numbers in ascending order, "=" and the target. In text: "<answer> 8 * (5 - 2) </answer>", and
-    "Answer:" and \\boxed{} count as well. Every other expression is outside the hypothesis space, whatever its numbers;
-    one that divides by zero has no outcome.
+    prompts hold the numbers in ascending order, "=" and the target. In text: "<answer> 8 * (5 - 2) </answer>";
+    "Answer:" and \\boxed{} are accepted too. Every other expression is outside the hypothesis space, whatever its
+    numbers; one that divides by zero has no outcome.
 
-    All solutions of a draw take less than a millisecond for 3 numbers, 0.01 s for 4, 0.06 s for 5 and 0.24 s for 6; the
-    rarer problems with enough solutions are, the more draws they take. Small numbers have many solutions.
+    Finding all solutions for one sample of numbers takes less than a millisecond for 3 numbers, 0.01 s for 4, 0.06 s
+    for 5 and 0.24 s for 6; the rarer problems with enough solutions are, the more samples are needed. Small numbers
+    have many solutions.
 
     Attributes:
-      numbers: how many are given, 2 to 6.
+      numbers: how many numbers are given, 2 to 6.
       problems: number of prompts.
-      largest_number: of those given.
+      largest_number: upper limit of the given numbers.
       largest_target: 10 or more.
       least_solutions: of every prompt, 1 or more.
-      use_all: whether every given number has to be used.
-      seed: of the draw of problems.
+      use_all: whether every given number must be used.
+      seed: of the sampled problems.
 
     Raises:
-      ValueError: a field is out of range. Also, as soon as the problems are asked for: too few problems have as many
+      ValueError: a field is out of range. Also, when the problems are first used: too few problems have that many
         solutions, or there are more than 100,000 solutions in all.
     """
 
@@ -90,7 +91,7 @@ class Countdown(TextTask):
 
     @functools.cached_property
     def drawn_problems(self) -> tuple[Problem, ...]:
-        """One for each prompt."""
+        """One problem for each prompt."""
         rng = random.Random(self.seed)
         drawn: dict[tuple, Problem] = {}
         found: set[Form] = set()
@@ -129,7 +130,7 @@ class Countdown(TextTask):
 
     @property
     def planning_symbols(self) -> tuple[str, ...]:
-        """The operators: they are the shape of the tree, in which numbers fill the leaves."""
+        """The operators: they determine the shape of the tree, whose leaves are numbers."""
         return OPERATORS
 
     @functools.cached_property
@@ -172,7 +173,7 @@ class Countdown(TextTask):
 
     @property
     def reader(self) -> Callable[[str], Tree | None]:
-        # Unlike this class, these need no more than the standard library in the process that reads.
+        # Readers need only the standard library, so processes that read answers do not import this module.
         return functools.partial(last_answer, ANSWER_MARKER, expressions.read_expression)
 
     def outcome(self, answer: Tree) -> int:

@@ -1,9 +1,9 @@
 """All expressions of given numbers that reach a target.
 
-All expressions of up to four numbers are enumerated. Larger problems are searched from the target: where one side of
-`left operator right = target` is an expression of few numbers, the other side must have one certain value. So problems
-of six numbers need no list of their 793,002 expressions. Values are exact: pairs of a numerator and a denominator,
-because `fractions.Fraction` takes several times as long.
+All expressions of up to four numbers are enumerated. Larger problems are searched from the target: if one side of `left
+operator right = target` is an expression of few numbers, the other side must have a certain value. So problems of six
+numbers do not need a list of their 793,002 expressions. Values are exact pairs of numerator and denominator, because
+`fractions.Fraction` takes several times as long.
 """
 
 import functools
@@ -23,14 +23,13 @@ ZERO = (0, 1)
 
 
 class Solver:
-    """Solves one problem after the other with the same numbers, and remembers what it has found of their parts.
+    """Solves problems with the same numbers, and caches the solutions of their parts.
 
-    Forms that need a negative sign before everything else, as -(2 + 3) does, are not looked for: their values are
-    negative.
+    Forms that need a leading negative sign, such as -(2 + 3), are not searched: their values are negative.
 
     Args:
       numbers: positive numbers.
-      use_all: whether a solution uses all of them, or some.
+      use_all: whether a solution must use all of them.
     """
 
     def __init__(self, numbers: Sequence[int], use_all: bool):
@@ -64,7 +63,7 @@ class Solver:
                 for b, operator, swapped in _wanted(a, target):
                     found.update(_joined(operator, swapped, lefts, self.with_value(others, b)))
                 if a == target == ZERO:
-                    # 0 * b = 0, and 0 / b = 0 where b is not 0.
+                    # 0 * b = 0, and 0 / b = 0 if b is not 0.
                     for b, rights in self.by_value(others).items():
                         for operator in "*/" if b != ZERO else "*":
                             found.update(_joined(operator, False, lefts, rights))
@@ -83,7 +82,7 @@ def _splits(numbers: Numbers) -> frozenset[tuple[Numbers, Numbers]]:
 
 
 def _results(a: Value, b: Value) -> Iterator[tuple[Value, str, bool]]:
-    """What the operators make of two values: value, operator, and whether b stands on the left."""
+    """Results of the operators on two values: value, operator, and whether b is on the left."""
     yield _plus(a, b), "+", False
     yield _plus(a, (-b[0], b[1])), "-", False
     yield _plus(b, (-a[0], a[1])), "-", True
@@ -95,7 +94,7 @@ def _results(a: Value, b: Value) -> Iterator[tuple[Value, str, bool]]:
 
 
 def _wanted(a: Value, target: Value) -> Iterator[tuple[Value, str, bool]]:
-    """The values b that make `target` of a, but for a = target = 0 in products: b, operator, whether b is left."""
+    """Values b that give `target` with a, except a = target = 0 in products: b, operator, whether b is on the left."""
     yield _plus(target, (-a[0], a[1])), "+", False
     yield _plus(a, (-target[0], target[1])), "-", False
     yield _plus(target, a), "-", True
@@ -113,7 +112,7 @@ def _plus(a: Value, b: Value) -> Value:
 
 
 def _over(a: Value, b: tuple[int, int]) -> Value:
-    """a / b, where the sign of b may be in its denominator."""
+    """a / b, where the denominator of b may carry its sign."""
     top, bottom = a[0] * b[1], a[1] * b[0]
     divisor = math.gcd(top, bottom) if bottom > 0 else -math.gcd(top, bottom)
     return top // divisor, bottom // divisor

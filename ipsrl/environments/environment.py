@@ -1,8 +1,8 @@
 """The one interface of all environments.
 
-An action is a token. A bandit is a one-token environment, a hypergrid a sequence of moves, a language task is text.
-An environment is a frozen dataclass: its fields are its configuration, and it is hashable, so that compiled functions
-can take it as a static argument.
+An action is a token. A bandit is a one-token environment, a hypergrid a sequence of moves, a language task is text. An
+environment is a frozen dataclass whose fields are its configuration; it is hashable, so compiled functions can take it
+as a static argument.
 """
 
 import dataclasses
@@ -31,26 +31,26 @@ class OutcomeSpace:
 
     @property
     def target(self) -> np.ndarray:
-        """`[K]` float64, the reward-proportional distribution r / sum(r) that inverse probability scaling aims at."""
+        """`[K]` float64, the reward-proportional distribution r / sum(r), the target of inverse probability scaling."""
         rewards = self.rewards.astype(np.float64)
         return rewards / rewards.sum()
 
 
 class Environment(Protocol):
-    """What the sampler, the training loop and the measures ask of an environment.
+    """Interface that the sampler, the training loop and the measures require.
 
-    `reset`, `observe`, `legal`, `step` and `finished` treat one trajectory, are pure and jittable, and are mapped over
-    prompts and groups by the sampler. `prompts` and `verify` treat a whole batch.
+    `reset`, `observe`, `legal`, `step` and `finished` handle one trajectory, are pure and jittable, and are mapped over
+    prompts and groups by the sampler. `prompts` and `verify` handle a whole batch.
 
     Attributes:
       num_prompts: number of different prompts, indexed 0 .. num_prompts - 1.
       prompt_length: L, columns of the token array of a prompt.
-      vocabulary_size: V, number of actions, and of prompt tokens where prompts have any.
+      vocabulary_size: V, number of actions, and of prompt tokens if prompts have any.
       num_observations: number of different observations (states, or V for text).
-      max_tokens: T, the most actions in one trajectory.
-      optional_fields: the optional fields of `Rollouts` that this environment can give (`log_backward`, ...).
-      sizes: what the state of an objective may be indexed by.
-      verifies_on_host: True where `verify` parses text in Python; False where it can be called inside jit.
+      max_tokens: T, maximum number of actions in one trajectory.
+      optional_fields: the optional fields of `Rollouts` that this environment provides (`log_backward`, ...).
+      sizes: sizes of the tables in an objective's state.
+      verifies_on_host: True if `verify` parses text in Python; False if it can be called inside jit.
     """
 
     @property
@@ -86,11 +86,11 @@ class Environment(Protocol):
         ...
 
     def observe(self, state: State) -> Array:
-        """`[]` int32, all that the policy sees of the state, in [0, num_observations)."""
+        """`[]` int32, the part of the state that the policy sees, in [0, num_observations)."""
         ...
 
     def legal(self, state: State) -> Array | None:
-        """`[V]` bool, the actions that may be taken; None (for every state) where all may be taken always."""
+        """`[V]` bool, the legal actions; None (for every state) if all actions are always legal."""
         ...
 
     def step(self, state: State, token: Array) -> State:
@@ -98,7 +98,7 @@ class Environment(Protocol):
         ...
 
     def finished(self, state: State) -> Array:
-        """`[]` bool, True where no further action follows."""
+        """`[]` bool, True if no further action follows."""
         ...
 
     def verify(self, trajectories: Trajectories) -> Outcomes:
@@ -115,6 +115,6 @@ class Environment(Protocol):
 
 
 def no_prompts(index: Array) -> Prompts:
-    """Prompts without tokens, for environments that show everything in their observations."""
+    """Prompts without tokens, for environments whose observations show everything."""
     shape = (index.shape[0], 0)
     return Prompts(index=index, tokens=jax.numpy.zeros(shape, "int32"), mask=jax.numpy.zeros(shape, bool))

@@ -1,19 +1,19 @@
 """Arithmetic expressions as text, as trees, and in canonical form.
 
-A tree is an integer, `("-", tree)` for a negative, or `(operator, left, right)`. Two trees are the same expression
-where their canonical forms are equal, that is where they differ only by
+A tree is an integer, `("-", tree)` for a negative, or `(operator, left, right)`. Two trees are the same expression if
+their canonical forms are equal, that is, if they differ only by
 
 - the order and the grouping of sums and products: a + (b + c) = c + (a + b);
 - writing a - b as a + (-b), and so a - (b - c) = a - b + c;
 - writing a / b as a times the reciprocal of b, and so a / (b / c) = a * c / b;
 - moving signs through products: (a - b) * (c - d) = (b - a) * (d - c).
 
-Nothing else is identified: no number is computed (2 * 3 is not 6, 2 * 2 is not 2 + 2), nothing is multiplied out, and
-nothing cancels (a - a, b / b and 1 * c stay). In other words: take the numbers of a tree as variables, each of which
-occurs once. Two trees are the same expression where they are the same rational function, up to the names of variables
-that hold equal numbers.
+Nothing else is identified: numbers are not computed (2 * 3 is not 6, 2 * 2 is not 2 + 2), products are not expanded,
+and nothing cancels (a - a, b / b and 1 * c stay). In other words: replace each number of a tree by its own variable.
+Two trees are the same expression if they are the same rational function, up to the names of variables that hold equal
+numbers.
 
-This module needs nothing but the standard library: the processes that read answers import it alone.
+This module needs only the standard library: the processes that read answers import it alone.
 """
 
 import random
@@ -22,16 +22,16 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 OPERATORS = ("+", "-", "*", "/")
-# Far above what six numbers need, far below what recursion can bear.
+# Far above what six numbers need, far below the recursion limit.
 LONGEST_TEXT = 64
 LONGEST_LINE = 400
 LONGEST_NUMBER = 10
 
 Tree = int | tuple
 
-# Whether there is a minus, 0 or 1, and a body without one. A body is ("number", n), or ("sum", terms, even) of pairs of
-# a body that is no sum and its minus, or ("product", factors, even) of pairs of 0, or 1 for a reciprocal, and a body
-# that is no product. Parts are sorted. A body is even where it is its own negative, as 3 - 3 is; it has no minus then.
+# A form is a minus, 0 or 1, and a body without one. A body is ("number", n), or ("sum", terms, even) of pairs of a body
+# (not a sum) and its minus, or ("product", factors, even) of pairs of 0, or 1 for a reciprocal, and a body (not a
+# product). Parts are sorted. A body is even if it is its own negative, as 3 - 3 is; then it has no minus.
 Body = tuple
 Form = tuple[int, Body]
 
@@ -60,7 +60,7 @@ def join(operator: str, left: Form, right: Form) -> Form:
 
 
 def canonical(tree: Tree) -> Form:
-    """The form that all trees of the same expression share."""
+    """The common form of all trees of the same expression."""
     if isinstance(tree, int):
         return number(tree)
     if len(tree) == 2:
@@ -81,7 +81,7 @@ def _flipped(terms: tuple[tuple[Body, int], ...]) -> tuple[tuple[Body, int], ...
 
 def _sum(terms: tuple[tuple[Body, int], ...]) -> Form:
     plain, flipped = tuple(sorted(terms)), tuple(sorted(_flipped(terms)))
-    # The smaller of both begins with a term without a minus, if either does.
+    # The smaller of the two begins with a term without a minus, if either does.
     if plain <= flipped:
         return 0, ("sum", plain, plain == flipped)
     return 1, ("sum", flipped, False)
@@ -102,7 +102,7 @@ def evaluate(tree: Tree) -> Fraction:
     """The exact value.
 
     Raises:
-      ZeroDivisionError: something is divided by zero.
+      ZeroDivisionError: the expression divides by zero.
     """
     if isinstance(tree, int):
         return Fraction(tree)
@@ -115,15 +115,15 @@ def evaluate(tree: Tree) -> Fraction:
 
 
 def numbers_of(tree: Tree) -> list[int]:
-    """The numbers in the order in which they stand."""
+    """The numbers in the order of the text."""
     return [tree] if isinstance(tree, int) else [value for part in tree[1:] for value in numbers_of(part)]
 
 
 def as_tree(form: Form, rng: random.Random | None = None) -> Tree:
-    """A tree of a form, without a negative sign: the canonical one without `rng`, else one of many.
+    """A tree of a form, without a negative sign: the canonical one without `rng`, else a random one.
 
     Raises:
-      ValueError: the form needs a negative sign, as -(2 + 3) does.
+      ValueError: the form needs a negative sign, such as -(2 + 3).
     """
     minus, body = form
     if not _needs_no_sign(minus, body):
@@ -132,8 +132,8 @@ def as_tree(form: Form, rng: random.Random | None = None) -> Tree:
 
 
 def _needs_no_sign(minus: int, body: Body) -> bool:
-    """Whether a form can be written with the four operators of two operands alone."""
-    # Without its minus every body can: the first term of a sum has none.
+    """Whether a form can be written with only the four binary operators."""
+    # A body without its minus always can: the first term of a sum has no minus.
     if not minus or is_even(body):
         return True
     if body[0] == "number":
@@ -148,7 +148,7 @@ def _tree(minus: int, body: Body, rng: random.Random | None) -> Tree:
         return body[1]
     if body[0] == "sum":
         return _chain([(minus ^ of_term, term) for term, of_term in body[1]], "+", rng)
-    # Minuses of factors come in pairs, or one of them is that of the product.
+    # Minuses of factors come in pairs, or one of them is the minus of the product.
     movable = [i for i, (_, factor) in enumerate(body[1]) if _needs_no_sign(1, factor)]
     moved = {i for i in movable if rng is not None and rng.random() < 0.5}
     if not body[2] and len(moved) % 2 != minus:
@@ -161,7 +161,7 @@ def _chain(parts: list[tuple], operator: str, rng: random.Random | None) -> Tree
     inverse = "-" if operator == "+" else "/"
 
     def forward(part: tuple) -> bool:
-        """Whether a part can stand first, as it is."""
+        """Whether a part can be first without change."""
         return _needs_no_sign(*part) if operator == "+" else not part[0]
 
     def turned(part: tuple) -> tuple:
@@ -172,7 +172,7 @@ def _chain(parts: list[tuple], operator: str, rng: random.Random | None) -> Tree
     first = [part for part in parts if forward(part)]
     if rng is None:
         rest = [part for part in parts if part is not first[0]]
-        # Numbers that are added stand before those that are taken away.
+        # Added terms come before subtracted ones.
         rest = [part for part in rest if forward(part)] + [part for part in rest if not forward(part)]
         tree = _chain(first[:1], operator, rng)
         for part in rest:
@@ -198,7 +198,7 @@ def prefix(tree: Tree) -> list[str]:
 
 
 def read_prefix(words: Sequence[str]) -> Tree | None:
-    """The tree of words in Polish notation, or None where they are none."""
+    """The tree of words in Polish notation, or None if they are not well-formed."""
     stack: list[Tree] = []
     for word in reversed(words):
         if word in OPERATORS:
@@ -213,12 +213,12 @@ def read_prefix(words: Sequence[str]) -> Tree | None:
 
 
 def infix(tree: Tree) -> str:
-    """The tree as it is written, with no parentheses that the rules of precedence make superfluous."""
+    """The tree in infix notation, without superfluous parentheses."""
     return _infix(tree)[0]
 
 
 def _infix(tree: Tree) -> tuple[str, int]:
-    """The text and how closely it binds: 1 for sums, 2 for products, 3 for numbers."""
+    """The text and its precedence: 1 for sums, 2 for products, 3 for numbers."""
     if isinstance(tree, int):
         return str(tree), 3
     binding = 1 if tree[0] in "+-" else 2
@@ -226,7 +226,7 @@ def _infix(tree: Tree) -> tuple[str, int]:
         text, inner = _infix(tree[1])
         return f"-{text}" if inner > 1 else f"-({text})", 1
     (left, left_binding), (right, right_binding) = _infix(tree[1]), _infix(tree[2])
-    # What stands on the right of - or /, or as closely bound on the right of + or *, has to keep its own tree.
+    # A right operand of - or /, or one of equal precedence right of + or *, needs parentheses to keep its own tree.
     left = left if left_binding >= binding else f"({left})"
     right = right if right_binding > binding else f"({right})"
     return f"{left} {tree[0]} {right}", binding
@@ -245,12 +245,12 @@ _BRACKETS = {"(": ")", "{": "}", "[": "]"}
 
 
 def read_expression(text: str) -> Tree | None:
-    """The tree of the expression that a text begins with, or None where it begins with none.
+    """The tree of the expression at the beginning of a text, or None if there is none.
 
-    Products bind closer than sums, chains are grouped from the left, and + and - may stand before an operand. Unicode
-    and LaTeX operators count, `\\frac{a}{b}` too, and x between operands. The expression has to end with its line, or
-    before "=", a closing tag, bracket or dollar sign, or punctuation. One of more than 64 words and signs or 400
-    characters is none, nor is one with a number of more than 10 digits.
+    Products bind closer than sums, chains are grouped from the left, and + and - may precede an operand. Unicode and
+    LaTeX operators are accepted, `\\frac{a}{b}` too, and x between operands. The expression must end with its line, or
+    before "=", a closing tag, bracket or dollar sign, or punctuation. Expressions of more than 64 words and signs or
+    400 characters, or with a number of more than 10 digits, are not read.
     """
     line = text.lstrip(" \t\r\n*_`$").partition("\n")[0].rstrip(" \t\r_`$")
     if len(line) > LONGEST_LINE:
@@ -282,7 +282,7 @@ def read_expression(text: str) -> Tree | None:
         opening = take()
         tree = expression()
         if take() != _BRACKETS.get(opening):
-            raise ValueError(f"{opening!r} does not open a group that is closed")
+            raise ValueError(f"{opening!r} opens a group that is not closed")
         return tree
 
     def factor() -> Tree:

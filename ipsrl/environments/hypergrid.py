@@ -1,7 +1,6 @@
-"""The hypergrid of arXiv 2106.04399, as arXiv 2601.21669, section 5.1 uses it."""
+"""The hypergrid of arXiv 2106.04399, as used in arXiv 2601.21669, section 5.1."""
 
 import dataclasses
-import math
 
 import jax
 import jax.numpy as jnp
@@ -9,18 +8,20 @@ import numpy as np
 from jax import Array
 
 from ipsrl.environments.state_graph import StateGraph
+from ipsrl.fields import Checked, at_least, non_negative
 
 
 @dataclasses.dataclass(frozen=True)
-class Hypergrid(StateGraph):
-    """Walks from the origin of {0 .. side - 1}^dimensions: raise one coordinate by 1, or stop; the outcome is the cell.
+class Hypergrid(Checked, StateGraph):
+    """Trajectories from the origin of {0 .. side - 1}^dimensions: raise one coordinate by 1, or stop in the outcome's
+    cell.
 
     R(x) = R0 + R1 * prod_d 1[1/4 < |x_d / (side - 1) - 1/2| <= 1/2] + R2 * prod_d 1[3/10 < |same| < 4/10]
 
     At side 8 the cells of the highest reward are {1, 6}^dimensions. The first coordinate is the most significant digit
-    of a cell's number, so that an array over cells reshapes to `(side,) * dimensions`. State c < side^dimensions is
-    the cell c, and state side^dimensions + c is "stopped at c". Actions 0 .. dimensions - 1 raise that coordinate, the
-    last action stops.
+    of a cell's number, so an array over cells reshapes to `(side,) * dimensions`. State c < side^dimensions is the cell
+    c, and state side^dimensions + c is "stopped at c". Actions 0 .. dimensions - 1 raise that coordinate, the last
+    action stops.
 
     Attributes:
       dimensions: number of coordinates, at least 1.
@@ -33,26 +34,19 @@ class Hypergrid(StateGraph):
       ValueError: a field is out of its range, or there are more states than int32 can number.
     """
 
-    dimensions: int = 2
-    side: int = 8
-    base_reward: float = 0.1
-    edge_reward: float = 0.5
-    peak_reward: float = 2.0
+    dimensions: int = at_least(1, 2)
+    side: int = at_least(2, 8)
+    base_reward: float = non_negative(0.1)
+    edge_reward: float = non_negative(0.5)
+    peak_reward: float = non_negative(2.0)
 
     def __post_init__(self):
-        if self.dimensions < 1:
-            raise ValueError(f"dimensions must be at least 1, not {self.dimensions}.")
-        if self.side < 2:
-            raise ValueError(f"side must be at least 2, not {self.side}.")
+        super().__post_init__()
         if 2 * self.side**self.dimensions > np.iinfo(np.int32).max:
             raise ValueError(
                 f"side**dimensions must be below 2**30, so that states fit into int32; {self.side}**{self.dimensions} "
                 "does not."
             )
-        for name in ("base_reward", "edge_reward", "peak_reward"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"{name} must be finite and non-negative, not {value}.")
         if self.base_reward + self.edge_reward + self.peak_reward == 0:
             raise ValueError(
                 "one of base_reward, edge_reward and peak_reward must be above 0: no cell would be rewarded."
@@ -97,14 +91,14 @@ class Hypergrid(StateGraph):
         return jnp.concatenate([can_raise, jnp.ones_like(can_raise[..., :1])], axis=-1)
 
     def step(self, state: Array, token: Array) -> Array:
-        # To stop is to add side^dimensions, the place value of "stopped".
+        # Stopping adds side^dimensions, the place value of "stopped".
         return state + jnp.asarray([*self._place_values, self.num_observations], jnp.int32)[token]
 
     def num_parents(self, state: Array) -> Array:
         return jnp.where(self.finished(state), 1, (self.coordinates(state) > 0).sum(-1))
 
     def modes(self) -> np.ndarray:
-        """`[K]` bool, True on the cells of the highest reward."""
+        """`[K]` bool, True at the cells of the highest reward."""
         rewards = self.reward_table()[0]
         return rewards == rewards.max()
 
@@ -113,8 +107,8 @@ class Hypergrid(StateGraph):
         return tuple(f"({', '.join(map(str, cell))})" for cell in cells)
 
     def reward_table(self) -> np.ndarray:
-        # |x / (side - 1) - 1/2| = distance / (2 * (side - 1)). The bounds are compared in integers, because a cell may
-        # lie exactly on one: in floats |0.8 - 0.5| > 0.3.
+        # |x / (side - 1) - 1/2| = distance / (2 * (side - 1)). Bounds are compared in integers, because a cell may lie
+        # exactly on one: in floats |0.8 - 0.5| > 0.3.
         longest = self.side - 1
         distance = np.abs(2 * self.coordinates(np.arange(self.num_outcomes)) - longest)
         edge = np.all(2 * distance > longest, axis=-1)

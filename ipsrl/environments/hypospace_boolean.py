@@ -1,7 +1,7 @@
 """HypoSpace, Boolean interactions: which expressions of two variables explain some rows of a truth table?
 
-Expressions are told apart by their mechanism, not by their truth table: x and x AND (x OR y) are two hypotheses.
-Chen et al., arXiv 2510.15614.
+Hypotheses are distinguished by their mechanism, not by their truth table: x and x AND (x OR y) are different. Chen et
+al., arXiv 2510.15614.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ VARIABLES = ("x", "y")
 OPERATORS = {"basic": ("AND", "OR"), "extended": ("AND", "OR", "NOT"), "full": ("AND", "OR", "NOT", "NOR")}
 ARITY = {"AND": 2, "OR": 2, "NOT": 1, "NOR": 2}
 ROWS = tuple(itertools.product((0, 1), repeat=2))
-# Far above what any expression within the depth limit needs, far below what recursion can bear.
+# Far above what any expression within the depth limit needs, far below the recursion limit.
 LONGEST_TEXT = 128
 
 # A variable, or an operator and its operands. In a mechanistic key AND and OR may have more than two operands.
@@ -29,20 +29,20 @@ Key = str | tuple
 
 @dataclasses.dataclass(frozen=True)
 class HypospaceBoolean(TextTask):
-    """Hypotheses are expressions of x and y; one is valid where it agrees with every observed row.
+    """Hypotheses are expressions of x and y; one is valid if it agrees with every observed row.
 
-    Two expressions are the same hypothesis where `mechanistic_key` is equal; the hypothesis space holds every key of an
-    expression whose depth is within the limit. A prompt is a set of k different rows with outputs that some expression
-    gives, for every choice of k rows.
+    Two expressions are the same hypothesis if `mechanistic_key` is equal; the hypothesis space holds the keys of all
+    expressions within the depth limit. A prompt is a set of k different rows with the outputs of some expression, for
+    every choice of k rows.
 
     Compact answers are in Polish prefix notation ("AND NOT x y" is (NOT x) AND y); compact prompts hold one token for
     each observed row, "(x=0,y=1)->1". In text: "Expression: (NOT x) AND y". A random surface form is sampled uniformly
-    from all expression trees of the hypothesis within the depth limit. Expressions that are too deep, that use another
-    operator, another variable or a constant have no outcome, so that every outcome is in the hypothesis space.
+    from all expression trees of the hypothesis within the depth limit. Expressions that are too deep, or that use
+    another operator, another variable or a constant, have no outcome, so every outcome is in the hypothesis space.
 
     Attributes:
       operators: "basic" (AND, OR), "extended" (and NOT) or "full" (and NOR).
-      depth: the most operators on a path from the root to a variable, 1 to 3.
+      depth: maximum number of operators on a path from the root to a variable, 1 to 3.
       observations: k, or None for all of 1 .. 4.
 
     Raises:
@@ -72,14 +72,14 @@ class HypospaceBoolean(TextTask):
 
     @property
     def planning_symbols(self) -> tuple[str, ...]:
-        """The operators: they are the shape of the tree, in which variables fill the leaves."""
+        """The operators: they determine the shape of the tree, whose leaves are variables."""
         return OPERATORS[self.operators]
 
     @functools.cached_property
     def productions(self) -> tuple[dict[Key, list[tuple]], ...]:
-        """For each depth limit 0 .. depth: key -> all ways to make it, from keys of the limit below.
+        """For each depth limit 0 .. depth: key -> all productions of it, from keys of the limit below.
 
-        A way is `(variable,)` or `(operator, key, ...)`. Every tree within the limit is made in exactly one way.
+        A production is `(variable,)` or `(operator, key, ...)`. Every tree within the limit has exactly one derivation.
         """
         levels = [{variable: [(variable,)] for variable in VARIABLES}]
         for _ in range(self.depth):
@@ -104,7 +104,7 @@ class HypospaceBoolean(TextTask):
 
     @functools.cached_property
     def _tree_counts(self) -> tuple[dict[Key, np.ndarray], ...]:
-        """For each depth limit: key -> running sums of the number of trees that each of its productions stands for."""
+        """For each depth limit: key -> cumulative numbers of trees of its productions."""
         levels: list[dict] = []
         for level in self.productions:
             counts = {
@@ -167,7 +167,7 @@ class HypospaceBoolean(TextTask):
         return way[0] if len(way) == 1 else (way[0], *(self._random_tree(k, level - 1, rng) for k in way[1:]))
 
     def read_symbols(self, symbols: Sequence[str]) -> Tree | None:
-        # Longer answers are too deep or not well-formed.
+        # Longer answers are too deep or malformed.
         if len(symbols) > self.longest_answer:
             return None
         stack: list[Tree] = []
@@ -180,7 +180,7 @@ class HypospaceBoolean(TextTask):
         return stack[0] if len(stack) == 1 else None
 
     def read_text(self, text: str) -> Tree | None:
-        """One line, infix or as functions, in any case; quotes and a full stop around it do not matter."""
+        """One line, infix or function notation, in any case; quotes and a full stop around it are ignored."""
         line = text.strip(" \t\r\n*_`").partition("\n")[0].strip(" \t\r*_`$.")
         try:
             return read_infix(line)
@@ -223,8 +223,8 @@ Expression: (x OR y) AND x"""
 def joined_key(operator: str, *operands: Key) -> Key:
     """The mechanistic key of an operator over operands that are keys themselves.
 
-    AND and OR: nested operands of the same operator are flattened, equal ones merged, the rest sorted; a single one
-    stands for itself. NOT (a OR b) is NOR(a, b). Nothing else is simplified.
+    AND and OR: nested operands of the same operator are flattened, equal ones merged, the rest sorted; a single operand
+    is returned as it is. NOT (a OR b) is NOR(a, b). Nothing else is simplified.
     """
     if operator == "NOT":
         (operand,) = operands
@@ -236,12 +236,12 @@ def joined_key(operator: str, *operands: Key) -> Key:
 
 
 def mechanistic_key(tree: Tree) -> Key:
-    """The key that all expressions with the same mechanism share."""
+    """The common key of all expressions with the same mechanism."""
     return tree if isinstance(tree, str) else joined_key(tree[0], *map(mechanistic_key, tree[1:]))
 
 
 def depth_of(tree: Tree) -> int:
-    """0 for a variable, else 1 more than the deepest operand."""
+    """0 for a variable, else 1 plus the depth of the deepest operand."""
     return 0 if isinstance(tree, str) else 1 + max(map(depth_of, tree[1:]))
 
 
@@ -259,7 +259,7 @@ def prefix(tree: Tree) -> list[str]:
 
 
 def infix(tree: Tree) -> str:
-    """The expression as it is written: `(x OR y) AND NOT x`, `NOR(x, y)`."""
+    """The expression in infix notation: `(x OR y) AND NOT x`, `NOR(x, y)`."""
     if isinstance(tree, str):
         return tree
     if tree[0] == "NOR":
@@ -269,10 +269,10 @@ def infix(tree: Tree) -> str:
 
 
 def read_infix(text: str) -> Tree:
-    """The tree of a written expression; NOT binds closer than AND, AND closer than OR and NOR, chains from the left.
+    """The tree of an infix expression; NOT binds closer than AND, AND closer than OR and NOR, chains from the left.
 
-    Operators of two operands may also be written as functions, `NOR(x, y)`. Any letter and the constants 0, 1, true and
-    false may stand for an operand.
+    Binary operators may also be written as functions, `NOR(x, y)`. An operand may be any letter or a constant 0, 1,
+    true, false.
 
     Raises:
       ValueError: the text is not an expression, or has more than 128 words and signs.

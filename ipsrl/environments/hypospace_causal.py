@@ -1,7 +1,7 @@
-"""HypoSpace, causal graphs: which directed acyclic graphs explain what single-node perturbations did?
+"""HypoSpace, causal graphs: which directed acyclic graphs explain the effects of single-node perturbations?
 
 Perturbing a node changes exactly its descendants. An observation names one perturbed node and every other node that
-changed; several graphs usually explain the same observations. Chen et al., arXiv 2510.15614.
+changed; usually several graphs explain the same observations. Chen et al., arXiv 2510.15614.
 """
 
 import dataclasses
@@ -17,32 +17,32 @@ from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice, listed_history
 
 NO_EDGES = "No edges"
-LARGEST_COMPLETE = 4  # nodes up to which every observation set is a prompt
-DRAWN_SETS = 100  # of each size, above
+LARGEST_COMPLETE = 4  # up to this many nodes, every observation set is a prompt
+DRAWN_SETS = 100  # of each size, for more nodes
 _ARROW = re.compile(r"\s*(\w+)\s*(?:-+>|=+>|[→⟶⇒])\s*(\w+)\s*")
 
 Edges = frozenset[tuple[str, str]]
-# (perturbed node, which nodes changed as a bit mask), by node.
+# (perturbed node, bit mask of the nodes that changed), by node.
 ObservationSet = tuple[tuple[int, int], ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class HypospaceCausal(TextTask):
-    """Hypotheses are directed acyclic graphs on nodes A, B, C, ...; one is valid where it predicts every observation.
+    """Hypotheses are directed acyclic graphs on nodes A, B, C, ...; one is valid if it predicts every observation.
 
-    A prompt is an observation set: the outcome of perturbing k different nodes. For up to 4 nodes every set that some
-    graph explains is a prompt; from 5 nodes on, at most 100 of each k are sampled: an edge count with probability
+    A prompt is an observation set: the result of perturbing k different nodes. For up to 4 nodes every set that some
+    graph explains is a prompt; from 5 nodes, at most 100 of each k are sampled: an edge count with probability
     proportional to 1 / (1 + times used), a graph with that many edges, and k nodes, each uniformly.
 
     Compact answers hold one token for each edge, in any order (repeated edges count once), or "No edges"; compact
-    prompts hold "Perturb(A)" and "B:1" for each changed node. In text: "Graph: A->B, B->C" or "Graph: No edges".
-    Cycles and more than `edge_limit` edges have no outcome, so that every outcome is in the hypothesis space.
+    prompts hold "Perturb(A)" and "B:1" for each changed node. In text: "Graph: A->B, B->C" or "Graph: No edges". Graphs
+    with cycles or more than `edge_limit` edges have no outcome, so every outcome is in the hypothesis space.
 
     Attributes:
       nodes: number of nodes, 2 to 8.
-      max_edges: the most edges of a graph. By default n (n - 1) / 2, all acyclic graphs, up to 5 nodes; 10 above.
+      max_edges: maximum number of edges. By default n (n - 1) / 2, all acyclic graphs, up to 5 nodes; 10 above.
       perturbations: k, or None for all of 1 .. nodes.
-      seed: of the draw of observation sets from 5 nodes on.
+      seed: of the sampled observation sets, from 5 nodes.
 
     Raises:
       ValueError: a field is out of range, or there are more than 100,000 graphs (6 nodes need max_edges of at most 4).
@@ -71,7 +71,7 @@ class HypospaceCausal(TextTask):
 
     @property
     def edge_limit(self) -> int:
-        """The most edges that a graph may have."""
+        """Maximum number of edges of a graph."""
         if self.max_edges is not None:
             return self.max_edges
         return math.comb(self.nodes, 2) if self.nodes <= 5 else min(10, 2 * self.nodes)
@@ -96,7 +96,7 @@ class HypospaceCausal(TextTask):
 
     @property
     def planning_symbols(self) -> tuple[str, ...]:
-        """All symbols of an answer: a graph is nothing but structure. The stop token alone does not plan."""
+        """All symbols of an answer: a graph is only structure. The stop token is not a planning token."""
         return (*self.edge_names, NO_EDGES)
 
     @functools.cached_property
@@ -115,7 +115,7 @@ class HypospaceCausal(TextTask):
 
     @functools.cached_property
     def observation_sets(self) -> tuple[ObservationSet, ...]:
-        """One for each prompt."""
+        """One observation set for each prompt."""
         sizes = range(1, self.nodes + 1) if self.perturbations is None else (self.perturbations,)
         if self.nodes > LARGEST_COMPLETE:
             rng = np.random.default_rng(self.seed)
@@ -133,7 +133,7 @@ class HypospaceCausal(TextTask):
         with_edges = [np.flatnonzero(edge_counts == count) for count in range(self.edge_limit + 1)]
         used = np.zeros(len(with_edges))
         drawn: dict[ObservationSet, None] = {}
-        # Small sizes have fewer different sets than are asked for: give up after ten times as many draws.
+        # Small sizes may have fewer different sets than requested: stop after ten times as many samples.
         for _ in range(10 * DRAWN_SETS):
             weights = 1.0 / (1.0 + used)
             count = rng.choice(len(used), p=weights / weights.sum())
@@ -221,7 +221,7 @@ def count_acyclic_graphs(nodes: int, max_edges: int) -> int:
     """Number of labelled acyclic graphs with at most `max_edges` edges.
 
     With A_n(y) = sum over graphs of y^edges: A_n = sum_{k=1..n} (-1)^(k+1) C(n, k) (1 + y)^(k (n - k)) A_(n-k), by
-    inclusion and exclusion over the k nodes that no edge enters.
+    inclusion and exclusion over k nodes without incoming edges.
     """
     polynomials = [[1]]
     for n in range(1, nodes + 1):
@@ -242,12 +242,12 @@ def acyclic_graphs(nodes: int, max_edges: int) -> tuple[np.ndarray, np.ndarray]:
     """All K acyclic graphs with at most `max_edges` edges, those with few edges first.
 
     Returns:
-      `[K, n (n - 1)]` bool, the edges a -> b in the order of `itertools.permutations`, and `[K, n, n]` bool, True where
-      a directed path leads from the first node to the second.
+      `[K, n (n - 1)]` bool, the edges a -> b in the order of `itertools.permutations`, and `[K, n, n]` bool, True if a
+        directed path leads from the first node to the second.
     """
     column = {pair: i for i, pair in enumerate(itertools.permutations(range(nodes), 2))}
     edges, reach = np.zeros((1, len(column)), bool), np.zeros((1, nodes, nodes), bool)
-    # Each pair of nodes stays apart or gets one of the two edges; what is acyclic so far stays a graph of the list.
+    # Each pair of nodes gets no edge or one of two; partial graphs that are acyclic stay in the list.
     for a, b in itertools.combinations(range(nodes), 2):
         extended = [(edges, reach)]
         for tail, head in ((a, b), (b, a)):

@@ -26,21 +26,21 @@ Stack = tuple[str, ...]
 class HypospaceVoxels(TextTask):
     """Hypotheses are stacks of layers in which every block rests on the ground or on a block.
 
-    A prompt is a top view with 1 .. `blocks` occupied cells (exactly `blocks` where `fixed`); each occupied cell is the
-    top of a column of height 1 .. `max_height`, so that k cells have max_height^k admissible structures.
+    A prompt is a top view with 1 .. `blocks` occupied cells (exactly `blocks` if `fixed`); each occupied cell is the
+    top of a column of height 1 .. `max_height`, so k cells have max_height^k admissible structures.
 
     Compact answers hold the digits of each layer, row by row, from the ground up, with ";" between layers; compact
     prompts hold the digits of the top view. Empty layers on top change nothing: a random surface form adds some, up to
     `max_height` layers in all. In text: "Structure:", then "Layer 1:" and its rows of digits, and so on.
 
-    As in the benchmark, an answer is valid where it has the top view and every block is supported: the height limit is
-    not tested. A valid structure that is too tall is outside the hypothesis space; so are structures that float or that
-    have another number of columns. With the compact vocabulary taller structures do not fit into `max_tokens`.
+    As in the benchmark, an answer is valid if it has the top view and every block is supported; the height limit is not
+    checked. A valid structure that is too tall is outside the hypothesis space; so are structures that float or that
+    have another number of columns. In the compact vocabulary, taller structures do not fit into `max_tokens`.
 
     Attributes:
       grid: cells along each side, 2 to 6.
-      max_height: the most layers, 1 to 9.
-      blocks: occupied cells of a top view, at most.
+      max_height: maximum number of layers, 1 to 9.
+      blocks: maximum number of occupied cells of a top view.
       fixed: whether all top views have exactly `blocks` occupied cells.
 
     Raises:
@@ -52,7 +52,7 @@ class HypospaceVoxels(TextTask):
     blocks: int = 3
     fixed: bool = False
 
-    # The title "Structure:" may be missing: an answer begins where its ground layer does.
+    # The title "Structure:" is optional: an answer begins at its ground layer.
     answer_marker = re.compile(r"\blayer\s*1\b[^:\n]{0,40}:", re.IGNORECASE)
 
     def __post_init__(self) -> None:
@@ -81,12 +81,12 @@ class HypospaceVoxels(TextTask):
 
     @property
     def planning_symbols(self) -> tuple[str, ...]:
-        """The mark between layers: it builds one storey more, which digits fill."""
+        """The mark between layers: it adds a layer, which digits fill."""
         return (NEXT_LAYER,)
 
     @functools.cached_property
     def top_views(self) -> tuple[str, ...]:
-        """One for each prompt: grid * grid digits in row-major order."""
+        """One top view for each prompt: grid * grid digits in row-major order."""
         cells = range(self.grid**2)
         return tuple(
             "".join("01"[cell in occupied] for cell in cells)
@@ -96,7 +96,7 @@ class HypospaceVoxels(TextTask):
 
     @functools.cached_property
     def _structures(self) -> tuple[tuple[int, Stack], ...]:
-        """Every structure with the number of its prompt, in id order."""
+        """Every structure with its prompt index, in id order."""
         structures = []
         for prompt, view in enumerate(self.top_views):
             occupied = [cell for cell, digit in enumerate(view) if digit == "1"]
@@ -136,9 +136,9 @@ class HypospaceVoxels(TextTask):
         return _settled(layers) if all(len(layer) == self.grid**2 for layer in layers) else None
 
     def read_text(self, text: str) -> Stack | None:
-        """Rows of digits under "Layer 1:" and the headers that follow in order; commas, bars and brackets may divide.
+        """Rows of digits under "Layer 1:" and the next headers in order; commas, bars and brackets may separate digits.
 
-        Short rows and missing rows are filled with zeros. The first other line, or a header out of order, ends it.
+        Short and missing rows are filled with zeros. The first other line, or a header out of order, ends the answer.
         """
         layers: list[list[str]] = [[]]
         for line in text.splitlines():
@@ -167,7 +167,7 @@ class HypospaceVoxels(TextTask):
             for lower, upper in itertools.pairwise(answer)
             for below, block in zip(lower, upper, strict=True)
         )
-        # Where all blocks are supported the ground layer is the view from above.
+        # If all blocks are supported, the ground layer equals the view from above.
         return supported and answer[:1] == (self.top_views[prompt],)
 
     def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:

@@ -17,48 +17,49 @@ from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.questions import Questions
 from ipsrl.environments.text import TextTask
 from ipsrl.environments.verifier_pool import VerifierPool
+from ipsrl.fields import Checked, positive
 from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
 
-# Behind the masks of prompts and answers may stand any token that the model has.
+# Any token of the model may be behind the masks of prompts and answers.
 PADDING = 0
-# What chat templates are told where they ask for a date: that which Llama 3.1 writes by itself.
+# The date for chat templates that ask for one: the default of Llama 3.1's template.
 DATE = "26 Jul 2024"
 
 
 @dataclasses.dataclass(frozen=True)
-class LanguageTask:
-    """An `Environment` that asks a language model the questions of a task, and lets the task verify its answers.
+class LanguageTask(Checked):
+    """An `Environment` that asks a language model the questions of a task, and verifies its answers by the task.
 
-    A prompt is one message of a user, after that of the system where there is one, in the chat template of the
-    tokenizer up to where the model's turn begins. A tokenizer without a template gets the plain text and a line break.
-    The policy sees the token before each action, the first time the last one of the prompt. An answer ends with any of
-    the stop tokens: those of the tokenizer and of the folder's generation_config.json. Every token of the model is
-    legal everywhere; those that the tokenizer does not know stand for no text.
+    A prompt is one user message, after an optional system message, in the tokenizer's chat template up to the start of
+    the model's turn. A tokenizer without a template gets the plain text and a line break. The policy sees the token
+    before each action; first, the last token of the prompt. An answer ends with any stop token: those of the tokenizer
+    and of the folder's generation_config.json. Every token of the model is always legal; tokens unknown to the
+    tokenizer decode to no text.
 
-    Answers are verified as text, without special tokens, also where they are cut off at `max_tokens`.
+    Answers are verified as text, without special tokens, also if they are truncated at `max_tokens`.
 
     Around a `TextTask` this is a `HypothesisEnvironment` as well.
 
     Attributes:
-      task: what is asked.
+      task: the questions and their verifier.
       tokenizer_dir: folder of a tokenizer in the format of `transformers`; nothing is downloaded.
       vocabulary_size: V of the model; it may be larger than the tokenizer's.
-      max_tokens: T, the most tokens of an answer, the stop token included.
-      longest_prompt: the most tokens that a prompt may have, with as much of its history as fits.
-      system_prompt: message of the system; none where it is empty.
-      thinking: what the chat template is told as `enable_thinking`, which only some templates ask for (Qwen3).
+      max_tokens: T, maximum number of tokens of an answer, the stop token included.
+      longest_prompt: maximum number of tokens of a prompt, with as much of its history as fits.
+      system_prompt: the system message; "" for none.
+      thinking: passed to the chat template as `enable_thinking`, which only some templates use (Qwen3).
       verifier: the processes that read answers.
 
     Raises:
-      ValueError: the folder holds no tokenizer with these abilities, it has tokens that the model does not know, it has
-        no stop token, a prompt is too long, or a size is not positive.
+      ValueError: the folder holds no tokenizer with these abilities, it has tokens outside the model's vocabulary or no
+        stop token, a prompt is too long, or a size is not positive.
     """
 
     task: Questions
     tokenizer_dir: str
-    vocabulary_size: int
-    max_tokens: int = 512
-    longest_prompt: int = 1024
+    vocabulary_size: int = positive()
+    max_tokens: int = positive(512)
+    longest_prompt: int = positive(1024)
     system_prompt: str = ""
     thinking: bool = False
     verifier: VerifierPool = dataclasses.field(default_factory=VerifierPool)
@@ -67,34 +68,32 @@ class LanguageTask:
     verifies_on_host: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        for name in ("vocabulary_size", "max_tokens", "longest_prompt"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, it must be positive")
+        super().__post_init__()
         added = self.tokenizer.get_added_vocab()
         ordinary = (token for word, token in self.tokenizer.get_vocab().items() if word not in added)
-        # Added tokens may lie beyond: text models of Gemma 3 share a tokenizer that has a token for images.
+        # Added tokens may be outside the vocabulary: Gemma 3's text models share a tokenizer that has an image token.
         largest = max(*ordinary, *self.stop_tokens, int(self.prompt_table.tokens.max()))
         if largest >= self.vocabulary_size:
             raise ValueError(
-                f"the tokenizer in {self.tokenizer_dir} has a token {largest}, but the model knows only "
+                f"the tokenizer in {self.tokenizer_dir} has a token {largest}, but the model has only "
                 f"{self.vocabulary_size}: take the tokenizer of the same model"
             )
 
     @functools.cached_property
     def tokenizer(self) -> Any:
         """The fast tokenizer of `transformers`."""
-        # Importing it takes a second, and no other environment needs it.
+        # Imported late: it takes a second, and no other environment needs it.
         from transformers import AutoTokenizer
 
         folder = Path(self.tokenizer_dir).expanduser()
         if not folder.is_dir():
-            raise ValueError(f"there is no folder {folder}: tokenizer_dir has to be one that holds a tokenizer")
+            raise ValueError(f"there is no folder {folder}: tokenizer_dir must be a folder with a tokenizer")
         try:
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         except (OSError, ValueError) as error:
             raise ValueError(f"{folder} holds no tokenizer that transformers can read: {error}") from None
         if not tokenizer.is_fast:
-            raise ValueError(f"the tokenizer in {folder} has no tokenizer.json, which tells where its tokens come from")
+            raise ValueError(f"the tokenizer in {folder} has no tokenizer.json, which defines its tokens")
         return tokenizer
 
     @functools.cached_property
@@ -144,8 +143,8 @@ class LanguageTask:
     ) -> Prompts:
         """The prompts `index` `[P]`, each with its own earlier answers, padded on the left to `width` columns.
 
-        Earlier answers that are hypotheses are shown in their canonical form, others as the model wrote them. Where not
-        all of them fit, the latest that do are shown: how long a model's text becomes is not known.
+        Earlier answers that are hypotheses are shown in their canonical form, others as the model wrote them. If not
+        all fit, the latest that fit are shown, because the length of a model's text is not known beforehand.
 
         Args:
           index: `[P]`, which prompts.
@@ -154,7 +153,7 @@ class LanguageTask:
 
         Raises:
           ValueError: a prompt without its history has more tokens than `width` or `longest_prompt`, or the number of
-            histories is not the number of prompts.
+            histories differs from the number of prompts.
         """
         index = np.asarray(index, np.int32)
         if len(histories) != len(index):
@@ -167,7 +166,7 @@ class LanguageTask:
         return jax.tree.map(jnp.asarray, self._padded(index, shown, width))
 
     def history_width(self, answers: int) -> int:
-        """`longest_prompt`, however many earlier answers there are."""
+        """`longest_prompt`, for any number of earlier answers."""
         del answers
         return self.longest_prompt
 
@@ -188,7 +187,7 @@ class LanguageTask:
         return state[1]
 
     def verify(self, trajectories: Trajectories) -> Outcomes:
-        """Rewards and outcomes `[P, G]`, NumPy, of whichever prompts the trajectories answer."""
+        """Rewards and outcomes `[P, G]`, NumPy, for the prompts of the trajectories."""
         tokens, mask = np.asarray(trajectories.tokens), np.asarray(trajectories.token_mask)
         texts = [
             self.answer_texts(answer[real] for answer, real in zip(group, group_mask, strict=True))
@@ -223,18 +222,18 @@ class LanguageTask:
     @property
     def _known(self) -> TextTask:
         if not isinstance(self.task, TextTask):
-            raise ValueError(f"the outcomes of {self.task} cannot be listed: what needs hypotheses takes a text task")
+            raise ValueError(f"the outcomes of {self.task} cannot be listed: hypotheses require a text task")
         return self.task
 
     def question_text(self, prompt: int) -> str:
-        """What is asked, without the chat template around it."""
+        """The question, without the chat template around it."""
         return self._question(prompt, ())
 
     def answer_texts(self, answers: Iterable[Sequence[int] | np.ndarray]) -> list[str]:
-        """What the tokens of answers say, without stop tokens and special ones."""
+        """The text of answers, without stop tokens and special tokens."""
         rows = [np.asarray(answer, np.int64) for answer in answers]
         kept = [row[~np.isin(row, self.stop_tokens)].tolist() for row in rows]
-        # No answers would be decoded as one that is empty.
+        # The tokenizer would decode an empty list as one empty answer.
         if not kept:
             return []
         return self.tokenizer.batch_decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
@@ -244,7 +243,7 @@ class LanguageTask:
         return self._known.answer_text(outcome) if 0 <= outcome < self._known.num_hypotheses else text
 
     def _latest(self, prompt: int, history: list[str], limit: int) -> list[str]:
-        """Those of the earlier answers that a prompt of at most `limit` tokens has room for."""
+        """The latest earlier answers that fit into a prompt of at most `limit` tokens."""
 
         def fits(left_out: int) -> bool:
             whole = self._templated(self._question(prompt, history[left_out:]))
@@ -260,12 +259,14 @@ class LanguageTask:
         return self.task.prompt_text(prompt, history).strip()
 
     def _encoded(self, wholes: list[str]) -> Any:
-        # A template writes the special tokens itself.
+        # The template itself adds the special tokens.
         special = self.tokenizer.chat_template is None
         return self.tokenizer(wholes, add_special_tokens=special, return_offsets_mapping=True)
 
     def _padded(self, index: np.ndarray, histories: Sequence[Sequence[str]], width: int | None) -> Prompts:
-        """The prompts `index`, each with its own earlier answers, as NumPy arrays; `width` columns, or as few as do."""
+        """The prompts `index`, each with its own earlier answers, as NumPy arrays; `width` columns, or as few as
+        needed.
+        """
         questions = [self._question(int(i), history) for i, history in zip(index, histories, strict=True)]
         wholes = [self._templated(question) for question in questions]
         encoded = self._encoded(wholes)
@@ -301,7 +302,7 @@ class LanguageTask:
                 add_generation_prompt=True,
                 tokenize=False,
                 enable_thinking=self.thinking,
-                # Templates of Llama 3 would write today's, and a run that continues tomorrow would see other prompts.
+                # Templates of Llama 3 would insert today's date, and a run resumed tomorrow would see other prompts.
                 date_string=DATE,
             )
         except TemplateError as error:

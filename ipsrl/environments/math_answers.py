@@ -1,6 +1,6 @@
 """Mathematical questions with numbers as answers, from TensorFlow Datasets, without TensorFlow.
 
-The data set has to be there in the format array_record, which is read at random. Nothing is downloaded.
+The data set must exist in the random-access format array_record. Nothing is downloaded.
 """
 
 import dataclasses
@@ -16,27 +16,28 @@ from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.numeric_answers import read_number
 from ipsrl.environments.questions import Answer, Questions, check_number
 from ipsrl.environments.text import NO_OUTCOME, listed_history
+from ipsrl.fields import Checked, at_least
 from ipsrl.structures import Outcomes
 
 
 @dataclasses.dataclass(frozen=True)
-class MathAnswers(Questions):
+class MathAnswers(Checked, Questions):
     """Questions whose answer is one number, such as those of GSM8K (arXiv 2110.14168).
 
     An answer is read by `ipsrl.environments.numeric_answers` and compared exactly, as a fraction; so is the reference,
-    which may be a whole solution that ends with "#### 42". The reward is 1 where both are equal, else 0. An outcome id
-    is a hash of the number, -1 where there is none: outcomes cannot be enumerated.
+    which may be a whole solution that ends with "#### 42". The reward is 1 if both are equal, else 0. An outcome id is
+    a hash of the number, or -1 if there is none: outcomes cannot be enumerated.
 
     Attributes:
       data_dir: folder of data sets; the data set itself is in data_dir/builder/version.
       builder: name of the data set, with its configuration if it has any ("name/configuration").
-      split: in the language of TFDS, such as "train", "test" or "train[:100]".
+      split: in the TFDS split syntax, such as "train", "test" or "train[:100]".
       question_key, answer_key: names of two text features.
-      limit: use no more than that many questions, the first ones of the split.
+      limit: maximum number of questions, the first ones of the split; None for all.
 
     Raises:
-      ValueError: `limit` is not positive. Also, as soon as the questions are asked for: the data set, the split or a
-        feature is not there, or a reference holds no number.
+      ValueError: `limit` is not positive. Also, when the questions are first used: the data set, the split or a feature
+        does not exist, or a reference holds no number.
     """
 
     data_dir: str = "~/tensorflow_datasets"
@@ -44,16 +45,12 @@ class MathAnswers(Questions):
     split: str = "train"
     question_key: str = "question"
     answer_key: str = "answer"
-    limit: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.limit is not None and self.limit < 1:
-            raise ValueError(f"limit is {self.limit}, it must be at least 1")
+    limit: int | None = at_least(1, None)
 
     @functools.cached_property
     def rows(self) -> tuple[tuple[str, Fraction], ...]:
         """Question and number of every prompt."""
-        # Importing it takes a second, and nothing else needs it.
+        # Imported late: it takes a second, and nothing else needs it.
         import tensorflow_datasets as tfds
 
         folder = Path(self.data_dir).expanduser()
@@ -102,7 +99,7 @@ class MathAnswers(Questions):
         return f'prepare it by python -c "{code}"'
 
     def __getstate__(self) -> dict:
-        """The fields: questions that can be read again do not travel."""
+        """Pickles the fields only: questions can be read again."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @property
@@ -136,7 +133,7 @@ Reason step by step, and end with a line that holds nothing but #### and the ans
 
 
 def outcome_of(answer: Fraction | None) -> int:
-    """A stable outcome id, within int32, that equal numbers share; -1 for None."""
+    """A stable outcome id, within int32, shared by equal numbers; -1 for None."""
     return NO_OUTCOME if answer is None else zlib.crc32(str(answer).encode()) % 2**31
 
 

@@ -1,13 +1,13 @@
-"""Exact numbers in text: which number does an answer give?
+"""Exact numbers in text: reads the number that an answer gives.
 
-This module needs nothing but the standard library: the processes that read answers import it alone.
+This module needs only the standard library: the processes that read answers import it alone.
 """
 
 import collections
 import re
 from fractions import Fraction
 
-# Far above what any answer needs, far below what takes time.
+# Far above what any answer needs, far below what takes long.
 LONGEST_DIGITS = 100
 LARGEST_EXPONENT = 300
 
@@ -21,7 +21,7 @@ _SPELLINGS = (
 )
 _PLAIN = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
 _NUMBER = re.compile(
-    # What stands right after an operand is no sign, and a digit inside a word begins no number.
+    # A - directly after an operand is not a sign, and a digit inside a word does not begin a number.
     rf"(?:(?<![\w.)\]}}])(?P<sign>[-+])|(?<![\w.]))(?:(?P<whole>\d+)[ ]+(?=\d+/\d))?(?P<top>{_PLAIN})"
     rf"(?:[eE](?P<power>[-+]?\d+)(?!\w))?(?:\s?/\s?(?P<bottom>{_PLAIN}))?"
 )
@@ -33,14 +33,14 @@ _MARKERS = (
 
 
 def read_number(text: str) -> Fraction | None:
-    """The number that an answer gives, exactly, or None where there is none.
+    """The number that an answer gives, exactly, or None if there is none.
 
     It is the first number on the line after the last "####", else after the last \\boxed{, else after the last "answer
     is", "answer:" or "answer =", else the last number of the text.
 
     Numbers are integers, decimals and fractions a/b or \\frac{a}{b}, also mixed ("2 1/2"), with a sign, thousands
-    separators and powers of ten ("1e5", "3 \\times 10^5"). Signs of currencies and of percent are units, and are left
-    out as other units are: 50% is 50. Numbers of more than 100 digits, or with exponents beyond 300, are none.
+    separators and powers of ten ("1e5", "3 \\times 10^5"). Currency and percent signs are ignored like other units: 50%
+    is 50. Numbers of more than 100 digits, or with exponents beyond 300, are not read.
     """
     for spelling, plain in _SPELLINGS:
         text = spelling.sub(plain, text)

@@ -1,4 +1,4 @@
-"""Questions in text, with verifiers of the answers: what a language model can be asked."""
+"""Questions in text with verifiers of the answers: tasks for language models."""
 
 import abc
 from collections.abc import Callable, Hashable, Sequence
@@ -10,7 +10,7 @@ from ipsrl.environments.environment import Environment, OutcomeSpace
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.structures import Outcomes, Prompts
 
-Answer = Hashable  # what was read from tokens or text, before anybody asks which outcome that is
+Answer = Hashable  # the parsed content of tokens or text, before it is mapped to an outcome
 
 IN_THIS_PROCESS = VerifierPool(workers=0)
 
@@ -18,8 +18,8 @@ IN_THIS_PROCESS = VerifierPool(workers=0)
 class Questions(abc.ABC):
     """Prompts in text. Subclasses are frozen dataclasses.
 
-    An answer is verified in two steps. `reader` reads a text without knowing its prompt, in whichever process;
-    `verify_answers` says what was read is worth, in the process that holds the tables of the task.
+    An answer is verified in two steps. `reader` parses a text without its prompt, in any process; `verify_answers`
+    gives rewards and outcomes, in the process that holds the tables of the task.
     """
 
     @property
@@ -34,13 +34,13 @@ class Questions(abc.ABC):
     @property
     @abc.abstractmethod
     def reader(self) -> Callable[[str], Answer | None]:
-        """What a text says, or None where it holds no answer; picklable, and bounded in time whatever the text."""
+        """Parses a text, None if it holds no answer; the function is picklable and takes bounded time."""
 
     @abc.abstractmethod
     def verify_answers(
         self, prompt_index: Sequence[int] | np.ndarray, answers: Sequence[Sequence[Answer | None]]
     ) -> Outcomes:
-        """Rewards and outcomes of what was read from the answers `[P][G]` to the prompts `prompt_index` `[P]`."""
+        """Rewards and outcomes of the parsed answers `[P][G]` to the prompts `prompt_index` `[P]`."""
 
     @abc.abstractmethod
     def outcome_space(self, prompt: int) -> OutcomeSpace:
@@ -54,10 +54,10 @@ class Questions(abc.ABC):
     ) -> Outcomes:
         """Rewards and outcomes of the texts `[P][G]` that a language model wrote for the prompts `prompt_index` `[P]`.
 
-        There is no planning mask: these texts are not made of a task's own tokens.
+        There is no planning mask, because these texts do not consist of a task's own tokens.
 
         Raises:
-          ValueError: the number of groups is not the number of prompts.
+          ValueError: the number of groups differs from the number of prompts.
         """
         if len(texts) != len(prompt_index):
             raise ValueError(f"{len(prompt_index)} prompts need as many groups of texts, got {len(texts)}")
@@ -66,13 +66,13 @@ class Questions(abc.ABC):
 
 
 class HypothesisEnvironment(Environment, Protocol):
-    """An environment whose outcomes are K known hypotheses, whatever the tokens that spell them.
+    """An environment whose outcomes are K known hypotheses, in any vocabulary.
 
     `TextTask` is one, in its own compact tokens, and `LanguageTask` around one, in the tokens of a language model.
 
     Attributes:
       hypotheses: K names, in the order of their outcome ids.
-      admissible: `[num_prompts, K]` bool, True where a hypothesis is a right answer to a prompt.
+      admissible: `[num_prompts, K]` bool, True if a hypothesis is a right answer to a prompt.
     """
 
     hypotheses: tuple[str, ...]
@@ -83,11 +83,11 @@ class HypothesisEnvironment(Environment, Protocol):
         ...
 
     def question_text(self, prompt: int) -> str:
-        """What a prompt asks, to be read by people."""
+        """The question of a prompt, for people to read."""
         ...
 
     def answer_texts(self, answers: Sequence[Sequence[int] | np.ndarray]) -> list[str]:
-        """What the tokens of answers say, without stop tokens, to be read by people."""
+        """The text of answers, without stop tokens, for people to read."""
         ...
 
     def prompts_with_history(
@@ -97,11 +97,11 @@ class HypothesisEnvironment(Environment, Protocol):
         ...
 
     def history_width(self, answers: int) -> int:
-        """Columns that hold every prompt with that many earlier answers."""
+        """Number of columns that hold every prompt with that many earlier answers."""
         ...
 
 
 def check_number(what: str, number: Any, count: int) -> None:
-    """Raises ValueError unless there is a prompt, or a hypothesis, of that number."""
+    """Raises ValueError unless a prompt, or a hypothesis, with that number exists."""
     if not 0 <= number < count:
         raise ValueError(f"{what} {number} does not exist: this task has {count}, numbered from 0")

@@ -1,7 +1,7 @@
-"""Environments whose states can be enumerated, so that the distribution of every policy is known exactly.
+"""Environments with enumerable states, so that every policy's distribution is known exactly.
 
-A trajectory is a walk on a finite acyclic graph. Its states are numbered: an action follows in the states 0 .. S - 1,
-and the walk ends in the states S .. S + K - 1, which are the K outcomes. So one integer is the whole state.
+A trajectory is a walk on a finite acyclic graph with numbered states: in the states 0 .. S - 1 an action follows, and
+the walk ends in the states S .. S + K - 1, which are the K outcomes. So the whole state is one integer.
 """
 
 import abc
@@ -19,10 +19,10 @@ from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
 
 @dataclasses.dataclass(frozen=True)
 class StateGraph(abc.ABC):
-    """Base class: a graph becomes an `Environment`, with an exact distribution of outcomes for every policy.
+    """Base class that turns a graph into an `Environment` with an exact distribution of outcomes for every policy.
 
     A subclass describes the graph by the abstract members below. `legal`, `step` and `num_parents` are jittable and
-    take arrays of states of any shape. Every walk must end by itself within `max_tokens` moves.
+    take arrays of states of any shape. Every walk must end within `max_tokens` moves.
     """
 
     num_prompts: ClassVar[int] = 1
@@ -50,15 +50,15 @@ class StateGraph(abc.ABC):
     @property
     @abc.abstractmethod
     def max_tokens(self) -> int:
-        """T, the most moves in one walk."""
+        """T, maximum number of moves in one walk."""
 
     @abc.abstractmethod
     def legal(self, state: Array) -> Array:
-        """`[..., V]` bool, the actions that may be taken in the states `[...]`; anything where the walk has ended."""
+        """`[..., V]` bool, the legal actions in the states `[...]`; arbitrary where the walk has ended."""
 
     @abc.abstractmethod
     def step(self, state: Array, token: Array) -> Array:
-        """The states that follow after legal actions; anything after illegal ones, or where the walk has ended."""
+        """The next states after legal actions; arbitrary after illegal ones, or where the walk has ended."""
 
     @abc.abstractmethod
     def num_parents(self, state: Array) -> Array:
@@ -82,7 +82,7 @@ class StateGraph(abc.ABC):
         )
 
     def first_state(self, prompt_index: Array) -> Array:
-        """The state in which the walks of a prompt begin: 0, unless a subclass has several prompts."""
+        """The first state of a prompt's walks: 0, unless a subclass has several prompts."""
         return jnp.zeros_like(prompt_index)
 
     def prompts(self, index: Array) -> Prompts:
@@ -92,19 +92,19 @@ class StateGraph(abc.ABC):
         return self.first_state(jnp.asarray(prompt_index, jnp.int32))
 
     def observe(self, state: Array) -> Array:
-        """The state itself; 0 once finished, so that observations stay in range."""
+        """The state itself; 0 when finished, so that observations stay in range."""
         return jnp.where(self.finished(state), 0, state)
 
     def finished(self, state: Array) -> Array:
         return state >= self.num_observations
 
     def verify(self, trajectories: Trajectories) -> Outcomes:
-        """Rewards, outcomes and the uniform backward policy of walks made of legal actions.
+        """Rewards, outcomes and the uniform backward policy of walks of legal actions.
 
         log_backward = sum over the moves of -log(number of parents of the state reached) (arXiv 2106.04399): walk back
-        from the outcome and choose each parent with equal probability. A walk that was cut off before its end has
-        outcome -1 and reward 0, and its `log_backward` covers the moves that it made. Planning are the moves from
-        states where more than one action is legal.
+        from the outcome and choose each parent with equal probability. A truncated walk has outcome -1 and reward 0,
+        and its `log_backward` covers the moves that it made. Planning tokens are the moves from states with more than
+        one legal action.
         """
         mask = trajectories.token_mask
         reached = self.step(trajectories.observations, trajectories.tokens)
@@ -127,7 +127,7 @@ class StateGraph(abc.ABC):
         """Every outcome of a prompt with its reward.
 
         Raises:
-          ValueError: there is no such prompt.
+          ValueError: the prompt does not exist.
         """
         if not 0 <= prompt < self.num_prompts:
             raise ValueError(f"prompt must be in 0 .. {self.num_prompts - 1}, not {prompt}.")
@@ -136,12 +136,12 @@ class StateGraph(abc.ABC):
     def terminal_distribution(self, log_probs_table: Array, prompt: int | Array = 0) -> Array:
         """`[K]`, the exact probability of each outcome under a policy that sees only the state.
 
-        All mass starts in the first state of the prompt and is moved `max_tokens` times along every edge at once.
+        All probability starts in the first state of the prompt and is moved `max_tokens` times along all edges at once.
         Differentiable, and mapped over policies by `jax.vmap`. Costs max_tokens * S * V additions.
 
         Args:
-          log_probs_table: `[S, V]`, log-probability of each action in each state, -inf where it is illegal.
-          prompt: which prompt the walks belong to.
+          log_probs_table: `[S, V]`, log-probability of each action in each state, -inf if illegal.
+          prompt: prompt of the walks.
 
         Raises:
           ValueError: the table has another shape.

@@ -1,8 +1,8 @@
-"""Environments whose actions are the tokens of a compact language, with the same task in plain text beside it.
+"""Text tasks: environments whose actions are the tokens of a compact language, with the same task in plain text.
 
 A task shows observations and asks for one hypothesis that explains them. Many surface forms spell the same hypothesis:
-`outcome_id` names the hypothesis, never the form. Small policies speak the compact vocabulary; language models read
-`prompt_text` and answer in text that `parse_text` understands. Both ways end in the same outcome ids and rewards.
+`outcome_id` identifies the hypothesis, never the form. Small policies use the compact vocabulary; language models read
+`prompt_text` and answer in text for `parse_text`. Both give the same outcome ids and rewards.
 """
 
 import abc
@@ -35,21 +35,21 @@ class TextTask(Questions):
     """A task with a finite hypothesis space, of K hypotheses, and several observation sets: the prompts.
 
     An answer ends with the stop token. Outcome ids are 0 .. K - 1 for the hypotheses, K and above for well-formed
-    answers outside the hypothesis space (a stable hash of their content), and -1 for everything that does not parse or
-    that breaks a rule of the answer format. The reward is 1 where the answer is valid for its prompt, else 0.
+    answers outside the hypothesis space (a stable hash of their content), and -1 for answers that do not parse or that
+    break a rule of the answer format. The reward is 1 if the answer is valid for its prompt, else 0.
 
-    The compact prompt is `<bos>, observations, <answer>`, padded on the left; earlier answers of the benchmark's
-    sequential protocol stand before `<answer>`, each after an `<earlier>` mark. A policy sees the token before each
-    action, the first time `<answer>`. Every token is legal everywhere.
+    The compact prompt is `<bos>, observations, <answer>`, padded on the left; in the benchmark's sequential protocol
+    earlier answers precede `<answer>`, each after an `<earlier>` mark. A policy sees the token before each action;
+    first, `<answer>`. Every token is always legal.
     """
 
     optional_fields: ClassVar[frozenset[str]] = frozenset({"question_mask", "planning_mask"})
     verifies_on_host: ClassVar[bool] = True
     stop_token: ClassVar[int] = STOP
-    # What stands right before an answer in text.
+    # Marker directly before an answer in text.
     answer_marker: ClassVar[re.Pattern[str]]
 
-    # What a task defines.
+    # Members that a task defines.
 
     @property
     @abc.abstractmethod
@@ -59,7 +59,7 @@ class TextTask(Questions):
     @property
     @abc.abstractmethod
     def planning_symbols(self) -> tuple[str, ...]:
-        """The symbols of an answer that choose its structure, rather than fill in what was chosen."""
+        """The symbols of an answer that determine its structure, as opposed to its content."""
 
     @property
     @abc.abstractmethod
@@ -69,12 +69,12 @@ class TextTask(Questions):
     @property
     @abc.abstractmethod
     def admissible(self) -> np.ndarray:
-        """`[num_prompts, K]` bool, True where a hypothesis agrees with every observation of a prompt."""
+        """`[num_prompts, K]` bool, True if a hypothesis agrees with every observation of a prompt."""
 
     @property
     @abc.abstractmethod
     def longest_answer(self) -> int:
-        """Tokens in the longest surface form that `render` gives, without the stop token."""
+        """Number of tokens in the longest surface form from `render`, without the stop token."""
 
     @abc.abstractmethod
     def observation_symbols(self, prompt: int) -> list[str]:
@@ -82,33 +82,33 @@ class TextTask(Questions):
 
     @abc.abstractmethod
     def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
-        """The symbols of an answer: the canonical ones without `rng`, else those of a random equivalent form."""
+        """The symbols of an answer: canonical without `rng`, else of a random equivalent form."""
 
     @abc.abstractmethod
     def read_symbols(self, symbols: Sequence[str]) -> Answer | None:
-        """What the symbols of an answer say, or None where they say nothing."""
+        """Parses the symbols of an answer; None if they are not well-formed."""
 
     @abc.abstractmethod
     def read_text(self, text: str) -> Answer | None:
-        """What the text after an `answer_marker` says (more may follow the answer), or None where it says nothing."""
+        """Parses the text after an `answer_marker` (more may follow the answer); None if there is no answer."""
 
     @abc.abstractmethod
     def outcome(self, answer: Answer) -> int:
-        """Outcome id of what was read; -1 where it breaks a rule of the answer format."""
+        """Outcome id of a parsed answer; -1 if it breaks a rule of the answer format."""
 
     @abc.abstractmethod
     def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
         """The answer in the benchmark's text format: canonical without `rng`, else a random equivalent form."""
 
     def explains(self, prompt: int, answer: Any) -> bool:
-        """Whether an answer from outside the hypothesis space is nevertheless valid for the prompt."""
+        """Whether an answer outside the hypothesis space is nevertheless valid for the prompt."""
         del prompt, answer
         return False
 
-    # What all tasks share.
+    # Members shared by all tasks.
 
     def __getstate__(self) -> dict[str, Any]:
-        """The fields: tables that can be computed again do not travel to the processes that read answers."""
+        """Pickles the fields only: the processes that read answers do not need the tables."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @functools.cached_property
@@ -144,12 +144,14 @@ class TextTask(Questions):
 
     @property
     def max_tokens(self) -> int:
-        """The longest surface form, the stop token, and two more: a wrong turn may still end by itself."""
+        """The longest surface form, the stop token, and two more, so that a slightly too long answer may still end
+        itself.
+        """
         return self.longest_answer + 1 + SLACK
 
     @property
     def sizes(self) -> Sizes:
-        """Outcomes are not numbered below a bound: answers from outside the hypothesis space have ids as well."""
+        """Outcome ids have no upper bound: answers outside the hypothesis space have ids as well."""
         return Sizes(num_prompts=self.num_prompts, vocabulary_size=self.vocabulary_size)
 
     @property
@@ -177,7 +179,8 @@ class TextTask(Questions):
           width: columns of the result; by default as many as the longest of these prompts needs.
 
         Raises:
-          ValueError: a prompt has more than `width` tokens, or the number of histories is not the number of prompts.
+          ValueError: a prompt has more than `width` tokens, or the number of histories differs from the number of
+            prompts.
         """
         index = np.asarray(index, np.int32)
         if len(histories) != len(index):
@@ -187,11 +190,11 @@ class TextTask(Questions):
         return _as_prompts(jnp.asarray(index), jnp.asarray(tokens))
 
     def history_width(self, answers: int) -> int:
-        """Columns that hold every prompt with that many earlier answers, each of them after an `<earlier>` mark."""
+        """Number of columns that hold every prompt with that many earlier answers, each after an `<earlier>` mark."""
         return self.prompt_length + answers * (self.max_tokens + 1)
 
     def prompt_tokens(self, prompt: int, history: Sequence[Sequence[int]] = ()) -> list[int]:
-        """The compact prompt, not padded, with the answers of `history` (what follows a stop token is left out)."""
+        """The compact prompt, not padded, with the answers of `history` up to their stop tokens."""
         check_number("prompt", prompt, self.num_prompts)
         tokens = [BEGIN, *(self._token_of[symbol] for symbol in self.observation_symbols(prompt))]
         for answer in history:
@@ -230,13 +233,13 @@ class TextTask(Questions):
         return [*(self._token_of[symbol] for symbol in self.spell(hypothesis, rng)), STOP]
 
     def parse(self, tokens: Sequence[int] | np.ndarray) -> int:
-        """Outcome id of answer tokens up to the first stop token; -1 where none was produced."""
+        """Outcome id of answer tokens up to the first stop token; -1 if there is no stop token."""
         return _outcome_of_tokens(self, np.asarray(tokens, np.int32).tobytes())[0]
 
     def parse_text(self, text: str) -> int:
-        """Outcome id of a language model's answer, which may stand in the midst of other text.
+        """Outcome id of a language model's answer, which may have other text around it.
 
-        The last well-formed answer counts, even where it breaks a rule and therefore has no outcome.
+        The last well-formed answer counts, even if it breaks a rule and therefore has no outcome.
         """
         return self._outcome_of(self.reader(text))[0]
 
@@ -264,7 +267,7 @@ class TextTask(Questions):
         return OutcomeSpace(names=self.hypotheses, rewards=self.admissible[prompt].astype(np.float32))
 
     def outside(self, content: str) -> int:
-        """A stable outcome id, within int32, of a well-formed answer that is none of the K hypotheses."""
+        """A stable outcome id, within int32, of a well-formed answer outside the K hypotheses."""
         return self.num_hypotheses + zlib.crc32(content.encode()) % (2**31 - self.num_hypotheses)
 
     def _outcome_of(self, answer: Answer | None) -> tuple[int, Answer | None]:
@@ -305,7 +308,7 @@ def _left_padded(rows: list[list[int]], width: int | None) -> np.ndarray:
 
 
 def listed_history(history: Sequence[str]) -> str:
-    """The part of a text prompt that shows earlier answers, or nothing where there are none."""
+    """The part of a text prompt that lists earlier answers; empty if there are none."""
     if not history:
         return ""
     earlier = "\n".join(answer.strip() for answer in history)

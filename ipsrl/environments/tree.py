@@ -1,4 +1,4 @@
-"""Several paths to each outcome: where counting paths and counting outcomes part."""
+"""Several paths to each outcome: an environment in which counting paths differs from counting outcomes."""
 
 import dataclasses
 import math
@@ -8,15 +8,16 @@ import numpy as np
 from jax import Array
 
 from ipsrl.environments.state_graph import StateGraph
+from ipsrl.fields import Checked, at_least
 
 
 @dataclasses.dataclass(frozen=True)
-class Tree(StateGraph):
+class Tree(Checked, StateGraph):
     """Walks from (0, 0) that go right or up by 1 .. `longest_step` until x + y = `depth`; the outcome is x.
 
-    The defaults are the toy of 10 states and 18 trajectories, whose outcomes are reached by 4, 5, 5 and 4 of them. With
-    `longest_step=1` the walks are lattice paths, and outcome x is reached by binomial(depth, x) of them: at depth 7,
-    35 paths lead to (3, 4) and 7 to (1, 6), the multiplicities of arXiv 2601.21669, section 6.
+    The defaults are the example of 10 states and 18 trajectories, of which 4, 5, 5 and 4 lead to the outcomes. With
+    `longest_step=1` the walks are lattice paths, and binomial(depth, x) of them lead to outcome x: at depth 7, 35 paths
+    lead to (3, 4) and 7 to (1, 6), the multiplicities of arXiv 2601.21669, section 6.
 
     Actions 0 .. longest_step - 1 go right by 1 .. longest_step; the next longest_step actions go up.
 
@@ -29,13 +30,12 @@ class Tree(StateGraph):
       ValueError: a field is out of its range.
     """
 
-    depth: int = 3
+    depth: int = at_least(1, 3)
     longest_step: int = 3
     rewards: tuple[float, ...] = (1.0, 0.8, 0.2, 0.05)
 
     def __post_init__(self):
-        if self.depth < 1:
-            raise ValueError(f"depth must be at least 1, not {self.depth}.")
+        super().__post_init__()
         if not 1 <= self.longest_step <= self.depth:
             raise ValueError(f"longest_step must be in 1 .. depth = 1 .. {self.depth}, not {self.longest_step}.")
         right_length = isinstance(self.rewards, tuple) and len(self.rewards) == self.depth + 1

@@ -1,8 +1,8 @@
-"""Processes that read what language models wrote, with a time limit for each answer.
+"""Processes that read the answers of language models, with a time limit for each answer.
 
-Reading is the part of verification that meets text nobody has checked: it runs elsewhere, and a process that takes too
-long, or dies, is replaced. What was read is looked up in the tables of the task by the process that asked. Nothing that
-a model wrote is ever evaluated as code.
+Reading is the part of verification that handles unchecked text: it runs in other processes, and a process that takes
+too long, or dies, is replaced. The calling process then looks parsed answers up in the tables of the task. Text written
+by a model is never evaluated as code.
 """
 
 import atexit
@@ -20,55 +20,51 @@ from typing import Any
 
 from pebble import ProcessExpired, ProcessPool
 
-# Enough that sending a chunk costs less than reading it.
+from ipsrl.fields import Checked, non_negative, positive
+
+# Large enough that sending a chunk costs less than reading it.
 LARGEST_CHUNK = 64
 CHUNKS_FOR_EACH_WORKER = 4
 
 
 class UnreadableAnswers(RuntimeWarning):
-    """Some answers took too long, or more memory or depth than there is; they count as answers without an outcome."""
+    """Some answers exceeded the limits of time, memory or recursion; they count as answers without an outcome."""
 
 
 @dataclasses.dataclass(frozen=True)
-class VerifierPool:
-    """How answers are read.
+class VerifierPool(Checked):
+    """Settings for reading answers.
 
-    The processes are started by the first batch ("spawn": they share nothing with this process, whose threads JAX
-    has), serve every pool of as many workers, and end with this process. They never touch an accelerator.
+    The processes are started by the first batch ("spawn": they share nothing with this process and its JAX threads),
+    serve every pool with the same number of workers, and end with this process. They never use an accelerator.
 
-    As all processes that Python spawns, they import the main module, which takes seconds and a few hundred megabytes
-    each: a script has to start its work under `if __name__ == "__main__":`.
+    Like all spawned Python processes they import the main module, which takes seconds and a few hundred megabytes each:
+    a script must start its work under `if __name__ == "__main__":`.
 
     Attributes:
       workers: number of processes; 0 reads in this process, without a time limit.
-      seconds: the limit for one answer.
+      seconds: time limit for one answer.
 
     Raises:
-      ValueError: there are fewer than 0 workers, or the limit is not positive.
+      ValueError: a field is out of its range.
     """
 
-    workers: int = 2
-    seconds: float = 5.0
-
-    def __post_init__(self) -> None:
-        if self.workers < 0:
-            raise ValueError(f"workers of the verifier pool is {self.workers}, it must not be negative")
-        if not (self.seconds > 0 and math.isfinite(self.seconds)):
-            raise ValueError(f"seconds of the verifier pool is {self.seconds}, it must be positive")
+    workers: int = non_negative(2, called="workers of the verifier pool")
+    seconds: float = positive(5.0, called="seconds of the verifier pool")
 
     def read(self, reader: Callable[[str], Any], texts: Sequence[str]) -> list[Any]:
-        """What `reader` says of each text; equal texts are read once.
+        """Result of `reader` for each text; equal texts are read once.
 
-        An answer beyond the limit, or one that its process does not survive, is read as None, and a warning
-        (`UnreadableAnswers`) counts those of the batch.
+        An answer that exceeds the limit, or kills its process, is read as None, and a warning (`UnreadableAnswers`)
+        counts them for the batch.
 
         Args:
-          reader: picklable, and so is what it returns; None means that a text holds no answer.
+          reader: picklable, as is its result; None means that a text holds no answer.
           texts: any number.
 
         Raises:
           RuntimeError: no process can be started.
-          Exception: what `reader` raises itself; that is a mistake in it, whatever the text.
+          Exception: errors raised by `reader` itself; it must not raise for any text.
         """
         distinct = list(dict.fromkeys(texts))
         read = self._read_elsewhere(reader, distinct) if self.workers else _read_each(reader, distinct)
@@ -87,7 +83,7 @@ class VerifierPool:
         size = min(LARGEST_CHUNK, max(1, math.ceil(len(texts) / (CHUNKS_FOR_EACH_WORKER * self.workers))))
         chunks = [texts[start : start + size] for start in range(0, len(texts), size)]
         read = self._results(reader, chunks)
-        # A chunk has the time of one answer. Where that was not enough, each of its answers has its own.
+        # A chunk has the time of one answer. If that is too short, each of its answers gets that time.
         late = [i for i, answers in enumerate(read) if isinstance(answers, _Failure)]
         alone = iter(self._results(reader, [[text] for i in late for text in chunks[i]]))
         for i in late:
@@ -96,7 +92,7 @@ class VerifierPool:
         return [answer for answers in read for answer in answers]
 
     def _results(self, reader: Callable[[str], Any], chunks: list[list[str]]) -> list[Any]:
-        """For each chunk what was read, or the failure of its process."""
+        """The results of each chunk, or the failure of its process."""
         pool = _processes(self.workers)
         try:
             futures = [pool.schedule(_read_each, args=(reader, chunk), timeout=self.seconds) for chunk in chunks]
@@ -146,13 +142,13 @@ def _end(pool: ProcessPool) -> None:
 
 
 def _without_accelerator() -> None:
-    """A reader imports JAX at most; should anything compute with it, it does so on the CPU."""
+    """A reader at most imports JAX; if it computes with it, it does so on the CPU."""
     os.environ["JAX_PLATFORMS"] = "cpu"
     if "jax" in sys.modules:
         sys.modules["jax"].config.update("jax_platforms", "cpu")
 
 
 def last_answer(marker: re.Pattern[str], read: Callable[[str], Any], text: str) -> Any:
-    """What `read` makes of the text after the last `marker` that an answer follows; None where there is none."""
+    """Result of `read` on the text after the last `marker` with an answer; None if there is none."""
     parts = marker.split(text)[1:]
     return next((answer for part in reversed(parts) if (answer := read(part)) is not None), None)

@@ -1,1 +1,1 @@
-"""What is left of the outcomes: diversity, distances, pass@k."""
+"""Measures of the outcomes a policy still produces: diversity, distances, pass@k."""

@@ -2,16 +2,16 @@
 
 A prompt with A admissible outcomes is asked N = max(1, floor(multiplier * A)) times, under one of two protocols:
 
-- "independent": N i.i.d. samples of the same prompt; no answer knows of another.
+- "independent": N i.i.d. samples of the same prompt.
 - "with_history": N queries in a row, each prompt listing the earlier answers (the benchmark's own protocol).
 
-The measures are the same for both, their values are not: independent uniform sampling of admissible outcomes recovers
-only 1 - (1 - 1/A)^N of them on average (`independent_ceiling`), a policy that reads its history can recover all.
-Every report must therefore name its protocol.
+The measures are the same for both, their values are not: on average, independent uniform samples of admissible outcomes
+recover only 1 - (1 - 1/A)^N of them (`independent_ceiling`), while a policy that reads its history can recover all. So
+every report must name its protocol.
 
 An outcome id is the position of a hypothesis in the hypothesis space, of size K; -1 marks an answer that did not parse.
-Ids of K and above are allowed for answers that parsed to something outside the space: they are distinct answers, but
-recover nothing. All of this runs on the host, in NumPy.
+Ids of K and above are allowed for parsed answers outside the space: they count as distinct, but recover nothing. All of
+this runs on the host, in NumPy.
 """
 
 import dataclasses
@@ -23,21 +23,23 @@ Protocol = Literal["independent", "with_history"]
 
 
 def query_count(admissible_size: np.ndarray, multiplier: float = 1.0) -> np.ndarray:
-    """N = max(1, floor(multiplier * A)), int64, the shape of `admissible_size` (A)."""
+    """N = max(1, floor(multiplier * A)), int64, in the shape of `admissible_size` (A)."""
     return np.maximum(1, np.floor(multiplier * np.asarray(admissible_size))).astype(np.int64)
 
 
 def independent_ceiling(admissible_size: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """Expected recovery of N independent samples, uniform over A admissible outcomes: 1 - (1 - 1/A)^N.
 
-    No independent policy does better on average; about 0.632 where N = A is large.
+    No independent policy does better on average; about 0.632 if N = A is large.
 
     Raises:
       ValueError: A < 1 or N < 0.
     """
     admissible_size, queries = np.asarray(admissible_size, float), np.asarray(queries)
     if np.any(admissible_size < 1) or np.any(queries < 0):
-        raise ValueError("independent_ceiling needs at least one admissible outcome and no negative number of queries")
+        raise ValueError(
+            "independent_ceiling needs at least one admissible outcome and a non-negative number of queries"
+        )
     return 1.0 - (1.0 - 1.0 / admissible_size) ** queries
 
 
@@ -73,10 +75,10 @@ def recovery(outcome_id: np.ndarray, admissible: np.ndarray) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class AnswerMeasures:
-    """The measures of a batch of prompts; all arrays are `[P]`, float64 where nothing else is said.
+    """The measures of a batch of prompts; all arrays are `[P]`, float64 unless stated otherwise.
 
     Attributes:
-      protocol: how the answers were asked for.
+      protocol: how answers were requested.
       admissible_size: A, int64.
       queries: N, int64.
       parse_rate, validity, uniqueness, recovery: as the functions of this module.
@@ -98,10 +100,10 @@ class AnswerMeasures:
         return {name: float(getattr(self, name).mean()) for name in names}
 
     def recovery_between(self, low: int, high: int) -> float | None:
-        """Mean recovery of the prompts with low <= A <= high, None where there is none.
+        """Mean recovery of the prompts with low <= A <= high, None if there are none.
 
         A varies from 1 to hundreds between prompts, and one answer to a prompt with A = 1 recovers all or nothing, so
-        that the mean over all prompts can hide what happens where A is large.
+        the mean over all prompts can hide changes at large A.
         """
         asked = (self.admissible_size >= low) & (self.admissible_size <= high)
         return float(self.recovery[asked].mean()) if asked.any() else None
@@ -117,10 +119,10 @@ def measure_answers(
     """All measures of a batch of prompts, each over its own first N = max(1, floor(multiplier * A)) answers.
 
     Args:
-      outcome_id: `[P, M]` int, M at least the largest N; the answers past a prompt's own N are ignored.
+      outcome_id: `[P, M]` int, M at least the largest N; answers after a prompt's first N are ignored.
       valid: `[P, M]` bool, whether each answer agrees with every observation.
       admissible: `[P, K]` bool.
-      protocol: how the answers were asked for.
+      protocol: how answers were requested.
       multiplier: queries for each admissible outcome.
 
     Raises:
@@ -129,7 +131,7 @@ def measure_answers(
     """
     outcome_id, valid, admissible = np.asarray(outcome_id), np.asarray(valid, bool), np.asarray(admissible, bool)
     if protocol not in get_args(Protocol):
-        raise ValueError(f"protocol is {protocol!r}, must be one of {', '.join(get_args(Protocol))}")
+        raise ValueError(f"protocol is {protocol!r}, it must be one of {', '.join(get_args(Protocol))}")
     if outcome_id.ndim != 2 or valid.shape != outcome_id.shape:
         raise ValueError(f"outcome_id {outcome_id.shape} and valid {valid.shape} must both be [prompt, answer]")
     if admissible.ndim != 2 or len(admissible) != len(outcome_id):

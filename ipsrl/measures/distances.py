@@ -1,8 +1,8 @@
-"""How far a distribution over K known outcomes is from the distribution it should have.
+"""Distances of a distribution over K known outcomes from its target.
 
-`probs` is what the policy does (exact, or `empirical_distribution` of its samples), `target` is what it should do. Both
-are `[..., K]` and are taken to sum to one; leading axes are batch axes and broadcast. Everything is jittable. Zeros are
-exact: 0 log 0 = 0, and a divergence that is infinite is returned as inf.
+`probs` is the policy's distribution (exact, or `empirical_distribution` of its samples). Both it and `target` are
+`[..., K]` and are assumed to sum to one; leading axes are batch axes and broadcast. Everything is jittable. Zeros are
+exact: 0 log 0 = 0, and an infinite divergence is returned as inf.
 """
 
 import jax.numpy as jnp
@@ -13,11 +13,11 @@ from jax.scipy.special import rel_entr
 def empirical_distribution(outcome_id: Array, num_outcomes: int) -> Array:
     """Frequencies `[K]` of the outcomes 0 .. K-1 among all samples in `outcome_id` (any shape), float32.
 
-    Samples without one of these outcomes (-1) are left out; where none is left, all frequencies are 0.
+    Samples without one of these outcomes (-1) are left out; if none is left, all frequencies are 0.
     """
     outcome_id = jnp.ravel(jnp.asarray(outcome_id))
     known = (outcome_id >= 0) & (outcome_id < num_outcomes)
-    # One more bin takes the samples that are left out: bincount would count negative ids as 0.
+    # One more bin for the samples that are left out: bincount would count negative ids as 0.
     counts = jnp.bincount(jnp.where(known, outcome_id, num_outcomes), length=num_outcomes + 1)[:num_outcomes]
     return counts / jnp.maximum(1, jnp.sum(known))
 
@@ -31,7 +31,7 @@ def total_l1(probs: Array, target: Array) -> Array:
 def mean_l1(probs: Array, target: Array) -> Array:
     """(1/K) sum_k |p_k - q_k|: the mean error of a cell, in [0, 2/K].
 
-    This reading fits the hypergrid numbers of arXiv 2601.21669 (n = 2); such numbers shrink with K by themselves.
+    This reading fits the hypergrid numbers of arXiv 2601.21669 (n = 2); such numbers shrink as K grows.
     """
     return total_l1(probs, target) / jnp.shape(probs)[-1]
 
@@ -42,13 +42,13 @@ def total_variation(probs: Array, target: Array) -> Array:
 
 
 def forward_kl(probs: Array, target: Array) -> Array:
-    """KL(target q || p) = sum_k q_k log(q_k / p_k), nats; inf where p misses an outcome of the target."""
+    """KL(target q || p) = sum_k q_k log(q_k / p_k), nats; inf if p lacks an outcome of the target."""
     probs, target = _pair(probs, target)
     return jnp.sum(rel_entr(target, probs), axis=-1)
 
 
 def reverse_kl(probs: Array, target: Array) -> Array:
-    """KL(p || target q) = sum_k p_k log(p_k / q_k), nats; inf where p has an outcome that the target excludes."""
+    """KL(p || target q) = sum_k p_k log(p_k / q_k), nats; inf if p has an outcome that the target excludes."""
     return forward_kl(target, probs)
 
 
@@ -63,7 +63,7 @@ def modes_found(probs: Array, modes: Array, threshold: float | Array) -> Array:
     """Number of modes whose probability is above the threshold, int32 `[...]`.
 
     Args:
-      probs: `[..., K]`; with an empirical distribution and threshold 0 this counts the modes that were sampled at all.
+      probs: `[..., K]`; an empirical distribution with threshold 0 counts the modes among the samples.
       modes: `[K]` bool, which outcomes are modes.
       threshold: one number, or `[K]` (such as half of the target distribution).
     """

@@ -1,11 +1,11 @@
-"""How many outcomes a policy still produces: from sampled outcome ids, or from exact distributions.
+"""Number of outcomes that a policy still produces, from sampled outcome ids or from exact distributions.
 
-Everything here is jittable and treats the last axis; leading axes are batch axes.
+Everything here is jittable and reduces the last axis; leading axes are batch axes.
 
 Sampled ids `[..., G]` need no table of outcomes: a G x G matrix of equalities gives the counts. Samples with the id -1
-have no outcome and are left out: set the id of whatever should not count (inadmissible answers) to -1 first. Where no
-sample is left, all four measures are 0. From G samples no more than G outcomes can be seen, and the plug-in entropy is
-biased downwards: compare such numbers at equal G only.
+have no outcome and are left out; set ids that should not count (inadmissible answers) to -1 first. If no sample is
+left, all four measures are 0. G samples show at most G outcomes, and the plug-in entropy is biased downwards: compare
+such numbers only at equal G.
 """
 
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ def distinct_outcomes(outcome_id: Array) -> Array:
 def effective_outcomes(outcome_id: Array) -> Array:
     """exp(H) of the observed frequencies of the samples `[..., G]`, float32 `[...]`, H Shannon's entropy in nats.
 
-    The number of equally frequent outcomes that would have the same entropy; in [1, distinct outcomes].
+    The number of equally frequent outcomes with the same entropy; in [1, distinct outcomes].
     """
     counts, total = _counts(outcome_id)
     # sum over outcomes of f log(1/f), f = count / total, written as a mean over samples.
@@ -37,7 +37,7 @@ def largest_outcome_share(outcome_id: Array) -> Array:
 
 
 def ranked_shares(outcome_id: Array) -> Array:
-    """Shares of the outcomes among the samples `[..., G]`, largest first, float32 `[..., G]`; 0 past the last outcome.
+    """Shares of the outcomes among the samples `[..., G]`, largest first, float32 `[..., G]`; 0 after the last outcome.
 
     The first of them is `largest_outcome_share`.
     """
@@ -56,14 +56,14 @@ def effective_outcomes_of_distribution(probs: Array) -> Array:
 
 
 def largest_share_of_distribution(probs: Array) -> Array:
-    """Probability of the likeliest outcome, of exact probabilities `[..., K]`."""
+    """Largest of exact probabilities `[..., K]`."""
     return jnp.max(jnp.asarray(probs), axis=-1)
 
 
 def distinct_outcomes_of_distribution(probs: Array, threshold: float) -> Array:
     """Number of outcomes with a probability above `threshold`, of exact probabilities `[..., K]`, int32.
 
-    A softmax never reaches zero, so there is no natural threshold; name the one you use.
+    A softmax never reaches zero, so there is no natural threshold; state the one you use.
     """
     return jnp.sum(jnp.asarray(probs) > threshold, axis=-1)
 
@@ -73,14 +73,14 @@ def _equal(outcome_id: Array) -> Array:
 
 
 def _is_new(outcome_id: Array) -> Array:
-    """Whether each sample `[..., G]` is the first of its outcome; False where it has none."""
+    """Whether each sample `[..., G]` is the first of its outcome; False if it has none."""
     outcome_id = jnp.asarray(outcome_id)
     seen_before = jnp.any(jnp.tril(_equal(outcome_id), k=-1), axis=-1)
     return (outcome_id >= 0) & ~seen_before
 
 
 def _counts(outcome_id: Array) -> tuple[Array, Array]:
-    """How often each sample's own outcome occurs `[..., G]`, 0 where it has none; and max(1, samples that have one)."""
+    """Count of each sample's own outcome `[..., G]`, 0 if it has none; and max(1, number of samples that have one)."""
     outcome_id = jnp.asarray(outcome_id)
     counts = jnp.where(outcome_id >= 0, jnp.sum(_equal(outcome_id), axis=-1), 0)
     return counts, jnp.maximum(1, jnp.sum(outcome_id >= 0, axis=-1, keepdims=True))

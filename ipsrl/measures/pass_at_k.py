@@ -1,4 +1,4 @@
-"""The chance that at least one of k samples is correct, estimated from n >= k samples (arXiv 2107.03374)."""
+"""Probability that at least one of k samples is correct, estimated from n >= k samples (arXiv 2107.03374)."""
 
 from collections.abc import Sequence
 
@@ -8,13 +8,13 @@ import numpy as np
 def pass_at_k(correct: np.ndarray, samples: int | np.ndarray, k: int) -> np.ndarray:
     """Unbiased estimate of pass@k for every prompt: 1 - C(n - c, k) / C(n, k), float64.
 
-    Computed as 1 - prod_{j < k} (n - c - j) / (n - j), which never forms a large binomial coefficient and is exactly 1
-    where fewer than k samples are wrong.
+    Computed as 1 - prod_{j < k} (n - c - j) / (n - j), which avoids large binomial coefficients and is exactly 1 if
+    fewer than k samples are wrong.
 
     Args:
       correct: `[...]` int, c, number of correct samples of each prompt.
       samples: n, number of samples of each prompt: one number, or an array that broadcasts with `correct`.
-      k: how many samples may be tried, 1 <= k <= n.
+      k: number of samples to try, 1 <= k <= n.
 
     Raises:
       ValueError: k is not in [1, n], or c is not in [0, n].

@@ -1,4 +1,4 @@
-"""What a policy leaves of outcomes that pay: measures of exact probabilities, on which objectives are compared.
+"""Measures of exact probabilities of rewarded outcomes, by which objectives are compared.
 
 `probs` are `[..., P, K]`, the probability of each outcome at each prompt, and `rewards` `[P, K]` are not negative. The
 reward-proportional distribution of a prompt is r / sum(r). All measures are means over prompts.
@@ -15,11 +15,13 @@ def measures(probs: Array, rewards: np.ndarray) -> dict[str, Array]:
     """Name -> `[...]`.
 
     reward: as a share of the best possible one.
-    effective_outcomes, effective_best: outcomes of positive and of the highest reward, exp(H) of `probs` among these.
-    survival: probability of the outcomes of the least positive reward, over what reward-proportional probabilities are.
+    effective_outcomes, effective_best: exp(H) of `probs` restricted to outcomes of positive, and of the highest,
+    reward.
+    survival: probability of the outcomes with the lowest positive reward, relative to reward-proportional
+    probabilities.
     tv_to_proportional, l1_to_proportional: distances to the reward-proportional distribution.
     tv_to_uniform_best: total variation to the uniform distribution over the outcomes of the highest reward.
-    modes: outcomes of the highest reward that have half of their reward-proportional probability.
+    modes: outcomes of the highest reward with at least half of their reward-proportional probability.
     """
     pays = jnp.asarray(rewards)
     target = pays / pays.sum(axis=-1, keepdims=True)
@@ -42,16 +44,18 @@ def proportional_reward(rewards: np.ndarray) -> float:
     """The mean reward of the reward-proportional distributions, sum(r^2) / sum(r), as a share of the best possible one.
 
     Raises:
-      ValueError: a reward is negative, or none of a prompt is positive.
+      ValueError: a reward is negative, or all rewards of a prompt are zero.
     """
     rewards = np.asarray(rewards, np.float64)
     if rewards.min() < 0 or (rewards.max(axis=1) == 0).any():
-        raise ValueError("probabilities in proportion to reward need no reward below 0, and one above for each prompt")
+        raise ValueError(
+            "reward-proportional probabilities need non-negative rewards, and a positive one for each prompt"
+        )
     return float(((rewards**2).sum(axis=1) / rewards.sum(axis=1)).mean() / rewards.max(axis=1).mean())
 
 
 def _effective(probs: Array, counted: Array) -> Array:
-    """exp(H) of distributions restricted to some outcomes; 0 where these have no probability."""
+    """exp(H) of distributions restricted to some outcomes; 0 if these have no probability."""
     kept = probs * counted
     total = kept.sum(axis=-1, keepdims=True)
     effective = diversity.effective_outcomes_of_distribution(kept / jnp.where(total == 0, 1.0, total))

@@ -1,4 +1,4 @@
-"""Means over independent runs, with the uncertainty that so few runs leave."""
+"""Means over few independent runs, with their uncertainty."""
 
 import dataclasses
 import functools
@@ -14,8 +14,8 @@ class Interval:
     """A mean over seeds with its bootstrap interval.
 
     Attributes:
-      mean, low, high: numbers, or arrays `[...]` (one interval for each point of a curve). `low` and `high` are NaN
-        where there is only one seed.
+      mean, low, high: numbers, or arrays `[...]` (one interval for each point of a curve). `low` and `high` are NaN if
+        there is only one seed.
       seeds: S, number of runs.
     """
 
@@ -35,10 +35,10 @@ class Interval:
 def mean_over_seeds(values: np.ndarray, level: float = 0.95, resamples: int = 10_000) -> Interval:
     """Mean over seeds with its percentile-bootstrap interval, at each point of `values`.
 
-    The percentile method, because the corrections of BCa are undefined when seeds agree and unstable when there are
-    few. Few seeds make it too short: with three, the 95 % interval is the range of the values, and for normal values it
-    covers the true mean in 75 % of cases; with five seeds in 84 %, with twenty in 93 %. The resamples come from a fixed
-    random seed, so that the same values always give the same interval.
+    The percentile method is used because the corrections of BCa are undefined when seeds agree and unstable for few
+    seeds. For few seeds the interval is too short: with three, the 95 % interval is the range of the values, and for
+    normal values it covers the true mean in 75 % of cases; with five seeds in 84 %, with twenty in 93 %. The resamples
+    come from a fixed random seed, so the same values always give the same interval.
 
     Args:
       values: `[S, ...]` finite floats, one row for each seed. Rows are resampled whole.
@@ -52,8 +52,8 @@ def mean_over_seeds(values: np.ndarray, level: float = 0.95, resamples: int = 10
     if values.ndim == 0 or len(values) == 0 or not np.all(np.isfinite(values)):
         raise ValueError(f"values must be finite and [seed, ...] with at least one seed; their shape is {values.shape}")
     if not 0.0 < level < 1.0:
-        raise ValueError(f"level is {level}, must lie strictly between 0 and 1")
-    # Everything is averaged as deviations from one seed, so that seeds that agree give exactly their common value.
+        raise ValueError(f"level is {level}, it must lie strictly between 0 and 1")
+    # Everything is averaged as deviations from one seed, so that equal values give exactly their common value.
     seeds, deviations = len(values), values - values[0]
     mean = values[0] + deviations.mean(axis=0)
     if seeds == 1:
@@ -72,15 +72,15 @@ def mean_over_seeds(values: np.ndarray, level: float = 0.95, resamples: int = 10
 def shared_ranks(intervals: Sequence[Interval]) -> list[int]:
     """Ranks from 1, the highest mean first, shared where intervals overlap.
 
-    From the top down, the first without a rank gets its place as its rank, and so do those that follow, as long as
-    their intervals overlap with its own or are the same in print. Overlap alone would be no ranking: it is not
-    transitive. An interval of one seed is its mean.
+    From the top down, the first without a rank gets its position as its rank, and so do those that follow while their
+    intervals overlap with its own or print the same. Overlap alone would be no ranking, because it is not transitive.
+    An interval of one seed is its mean.
 
     Args:
       intervals: of numbers, in any order.
 
     Returns:
-      the rank of each, in the order given.
+      the rank of each, in the order of `intervals`.
     """
     order = sorted(range(len(intervals)), key=lambda i: -intervals[i].mean)
     ranks = [0] * len(intervals)
@@ -104,9 +104,9 @@ def _ends(interval: Interval) -> tuple[float, float]:
 
 
 def share_of_runs(happened: np.ndarray, level: float = 0.95) -> Interval:
-    """The share of runs `[N]` bool in which something happened, with its exact binomial interval (Clopper and Pearson).
+    """The share of runs `[N]` bool in which an event happened, with its exact binomial interval (Clopper and Pearson).
 
-    Where it happened in none of them or in all, this says how rare the other may be; a bootstrap would say nothing.
+    If it happened in none or in all, the interval still bounds the share; a bootstrap interval would be a point.
 
     Raises:
       ValueError: there is no run.
@@ -122,9 +122,9 @@ def share_of_runs(happened: np.ndarray, level: float = 0.95) -> Interval:
 
 @functools.lru_cache(maxsize=1)
 def _resamples(seeds: int, resamples: int) -> np.ndarray:
-    """`[resamples, S]`, the share that each seed has in a resample: all that a mean asks of it.
+    """`[resamples, S]`, the share of each seed in a resample.
 
-    Kept, because a study asks for thousands of intervals over equally many seeds, and this takes most of their time.
+    Cached, because a study needs thousands of intervals over equally many seeds, and this takes most of their time.
     """
     draws = np.random.default_rng(0).multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples)
     return draws / seeds

@@ -1,4 +1,4 @@
-"""WHAT is optimised: pure functions of arrays."""
+"""Objectives: pure functions of arrays that define what is optimised."""
 
 from ipsrl.objectives.catalog import describe, make, names
 from ipsrl.objectives.objective import Objective

@@ -1,4 +1,4 @@
-"""How values of tokens become one number: `[P, G, T]` -> `(sum, count)`. This choice is part of an algorithm."""
+"""Aggregation of token values into one number: `[P, G, T]` -> `(sum, count)`. The choice is part of an algorithm."""
 
 import dataclasses
 from typing import Literal
@@ -30,10 +30,10 @@ class SequenceMean:
 
 @dataclasses.dataclass(frozen=True)
 class SequenceSum:
-    """Mean over answers of each answer's sum over tokens divided by a constant `length`.
+    """Mean over answers of each answer's token sum divided by a constant `length`.
 
-    length = 1 is the log-probability of the whole trajectory: the true policy gradient. `None` is the longest possible
-    answer, T (Dr. GRPO, arXiv 2503.20783). Empty answers do not count.
+    length = 1 gives the log-probability of the whole trajectory: the true policy gradient. `None` uses the longest
+    possible answer, T (Dr. GRPO, arXiv 2503.20783). Empty answers do not count.
     """
 
     length: int | None = 1
@@ -47,7 +47,7 @@ AggregationName = Literal["sequence_mean", "token_mean", "sequence_sum", "consta
 
 
 def aggregated_by(name: AggregationName) -> Aggregation:
-    """The aggregation of that name; `constant_length` divides token sums by the longest possible answer."""
+    """The aggregation with this name; `constant_length` divides token sums by the longest possible answer."""
     return {
         "sequence_mean": SequenceMean(),
         "token_mean": TokenMean(),

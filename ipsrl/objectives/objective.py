@@ -1,13 +1,13 @@
-"""An objective: a published rule as a composition of six kinds of parts.
+"""An objective: a published algorithm as a composition of six kinds of parts.
 
     reward shaping  ->  advantages  ->  re-weighting  |  surrogate  ->  penalties  ->  aggregation
     [P,G] -> [P,G]      [P,G]->[P,G]    [P,G,T]       |  [P,G,T]        [P,G,T]        two scalars
 
-The left half sees rollouts only and runs once for each batch of rollouts (`Objective.weigh`); the right half sees the
+The left half sees only rollouts and runs once for each batch of rollouts (`Objective.weigh`); the right half sees the
 policy being trained and runs once for each optimiser step (`Objective.loss`). A part is a frozen dataclass with one
 pure method; its hyper-parameters are its fields, so an objective is hashable and can be a static argument of `jax.jit`.
 
-What few parts need has a method of its own, which every other part leaves alone: state carried between batches
+Features that few parts need are separate methods with defaults: state carried between batches
 (`RolloutPart.update_state`, `Penalty.update_state`), parameters learned along with the policy's, and sums over a whole
 mini-batch (`Surrogate.evaluate`).
 """
@@ -27,29 +27,29 @@ Metrics = dict[str, tuple[Array, Array]]
 
 
 class Part(Checked):
-    """Base of all parts that read rollouts. Each attribute may be a property where it depends on arguments."""
+    """Base of all parts that read rollouts. Each attribute may be a property if it depends on fields."""
 
     needs: ClassVar[frozenset[str]] = frozenset()
     """Optional fields of `Rollouts` that the part reads."""
     smallest_group: ClassVar[int] = 1
-    """The smallest group in which the part says anything."""
+    """The smallest group size for which the part is defined."""
     top_tokens: ClassVar[int] = 0
-    """K, how many of the likeliest tokens the part looks at (then it needs `top_log_probs`)."""
+    """K, how many of the most likely tokens the part reads (then it needs `top_log_probs`)."""
 
     def state_metrics(self, state: Any) -> Metrics:
-        """Metrics of the state that the part hands to the next batch, for those that carry one worth watching."""
+        """Metrics of the state passed to the next batch; empty for most parts."""
         return {}
 
 
 class RolloutPart(Part):
-    """Base of reward shaping, advantages and re-weighting: values of a batch of rollouts in, new values out.
+    """Base of reward shaping, advantages and re-weighting: maps values of a batch of rollouts to new values.
 
-    A part that carries state between batches overrides `init` and `carry`; every other part is its `__call__` alone.
+    A part that carries state between batches overrides `init` and `update_state`; every other part only `__call__`.
     """
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         """New values: `[P, G]` for reward shaping and advantages, `[P, G, T]` for re-weighting."""
-        raise TypeError(f"{type(self).__name__} carries state: call carry")
+        raise TypeError(f"{type(self).__name__} carries state: call update_state")
 
     def init(self, sizes: Sizes) -> Any:
         """State before the first batch, a pytree of arrays."""
@@ -61,27 +61,27 @@ class RolloutPart(Part):
 
 
 class Surrogate(Part):
-    """Base of what is maximised in place of the return.
+    """Base of surrogates: the values that are maximised instead of the return.
 
-    A surrogate that learns parameters of its own, or needs sums over the whole mini-batch under the policy being
-    trained, overrides `evaluate` and what it takes; every other surrogate is its `__call__` alone.
+    A surrogate with learned parameters of its own, or with sums over the whole mini-batch under the policy being
+    trained, overrides `evaluate`, `init_parameters` and `statistics`; every other surrogate only `__call__`.
     """
 
     learning_rate: float = 0.0
-    """Of Adam, which moves the surrogate's own parameters."""
+    """Learning rate of Adam for the surrogate's own parameters."""
     on_policy: ClassVar[bool] = False
-    """Whether it takes all samples for those of the policy being trained, and has no ratio for others."""
+    """Whether it assumes that the policy being trained sampled all answers, and so has no importance ratio."""
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
-        """Values `[P, G, T]` to maximise (anything goes where the mask is False), and metrics."""
-        raise TypeError(f"{type(self).__name__} takes parameters or statistics: call evaluate")
+        """Values `[P, G, T]` to maximise (arbitrary where the mask is False), and metrics."""
+        raise TypeError(f"{type(self).__name__} needs parameters or statistics: call evaluate")
 
     def init_parameters(self, sizes: Sizes) -> Any:
-        """The surrogate's own parameters before the first step, a pytree; the gradient reaches them."""
+        """Initial parameters of the surrogate itself, a pytree; the gradient reaches them."""
         return {}
 
     def statistics(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> Any:
-        """A pytree of sums over a part of a mini-batch, such that parts add up; None where nothing is needed."""
+        """Sums over a part of a mini-batch, a pytree that can be added over parts; None if none are needed."""
         return None
 
     def statistics_unsplit(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> Any:
@@ -91,19 +91,19 @@ class Surrogate(Part):
     def evaluate(
         self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any, statistics: Any
     ) -> tuple[Array, Metrics]:
-        """As `__call__`, given the parameters and the statistics of the whole mini-batch (a constant)."""
+        """Like `__call__`, given the parameters and the statistics of the whole mini-batch (a constant)."""
         return self(scores, rollouts, advantages)
 
 
 class Penalty(Part, abc.ABC):
-    """Base of costs added to the loss, aggregated as the surrogate is: coefficient * cost.
+    """Base of costs added to the loss as coefficient * cost, aggregated like the surrogate.
 
-    A penalty with one constant coefficient has it as a field and is its `__call__` alone; one whose coefficient depends
-    on the rollouts, or on what came before, overrides `carry` (and `init`).
+    A penalty with one constant coefficient has it as a field and overrides only `__call__`; a penalty whose coefficient
+    depends on the rollouts or on earlier batches overrides `update_state` (and `init`).
     """
 
     name: ClassVar[str]
-    """What the metric of its mean coefficient is called: `name`_coefficient, over tokens."""
+    """The mean coefficient over tokens is logged as `name`_coefficient."""
     coefficient: float
 
     @abc.abstractmethod
@@ -115,12 +115,12 @@ class Penalty(Part, abc.ABC):
         return ()
 
     def update_state(self, rollouts: Rollouts, advantages: Array, state: Any) -> tuple[Array, Any]:
-        """Coefficients `[P, G, T]`, or 1 in the place of G or T, and the state for the next batch."""
+        """Coefficients `[P, G, T]`, with size 1 allowed for G or T, and the state for the next batch."""
         return jnp.full((rollouts.rewards.shape[0], 1, 1), self.coefficient, jnp.float32), state
 
 
 class Aggregation(Protocol):
-    """How values of tokens become one number."""
+    """Reduces token values to one number."""
 
     def __call__(self, values: Array, mask: Array) -> tuple[Array, Array]:
         """`(sum, count)` of values `[P, G, T]` under the mask."""
@@ -128,13 +128,13 @@ class Aggregation(Protocol):
 
 
 class Stages(Protocol):
-    """Splits each optimiser step into several, one after the other, each with the advantages of some tokens."""
+    """Splits each optimiser step into successive steps; each uses the advantages of some tokens."""
 
     @property
     def count(self) -> int: ...
 
     def __call__(self, rollouts: Rollouts, stage: Array) -> Array:
-        """`[P, G, T]` bool, the tokens whose advantages the stage uses; every token belongs to one stage."""
+        """`[P, G, T]` bool, the tokens whose advantages this stage uses; every token belongs to one stage."""
         ...
 
 
@@ -146,7 +146,7 @@ class Objective:
       reward_shaping: applied to the rewards in order.
       advantages: baseline and scale of the shaped rewards.
       reweighting: applied in order to the advantages, broadcast over tokens.
-      surrogate, penalties, aggregation: what `loss` composes.
+      surrogate, penalties, aggregation: the parts that `loss` composes.
       stages: how an optimiser step is split; None for one step with all tokens.
     """
 
@@ -160,7 +160,7 @@ class Objective:
 
     @property
     def rollout_parts(self) -> tuple[RolloutPart, ...]:
-        """The parts of the left half, in the order in which they act."""
+        """The parts of the left half, in the order of application."""
         return (*self.reward_shaping, self.advantages, *self.reweighting)
 
     @property
@@ -170,26 +170,26 @@ class Objective:
 
     @property
     def needs(self) -> frozenset[str]:
-        """The optional fields of `Rollouts` without which this objective cannot be computed."""
+        """The optional fields of `Rollouts` that this objective requires."""
         return frozenset().union(*(part.needs for part in self.parts))
 
     @property
     def top_tokens(self) -> int:
-        """K, how many of the likeliest tokens the sampler has to keep."""
+        """K, how many of the most likely tokens the sampler must keep."""
         return max(part.top_tokens for part in self.parts)
 
     def check(self, available: frozenset[str], group_size: int, sizes: Sizes) -> None:
-        """Refuses an impossible run before it starts.
+        """Raises for an impossible run before it starts.
 
         Raises:
-          ValueError: a needed optional field is not among `available`, the group is too small, or state is indexed by
-            what the environment does not number.
+          ValueError: a required field is not in `available`, the group is too small, or state is indexed by states or
+            outcomes that the environment does not number.
         """
         missing = sorted(self.needs - available)
         if missing:
             raise ValueError(
-                f"the objective needs {', '.join(missing)}, which this environment and policy do not give; "
-                f"they give {', '.join(sorted(available)) or 'no optional field'}"
+                f"the objective needs {', '.join(missing)}, which this environment and policy do not provide; "
+                f"they provide {', '.join(sorted(available)) or 'no optional field'}"
             )
         smallest = max(part.smallest_group for part in self.parts)
         if group_size < smallest:
@@ -200,15 +200,15 @@ class Objective:
         jax.eval_shape(lambda: (self.init(sizes), self.init_parameters(sizes)))
 
     def init(self, sizes: Sizes) -> tuple:
-        """What the parts carry between batches, before the first one; a tuple of empty tuples for most objectives."""
+        """The initial state of the parts, carried between batches; a tuple of empty tuples for most objectives."""
         return tuple(part.init(sizes) for part in (*self.rollout_parts, *self.penalties))
 
     def init_parameters(self, sizes: Sizes) -> Any:
-        """The objective's own learned parameters before the first step; an empty dict for most objectives."""
+        """The initial parameters of the objective itself; an empty dict for most objectives."""
         return self.surrogate.init_parameters(sizes)
 
     def weigh(self, rollouts: Rollouts, state: tuple) -> tuple[Weights, tuple, Metrics]:
-        """The weight of every sampled token, from a whole batch of rollouts.
+        """Computes the weight of every sampled token from a whole batch of rollouts.
 
         Returns:
           weights without gradient, the new state, and metrics.
@@ -236,18 +236,18 @@ class Objective:
         return weights, tuple(new_state), metrics
 
     def at_stage(self, weights: Weights, rollouts: Rollouts, stage: Array) -> Weights:
-        """The weights of one of `num_stages` parts of an optimiser step: advantages of other tokens are 0."""
+        """The weights of one of `num_stages` stages of an optimiser step: advantages of other tokens are 0."""
         if self.stages is None:
             return weights
         return dataclasses.replace(weights, advantages=jnp.where(self.stages(rollouts, stage), weights.advantages, 0.0))
 
     @property
     def num_stages(self) -> int:
-        """Optimiser steps that each mini-batch is used for."""
+        """Number of optimiser steps for each mini-batch."""
         return 1 if self.stages is None else self.stages.count
 
     def statistics(self, scores: PolicyScores, rollouts: Rollouts, weights: Weights) -> Any:
-        """What the surrogate sums over a mini-batch, of a part of one; parts add up. None for most objectives."""
+        """The surrogate's sums over a part of a mini-batch, to be added over parts. None for most objectives."""
         return jax.lax.stop_gradient(self.surrogate.statistics(scores, rollouts, weights.advantages))
 
     def loss(
@@ -258,14 +258,14 @@ class Objective:
         parameters: Any = None,
         statistics: Any = None,
     ) -> ObjectiveOutput:
-        """The loss of a batch, or of a part of one, given the weights that `weigh` found for it.
+        """The loss of a batch or of a part of one, given its weights from `weigh`.
 
         Args:
           scores: of the policy being trained; the gradient flows through these and through `parameters`.
-          rollouts: the sampled tokens, `[P, G, T]`; any subset of the prompts that `weigh` saw.
-          weights: the same subset.
+          rollouts: the sampled tokens, `[P, G, T]`; any subset of the prompts given to `weigh`.
+          weights: for the same prompts.
           parameters: the objective's own, see `init_parameters`.
-          statistics: of the whole mini-batch, see `statistics`; by default this batch is taken to be the whole.
+          statistics: of the whole mini-batch, see `statistics`; by default this batch is the whole mini-batch.
         """
         tokenwise = {"log_probs": scores.log_probs, "entropy": scores.entropy, "advantages": weights.advantages}
         _check_shapes(rollouts, **tokenwise)
@@ -280,12 +280,12 @@ class Objective:
         return ObjectiveOutput(loss_sum=-total, count=count, metrics=metrics)
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, sizes: Sizes | None = None) -> ObjectiveOutput:
-        """Loss of a batch on its own: both halves, with fresh state and parameters.
+        """Loss of a single batch: both halves, with fresh state and parameters.
 
         Args:
-          sizes: of the environment; only few objectives look at more of it than the number of prompts.
+          sizes: of the environment; most objectives use only the number of prompts.
         """
-        # What is indexed by prompt starts afresh; on its own, a batch numbers its prompts as it likes.
+        # State indexed by prompt starts afresh, so a single batch may number its prompts in any way.
         prompts = rollouts.rewards.shape[0]
         rollouts = dataclasses.replace(rollouts, prompt_index=jnp.arange(prompts))
         sizes = dataclasses.replace(sizes or Sizes(prompts), num_prompts=prompts)
@@ -295,11 +295,11 @@ class Objective:
 
 
 def all_equal(rewards: Array) -> Array:
-    """`[P]` bool, True for groups whose rewards `[P, G]` are all the same number, up to a few roundings of float32.
+    """`[P]` bool, True for groups whose rewards `[P, G]` are all equal, up to a few float32 roundings.
 
-    Found by comparison, not from a small standard deviation: the mean of equal numbers may differ from them in the last
-    bit, and dividing that by itself gives advantages of order one. So does dividing the gap between two scaled rewards
-    that tie but for rounding, such as 0.9 / 0.6 and 0.6 / 0.4.
+    Found by comparison instead of a small standard deviation: the mean of equal numbers may differ from them in the
+    last bit, and dividing that difference by itself gives advantages of order one. The same happens for two scaled
+    rewards that tie up to rounding, such as 0.9 / 0.6 and 0.6 / 0.4.
     """
     rounding = 8 * jnp.finfo(rewards.dtype).eps * jnp.abs(rewards).max(axis=-1)
     return rewards.max(axis=-1) - rewards.min(axis=-1) <= rounding
@@ -335,4 +335,4 @@ FIELDS_BY_SHAPE = {
     ),
     "PGTK": ("top_tokens", "top_log_probs"),
 }  # fmt: skip
-"""Fields of `Rollouts` but `tokens`, by the letters of their axes."""
+"""Fields of `Rollouts` except `tokens`, by the letters of their axes."""

@@ -1,4 +1,4 @@
-"""Splits of an optimiser step into several, one after the other, each with the advantages of some tokens."""
+"""Splits of an optimiser step into successive steps, each with the advantages of some tokens."""
 
 import dataclasses
 import math
@@ -14,8 +14,8 @@ from ipsrl.structures import Rollouts
 class LowProbabilityFirst(Checked):
     """Lopti (arXiv 2505.12929): first the tokens with behaviour probability below `threshold`, then all others.
 
-    The second step starts from the policy that the first one has left: while the likely tokens wait, they are moved
-    by what the unlikely ones do to the shared parameters, and their own step sees the result. Penalties act in both.
+    The second step starts from the result of the first: unlikely tokens also move the likely ones through shared
+    parameters, and the second step corrects that. Penalties act in both.
     """
 
     threshold: float = open_probability(0.5)

@@ -1,8 +1,8 @@
 """Low-rank adapters on frozen matrices (LoRA, arXiv 2106.09685), and frozen matrices in four bits (arXiv 2305.14314).
 
-The parameters of a policy with adapters are two nested dicts: those that are trained, `lora_a` and `lora_b` beside the
-matrices they adapt, and the frozen rest; a policy reads the `union` of them. What is trained is
-small: a reference policy, the optimiser's moments and a checkpoint hold copies of that part alone.
+The parameters of a policy with adapters are two nested dicts: the trained `lora_a` and `lora_b` beside the matrices
+they adapt, and the frozen rest; a policy reads the `union` of both. Only the small trained part is copied for a
+reference policy, the optimiser's moments and checkpoints.
 """
 
 import dataclasses
@@ -13,19 +13,20 @@ import jax.numpy as jnp
 import qwix
 from jax import Array
 
+from ipsrl.fields import Checked, one_of, positive
 from ipsrl.policies.matmul import activation_dtype, matrix_product
 from ipsrl.policies.policy import Parameters
 
 TRAINED = ("lora_a", "lora_b")
 MATRICES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 FLOATS, FEW_BITS = ("float32", "bfloat16"), ("int8", "int4", "nf4")
-# Inputs that share a scale: the block of QLoRA (arXiv 2305.14314).
+# Inputs that share a scale: the block size of QLoRA (arXiv 2305.14314).
 BLOCK = 64
 
 
 @dataclasses.dataclass(frozen=True)
-class LoRA:
-    """x kernel + (alpha / rank) x A B, with A `[in, rank]` and B `[rank, out]` trained, and B zero at the start.
+class LoRA(Checked):
+    """x kernel + (alpha / rank) x A B, with A `[in, rank]` and B `[rank, out]` trained, and B initially zero.
 
     Attributes:
       rank, alpha: 16 and 32 in arXiv 2601.21669.
@@ -33,21 +34,18 @@ class LoRA:
       frozen: type of the frozen parameters, see `frozen_as`.
 
     Raises:
-      ValueError: a number is not positive, or a name is not one of the known.
+      ValueError: a number is not positive, or a name is unknown.
     """
 
-    rank: int = 16
-    alpha: float = 32.0
+    rank: int = positive(16, called="rank of LoRA")
+    alpha: float = positive(32.0, called="alpha of LoRA")
     targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
-    frozen: str = "float32"
+    frozen: str = one_of(*FLOATS, *FEW_BITS, default="float32")
 
     def __post_init__(self):
-        if self.rank < 1 or self.alpha <= 0:
-            raise ValueError(f"LoRA needs a positive rank and alpha, not rank {self.rank} and alpha {self.alpha}")
+        super().__post_init__()
         if not self.targets or not set(self.targets) <= set(MATRICES):
             raise ValueError(f"the targets of LoRA are some of {', '.join(MATRICES)}, not {', '.join(self.targets)!r}")
-        if self.frozen not in FLOATS + FEW_BITS:
-            raise ValueError(f"frozen parameters are one of {', '.join(FLOATS + FEW_BITS)}, not {self.frozen!r}")
 
     @property
     def scale(self) -> float:
@@ -70,12 +68,12 @@ def split(parameters: Parameters) -> tuple[Parameters, Parameters]:
 
 
 def merged(parameters: Parameters, lora: LoRA) -> Parameters:
-    """Parameters without adapters that compute the same, to be exported: kernel + (alpha / rank) A B, in float32.
+    """Parameters without adapters that compute the same, for export: kernel + (alpha / rank) A B, in float32.
 
-    What has no adapter keeps its type, unless it has few bits: that becomes float32 as well.
+    Parameters without an adapter keep their type, except quantised ones: those become float32 as well.
     """
     if "lora_a" in parameters:
-        # What is written once shall not be rounded as the products of a step are, on TPU to bfloat16.
+        # Exported once, so computed in full precision: a training step on TPU would round to bfloat16.
         added = lora.scale * jnp.dot(parameters["lora_a"], parameters["lora_b"], precision="highest")
         rest = {name: value for name, value in parameters.items() if name not in TRAINED}
         return rest | {"kernel": matrix(parameters["kernel"]).astype(jnp.float32) + added}
@@ -85,14 +83,14 @@ def merged(parameters: Parameters, lora: LoRA) -> Parameters:
 
 
 def matrix(kernel: Array | qwix.QArray) -> Array:
-    """The kernel, dequantised where it has few bits."""
+    """Dequantised kernel."""
     return qwix.dequantize(kernel) if isinstance(kernel, qwix.QArray) else kernel
 
 
 def product(inputs: Array, kernel: Array | qwix.QArray, dtype: str) -> Array:
     """inputs kernel, as `matrix_product` with operands in `dtype`, in the type of activations.
 
-    Few bits become a matrix once more in the backward pass: one that was kept for it would take the memory they save.
+    A quantised kernel is dequantised again in the backward pass: keeping the result would take the memory it saves.
     """
 
     def multiply(inputs, kernel):
@@ -102,10 +100,10 @@ def product(inputs: Array, kernel: Array | qwix.QArray, dtype: str) -> Array:
 
 
 def frozen_as(dtype: str, path: str, leaf: Array) -> Array | qwix.QArray:
-    """A frozen parameter in another type: one of `FLOATS`, or one of `FEW_BITS` for the kernels of the blocks alone.
+    """A frozen parameter in another type: one of `FLOATS`, or, for the kernels of the blocks only, one of `FEW_BITS`.
 
-    In few bits `BLOCK` neighbouring inputs of a column (or all, where it does not divide them) share a scale, their
-    largest absolute value. Norms, biases, embeddings and `lm_head` stay what they are: they are few, or read by rows.
+    In few bits, `BLOCK` neighbouring inputs of a column (or all, if `BLOCK` does not divide them) share a scale, their
+    largest absolute value. Norms, biases, embeddings and `lm_head` are not quantised: they are small, or read by rows.
 
     Args:
       path: of the parameter, such as "layers/0/self_attn/q_proj/kernel".

@@ -1,8 +1,8 @@
 """Grouped-query attention for groups of sequences that share a prompt.
 
-Every query of a group attends to two sets of keys under one softmax: those of the prompt, which exist once for each
-prompt however large its group is, and those of its own sequence. Which keys a query may see follows from positions
-alone, so that causality, padding and sliding windows are one rule.
+Every query of a group attends to two sets of keys under one softmax: those of the prompt, stored once per prompt
+however large its group, and those of its own sequence. The keys a query may attend to follow from positions alone, so
+causality, padding and sliding windows are one condition.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-# The position of a key that no query reaches: padding.
+# Position of keys that no query may attend to: padding.
 UNREACHABLE = np.iinfo(np.int32).max
 
 
@@ -22,8 +22,8 @@ UNREACHABLE = np.iinfo(np.int32).max
 class KeyValues:
     """Keys (already rotated) and values of one layer: `[P, K, N, d]` of prompts, `[P, K, G, N, d]` of groups.
 
-    K is the number of key-value heads, N the number of tokens. Heads stand before groups and tokens because both
-    products of the attention are then plain batched matrix products, without a transposition.
+    K is the number of key-value heads, N the number of tokens. Heads precede groups and tokens so that both products of
+    the attention are plain batched matrix products, without a transposition.
     """
 
     keys: Array
@@ -33,12 +33,12 @@ class KeyValues:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Positions:
-    """Where queries and keys stand in the text of their prompt and answer, int32, the same for all of a group.
+    """Positions of queries and keys in the text of prompt and answer, int32, the same for all of a group.
 
     Attributes:
-      queries: `[P, S]`; -1 on padding, which sees nothing.
+      queries: `[P, S]`; -1 on padding, which attends to nothing.
       prompt: `[P, L]`, of the prompt's keys; `UNREACHABLE` on padding.
-      own: `[P, N]`, of the keys of the own sequence; `UNREACHABLE` on padding.
+      own: `[P, N]`, of the keys of the sequence itself; `UNREACHABLE` on padding.
     """
 
     queries: Array
@@ -49,13 +49,13 @@ class Positions:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class NextTokens:
-    """What the next token of each sequence of a group sees: its prompt and the tokens before it, in one layer.
+    """Decoding view of one layer: the next token of each sequence attends to its prompt and the tokens before it.
 
     Attributes:
       prompt: `[P, K, L, d]`.
       own: `[P, K, G, T, d]`, filled up to `column`.
-      column: `[]` int32, where the new token's keys and values are written.
-      positions: of one query, the prompt and the T own keys.
+      column: `[]` int32, where keys and values of the new token are written.
+      positions: of the query, the prompt and the T own keys.
     """
 
     prompt: KeyValues
@@ -65,7 +65,7 @@ class NextTokens:
 
     @property
     def most_tokens(self) -> int:
-        """L + T, what all positions are below."""
+        """L + T, an upper bound on all positions."""
         return self.prompt.keys.shape[2] + self.own.keys.shape[3]
 
     @property
@@ -74,7 +74,7 @@ class NextTokens:
         return jnp.repeat(self.positions.queries, self.own.keys.shape[2], axis=1)
 
     def attend(self, queries: Array, keys: Array, values: Array, **options) -> tuple[Array, KeyValues]:
-        """`[P, G, H, d]` of new tokens `[P, G, heads, d]`, and the own keys and values with theirs."""
+        """`[P, G, H, d]` for new tokens `[P, G, heads, d]`, and the own keys and values including theirs."""
 
         def write(stored, new):
             new = new.swapaxes(1, 2)[:, :, :, None]
@@ -87,12 +87,12 @@ class NextTokens:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class WholeTexts:
-    """Prompts, and the answers of their groups, all tokens at once: the L tokens of a prompt, then G times T others.
+    """Scoring view: prompts and the answers of their groups at once, the L tokens of a prompt, then G times T others.
 
-    All matrices see the L + G T tokens of a prompt as one array, so that each is read once.
+    All matrices get the L + G T tokens of a prompt as one array, so that each matrix is read once.
 
     Attributes:
-      prompt_mask: `[P, L]`, True on the real tokens, which stand on the right.
+      prompt_mask: `[P, L]`, True on real tokens, which are right-aligned.
       group_size: G.
       length: T, of each answer.
     """
@@ -103,7 +103,7 @@ class WholeTexts:
 
     @property
     def most_tokens(self) -> int:
-        """L + T, what all positions are below."""
+        """L + T, an upper bound on all positions."""
         return self.prompt_mask.shape[1] + self.length
 
     @property
@@ -119,7 +119,7 @@ class WholeTexts:
         )
 
     def attend(self, queries: Array, keys: Array, values: Array, **options) -> tuple[Array, KeyValues]:
-        """`[P, L + G T, H, d]` of all tokens, and the keys and values of the prompts, `[P, K, L, d]`."""
+        """`[P, L + G T, H, d]` for all tokens, and the keys and values of the prompts, `[P, K, L, d]`."""
         prompts, length = self.prompt_mask.shape
         of_prompt = KeyValues(*(array[:, :length].swapaxes(1, 2) for array in (keys, values)))
         parts = []
@@ -142,13 +142,13 @@ class WholeTexts:
 
 
 def key_positions(mask: Array) -> Array:
-    """`[P, L]` int32, the positions of a prompt's tokens from 0; `UNREACHABLE` on the padding before them."""
+    """`[P, L]` int32, positions of a prompt's tokens, from 0; `UNREACHABLE` on the padding before them."""
     return jnp.where(mask, _query_positions(mask), UNREACHABLE)
 
 
 def _query_positions(mask: Array) -> Array:
-    """The same with -1 on the padding."""
-    # A running sum of the mask would say the same, but takes long on CPU.
+    """Like `key_positions`, with -1 on the padding."""
+    # A running sum of the mask gives the same, but is slow on CPU.
     padding = mask.shape[1] - mask.sum(axis=1, keepdims=True)
     return jnp.maximum(jnp.arange(mask.shape[1]) - padding, -1)
 
@@ -164,23 +164,23 @@ def attend(
     soft_cap: float | None = None,
     block: int = 256,
 ) -> Array:
-    """softmax(scale * q k) v over the tokens of the prompt and of the own sequence together.
+    """softmax(scale * q k) v over the tokens of the prompt and of the sequence itself together.
 
-    A query at position i sees the keys at positions j with i - window < j <= i. Logits and softmax are float32. A query
-    that may see nothing gets a finite mean of values, not NaN. Queries, keys and values have one type.
+    A query at position i attends to keys at positions j with i - window < j <= i. Logits and softmax are float32. A
+    query without any key gets a finite mean of values, not NaN. Queries, keys and values have one type.
 
-    No more than `block` queries of a sequence are worked on at a time, and their weights are computed again for the
-    gradient: memory grows with block * (L + N), not with S * (L + N).
+    At most `block` queries of a sequence are computed at a time, and their weights are recomputed for the gradient:
+    memory grows with block * (L + N), not with S * (L + N).
 
     Args:
       queries: `[P, G, S, H, d]`, H a multiple of the number of key-value heads; neighbouring heads share keys.
-      prompt: `[P, K, L, d]`, used as it stands: it is never repeated G times. L may be 0.
+      prompt: `[P, K, L, d]`, never repeated G times. L may be 0.
       own: `[P, K, G, N, d]`.
       positions: of queries and keys.
       scale: of the logits, 1 / sqrt(d) in most models.
-      window: how many tokens a query sees, its own included; None for all.
-      soft_cap: logits become cap * tanh(logits / cap) (arXiv 2408.00118); None leaves them.
-      block: the largest number of queries of one sequence whose logits exist at the same time.
+      window: number of tokens a query attends to, itself included; None for all.
+      soft_cap: logits become cap * tanh(logits / cap) (arXiv 2408.00118); None for no cap.
+      block: maximum number of queries of one sequence whose logits exist at the same time.
 
     Returns:
       `[P, G, S, H, d]`, of the dtype of `queries`.
@@ -191,7 +191,7 @@ def attend(
     length = queries.shape[2]
     if length <= block:
         return some(queries, positions.queries)
-    # Blocks of equal size waste less padding than full blocks and a short one.
+    # Blocks of equal size need less padding than full blocks and a short last one.
     blocks = -(-length // block)
     size = -(-length // blocks)
 
@@ -226,7 +226,7 @@ def _attend(
     queries = queries.reshape(num_prompts, group, length, kv_heads, heads // kv_heads, width)
     queries = queries.transpose(0, 3, 1, 4, 2, 5)
 
-    # The lowest finite number, as a row of -inf would be NaN.
+    # The lowest finite number: a row of -inf would give NaN.
     lowest = jnp.finfo(jnp.float32).min
 
     def masked(logits: Array, key_positions: Array) -> Array:
@@ -242,7 +242,7 @@ def _attend(
     to_own = jnp.einsum("pkgrsd,pkgnd->pkgrsn", queries, own.keys, preferred_element_type=jnp.float32)
     to_prompt, to_own = masked(to_prompt, positions.prompt), masked(to_own, positions.own)
 
-    # One softmax over both parts, without a concatenation of them: the division by its sum comes last.
+    # One softmax over both parts without concatenating them: division by the sum comes last.
     highest = jnp.maximum(
         to_prompt.max(axis=-1, keepdims=True, initial=lowest), to_own.max(axis=-1, keepdims=True, initial=lowest)
     )

@@ -37,8 +37,8 @@ class Decoder(nnx.Module):
         self.remat = policy.remat
 
     def __call__(self, tokens: Array, views: Sequence[View]) -> tuple[Array, tuple[KeyValues, ...]]:
-        """Hidden states `[P, N, hidden]` of `tokens` `[P, N]`, and the keys and values that each layer's view keeps."""
-        # Said of the hidden states, so that matrices at rest are gathered over `data`, and never the prompts instead.
+        """Hidden states `[P, N, hidden]` of `tokens` `[P, N]`, and the keys and values kept by each layer's view."""
+        # Constraining hidden states makes XLA gather sharded matrices over `data`, and never the prompts instead.
         hidden = keep_prompts_sharded(self.embed_tokens(tokens))
         kept = []
         for layer, view in zip(self.layers, views, strict=True):
@@ -48,11 +48,11 @@ class Decoder(nnx.Module):
         return self.norm(hidden), tuple(kept)
 
     def unembedding(self) -> Array:
-        """`[hidden, V]`, what hidden states are multiplied with."""
+        """`[hidden, V]`, the matrix that maps hidden states to logits."""
         return self.embed_tokens.embedding[...].T if self.tie_embeddings else self.lm_head.kernel[...]
 
     def logits(self, hidden: Array) -> Array:
-        """Float32 logits `[..., V]`; in bfloat16 only the factors are rounded, not their sums."""
+        """Float32 logits `[..., V]`; in bfloat16 only the operands are rounded, not the sums."""
         logits = matrix_product(hidden, self.unembedding(), self.dtype, "float32")
         if self.logit_soft_cap is None:
             return logits
@@ -61,7 +61,7 @@ class Decoder(nnx.Module):
 
 @functools.partial(jax.jit, static_argnums=(0, 4))
 def _run(graph: nnx.GraphDef, parameters: nnx.State, hidden: Array, view: View, remat: str) -> tuple[Array, KeyValues]:
-    """A block by itself, so that those that are alike are traced once."""
+    """One block, as its own function, so that equal blocks are traced once."""
 
     def run(parameters, hidden, view):
         return nnx.merge(graph, parameters)(hidden, view)
@@ -103,8 +103,8 @@ class GemmaBlock(nnx.Module):
 
 BLOCKS: dict[str, type[nnx.Module]] = {"llama": LlamaBlock, "gemma": GemmaBlock}
 
-# What the backward pass of a block finds stored and what it computes again. The weights of the attention count as
-# products with batch dimensions, so "dots" does not store them.
+# What the backward pass of a block recomputes instead of storing. Attention weights count as products with batch
+# dimensions, so "dots" does not store them.
 REMATERIALISATIONS: dict[str, Callable[[Callable], Callable]] = {
     "none": lambda function: function,
     "layer": jax.checkpoint,
@@ -113,7 +113,7 @@ REMATERIALISATIONS: dict[str, Callable[[Callable], Callable]] = {
 
 
 class Attention(nnx.Module):
-    """Projections around the attention to what the view of a layer shows."""
+    """Projections around the attention of a layer's view."""
 
     def __init__(self, policy: TransformerConfig, number: int, rngs: nnx.Rngs):
         query_width = policy.num_heads * policy.head_width
@@ -152,7 +152,7 @@ class Attention(nnx.Module):
         return self.o_proj(attended.reshape(*hidden.shape[:-1], heads * width)), kept
 
     def _heads(self, projected: Array) -> Array:
-        """`[..., heads, d]` of `[..., heads * d]`."""
+        """`[..., heads * d]` -> `[..., heads, d]`."""
         return projected.reshape(*projected.shape[:-1], projected.shape[-1] // self.head_width, self.head_width)
 
 
@@ -171,11 +171,11 @@ class GatedMLP(nnx.Module):
 
 
 class Linear(nnx.Module):
-    """x kernel + bias: every matrix of the decoder but the token embeddings.
+    """x kernel + bias: every matrix of the decoder except the token embeddings.
 
-    `kernel` is `[in, out]`, normal with variance `variance` / inputs at the start. `bias` `[out]`, zero at the start,
-    exists where `name` is in `policy.biases`. Where `name` is among the targets of `policy.lora`, its adapter is added,
-    with A uniform up to inputs^-1/2 at the start, and B zero.
+    `kernel` is `[in, out]`, initially normal with variance `variance` / inputs. `bias` `[out]`, initially zero, exists
+    if `name` is in `policy.biases`. If `name` is among the targets of `policy.lora`, its adapter is added, with A
+    initially uniform up to inputs^-1/2, and B zero.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ class Linear(nnx.Module):
 class Embedding(nnx.Module):
     """Rows of a matrix `[V, hidden]`; in Gemma times sqrt(hidden), rounded to the type of activations.
 
-    Written out because `nnx.Embed` rounds the whole matrix before it takes a few rows.
+    Not `nnx.Embed`, which rounds the whole matrix before it takes a few rows.
     """
 
     def __init__(self, policy: TransformerConfig, rngs: nnx.Rngs):
@@ -224,8 +224,8 @@ class Embedding(nnx.Module):
 class RMSNorm(nnx.Module):
     """scale * x / sqrt(mean(x^2) + epsilon), with the mean in float32; 1 + scale, applied in float32 too, in Gemma.
 
-    Written out because `nnx.RMSNorm` multiplies the scale into the inverse root first, an array as large as the input,
-    which makes the gradient of a small model some 6 % slower on CPU.
+    Not `nnx.RMSNorm`, which multiplies the scale into the inverse root first, an array as large as the input; that
+    makes the gradient of a small model about 6 % slower on CPU.
     """
 
     def __init__(self, policy: TransformerConfig, width: int):
@@ -242,5 +242,5 @@ class RMSNorm(nnx.Module):
 
 
 def _residual_scale(policy: TransformerConfig) -> float:
-    """Variance that keeps the sum of all 2 num_layers writers to the residual stream of order one."""
+    """Variance that keeps the sum of all 2 num_layers outputs to the residual stream of order one."""
     return 0.5 / policy.num_layers

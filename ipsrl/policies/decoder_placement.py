@@ -1,4 +1,4 @@
-"""Where the matrices of a decoder are placed on a mesh."""
+"""Placement of a decoder's matrices on a mesh."""
 
 from jax.sharding import PartitionSpec
 
@@ -11,17 +11,17 @@ COLUMNS, ROWS = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"), ("o_proj
 
 
 def decoder_placement_rules(policy: TransformerConfig) -> PlacementRules:
-    """Rules for parameters named as in Llama, with kernels `[in, out]`.
+    """Placement rules for parameters named as in Llama, with kernels `[in, out]`.
 
     Along `model` a block is sharded as in Megatron (arXiv 1909.08053): query, key, value, gate and up by columns, o and
-    down by rows, so that each half of a block ends in one sum over devices; embeddings and logits by the vocabulary.
-    At rest the other dimension is sharded along `data`. An adapter is sharded where its matrix is, but not along its
-    rank. Norms and biases stay replicated: they are too small to be sharded.
+    down by rows, so that each half of a block ends in one sum over devices; embeddings and logits by the vocabulary. At
+    rest the other dimension is sharded along `data`. An adapter is sharded like its matrix, but not along its rank.
+    Norms and biases are replicated: they are too small to be sharded.
     """
     into, out_of = PartitionSpec(DATA, MODEL), PartitionSpec(MODEL, DATA)
     heads = ("num_heads", policy.num_heads)
     key_value_heads = ("num_key_value_heads", policy.num_key_value_heads)
-    # What has few bits keeps its type wherever it lies: it becomes a matrix where it is used.
+    # A quantised kernel keeps its type under any placement: it is dequantised where it is used.
     few_bits = policy.lora is not None and policy.lora.frozen in FEW_BITS
     kernel, dtype = (r"kernel/\w+", None) if few_bits else ("kernel", policy.dtype)
     rules = [

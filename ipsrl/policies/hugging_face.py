@@ -1,8 +1,8 @@
-"""Weights of Hugging Face checkpoints: import, each device its own slices, and export.
+"""Weights of Hugging Face checkpoints: import, in which each device reads its own slices, and export.
 
-One table, `stored_tensors`, says which tensor of a file is which parameter; import and export both read it. The
-parameters are named as in the files, so that the table has one rule for each kind of leaf. On disk a matrix is
-`[out, in]`, a `kernel` is `[in, out]`.
+One table, `stored_tensors`, maps parameters to tensors of a file; import and export both read it. Parameters are named
+as in the files, so the table has one rule for each kind of leaf. On disk a matrix is `[out, in]`; a `kernel` is `[in,
+out]`.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ LEAVES = {
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 FLOATS = ("F32", "BF16", "F16", "F64")
-# What stands beside the weights and belongs to the tokenizer or to generation.
+# Files beside the weights that belong to the tokenizer or to generation.
 COPIED = (
     "generation_config.json",
     "tokenizer*",
@@ -51,9 +51,9 @@ COPIED = (
     "added_tokens.json",
     "chat_template*",
 )
-# Fields of a policy that say how it computes, not which architecture it is.
+# Fields of a policy that change how it computes, not its architecture.
 COMPUTING = ("dtype", "query_block", "logits_at_once", "remat")
-# Tensors that are no parameters of the text decoder: positions that old files of Llama store, and what sees images.
+# Tensors outside the text decoder: positions stored in old Llama files, and vision parts.
 SKIPPED = re.compile(r".*\.rotary_emb\.inv_freq|(model\.)?(vision_tower|multi_modal_projector)\..*")
 # Multi-modal files have the text decoder under other names: the older files first, then the newer.
 RENAMED = (
@@ -69,7 +69,7 @@ class StoredTensor:
     Attributes:
       path: of the parameter, such as "layers/0/self_attn/q_proj/kernel".
       name: of the tensor, such as "model.layers.0.self_attn.q_proj.weight".
-      shape: of the tensor; that of the parameter reversed where it is `transposed`.
+      shape: of the tensor; the parameter's shape reversed if `transposed`.
       transposed: whether the tensor is the transpose of the parameter.
     """
 
@@ -101,21 +101,21 @@ def load_parameters(
 ) -> Parameters:
     """The weights of a checkpoint as the parameters of `policy`.
 
-    Everything that can be wrong is found before weights are read. Then every process reads only the slices of its own
-    devices, one after the other: no tensor is ever whole on the host unless its sharding says so.
+    All errors are found before weights are read. Then every process reads only the slices of its own devices, one after
+    the other: no tensor is ever whole on the host unless its sharding requires it.
 
     Args:
       model_dir: folder with `config.json` and `model.safetensors`, or an index and the files that it names.
-      policy: `read_policy(model_dir)`, or what differs from it only in how it computes.
-      sharding_of: path such as "layers/0/self_attn/q_proj/kernel" and shape of a parameter -> where it is placed; None
-        for all on the first device of this process.
-      dtype: of the parameters, whatever that of the files is.
-      convert: path and parameter -> what takes its place, before the next one is read: a type of fewer bits.
+      policy: `read_policy(model_dir)`, or a policy that differs from it only in how it computes.
+      sharding_of: (path such as "layers/0/self_attn/q_proj/kernel", shape) -> sharding of that parameter; None for all
+        on this process's first device.
+      dtype: of the parameters, independent of the files.
+      convert: (path, parameter) -> its replacement, for example a quantised one, before the next parameter is read.
 
     Raises:
-      ValueError: `policy` is another architecture; the folder has no safetensors files, or lacks one; a tensor is
-        missing, not a parameter, of another shape, or not floating point; or `lm_head.weight` is not the token
-        embeddings that it is tied to.
+      ValueError: `policy` has another architecture; the folder has no safetensors files, or lacks one; a tensor is
+        missing, is not a parameter, has another shape, or is not floating point; or `lm_head.weight` differs from the
+        token embeddings it is tied to.
     """
     folder = Path(model_dir)
     _check_architecture(folder, policy)
@@ -146,27 +146,27 @@ def save(
 ) -> None:
     """Writes a folder that `transformers` loads: weights, configuration, tokenizer.
 
-    Of a multi-modal source the export is the text decoder alone (`Gemma3ForCausalLM`). Adapters are merged into their
+    Of a multi-modal source only the text decoder is exported (`Gemma3ForCausalLM`). Adapters are merged into their
     matrices, one after the other. Parameters may be sharded over many processes: all call this function, process 0
-    writes. On the host there is never more than one file's weights. The folder appears only when it is complete.
+    writes. The host never holds more than one file's weights. The folder appears only when it is complete.
 
     Args:
       model_dir: the new folder.
-      policy, parameters: what is exported.
+      policy, parameters: to export.
       source_dir: a checkpoint of the same architecture, whose `config.json` and tokenizer are copied; it needs no
         weights.
-      dtype: of the weights in the files; None for the one that the source's `config.json` names, else float32.
-      shard_bytes: the size that a file of more than one tensor does not exceed.
+      dtype: of the weights in the files; None for the dtype in the source's `config.json`, else float32.
+      shard_bytes: maximum size of a file with more than one tensor.
 
     Raises:
-      ValueError: `model_dir` exists; the source is another architecture; or `parameters` are not those of `policy`.
+      ValueError: `model_dir` exists; the source has another architecture; or `parameters` are not those of `policy`.
     """
-    # Imported late, like transformers, of which it is a part.
+    # Imported late, as it is part of transformers.
     from huggingface_hub import split_state_dict_into_shards_factory
 
     target, source = Path(model_dir).absolute(), Path(source_dir)
     if hosts.broadcast(target.exists()):
-        raise ValueError(f"{target} exists already: name a new folder for the export.")
+        raise ValueError(f"{target} exists already: choose a new folder for the export.")
     plain = dataclasses.replace(policy, lora=None)
     _check_architecture(source, plain)
     table = stored_tensors(plain)
@@ -186,16 +186,16 @@ def save(
         if writes:
             target.parent.mkdir(parents=True, exist_ok=True)
             unfinished = stack.enter_context(tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent))
-            # A folder inside it, because the temporary folder itself is closed to other users.
+            # A subfolder, because other users cannot access the temporary folder itself.
             partial = Path(unfinished) / target.name
             partial.mkdir()
             (partial / "config.json").write_text(json.dumps(text_config(source, dtype), indent=2) + "\n")
         for file, names in split.filename_to_tensors.items():
-            # Every process takes part in the gathering of what no single one has.
+            # Every process takes part in gathering what no single process holds.
             values = {name: _on_host(modules, policy.lora, tensors[name], dtype) for name in names}
             if writes:
                 save_file(values, partial / file, metadata={"format": "pt"})
-                # safetensors closes its files to other users.
+                # safetensors makes its files unreadable for other users.
                 shutil.copymode(partial / "config.json", partial / file)
         if writes:
             if split.is_sharded:
@@ -209,7 +209,7 @@ def save(
 
 @functools.cache
 def _abstract(policy: Transformer) -> Parameters:
-    """The parameters without their values."""
+    """Shapes and dtypes of the parameters."""
     return jax.eval_shape(policy.init, jax.random.key(0))
 
 
@@ -222,7 +222,7 @@ def _shapes(tree: Parameters) -> dict[str, tuple[int, ...]]:
 
 
 def _check_architecture(folder: Path, policy: Transformer) -> None:
-    """Refuses a policy that is not the one of `folder`, apart from how it computes."""
+    """Raises if a policy has another architecture than `folder`; how it computes may differ."""
     computing = {name: getattr(policy, name) for name in COMPUTING}
     stored = dataclasses.replace(read_policy(folder), **computing)
     for field in dataclasses.fields(policy):
@@ -238,9 +238,9 @@ def _check_parameters(table: dict[str, StoredTensor], parameters: Parameters, lo
     shapes = _shapes(jax.eval_shape(functools.partial(merged, lora=lora), parameters) if lora else parameters)
     for path in [*table, *shapes]:
         if path not in shapes:
-            raise ValueError(f"The parameters to export lack {path!r}.")
+            raise ValueError(f"The parameters to export have no {path!r}.")
         if path not in table:
-            raise ValueError(f"The parameters to export have {path!r}, which no checkpoint has.")
+            raise ValueError(f"The parameters to export have {path!r}, which does not belong to a checkpoint.")
         tensor = table[path]
         expected = tensor.shape[::-1] if tensor.transposed else tensor.shape
         if shapes[path] != expected:
@@ -248,7 +248,7 @@ def _check_parameters(table: dict[str, StoredTensor], parameters: Parameters, lo
 
 
 def _open(folder: Path, stack: contextlib.ExitStack) -> dict[str, Any]:
-    """Name of each tensor of the text decoder -> safetensors' slice of it, without reading any."""
+    """Name of each tensor of the text decoder -> its safetensors slice, without reading any."""
     weight_map = None
     if (folder / INDEX).exists():
         weight_map = json.loads((folder / INDEX).read_text())["weight_map"]
@@ -263,7 +263,7 @@ def _open(folder: Path, stack: contextlib.ExitStack) -> dict[str, Any]:
     slices = {}
     for file in files:
         if not (folder / file).exists():
-            raise ValueError(f"{folder / file} does not exist, but {INDEX} names it: copy it there.")
+            raise ValueError(f"{folder / file} does not exist, but {INDEX} names it: copy it to this folder.")
         opened = stack.enter_context(safe_open(folder / file, framework="np"))
         for name in opened.offset_keys():
             if weight_map is not None and weight_map.get(name) != file:
@@ -280,7 +280,7 @@ def _open(folder: Path, stack: contextlib.ExitStack) -> dict[str, Any]:
 
 
 def _check_tensors(folder: Path, policy: Transformer, table: dict[str, StoredTensor], slices: dict[str, Any]) -> None:
-    """Refuses files whose tensors are not the parameters of `policy`, each exactly once."""
+    """Raises unless the tensors of the files are the parameters of `policy`, each exactly once."""
     expected = {tensor.name: tensor.shape for tensor in table.values()}
     extra = set(slices) - set(expected)
     if policy.tie_embeddings:
@@ -312,7 +312,7 @@ def _check_tied(folder: Path, embeddings: Any, head: Any) -> None:
     rows, columns = embeddings.get_shape()
     step = max(1, 2**24 // columns)
     same = head.get_shape() == [rows, columns] and all(
-        # safetensors takes no slice beyond the end.
+        # safetensors refuses a slice beyond the end.
         np.array_equal(embeddings[row : min(row + step, rows)], head[row : min(row + step, rows)])
         for row in range(0, rows, step)
     )
@@ -324,7 +324,7 @@ def _check_tied(folder: Path, embeddings: Any, head: Any) -> None:
 
 
 def _read(tensor: Any, transposed: bool, shape: tuple[int, ...], sharding: Sharding, dtype: np.dtype) -> jax.Array:
-    """A parameter of which each device gets its own slice; what several devices of a process hold is read once."""
+    """A parameter of which each device gets its own slice; a slice for several devices of a process is read once."""
     read_before: dict[tuple[tuple[int | None, int | None], ...], np.ndarray] = {}
 
     def read(index: tuple[slice, ...]) -> np.ndarray:
@@ -338,16 +338,16 @@ def _read(tensor: Any, transposed: bool, shape: tuple[int, ...], sharding: Shard
 
 
 def _is_module(node: Any) -> bool:
-    """Whether the parameters of one matrix, norm or embedding are here: what adapters are merged with."""
+    """Whether the parameters of one matrix, norm or embedding are here: the level at which adapters are merged."""
     return isinstance(node, dict) and not any(isinstance(value, dict) for value in node.values())
 
 
 def _on_host(modules: dict[str, Parameters], lora: LoRA | None, tensor: StoredTensor, dtype: str) -> np.ndarray:
-    """A parameter as it is stored."""
+    """A parameter in its stored form."""
     path, _, name = tensor.path.rpartition("/")
     leaf = modules[path][name] if lora is None else _merged(modules[path], lora)[name]
     values = hosts.to_host(leaf).astype(jnp.dtype(dtype))
-    # safetensors writes memory as it lies, whatever the strides say.
+    # safetensors writes the memory buffer and ignores strides.
     return np.ascontiguousarray(values.T if tensor.transposed else values)
 
 

@@ -1,4 +1,4 @@
-"""What a Hugging Face `config.json` says about a decoder, in the words of `Transformer`."""
+"""Reads a Hugging Face `config.json` into the fields of `Transformer`."""
 
 import json
 from collections.abc import Callable
@@ -14,13 +14,13 @@ MLP_MATRICES = ("gate_proj", "up_proj", "down_proj")
 
 
 def read_policy(model_dir: str | Path) -> Transformer:
-    """The `Transformer` that a folder's `config.json` describes, computing in float32.
+    """The `Transformer` described by a folder's `config.json`, computing in float32.
 
-    `dataclasses.replace` changes how it computes (`dtype`, `query_block`, `remat`). Of a multi-modal Gemma 3 it is the
-    text decoder.
+    `dataclasses.replace` changes how it computes (`dtype`, `query_block`, `remat`). For a multi-modal Gemma 3 this is
+    the text decoder.
 
     Raises:
-      ValueError: there is no `config.json`, or it asks for a family or an option that this decoder does not have.
+      ValueError: there is no `config.json`, or it requires a family or an option that this decoder does not support.
     """
     folder = Path(model_dir)
     config, text = _configurations(folder)
@@ -34,7 +34,7 @@ def read_policy(model_dir: str | Path) -> Transformer:
             head_dim=getattr(text, "head_dim", None),
             intermediate_size=text.intermediate_size,
             rms_norm_epsilon=text.rms_norm_eps,
-            # A multi-modal model ties the embeddings of its text decoder by its own configuration.
+            # A multi-modal model's own configuration decides whether its text decoder ties the embeddings.
             tie_embeddings=config.tie_word_embeddings,
             **_rotary_fields(text),
             **FAMILIES[config.model_type](text),
@@ -44,21 +44,21 @@ def read_policy(model_dir: str | Path) -> Transformer:
 
 
 def num_positions(model_dir: str | Path) -> int:
-    """The tokens of the longest text that the model of a folder was made for.
+    """Number of tokens of the longest text that the model of a folder supports.
 
     Raises:
       ValueError: as `read_policy`.
     """
     _, text = _configurations(Path(model_dir))
     scaling = read_policy(model_dir).rotary.scaling
-    # Folders with other scalings name the length after it, those with yarn may name the one before.
+    # With yarn, the configuration may state the length before scaling; with other scalings, the length after.
     stretched = scaling.factor * scaling.original_length if isinstance(scaling, YarnScaling) else 0
     return max(text.max_position_embeddings, int(stretched))
 
 
 def _configurations(folder: Path) -> tuple[Any, Any]:
-    """What `transformers` makes of `config.json`, and the part of it that describes the text decoder."""
-    # It takes seconds to import, which those who need no checkpoint shall not wait for.
+    """The `transformers` object of `config.json`, and its part that describes the text decoder."""
+    # Imported late: transformers takes seconds to import.
     from huggingface_hub.errors import StrictDataclassError
     from transformers import AutoConfig
 
@@ -66,15 +66,17 @@ def _configurations(folder: Path) -> tuple[Any, Any]:
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
     except (ValueError, TypeError, KeyError, AttributeError, StrictDataclassError) as error:
-        raise ValueError(f"{folder}/config.json is no configuration of a {model_type} model: {error}") from error
+        raise ValueError(
+            f"{folder}/config.json is not a valid configuration of a {model_type} model: {error}"
+        ) from error
     return config, config.text_config if model_type == "gemma3" else config
 
 
 def read_json(folder: Path) -> dict[str, Any]:
-    """The content of `config.json`, of a supported family without quantisation.
+    """The content of a `config.json` of a supported family, without quantisation.
 
     Raises:
-      ValueError: it is not.
+      ValueError: it is of another kind.
     """
     path = folder / "config.json"
     try:
@@ -98,7 +100,7 @@ def read_json(folder: Path) -> dict[str, Any]:
 
 
 def text_config(folder: Path, dtype: str) -> dict[str, Any]:
-    """The `config.json` of an export: that of `folder`, with weights in `dtype`; of a multi-modal one the text part."""
+    """The `config.json` of an export: that of `folder`, with weights in `dtype`; only the text part if multi-modal."""
     content = read_json(folder)
     if content["model_type"] == "gemma3":
         whole, content = content, dict(content["text_config"])
@@ -112,7 +114,7 @@ def text_config(folder: Path, dtype: str) -> dict[str, Any]:
 
 
 def _rotary_fields(config: Any) -> dict[str, Any]:
-    """`rotary` and `sliding`."""
+    """The fields `rotary` and `sliding`."""
     kinds = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
     if unknown := set(kinds) - {"full_attention", "sliding_attention"}:
         raise ValueError(f"layer_types has {sorted(unknown)}, but only full and sliding attention are supported.")
@@ -163,7 +165,7 @@ def _scaling(parameters: dict[str, Any]) -> Scaling | None:
         case other:
             raise ValueError(
                 f"rope_type {other!r} is not supported, only default, linear, llama3 and yarn: texts as long as in "
-                "pre-training need no scaling, so that it may be removed from the file."
+                "pre-training need no scaling, so it may be removed from the file."
             )
 
 
@@ -186,7 +188,7 @@ def _qwen3(config: Any) -> dict[str, Any]:
 def _gemma2(config: Any) -> dict[str, Any]:
     _check_activation("hidden_activation", config.hidden_activation, "gelu_pytorch_tanh")
     if config.use_bidirectional_attention:
-        raise ValueError("use_bidirectional_attention is set, but a policy writes from left to right.")
+        raise ValueError("use_bidirectional_attention is set, but a policy generates from left to right.")
     return {
         "block": "gemma",
         "biases": _attention_biases(config),
@@ -197,7 +199,7 @@ def _gemma2(config: Any) -> dict[str, Any]:
 
 
 def _gemma3(config: Any) -> dict[str, Any]:
-    # transformers' Gemma 3 reads this key and ignores it: to follow it or not would be wrong for somebody.
+    # transformers' Gemma 3 reads this key but ignores it, so both following and ignoring it would surprise someone.
     if config.attn_logit_softcapping is not None:
         raise ValueError(
             f"attn_logit_softcapping is {config.attn_logit_softcapping}, which Gemma 3 does not have: set it to null."
@@ -206,7 +208,7 @@ def _gemma3(config: Any) -> dict[str, Any]:
 
 
 def _multi_modal_gemma3(config: Any) -> dict[str, Any]:
-    # The same of another key: the text model of transformers follows it, the multi-modal one does not.
+    # Likewise: the text model of transformers follows this key, the multi-modal one ignores it.
     if config.final_logit_softcapping is not None:
         raise ValueError(
             f"final_logit_softcapping is {config.final_logit_softcapping}, which Gemma 3 does not have: set it to null."

@@ -12,9 +12,9 @@ from ipsrl.distributed.mesh import platform
 
 
 def activation_dtype(dtype: str) -> str:
-    """What activations are kept in between products whose operands are of some type: that type, but float32 on CPU.
+    """Type of activations between products with operands of a type: that type, but float32 on CPU.
 
-    XLA on CPU takes three times as long to round an array as to copy it, and rounds after every operation.
+    XLA on CPU rounds an array three times as slowly as it copies one, and rounds after every operation.
     """
     return "float32" if platform() == "cpu" else dtype
 
@@ -23,10 +23,10 @@ def activation_dtype(dtype: str) -> str:
 def matrix_product(inputs: Array, kernel: Array, dtype: str, output_dtype: str) -> Array:
     """inputs kernel, `[..., in]` by `[in, out]`: both rounded to `dtype`, their products summed in float32.
 
-    The gradient by the kernel is such a sum too, and is not rounded before it reaches a float32 kernel.
+    The gradient by the kernel is such a sum too, and is not rounded for a float32 kernel.
 
     Args:
-      inputs, kernel: of any floating type; their gradients have it too.
+      inputs, kernel: of any floating type; their gradients have the same type.
       dtype: of the operands, in the backward pass as well.
       output_dtype: of the result.
     """
@@ -36,7 +36,7 @@ def matrix_product(inputs: Array, kernel: Array, dtype: str, output_dtype: str) 
 def _forward(inputs, kernel, dtype, output_dtype):
     rounded = inputs.astype(dtype)
     product = _dot(_rows(rounded), kernel.astype(dtype), output_dtype)
-    # An array without elements carries the type of the inputs.
+    # An array without elements, to carry the dtype of the inputs.
     return product.reshape(*inputs.shape[:-1], kernel.shape[1]), (rounded, kernel, jnp.zeros(0, inputs.dtype))
 
 
@@ -79,9 +79,11 @@ shifted.defvjp(
 
 
 def _sum_of_rows(array: Array) -> Array:
-    """`[n]` float32 of `[..., n]`, by a product with ones: on CPU XLA's own sums took a tenth of a whole gradient."""
+    """`[..., n]` -> `[n]` float32 sums, by a product with ones: XLA's own sums take a tenth of a gradient's time on
+    CPU.
+    """
     rows = _rows(array)
-    # Accelerators would round float32 before they multiply.
+    # Without this, accelerators would round float32 operands.
     return _dot(jnp.ones((1, len(rows)), rows.dtype), rows, "float32", "highest")[0]
 
 
@@ -90,8 +92,8 @@ def _rows(array: Array) -> Array:
 
 
 def _dot(left: Array, right: Array, dtype: str, precision: str | None = None) -> Array:
-    """The product of two matrices in some type, with sums in float32 on each device."""
-    # Accelerators round by themselves, and then send half as much where a sum is spread over devices.
+    """The product of two matrices in a type, with sums in float32 on each device."""
+    # Accelerators round the result themselves, which halves the communication of a sum over devices.
     product_dtype = "float32" if platform() == "cpu" else dtype
     factors = _row_by_row(left), _row_by_row(right)
     product = jnp.dot(*factors, precision=precision, preferred_element_type=product_dtype)
@@ -99,10 +101,10 @@ def _dot(left: Array, right: Array, dtype: str, precision: str | None = None) ->
 
 
 def _row_by_row(matrix: Array) -> Array:
-    """Has a matrix lie row by row in the memory of a CPU, where XLA would transpose operands and results at will.
+    """Fixes a row-major layout on a CPU, where XLA would otherwise transpose operands and results.
 
-    It multiplies bfloat16 twice as fast as float32 then, and turns what lies otherwise into float32 before. Where XLA
-    divides the program over several devices this is left out: it would gather what has a layout.
+    In this layout it multiplies bfloat16 twice as fast as float32; other layouts are converted to float32 first. Not
+    used when XLA partitions the program over devices: a fixed layout would force a gather.
     """
     mesh = jax.sharding.get_abstract_mesh()
     if platform() == "cpu" and mesh.size == math.prod(mesh.shape[axis] for axis in mesh.manual_axes):

@@ -1,8 +1,8 @@
 """A multi-layer perceptron on features of the state.
 
-Its logits depend on nothing but the observation, and walks on small graphs meet the same observations again and again:
-where many rows are asked for, those that are distinct and no padding are found first, and only they are computed. How
-many there are is known at run time only, so they are computed in blocks, and no more blocks than are needed.
+Its logits depend only on the observation, and trajectories on small graphs repeat observations. For many rows, the
+distinct unpadded rows are found first, and only they are computed. Their number is known only at run time, so they are
+computed in as many fixed-size blocks as needed.
 """
 
 import dataclasses
@@ -21,24 +21,24 @@ from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
 from ipsrl.structures import PolicyScores, Prompts, Trajectories
 
 FEWEST_ROWS = 64
-"""Of a block: measured on two CPU cores, 32 gain nothing."""
+"""Smallest number of rows in a block; blocks of 32 gained nothing on two CPU cores."""
 
 MOST_BLOCKS = 32
-"""Into how many blocks all rows are divided, at most."""
+"""Maximum number of blocks."""
 
 
 @dataclasses.dataclass(frozen=True)
 class MLP:
     """Linear layers with ReLU between them, from features of the observation to logits.
 
-    Parameters: `{"layer_0": {"kernel": [F, H], "bias": [H]}, ...}`, LeCun-normal kernels and zero biases at the start.
+    Parameters: `{"layer_0": {"kernel": [F, H], "bias": [H]}, ...}`, initially LeCun-normal kernels and zero biases.
 
     Attributes:
       features: hashable function from observations `[...]` int32 to `[..., F]` float32, such as the bound method
-        `Hypergrid(...).features`. Two bound methods are equal only when they belong to the same object.
+        `Hypergrid(...).features`. Two bound methods are equal only if they belong to the same object.
       num_features: F.
       vocabulary_size: V.
-      hidden: widths of the hidden layers; none makes the logits linear in the features.
+      hidden: widths of the hidden layers; an empty tuple makes the logits linear in the features.
 
     Raises:
       ValueError: a width is not positive.
@@ -64,7 +64,7 @@ class MLP:
         return nnx.to_pure_dict(nnx.state(_Layers(self._widths, nnx.Rngs(key))))
 
     def start(self, parameters: Parameters, prompts: Prompts, group_size: int, max_tokens: int) -> Cache:
-        """Nothing is carried: the observation tells everything."""
+        """No state is carried: the observation holds everything."""
         return ()
 
     def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
@@ -75,11 +75,11 @@ class MLP:
         return score_logits(logits, Actions.of(trajectories), temperature)
 
     def _logits(self, parameters: Parameters, observations: Array, mask: Array) -> Array:
-        """`[P, ..., V]`; anything where the mask is False."""
+        """`[P, ..., V]`; arbitrary where the mask is False."""
         rows = observations.reshape(observations.shape[0], -1)
         if rows.shape[1] <= FEWEST_ROWS:
             return self._network(parameters, observations)
-        # Within each prompt, so that prompts can lie on different devices.
+        # Within each prompt, so that prompts can be on different devices.
         distinct, places, count = jax.vmap(_distinct)(rows, mask.reshape(rows.shape))
         block = max(FEWEST_ROWS, -(-rows.shape[1] // MOST_BLOCKS))
         distinct = jnp.pad(distinct, ((0, 0), (0, -rows.shape[1] % block)))
@@ -111,14 +111,14 @@ def _graphdef(widths: tuple[int, ...]) -> nnx.GraphDef:
 
 
 def _distinct(values: Array, mask: Array) -> tuple[Array, Array, Array]:
-    """The values `[N]` under a mask, each once, or now and then twice.
+    """The masked values `[N]` without repetitions (a few may remain).
 
-    Every value has a place in a table by its remainder. Where two values share a place, the one that loses it stands
-    for itself.
+    Every value has a slot in a hash table, its remainder. Of two values that share a slot, the one that loses it is
+    kept separately.
 
     Returns:
-      values `[N]`, of which the first ones count; where among them each of the N is, anything outside the mask; and
-      how many count.
+      values `[N]`, of which the first count; for each of the N its index among them (arbitrary outside the mask); and
+        how many count.
     """
     number, size = jnp.arange(len(values)), 1 << (2 * len(values) - 1).bit_length()
     remainder = values % size
@@ -133,9 +133,9 @@ def _distinct(values: Array, mask: Array) -> tuple[Array, Array, Array]:
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _in_blocks(network: Callable, block: int, parameters: Parameters, rows: Array, blocks: Array) -> Array:
-    """`network(parameters, rows)` `[P, N, V]` of the first `blocks` blocks of the rows `[P, N]`, 0 for the others.
+    """`network(parameters, rows)` `[P, N, V]` for the first `blocks` blocks of the rows `[P, N]`, 0 for the others.
 
-    Nothing but the parameters and the rows is kept for the backward pass, which computes a block again.
+    Only the parameters and the rows are stored for the backward pass, which recomputes each block.
     """
 
     def compute(number, logits):
@@ -168,9 +168,9 @@ _in_blocks.defvjp(_in_blocks_forward, _in_blocks_backward)
 
 @jax.custom_batching.custom_vmap
 def _largest_of_runs(count: Array) -> Array:
-    """The count itself; of runs that are mapped together, the largest.
+    """The count itself; under vmap, the maximum over the mapped runs.
 
-    A loop whose bound differs between them would compute every block of each and choose what to keep.
+    With different bounds a vmapped loop would compute every block of each run and select.
     """
     return count
 

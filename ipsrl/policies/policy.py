@@ -1,7 +1,7 @@
 """The one interface of all policies.
 
-A policy is a frozen, hashable dataclass of hyper-parameters; its parameters are a separate pytree that plain `jax.jit`,
-`jax.grad` and optax handle. Flax NNX, where it is used, stays inside this folder.
+A policy is a frozen, hashable dataclass of hyper-parameters; its parameters are a separate pytree for plain `jax.jit`,
+`jax.grad` and optax. Flax NNX is used only inside this folder.
 """
 
 import dataclasses
@@ -20,13 +20,12 @@ Cache = Any
 
 
 class Policy(Protocol):
-    """What the sampler and the training step ask of a policy.
+    """Interface that the sampler and the training step require.
 
     Attributes:
-      optional_fields: the optional fields of `Rollouts` that this policy can give (`prompt_log_probs`, by a method of
+      optional_fields: the optional fields of `Rollouts` that this policy provides (`prompt_log_probs`, by a method with
         that name).
-      placement_rules: where its parameters are placed on a mesh; `REPLICATED` for those that are too small to be
-        sharded.
+      placement_rules: placement of its parameters on a mesh; `REPLICATED` for parameters too small to be sharded.
     """
 
     @property
@@ -40,14 +39,14 @@ class Policy(Protocol):
         ...
 
     def start(self, parameters: Parameters, prompts: Prompts, group_size: int, max_tokens: int) -> Cache:
-        """Reads the prompts, once each, and returns what `step` carries for `[P, group_size]` trajectories."""
+        """Reads each prompt once, and returns the cache that `step` carries for `[P, group_size]` trajectories."""
         ...
 
     def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
         """Logits `[P, G, V]` (float32, before masks and temperature) of the next action, given the observation.
 
         Args:
-          observations: `[P, G]` int32, what `Environment.observe` shows before action number `position`.
+          observations: `[P, G]` int32, from `Environment.observe` before action number `position`.
           position: `[]` int32, number of actions already taken.
         """
         ...
@@ -58,7 +57,7 @@ class Policy(Protocol):
 
 
 def union(trained: Parameters | None, frozen: Parameters | None) -> Parameters | None:
-    """The nested dict of all leaves of two, which must not share any; `trained` itself where either is None."""
+    """The merged nested dict of two trees without common leaves; the other tree itself if one is None."""
     if trained is None or frozen is None:
         return trained
     both = dict(frozen)
@@ -70,7 +69,7 @@ def union(trained: Parameters | None, frozen: Parameters | None) -> Parameters |
 def distribution(logits: Array, legal_actions: Array | None, temperature: float) -> Array:
     """Log-probabilities `[..., V]` of the sampling distribution: legal actions only, at the temperature.
 
-    The sampler and every `score` go through this one function, so that behaviour and scored log-probabilities agree.
+    The sampler and every `score` use this one function, so behaviour and scored log-probabilities agree.
     """
     logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32)) / temperature
     if legal_actions is not None:
@@ -79,7 +78,7 @@ def distribution(logits: Array, legal_actions: Array | None, temperature: float)
 
 
 def entropy(log_probs: Array) -> Array:
-    """Entropy `[...]` in nats of distributions `[..., V]` given by log-probabilities, -inf among them."""
+    """Entropy `[...]` in nats of distributions `[..., V]` given by log-probabilities, which may be -inf."""
     finite = jnp.where(jnp.isfinite(log_probs), log_probs, 0.0)
     return -jnp.sum(jnp.exp(log_probs) * finite, axis=-1)
 
@@ -96,7 +95,7 @@ class Actions:
 
     @classmethod
     def of(cls, trajectories: Trajectories) -> "Actions":
-        """Those of sampled trajectories."""
+        """The actions of sampled trajectories."""
         return cls(**{field.name: getattr(trajectories, field.name) for field in dataclasses.fields(cls)})
 
 
@@ -106,7 +105,7 @@ def score_logits(logits: Array, actions: Actions, temperature: float) -> PolicyS
     Padding positions get log-probability and entropy 0 and no gradient.
     """
     mask = actions.token_mask
-    # On padding no action may be legal: all -inf would give NaN gradients even behind a mask.
+    # Padding may have no legal action: all -inf would give NaN gradients even behind a mask.
     legal = actions.legal_actions
     if legal is not None:
         legal = legal | ~mask[..., None]
@@ -126,15 +125,16 @@ def score_logits(logits: Array, actions: Actions, temperature: float) -> PolicyS
 def score_hidden(
     logits_of: Callable[[Array], Array], hidden: Array, actions: Actions, temperature: float, at_once: int
 ) -> PolicyScores:
-    """`score_logits` of `logits_of(hidden)`, of which no more than `[P, G, at_once, V]` exist at any time.
+    """`score_logits` of `logits_of(hidden)`, with at most `[P, G, at_once, V]` logits in memory.
 
-    The logits of a language model are by far its largest array (a float32 row of 152,000 takes 0.6 MB). They are made
-    for some columns of tokens at a time, and made again in the backward pass: one more product with the unembedding.
+    The logits of a language model are by far its largest array (a float32 row of 152,000 takes 0.6 MB). They are
+    computed for some token columns at a time, and recomputed in the backward pass: one more product with the
+    unembedding.
 
     Args:
       logits_of: hidden states `[P, G, S, H]` -> logits `[P, G, S, V]`.
       hidden: `[P, G, T, H]`.
-      at_once: columns of T in one block; with T or more there is one block, whose logits are kept.
+      at_once: token columns in one block; with T or more there is one block, whose logits are stored.
     """
     length = hidden.shape[2]
     if at_once >= length:

@@ -1,4 +1,4 @@
-"""A policy on every state at once, for exact distributions of outcomes."""
+"""A policy evaluated at every state, for exact distributions of outcomes."""
 
 import jax.numpy as jnp
 from jax import Array
@@ -8,10 +8,10 @@ from ipsrl.policies.policy import Parameters, Policy, distribution
 
 
 def log_probs_table(policy: Policy, parameters: Parameters, environment: StateGraph) -> Array:
-    """`[S, V]` float32, log-probability of every action in every state at temperature 1, -inf where it is illegal.
+    """`[S, V]` float32, log-probability of every action in every state at temperature 1, -inf if illegal.
 
     Differentiable in `parameters`; `environment.terminal_distribution` turns it into the distribution of outcomes. Only
-    for policies that see nothing but the current observation: every state is shown as a first action's.
+    for policies that read nothing but the current observation: every state is presented as the first observation.
     """
     states = jnp.arange(environment.num_observations)
     prompts = environment.prompts(jnp.zeros(1, jnp.int32))

@@ -1,4 +1,4 @@
-"""A table of logits: a policy without generalisation, whose training is the theory's logit dynamics."""
+"""A table of logits: a policy without generalisation, trained by exactly the theory's logit dynamics."""
 
 import dataclasses
 from typing import ClassVar
@@ -19,8 +19,8 @@ class Tabular:
     Attributes:
       num_observations: S.
       vocabulary_size: V.
-      initial_logits: where training starts: S tuples of V numbers, or V numbers for every observation; zeros (uniform
-        over legal actions) when None.
+      initial_logits: S tuples of V numbers, or V numbers for every observation; None for zeros (uniform over legal
+        actions).
 
     Raises:
       ValueError: `initial_logits` has another shape or is not finite.
@@ -55,7 +55,7 @@ class Tabular:
         return {"logits": jnp.broadcast_to(logits, (self.num_observations, self.vocabulary_size))}
 
     def start(self, parameters: Parameters, prompts: Prompts, group_size: int, max_tokens: int) -> Cache:
-        """Nothing is carried: the observation tells everything."""
+        """No state is carried: the observation holds everything."""
         return ()
 
     def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:

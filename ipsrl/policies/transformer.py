@@ -1,10 +1,10 @@
 """A decoder-only language model as a policy for text: observations are the tokens before each action.
 
 One decoder for Llama, Qwen2, Qwen3, Gemma 2 and Gemma 3; the defaults are Llama's. A group shares its prompt: the
-prompt is read once, and the completions attend to its keys and values where they are.
+prompt is read once, and the completions attend to its stored keys and values.
 
-The last token of a prompt is the first observation. So the tokens before it are the prompt that is read ahead, and the
-sequence of observations starts at the position of that last token.
+The last token of a prompt is the first observation. So the prompt that is read ahead consists of the tokens before it,
+and observations start at the position of that last token.
 """
 
 import dataclasses
@@ -31,13 +31,13 @@ from ipsrl.structures import PolicyScores, Prompts, Trajectories
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Cache:
-    """What `step` carries: K key-value heads of width d in each layer.
+    """State of `step`: K key-value heads of width d in each layer.
 
     Attributes:
       prompt: for each layer `[P, K, L - 1, d]`, the prompt without its last token.
       prompt_positions: `[P, L - 1]` int32, `UNREACHABLE` on padding.
       first_position: `[P]` int32, position of the first observation.
-      completion: for each layer `[P, K, G, T, d]`, of which the columns up to the current position are filled.
+      completion: for each layer `[P, K, G, T, d]`; columns up to the current position are filled.
     """
 
     prompt: tuple[KeyValues, ...]
@@ -52,8 +52,8 @@ class Transformer(TransformerConfig):
 
     Parameters are a nested dict of float32 arrays, named as in Llama: `embed_tokens`, `layers` -> number ->
     `input_layernorm`, `self_attn` (`q_proj`, `k_proj`, `v_proj`, `o_proj`), `post_attention_layernorm`, `mlp`
-    (`gate_proj`, `up_proj`, `down_proj`), then `norm`, and `lm_head` where embeddings are not tied. A `kernel` is
-    `[in, out]`, a `bias` `[out]`. Normalised heads add `q_norm` and `k_norm` to `self_attn`, Gemma's blocks
+    (`gate_proj`, `up_proj`, `down_proj`), then `norm`, and `lm_head` unless embeddings are tied. A `kernel` is `[in,
+    out]`, a `bias` `[out]`. Normalised heads add `q_norm` and `k_norm` to `self_attn`, Gemma's blocks
     `pre_feedforward_layernorm` and `post_feedforward_layernorm` to a layer.
     """
 
@@ -61,21 +61,21 @@ class Transformer(TransformerConfig):
 
     @property
     def placement_rules(self) -> PlacementRules:
-        """Where the parameters are placed on a mesh."""
+        """Placement of the parameters on a mesh."""
         return decoder_placement_rules(self)
 
     def init(self, key: Array) -> Parameters:
         """Fresh float32 parameters.
 
-        Matrices are normal with variance 1 / inputs, and those that write to the residual stream are smaller by
-        sqrt(2 num_layers), so that its variance does not grow with depth.
+        Matrices are normal with variance 1 / inputs; those that write to the residual stream are smaller by sqrt(2
+        num_layers), so that its variance does not grow with depth.
         """
         return nnx.to_pure_dict(nnx.state(Decoder(self, nnx.Rngs(key))))
 
     def start(self, parameters: Parameters, prompts: Prompts, group_size: int, max_tokens: int) -> Cache:
-        """Reads all but the last token of each prompt, once, and makes room for `[P, group_size, max_tokens]` tokens.
+        """Reads all but the last token of each prompt, once, and allocates `[P, group_size, max_tokens]` tokens.
 
-        A prompt without tokens (L = 0) is allowed: its first observation stands at position 0.
+        A prompt without tokens (L = 0) is allowed: its first observation has position 0.
         """
         tokens, mask = prompts.tokens[:, :-1], prompts.mask[:, :-1]
         _, prompt = self._read(parameters, tokens, WholeTexts(mask))
@@ -89,7 +89,7 @@ class Transformer(TransformerConfig):
         )
 
     def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
-        """Logits `[P, G, V]` of action number `position`, after `observations` `[P, G]`, and the cache with them."""
+        """Logits `[P, G, V]` of action number `position`, after `observations` `[P, G]`, and the updated cache."""
         first = cache.first_position[:, None]
         capacity = cache.completion[0].keys.shape[3]
         positions = Positions(first + position, cache.prompt_positions, first + jnp.arange(capacity))
@@ -123,8 +123,8 @@ class Transformer(TransformerConfig):
         """Log-probability of each prompt token given those before it, under the full vocabulary at the temperature.
 
         Returns:
-          `[P, L]` float32 log-probabilities, 0 where they mean nothing, and the `[P, L]` bool mask of where they mean
-          something: not on padding, and not on the first token.
+          `[P, L]` float32 log-probabilities, and the `[P, L]` bool mask of valid entries: False, with log-probability
+            0, on padding and on the first token.
         """
         hidden, _ = self._read(parameters, prompts.tokens, WholeTexts(prompts.mask))
         mask = prompts.mask[:, 1:] & prompts.mask[:, :-1]
@@ -137,11 +137,11 @@ class Transformer(TransformerConfig):
         return nnx.merge(_graph(self), parameters)
 
     def _read(self, parameters: Parameters, tokens: Array, texts: WholeTexts) -> tuple[Array, tuple[KeyValues, ...]]:
-        """Hidden states `[P, L + G T, hidden]` of whole texts, and the key-values of their prompts in every layer."""
+        """Hidden states `[P, L + G T, hidden]` of whole texts, and their prompts' keys and values in every layer."""
         return self._decoder(parameters)(tokens, [texts] * self.num_layers)
 
     def _score(self, parameters: Parameters, hidden: Array, actions: Actions, temperature: float) -> PolicyScores:
-        """Scores of actions after `hidden`, with no more logits on a device at a time than allowed."""
+        """Scores of actions after `hidden`, with at most `logits_at_once` logits on a device at a time."""
         devices = prompt_devices()
         rows = -(-hidden.shape[0] // devices) * hidden.shape[1]
         row = -(-self.vocabulary_size // jax.sharding.get_abstract_mesh().shape.get(MODEL, 1))
@@ -156,8 +156,8 @@ class Transformer(TransformerConfig):
         if at_once >= hidden.shape[2] or devices == 1 or hidden.shape[0] % devices:
             return score(unembedding, hidden, actions)
 
-        # The loop over blocks of logits would gather the unembedding in each, and sum its gradient over `data` in each.
-        # As a loop of every device by itself, it does so once.
+        # Under jit over the mesh, the loop over blocks would gather the unembedding and sum its gradient over `data` in
+        # each block. As a per-device loop it does so once.
         def score_own(unembedding, hidden, actions):
             return score(jax.lax.pcast(unembedding, DATA, to="varying"), hidden, actions)
 
@@ -170,5 +170,5 @@ class Transformer(TransformerConfig):
 
 @functools.cache
 def _graph(policy: Transformer) -> nnx.GraphDef:
-    """The structure of the modules without their arrays, so that no trace ever builds them again."""
+    """The structure of the modules without their arrays, cached so that tracing does not rebuild them."""
     return nnx.graphdef(nnx.eval_shape(lambda: Decoder(policy, nnx.Rngs(0))))

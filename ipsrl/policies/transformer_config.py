@@ -1,7 +1,8 @@
-"""The hyper-parameters of a decoder-only transformer, which its modules and its placement read."""
+"""The hyper-parameters of a decoder-only transformer, read by its modules and its placement."""
 
 import dataclasses
 
+from ipsrl.fields import Checked, one_of, positive
 from ipsrl.policies.adapters import MATRICES, LoRA
 from ipsrl.policies.rotary import Rotary
 
@@ -11,31 +12,30 @@ REMATERIALISATION_NAMES = ("none", "layer", "dots")
 
 
 @dataclasses.dataclass(frozen=True)
-class SlidingWindow:
-    """Which layers see only the last tokens, and how they encode positions.
+class SlidingWindow(Checked):
+    """Layers that attend only to the last tokens, and their positions.
 
     Attributes:
-      window: number of tokens that a token sees, itself included.
-      layers: numbers of these layers, from 0; all others see everything before them.
+      window: number of tokens that a token attends to, itself included.
+      layers: numbers of these layers, from 0; all others attend to everything before them.
       rotary: the rotary positions of these layers.
 
     Raises:
       ValueError: `window` is not positive, or `layers` are not increasing numbers from 0.
     """
 
-    window: int
+    window: int = positive()
     layers: tuple[int, ...]
     rotary: Rotary = dataclasses.field(default_factory=Rotary)
 
     def __post_init__(self):
-        if self.window < 1:
-            raise ValueError(f"window is {self.window}, but must be positive.")
+        super().__post_init__()
         if list(self.layers) != sorted(set(self.layers)) or not all(number >= 0 for number in self.layers):
             raise ValueError(f"The layers {self.layers} of a sliding window must be increasing numbers from 0.")
 
 
 @dataclasses.dataclass(frozen=True)
-class TransformerConfig:
+class TransformerConfig(Checked):
     """Hyper-parameters of a decoder-only transformer.
 
     Attributes:
@@ -48,58 +48,55 @@ class TransformerConfig:
       intermediate_size: width of the gated linear unit; None for 8/3 hidden_size, rounded up to a multiple of 32.
       block: "llama", or "gemma" for what Gemma 2 and 3 have in common: four norms in a block, whose scales count from
         one, tanh-GELU in place of SiLU, and token embeddings times sqrt(hidden_size).
-      rotary: how positions turn queries and keys.
-      sliding: the layers that see only the last tokens; None where all layers see everything.
-      biases: names of the matrices that a bias follows, such as `("q_proj", "k_proj", "v_proj")` in Qwen2.
-      normalise_heads: whether queries and keys pass an RMSNorm, head by head, before they are turned.
-      query_pre_attention_scalar: the attention logits are q k / sqrt(of this); None for the width of a head.
-      attention_soft_cap: attention logits become cap * tanh(logits / cap); None leaves them.
+      rotary: how positions rotate queries and keys.
+      sliding: the layers with a sliding window; None if all layers attend to everything.
+      biases: names of the matrices with a bias, such as `("q_proj", "k_proj", "v_proj")` in Qwen2.
+      normalise_heads: whether an RMSNorm is applied to queries and keys, head by head, before rotation.
+      query_pre_attention_scalar: the attention logits are q k / sqrt(of this); None for the head width.
+      attention_soft_cap: attention logits become cap * tanh(logits / cap); None for no cap.
       logit_soft_cap: the same for the logits of tokens.
       rms_norm_epsilon: added to the mean square.
-      tie_embeddings: whether the logits are products with the token embeddings, instead of a matrix `lm_head`.
-      dtype: of the operands of products with matrices, "float32" or "bfloat16", and of activations, keys and values
-        where they are not float32 in both cases: on CPU. Norms, softmax, logits and sums of products are everywhere.
+      tie_embeddings: whether the logits are products with the token embeddings instead of a matrix `lm_head`.
+      dtype: "float32" or "bfloat16", of the operands of matrix products, and, except on CPU, of activations, keys and
+        values. Norms, softmax, logits and sums of products are always float32.
       query_block: number of queries of a sequence whose attention weights exist at the same time; changes memory and
         rounding only.
-      logits_at_once: the most logits of scored tokens that exist at the same time on a device, 2^27 of them in half a
-        GiB, but at least those of one token of every sequence; changes memory and rounding only.
-      remat: what the backward pass computes again instead of storing it: "none"; "layer", all of a block but its
-        input; "dots", all but the products with matrices. With "none" the matrices are stored as well, in `dtype` and
-        as they are gathered: take "layer" for models that are sharded over a mesh. Changes memory and rounding only.
+      logits_at_once: maximum number of logits of scored tokens on a device at the same time (2^27 take half a GiB), but
+        at least those of one token of every sequence; changes memory and rounding only.
+      remat: what the backward pass recomputes instead of storing: "none"; "layer", all of a block except its input;
+        "dots", all except matrix products. "none" also stores the matrices, in `dtype` and as gathered: use "layer" for
+        models sharded over a mesh. Changes memory and rounding only.
       lora: the adapters, `lora_a` and `lora_b` beside the matrices they adapt; None for none.
 
     Raises:
-      ValueError: a size is not positive, sizes do not fit each other, or a name is not one of the known.
+      ValueError: a size is not positive, sizes do not fit each other, or a name is unknown.
     """
 
-    vocabulary_size: int
-    hidden_size: int = 64
-    num_layers: int = 2
-    num_heads: int = 4
-    num_key_value_heads: int = 2
-    head_dim: int | None = None
-    intermediate_size: int | None = None
-    block: str = "llama"
+    vocabulary_size: int = positive()
+    hidden_size: int = positive(64)
+    num_layers: int = positive(2)
+    num_heads: int = positive(4)
+    num_key_value_heads: int = positive(2)
+    head_dim: int | None = positive(None)
+    intermediate_size: int | None = positive(None)
+    block: str = one_of(*BLOCK_NAMES, default="llama")
     rotary: Rotary = dataclasses.field(default_factory=Rotary)
     sliding: SlidingWindow | None = None
     biases: tuple[str, ...] = ()
     normalise_heads: bool = False
-    query_pre_attention_scalar: float | None = None
-    attention_soft_cap: float | None = None
-    logit_soft_cap: float | None = None
-    rms_norm_epsilon: float = 1e-6
+    query_pre_attention_scalar: float | None = positive(None)
+    attention_soft_cap: float | None = positive(None)
+    logit_soft_cap: float | None = positive(None)
+    rms_norm_epsilon: float = positive(1e-6)
     tie_embeddings: bool = True
-    dtype: str = "float32"
-    query_block: int = 256
-    logits_at_once: int = 2**27
-    remat: str = "none"
+    dtype: str = one_of("float32", "bfloat16", default="float32")
+    query_block: int = positive(256)
+    logits_at_once: int = positive(2**27)
+    remat: str = one_of(*REMATERIALISATION_NAMES, default="none")
     lora: LoRA | None = None
 
     def __post_init__(self):
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.type in (int, int | None, float, float | None) and value is not None and value <= 0:
-                raise ValueError(f"{field.name} is {value}, but must be positive.")
+        super().__post_init__()
         if self.num_heads % self.num_key_value_heads:
             raise ValueError(f"num_key_value_heads {self.num_key_value_heads} must divide num_heads {self.num_heads}.")
         if self.head_dim is None and self.hidden_size % self.num_heads:
@@ -108,19 +105,12 @@ class TransformerConfig:
             )
         if self.head_width % 2:
             raise ValueError(f"A head is {self.head_width} wide, but rotary positions need an even width.")
-        for name, known in (
-            ("dtype", ("float32", "bfloat16")),
-            ("block", BLOCK_NAMES),
-            ("remat", REMATERIALISATION_NAMES),
-        ):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} is {getattr(self, name)!r}, but must be one of {known}.")
         if unknown := set(self.biases) - set(MATRICES):
             raise ValueError(f"biases has {sorted(unknown)}, but only {MATRICES} can have a bias.")
         if self.sliding is not None and max(self.sliding.layers, default=0) >= self.num_layers:
             raise ValueError(
-                f"Layer {max(self.sliding.layers)} cannot slide: the last of {self.num_layers} layers is "
-                f"number {self.num_layers - 1}."
+                f"Layer {max(self.sliding.layers)} cannot have a sliding window: "
+                f"the last of {self.num_layers} layers is number {self.num_layers - 1}."
             )
 
     @property

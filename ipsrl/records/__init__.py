@@ -1,1 +1,1 @@
-"""What runs write and what reads it: run folders, metric logs, tidy records, results, reports."""
+"""Files that runs write, and their readers: run folders, metric logs, tidy records, results, reports."""

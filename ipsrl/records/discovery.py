@@ -1,6 +1,6 @@
-"""Run folders as they are found, whatever state they are in: where they lie, and what all who read them agree on.
+"""Finds run folders in any state, and what all their readers agree on.
 
-What is in such a folder is described in `ipsrl.records.run_folder`, which writes it.
+The content of a run folder is described in `ipsrl.records.run_folder`, which writes it.
 """
 
 import os
@@ -10,17 +10,17 @@ from typing import Any
 
 from ipsrl.records.json_files import read_json
 
-# Folders of a run that hold no runs, but maybe thousands of files.
+# Folders inside a run that hold no runs, but may hold thousands of files.
 WITHOUT_RUNS = ("checkpoints", "tensorboard", "wandb")
 
 LABELS = "labels.json"
-"""In the folder of a study: the names of what tells its curves apart in metrics.jsonl, beside `seed`."""
+"""In the folder of a study: names of the labels that distinguish its curves in metrics.jsonl, beside `seed`."""
 
 
 def find(root: str | Path) -> list[Path]:
     """All run folders in `root`, itself included, in the order of their paths; links are not followed.
 
-    A run has config.json, and one of the files that show that it has begun.
+    A run has config.json, and one of the files that show that it has started.
 
     Raises:
       ValueError: there is no such folder, or no run in it.
@@ -46,9 +46,9 @@ def find(root: str | Path) -> list[Path]:
 
 
 def labels_of(folder: Path) -> tuple[str, ...]:
-    """What tells the runs apart that share the folder's file of records, where a record has it; `seed` is the last.
+    """The labels that distinguish runs with a shared file of records, if a record has them; `seed` is the last.
 
-    Folders of before studies had labels.json name the objective, or the number of outcomes.
+    Folders without labels.json, of earlier versions, name the objective or the number of outcomes.
     """
     try:
         labels = read_json(folder / LABELS)
@@ -58,7 +58,7 @@ def labels_of(folder: Path) -> tuple[str, ...]:
 
 
 def seed_of(config: Mapping[str, Any]) -> int | None:
-    """The seed that a config.json names, be it by `seeds` that are one, such as "3"; None where there is not one."""
+    """The seed in a config.json, also if `seeds` holds a single one, such as "3"; None if there is not exactly one."""
     seed, seeds = config.get("seed"), config.get("seeds")
     if seed is None and isinstance(seeds, str) and seeds.isdecimal():
         return int(seeds)
@@ -66,7 +66,7 @@ def seed_of(config: Mapping[str, Any]) -> int | None:
 
 
 def leaves(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The values of a config.json, each with the keys that lead to it: `(("training", "steps"), 5)`."""
+    """The values of a config.json, each with its keys: `(("training", "steps"), 5)`."""
     if isinstance(value, dict) and value:
         for key, inner in value.items():
             yield from leaves(inner, (*keys, key))

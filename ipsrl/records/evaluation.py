@@ -1,4 +1,4 @@
-"""What an evaluation finds, and what of it the run folder keeps beside the metrics."""
+"""Results of an evaluation, and the part of them that the run folder stores beside the metrics."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -10,20 +10,20 @@ from ipsrl.policies.policy import Parameters
 from ipsrl.records.metric_log import MetricLog
 from ipsrl.rollouts.sampled_answers import Completion
 
-# More ranks than this are added up.
+# Further ranks are summed into one number.
 RANKS = 32
 OUTCOMES, COMPLETIONS = "outcomes.jsonl", "completions.jsonl"
 
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """What an evaluation finds.
+    """Results of an evaluation.
 
     Attributes:
       metrics: name -> number.
-      ranked_shares: shares of the outcomes, largest first, mean over prompts; at most 1 together, less where a prompt
-        has no outcome. None where nobody looked.
-      completions: some answers as text; those of the first and of the last evaluation are kept.
+      ranked_shares: shares of the outcomes, largest first, mean over prompts; their sum is at most 1, less if a prompt
+        has no outcome. None if not measured.
+      completions: some answers as text; those of the first and of the last evaluation are stored.
     """
 
     metrics: Mapping[str, float]
@@ -35,7 +35,7 @@ Evaluate = Callable[[int, Parameters], Evaluation]
 
 
 def shared_at_start(evaluate: Evaluate) -> Evaluate:
-    """The same for several runs that start with the same parameters: what the first finds at step 0 serves them all."""
+    """Shares the evaluation at step 0 between runs that start with the same parameters: only the first computes it."""
     found: list[Evaluation] = []
 
     def evaluate_once(step: int, parameters: Parameters) -> Evaluation:
@@ -49,13 +49,13 @@ def shared_at_start(evaluate: Evaluate) -> Evaluate:
 
 
 class EvaluationLog:
-    """Two more files of JSON lines in a run folder, which exist where evaluations give what they hold.
+    """Two more files of JSON lines in a run folder, written if evaluations provide their content.
 
-        outcomes.jsonl     {"step": 50, "ranked_shares": [0.5, 0.25], "rest": 0.0}; the rest is that of further ranks
+        outcomes.jsonl     {"step": 50, "ranked_shares": [0.5, 0.25], "rest": 0.0}; rest: sum of further ranks
         completions.jsonl  {"step": 0, "prompt_index": 3, "prompt": "...", "completion": "...", "reward": 1.0,
-                           "outcome": "..."}; the outcome is null where there is none
+                           "outcome": "..."}; the outcome is null if there is none
 
-    They are written, cut and kept as `MetricLog` does with its own.
+    They are written, truncated and kept like `MetricLog`'s own file.
     """
 
     def __init__(self, folder: Path, last_step: int):
@@ -63,7 +63,7 @@ class EvaluationLog:
         self._logs: dict[str, MetricLog] = {}
 
     def write(self, step: int, evaluation: Evaluation) -> None:
-        """Appends what there is beside the metrics."""
+        """Appends the results other than metrics."""
         if evaluation.ranked_shares is not None:
             shares = np.asarray(evaluation.ranked_shares, np.float64)
             record = {"ranked_shares": shares[:RANKS].tolist(), "rest": float(shares[RANKS:].sum())}

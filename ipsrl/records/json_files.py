@@ -1,4 +1,4 @@
-"""JSON on disk: plain values, and files that are either the old one or the new one, never half of one."""
+"""JSON on disk: plain values, and atomic files (a reader sees the old or the new one, never a part)."""
 
 import dataclasses
 import json
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def plain(value: Any) -> Any:
-    """`value` in the terms of JSON.
+    """`value` as JSON types.
 
     Tuples become lists, dataclasses dicts, arrays and NumPy or JAX scalars numbers and lists of numbers. JSON has no
     NaN and no infinity: every non-finite number becomes null, which plotting tools read as a gap.
@@ -41,7 +41,7 @@ def plain(value: Any) -> Any:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Writes `text` to `path` so that a reader, or a process killed meanwhile, leaves the old or the new file whole."""
+    """Writes `text` to `path` atomically: a reader, also after a crash, finds the whole old or the whole new file."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("w", encoding="utf-8") as file:
@@ -50,7 +50,7 @@ def replace_file(path: Path, text: str) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        # Nobody has asked for the temporary file.
+        # Remove the temporary file after a failure.
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 

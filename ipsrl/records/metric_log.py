@@ -10,12 +10,12 @@ from typing import Any, Protocol, Self
 from ipsrl.distributed import hosts
 from ipsrl.records.json_files import plain, replace_file
 
-# What the names of an evaluation's metrics begin with.
+# Prefix of the metrics of an evaluation.
 EVALUATION = "evaluation/"
 
 
 class Tracker(Protocol):
-    """What receives a copy of each record, see `ipsrl.records.trackers`."""
+    """Receives a copy of each record, see `ipsrl.records.trackers`."""
 
     def write(self, record: dict[str, Any]) -> None: ...
 
@@ -25,14 +25,14 @@ class Tracker(Protocol):
 class MetricLog:
     """Appends records to a file of JSON lines, such as `{"step": 7, "reward": 0.25}`.
 
-    Every line is handed to the operating system as soon as it is written, so that killing the process loses none. A
-    non-finite number is written as null, which `read` gives back as NaN. Of many hosts only the first writes.
+    Every line is passed to the operating system as soon as it is written, so killing the process loses none. A
+    non-finite number is written as null, which `read` returns as NaN. With many hosts, only the first writes.
 
     Call `truncate_after` before the first `write` of a resumed run.
 
     Args:
       path: the file.
-      tracker: has each record as well, once the file has it.
+      tracker: receives each record after the file.
     """
 
     def __init__(self, path: str | Path, tracker: Tracker | None = None):
@@ -44,7 +44,7 @@ class MetricLog:
         """Appends one record.
 
         Args:
-          step: number of the training step that the metrics belong to.
+          step: training step of the metrics.
           metrics: name -> number (Python, NumPy or JAX), string or boolean.
 
         Raises:
@@ -53,14 +53,14 @@ class MetricLog:
         record = {"step": int(step)}
         for name, value in metrics.items():
             if name == "step":
-                raise ValueError("a metric may not be called 'step', which is the name of the record's own number")
+                raise ValueError("a metric may not be called 'step', the name of the record's own number")
             record[name] = plain(value)
             if isinstance(record[name], list | dict):
                 raise ValueError(f"metric {name!r} must be a single value, not {value!r}")
         self.append(record)
 
     def append(self, record: dict[str, Any]) -> None:
-        """Appends a record as it is: anything that JSON can hold, with the number `step` in it."""
+        """Appends a record unchanged: any JSON object with the number `step` in it."""
         if self._file is not None:
             self._file.write(json.dumps(plain(record)) + "\n")
             self._file.flush()
@@ -74,22 +74,22 @@ class MetricLog:
             self._file.flush()
 
     def keep(self) -> None:
-        """Has the storage keep what was written, whatever becomes of the machine."""
+        """Flushes to storage, so that a crash of the machine loses nothing."""
         if self._file is not None:
             os.fsync(self._file.fileno())
-            # Mounted buckets keep a file when it is closed, and not before.
+            # Mounted buckets store a file only when it is closed.
             self._file.close()
             self._file = self._path.open("a", encoding="utf-8")
             if self._tracker is not None:
                 self._tracker.keep()
 
     def truncate_after(self, step: int) -> None:
-        """Drops the records of steps later than `step`, and a last line that was cut short, atomically.
+        """Drops the records of steps after `step`, and a truncated last line, atomically.
 
         A resumed run writes those records again.
 
         Raises:
-          ValueError: any other line is no record.
+          ValueError: any other line is not a record.
         """
         if self._file is not None:
             self.rewrite([record for record in read(self._path) if record["step"] <= step])
@@ -116,10 +116,10 @@ class MetricLog:
 def read(path: str | Path) -> list[dict[str, Any]]:
     """The records of a metric log, in the order they were written, null as NaN.
 
-    A last line that was cut short (the process was killed while it wrote) is left out.
+    A truncated last line (the process was killed while writing) is dropped.
 
     Raises:
-      ValueError: any other line is no record.
+      ValueError: any other line is not a record.
     """
     records, damage = read_undamaged(path)
     if damage:
@@ -128,11 +128,11 @@ def read(path: str | Path) -> list[dict[str, Any]]:
 
 
 def read_undamaged(path: str | Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """The records of a metric log as they stand there, and a sentence on each line that is none.
+    """The readable records of a metric log, and a sentence on each damaged line.
 
-    A last line that was cut short is neither.
+    A truncated last line is in neither.
     """
-    # A record is one write, so that only the last line can lack its end.
+    # A record is one write, so only the last line can be truncated.
     lines = Path(path).read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
     records, damage = [], []
     for number, line in enumerate(lines, start=1):
@@ -144,5 +144,5 @@ def read_undamaged(path: str | Path) -> tuple[list[dict[str, Any]], list[str]]:
         if isinstance(record, dict) and isinstance(record.get("step"), int):
             records.append(record)
         else:
-            damage.append(f"line {number} of {path} is no record: it should be an object with a whole number 'step'")
+            damage.append(f"line {number} of {path} is not a record: it should be an object with a whole number 'step'")
     return records, damage

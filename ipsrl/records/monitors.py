@@ -1,8 +1,8 @@
-"""Monitors: rules over the records of a run that say what goes wrong while it does.
+"""Monitors: checks of a run's records that warn while something goes wrong.
 
-A monitor looks at the metrics that every step leaves in metrics.jsonl, at nothing else. What it knows is a function of
-the records it has seen, so that a resumed run is watched as if nothing had been. One whose metrics a run does not log
-is silent. `ipsrl.records.warning_log` has them look at each record, and hands on what they say.
+A monitor reads only the metrics that every step writes to metrics.jsonl. Its state is a function of the records it has
+seen, so a resumed run is monitored as if it had never stopped. A monitor whose metrics a run does not log is silent.
+`ipsrl.records.warning_log` passes each record to the monitors, and their warnings on.
 """
 
 import abc
@@ -12,22 +12,23 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ipsrl import specifications
+from ipsrl.fields import Checked, at_least, non_negative, open_probability, positive, share
 
 PREFIX = "monitor/"
-"""What the names of all metrics of monitors begin with."""
+"""Prefix of the names of all metrics of monitors."""
 
 Record = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What a monitor says of one record.
+    """Result of a monitor for one record.
 
     Attributes:
-      bad: whether this step is of the kind that it warns of; None: undecided.
-      short: the numbers of the warning, if there is to be one, in a few words: `0.25 nats (was 0.73)`.
+      bad: whether the monitored condition is met at this step; None: undecided.
+      short: the numbers for the warning in a few words: `0.25 nats (was 0.73)`.
       message: the warning as a sentence, without advice.
-      metrics: further metrics for the record, by their names without `PREFIX`.
+      metrics: further metrics for the record, named without `PREFIX`.
     """
 
     bad: bool | None
@@ -36,61 +37,50 @@ class Finding:
     metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
-class Monitor(abc.ABC):
+class Monitor(Checked, abc.ABC):
     """Base of all monitors: frozen dataclasses, whose fields are their thresholds.
 
     Raises:
-      ValueError: a threshold cannot be reached, or there are no steps.
+      ValueError: a threshold or the number of steps is out of its range.
     """
 
     advice: ClassVar[str]
-    """What a warning means, or what to try. It names no objective: the one that is running may be among them."""
+    """What a warning means, or what to try. It names no objective: the running one may be among them."""
     steps: int
-    """How many steps in a row must be bad before the monitor warns, and good before it may warn again."""
-
-    def __post_init__(self):
-        if self.steps < 1:
-            raise ValueError(f"steps of a monitor is {self.steps}, it must be at least 1")
+    """Number of steps in a row that must be bad before the monitor warns, and good before it may warn again."""
 
     @property
     def start(self) -> Any:
-        """What the monitor knows before the first record: nothing, unless it has a memory."""
+        """Initial memory of the monitor; empty for monitors without memory."""
         return ()
 
     @abc.abstractmethod
     def observe(self, memory: Any, record: Record) -> tuple[Any, Finding | None]:
-        """What is known after a record, and what is to be said of it: None where it lacks what the monitor watches."""
+        """The new memory, and the finding; None if the record lacks the monitored metrics."""
 
 
 def number(record: Record, metric: str) -> float | None:
-    """A metric of a record; None where it is missing or not finite."""
+    """A metric of a record; None if it is missing or not finite."""
     value = record.get(metric)
     return value if value is not None and math.isfinite(value) else None
 
 
 @dataclasses.dataclass(frozen=True)
 class LowEntropy(Monitor):
-    """`token_entropy` below some nats: the policy hardly explores any more.
+    """`token_entropy` below a number of nats: the policy hardly explores any more.
 
     Attributes:
       below: nats.
-      of_highest: the share of the highest entropy so far that is also not exceeded, so that a policy which begins with
-        little entropy, as one with a prior does, and keeps most of it is not warned of. With 1, `below` alone counts.
+      of_highest: the entropy must also be at most this share of its highest value so far, so that a policy that starts
+        with low entropy, such as a prior, and keeps most of it causes no warning. With 1, only `below` counts.
     """
 
     advice: ClassVar[str] = (
-        "the policy hardly explores any more; an objective that pays for rarity or for entropy keeps it open"
+        "the policy hardly explores any more; an objective that rewards rarity or entropy keeps exploration up"
     )
-    below: float = 0.5
-    of_highest: float = 0.5
-    steps: int = 50
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not self.below > 0:
-            raise ValueError(f"low_entropy(below={self.below:g}) never holds: entropy in nats is never below 0")
-        if not 0 < self.of_highest <= 1:
-            raise ValueError(f"low_entropy(of_highest={self.of_highest:g}): a share lies above 0 and is at most 1")
+    below: float = positive(0.5, called="below of low_entropy")
+    of_highest: float = share(0.5, called="of_highest of low_entropy")
+    steps: int = at_least(1, 50, called="steps of a monitor")
 
     @property
     def start(self) -> float:
@@ -116,15 +106,10 @@ class Above(Monitor):
 
     metric: ClassVar[str]
     what: ClassVar[str]
-    """What the metric is called in a sentence."""
+    """Name of the metric in a sentence."""
     unit: ClassVar[str] = ""
-    above: float
-    steps: int = 20
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.above < 0 or not math.isfinite(self.above):
-            raise ValueError(f"a monitor of {self.what} warns above {self.above:g}: take a finite number from 0 on")
+    above: float = non_negative()
+    steps: int = at_least(1, 20, called="steps of a monitor")
 
     def observe(self, memory: Any, record: Record) -> tuple[Any, Finding | None]:
         value = number(record, self.metric)
@@ -144,88 +129,85 @@ class DegenerateGroups(Above):
     metric: ClassVar[str] = "degenerate_groups"
     what: ClassVar[str] = "the share of groups without advantages"
     advice: ClassVar[str] = (
-        "they teach nothing; larger groups, other prompts or the batch filter dynamic_sampling find groups that do"
+        "they have no gradient; larger groups, other prompts or the batch filter dynamic_sampling find groups with one"
     )
-    above: float = 0.9
+    above: float = non_negative(0.9, called="above of degenerate_groups")
 
 
 @dataclasses.dataclass(frozen=True)
 class ReferenceDrift(Above):
-    """`reference_kl`, in nats for each token: the policy has left its reference."""
+    """`reference_kl`, in nats per token: the policy has left its reference."""
 
     metric: ClassVar[str] = "reference_kl"
-    what: ClassVar[str] = "the divergence from the reference policy, in nats for each token,"
+    what: ClassVar[str] = "the divergence from the reference policy, in nats per token,"
     unit: ClassVar[str] = " nats"
-    advice: ClassVar[str] = "what the reference knew is being lost; a larger kl or a smaller learning rate holds it"
-    above: float = 0.5
+    advice: ClassVar[str] = (
+        "abilities of the reference are being lost; a larger kl or a smaller learning rate keeps them"
+    )
+    above: float = non_negative(0.5, called="above of reference_drift")
 
 
 @dataclasses.dataclass(frozen=True)
 class BatchDrift(Above):
-    """`behaviour_kl`, in nats for each token: the policy leaves the one that sampled while it learns from a batch.
+    """`behaviour_kl`, in nats per token: the policy leaves the one that sampled while it learns from a batch.
 
-    0.02 is about where implementations of PPO that watch it end the epochs of a batch.
+    PPO implementations that check it stop the epochs of a batch at about 0.02.
     """
 
     metric: ClassVar[str] = "behaviour_kl"
-    what: ClassVar[str] = "the divergence from the policy that sampled, in nats for each token,"
+    what: ClassVar[str] = "the divergence from the policy that sampled, in nats per token,"
     unit: ClassVar[str] = " nats"
-    advice: ClassVar[str] = "batches are used beyond where they are valid; take fewer epochs or a smaller learning rate"
-    above: float = 0.02
+    advice: ClassVar[str] = "samples are too stale for further updates; use fewer epochs or a smaller learning rate"
+    above: float = non_negative(0.02, called="above of batch_drift")
 
 
 @dataclasses.dataclass(frozen=True)
 class ClippedTokens(Above):
-    """`clip_fraction`: much of each batch is cut off."""
+    """`clip_fraction`: much of each batch is clipped."""
 
     metric: ClassVar[str] = "clip_fraction"
     what: ClassVar[str] = "the share of tokens that the clip removes"
     advice: ClassVar[str] = (
-        "much of each batch teaches nothing; take fewer epochs, a smaller learning rate or a wider clip"
+        "much of each batch has no gradient; use fewer epochs, a smaller learning rate or a wider clip"
     )
-    above: float = 0.3
+    above: float = non_negative(0.3, called="above of clipped_tokens")
 
 
 @dataclasses.dataclass(frozen=True)
 class SamplerScorerMismatch(Above):
-    """`sampler_scorer_difference`, in nats: the same policy disagrees with itself.
+    """`sampler_scorer_difference`, in nats: sampler and scorer disagree about the same policy.
 
-    At 0.2 the clip of PPO begins to act on tokens that have not moved.
+    From 0.2, PPO's clip acts on tokens whose probability has not changed.
     """
 
     metric: ClassVar[str] = "sampler_scorer_difference"
     what: ClassVar[str] = "the gap between log-probabilities when sampled and when scored"
     unit: ClassVar[str] = " nats"
-    advice: ClassVar[str] = "rounding that training feels (take --dtype=float32), or a bug in sampler or policy"
-    above: float = 0.2
-    steps: int = 5
+    advice: ClassVar[str] = "rounding that affects training (use --dtype=float32), or a bug in sampler or policy"
+    above: float = non_negative(0.2, called="above of sampler_scorer_mismatch")
+    steps: int = at_least(1, 5, called="steps of a monitor")
 
 
 @dataclasses.dataclass(frozen=True)
 class FallingOutcomes(Monitor):
     """`effective_outcomes`, mean over the last `steps` records, far below the highest such mean.
 
-    What counts are the outcomes beyond the first, which is always there as long as anything is rewarded. Where less
-    than half an outcome has ever been beyond it, there is nothing to lose. The fall is over when half of it is made up.
+    Only outcomes beyond the first count, because the first exists as long as anything is rewarded. If there were never
+    more than half an outcome beyond it, there is nothing to lose. The warning ends when half of the loss is recovered.
 
     Attributes:
-      by: the share that is lost.
+      by: the lost share.
 
     Metrics: `effective_outcomes_kept`, the mean as a share of the highest one so far, both beyond the first outcome; 1
-    where there never was a second.
+    if there never was a second.
     """
 
     advice: ClassVar[str] = (
-        "what the policy no longer samples it can hardly learn again; an objective that pays for rarity, or a smaller "
+        "the policy can hardly relearn what it no longer samples; an objective that rewards rarity, or a smaller "
         "learning rate, keeps more"
     )
-    by: float = 0.6
-    steps: int = 20
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not 0 < self.by < 1:
-            raise ValueError(f"falling_outcomes(by={self.by:g}): a share that is lost lies between 0 and 1")
+    by: float = open_probability(0.6, called="by of falling_outcomes")
+    steps: int = at_least(1, 20, called="steps of a monitor")
 
     @property
     def start(self) -> tuple[tuple[float, ...], float]:
@@ -274,7 +256,7 @@ class FittedLine:
     highest: float = -math.inf
 
     def add(self, x: float, y: float) -> "FittedLine":
-        """With one more point (Welford's recursion)."""
+        """The line with one more point (Welford's recursion)."""
         count = self.count + 1
         from_x, from_y = x - self.x, y - self.y
         mean_x, mean_y = self.x + from_x / count, self.y + from_y / count
@@ -291,43 +273,36 @@ class FittedLine:
 
 @dataclasses.dataclass(frozen=True)
 class EntropyLaw(Monitor):
-    """R = -a exp(H) + b: reward is bought with entropy, and there is no more to buy (arXiv 2505.22617).
+    """R = -a exp(H) + b: the reward is paid for with entropy, and the entropy is nearly spent (arXiv 2505.22617).
 
-    R is the mean reward of what a step samples and H its `token_entropy`; the paper fits validation accuracy. a and b
-    are those of least squares over all steps so far, from the step number `steps` on. With H at 0 the law ends at
-    b - a, the ceiling. The paper warns that the law is not universal: it counts here where a > 0 and the fit is good.
+    R is the mean reward of a step's samples and H its `token_entropy`; the paper fits validation accuracy. a and b are
+    fitted by least squares to all steps so far, from step number `steps` on. At H = 0 the law gives b - a, the ceiling.
+    The paper warns that the law is not universal: here it counts only if a > 0 and the fit is good.
 
     Attributes:
-      spent: the share of exp(H) - 1, from the highest so far, that must be used up.
+      spent: the share of exp(H) - 1, from the highest so far, that must be spent.
       r_squared: share of the variance of R that the fit must explain.
 
     Metrics: `entropy_law_slope`, a; `entropy_law_ceiling`, b - a; `entropy_law_r_squared`.
     """
 
-    advice: ClassVar[str] = "more steps will hardly raise the reward, but what keeps entropy up might"
-    spent: float = 0.9
-    r_squared: float = 0.8
-    steps: int = 50
-
-    def __post_init__(self):
-        super().__post_init__()
-        for name in ("spent", "r_squared"):
-            if not 0 < getattr(self, name) < 1:
-                raise ValueError(f"entropy_law({name}={getattr(self, name):g}): a share lies between 0 and 1")
+    advice: ClassVar[str] = "more steps will hardly raise the reward, but methods that keep entropy up might"
+    spent: float = open_probability(0.9, called="spent of entropy_law")
+    r_squared: float = open_probability(0.8, called="r_squared of entropy_law")
+    steps: int = at_least(1, 50, called="steps of a monitor")
 
     @property
     def start(self) -> FittedLine:
         return FittedLine()
 
     def observe(self, memory: FittedLine, record: Record) -> tuple[FittedLine, Finding | None]:
-        # Batch filters, which choose groups by their rewards, leave the mean of all that was sampled beside that of the
-        # batch.
+        # Batch filters choose groups by their rewards, but also log the mean reward of all samples.
         entropy = number(record, "token_entropy")
         reward = number(record, "sampled_reward" if "sampled_reward" in record else "reward")
         if entropy is None or reward is None:
             return memory, None
         memory = memory.add(math.exp(entropy), reward)
-        # Neither a constant entropy nor a constant reward has a law.
+        # A constant entropy or a constant reward gives no fit.
         if memory.count < self.steps or memory.xx <= 0 or memory.yy <= 0 or memory.highest <= 1:
             return memory, None
         slope = -memory.xy / memory.xx
@@ -362,7 +337,7 @@ MONITORS: dict[str, type[Monitor]] = {
 def make_monitors(text: str) -> dict[str, Monitor]:
     """Monitors by name, from a text such as `"all, low_entropy(below=0.3)"`.
 
-    `all` stands for each with its defaults, but for those that are named beside it; `none` and `""` are no monitors.
+    `all` is every monitor with its defaults, except those named beside it; `none` and `""` are no monitors.
 
     Raises:
       ValueError: unknown name or argument (the message lists the known ones), a bad value, or a monitor given twice.

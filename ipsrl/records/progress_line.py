@@ -1,6 +1,6 @@
-"""One line on the terminal that says how far a run is, or what is being worked on.
+"""One line on the terminal that shows a run's progress, or the current task.
 
-It is on stderr, and there is none where stderr is not a terminal, nor on any host but the first.
+It is on stderr; there is none if stderr is not a terminal, and on any host but the first.
 """
 
 import contextlib
@@ -13,18 +13,18 @@ from tqdm import tqdm
 
 from ipsrl.distributed import hosts
 
-# By default tqdm has a lock of processes as well, which a process that is killed leaves behind; here threads draw.
+# By default tqdm also has a lock between processes, which a killed process leaves behind; here only threads draw.
 tqdm.set_lock(threading.RLock())
 
 
 class ProgressLine:
-    """Steps done, rate, time left, chosen metrics, and what is running; it goes when the run ends.
+    """Steps done, rate, time left, chosen metrics, and a label; the line is removed when the run ends.
 
     Args:
       total: steps of the whole run.
       done: steps done before this process started, for a resumed run; they do not count in the rates.
-      trajectories_per_step: how many trajectories are sampled in each step.
-      label: what is running. A narrow terminal cuts off what stands last: the rate of trajectories, then the label.
+      trajectories_per_step: number of trajectories sampled in each step.
+      label: name of the run. A narrow terminal cuts off the end: the rate of trajectories, then the label.
     """
 
     def __init__(self, total: int, done: int = 0, trajectories_per_step: int = 0, label: str = ""):
@@ -35,7 +35,7 @@ class ProgressLine:
             initial=done,
             unit="step",
             leave=False,
-            # Alone as long as the first step is compiled.
+            # Shown alone while the first step is compiled.
             postfix=label or None,
             bar_format="{percentage:3.0f}% {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_noinv_fmt}{postfix}]",
         )
@@ -43,7 +43,7 @@ class ProgressLine:
         self._ticking.enter_context(ticking(self._bar))
 
     def advance(self, **metrics: Any) -> None:
-        """Counts one step and shows `name value` for each metric; values are only looked at where they are shown."""
+        """Counts one step and shows `name value` for each metric; values are fetched only if they are shown."""
         if self._bar.disable:
             return
         shown = [f"{name.replace('_', ' ')} {float(value):.3g}" for name, value in metrics.items()]
@@ -66,9 +66,9 @@ class ProgressLine:
 
 @contextlib.contextmanager
 def working(task: str) -> Iterator[None]:
-    """Shows a task and for how long it has been worked on, until that is done: for what cannot say how far it is.
+    """Shows a task and its elapsed time until it is done, for tasks without a measure of progress.
 
-    What prints meanwhile has to do so by `tqdm.write`.
+    Meanwhile, print only by `tqdm.write`.
     """
     with _line(desc=task, bar_format="{desc} [{elapsed}]", leave=False) as line, ticking(line):
         yield
@@ -80,24 +80,24 @@ def report_line(text: str) -> None:
 
 
 def say_in_log(text: str) -> None:
-    """Prints a line on stderr where that is no terminal, so that a log shows what a progress line would."""
+    """Prints a line on stderr if it is not a terminal, so that a log shows what a progress line would."""
     if hosts.is_first() and not sys.stderr.isatty():
         print(text, file=sys.stderr, flush=True)
 
 
 def _line(**settings: Any) -> tqdm:
-    # disable=None is tqdm's "not on a terminal".
+    # disable=None is tqdm's "disabled unless on a terminal".
     return tqdm(disable=None if hosts.is_first() else True, dynamic_ncols=True, **settings)
 
 
 @contextlib.contextmanager
 def ticking(line: tqdm, seconds: float = 1.0, look: Callable[[], None] | None = None) -> Iterator[None]:
-    """Draws a line anew every so many seconds, so that its clock moves while the caller waits for a program.
+    """Redraws a line at intervals, so that its clock moves while the caller waits for a program.
 
     Args:
-      line: nothing is done where it is not shown.
-      seconds: from one time to the next.
-      look: called before, by another thread, to bring up to date what the line says.
+      line: nothing is done if it is not shown.
+      seconds: interval between redraws.
+      look: called before each redraw, in another thread, to update the line.
     """
     if line.disable:
         yield
@@ -116,5 +116,5 @@ def ticking(line: tqdm, seconds: float = 1.0, look: Callable[[], None] | None = 
         yield
     finally:
         over.set()
-        # Control-C may have left tqdm's lock taken, and the thread waiting for it.
+        # Control-C may have left tqdm's lock held, and the thread waiting for it.
         ticker.join(timeout=1.0)

@@ -1,4 +1,4 @@
-"""How the columns in the tables of `ipsrl.records.results` are called, and their types."""
+"""Names and types of the columns in the tables of `ipsrl.records.results`."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from typing import Any
 from ipsrl.records.discovery import leaves
 from ipsrl.records.metric_log import EVALUATION
 
-# The columns that every table of runs has before those of config.json, with their types.
+# The first columns of every table of runs, before those of config.json, with their types.
 DESCRIPTION = {
     "path": "VARCHAR",
     "kind": "VARCHAR",
@@ -18,15 +18,15 @@ DESCRIPTION = {
     "started": "TIMESTAMP",
     "last_written": "TIMESTAMP",
 }
-# What no value of config.json and no metric may be called in that table.
+# Reserved names in that table, for values of config.json and metrics.
 TAKEN = (*DESCRIPTION, "step", "summary")
 
-# What a record may say of its run, and its own number.
+# Fields of a record that identify its run, and its own number.
 OF_RECORDS = {"objective": "VARCHAR", "seed": "BIGINT", "step": "BIGINT"}
 
 
 def config_columns(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Column -> value of a config.json, in the order in which they take their names."""
+    """Column -> value of a config.json, in the order in which names are assigned."""
     taken = set(TAKEN)
     columns = {}
     for keys, value in sorted(leaves(config), key=lambda leaf: (len(leaf[0]) > 1, leaf[0][0] != "training")):
@@ -36,14 +36,14 @@ def config_columns(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def first_free(names: Sequence[str], taken: set[str]) -> str:
-    """The first of the names that is not taken, which it then is; SQL does not tell a from A."""
+    """The first of the names that is not taken, and marks it as taken; SQL names are case-insensitive."""
     name = next(name for name in names if name.lower() not in taken)
     taken.add(name.lower())
     return name
 
 
 def type_of(values: Sequence[Any]) -> str:
-    """The type of a column that holds these values of JSON files."""
+    """The type of a column for these values of JSON files."""
     kinds = {type(value) for value in values if value is not None}
     for type_name, fitting in (("BOOLEAN", {bool}), ("BIGINT", {int}), ("DOUBLE", {int, float}), ("VARCHAR", {str})):
         if kinds and kinds <= fitting:
@@ -67,7 +67,7 @@ def metric_types(structures: Iterable[str | None]) -> dict[str, str]:
 
 
 def metric_columns(metrics: Iterable[str]) -> dict[str, str]:
-    """Metric -> its column; those of evaluations come last, and find out what is taken."""
+    """Metric -> its column; those of evaluations are last, and avoid the taken names."""
     taken = {"path", *OF_RECORDS}
     columns = {}
     for metric in sorted(metrics, key=lambda metric: metric.startswith(EVALUATION)):

@@ -1,31 +1,31 @@
-"""The results of any number of runs as two tables of DuckDB, for SQL and notebooks.
+"""The results of any number of runs as two DuckDB tables, for SQL and notebooks.
 
     connection = results.load("runs/hypospace-demo", "runs/countdown-demo")
     connection.sql("select objective, avg(recovery) from runs where kind = 'training' group by objective")
 
-What `sql` returns prints as a table; `.fetchall()` gives tuples, `.df()` a data frame where pandas is installed.
+The result of `sql` prints as a table; `.fetchall()` gives tuples, `.df()` a data frame if pandas is installed.
 
-`runs` has one row for each folder of a run, or, where its records name several objectives, seeds or numbers of
-outcomes, for each of them:
+`runs` has one row for each run folder; if its records name several objectives, seeds or numbers of outcomes, one row
+for each of these:
 
     path                    the folder
-    kind                    training, where its config.json names one objective; otherwise experiment, whose folder
+    kind                    training, if its config.json names one objective; otherwise experiment, whose folder
                             holds those of its training runs
-    objective, seed         NULL where there is not one
+    objective, seed         NULL if there is not exactly one
     complete                whether summary.json says so
-    started, last_written   UTC: the first start, and the last writing of metrics or summary, if any
+    started, last_written   UTC: the first start, and the last write of metrics or summary, if any
     ...                     every value of config.json
     step, ...               the last recorded value of every metric
     summary                 summary.json as JSON, for summary->>'$.agrees'
 
-`metrics` has one row for each record: path, objective, seed, step and every metric. A metric that a record lacks is
-NULL; one that was not finite is NaN, and so is every average over it.
+`metrics` has one row for each record: path, objective, seed, step and every metric. A metric missing in a record is
+NULL; a non-finite one is NaN, and so is every average over it.
 
-Columns are called as in the files, as far as SQL can read that. A value of config.json is called by its innermost key,
-unless another value of the same file has that name, where keys that are not nested come first and those in `training`
-second: then by the keys around it as well, as in `warm_start_learning_rate`. Metrics lose the `evaluation/` before
-their names where no other metric is called so: `recovery`, but `evaluation_effective_outcomes`. In `runs` a metric that
-is called as a value of config.json is `last_...`, such as `last_num_outcomes`.
+Columns have the names in the files, as far as SQL can read them. A value of config.json has the name of its innermost
+key; if several values of a file share that name, keys that are not nested come first and those in `training` second,
+and the others are prefixed with their outer keys, as in `warm_start_learning_rate`. Metrics lose the prefix
+`evaluation/` if no other metric has that name: `recovery`, but `evaluation_effective_outcomes`. In `runs`, a metric
+with the name of a value of config.json is `last_...`, such as `last_num_outcomes`.
 """
 
 import difflib
@@ -61,22 +61,22 @@ TABLES = ("runs", "metrics")
 METRICS = "/metrics.jsonl"
 
 ONLY_READ = (
-    "results are only read: write one SELECT, and name the values of a pivot, as in "
+    "results are read-only: write one SELECT, and name the values of a pivot, as in "
     "pivot runs on objective in ('grpo') using avg(reward)"
 )
 
 
 def load(*folders: str | Path, skip_damaged: bool = False) -> "duckdb.DuckDBPyConnection":
-    """A connection to DuckDB, in memory, with the tables `runs` and `metrics`. Nothing in the folders is changed.
+    """An in-memory DuckDB connection with the tables `runs` and `metrics`. The folders are not changed.
 
     Args:
-      folders: of runs, which `ipsrl.records.discovery.find` finds; or of Parquet files that `write_parquet` has made.
-      skip_damaged: leave out damaged runs, with a line on stderr for each, instead of raising ValueError.
+      folders: of runs, as found by `ipsrl.records.discovery.find`; or of Parquet files written by `write_parquet`.
+      skip_damaged: skip damaged runs, with a line on stderr for each, instead of raising ValueError.
 
     Raises:
-      ValueError: a folder is not there or holds no run, a run is there twice, a JSON file or a line of metrics.jsonl is
-        damaged (the last line may be: a killed process cuts it short, and only that record is lost), or DuckDB is not
-        installed.
+      ValueError: a folder does not exist or holds no run, a run is given twice, a JSON file or a line of metrics.jsonl
+        is damaged (except a truncated last line of a killed process, of which only that record is lost), or DuckDB is
+        not installed.
     """
     try:
         import duckdb
@@ -87,14 +87,14 @@ def load(*folders: str | Path, skip_damaged: bool = False) -> "duckdb.DuckDBPyCo
         if all(file.exists() for file in parquet_files(folder).values()):
             parquet.append(folder)
             continue
-        # One of the folders may lie in another.
+        # One of the folders may be inside another.
         for path in find(folder):
             paths.setdefault(path.resolve(), path)
 
     connection = duckdb.connect()
     rows = list(_undamaged(paths.values(), _describe, skip_damaged).values())
     structures = _structures(connection, rows)
-    # DuckDB goes on after a line that is no record; whether it is more than a last one cut short, the log knows.
+    # DuckDB ignores lines that are not records; the metric log decides whether more than the last one is damaged.
     if not all(map(_of_record, structures)):
         no_record = "coalesce(json_type(json, '$.step') not in ('UBIGINT', 'BIGINT'), true)"
         doubtful = f"select distinct filename from {_records(connection, rows)} where {no_record}"
@@ -108,19 +108,17 @@ def load(*folders: str | Path, skip_damaged: bool = False) -> "duckdb.DuckDBPyCo
             stored = f"read_parquet({_text(glob.escape(str(file)))})"
             twice = connection.execute(f"select path from {stored} intersect select path from {table}").fetchone()
             if twice:
-                raise ValueError(
-                    f"{twice[0]} is there twice: give its folder or the Parquet files made of it, not both"
-                )
+                raise ValueError(f"{twice[0]} is given twice: give its folder or its Parquet files, not both")
             connection.execute(f"create or replace table {table} as from {stored} union all by name from {table}")
     return connection
 
 
 def select(connection: "duckdb.DuckDBPyConnection", sql: str) -> tuple[list[str], list[tuple]]:
-    """The names of the columns and the rows that one SELECT gives.
+    """The column names and the rows of one SELECT.
 
     Raises:
-      ValueError: the statement is not one SELECT, or DuckDB refuses it; the message is one sentence, with names that
-        are near one that does not exist.
+      ValueError: the statement is not one SELECT, or DuckDB refuses it; the message is one sentence, with similar names
+        for one that does not exist.
     """
     import duckdb
 
@@ -130,7 +128,7 @@ def select(connection: "duckdb.DuckDBPyConnection", sql: str) -> tuple[list[str]
         statements = connection.extract_statements(sql)
         if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
             raise ValueError(ONLY_READ)
-        # What a SELECT begins with may still write: with x as (insert into runs ...) select ...
+        # A statement that DuckDB treats as a SELECT may still write: with x as (insert into runs ...) select ...
         connection.execute("begin transaction read only")
         try:
             cursor = connection.execute(statements[0])
@@ -145,7 +143,7 @@ def write_parquet(connection: "duckdb.DuckDBPyConnection", folder: str | Path) -
     """Writes both tables to a folder, which `load` reads much faster than the runs; each file atomically.
 
     Raises:
-      OSError: they cannot be written.
+      OSError: the files cannot be written.
     """
     import duckdb
 
@@ -163,12 +161,12 @@ def write_parquet(connection: "duckdb.DuckDBPyConnection", folder: str | Path) -
 
 
 def parquet_files(folder: Path) -> dict[str, Path]:
-    """Where `write_parquet` puts each table."""
+    """The path of each table's Parquet file."""
     return {table: folder / f"{table}.parquet" for table in TABLES}
 
 
 def _undamaged(paths: Iterable, read: Callable[[Any], Any], skip_damaged: bool) -> dict:
-    """What is read, without that for which `read` raises ValueError if that shall be skipped."""
+    """Reads all paths; those for which `read` raises ValueError are skipped if `skip_damaged`."""
     kept = {}
     for path in paths:
         try:
@@ -210,7 +208,7 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 
 def _first_start(path: Path) -> str | None:
-    """None where environment.json is missing, or is not a list of starts."""
+    """The time of the first start; None if environment.json is missing, or is not a list of starts."""
     starts = read_json(path) if path.exists() else []
     try:
         return _utc(datetime.fromisoformat(starts[0]["time"]))
@@ -223,12 +221,12 @@ def _utc(time: datetime) -> str:
 
 
 def _records(connection: "duckdb.DuckDBPyConnection", rows: Iterable[Mapping[str, Any]]) -> str:
-    """What to select `filename` and `json` of all records from, in order; `json` is NULL where a line is not JSON."""
+    """A table expression with `filename` and `json` of all records, in order; `json` is NULL if a line is not JSON."""
     files = [glob.escape(row["path"] + METRICS) for row in rows if os.path.exists(row["path"] + METRICS)]
     if not files:
         return "(select null::varchar as filename, null::json as json where false)"
     connection.execute("set variable metrics_files = ?", [files])
-    # Folders such as floor=0.2 would be taken for partitions.
+    # Folders such as floor=0.2 would otherwise be read as partitions.
     return (
         "read_json_objects(getvariable('metrics_files'), format = 'newline_delimited', ignore_errors = true, "
         "filename = true, hive_partitioning = false)"
@@ -236,7 +234,7 @@ def _records(connection: "duckdb.DuckDBPyConnection", rows: Iterable[Mapping[str
 
 
 def _structures(connection: "duckdb.DuckDBPyConnection", rows: Iterable[Mapping[str, Any]]) -> set[str | None]:
-    """What kinds of records there are, as JSON with types instead of values; None for a line that is not JSON."""
+    """The distinct structures of records, as JSON with types instead of values; None for a line that is not JSON."""
     structures = connection.execute(f"select distinct json_structure(json) from {_records(connection, rows)}")
     return {structure for (structure,) in structures.fetchall()}
 
@@ -250,7 +248,7 @@ def _of_record(structure: str | None) -> bool:
 def _make_tables(
     connection: "duckdb.DuckDBPyConnection", rows: Sequence[Mapping[str, Any]], structures: Iterable[str | None]
 ) -> None:
-    """Makes `runs` of the descriptions of folders, and `metrics` of their files."""
+    """Makes `runs` from the descriptions of folders, and `metrics` from their files."""
     of_config = dict.fromkeys(column for row in rows for column in row if column not in (*DESCRIPTION, "summary"))
     types = {
         **DESCRIPTION,
@@ -265,7 +263,7 @@ def _make_tables(
     metrics = metric_types(structures)
     columns = metric_columns(metrics)
     values = "".join(f", value.{_name(metric)} as {_name(column)}" for metric, column in columns.items())
-    # The log writes what was not finite as null, which is not the same as nothing.
+    # The log writes non-finite numbers as null, which must not be mixed up with missing ones.
     connection.execute(
         f"""
         create table metrics as
@@ -317,7 +315,7 @@ def _make_tables(
 
 
 def _in_one_sentence(message: str, columns: Sequence[str]) -> str:
-    """What an error of DuckDB says, without its suggestions, which leave out most columns."""
+    """The message of a DuckDB error, without its suggestions, which omit most columns."""
     if "read-only" in message:
         return ONLY_READ
     if column := re.search(r'(?:Referenced column|a column named) "(.+?)"', message):

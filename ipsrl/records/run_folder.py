@@ -1,4 +1,4 @@
-"""The folder that a run writes: who may write it, and what describes it."""
+"""The folder that a run writes: its lock, its identity and its description."""
 
 import dataclasses
 import fcntl
@@ -20,39 +20,39 @@ import ipsrl
 from ipsrl.distributed import hosts
 from ipsrl.records.json_files import plain, read_json, replace_file, write_json
 
-# How long a network file system may take to show on one host what another has written.
+# Time until a network file system shows on one host what another has written.
 LATE_SECONDS = 30
 
 
 UNCOMMITTED = "uncommitted.diff"
-# A longer one is data that somebody has added, and no record of what ran.
+# A longer diff is data that was added, not a record of the code.
 LONGEST_DIFF = 1_000_000
 
 
 class RunFolderError(ValueError):
-    """An output folder cannot be used for this run; the message says why and what to do, in one sentence."""
+    """An output folder cannot be used for this run; the message states the reason and what to do, in one sentence."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RunFolder:
-    """The output folder of one run, held by one process at a time.
+    """The output folder of one run, used by one process at a time.
 
-        config.json        what was asked for, resolved: the identity of the run
+        config.json        the resolved settings: the identity of the run
         environment.json   a list, one entry for each start: versions, processes, devices, commit, command
-        uncommitted.diff   what the code of the last start had that its commit lacks; only where there was something
+        uncommitted.diff   changes of the code since its commit, at the last start; only if there were any
         metrics.jsonl      written by `MetricLog`
         warnings.jsonl     written by `WarningLog`
         outcomes.jsonl     written by `EvaluationLog`, as is completions.jsonl
         checkpoints/       written by `Checkpoints`
-        summary.json       what came out
-        tensorboard/       and wandb/, written by `Trackers`, where they are asked for
+        summary.json       the results
+        tensorboard/       and wandb/, written by `Trackers`, if requested
 
-    Made by `RunFolder.open`; a context manager that gives the folder back. The operating system gives it back when the
-    process is killed. Of many hosts the first holds the folder and writes its files, checkpoints excepted, for all.
+    Made by `RunFolder.open`; a context manager that releases the folder. If the process is killed, the operating system
+    releases it. With many hosts, the first holds the lock and writes all files except checkpoints.
 
     Attributes:
       path: the folder.
-      config: the run's configuration, as it stands in config.json.
+      config: the run's configuration, as in config.json.
       lock: held by the first host, None on the others.
     """
 
@@ -64,20 +64,20 @@ class RunFolder:
     def open(cls, path: str | Path, config: dict[str, Any], resume: bool = False) -> Self:
         """Takes the folder `path` for the run described by `config`.
 
-        A missing or empty folder starts the run. A folder of the same run is continued with `resume`, and taken
-        without it only while it holds neither metrics nor checkpoints. Hidden files do not count.
+        A missing or empty folder starts the run. With `resume` a folder of the same run is continued; without it such a
+        folder is taken only if it holds neither metrics nor checkpoints. Hidden files are ignored.
 
         Args:
           path: the output folder.
-          config: everything that determines the run (objective, environment, policy, seed, ...), JSON-able. Tuples
-            compare equal to lists, 1 differs from 1.0.
-          resume: continue the run that the folder holds, if it holds one.
+          config: everything that determines the run (objective, environment, policy, seed, ...), as JSON values. Tuples
+            equal lists, but 1 differs from 1.0.
+          resume: continue the run in the folder, if there is one.
 
         Raises:
-          RunFolderError: the folder holds another run, the same run without `resume`, files but no run, a damaged
-            config.json, or another process is writing to it. Nothing in it has been changed then.
-          OtherHostError: any of these, on the hosts that did not look.
-          ValueError: the hosts do not have the same configuration, or do not see the same folder.
+          RunFolderError: the folder holds another run, the same run without `resume`, files but no run, or a damaged
+            config.json, or another process is writing to it. Then nothing in it has been changed.
+          OtherHostError: any of these, on the hosts other than the first.
+          ValueError: the hosts have different configurations, or see different folders.
         """
         path, config = Path(path), plain(config)
         hosts.require_same(config, "configuration of this run")
@@ -85,7 +85,7 @@ class RunFolder:
         if not hosts.all_hosts(_appears(path / "config.json")):
             folder.close()
             raise RunFolderError(
-                f"not all hosts see what the first has written to {path}; choose an --out that they share"
+                f"not all hosts see the files that the first has written to {path}; choose an --out that they share"
             )
         return folder
 
@@ -106,12 +106,12 @@ class RunFolder:
         return self.path / "summary.json"
 
     def write_summary(self, summary: dict[str, Any]) -> None:
-        """Writes summary.json atomically, with `complete: true` among its entries: it is written when all is done."""
+        """Writes summary.json atomically, with `complete: true` among its entries: it is written last."""
         if hosts.is_first():
             write_json(self.summary_path, {"complete": True, **summary})
 
     def close(self) -> None:
-        """Gives the folder back."""
+        """Releases the folder."""
         if self.lock is not None:
             self.lock.close()
 
@@ -123,7 +123,7 @@ class RunFolder:
 
 
 def is_complete(path: Path) -> bool:
-    """Whether the run in this folder has ended: whether its summary says that all is done."""
+    """Whether the run in this folder has ended, according to its summary."""
     try:
         return says_complete(read_json(path / "summary.json"))
     except (FileNotFoundError, ValueError):
@@ -131,12 +131,12 @@ def is_complete(path: Path) -> bool:
 
 
 def says_complete(summary: Any) -> bool:
-    """Whether the value of a summary.json says that all is done."""
+    """Whether the content of a summary.json says that the run has ended."""
     return isinstance(summary, dict) and summary.get("complete") is True
 
 
 def _appears(path: Path) -> bool:
-    """Whether a file is there, or is so within `LATE_SECONDS`."""
+    """Whether a file exists, or appears within `LATE_SECONDS`."""
     for _ in range(LATE_SECONDS):
         if path.exists():
             return True
@@ -145,9 +145,9 @@ def _appears(path: Path) -> bool:
 
 
 def _take(path: Path, config: dict[str, Any], resume: bool) -> IO[str]:
-    """What `RunFolder.open` does on the first host; returns the lock."""
-    # Once without the lock, so that nothing is written to a folder that is refused; then again with it, because
-    # another process may have started a run in between.
+    """`RunFolder.open` on the first host; returns the lock."""
+    # Once without the lock, so that nothing is written to a refused folder; then again with it, because another process
+    # may have started a run in between.
     _check(path, config, resume)
     path.mkdir(parents=True, exist_ok=True)
     lock = (path / ".lock").open("w")
@@ -169,7 +169,7 @@ def _take(path: Path, config: dict[str, Any], resume: bool) -> IO[str]:
 
 
 def _check(path: Path, config: dict[str, Any], resume: bool) -> None:
-    """Raises `RunFolderError` where `RunFolder.open` must refuse."""
+    """Raises `RunFolderError` if `RunFolder.open` must refuse."""
     if path.exists() and not path.is_dir():
         raise RunFolderError(f"--out {path} is a file; it must be a folder")
     if not (path / "config.json").exists():
@@ -202,7 +202,7 @@ def _has_begun(path: Path) -> bool:
 
 
 def _differences(there: Any, here: Any, key: str = "") -> Iterator[str]:
-    """A phrase for each leaf in which two JSON values differ."""
+    """A phrase for each leaf that differs between two JSON values."""
     if isinstance(there, dict) and isinstance(here, dict):
         for name in sorted(there.keys() | here.keys()):
             where = f"{key}.{name}" if key else name
@@ -216,7 +216,7 @@ def _differences(there: Any, here: Any, key: str = "") -> Iterator[str]:
 
 
 def _record_start(path: Path) -> None:
-    """Appends what this process runs on to the list in environment.json."""
+    """Appends the environment of this process to the list in environment.json."""
     starts = read_json(path) if path.exists() else []
     write_json(path, [*starts, {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **_this_process()}])
     diff = path.with_name(UNCOMMITTED)
@@ -228,7 +228,7 @@ def _record_start(path: Path) -> None:
 
 @functools.cache
 def _this_process() -> dict[str, Any]:
-    """What this process runs on. Asking costs a tenth of a second, and some processes write hundreds of runs."""
+    """The environment of this process. Cached, as it takes 0.1 s and a process may write hundreds of runs."""
     return {
         "python": platform.python_version(),
         **{
@@ -245,20 +245,20 @@ def _this_process() -> dict[str, Any]:
 
 
 def _git_commit() -> str | None:
-    """The commit that ipsrl was imported from, with "-dirty" after uncommitted changes; None outside a checkout."""
+    """The commit from which ipsrl was imported, with "-dirty" after uncommitted changes; None outside a checkout."""
     commit = _git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
     return None if commit is None else commit.strip()
 
 
 @functools.cache
 def _uncommitted() -> str:
-    """The changes to the files that git knows since the commit; nothing where there are none, or too many to keep."""
+    """The uncommitted changes to tracked files; empty if there are none, or too many to store."""
     changes = _git("diff", "HEAD") or ""
     return changes if len(changes) <= LONGEST_DIFF else ""
 
 
 def _git(*command: str) -> str | None:
-    """What git prints of the checkout that ipsrl was imported from; None outside of one, or where git fails."""
+    """The output of git in the checkout from which ipsrl was imported; None outside one, or if git fails."""
     root = Path(ipsrl.__file__).parents[1]
     if not (root / ".git").exists():
         return None

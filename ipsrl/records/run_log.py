@@ -1,4 +1,4 @@
-"""What a run writes while it trains: metrics, warnings and evaluations, in step with its checkpoints."""
+"""The files that a run writes while it trains: metrics, warnings and evaluations, consistent with its checkpoints."""
 
 import contextlib
 import math
@@ -13,8 +13,8 @@ from ipsrl.records.trackers import Trackers
 from ipsrl.records.warning_lines import WarningLines
 from ipsrl.records.warning_log import WarningLog
 
-# A reward that is not finite can leave the loss finite for a while, most of all in a group that is thrown away (those
-# count in `sampled_reward`, which only batch filters log), and so can parameters.
+# A non-finite reward can leave the loss finite for a while, above all in a discarded group (those count in
+# `sampled_reward`, which only batch filters log); so can non-finite parameters.
 MUST_BE_FINITE = ("reward", "sampled_reward", "loss", "gradient_norm", "parameter_norm")
 
 
@@ -23,11 +23,11 @@ class NonFiniteLossError(FloatingPointError):
 
 
 def require_finite(metrics: Mapping[str, float], step: int, last_good: str) -> None:
-    """Raises `NonFiniteLossError` where a metric that must be finite is not.
+    """Raises `NonFiniteLossError` if a metric that must be finite is not.
 
     Args:
       metrics: of step number `step`, from 1.
-      last_good: the checkpoint to go back to, in words.
+      last_good: the checkpoint to return to, in words.
     """
     broken = [f"{name} {metrics[name]}" for name in MUST_BE_FINITE if not math.isfinite(metrics.get(name, 0.0))]
     if broken:
@@ -41,10 +41,10 @@ class RunLog:
 
     Args:
       folder: of the run.
-      monitors: which of them watch, see `make_monitors`.
-      last_step: of the run.
-      trackers: names of where else the metrics go, see `ipsrl.records.trackers`.
-      warnings: prints the warnings of all runs that belong together; by default the run is alone.
+      monitors: names of the monitors, see `make_monitors`.
+      last_step: last step of the run.
+      trackers: names of further receivers of the metrics, see `ipsrl.records.trackers`.
+      warnings: prints the warnings of all runs that belong together; by default there are no others.
     """
 
     def __init__(
@@ -65,14 +65,14 @@ class RunLog:
             self._open = stack.pop_all()
 
     def start_after(self, step: int) -> None:
-        """Drops what was written of later steps; a run that starts after step 0 writes its first evaluation again."""
+        """Drops the records of later steps; a run that starts after step 0 writes its first evaluation again."""
         kept = step or -1
         self._metrics.truncate_after(kept)
         self._evaluations.truncate_after(kept)
         self._warnings.recall(self._folder.metrics_path, kept)
 
     def write(self, step: int, metrics: Mapping[str, float], evaluation: Evaluation | None = None) -> None:
-        """Writes down a step, with what its evaluation found, if there was one; of step 0 there is nothing else."""
+        """Writes a step with its evaluation, if there was one; at step 0 only the evaluation."""
         record = dict(metrics)
         if evaluation is not None:
             self._evaluations.write(step, evaluation)
@@ -80,7 +80,7 @@ class RunLog:
         self._metrics.write(step, record | self._warnings.observe(step, record))
 
     def keep(self) -> None:
-        """Has the storage keep what was written, whatever becomes of the machine."""
+        """Flushes to storage, so that a crash of the machine loses nothing."""
         self._metrics.keep()
         self._evaluations.keep()
 

@@ -1,10 +1,10 @@
-"""Tidy records: one dict for each point, which says what the point belongs to, when it was measured, and what it is.
+"""Tidy records: one dict for each point, with its labels, its step and its measured values.
 
     {"step": 100, "objective": "grpo", "seed": 3, "share": 0.71}
 
 Here `objective` is a label; `step` and `seed` have these names in every study; the rest is measured. A study's table,
-claims and figure ask the same questions of such records: the value at the end, its mean over seeds with an interval,
-its course over training.
+claims and figure use the same queries: the value at the end, its mean over seeds with an interval, its course over
+training.
 """
 
 import dataclasses
@@ -19,25 +19,25 @@ from ipsrl.measures.seeds import Interval, mean_over_seeds
 Record = Mapping[str, Any]
 
 EXACT = 0
-"""`Interval.seeds` of a number that no seed has any part in; its interval is the number itself."""
+"""`Interval.seeds` of a number without seeds; its interval is the number itself."""
 
 
 class NotRecorded(LookupError):
-    """There is no record of what was asked for; the message says what is missing."""
+    """The requested record does not exist; the message says what is missing."""
 
 
 class OneSeed(LookupError):
-    """An interval was asked for, but there is one seed."""
+    """An interval was requested, but there is only one seed."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Records:
-    """Records, and questions to them.
+    """Records, and queries on them.
 
     Attributes:
-      rows: in the order in which they were written: by curve, seed and step.
+      rows: in the order of writing: by curve, seed and step.
       labels: names of the labels, without `seed`.
-      arrays: labels of a curve and the arrays that it left, for figures.
+      arrays: pairs of a curve's labels and its arrays, for figures.
     """
 
     rows: Sequence[Record]
@@ -48,19 +48,19 @@ class Records:
         return len(self.rows)
 
     def where(self, **labels: Any) -> Self:
-        """The records that have these values; maybe none."""
+        """The records with these values; may be empty."""
         kept = [row for row in self.rows if all(row.get(name) == value for name, value in labels.items())]
         return dataclasses.replace(self, rows=kept)
 
     def having(self, *names: str) -> Self:
-        """The records that hold all of these."""
+        """The records that have all of these values."""
         return dataclasses.replace(self, rows=[row for row in self.rows if all(name in row for name in names)])
 
     def each(self, *names: str) -> Iterator[tuple[dict[str, Any], Self]]:
-        """The records by their values of some labels (all of them by default), in order of first appearance.
+        """The records grouped by some labels (by default all), in order of first appearance.
 
         Yields:
-          the labels that the records of a group have, and these records.
+          the labels of a group, and its records.
         """
         groups: dict[tuple, list[Record]] = {}
         for row in self.rows:
@@ -70,14 +70,14 @@ class Records:
             yield dict(key), dataclasses.replace(self, rows=rows)
 
     def distinct(self, name: str) -> list[Any]:
-        """The values of one label, in order of first appearance."""
+        """The distinct values of one label, in order of first appearance."""
         return list(dict.fromkeys(row[name] for row in self.rows if name in row))
 
     def column(self, name: str) -> np.ndarray:
-        """`[N]`, a value of all records that hold it.
+        """`[N]`, one value of all records that have it.
 
         Raises:
-          NotRecorded: none does.
+          NotRecorded: no record has it.
         """
         values = [row[name] for row in self.rows if name in row]
         if not values:
@@ -85,10 +85,10 @@ class Records:
         return np.array(values)
 
     def array(self, name: str, **labels: Any) -> np.ndarray:
-        """An array of the first curve with these labels that has one of this name.
+        """An array of the first curve that has these labels and an array with this name.
 
         Raises:
-          NotRecorded: there is none.
+          NotRecorded: there is no such array.
         """
         for of_curve, arrays in self.arrays:
             if labels.items() <= of_curve.items() and name in arrays:
@@ -96,7 +96,7 @@ class Records:
         raise NotRecorded(f"there is no array {name} of {labels}")
 
     def at_end(self, **labels: Any) -> Self:
-        """The last record of each curve, seed by seed."""
+        """The last record of each curve, for each seed."""
         last: dict[tuple, Record] = {}
         for row in self.where(**labels).rows:
             last[tuple(row.get(name) for name in (*self.labels, "seed"))] = row
@@ -109,11 +109,11 @@ class Records:
     def final(self, name: str, **labels: Any) -> Interval:
         """A value at the end: its mean over seeds with a 95 % bootstrap interval.
 
-        The mean of values of which one is not finite is not finite either, and has no interval.
+        If one of the values is not finite, neither is the mean, and there is no interval.
 
         Raises:
           NotRecorded: no record has these labels and this value.
-          ValueError: the labels fit several curves.
+          ValueError: the labels match several curves.
         """
         rows = self.at_end(**labels).having(name)
         return interval_of(rows.ends(name, **labels), seeded=any("seed" in row for row in rows.rows))
@@ -139,16 +139,16 @@ class Records:
         return _bound(self.final(name, **labels), "high", name)
 
     def curve(self, name: str, along: str = "step", **labels: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Where a value was measured `[U]`, and what was found `[S, U]`, one row for each seed.
+        """The points at which a value was measured, `[U]`, and the values `[S, U]`, one row for each seed.
 
         Args:
           name: the value.
-          along: what the points of a curve are told apart by.
+          along: the coordinate of the points.
           labels: of one curve.
 
         Raises:
           NotRecorded: no record has these labels and this value.
-          ValueError: the labels fit several curves, or the seeds were not measured at the same points.
+          ValueError: the labels match several curves, or the seeds were not measured at the same points.
         """
         rows = self.where(**labels).having(name, along)._of_one_curve(name, labels, along)
         by_seed: dict[Any, list[Record]] = {}
@@ -188,5 +188,5 @@ def interval_of(values: np.ndarray, seeded: bool = True) -> Interval:
 def _bound(interval: Interval, end: str, name: str) -> float:
     bound = float(getattr(interval, end))
     if math.isnan(bound):
-        raise OneSeed(f"the mean of {name} has no interval: it takes two seeds or more, and finite values")
+        raise OneSeed(f"the mean of {name} has no interval: it needs two or more seeds, and finite values")
     return bound

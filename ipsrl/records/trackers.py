@@ -1,4 +1,4 @@
-"""Copies of the metric log for TensorBoard and Weights & Biases: a convenience, which never stops a run."""
+"""Copies of the metric log for TensorBoard and Weights & Biases: a convenience that never stops a run."""
 
 import contextlib
 import importlib.util
@@ -18,17 +18,17 @@ from ipsrl.records.run_folder import RunFolder
 
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb"}
 
-# How often event files are brought up to date.
+# Interval at which event files are flushed.
 FLUSH_SECONDS = 5
 
-# How long W&B may keep a run waiting that begins or ends while its server does not answer.
+# Time that W&B may delay a run at its start or end while its server does not answer.
 SERVER_SECONDS = 30
 
 Record = dict[str, Any]
 
 
 def read_trackers(text: str) -> tuple[str, ...]:
-    """`"tensorboard,wandb"` -> the names of trackers; none for an empty text.
+    """`"tensorboard,wandb"` -> the names of trackers; empty for an empty text.
 
     Raises:
       ValueError: there is no such tracker, or its package is not installed.
@@ -43,39 +43,39 @@ def read_trackers(text: str) -> tuple[str, ...]:
 
 
 class Trackers:
-    """Hands the records of a run to its trackers. Of many hosts only the first does.
+    """Passes the records of a run to its trackers. With many hosts, only the first does.
 
-    A tracker begins with the first record, so that a finished run that is resumed leaves it as it is. One that fails,
-    in whatever way, is left out from then on, with a line on stderr. A context manager.
+    A tracker starts with the first record, so resuming a finished run does not change it. A tracker that fails in any
+    way is dropped, with a line on stderr. A context manager.
 
     Args:
-      names: as `read_trackers` gives them.
-      folder: of the run. TensorBoard's event files and what W&B keeps on disk lie in it.
+      names: from `read_trackers`.
+      folder: of the run; it holds TensorBoard's event files and W&B's local files.
     """
 
     def __init__(self, names: Sequence[str], folder: RunFolder):
         self._trackers = {name: TRACKERS[name](folder) for name in names} if hosts.is_first() else {}
 
     def write(self, record: Record) -> None:
-        """Takes a record that metrics.jsonl has just received, in which None stands for what is not finite."""
+        """Takes a record just written to metrics.jsonl; None stands for non-finite values."""
         self._each(lambda tracker: tracker.write(record))
 
     def keep(self) -> None:
-        """As `MetricLog.keep`, where a tracker can."""
+        """As `MetricLog.keep`, if a tracker can."""
         self._each(lambda tracker: tracker.keep())
 
     def close(self, failed: bool = False) -> None:
-        """Ends all trackers; `failed` says that the run did not end well."""
+        """Ends all trackers; `failed` says that the run failed."""
         self._each(lambda tracker: tracker.close(failed))
 
     def _each(self, action: Callable[[Any], None]) -> None:
         for name, tracker in list(self._trackers.items()):
             try:
                 action(tracker)
-            # Whatever goes wrong in other people's writers and servers, training goes on.
+            # Training continues whatever fails in external writers and servers.
             except Exception as error:
                 reason = " ".join(str(error).split()) or type(error).__name__
-                print(f"--tracker={name} is left out from here on: {reason}", file=sys.stderr, flush=True)
+                print(f"--tracker={name} is dropped from here on: {reason}", file=sys.stderr, flush=True)
                 del self._trackers[name]
                 with contextlib.suppress(Exception):
                     tracker.close(failed=True)
@@ -88,9 +88,9 @@ class Trackers:
 
 
 class TensorBoard:
-    """An event for each record, with the numbers in it, in event files in the folder `tensorboard`.
+    """An event for each record, with its numbers, in event files in the folder `tensorboard`.
 
-    A resumed run tells readers to forget the steps that it takes again.
+    A resumed run tells readers to discard the steps that it repeats.
     """
 
     def __init__(self, folder: RunFolder):
@@ -113,12 +113,12 @@ class TensorBoard:
             self.keep()
 
     def _begin(self, step: int) -> None:
-        # SummaryWriter writes in a thread of its own, and waits for it for ever once the disk is full.
+        # SummaryWriter writes in a thread, and would wait for it forever once the disk is full.
         from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto.event_pb2 import Event, SessionLog
 
         self._folder.mkdir(exist_ok=True)
-        # Readers take files in the order of their names, which tell starts apart by seconds alone.
+        # Readers sort files by name; names of starts within the same second need a further difference.
         self._writer = EventsWriter(str(self._folder / "events"), filename_suffix=f".from_step_{step:09d}")
         self._writer.write_event(
             Event(wall_time=time.time(), step=step, session_log=SessionLog(status=SessionLog.START))
@@ -136,11 +136,11 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """A run of W&B, which a resumed run continues: its id lies in the folder `wandb`.
+    """A W&B run, continued by a resumed run: its id is in the folder `wandb`.
 
-    It gets every record of metrics.jsonl once, those as well that a killed process had handed over in vain. The
-    environment says how (WANDB_MODE=offline, WANDB_PROJECT, which is ipsrl by default, ...). What was logged offline
-    lies in the folder `wandb`, and `wandb sync` sends it when the run has ended.
+    It receives every record of metrics.jsonl once, including those that a killed process had passed on but W&B had not
+    stored. Environment variables configure it (WANDB_MODE=offline, WANDB_PROJECT, by default ipsrl, ...). Offline logs
+    are in the folder `wandb`; `wandb sync` sends them after the run.
     """
 
     def __init__(self, folder: RunFolder):
@@ -151,7 +151,7 @@ class WeightsAndBiases:
         records = [record]
         if self._run is None:
             self._begin()
-            # The record is in the log already, behind those of earlier starts.
+            # The record is in the log already, after those of earlier starts.
             records = metric_log.read(self._folder.metrics_path)
         for one in records:
             if one["step"] >= self._next_step:
@@ -167,7 +167,7 @@ class WeightsAndBiases:
         if not (kept / "ipsrl_run_id").exists():
             replace_file(kept / "ipsrl_run_id", secrets.token_hex(8))
         identity = (kept / "ipsrl_run_id").read_text(encoding="utf-8")
-        # Nobody knows how much of it reached the disk: it is logged again.
+        # It is unknown how much of it reached the disk, so it is logged again.
         for unfinished in kept.glob(f"offline-run-*-{identity}"):
             shutil.rmtree(unfinished)
         self._run = wandb.init(
@@ -182,11 +182,11 @@ class WeightsAndBiases:
                 console="off", silent=True, init_timeout=SERVER_SECONDS, finish_timeout=SERVER_SECONDS
             ),
         )
-        # Where the run that is resumed was; 0 for a new one, and offline.
+        # Step of the resumed run; 0 for a new one, and offline.
         self._next_step = self._run.step
 
     def keep(self) -> None:
-        """W&B writes when it wants to."""
+        """Does nothing: W&B decides when to write."""
 
     def close(self, failed: bool) -> None:
         if self._run is not None:

@@ -12,20 +12,20 @@ _SEED = re.compile(r"(seeds?[_=])\d+")
 
 
 class WarningLines:
-    """Prints each kind of warning once, while runs train, and how many runs had it, when all have ended.
+    """Prints each kind of warning once while runs train, and at the end how many runs had it.
 
-    A kind is a monitor together with all runs whose folders differ in their seeds alone: `grpo/seed_0` and
-    `grpo/seed_1`. The warnings of each run stand in its warnings.jsonl, in full.
+    A kind is a monitor and all runs whose folders differ only in their seeds: `grpo/seed_0` and `grpo/seed_1`. The full
+    warnings of each run are in its warnings.jsonl.
 
     A context manager, which prints the table at its end. Warnings may come from several threads.
 
     Args:
-      root: the folder that the names of runs leave out.
+      root: folder omitted from the names of runs.
     """
 
     def __init__(self, root: str | Path = "."):
         self._root = Path(root)
-        # (runs that differ in their seeds alone, monitor) -> step of the first warning of each run.
+        # (runs that differ only in their seeds, monitor) -> step of the first warning of each run.
         self._steps: dict[tuple[str, str], dict[str, int]] = {}
         self._advice: dict[str, str] = {}
 
@@ -34,7 +34,7 @@ class WarningLines:
 
         Args:
           name: of the monitor.
-          finding: what the monitor said at the step.
+          finding: of the monitor at this step.
         """
         shown = os.path.relpath(run, self._root)
         self._advice[name] = monitor.advice
@@ -44,9 +44,9 @@ class WarningLines:
         steps.setdefault(shown, step)
 
     def table(self) -> str:
-        """Runs by monitors: how many runs were warned of and the first step of it, then advice; empty without warnings.
+        """Runs by monitors: the number of runs with a warning and its first step, then advice; empty without warnings.
 
-        Runs that differ in their seeds alone share a line, as in
+        Runs that differ only in their seeds share a line, as in
 
             warnings     low_entropy        falling_outcomes
             grpo/seed_*  3 from step 63     2 from step 93

@@ -1,4 +1,4 @@
-"""Monitors at work: their metrics go into the records of a run, their warnings to a file and to the terminal."""
+"""Applies monitors to a run: metrics go into its records, warnings to a file and to the terminal."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,13 +33,13 @@ def initial_states(monitors: Mapping[str, Monitor]) -> dict[str, MonitorState]:
 def observe(
     monitors: Mapping[str, Monitor], states: Mapping[str, MonitorState], record: Record
 ) -> tuple[dict[str, MonitorState], dict[str, float], dict[str, Finding]]:
-    """Shows one record to all monitors.
+    """Passes one record to all monitors.
 
-    A monitor holds from the last of `steps` bad steps in a row to the last of as many good ones.
+    A monitor fires from the last of `steps` bad steps in a row to the last of as many good ones.
 
     Returns:
-      their new states; metrics for the record, `monitor/NAME` being 1 where the monitor NAME holds and 0 where it
-      does not; and the findings of those that begin to hold with this record.
+      their new states; metrics for the record, with `monitor/NAME` 1 while the monitor NAME fires and else 0; and the
+        findings of those that start to fire with this record.
     """
     after, metrics, begun = {}, {}, {}
     for name, monitor in monitors.items():
@@ -61,15 +61,15 @@ def observe(
 
 
 class WarningLog:
-    """Has the monitors of a run look at each of its records.
+    """Applies the monitors of a run to each of its records.
 
-    A warning is one line `{"step", "monitor", "message"}` in a file, which storage keeps at once, and a short one on
-    the terminal. Of many hosts only the first watches.
+    A warning is one line `{"step", "monitor", "message"}` in a file, flushed to storage at once, and a short line on
+    the terminal. With many hosts, only the first runs monitors.
 
     Args:
       monitors: by name.
       path: the file, in the folder of the run.
-      lines: what prints the warnings of this run and of those beside it.
+      lines: prints the warnings of this run and of those beside it.
     """
 
     def __init__(self, monitors: Mapping[str, Monitor], path: str | Path, lines: WarningLines):
@@ -80,14 +80,14 @@ class WarningLog:
         self._lines = lines
 
     def recall(self, records: str | Path, step: int) -> None:
-        """Takes up where the records of a log end, the last of which is that of `step`; later warnings are dropped."""
+        """Restores the states from the records of a log, up to `step`; later warnings are dropped."""
         self._log.truncate_after(step)
         if self._monitors:
             for record in metric_log.read(records):
                 self._seen, _, _ = observe(self._monitors, self._seen, record)
 
     def observe(self, step: int, record: Record) -> dict[str, float]:
-        """Looks at the record of a step, and warns; returns the monitors' metrics."""
+        """Processes the record of a step, and warns; returns the monitors' metrics."""
         self._seen, metrics, begun = observe(self._monitors, self._seen, record)
         for name, finding in begun.items():
             monitor = self._monitors[name]

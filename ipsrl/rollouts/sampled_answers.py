@@ -15,7 +15,7 @@ from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.verification import verify_on_hosts
 from ipsrl.structures import Outcomes
 
-# So many answers to so many prompts are kept as text, for people to read.
+# Number of answers, and of prompts, that are kept as text for people to read.
 SHOWN = 8
 
 
@@ -25,9 +25,9 @@ class Answers:
     """Answers to every prompt of a task, as NumPy arrays.
 
     Attributes:
-      outcomes: on all of them, `[num_prompts, answers_per_prompt]`.
-      tokens: `[num_prompts, S, T]` int32, what the first S answers to each prompt say, at most `SHOWN`.
-      token_mask: `[num_prompts, S, T]` bool, True on the real tokens, the stop token included.
+      outcomes: of all answers, `[num_prompts, answers_per_prompt]`.
+      tokens: `[num_prompts, S, T]` int32, the first S answers to each prompt, at most `SHOWN`.
+      token_mask: `[num_prompts, S, T]` bool, True on real tokens, the stop token included.
     """
 
     outcomes: Outcomes
@@ -40,10 +40,10 @@ class Completion:
     """One answer as text.
 
     Attributes:
-      prompt_index: which prompt of the task it answers.
-      prompt, completion: what was asked, and what was said.
+      prompt_index: prompt of the task that it answers.
+      prompt, completion: texts of the prompt and of the answer.
       reward: of the answer.
-      outcome: name of the outcome; None where the answer has none.
+      outcome: name of the outcome; None if the answer has none.
     """
 
     prompt_index: int
@@ -57,7 +57,7 @@ def completions(environment: HypothesisEnvironment, answers: Answers, names: Seq
     """The first `SHOWN` answers to each of the first `SHOWN` prompts.
 
     Args:
-      environment: what was asked; of a `HypothesisEnvironment` it needs the texts alone.
+      environment: of a `HypothesisEnvironment` only the texts are used.
       answers: to all of its prompts.
       names: of the outcomes, in the order of their ids; others are called by their id, as in "#17".
     """
@@ -90,8 +90,8 @@ def independent_answers(
     """I.i.d. answers to every prompt of the task.
 
     Args:
-      prompts_at_once: how many prompts are answered in one batch, which limits its memory; None for all.
-        The last batch has some of the first prompts again, so that one program serves all.
+      prompts_at_once: number of prompts answered in one batch, which limits its memory; None for all. The last batch
+        repeats some of the first prompts, so that one compiled program serves all batches.
     """
 
     def ask(index: np.ndarray, key: Array) -> Answers:
@@ -114,8 +114,8 @@ def answers_with_history(
 ) -> Answers:
     """Answers one after the other, each to a prompt that lists the earlier ones that parsed.
 
-    The prompt of every query is padded to the length of the longest possible last one, so that one program serves all.
-    `prompts_at_once` as in `independent_answers`.
+    Every prompt is padded to the length of the longest possible last one, so that one compiled program serves all
+    queries. `prompts_at_once` as in `independent_answers`.
     """
     longest = environment.history_width(answers_per_prompt - 1)
 
@@ -141,7 +141,7 @@ def answers_with_history(
 
 
 def _in_blocks(ask: Callable[[np.ndarray, Array], Answers], count: int, at_once: int | None, key: Array) -> Answers:
-    """The answers to all of `count` prompts by calls of `ask` (index, key), each with as many of them."""
+    """The answers to all of `count` prompts, by calls of `ask(index, key)` with `at_once` prompts each."""
     size = min(at_once or count, count)
     blocks = [
         ask(np.arange(first, first + size) % count, key if size == count else jax.random.fold_in(key, block))

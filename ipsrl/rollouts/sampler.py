@@ -26,18 +26,18 @@ def sample_groups(
     temperature: float = 1.0,
     top_tokens: int = 0,
 ) -> Trajectories:
-    """Samples `group_size` trajectories for each prompt, to their own end or to the environment's horizon.
+    """Samples `group_size` trajectories for each prompt, until each ends or reaches the environment's horizon.
 
-    Prompts are read once each, whatever the group size. The loop ends as soon as every trajectory has.
+    Each prompt is read once, whatever the group size. The loop ends as soon as every trajectory has ended.
 
     Args:
       environment, policy: static; see their protocols.
       parameters: of the policy.
       prompts: P prompts.
-      key: the same key gives the same trajectories, also when the prompts are sharded over devices.
+      key: the same key gives the same trajectories, also if the prompts are sharded over devices.
       group_size: G.
-      temperature: of the sampling distribution, in which the behaviour log-probabilities are taken.
-      top_tokens: how many of the likeliest actions to keep at each step, at most as many as there are.
+      temperature: of the sampling distribution, and so of the behaviour log-probabilities.
+      top_tokens: number of most likely actions to keep at each step, at most the number of actions.
     """
     horizon, groups = environment.max_tokens, (prompts.index.shape[0], group_size)
     top_tokens = min(top_tokens, environment.vocabulary_size)
@@ -66,7 +66,7 @@ def sample_groups(
         legal = None
         if has_legal:
             now["legal_actions"] = _per_trajectory(environment.legal)(states)
-            # A finished trajectory may have no legal action left: it draws any, and throws it away.
+            # A finished trajectory may have no legal action left: it samples any action, which is discarded.
             legal = now["legal_actions"] | finished[..., None]
         log_probs = distribution(logits, legal, temperature)
         drawn = jax.random.categorical(jax.random.fold_in(key, position), log_probs)

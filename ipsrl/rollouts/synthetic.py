@@ -1,5 +1,6 @@
-"""Random rollouts with every optional field, and scores of a policy that has moved a little since: what objectives are
-tested and timed on, without an environment or a policy."""
+"""Random rollouts with every optional field, and scores of a slightly later policy, to test and time objectives without
+an environment or a policy.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ OUTCOMES, STATES, PROMPT_TOKENS = 3, 9, 6
 
 
 def synthetic_sizes(prompts: int, vocabulary: int = 7) -> Sizes:
-    """Of the environment that `synthetic_rollouts` could come from."""
+    """The sizes of an environment that could give `synthetic_rollouts`."""
     return Sizes(prompts, OUTCOMES, STATES, vocabulary)
 
 
@@ -31,7 +32,7 @@ def synthetic_rollouts(
       prompts, group, length: P, G and T.
       binary: rewards are 0 or 1; else uniform between 0.1 and 2.
       vocabulary: V.
-      top_tokens: K, how many of the likeliest tokens are kept.
+      top_tokens: K, number of most likely tokens that are kept.
     """
     rng = np.random.default_rng(seed)
     shape = (prompts, group, length)

@@ -1,4 +1,4 @@
-"""Answers verified on hosts: each host verifies a share of those it holds, and all receive the results."""
+"""Verification on hosts: each host verifies a share of the answers it holds, and all receive the results."""
 
 import jax
 import numpy as np
@@ -10,11 +10,11 @@ from ipsrl.structures import Outcomes, Trajectories
 
 
 def verify_on_hosts(environment: Environment, trajectories: Trajectories) -> Outcomes:
-    """What `environment.verify` says of the trajectories `[P, G]`, as NumPy arrays, the same on every host.
+    """`environment.verify` of the trajectories `[P, G]`, as NumPy arrays, the same on every host.
 
-    Where the prompts are spread over hosts, each group is verified by exactly one of the hosts that hold it: time
-    limits make outcomes depend on who verifies them, and all devices must learn from the same ones. Every process has
-    to call it.
+    If the prompts are sharded over hosts, each group is verified by exactly one of the hosts that hold it: time limits
+    make outcomes depend on the verifying host, and all devices must learn from the same ones. Every process must call
+    this.
     """
     if trajectories.tokens.is_fully_addressable:
         return environment.verify(jax.device_get(trajectories))
@@ -22,7 +22,7 @@ def verify_on_hosts(environment: Environment, trajectories: Trajectories) -> Out
     verifier = verifier_of_rows(sharding, len(trajectories.tokens))
     mine = np.flatnonzero(verifier == jax.process_index())
     held, trajectories = _held_here(jax.device_put(trajectories, sharding))
-    # Without a row of its own, a host verifies one that it holds, for the shapes, and nobody listens.
+    # A host without a row of its own verifies one it holds, only for the shapes; the result is ignored.
     chosen = np.searchsorted(held, mine if len(mine) else held[:1])
     outcomes = environment.verify(jax.tree.map(lambda leaf: leaf[chosen], trajectories))
     most = np.bincount(verifier).max()
@@ -40,7 +40,7 @@ def verify_on_hosts(environment: Environment, trajectories: Trajectories) -> Out
 
 
 def verifier_of_rows(sharding: Sharding, num_rows: int) -> np.ndarray:
-    """`[P]`, the process that verifies each row of an array `[P, ...]`: those that hold a block of rows take turns."""
+    """`[P]`, the process that verifies each row of an array `[P, ...]`: the holders of a block of rows take turns."""
     holders: dict[tuple[int, int], set[int]] = {}
     for device, (rows,) in sharding.devices_indices_map((num_rows,)).items():
         block = rows.indices(num_rows)[:2]
@@ -52,12 +52,12 @@ def verifier_of_rows(sharding: Sharding, num_rows: int) -> np.ndarray:
 
 
 def _over_rows(sharding: NamedSharding) -> NamedSharding:
-    """The part of a sharding that concerns the first axis."""
+    """The part of a sharding that applies to the first axis."""
     return NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec[:1]))
 
 
 def _held_here(tree):
-    """Which rows of arrays `[P, ...]` that are spread over rows alone this host holds, in order, and those rows."""
+    """Which rows of arrays `[P, ...]`, sharded only by rows, this host holds, in order, and those rows."""
 
     def blocks(leaf):
         found = {shard.index[0].indices(len(leaf))[:2]: shard.data for shard in leaf.addressable_shards}

@@ -1,4 +1,4 @@
-"""One run as a child process, wherever a launcher has found a place for it."""
+"""One run as a child process, at the place where a launcher runs it."""
 
 import contextlib
 import os
@@ -17,27 +17,27 @@ from ipsrl.study import catalog
 from ipsrl.sweeps.sweep_folder import POLL_SECONDS, State, SweepFolder
 from ipsrl.sweeps.sweep_runs import SweepRun
 
-# Where this machine has the repository; on another machine of a cluster it may lie elsewhere.
+# Folder of the repository on this machine; it may differ on other machines of a cluster.
 ROOT = catalog.root()
-# What a process gets to end by itself before it is killed.
+# Time for a process to end by itself before it is killed.
 SECONDS_TO_END = 10
-# Bytes of a log in which its last lines are looked for.
+# Bytes at the end of a log that are searched for its last lines.
 LONGEST_END = 20_000
-# The exit status of an experiment that was interrupted by Ctrl-C.
+# Exit status of an experiment interrupted by Ctrl-C.
 INTERRUPTED = 128 + signal.SIGINT
 
 Call = Callable[[Sequence[str], IO[str], threading.Event], int]
 
 
 def child_command(folder: SweepFolder, run: SweepRun) -> list[str]:
-    """What runs a run on this machine, or continues it."""
+    """The command that starts or continues a run on this machine."""
     return [sys.executable, "-m", *run.arguments, f"--out={folder.run_path(run)}", "--resume"]
 
 
 def call(command: Sequence[str], log: IO[str], ending: threading.Event) -> int:
-    """Runs a command until it ends or is to end; returns its exit status."""
+    """Runs a command until it ends or `ending` is set; returns its exit status."""
     announce(command, log)
-    # In a session of its own it hears neither Ctrl-C nor the signals of SLURM: they are for the sweep, which ends it.
+    # In its own session it receives neither Ctrl-C nor SLURM's signals: those are for the sweep, which ends it.
     process = subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
     )
@@ -45,17 +45,17 @@ def call(command: Sequence[str], log: IO[str], ending: threading.Event) -> int:
 
 
 def announce(command: Sequence[str], log: IO[str]) -> None:
-    """Writes into a log what is said from here on by which command."""
+    """Writes the command into a log, before its output."""
     print(f"$ {shlex.join(command)}", file=log, flush=True)
 
 
 def wait(pid: int, poll: Callable[[], int | None], ending: threading.Event) -> int:
-    """Waits until a process ends, or ends it, and all that it has started; returns its exit status.
+    """Waits until a process ends, or ends it together with all processes that it started; returns its exit status.
 
     Args:
-      pid: of the process, which leads a session of its own.
-      poll: returns its exit status, None while there is none.
-      ending: where it is set, or the wait is interrupted, the process is told to end, and is killed where it does not.
+      pid: of the process, which leads its own session.
+      poll: returns its exit status, or None while it runs.
+      ending: if it is set, or the wait is interrupted, the process is terminated, and killed if it does not end.
     """
     try:
         while poll() is None and not ending.wait(POLL_SECONDS):
@@ -65,7 +65,7 @@ def wait(pid: int, poll: Callable[[], int | None], ending: threading.Event) -> i
         _signal(pid, poll, signal.SIGTERM)
         while poll() is None and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
-        # Others may be left where the first has ended, and would hold the run.
+        # Its child processes may still run, and would keep the run locked.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
         while poll() is None:
@@ -75,7 +75,7 @@ def wait(pid: int, poll: Callable[[], int | None], ending: threading.Event) -> i
 
 
 def _signal(pid: int, poll: Callable[[], int | None], number: int) -> None:
-    """Sends a signal to a process and those that it has started; before it has a session, to it alone."""
+    """Sends a signal to a process and its children; to it alone before it has its own session."""
     for send in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError):
             if poll() is None:
@@ -91,22 +91,22 @@ def attempt(
     ending: threading.Event,
     call: Call = call,
 ) -> State:
-    """Works on a run until it has finished or failed, in a child process whose output goes to the run's log.
+    """Runs a run until it has finished or failed, in a child process whose output goes to the run's log.
 
-    A process that is killed (by a signal, as the operating system does where memory is short) says nothing about the
-    run: it is started again, and only where that has happened more often than `restarts` times has the run failed.
-    Where a process that an earlier sweep has left behind works on the run, its end is waited for.
+    A killed process (by a signal, for example if memory is short) does not mean that the run failed: it is started
+    again, and the run fails only after more than `restarts` kills. If a process of an earlier sweep still works on the
+    run, this waits for its end.
 
     Args:
-      folder: of the sweep, which holds it.
-      run: what to work on.
-      command: what runs it here, or continues it.
-      restarts: how often it is started again.
-      ending: set by another thread, it ends the work; the run is then broken.
-      call: how the command is called; `call` starts a process for it.
+      folder: of the sweep, which has locked it.
+      run: the run.
+      command: starts or continues the run here.
+      restarts: maximum number of restarts.
+      ending: set by another thread to end the work; the run is then broken.
+      call: runs the command; `call` starts a process for it.
 
     Returns:
-      what has become of the run: finished, failed or broken.
+      the state of the run: finished, failed or broken.
 
     Raises:
       OSError: the folder cannot be written.
@@ -114,14 +114,14 @@ def attempt(
     with folder.claim(run, ending) as log:
         if log is None:
             return "broken"
-        # It may have come to its end while it was waited for.
+        # The run may have ended during the wait.
         if is_complete(folder.run_path(run)):
             return "finished"
         folder.failure_path(run).unlink(missing_ok=True)
         begins = log.tell()
         for _ in range(1 + restarts):
             status = call(command, log, ending)
-            # Whatever has become of the process after it had written its summary.
+            # The process may have failed in any way after it had written its summary.
             if is_complete(folder.run_path(run)):
                 return "finished"
             if ending.is_set():
@@ -133,7 +133,7 @@ def attempt(
 
 
 def _said(log: Path, begins: int) -> str:
-    """The end of what stands in a log from some byte on."""
+    """The end of a log, after byte `begins`."""
     with log.open("rb") as file:
         file.seek(max(begins, log.stat().st_size - LONGEST_END))
         return file.read().decode(errors="replace")

@@ -1,7 +1,7 @@
-"""Processes that begin with the libraries of an experiment imported, which is most of the work of a short run.
+"""Processes that start with the libraries of an experiment imported, which is most of the time of a short run.
 
-A server imports them once and forks for each run (multiprocessing's "forkserver"). It never computes: when it forks,
-JAX has looked for no device and started no thread.
+A server imports them once and forks for each run (multiprocessing's "forkserver"). The server never computes: when it
+forks, JAX has not looked for devices and has no threads.
 """
 
 import atexit
@@ -19,23 +19,23 @@ from ipsrl.study import catalog
 from ipsrl.sweeps.attempt import ROOT, announce, wait
 
 SERVER = multiprocessing.get_context("forkserver")
-# What multiprocessing reports where the server was killed, and with it the knowledge of how a process has ended.
+# Exit code that multiprocessing reports if the server was killed and the real one is unknown.
 SERVER_LOST = 255
-# Each start of a process asks for the ends of all others, which two threads must not do at once.
+# Starting a process polls all others, which two threads must not do at once.
 ONE_THREAD = threading.Lock()
 
 
 def preload(experiments: Iterable[str]) -> None:
-    """Says what the server is to import when the first process is started."""
+    """Sets the modules that the server imports when the first process is started."""
     SERVER.set_forkserver_preload([catalog.module_name(experiment) for experiment in experiments])
 
 
 def call_forked(command: Sequence[str], log: IO[str], ending: threading.Event, cores: set[int]) -> int:
-    """What `ipsrl.sweeps.attempt.call` does for a command `python -m MODULE ...`, without starting a Python.
+    """Like `ipsrl.sweeps.attempt.call` for a command `python -m MODULE ...`, without starting a new Python.
 
     Args:
-      command, log, ending: as there.
-      cores: those that the process may use; empty for all.
+      command, log, ending: as in `call`.
+      cores: cores that the process may use; empty for all.
     """
     announce(command, log)
     with Connection(os.dup(log.fileno())) as output, ONE_THREAD:
@@ -51,7 +51,7 @@ def call_forked(command: Sequence[str], log: IO[str], ending: threading.Event, c
 
 
 def _run_module(arguments: Sequence[str], output: Connection, cores: set[int]) -> None:
-    """In the new process: what `python -m` does."""
+    """Runs in the new process, like `python -m`."""
     os.setsid()
     if cores:
         os.sched_setaffinity(0, cores)
@@ -59,12 +59,12 @@ def _run_module(arguments: Sequence[str], output: Connection, cores: set[int]) -
         os.dup2(output.fileno(), standard.fileno())
     os.chdir(ROOT)
     sys.argv = list(arguments)
-    # What a run writes down as its command.
+    # A run records this as its command.
     sys.orig_argv = [sys.executable, "-m", *arguments]
-    # It was imported for the sake of its imports. runpy warns where the module itself is there already.
+    # The server imported the module for its imports; runpy warns if the module itself is already imported.
     sys.modules.pop(arguments[0], None)
     try:
         runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
     finally:
-        # multiprocessing leaves out what is registered for the end of the interpreter.
+        # multiprocessing skips functions registered for the exit of the interpreter.
         atexit._run_exitfuncs()

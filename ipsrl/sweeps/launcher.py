@@ -1,4 +1,4 @@
-"""What a launcher is: it finds places for runs and works on them there."""
+"""The interface of launchers, which find places for runs and run them there."""
 
 import abc
 import shlex
@@ -13,26 +13,26 @@ class Launcher(abc.ABC):
     """Base of the frozen dataclasses whose fields are the arguments of `--launcher=name(argument=value, ...)`."""
 
     def check(self, runs: Sequence[SweepRun]) -> None:  # noqa: B027, most launchers refuse nothing
-        """Raises ValueError where the runs cannot be launched like this; called before anything is written."""
+        """Raises ValueError if the runs cannot be launched like this; called before anything is written."""
 
     def plan(self, folder: SweepFolder, runs: Sequence[SweepRun]) -> Iterator[str]:
-        """What `launch` would do, as lines of a shell: where in a comment, and the command of each run."""
+        """Shell lines for the work of `launch`: the place in a comment, and the command of each run."""
         yield f"# by {self}"
         for run in runs:
             yield shlex.join(child_command(folder, run))
 
     @abc.abstractmethod
     def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Iterator[tuple[SweepRun, State]]:
-        """Works on runs, and yields each with what has become of it, in the order in which they end.
+        """Runs all runs, and yields each with its final state, in the order in which they end.
 
-        Closing the iterator ends the work on the others, which are then broken or waiting.
+        Closing the iterator ends the other runs, which are then broken or waiting.
 
         Args:
-          folder: of the sweep, which holds it.
+          folder: of the sweep, which has locked it.
           runs: not finished.
           restarts: see `ipsrl.sweeps.attempt.attempt`.
 
         Raises:
           OSError: the folder cannot be written.
-          ValueError: the launcher has no access to what it launches on.
+          ValueError: the launcher cannot reach the machines it launches on.
         """

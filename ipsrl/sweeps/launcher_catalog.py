@@ -1,4 +1,4 @@
-"""The launchers by name. What a launcher needs beyond the library is imported where it launches."""
+"""The launchers by name. Optional packages are imported only when a launcher launches."""
 
 from ipsrl import specifications
 from ipsrl.sweeps.launcher import Launcher
@@ -15,6 +15,6 @@ def make(text: str) -> Launcher:
     """`"local(workers=4)"` -> the launcher.
 
     Raises:
-      ValueError: the launcher, or an argument, is unknown or cannot be.
+      ValueError: the launcher or an argument is unknown or invalid.
     """
     return specifications.build(text, LAUNCHERS, "launcher")

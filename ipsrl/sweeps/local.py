@@ -18,21 +18,21 @@ from ipsrl.sweeps.sweep_runs import SweepRun
 
 @dataclasses.dataclass(frozen=True)
 class Local(Launcher):
-    """Some runs at a time, each with its share of the cores; all use one cache of compiled programs.
+    """Several runs at a time, each with its share of the cores; all share one cache of compiled programs.
 
-    By default two cores make a share: one computes, the other has the work of the host (Python, compilation, reading
-    answers), which would otherwise stand in its way. More and smaller shares suit runs that are mostly start-up.
-    Accelerators are not divided: where there are GPUs, take `local(workers=1)`, or `ray`, which gives each run its own.
+    By default a share is two cores: one computes, the other does the host's work (Python, compilation, reading
+    answers), which would otherwise compete with it. More and smaller shares suit runs that are mostly start-up.
+    Accelerators are not divided: with GPUs, use `local(workers=1)`, or `ray`, which gives each run its own.
 
     Attributes:
-      workers: runs at a time; 0 for one for each two cores.
+      workers: runs at a time; 0 for one per two cores.
     """
 
     workers: int = 0
 
     def __post_init__(self):
         if not 0 <= self.workers <= cores():
-            raise ValueError(f"local has workers={self.workers}: take 1 to {cores()}, as many as there are cores")
+            raise ValueError(f"local has workers={self.workers}: choose 1 to {cores()}, the number of cores")
 
     def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Iterator[tuple[SweepRun, State]]:
         preload({run.experiment for run in runs})
@@ -45,7 +45,7 @@ class Local(Launcher):
 
 
 def shares_of_cores(workers: int) -> list[set[int]]:
-    """The cores of this process in even shares, neighbours together; empty sets where processes cannot be bound."""
+    """The cores of this process in even shares of neighbours; empty sets if processes cannot be bound to cores."""
     if not hasattr(os, "sched_setaffinity"):
         return [set()] * workers
     numbers = sorted(os.sched_getaffinity(0))

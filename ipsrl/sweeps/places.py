@@ -1,4 +1,4 @@
-"""As many runs at a time as there are places for them."""
+"""Runs as many runs at a time as there are places."""
 
 import concurrent.futures
 import queue
@@ -15,13 +15,13 @@ Place = TypeVar("Place")
 def work_at(
     places: Sequence[Place], runs: Sequence[SweepRun], work: Callable[[SweepRun, Place, threading.Event], State]
 ) -> Iterator[tuple[SweepRun, State]]:
-    """Yields each run with what has become of it, in the order in which they end.
+    """Yields each run with its final state, in the order in which they end.
 
     Args:
       places: each takes one run at a time.
       runs: started in this order.
-      work: works on a run at a place, in a thread of its own, until the run has ended or the event is set, which it is
-        when the iterator is closed or one of them has raised an exception.
+      work: runs a run at a place, in its own thread, until the run has ended or the event is set; the event is set when
+        the iterator is closed or a thread has raised an exception.
     """
     free = queue.SimpleQueue()
     for place in places:

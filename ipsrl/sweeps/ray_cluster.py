@@ -15,20 +15,20 @@ from ipsrl.sweeps.sweep_runs import SweepRun
 
 @dataclasses.dataclass(frozen=True)
 class Ray(Launcher):
-    """One task for each run; it starts the run's process on its node, in a folder that all nodes see.
+    """One task for each run; it starts the run's process on its node, in a folder shared by all nodes.
 
-    A task whose node is lost goes to another one and continues there from the last checkpoint. The command may be run
-    on any machine that reaches the cluster, or be handed to it, with this repository:
+    A task whose node is lost moves to another and continues from the last checkpoint. Run the command on any machine
+    that reaches the cluster, or submit it with this repository:
 
         ray job submit --address=http://HEAD:8265 --working-dir=. -- \
             python scripts/sweep.py --launcher=ray --experiment=hypospace --grid="seeds=0:5" --out=/shared/folder
 
-    The nodes need the same Python packages, and, but for `ray job submit`, the repository in the same place.
+    The nodes need the same Python packages, and, except with `ray job submit`, the repository at the same path.
 
     Attributes:
-      address: of the cluster; `auto` finds the one that this machine belongs to.
-      cpus, gpus: what a run takes of its node; GPUs are given to it alone.
-      lost_nodes: how many nodes a run may lose before it is given up in this sweep.
+      address: of the cluster; `auto` finds the cluster of this machine.
+      cpus, gpus: resources of a run on its node; its GPUs are exclusive.
+      lost_nodes: number of nodes a run may lose before this sweep stops it.
     """
 
     address: str = "auto"
@@ -38,7 +38,9 @@ class Ray(Launcher):
 
     def __post_init__(self):
         if self.cpus < 0 or self.gpus < 0 or self.lost_nodes < 0:
-            raise ValueError(f"cpus={self.cpus}, gpus={self.gpus}, lost_nodes={self.lost_nodes}: none may be negative")
+            raise ValueError(
+                f"cpus={self.cpus}, gpus={self.gpus}, lost_nodes={self.lost_nodes}: all must be non-negative"
+            )
 
     def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Iterator[tuple[SweepRun, State]]:
         try:
@@ -49,16 +51,16 @@ class Ray(Launcher):
         try:
             host, _, port = self.address.rpartition("/")[2].rpartition(":")
             if host:
-                # Ray itself would try for minutes.
+                # Ray itself would retry for minutes.
                 socket.create_connection((host, int(port)), timeout=10).close()
             ray.init(self.address, log_to_driver=False, logging_level="error")
         except (OSError, ValueError) as error:
-            raise ValueError(f"no Ray cluster answers at {self.address!r}: start one, or name its address") from error
+            raise ValueError(f"no Ray cluster answers at {self.address!r}: start one, or give its address") from error
         tasks = {}
         try:
             if not any(self._has_room(node) for node in ray.nodes()):
                 needs = f"{self.cpus:g} CPUs and {self.gpus:g} GPUs"
-                print(f"warning: no node of the cluster has {needs} as yet; the runs wait for one", file=sys.stderr)
+                print(f"warning: no node of the cluster has {needs} yet; the runs wait for one", file=sys.stderr)
             task = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.lost_nodes)(_attempt)
             tasks = {task.remote(folder, run, restarts): run for run in runs}
             while tasks:
@@ -69,10 +71,10 @@ class Ray(Launcher):
                 except ray.exceptions.RayTaskError as error:
                     raise error.cause from error
                 except ray.exceptions.RayError:
-                    # It has lost too many nodes. The next sweep takes it up.
+                    # It has lost too many nodes. The next sweep continues it.
                     yield run, "broken"
         finally:
-            # Tasks that are told so end their processes; those that are only stopped leave them behind.
+            # Cancelled tasks end their processes; tasks that are killed leave them behind.
             for task in tasks:
                 ray.cancel(task)
             if tasks:
@@ -86,5 +88,5 @@ class Ray(Launcher):
 
 
 def _attempt(folder: SweepFolder, run: SweepRun, restarts: int) -> State:
-    """On the node, whose Python and repository are to be used."""
+    """Runs on the node, with its Python and its repository."""
     return attempt(folder, run, child_command(folder, run), restarts, threading.Event())

@@ -9,26 +9,26 @@ from ipsrl.sweeps.launcher import Launcher
 from ipsrl.sweeps.sweep_folder import State, SweepFolder
 from ipsrl.sweeps.sweep_runs import SweepRun
 
-# How often a job may come to the end of its time, or be preempted, and go into the queue again.
+# Maximum number of times that a job may time out or be preempted and be queued again.
 TIMEOUTS = 100
 
 
 @dataclasses.dataclass(frozen=True)
 class Slurm(Launcher):
-    """An array of jobs, each a run on one node, in a folder that all nodes see, as they see this repository.
+    """An array of jobs, one run each on one node; all nodes must see the folder and this repository.
 
-    A job that is preempted, or comes to the end of its time, goes into the queue again and continues from the run's
-    last checkpoint. The sweep waits for all jobs: it wants to live as long as they do, in tmux on the login node, say.
-    submitit keeps its files in the folder `slurm` of the sweep.
+    A job that is preempted or times out is queued again and continues from the run's last checkpoint. The sweep waits
+    for all jobs, so start it where it can run as long as they do, for example in tmux on the login node. submitit keeps
+    its files in the folder `slurm` of the sweep.
 
     Attributes:
-      partition: where to; empty for the cluster's default.
-      minutes: time for one job.
+      partition: the SLURM partition; empty for the cluster's default.
+      minutes: time limit of one job.
       gpus, cpus: for one run.
       memory_gb: for one run; 0 for the cluster's default.
       at_once: jobs that may run at the same time.
       further: other options of sbatch, as in `further=('account=mine', 'constraint=a100')`.
-      cluster: `slurm`, or `local` to try the same on a machine without SLURM.
+      cluster: `slurm`, or `local` to try it on a machine without SLURM.
     """
 
     partition: str = ""
@@ -60,7 +60,7 @@ class Slurm(Launcher):
                 folder.path / "slurm", cluster=self.cluster, slurm_max_num_timeout=TIMEOUTS
             )
         except RuntimeError as error:
-            raise ValueError(f"there is no SLURM on this machine ({error}): take local, or ray") from error
+            raise ValueError(f"there is no SLURM on this machine ({error}): use local or ray") from error
         executor.update_parameters(
             name="ipsrl",
             timeout_min=self.minutes,
@@ -81,7 +81,7 @@ class Slurm(Launcher):
                 run = run_of.pop(job.job_id)
                 error = job.exception()
                 if isinstance(error, submitit.core.utils.FailedJobError):
-                    # The job itself, before it came to the run.
+                    # The job itself failed, before it started the run.
                     folder.record_failure(run, child_command(folder, run), "none", str(error))
                 yield run, job.result() if error is None else folder.state(run)
         finally:
@@ -92,7 +92,7 @@ class Slurm(Launcher):
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What a job does on its node."""
+    """The function of a job on its node."""
 
     folder: SweepFolder
     restarts: int
@@ -101,7 +101,7 @@ class Job:
         return attempt(self.folder, run, child_command(self.folder, run), self.restarts, threading.Event())
 
     def checkpoint(self, run: SweepRun):
-        """What submitit puts into the queue again when the job has to go: the same, as runs continue by themselves."""
+        """The function that submitit queues after a preemption: the same one, because runs resume by themselves."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self, run)

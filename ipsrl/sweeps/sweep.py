@@ -1,4 +1,4 @@
-"""One sweep: what there is to do, by a launcher, with a line that says how far it is; and what has come out."""
+"""One sweep: runs what is left by a launcher, with a progress line; and a report of its results."""
 
 import contextlib
 from collections import Counter
@@ -11,14 +11,14 @@ from ipsrl.sweeps.launcher import Launcher
 from ipsrl.sweeps.sweep_folder import STATES, State, SweepFolder
 from ipsrl.sweeps.sweep_runs import SweepRun
 
-# How often the runs that are at work are counted while others wait for them: each costs a look at its files.
+# Interval at which running runs are counted: each count reads files of each run.
 LOOK_SECONDS = 3.0
 
 
 def to_do(folder: SweepFolder, runs: Sequence[SweepRun], retry: bool) -> list[SweepRun]:
     """The runs that are not finished, and, but with `retry`, have not failed.
 
-    Those that a killed sweep has left at work come first: they have the machine already, and are waited for.
+    Runs still running from a killed sweep come first: they occupy the machine, and are waited for.
     """
     done = ("finished",) if retry else ("finished", "failed")
     states = {run.identity: folder.state(run) for run in runs}
@@ -34,19 +34,20 @@ def sweep(
     restarts: int,
     after_each: Callable[[SweepRun, State], None] = lambda run, state: None,
 ) -> None:
-    """Works on all runs that are left to do, until the launcher can do no more for any of them.
+    """Runs all unfinished runs, until the launcher can do no more for any of them.
 
     Args:
-      folder: where to; no other sweep may work in it.
-      runs: all that are asked for.
-      launcher: where they are run.
+      folder: of the sweep; no other sweep may work in it.
+      runs: all requested runs.
+      launcher: runs them.
       retry: whether failed runs are tried again.
-      restarts: how often a run whose process is killed is started again.
-      after_each: called when a run has ended, while the folder is still held; prints by `progress_line.say`.
+      restarts: maximum number of restarts of a run whose process is killed.
+      after_each: called when a run has ended, while the folder is still locked; prints by `progress_line.say`.
 
     Raises:
-      ValueError: another sweep works in the folder, or the launcher cannot launch the runs. None has been started then.
-      OSError: the folder cannot be written. The same sweep again takes up what there is.
+      ValueError: another sweep works in the folder, or the launcher cannot launch the runs. No run has been started
+        then.
+      OSError: the folder cannot be written. Starting the sweep again continues it.
     """
     launcher.check(runs)
     with folder.hold(runs):
@@ -63,7 +64,7 @@ def _work(
     after_each: Callable[[SweepRun, State], None],
     already: int,
 ) -> None:
-    """Launches runs and shows the line, which is silent where stderr is not a terminal."""
+    """Launches runs and shows the progress line, if stderr is a terminal."""
     not_ended = {run.identity: run for run in left}
     counts = Counter()
     line = tqdm(
@@ -89,13 +90,13 @@ def _work(
 
 
 def report(folder: SweepFolder, runs: Sequence[SweepRun]) -> str:
-    """How many runs are in which state, and what the failed ones have said last."""
+    """The number of runs in each state, and the last lines of the failed ones."""
     states = {run.identity: folder.state(run) for run in runs}
     counts = Counter(states.values())
     lines = [f"{state:8}  {counts[state]}" for state in STATES]
     for run in runs:
         failure = folder.failure(run)
-        # Another sweep may be at work meanwhile.
+        # Another sweep may be running.
         if states[run.identity] == "failed" and failure is not None:
             said = (failure["last_lines"] or ["nothing"])[-1]
             lines.append(f"failed: {run.identity}, exit status {failure['exit_status']}: {said}")

@@ -1,10 +1,10 @@
-"""The folder of a sweep: what has become of its runs is read from files, never remembered elsewhere.
+"""The folder of a sweep: the state of its runs is read from files, never stored elsewhere.
 
-sweep.json               all runs that were ever asked for in this folder
-runs/<identity>/         what the run itself writes, see `ipsrl.records.run_folder`
-logs/<identity>.log      what its processes say; whoever has it open for that holds the run
-failures/<identity>.json of a run that has failed: command, status, time, last lines of the log
-.lock                    held by the sweep that works here
+sweep.json               all runs ever requested in this folder
+runs/<identity>/         written by the run itself, see `ipsrl.records.run_folder`
+logs/<identity>.log      output of its processes; an open log locks the run
+failures/<identity>.json of a failed run: command, status, time, last lines of the log
+.lock                    held by the sweep that works in this folder
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from ipsrl.sweeps.sweep_runs import SweepRun
 State = Literal["finished", "running", "failed", "broken", "waiting"]
 STATES: tuple[State, ...] = get_args(State)
 LAST_LINES = 20
-# How often it is asked whether a process has ended.
+# Interval between checks whether a process has ended.
 POLL_SECONDS = 0.1
 
 
@@ -32,14 +32,14 @@ class SweepFolder:
     """The folder of a sweep; made by `SweepFolder.at`.
 
     Attributes:
-      path: the folder, absolute. It need not exist; only `hold` makes it.
+      path: the folder, absolute. It need not exist; only `hold` creates it.
     """
 
     path: Path
 
     @classmethod
     def at(cls, path: str | Path) -> Self:
-        """Raises ValueError where there are files, but none of a sweep."""
+        """Raises ValueError if the folder has files but is not that of a sweep."""
         path = Path(path).absolute()
         if path.exists() and not path.is_dir():
             raise ValueError(f"--out {path} is a file; it must be a folder")
@@ -60,11 +60,11 @@ class SweepFolder:
         return self.path / "failures" / f"{run.identity}.json"
 
     def state(self, run: SweepRun) -> State:
-        """What has become of a run.
+        """The state of a run.
 
-        finished: it says itself that it is complete. running: a process works on it, of this sweep or of one that was
-        killed. failed: it has ended by itself without a result. broken: it has begun, and nobody works on it. waiting:
-        it has not begun.
+        finished: its summary says that it is complete. running: a process of this or of a killed sweep works on it.
+        failed: it ended by itself without a result. broken: it has started, but no process works on it. waiting: it has
+        not started.
         """
         if is_complete(self.run_path(run)):
             return "finished"
@@ -78,7 +78,7 @@ class SweepFolder:
         return "broken" if log.exists() else "waiting"
 
     def runs(self) -> list[SweepRun]:
-        """All runs that were ever asked for here.
+        """All runs ever requested in this folder.
 
         Raises:
           ValueError: sweep.json is damaged.
@@ -89,16 +89,16 @@ class SweepFolder:
         try:
             return [SweepRun(**run) for run in read_json(path)]
         except TypeError as error:
-            raise ValueError(f"{path} is no list of runs ({error}): move it away to start anew") from error
+            raise ValueError(f"{path} is not a list of runs ({error}): move it away to start again") from error
 
     @contextlib.contextmanager
     def hold(self, runs: Sequence[SweepRun]) -> Iterator[None]:
-        """Holds the folder for one sweep, and adds its runs to those that were asked for here.
+        """Locks the folder for one sweep, and adds its runs to the requested ones.
 
-        The operating system gives it back when the process is killed.
+        The operating system releases the lock if the process is killed.
 
         Raises:
-          ValueError: another sweep holds it, or sweep.json is damaged. Nothing has been written then.
+          ValueError: another sweep has locked it, or sweep.json is damaged. Nothing has been written then.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / ".lock").open("a") as lock:
@@ -108,7 +108,7 @@ class SweepFolder:
                     "another --out"
                 )
             known = {run.identity: run for run in (*self.runs(), *runs)}
-            # First of all: it marks the folder as that of a sweep.
+            # Written first, because it marks the folder as that of a sweep.
             write_json(self.path / "sweep.json", list(known.values()))
             for name in ("runs", "logs", "failures"):
                 (self.path / name).mkdir(exist_ok=True)
@@ -116,13 +116,13 @@ class SweepFolder:
 
     @contextlib.contextmanager
     def claim(self, run: SweepRun, ending: threading.Event) -> Iterator[IO[str] | None]:
-        """Holds one run, and yields its log, to be the output of the processes that work on it.
+        """Locks one run, and yields its log, for the output of the processes that work on it.
 
-        The run stays held until the last of these processes has ended as well: where only the sweep is killed, the
-        next one waits here for what it has left behind, instead of starting the run beside it.
+        The run stays locked until the last of these processes has ended: if only the sweep is killed, the next one
+        waits here for the processes left behind, instead of starting the run a second time.
 
         Yields:
-          the log; None where `ending` was set before the run could be held.
+          the log; None if `ending` was set before the run could be locked.
         """
         with self.log_path(run).open("a", encoding="utf-8") as log:
             while not (held := _lock(log, fcntl.LOCK_EX)) and not ending.wait(POLL_SECONDS):
@@ -130,13 +130,13 @@ class SweepFolder:
             yield log if held else None
 
     def record_failure(self, run: SweepRun, command: Sequence[str], status: int | str, said: str) -> None:
-        """Writes down that a run has failed.
+        """Records the failure of a run.
 
         Args:
           run: the run.
-          command: what was tried.
-          status: exit status, the negative number of a signal, or in words why there is none.
-          said: what the command has printed.
+          command: the command that was tried.
+          status: exit status, the negative number of a signal, or the reason in words why there is none.
+          said: output of the command.
         """
         failure = {
             "command": list(command),
@@ -147,7 +147,7 @@ class SweepFolder:
         write_json(self.failure_path(run), failure)
 
     def failure(self, run: SweepRun) -> dict[str, Any] | None:
-        """What is known of a failure; None where the run has not failed."""
+        """The record of a failure; None if the run has not failed."""
         try:
             return read_json(self.failure_path(run))
         except FileNotFoundError:
@@ -155,7 +155,7 @@ class SweepFolder:
 
 
 def _lock(file: IO, kind: int) -> bool:
-    """Whether the lock on a file could be had at once."""
+    """Whether a file could be locked at once."""
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:

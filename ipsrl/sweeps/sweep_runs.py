@@ -1,4 +1,4 @@
-"""Which runs a sweep has: from the text of a grid or a Python file to runs that can be told apart."""
+"""The runs of a sweep: from the text of a grid or a Python file to runs with unique identities."""
 
 import dataclasses
 import hashlib
@@ -18,21 +18,21 @@ from ipsrl.study.settings import as_text, folder_name, kinds_of, resolve
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 RANGE = re.compile(r"(\d+):(\d+)")
-# File systems allow 255 bytes for a name; ".json" and the like follow.
+# File systems allow names of 255 bytes; suffixes such as ".json" are added.
 LONGEST_DESCRIPTION = 150
 
 
 @dataclasses.dataclass(frozen=True)
 class SweepRun:
-    """One run of an experiment, written in one way only: by the preset that is nearest to it.
+    """One run of an experiment, in a unique form: by the nearest preset.
 
     Attributes:
       experiment: name of the study.
-      preset: the one that differs from the run in the fewest flags.
+      preset: the one with the fewest different flags.
       flags: these flags, name -> value as on a command line.
-      identity: names the run's folder; the experiment, what its resolved settings have in place of the defaults of
-        their class, and a hash of both. Presets may come and go.
-      tracker: where else its metrics go, as the flag of this name says; no part of what it is.
+      identity: name of the run's folder; the experiment, the resolved settings that differ from the defaults of their
+        class, and a hash of both. It does not depend on presets.
+      tracker: further receivers of its metrics, as in the flag of this name; not part of its identity.
     """
 
     experiment: str
@@ -53,14 +53,14 @@ class SweepRun:
 def read_grid(text: str) -> list[dict[str, str]]:
     """The flags of each run of a grid such as `"objectives=grpo,ips_grpo(floor=0.2);seeds=0:5"`.
 
-    Flags stand between semicolons, values between commas, in so far as no bracket is open. `0:5` stands for 0, 1, 2, 3,
-    4. A value in square brackets is taken as it is: `rewards=[2.0,1.0],[3.0,1.0]` has two values, `seeds=[0:5]` one.
+    Flags are separated by semicolons, values by commas, outside brackets. `0:5` means 0, 1, 2, 3, 4. A value in square
+    brackets is kept as it is: `rewards=[2.0,1.0],[3.0,1.0]` has two values, `seeds=[0:5]` one.
 
     Returns:
       all combinations; the last flag changes fastest.
 
     Raises:
-      ValueError: this is no grid.
+      ValueError: the text is not a grid.
     """
     values: dict[str, list[str]] = {}
     for part in _split(text, ";"):
@@ -78,47 +78,47 @@ def read_file(path: Path) -> list[dict[str, Any]]:
     """The runs that a Python file lists as `RUNS`, or returns from `runs()`.
 
     Raises:
-      ValueError: there is no such file, it does neither, or it fails.
+      ValueError: the file does not exist, lists no runs, or fails.
     """
     if not path.is_file():
-        raise ValueError(f"{path} is no file: name a Python file that lists runs")
+        raise ValueError(f"{path} is not a file: give a Python file that lists runs")
     try:
         names = runpy.run_path(str(path))
         listed = names["runs"]() if callable(names.get("runs")) else names.get("RUNS")
     except Exception as error:
-        raise ValueError(f"{path} does not run to its end: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{path} fails: {type(error).__name__}: {error}") from error
     if not isinstance(listed, Sequence) or not all(isinstance(run, Mapping) for run in listed):
         raise ValueError(f"{path} lists no runs: it must set RUNS to a list of dicts, or define runs() returning one")
     return [dict(run) for run in listed]
 
 
 def make_runs(requests: Sequence[Mapping[str, Any]]) -> list[SweepRun]:
-    """The runs that are asked for, each as `{"experiment": ..., "preset": ..., flag: value, ...}`.
+    """The requested runs, each as `{"experiment": ..., "preset": ..., flag: value, ...}`.
 
     Raises:
-      ValueError: there is none, one of them cannot be, or two are the same run.
+      ValueError: there is none, one of them is invalid, or two are the same run.
     """
     if not requests:
-        raise ValueError("the list of runs is empty: ask for one at least")
+        raise ValueError("the list of runs is empty: give at least one")
     runs: dict[str, SweepRun] = {}
     for request in requests:
         if not all(isinstance(name, str) for name in request) or "experiment" not in request:
             raise ValueError(
-                f"{dict(request)} is no run: write flags by name, and the experiment here or as --experiment"
+                f"{dict(request)} is not a run: write flags by name, and the experiment here or as --experiment"
             )
         run = make_run(**request)
         if run.identity in runs:
-            raise ValueError(f"the run {run.identity} is asked for twice: ask for it once")
+            raise ValueError(f"the run {run.identity} is given twice: give it once")
         runs[run.identity] = run
     return list(runs.values())
 
 
 def make_run(experiment: str, preset: str = "demo", **given: Any) -> SweepRun:
-    """One run of an experiment: a preset with some flags in place of its own, as text or as what the text stands for.
+    """One run of an experiment: a preset with some flags replaced, given as text or as the value of the text.
 
     Raises:
-      ValueError: the experiment, the preset or a flag is unknown, a value is of another type, or the settings cannot
-        be.
+      ValueError: the experiment, the preset or a flag is unknown, a value has the wrong type, or the settings are
+        invalid.
     """
     presets = {name: settings.resolved() for name, settings in catalog.find(experiment).presets.items()}
     settings = _settings(experiment, preset, given)
@@ -128,7 +128,7 @@ def make_run(experiment: str, preset: str = "demo", **given: Any) -> SweepRun:
         fields = [field.name for field in dataclasses.fields(settings)]
         return [name for name in fields if getattr(settings, name) != getattr(presets[preset], name)]
 
-    # However a run is written, it has one preset and one list of flags: those from which it differs least.
+    # However a run is written, its form is unique: the preset from which it differs least, and those flags.
     reachable = [name for name in presets if set(differences(name)) <= kinds.keys()]
     nearest = min(reachable, key=lambda name: len(differences(name)))
     flags = {name: as_text(settings, name) for name in differences(nearest)}
@@ -136,17 +136,19 @@ def make_run(experiment: str, preset: str = "demo", **given: Any) -> SweepRun:
 
 
 def require_unchanged(runs: Sequence[SweepRun]) -> None:
-    """Raises ValueError where a run that was written down is another one by now, as its presets have changed."""
+    """Raises ValueError if a recorded run has become another one, because its presets have changed."""
     for run in runs:
         if make_run(run.experiment, run.preset, **run.flags).identity != run.identity:
-            raise ValueError(f"{run.identity} is another run since its presets have changed: ask for it anew by --grid")
+            raise ValueError(
+                f"{run.identity} is another run since its presets have changed: request it again by --grid"
+            )
 
 
 def tracked(runs: Sequence[SweepRun], tracker: str) -> list[SweepRun]:
-    """The same runs with their metrics tracked.
+    """The same runs with a tracker for their metrics.
 
     Raises:
-      ValueError: there is no such tracker, or one of the experiments has nothing to track.
+      ValueError: there is no such tracker, or one of the experiments has no metrics to track.
     """
     read_trackers(tracker)
     for experiment in {run.experiment for run in runs}:
@@ -176,7 +178,7 @@ def _settings(experiment: str, preset: str, given: Mapping[str, Any]) -> Any:
 
 
 def _values(item: str) -> list[str]:
-    """The values that one item of a grid stands for."""
+    """The values of one item of a grid."""
     if item.startswith("[") and item.endswith("]"):
         _split(item[1:-1], ",")
         return [item[1:-1]]
@@ -190,7 +192,7 @@ def _values(item: str) -> list[str]:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """Splits a text where no bracket is open."""
+    """Splits a text outside brackets."""
     parts, expected = [""], []
     for character in text:
         if character in CLOSING:

@@ -1,4 +1,4 @@
-"""Launcher `tpu_pod`: one run at a time on each of some slices of Cloud TPUs."""
+"""Launcher `tpu_pod`: one run at a time on each of several Cloud TPU slices."""
 
 import contextlib
 import dataclasses
@@ -19,17 +19,17 @@ from ipsrl.sweeps.sweep_runs import SweepRun
 
 @dataclasses.dataclass(frozen=True)
 class TpuPod(Launcher):
-    """Runs experiments that can use many hosts by scripts/launch_tpu_pod.sh, which asks for a slice for each run.
+    """Runs multi-host experiments by scripts/launch_tpu_pod.sh, which requests a slice for each run.
 
-    A run writes to the bucket, in a folder of the sweep's name; what it has written there, checkpoints excepted, is
-    copied to the folder of the sweep when it has ended. Slices are given back after runs that finish. A sweep that is
-    interrupted, or ends with runs that do not, says how to give back what it may have left, whose price runs on: the
-    same command takes it up as well.
+    A run writes to the bucket, in a folder with the sweep's name; its files except checkpoints are copied to the folder
+    of the sweep when it has ended. Slices are deleted after runs that finish. A sweep that is interrupted, or has
+    unfinished runs, prints how to delete the slices that may be left and still cost money; the same sweep command also
+    takes them up again.
 
     Attributes:
       project, zone, accelerator_type, bucket: see the script.
-      slices: names for slices; as many are in use at a time.
-      options: further ones of the script, as in `options=('--capacity=reserved',)`.
+      slices: names of the slices; as many are in use at a time.
+      options: further options of the script, as in `options=('--capacity=reserved',)`.
     """
 
     project: str
@@ -41,13 +41,13 @@ class TpuPod(Launcher):
 
     def __post_init__(self):
         if not self.slices or len(set(self.slices)) < len(self.slices):
-            raise ValueError(f"slices={self.slices} must be different names, and one at least")
+            raise ValueError(f"slices={self.slices} must be different names, at least one")
 
     def check(self, runs: Sequence[SweepRun]) -> None:
         for experiment in {run.experiment for run in runs}:
             if not catalog.find(experiment).many_hosts:
-                raise ValueError(f"{experiment} has no flag --multihost, so it cannot run on a slice: take ray")
-        # The script knows best what it can be given.
+                raise ValueError(f"{experiment} has no flag --multihost, so it cannot run on a slice: use ray")
+        # The script itself checks its options best.
         tried = subprocess.run(
             self._script(runs[0], "check", self.slices[0], "--dry_run"), capture_output=True, text=True
         )
@@ -63,7 +63,7 @@ class TpuPod(Launcher):
 
     def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Iterator[tuple[SweepRun, State]]:
         if shutil.which("gcloud") is None:
-            raise ValueError("gcloud, which asks for slices, is not installed: see https://cloud.google.com/sdk")
+            raise ValueError("gcloud, which requests slices, is not installed: see https://cloud.google.com/sdk")
 
         def work(run: SweepRun, place: str, ending: threading.Event) -> State:
             script, copy = self._script(run, folder.path.name, place), self._copy(folder, run)
@@ -81,11 +81,11 @@ class TpuPod(Launcher):
             if finished < len(runs):
                 for place in self.slices:
                     report_line(
-                        f"slice {place} may be kept, and its price run on, until: {shlex.join(self._delete(place))}"
+                        f"slice {place} may still exist and cost money until: {shlex.join(self._delete(place))}"
                     )
 
     def _script(self, run: SweepRun, sweep: str, place: str, *options: str) -> list[str]:
-        """What runs a run on a slice."""
+        """The command that runs a run on a slice."""
         return [
             "bash",
             str(ROOT / "scripts" / "launch_tpu_pod.sh"),
@@ -102,12 +102,12 @@ class TpuPod(Launcher):
         ]
 
     def _delete(self, place: str) -> list[str]:
-        """What gives a slice back."""
+        """The command that deletes a slice."""
         where = [f"--project={self.project}", f"--zone={self.zone}"]
         return ["gcloud", "compute", "tpus", "queued-resources", "delete", place, *where, "--force", "--quiet"]
 
     def _copy(self, folder: SweepFolder, run: SweepRun) -> list[str]:
-        """What fetches the results of a run."""
+        """The command that copies the results of a run."""
         return [
             "gcloud",
             "storage",

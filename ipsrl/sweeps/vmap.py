@@ -1,4 +1,4 @@
-"""Launcher `vmap`: runs that differ only in certain numbers are one compiled program, in this process."""
+"""Launcher `vmap`: runs that differ only in certain numbers as one compiled program, in this process."""
 
 import contextlib
 import dataclasses
@@ -20,15 +20,15 @@ from ipsrl.sweeps.sweep_runs import SweepRun, settings_of
 
 @dataclasses.dataclass(frozen=True)
 class Vmap(Launcher):
-    """Groups the runs that differ only in what their experiment can vary inside one program, and runs group by group.
+    """Groups the runs that can share one program of their experiment, and runs group by group.
 
-    The module of the study names these fields of its settings in `VMAPPED`, and has a function `vmapped`.
+    The module of the study names the fields of its settings that may differ in `VMAPPED`, and has a function `vmapped`.
     """
 
     def check(self, runs: Sequence[SweepRun]) -> None:
         for experiment in {run.experiment for run in runs}:
             if not catalog.find(experiment).vmapped:
-                raise ValueError(f"{experiment} has no VMAPPED, so its runs cannot be one program: take local")
+                raise ValueError(f"{experiment} has no VMAPPED, so its runs cannot be one program: use local")
 
     def plan(self, folder: SweepFolder, runs: Sequence[SweepRun]) -> Iterator[str]:
         for group in groups(runs):
@@ -57,8 +57,10 @@ def _launch_group(folder: SweepFolder, group: Sequence[SweepRun]) -> Iterator[tu
     with contextlib.ExitStack() as stack:
         logs = [stack.enter_context(folder.claim(run, never)) for run in group]
         for log in logs:
-            print(f"one of {len(group)} runs in one program, which prints where the sweep does", file=log, flush=True)
-        # What processes of an earlier sweep have finished while they were waited for.
+            print(
+                f"one of {len(group)} runs in one program, which prints to the sweep's terminal", file=log, flush=True
+            )
+        # Processes of an earlier sweep may have finished some runs during the wait.
         left = [run for run in group if not is_complete(folder.run_path(run))]
         for run in left:
             folder.failure_path(run).unlink(missing_ok=True)
@@ -68,7 +70,7 @@ def _launch_group(folder: SweepFolder, group: Sequence[SweepRun]) -> Iterator[tu
             study, presets = catalog.find(group[0].experiment), [run.preset for run in left]
             ends = run_vmapped(study, settings, presets, outputs) if left else []
         except (ValueError, RuntimeError) as error:
-            # None of them can be run like this: bad input, or more memory than there is.
+            # The group cannot run like this: bad input, or too little memory.
             ends = [error] * len(left)
         for run, error in zip(left, ends, strict=True):
             if error is not None:

@@ -1,1 +1,1 @@
-"""The step, the loop, and what they leave on disk."""
+"""The training step, the training loop, and the files they write."""

@@ -1,4 +1,4 @@
-"""The states that a run can be resumed from."""
+"""Checkpoints: states from which a run can be resumed."""
 
 import concurrent.futures
 import functools
@@ -18,18 +18,19 @@ PyTree = Any
 
 
 class Checkpoints:
-    """The latest states of a run, in a folder.
+    """The latest checkpoints of a run, in a folder.
 
-    A state is a pytree of arrays (no typed PRNG keys) and comes back bit for bit. Orbax writes to a temporary folder
-    and renames it, so that a process killed at any moment leaves the earlier checkpoints as they were.
+    A state is a pytree of arrays (no typed PRNG keys) and is restored bit for bit. Orbax writes to a temporary folder
+    and renames it, so a process killed at any moment leaves earlier checkpoints intact.
 
-    Of many hosts each writes its own share of the arrays, into one folder that all of them see; the first seals it when
-    all have written, and decides for all what is restored. Every process calls the same methods in the same order.
+    With many hosts, each writes its own shards into one shared folder. When all have written, the first host seals the
+    folder; it also decides which checkpoint all hosts restore. Every process must call the same methods in the same
+    order.
 
     Args:
-      directory: where the checkpoints lie, one folder for each step; made when missing.
-      every: `save` writes at the multiples of this number of steps.
-      keep: how many of the latest checkpoints stay. Two by default: where the last is damaged, one is left.
+      directory: holds one folder for each step; created if missing.
+      every: `save` writes at multiples of this number of steps.
+      keep: how many of the latest checkpoints to keep. With 2, one is left if the last is damaged.
     """
 
     def __init__(self, directory: str | Path, every: int, keep: int = 2):
@@ -43,20 +44,20 @@ class Checkpoints:
         self._saving: concurrent.futures.Future[None] | None = None
 
     def due(self, step: int) -> bool:
-        """Whether `save` writes at this step without being forced."""
+        """Whether `save` writes at this step without `force`."""
         return step % self._every == 0
 
     def save(self, step: int, state: PyTree, force: bool = False) -> bool:
-        """Writes `state` in the background, if `step` is due or `force` is set.
+        """Writes `state` in the background if `step` is due or `force` is set.
 
-        The state has been copied when this returns, so that its buffers may be donated.
+        The state has been copied when this returns, so its buffers may be donated.
 
         Returns:
           Whether a checkpoint is being written.
 
         Raises:
-          FileExistsError: there is a checkpoint of this step.
-          Exception: whatever went wrong in the background since the last call.
+          FileExistsError: a checkpoint of this step exists.
+          Exception: any error of the previous write in the background.
         """
         if not (force or self.due(step)):
             return False
@@ -74,17 +75,17 @@ class Checkpoints:
         return True
 
     def restore(self, like: PyTree) -> tuple[int, PyTree] | None:
-        """The latest checkpoint that can be read, as `(step, state)`, or None where there is none at all.
+        """The latest readable checkpoint as `(step, state)`, or None if there is no checkpoint.
 
-        A checkpoint that is damaged or cut short is reported by a warning and moved out of the way (to
-        `unreadable-<step>`), and the one before it is used.
+        A damaged or truncated checkpoint is reported by a warning and moved to `unreadable-<step>`, and the one before
+        it is used.
 
         Args:
           like: a tree of arrays or `jax.ShapeDtypeStruct` with the structure, shapes, dtypes and (optionally)
             shardings of the state.
 
         Raises:
-          ValueError: the checkpoint is of another structure, or none of several can be read. Nothing is moved then.
+          ValueError: the checkpoint has another structure, or no checkpoint can be read. Nothing is moved then.
         """
         self.wait()
         unreadable: dict[int, str] = {}
@@ -100,11 +101,11 @@ class Checkpoints:
             return step, state
         if unreadable:
             reasons = "; ".join(f"step {step}: {reason}" for step, reason in unreadable.items())
-            raise ValueError(f"none of the checkpoints in {self._directory} can be read ({reasons})")
+            raise ValueError(f"no checkpoint in {self._directory} can be read ({reasons})")
         return None
 
     def wait(self) -> None:
-        """Returns when nothing is being written any more."""
+        """Waits until the write in the background has ended."""
         if self._saving is not None:
             saving, self._saving = self._saving, None
             saving.result()
@@ -122,26 +123,26 @@ class Checkpoints:
         return self
 
     def __exit__(self, kind: object, exception: BaseException | None, traceback: object) -> None:
-        # Where a host is gone, what is being written will never be whole.
+        # If a host is lost, the write in progress can never be completed.
         if not hosts.may_be_a_loss(exception):
             self.close()
 
     def _open(self) -> "ocp.training.Checkpointer":
-        """The Orbax object that saves: not needed to restore, and loud where a checkpoint is damaged."""
-        # Orbax takes longer to import than all of this package: only runs that write wait for it.
+        """The Orbax object that saves; not needed to restore, and logs much about a damaged checkpoint."""
+        # Orbax takes longer to import than this whole package: only runs that write import it.
         from orbax.checkpoint import v1 as ocp
 
         return ocp.training.Checkpointer(
             self._directory,
             preservation_policy=ocp.training.preservation_policies.LatestN(self._keep),
-            # What a killed process had begun to write is of no use.
+            # Removes what a killed process had begun to write.
             cleanup_tmp_directories=True,
         )
 
     def _load(self, step: int, like: PyTree) -> PyTree:
-        """The state of a step; `DamagedTreeError` on all hosts where one of them cannot read it."""
+        """The state of a step; raises `DamagedTreeError` on all hosts if one of them cannot read it."""
         directory, state, harm = self._directory / str(step), None, None
-        # What one host can find out comes before all load: one that gave up there would leave the others waiting.
+        # One host checks before all load: a host that failed during loading would leave the others waiting.
         damage = hosts.broadcast(hosts.first_does(functools.partial(_damage, directory, like)))
         if damage:
             raise stored_tree.DamagedTreeError(damage)
@@ -154,11 +155,11 @@ class Checkpoints:
         return state
 
     def _steps(self) -> list[int]:
-        """The steps that have been saved, latest first."""
+        """The saved steps, latest first."""
         return sorted((int(path.name) for path in self._directory.glob("*") if path.name.isdecimal()), reverse=True)
 
     def _set_aside(self, unreadable: dict[int, str], used: int) -> None:
-        """Moves damaged checkpoints away, because their steps will be reached and saved again."""
+        """Moves damaged checkpoints away, because the run will reach and save their steps again."""
         for step, reason in unreadable.items():
             aside = self._directory / f"unreadable-{step}"
             shutil.rmtree(aside, ignore_errors=True)
@@ -173,7 +174,7 @@ class Checkpoints:
 
 
 def _damage(directory: Path, like: PyTree) -> str | None:
-    """A phrase for what is wrong with a checkpoint, as far as can be seen without loading it; None for nothing."""
+    """A phrase for what is wrong with a checkpoint, without loading its arrays; None if nothing is wrong."""
     harm = stored_tree.damage(directory)
     if harm:
         return harm

@@ -31,17 +31,17 @@ def device_step(
     off_policy: OffPolicyAnswers | None = None,
     rewards: Array | None = None,
 ) -> tuple[TrainState, dict[str, Array]]:
-    """Chooses prompts, samples their groups, verifies them, and moves the policy: the step of the training loop.
+    """Chooses prompts, samples and verifies their groups, and updates the policy: one step of the training loop.
 
     Args:
-      state, reference: see `update`; answers of `off_policy` may come from the reference as well.
+      state, reference: see `update`; the reference policy may also sample the answers of `off_policy`.
       seed: of the run.
       environment: its `verify` must be jittable.
       policy, objective, optimizer, prompts_per_step, group_size, batching, temperature, off_policy: as in the loop.
-      rewards: `[num_prompts, K]` float32, of the outcomes of each prompt, in place of the environment's own.
+      rewards: `[num_prompts, K]` float32, the reward of each outcome of each prompt, instead of the environment's.
 
     Returns:
-      the state after, and metrics as scalars.
+      the new state, and metrics as scalars.
     """
     prompts = choose_prompts(environment, seed, state.step, prompts_per_step)
     groups = collect(
@@ -62,7 +62,7 @@ def device_step(
 
 
 def _rewarded(groups: Groups, rewards: Array | None) -> Groups:
-    """The same groups with rewards by outcome, 0 where there is none; as they are where no rewards are given."""
+    """Replaces rewards by those of the outcomes, 0 for samples without an outcome; unchanged if `rewards` is None."""
     if rewards is None:
         return groups
     trajectories, outcomes = groups

@@ -1,7 +1,7 @@
 """Thousands of runs as one compiled program, for environments whose rewards are computed under jit.
 
 The loop for statistics: no logs, no checkpoints, nothing on the host. `ipsrl.training.loop` is the loop for everything
-else; a run of both with the same seed is the same run.
+else; with the same seed both give the same run.
 """
 
 import functools
@@ -50,9 +50,9 @@ def train_ensemble(
     rewards: Array | None = None,
     block: int | None = None,
 ) -> Any:
-    """Trains one policy for each seed, all at once; the policy it starts from is the reference of a KL penalty.
+    """Trains one policy for each seed, all at once; the initial policy is the reference of a KL penalty.
 
-    Under the mesh of `ipsrl.distributed.runs` the runs are placed over its devices.
+    Under the mesh of `ipsrl.distributed.runs` the runs are distributed over its devices.
 
     Args:
       environment: its `verify` must be jittable.
@@ -60,23 +60,26 @@ def train_ensemble(
         loop.
       seeds: `[S]` int32.
       steps: batches of rollouts, a multiple of `record_every`.
-      record: what to keep of the parameters, a pytree of arrays.
+      record: (parameters) -> what to record of them, a pytree of arrays.
       record_every: steps between records.
-      learning_rates: `[S]` float32, for an optimiser whose own rate is 1, see `at_rate`; None for its own.
-      initial_parameters: where each run starts, leaves `[S, ...]`; what `policy.init` draws by default.
-      rewards: `[S, num_prompts, K]` float32, of the outcomes in each run; None for those of the environment.
+      learning_rates: `[S]` float32, for an optimiser whose own rate is 1, see `at_rate`; None for the optimiser's rate.
+      initial_parameters: initial parameters of each run, leaves `[S, ...]`; `policy.init` by default.
+      rewards: `[S, num_prompts, K]` float32, the reward of each outcome in each run; None for the environment's
+        rewards.
       block: see `over_runs`.
 
     Returns:
-      what `record` returned before the first step and after every `record_every` steps, with two leading axes
-      `[S, steps / record_every + 1]`.
+      results of `record` before the first step and after every `record_every` steps, with two leading axes `[S, steps /
+        record_every + 1]`.
 
     Raises:
-      ValueError: the environment verifies on the host, the steps are no multiple of `record_every`, or the objective
+      ValueError: the environment verifies on the host, `steps` is not a multiple of `record_every`, or the objective
         cannot be computed here.
     """
     if environment.verifies_on_host:
-        raise ValueError("this environment verifies on the host, so its runs cannot be one program: use the loop")
+        raise ValueError(
+            "this environment verifies on the host, so runs cannot be one program: use ipsrl.training.loop"
+        )
     if steps % record_every:
         raise ValueError(f"steps is {steps}, it must be a multiple of record_every, {record_every}")
     check_objective(objective, environment, policy, group_size, off_policy)

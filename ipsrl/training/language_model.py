@@ -1,4 +1,4 @@
-"""A language model from a folder of Hugging Face, for training on a mesh: what its weights start from and become."""
+"""A language model from a Hugging Face folder: loading for training on a mesh, and export."""
 
 import dataclasses
 from collections.abc import Callable
@@ -20,11 +20,11 @@ from ipsrl.training.randomness import stream
 
 @dataclasses.dataclass(frozen=True)
 class LanguageModel:
-    """A checkpoint, and how it is computed with.
+    """A checkpoint and the policy that computes it.
 
     Attributes:
-      model_dir: its folder.
-      policy: what the folder describes, with the type, the rematerialisation and the adapters of the run.
+      model_dir: folder of the checkpoint.
+      policy: described by the folder, with the run's dtype, rematerialisation and adapters.
     """
 
     model_dir: str
@@ -32,30 +32,30 @@ class LanguageModel:
 
     @classmethod
     def read(cls, model_dir: str, dtype: str, remat: str, lora: LoRA | None) -> "LanguageModel":
-        """Reads the configuration, no weights.
+        """Reads the configuration, but no weights.
 
         Raises:
-          ValueError: the folder holds no checkpoint of a known architecture, or an argument is not one of the known.
+          ValueError: the folder holds no checkpoint of a known architecture, or an argument is unknown.
         """
         return cls(model_dir, dataclasses.replace(read_policy(model_dir), dtype=dtype, remat=remat, lora=lora))
 
     def load(self, mesh: Mesh) -> tuple[Parameters | Callable[[], Parameters], Parameters | None]:
-        """Where runs start, and what they do not train, both on the mesh.
+        """The initial trained parameters and the frozen parameters, both on the mesh.
 
-        With adapters the weights are read once for all runs, which start with the same adapters. Without them they are
-        read for each run anew, by the function that is returned: so they exist no more often than they are trained.
+        With adapters the weights are read once and shared by all runs, which start with the same adapters. Without
+        adapters the returned function reads them anew for each run, so that no second copy stays in memory.
         """
         lora = self.policy.lora
         if lora is None:
             return lambda: self._weights(mesh), None
         with jax.set_mesh(mesh):
             frozen = self._weights(mesh, "bfloat16" if lora.frozen == "bfloat16" else "float32", lora.frozen)
-        # The compiler leaves out what nobody asks for: the weights that `init` would make as well.
+        # The compiler drops unused outputs: `init` would make the frozen weights as well.
         adapters = jax.jit(lambda key: split(self.policy.init(key))[0])(stream(0, 0, "adapters"))
         return place(adapters, placements(self.policy.placement_rules, adapters, mesh), mesh), frozen
 
     def export(self, folder: Path, trained: Parameters, frozen: Parameters | None) -> None:
-        """Writes a folder that `transformers` loads, unless an earlier try has; adapters are merged into matrices."""
+        """Writes a folder that `transformers` can load, if it does not exist; adapters are merged into the matrices."""
         if not hosts.broadcast(folder.exists()):
             hugging_face.save(folder, self.policy, union(trained, frozen), self.model_dir)
 
@@ -69,7 +69,7 @@ class LanguageModel:
 
         def convert(path, leaf):
             kept = {path: frozen_as(kept_as, path, leaf)}
-            # What becomes of a kernel in few bits need not lie where the kernel does.
+            # A quantised kernel may have another placement than the kernel itself.
             return place(kept, placements(self.policy.placement_rules, kept, mesh), mesh)[path]
 
         with working(f"reading {self.model_dir}"):

@@ -1,4 +1,4 @@
-"""The training loop: one for every environment, policy and objective."""
+"""The training loop for every environment, policy and objective."""
 
 import dataclasses
 import functools
@@ -57,31 +57,31 @@ def train(
     trackers: Sequence[str] = (),
     warnings: WarningLines | None = None,
 ) -> TrainState:
-    """Trains a policy, or continues where the folder's last good checkpoint stands; both end bitwise the same.
+    """Trains a policy, or continues from the folder's last readable checkpoint; both end with bitwise the same result.
 
-    Every random draw is a function of (seed, step). The metrics of step s, which start with step 1, describe the batch
-    that led to the s-th state; evaluations describe the state itself.
+    All randomness is a function of (seed, step). The metrics of step s (s = 1, 2, ...) describe the batch that led to
+    state s; evaluations describe the state itself.
 
     Args:
       environment, policy, objective, settings, seed: what to train, and how.
-      folder: receives what `RunLog` writes, and checkpoints.
-      mesh: prompts are placed over its axis `data`, parameters and what the optimiser keeps of them as the policy's
-        rules say; where any of them is sharded, the table of what is placed where goes to stderr.
-      initial_parameters: where to start; fresh ones by default. They are also the (first) reference policy. Those that
-        a function makes belong to the run: a large model then exists no more often than it is needed.
-      evaluate: (step, parameters) -> further metrics, logged as `evaluation/name`, and what else to keep.
-      refinements: where the answers of `settings.off_policy` come from; by default they are sampled as all others.
-      frozen: parameters that the policy reads beside the trained ones, on the mesh already: never copied, and in no
-        checkpoint. The reference policy shares them.
-      label: what the progress line calls the run; its folder by default.
-      trackers: where else the metrics go, see `ipsrl.records.trackers`.
-      warnings: prints what monitors say of this run and of those beside it; by default the run is alone.
+      folder: receives the files of `RunLog`, and checkpoints.
+      mesh: prompts are sharded over its axis `data`; parameters and optimiser state follow the policy's placement
+        rules. If any leaf is sharded, the table of placements is printed to stderr.
+      initial_parameters: fresh by default. They are also the (first) reference policy. A function may be given instead:
+        the run owns what it returns, so a large model is not copied.
+      evaluate: (step, parameters) -> `Evaluation`; its metrics are logged as `evaluation/name`.
+      refinements: samples the answers of `settings.off_policy`; by default they are sampled like all other answers.
+      frozen: parameters that the policy reads beside the trained ones, already on the mesh. They are never copied, in
+        no checkpoint, and shared with the reference policy.
+      label: name of the run in the progress line; its folder by default.
+      trackers: further receivers of the metrics, see `ipsrl.records.trackers`.
+      warnings: prints the warnings of this run and of the runs beside it; by default there are no others.
 
     Raises:
-      ValueError: the objective cannot be computed here, the prompts cannot be split as asked, or the mesh does not
+      ValueError: the objective cannot be computed here, the prompts cannot be split as required, or the mesh does not
         fit the policy.
       NonFiniteLossError: the reward, the loss, the gradient or the parameters of a step were NaN or infinite. Nothing
-        of that step is written; earlier checkpoints stay.
+        of that step is written; earlier checkpoints are kept.
     """
     trainer, state = prepare(
         environment, policy, objective, settings, seed, mesh, initial_parameters, refinements, frozen
@@ -108,7 +108,7 @@ def train(
                 due = evaluate is not None and (done % settings.evaluate_every == 0 or last)
                 log.write(done, metrics, evaluate(done, union(state.parameters, frozen)) if due else None)
                 if last or checkpoints.due(done):
-                    # A checkpoint must not outlive the records before it.
+                    # The log is written first, so that no checkpoint is newer than the records.
                     log.keep()
                     checkpoints.save(done, state, force=True)
                     last_good = done
@@ -120,14 +120,15 @@ def train(
 
 @dataclasses.dataclass(frozen=True)
 class Trainer:
-    """A run without its state: what stays the same from step to step.
+    """The parts of a run that do not change from step to step.
 
     Attributes:
-      collector: samples and verifies.
+      collector: samples and verifies the groups.
       optimizer: of the policy's parameters.
-      reference: parameters of a reference policy that never moves; None where there is none.
+      reference: parameters of a fixed reference policy; None if there is none, or if it moves (then it is in the
+        state).
       frozen: as in `train`.
-      placed_parameters: where the parameters are placed.
+      placed_parameters: placement of the parameters.
     """
 
     collector: BatchCollector
@@ -137,31 +138,31 @@ class Trainer:
     placed_parameters: Any
 
     def step(self, state: TrainState, step: int) -> tuple[TrainState, Metrics]:
-        """The state after step number `step`, from 0, and the metrics of that step, which may still be computed.
+        """The new state after step number `step` (from 0) and its metrics, which may still be in computation.
 
-        The given state is donated. It is called with the mesh of the run set (`jax.set_mesh`).
+        The given state is donated. Call it with the mesh of the run set (`jax.set_mesh`).
         """
         if state.next_rollouts is None:
             groups, difficulty, metrics = self.collect(state, step)
             state, of_update = self.update(dataclasses.replace(state, difficulty=difficulty), groups, step)
             return state, of_update | metrics
-        # Devices sample while the host verifies.
+        # The devices sample while the host verifies.
         following = self.collector.sample(union(state.parameters, self.frozen), step + 1)
         groups = self.collector.verify(state.next_rollouts)
         state, metrics = self.update(dataclasses.replace(state, next_rollouts=None), groups, step)
-        # Of an update between sampler and scorer, and no longer of the two.
+        # Sampler and scorer differ by one update here, so this metric would not compare the two implementations.
         del metrics["sampler_scorer_difference"]
         return dataclasses.replace(state, next_rollouts=following), metrics
 
     def collect(self, state: TrainState, step: int) -> tuple[Groups, DifficultyState | None, Metrics]:
-        """The first part of a step, see `BatchCollector.collect`."""
+        """First part of a step, see `BatchCollector.collect`."""
         reference = state.reference if self.reference is None else self.reference
         return self.collector.collect(
             union(state.parameters, self.frozen), union(reference, self.frozen), state.difficulty, step
         )
 
     def update(self, state: TrainState, groups: Groups, step: int) -> tuple[TrainState, Metrics]:
-        """The second part of a step: what the policy learns from the groups."""
+        """Second part of a step: updates the policy with the groups."""
         collector, settings = self.collector, self.collector.settings
         state, metrics = compiled_update(
             state,
@@ -192,7 +193,7 @@ def prepare(
     refinements: Refinements | None = None,
     frozen: Parameters | None = None,
 ) -> tuple[Trainer, TrainState]:
-    """The trainer of a run and its state before the first step, on the mesh; arguments and errors as of `train`."""
+    """The trainer of a run and its initial state, on the mesh; arguments and errors as in `train`."""
     check_run(environment, policy, objective, settings, mesh)
     optimizer = make_optimizer(settings.optimizer, settings.learning_rate, settings.max_gradient_norm)
 
@@ -204,12 +205,12 @@ def prepare(
     check_placement_rules(policy.placement_rules, union(parameters, frozen))
     placed_parameters = placements(policy.placement_rules, parameters, mesh)
 
-    # Updates donate their state, which must therefore share nothing with the caller or the reference.
+    # Updates donate the state, so it must not share buffers with the caller or the reference.
     parameters = (place if owned else _copy)(parameters, placed_parameters, mesh)
     state = TrainState.create(parameters, objective, optimizer, environment)
     reference = _copy(parameters, placed_parameters, mesh) if needs_reference(objective, settings) else None
     if settings.refresh_reference_every:
-        # What changes belongs to the state, and to its checkpoints.
+        # A reference that moves belongs to the state and its checkpoints.
         state, reference = dataclasses.replace(state, reference=reference), None
     if settings.difficulty_filter is not None:
         difficulty = DifficultyState.create(settings.difficulty_filter, environment, stream(seed, 0, "difficulty"))
@@ -231,7 +232,7 @@ def _copy(parameters: Parameters, placed: Any, mesh: Mesh) -> Parameters:
 
 
 def fresh_parameters(policy: Policy, seed: int, mesh: Mesh) -> Parameters:
-    """Where a run starts that is not told where; each device makes its own share, because none might hold the whole."""
+    """The default initial parameters; each device creates its own shard, because the whole may fit on none of them."""
 
     def init():
         return policy.init(stream(seed, 0, "parameters"))
@@ -241,7 +242,7 @@ def fresh_parameters(policy: Policy, seed: int, mesh: Mesh) -> Parameters:
 
 
 def needs_reference(objective: Objective, settings: TrainSettings) -> bool:
-    """Whether anything in a run asks for the reference policy."""
+    """Whether a run needs the reference policy."""
     draws = settings.off_policy is not None and settings.off_policy.source == "reference"
     return draws or "reference_log_probs" in objective.needs
 
@@ -249,18 +250,18 @@ def needs_reference(objective: Objective, settings: TrainSettings) -> bool:
 def check_run(
     environment: Environment, policy: Policy, objective: Objective, settings: TrainSettings, mesh: Mesh
 ) -> None:
-    """Refuses what `train` could not do, before anything is computed or written.
+    """Raises before anything is computed or written if `train` could not run.
 
     Raises:
-      ValueError: the objective needs what the environment, the policy and the settings do not give, a rule of the
-        settings cannot be followed, the prompts cannot be split as asked, or the mesh would shard the policy's heads.
+      ValueError: the objective needs what environment, policy and settings do not provide, a batch filter cannot be
+        applied, the prompts cannot be split as required, or the mesh would shard the policy's heads.
     """
     check_objective(objective, environment, policy, settings.group_size, settings.off_policy)
     if settings.dynamic_sampling is not None and settings.group_size < 2:
         raise ValueError("dynamic sampling compares the answers of a group: group_size is 1, it must be at least 2")
     if settings.refresh_reference_every and not needs_reference(objective, settings):
         raise ValueError(
-            f"refresh_reference_every is {settings.refresh_reference_every}, but nothing here asks for a reference "
+            f"refresh_reference_every is {settings.refresh_reference_every}, but this run has no reference "
             "policy: give the objective a divergence from it, as in grpo(kl=0.1), or leave it at 0"
         )
     if settings.async_rollouts:
@@ -278,7 +279,7 @@ def _check_async_rollouts(environment: Environment, objective: Objective, settin
     if objective.surrogate.on_policy:
         raise ValueError(
             "async_rollouts trains on groups of the policy before the last update, and this objective has no "
-            "importance ratio to make up for that: choose one that has, such as grpo or ips_grpo"
+            "importance ratio to correct that: choose one that has, such as grpo or ips_grpo"
         )
     for batch_filter in BATCH_FILTERS:
         if getattr(settings, batch_filter) is not None:

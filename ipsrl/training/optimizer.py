@@ -12,15 +12,15 @@ def make_optimizer(
 ) -> optax.GradientTransformation:
     """Adam or plain gradient descent, after clipping the gradient's global norm.
 
-    The same arguments give the same object, so that functions compiled for it are shared by all runs of a process.
+    The same arguments give the same object, so that runs of one process share compiled functions.
 
     Args:
-      name: `adam` (betas 0.9, 0.999), or `sgd`, whose step is learning_rate times the gradient: the forward Euler
-        method for the flows in `ipsrl.dynamics`.
+      name: `adam` (betas 0.9, 0.999) or `sgd`, whose step is learning_rate times the gradient: forward Euler for the
+        flows in `ipsrl.dynamics`.
       learning_rate: constant.
       max_gradient_norm: None for no clipping.
-      epsilon: of Adam, which divides by sqrt(v) + epsilon: gradients far below it make no step. Those that are 0 but
-        for rounding, 1e-9 in float32, make steps of a tenth of the learning rate where it is 1e-8.
+      epsilon: Adam divides by sqrt(v) + epsilon, so gradients far below epsilon make no step. With epsilon 1e-8, a
+        float32 rounding error of 1e-9 in a zero gradient makes a step of a tenth of the learning rate.
     """
     optimizers = {"adam": functools.partial(optax.adam, eps=epsilon), "sgd": optax.sgd}
     if name not in optimizers:
@@ -34,8 +34,8 @@ def make_optimizer(
 
 
 def at_rate(optimizer: optax.GradientTransformation, learning_rate: Array) -> optax.GradientTransformation:
-    """An optimiser of `make_optimizer` whose rate is 1, with a rate that a compiled function is given.
+    """An optimiser of `make_optimizer` with rate 1, multiplied by a traced learning rate.
 
-    To multiply by the rate is the last that `make_optimizer` does, so that the steps are those of the rate, bit by bit.
+    `make_optimizer` multiplies by its rate last, so the steps are bitwise those of an optimiser with that rate.
     """
     return optax.chain(optimizer, optax.scale(learning_rate))

@@ -1,4 +1,4 @@
-"""Parameters that are expensive to make and always come out the same: kept on disk between runs."""
+"""A disk cache for parameters that are expensive to compute and always the same."""
 
 import functools
 import hashlib
@@ -25,20 +25,20 @@ from ipsrl.training import stored_tree
 
 PyTree = Any
 
-# Not by Orbax, which numbers what all hosts do together: what one did alone would leave it waiting for the others.
+# Not by Orbax, which counts operations across all hosts: one made by a single host would leave the others waiting.
 PARAMETERS = "parameters.safetensors"
 
 
 def cached(key: dict[str, Any], make: Callable[[], PyTree], like: PyTree) -> PyTree:
-    """The tree that `make` returns, from the cache folder where an earlier call with the same key left it.
+    """The tree that `make` returns, read from the cache folder if an earlier call stored it under the same key.
 
-    An entry that is damaged, or is not a tree like `like`, is reported by a warning and made again. Processes that make
-    the same entry at the same time do not harm each other: each writes a folder of its own, and renames it when it is
-    whole. Of many hosts the first reads or makes the tree and sends it to the others.
+    An entry that is damaged or not a tree like `like` is reported by a warning and made again. Processes may make the
+    same entry at the same time: each writes its own folder and renames it when complete. With many hosts, the first
+    reads or makes the tree and broadcasts it.
 
     Args:
-      key: everything that the tree depends on, JSON-able; the order of its entries does not matter.
-      make: called where there is no usable entry.
+      key: everything that the tree depends on, as JSON values; the order of entries does not matter.
+      make: called if there is no usable entry.
       like: a tree of arrays or `jax.ShapeDtypeStruct` with the structure, shapes and dtypes of the result.
 
     Raises:
@@ -58,15 +58,15 @@ def _cached_here(key: dict[str, Any], make: Callable[[], PyTree], like: PyTree) 
         try:
             return _read(entry, like)
         except (stored_tree.DamagedTreeError, SafetensorError, ValueError, OSError) as error:
-            logging.warning("The cached parameters in %s cannot be used and are made again: %s", entry, error)
+            logging.warning("The cached parameters in %s cannot be used and will be made again: %s", entry, error)
     tree = make()
     difference = stored_tree.first_difference(stored_tree.named_leaves(tree), stored_tree.named_leaves(like))
     if difference:
-        raise ValueError(f"the tree made for the parameter cache is not as announced: {difference}")
+        raise ValueError(f"the tree made for the parameter cache differs from `like`: {difference}")
     try:
         _store(entry, plain(key), tree)
     except (OSError, SafetensorError) as error:
-        logging.warning("The parameters could not be cached in %s, and will be made again next time: %s", entry, error)
+        logging.warning("The parameters could not be cached in %sand will be made again next time: %s", entry, error)
     return tree
 
 
@@ -95,7 +95,7 @@ def _store(entry: Path, key: dict[str, Any], tree: PyTree) -> None:
         try:
             os.rename(temporary / "new", entry)
         except OSError:
-            # Another process may have made the same entry meanwhile; either will do.
+            # Another process may have stored the same entry meanwhile; either one is fine.
             if not entry.exists():
                 raise
     finally:

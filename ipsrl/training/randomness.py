@@ -1,4 +1,4 @@
-"""Every random draw of a run is a function of (seed, step, stream), so that a resumed run draws what it would have."""
+"""All randomness of a run is a function of (seed, step, stream), so a resumed run samples the same numbers."""
 
 import zlib
 

@@ -1,4 +1,4 @@
-"""Adam for tables of which a step sees a few rows only."""
+"""Adam for tables of which each step uses only a few rows."""
 
 import jax
 import jax.numpy as jnp
@@ -7,11 +7,11 @@ from jax import Array
 
 
 def sparse_adam(learning_rate: float) -> optax.GradientTransformation:
-    """Adam, with moments and a count of steps for each element, which only the steps that concern it change.
+    """Adam whose moments and step count belong to each element and change only in steps that use the element.
 
-    An element whose gradient is exactly 0 stays where it is, and so do its moments and its count. Adam proper would
-    move the log Z of a prompt that was met once for many steps more, by its fading moments. Each element moves as Adam
-    does in the steps in which its gradient is not 0; where that is every step, this is Adam.
+    An element whose gradient is exactly 0 does not move and keeps its moments and count. Adam itself would keep moving
+    the log Z of a prompt seen once, by its decaying moments. In steps where its gradient is not 0 an element moves as
+    in Adam; if that is every step, this is Adam.
     """
     adam = optax.adam(learning_rate)
 

@@ -1,4 +1,4 @@
-"""The update of a training step: what a policy learns from a batch of groups."""
+"""The update of a training step: how a policy learns from a batch of groups."""
 
 import dataclasses
 from typing import Any
@@ -25,18 +25,18 @@ from ipsrl.training.sparse_adam import sparse_adam
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TrainState:
-    """All that a run carries from step to step, and all that a checkpoint holds.
+    """Everything a run carries from step to step; a checkpoint holds exactly this.
 
     Attributes:
-      step: `[]` int32, batches of rollouts used so far.
-      parameters: of the policy, those that are trained.
+      step: `[]` int32, number of batches of rollouts used so far.
+      parameters: trained parameters of the policy.
       optimizer_state: of optax.
-      objective_state: what the objective's parts carry, see `Objective.init`.
-      objective_parameters: what the objective itself learns, see `Objective.init_parameters`.
-      objective_optimizer_state: of what moves them, `sparse_adam`.
-      reference: parameters of the reference policy where it moves during training, else None.
-      difficulty: what the difficulty filter has learned, None without one.
-      next_rollouts: groups that were sampled for the next step already, None where they are not.
+      objective_state: state of the objective's parts, see `Objective.init`.
+      objective_parameters: parameters learned by the objective itself, see `Objective.init_parameters`.
+      objective_optimizer_state: of `sparse_adam`, which moves them.
+      reference: parameters of the reference policy if it moves during training, else None.
+      difficulty: state of the difficulty filter, None without one.
+      next_rollouts: groups already sampled for the next step; None without `async_rollouts`.
     """
 
     step: Array
@@ -71,13 +71,13 @@ class TrainState:
 
 @dataclasses.dataclass(frozen=True)
 class Batching(Checked):
-    """How a batch of rollouts becomes optimiser steps.
+    """How a batch of rollouts is split into optimiser steps.
 
     Attributes:
       epochs: passes over each batch of rollouts.
-      mini_batches: optimiser steps in a pass; each takes its share of the prompts, whole groups always.
-      micro_batches: parts of a mini-batch whose gradients are summed before the optimiser moves, to save memory.
-        Sums and counts are exact, so the number of parts changes nothing but rounding.
+      mini_batches: optimiser steps in a pass; each takes an equal share of the prompts, with whole groups.
+      micro_batches: parts of a mini-batch whose gradients are summed before the optimiser step, to save memory. Sums
+        and counts are exact, so their number changes nothing but rounding.
     """
 
     epochs: int = at_least(1, 1)
@@ -86,11 +86,11 @@ class Batching(Checked):
 
     @property
     def total_micro_batches(self) -> int:
-        """Parts into which a batch of rollouts is split."""
+        """Number of parts into which a batch of rollouts is split."""
         return self.mini_batches * self.micro_batches
 
     def check(self, prompts_per_step: int) -> None:
-        """Raises ValueError where the prompts cannot be split evenly."""
+        """Raises ValueError if the prompts cannot be split evenly."""
         if prompts_per_step % self.total_micro_batches:
             raise ValueError(
                 f"{prompts_per_step} prompts cannot be split into {self.mini_batches} mini-batches of "
@@ -108,10 +108,10 @@ def check_objective(
     group_size: int,
     off_policy: OffPolicyAnswers | None = None,
 ) -> None:
-    """Raises ValueError where the objective needs what environment, policy and training step do not give.
+    """Raises ValueError if environment, policy or training step do not provide what the objective needs.
 
     Args:
-      off_policy: what puts answers into groups that the policy did not sample from their prompt, if anything does.
+      off_policy: puts off-policy answers into the groups; None if there are none.
     """
     if "off_policy" in objective.needs and off_policy is None:
         raise ValueError(
@@ -120,8 +120,8 @@ def check_objective(
         )
     if off_policy is not None and off_policy.source == "reference" and objective.top_tokens:
         raise ValueError(
-            "the objective looks at the likeliest tokens of the policy, which answers of the reference policy do not "
-            "come with: sample off_policy answers from the policy itself"
+            "the objective needs the policy's most likely tokens, which answers of the reference policy do not "
+            "have: sample off_policy answers from the policy itself"
         )
     from_step = {"reference_log_probs", "top_log_probs", "keys"}
     if off_policy is not None:
@@ -132,8 +132,8 @@ def check_objective(
 def state_placements(
     state: TrainState, policy: Policy, optimizer: optax.GradientTransformation, mesh: Mesh
 ) -> TrainState:
-    """The placement of every leaf of a state: parameters by the rules of the policy, with what the optimiser keeps of
-    them; all other leaves are replicated.
+    """The placement of every leaf of a state: parameters and their optimiser state follow the policy's placement rules;
+    all other leaves are replicated.
     """
     rules = policy.placement_rules
     parameters = placements(rules, state.parameters, mesh)
@@ -159,17 +159,17 @@ def update(
     batching: Batching,
     temperature: float,
 ) -> tuple[TrainState, dict[str, Array]]:
-    """Moves the policy by all optimiser steps of one batch of rollouts.
+    """Runs all optimiser steps of one batch of rollouts.
 
     Args:
-      state: before; its parameters are those that sampled the trajectories.
-      reference: parameters of the frozen reference policy; None where the objective needs none, or the state has them.
+      state: its parameters are those that sampled the trajectories.
+      reference: parameters of a fixed reference policy; None if the objective needs none, or if the state holds it.
       key: for objectives that sample at random.
-      frozen: what the policy reads beside the parameters of the state and of the reference; None for nothing.
+      frozen: parameters that the policy reads beside those of the state and of the reference; None for none.
       policy, objective, optimizer, batching, temperature: static under jit, see `compiled_update`.
 
     Returns:
-      the state after, and metrics as scalars.
+      the new state, and metrics as scalars.
     """
     reference = state.reference if reference is None else reference
 
@@ -177,7 +177,7 @@ def update(
         return policy.score(union(parameters, frozen), trajectories, temperature)
 
     def optional_fields(shared, micro_batches):
-        """The fields of `Rollouts` that take a pass of the policy."""
+        """The fields of `Rollouts` that need a forward pass of the policy."""
         parameters, reference, frozen = shared
 
         def of_micro_batch(micro_batch):
@@ -213,7 +213,7 @@ def update(
         output = objective.loss(scores, rollouts, weights, objective_parameters, statistics)
         mask, log_ratio = rollouts.token_mask, log_importance_ratio(scores, rollouts)
         tokens = mask.sum(dtype=jnp.float32)
-        # k3: no token's is negative, and the mean over the samples is the divergence from the policy that sampled them.
+        # The k3 estimator: non-negative at every token, and an unbiased estimate of KL(behaviour || policy).
         moved = jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
         metrics = output.metrics | {
             "token_entropy": (masked_sum(scores.entropy, mask), tokens),
@@ -227,7 +227,7 @@ def update(
         micro_batches = _split(
             (trajectories, rollouts, objective.at_stage(weights, rollouts, stage)), batching.micro_batches
         )
-        sums = None  # of the only micro-batch: the loss takes them itself, and scores it once
+        sums = None  # with a single micro-batch the loss computes the statistics itself, from the same forward pass
         if batching.micro_batches > 1 or works_per_device(prompts_each):
             sums, _ = _totals(statistics, (parameters, frozen), micro_batches)
 
@@ -269,7 +269,7 @@ def update(
 
     metrics = metrics | group_metrics(rollouts) | jax.tree.map(jnp.sum, step_metrics)
     scalars = {name: total / jnp.maximum(count, 1.0) for name, (total, count) in metrics.items()}
-    # Before the first optimiser step both are the same policy: any difference is the sampler's or the scorer's fault.
+    # Both are the same policy before the first optimiser step: any difference is an error of sampler or scorer.
     scalars["sampler_scorer_difference"] = differences[0, 0, 0]
     parameters, optimizer_state, objective_parameters, objective_optimizer_state = carry
     scalars["parameter_norm"] = optax.tree.norm(parameters)
@@ -293,9 +293,9 @@ compiled_update = jax.jit(
 
 
 def group_metrics(rollouts: Rollouts) -> dict[str, tuple[Array, Array]]:
-    """What a batch of groups looks like, as `(sum, count)` pairs over samples or over groups.
+    """Metrics of a batch of groups, as `(sum, count)` pairs over samples or over groups.
 
-    Outcomes count where they were rewarded: a policy that makes many different mistakes is not diverse.
+    Only rewarded outcomes count: many different mistakes are not diversity.
     """
     samples = jnp.float32(rollouts.rewards.size)
     groups = jnp.float32(rollouts.rewards.shape[0])
@@ -319,12 +319,12 @@ def _totals(function, shared, micro_batches):
     """Accumulates `function` over micro-batches: sums its first output, takes the maximum of its second.
 
     Args:
-      function: of `shared` and a micro-batch.
-      shared: what has no prompts.
+      function: (shared, micro-batch) -> (tree to sum, tree to take the maximum of).
+      shared: arguments without a prompt axis.
       micro_batches: leaves `[micro_batches, P / micro_batches, ...]`.
     """
 
-    # Traced once, for its shapes and for the loop.
+    # Traced once, both for its shapes and for the loop.
     function = jax.jit(function)
 
     def over(shared, micro_batches):
@@ -344,7 +344,7 @@ def _totals(function, shared, micro_batches):
 def _split(tree, micro_batches: int):
     """Leaves `[P, ...]` -> `[micro_batches, P / micro_batches, ...]`.
 
-    Prompts are dealt like cards, so that each device of a mesh that shards the prompts has its share of every
+    Prompts are dealt like cards, so that each device of a mesh that shards prompts holds an equal share of every
     micro-batch.
     """
 

@@ -1,4 +1,4 @@
-"""Pytrees as Orbax stores them: leaves by name, checked against the tree that is wanted, sealed against damage."""
+"""Pytrees stored by Orbax: leaves by name, checked against an expected tree, sealed by checksums."""
 
 import concurrent.futures
 import hashlib
@@ -18,8 +18,8 @@ SEAL = "seal.json"
 def named_leaves(tree: PyTree) -> dict[str, Any]:
     """The leaves of `tree` by path, such as "parameters/layers/0/kernel".
 
-    A flat dict is what goes to disk: Orbax then sees neither registered dataclasses nor empty subtrees, and a
-    difference in structure is a difference in names.
+    A flat dict is stored: Orbax then meets neither registered dataclasses nor empty subtrees, and a difference in
+    structure is a difference in names.
     """
     paths = jax.tree_util.tree_leaves_with_path(tree)
     named = {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in paths}
@@ -31,36 +31,36 @@ def named_leaves(tree: PyTree) -> dict[str, Any]:
 
 
 def storable(tree: PyTree) -> dict[str, Any]:
-    """The named leaves that Orbax can write: it refuses arrays of size zero, which hold nothing to restore."""
+    """The named leaves without arrays of size zero, which Orbax refuses to write and which hold nothing to restore."""
     return {name: leaf for name, leaf in named_leaves(tree).items() if leaf.size}
 
 
 def check(directory: Path, like: PyTree) -> None:
-    """Whether Orbax has saved a tree like `like` in `directory`, as far as its metadata tell; reads no array.
+    """Checks from the metadata, without reading arrays, that Orbax saved a tree like `like` in `directory`.
 
     Raises:
       DamagedTreeError: the metadata cannot be read.
-      ValueError: they are of another tree.
+      ValueError: it holds another tree.
     """
-    # Orbax takes longer to import than all of this package: only runs that read wait for it.
+    # Orbax takes longer to import than this whole package: only runs that read import it.
     from orbax.checkpoint import v1 as ocp
 
-    # Orbax raises many types where it cannot read a file.
+    # Orbax raises many types of errors for a file that it cannot read.
     try:
         stored = ocp.metadata(directory).metadata
     except Exception as error:
         raise DamagedTreeError(_first_line(error)) from error
     if stored is None:
-        raise DamagedTreeError("Orbax cannot tell what is in it")
+        raise DamagedTreeError("Orbax cannot read its metadata")
     difference = first_difference(stored, storable(like))
     if difference:
-        raise ValueError(f"{directory} does not hold the state that is expected here: {difference}")
+        raise ValueError(f"{directory} does not hold the state expected here: {difference}")
 
 
 def load(directory: Path, like: PyTree) -> PyTree:
-    """The tree whose `storable` leaves Orbax has saved in `directory`. Of many hosts all have to call it.
+    """The tree whose `storable` leaves Orbax has saved in `directory`. With many hosts, all must call it.
 
-    Of what `damage` and `check` find nothing is seen here: ask first.
+    Does not repeat the checks of `damage` and `check`: call those first.
 
     Args:
       directory: an Orbax checkpoint, sealed or not.
@@ -92,28 +92,28 @@ class DamagedTreeError(Exception):
 
 
 def first_difference(stored: dict[str, Any], wanted: dict[str, Any]) -> str | None:
-    """A phrase for the first leaf in which two dicts of named leaves differ in presence, shape or dtype."""
+    """A phrase for the first leaf whose presence, shape or dtype differs between two dicts; None if there is none."""
     for name in [*wanted, *stored]:
         if name not in stored:
-            return f"leaf {name!r} is not in it"
+            return f"leaf {name!r} is missing"
         if name not in wanted:
-            return f"it has a leaf {name!r} that is not expected"
+            return f"leaf {name!r} is not expected"
         there, here = (f"{side[name].dtype}{list(side[name].shape)}" for side in (stored, wanted))
         if there != here:
-            return f"leaf {name!r} is {there} in it where {here} is expected"
+            return f"leaf {name!r} is {there}, expected {here}"
     return None
 
 
 def seal(directory: Path) -> None:
     """Writes the checksum of every file below `directory` into it.
 
-    Orbax notices files that are cut or missing, at the price of many log lines, but not a changed byte in the data.
+    Orbax notices missing or truncated files, with many log lines, but not a changed byte in the data.
     """
     write_json(directory / SEAL, _checksums(directory))
 
 
 def damage(directory: Path) -> str | None:
-    """A phrase for the first file that no longer is what `seal` saw; None where all are, or where there is no seal."""
+    """A phrase for the first file that differs from its seal; None if all agree, or if there is no seal."""
     if not (directory / SEAL).exists():
         return None
     try:
@@ -129,7 +129,7 @@ def damage(directory: Path) -> str | None:
 
 def _checksums(directory: Path) -> dict[str, str]:
     files = [path for path in sorted(directory.rglob("*")) if path.is_file() and path.name != SEAL]
-    # A core alone would read a state of 80 GB, 7B parameters with Adam's moments, for a minute or more.
+    # One core would need a minute or more to read a state of 80 GB (7B parameters with Adam's moments).
     with concurrent.futures.ThreadPoolExecutor() as threads:
         checksums = threads.map(_checksum, files)
         return {str(path.relative_to(directory)): checksum for path, checksum in zip(files, checksums, strict=True)}

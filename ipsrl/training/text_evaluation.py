@@ -1,4 +1,4 @@
-"""Evaluation of a policy on a text task: what is left of the admissible answers."""
+"""Evaluation of a policy on a text task: how many admissible answers it still produces."""
 
 import numpy as np
 from jax.sharding import Mesh
@@ -15,7 +15,7 @@ from ipsrl.training.randomness import stream
 from ipsrl.training.settings import TrainSettings
 
 PASS_AT = (1, 4, 16)
-# Recovery is also told apart by the number A of admissible hypotheses: one answer to a prompt with A = 1 recovers all.
+# Recovery is also reported by the number A of admissible hypotheses: with A = 1 a single answer recovers all.
 SIZES = ((1, 3), (4, 27), (28, 1000))
 
 
@@ -29,16 +29,16 @@ def evaluate_text(
     step: int,
     parameters: Parameters,
 ) -> Evaluation:
-    """Measures of the answers to every prompt, each the mean over prompts, and the first answers as text.
+    """Measures of the answers to every prompt, averaged over prompts, and the first answers as text.
 
-    Recovery, validity and uniqueness look at each prompt's first A answers, all others at its first `kept`, or at all
-    where there are fewer. The ranked shares are those among a prompt's valid answers.
+    Recovery, validity and uniqueness use each prompt's first A answers; all other measures its first `kept`, or all if
+    there are fewer. Ranked shares are shares of a prompt's valid answers.
 
     Args:
-      settings: of the training, whose temperature it samples at, and whose batches it does not exceed.
-      kept: answers to each prompt.
-      protocol: how the answers are asked for.
-      step: makes no difference: policies of all steps and seeds are asked with the same random numbers.
+      settings: of the training; they set the temperature, and the largest batch that is sampled at once.
+      kept: number of answers to each prompt.
+      protocol: how answers are requested.
+      step: not used: all policies are sampled with the same random numbers.
     """
     queries = int(answers.query_count(environment.admissible.sum(axis=1)).max())
     independent, in_words = protocol == "independent", isinstance(environment, LanguageTask)
@@ -54,7 +54,7 @@ def evaluate_text(
     valid = outcomes.rewards > 0
     measured = answers.measure_answers(outcomes.outcome_id, valid, environment.admissible, protocol)
     outcomes = np.where(valid, outcomes.outcome_id, -1)[:, :kept]
-    # The estimator is unbiased for independent answers only.
+    # The estimator needs independent answers.
     tried = [k for k in PASS_AT if independent and k <= kept]
     pass_at = mean_pass_at_k(valid[:, :kept].sum(axis=1), kept, tried)
     sizes = {(low, high): measured.recovery_between(low, high) for low, high in SIZES}
@@ -70,9 +70,10 @@ def evaluate_text(
 
 
 def prompts_at_once(settings: TrainSettings, mesh: Mesh, answers_per_prompt: int) -> int:
-    """Prompts with no more answers than a training step samples, which fits into memory; the devices share them evenly.
+    """Number of prompts to evaluate at once: as many as a training step has memory for, divisible by the devices.
 
-    With more answers to a prompt than that, it is one prompt for each of the devices that prompts are sharded over.
+    If the answers to one prompt exceed a training batch, it is one prompt for each device that prompts are sharded
+    over.
     """
     devices = mesh.shape.get(DATA, 1)
     fitting = settings.prompts_per_step * min(settings.group_size, answers_per_prompt) // answers_per_prompt

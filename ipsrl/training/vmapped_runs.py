@@ -1,7 +1,7 @@
 """Many runs of the training loop as one program, for environments whose rewards are computed under jit.
 
-The logs are those that `ipsrl.training.loop` would write, but for rounding: a program for many runs may add in another
-order than one for a single run. There are no checkpoints: such runs are short, and begin again where they were stopped.
+The logs equal those of `ipsrl.training.loop` up to rounding: a program for many runs may add in another order. There
+are no checkpoints: these runs are short, and an interrupted one starts again.
 """
 
 import contextlib
@@ -44,21 +44,22 @@ def train_vmapped(
     trackers: Sequence[str] = (),
     warnings: WarningLines | None = None,
 ) -> list[Parameters | NonFiniteLossError]:
-    """Trains one policy for each of the folders, step by step, all of them in one program over all devices.
+    """Trains one policy for each folder, step by step, all in one program over all devices.
 
     Args:
       environment, policy, objective, evaluate, trackers: as in `ipsrl.training.loop.train`; parameters reach `evaluate`
         as NumPy arrays.
-      warnings: as in `ipsrl.training.loop.train`; by default there are no other runs beside these.
-      settings, seeds: of each run; the settings differ in nothing but the learning rate.
-      folders: receive metrics.jsonl each; what is there of a run is written again.
+      warnings: as in `ipsrl.training.loop.train`; by default there are no other runs.
+      settings, seeds: of each run; the settings may differ only in the learning rate.
+      folders: receive one metrics.jsonl each; earlier records of a run are overwritten.
 
     Returns:
-      for each run its final parameters, as NumPy arrays, or what ended it: a step in which the reward, the loss, the
-      gradient or the parameters were NaN or infinite. Nothing of that step is written, and the others go on.
+      for each run its final parameters, as NumPy arrays, or the error that ended it: a step in which the reward, the
+        loss, the gradient or the parameters were NaN or infinite. Nothing of that step is written, and the other runs
+        continue.
 
     Raises:
-      ValueError: the runs cannot be one program, or `train` would refuse one of them.
+      ValueError: the runs cannot share one program, or `train` would refuse one of them.
     """
     mesh = runs_mesh()
     shared = _shared(settings)
@@ -89,13 +90,13 @@ def train_vmapped(
             stack.enter_context(RunLog(folder, shared.monitors, shared.steps, trackers, warnings)) for folder in folders
         ]
         state = jax.jit(over_runs(first_state))(all_seeds, rates)
-        # A step takes the state over, and the reference stays.
+        # A step donates the state but not the reference.
         reference = jax.tree.map(jnp.copy, state.parameters) if needs_reference(objective, shared) else None
         all_step = jax.jit(over_runs(step), donate_argnums=0)
         ended, going_on = {}, dict(enumerate(logs))
         for folder, log in zip(folders, logs, strict=True):
             folder.summary_path.unlink(missing_ok=True)
-            # Of a run that was alone before: it would go on from there, behind what is written here.
+            # Left by an earlier single run, which would otherwise resume behind these records.
             shutil.rmtree(folder.checkpoint_directory, ignore_errors=True)
             log.start_after(0)
         if evaluate is not None:
@@ -130,7 +131,7 @@ def train_vmapped(
 
 
 def require_same_settings(settings: Sequence[Any], may_differ: Sequence[str]) -> None:
-    """Raises ValueError where there are no settings, or they differ in more than the fields `may_differ`."""
+    """Raises ValueError if there are no settings, or if they differ in a field outside `may_differ`."""
     if not settings:
         raise ValueError("there is nothing to run together: give the settings of one run at least")
     for each, field in itertools.product(settings, dataclasses.fields(settings[0])):
@@ -142,22 +143,20 @@ def require_same_settings(settings: Sequence[Any], may_differ: Sequence[str]) ->
 
 
 def _shared(settings: Sequence[TrainSettings]) -> TrainSettings:
-    """What holds for all runs; its learning rate is that of the first.
+    """The settings that all runs share, with the learning rate of the first.
 
     Raises:
-      ValueError: the settings differ in more than that, or hold a batch filter, which the host applies.
+      ValueError: the settings differ in another field, or have a batch filter, which runs on the host.
     """
     first = settings[0]
     require_same_settings(settings, ("learning_rate",))
     for name in (*BATCH_FILTERS, "refresh_reference_every"):
         if getattr(first, name):
-            raise ValueError(
-                f"{name} is followed on the host, so runs with it cannot be one program: start them separately"
-            )
+            raise ValueError(f"{name} runs on the host, so runs with it cannot be one program: start them separately")
     return first
 
 
 def _of_each(tree, runs: int) -> list:
-    """`[S, ...]` -> one tree of NumPy arrays for each of the first runs."""
+    """`[S, ...]` -> one tree of NumPy arrays for each of the first `runs` runs."""
     whole = jax.device_get(tree)
     return [jax.tree.map(operator.itemgetter(run), whole) for run in range(runs)]

@@ -1,7 +1,7 @@
-"""Supervised start for text tasks: a prior that is competent and biased, as a pretrained language model is.
+"""Supervised warm start for text tasks: a prior that is competent and biased, like a pretrained language model.
 
-Reinforcement learning from nothing has nothing to collapse from. The prior imitates a base model: part of its training
-answers are right for their prompt, and it likes some hypotheses far more than others.
+Reinforcement learning from a uniform policy has nothing to collapse from. The prior imitates a base model: some of its
+training answers are right for their prompt, and it strongly prefers some hypotheses.
 """
 
 import dataclasses
@@ -27,17 +27,16 @@ from ipsrl.training.randomness import stream
 
 @dataclasses.dataclass(frozen=True)
 class WarmStart(Checked):
-    """The prior and how it is learned.
+    """The prior and how it is trained.
 
     Attributes:
-      admissible_share: share of the training answers that are admissible for their prompt; the rest is sampled
-        uniformly from the whole hypothesis space, in the right format. 0 is an uninformed prior that knows the format
-        only.
-      zipf_exponent: s. Among the admissible answers a hypothesis is sampled with a weight proportional to rank^-s;
-        ranks are a fixed random order of all hypotheses, the same for every prompt.
-      steps, prompts_per_step, answers_per_prompt, learning_rate: Adam on the mean negative log-likelihood of the tokens
-        of answers and prompts, with a cosine decay to zero.
-      renderings: surface forms of each hypothesis that occur in training, the canonical one and random ones.
+      admissible_share: share of training answers that are admissible for their prompt; the others are sampled uniformly
+        from the hypothesis space, in the right format. 0 gives a prior that knows only the format.
+      zipf_exponent: s. Admissible hypotheses are sampled with weights proportional to rank^-s; ranks are one random
+        order of all hypotheses, the same for every prompt.
+      steps, prompts_per_step, answers_per_prompt, learning_rate: of Adam with cosine decay to zero, on the mean
+        negative log-likelihood of the tokens of answers and prompts.
+      renderings: surface forms of each hypothesis used in training: the canonical one and random others.
       seed: of the order of hypotheses, the renderings, the parameters and the batches.
 
     Raises:
@@ -55,9 +54,9 @@ class WarmStart(Checked):
 
 
 def prior_parameters(environment: HypothesisEnvironment, policy: Policy, settings: WarmStart) -> Parameters:
-    """Parameters of the prior, learned once and then read from the cache on disk (`IPSRL_CACHE`).
+    """Parameters of the prior, learned once and then read from the disk cache (`IPSRL_CACHE`).
 
-    An edit of the code that they depend on makes them anew.
+    The cache key includes the code that they depend on, so an edit of it trains them anew.
     """
     package = Path(ipsrl.__file__).parent
     sources = [*package.glob("environments/*.py"), *package.glob("policies/*.py"), Path(__file__)]
@@ -76,7 +75,7 @@ def prior_parameters(environment: HypothesisEnvironment, policy: Policy, setting
 def learn_prior(
     environment: HypothesisEnvironment, policy: Policy, settings: WarmStart, parameters: Parameters | None = None
 ) -> Parameters:
-    """Trains the prior, as one compiled program, from `parameters` (which are given up) or from fresh ones."""
+    """Trains the prior as one compiled program, from `parameters` (which are donated) or from fresh ones."""
     rng = np.random.default_rng(settings.seed)
     weights = answer_weights(environment, settings, rng)
     answers, lengths = rendered_answers(environment, settings.renderings, rng)
@@ -98,7 +97,7 @@ def answer_weights(environment: HypothesisEnvironment, settings: WarmStart, rng:
 def rendered_answers(
     environment: HypothesisEnvironment, renderings: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`[K, R, T]` int32 token rows of the hypotheses' surface forms, padded with 0, and `[K, R]` int32 lengths."""
+    """`[K, R, T]` int32 tokens of the hypotheses' surface forms, padded with 0, and `[K, R]` int32 lengths."""
     count = len(environment.hypotheses)
     tokens = np.zeros((count, renderings, environment.max_tokens), np.int32)
     lengths = np.zeros((count, renderings), np.int32)
@@ -111,7 +110,7 @@ def rendered_answers(
 
 
 def as_trajectories(prompts: Prompts, tokens: Array, lengths: Array) -> Trajectories:
-    """Given answers `[P, G, T]` as if they had been sampled, so that a policy can score them."""
+    """Packs given answers `[P, G, T]` as sampled trajectories, so that a policy can score them."""
     first = jnp.broadcast_to(prompts.tokens[:, None, -1:], (*tokens.shape[:2], 1))
     mask = jnp.arange(tokens.shape[-1]) < lengths[..., None]
     return Trajectories(
@@ -145,7 +144,7 @@ def _fit(environment, policy, settings, parameters, weights, answers, lengths):
     def loss(parameters, trajectories):
         scores = policy.score(parameters, trajectories, temperature=1.0)
         total, count = scores.log_probs.sum(), trajectories.token_mask.sum()
-        # A base model has read questions as well as answers: its confidence in a prompt means something.
+        # A base model has learned from questions as well as answers, so its confidence in a prompt is meaningful.
         if "prompt_log_probs" in policy.optional_fields:
             log_probs, mask = policy.prompt_log_probs(parameters, trajectories.prompts, temperature=1.0)
             total, count = total + log_probs.sum(), count + mask.sum()

@@ -1,4 +1,4 @@
-"""Updates of many bandit runs at once, beside one NumPy process that makes the same updates, written for the bandit."""
+"""Updates of many bandit runs at once, beside one NumPy process with the same updates, specialised for bandits."""
 
 import argparse
 import dataclasses
@@ -19,14 +19,14 @@ from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.optimizer import make_optimizer
 
 OBJECTIVES = {"grpo": False, "ips_grpo": True}
-"""Of each: whether rewards are divided by the outcome's share of the group."""
+"""Objective -> whether rewards are divided by the outcome's share of the group."""
 
 LEARNING_RATE, UPDATES = 0.1, 20
 
 
 def add_command(commands: argparse._SubParsersAction) -> None:
     command = measuring.add_command(
-        commands, "bandit", run, "time many runs on a bandit beside NumPy that was written for it", runs=7
+        commands, "bandit", run, "time many bandit runs beside specialised NumPy code", runs=7
     )
     command.add_argument("--ensemble", type=int, default=4096, help="runs at once, by default %(default)s")
     command.add_argument("--arms", type=int, default=8, help="by default %(default)s")
@@ -111,10 +111,10 @@ def ensemble_of(name: str, rewards: tuple[float, ...], group: int, seeds: jax.Ar
 def numpy_update(
     generator: np.random.Generator, logits: np.ndarray, rewards: np.ndarray, group: int, inverse: bool
 ) -> np.ndarray:
-    """Logits `[S, K]` after one update by GRPO, each run by a group of its own.
+    """Logits `[S, K]` after one update by GRPO, each run with its own group.
 
-    What is special about a bandit is used: answers with the same outcome are the same, so that everything but the
-    draws is done for each arm, with the share of the group that has drawn it.
+    It exploits that answers of a bandit with the same outcome are equal: everything except sampling is done once for
+    each arm, with the arm's share of the group.
 
     Args:
       rewards: `[K]`.
@@ -124,7 +124,7 @@ def numpy_update(
     probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
     bounds = np.cumsum(probabilities, axis=1)
     uniform = generator.random((len(logits), group), dtype=np.float32)
-    # The number of bounds below a number is its arm; the last bound is 1 but for rounding.
+    # The number of bounds below a random number is its arm; the last bound is 1 up to rounding.
     arm = np.zeros(uniform.shape, np.intp)
     for k in range(logits.shape[1] - 1):
         arm += uniform > bounds[:, k, None]
@@ -135,7 +135,7 @@ def numpy_update(
         values = np.divide(values, shares, out=np.zeros_like(shares), where=shares > 0)
     difference = values - (shares * values).sum(axis=1, keepdims=True)
     deviation = np.sqrt((shares * difference**2).sum(axis=1, keepdims=True))
-    # Groups of one outcome teach nothing.
+    # Groups with a single outcome have no gradient.
     mixed = (shares > 0).sum(axis=1, keepdims=True) > 1
     weights = np.divide(shares * difference, deviation, out=np.zeros_like(shares), where=mixed)
     return logits + np.float32(LEARNING_RATE) * (weights - weights.sum(axis=1, keepdims=True) * probabilities)

@@ -1,4 +1,4 @@
-"""How long it takes until the first step is done, and how many programs a run compiles."""
+"""Time until the first step is done, and the number of programs that a run compiles."""
 
 import argparse
 import tempfile
@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     found = {}
     print("workload  first step, cold  first step, warm       programs after step 1, 2 and 50")
     for name in names:
-        # A folder that no run before has compiled for.
+        # An empty cache folder.
         with tempfile.TemporaryDirectory() as folder:
             environment = {"IPSRL_CACHE": folder}
             with grpo_step.start(name, environment=environment, **settings) as cold:

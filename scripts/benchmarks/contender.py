@@ -1,7 +1,7 @@
-"""Programs that compete, each in a process and with libraries of its own; they work one at a time, when they are told.
+"""Competing programs, each in its own process with its own libraries; they work one at a time, on request.
 
-A contender says in one line of JSON what it is, as soon as it is ready, and then for every line that it reads does one
-step and says what came of it. This module needs nothing but Python: it is used on both sides.
+When ready, a contender describes itself in one line of JSON; then for every line that it reads it does one step and
+reports the result. This module needs only Python: both sides use it.
 """
 
 import contextlib
@@ -17,13 +17,13 @@ from typing import Any
 
 
 def serve(description: dict[str, Any], step: Callable[[], dict[str, Any]]) -> None:
-    """The side of the contender: answers until nobody asks any more.
+    """The contender's side: answers requests until there are no more.
 
     Args:
-      description: what to compare by, such as versions and the number of parameters; JSON can hold it.
-      step: does all of a step, waits until it is done, and returns what to tell of it.
+      description: values to compare, such as versions and the number of parameters, as JSON.
+      step: does a whole step, waits until it is done, and returns its report.
     """
-    # Libraries print what they like: answers go where stdout went, all else to stderr.
+    # Libraries may print anything: answers go to the original stdout, all else to stderr.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     print(json.dumps(description), file=answers, flush=True)
@@ -35,14 +35,14 @@ def serve(description: dict[str, Any], step: Callable[[], dict[str, Any]]) -> No
 
 @dataclasses.dataclass
 class Contender:
-    """The other side: starts the program, and has it do steps.
+    """The other side: starts the program, and requests steps.
 
     Attributes:
       name: for messages.
       command: of the program.
-      environment: variables that it gets beside those of this process.
-      description: what it says of itself.
-      first: what it told of its first step.
+      environment: variables added to those of this process.
+      description: the program's description of itself.
+      first: report of its first step.
       first_step: seconds from its start to the end of that step.
     """
 
@@ -79,19 +79,19 @@ class Contender:
         self._process.stdout.close()
 
     def step(self) -> dict[str, Any]:
-        """One step; its `seconds`, and what else the program tells of it.
+        """One step; its `seconds`, and the program's report.
 
         Raises:
           ValueError: the program has ended.
         """
-        # Where nobody reads any more, nobody answers either, and that is what is said.
+        # If the program has ended, writing fails too; reading then reports its end.
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write("step\n")
             self._process.stdin.flush()
         return self._hear()
 
     def peak_memory(self) -> float | None:
-        """The most that it ever held in memory, in MiB; None where the system does not say."""
+        """Peak memory in MiB; None if the system does not report it."""
         try:
             status = Path(f"/proc/{self._process.pid}/status").read_text()
         except OSError:
@@ -102,5 +102,5 @@ class Contender:
     def _hear(self) -> dict[str, Any]:
         answer = self._process.stdout.readline()
         if not answer:
-            raise ValueError(f"{self.name} has ended with status {self._process.wait()}: its last words are above")
+            raise ValueError(f"{self.name} has ended with status {self._process.wait()}: its last output is above")
         return json.loads(answer)

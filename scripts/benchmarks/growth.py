@@ -1,4 +1,4 @@
-"""How the time of a step of GRPO grows with each size of the work."""
+"""Growth of the time of a GRPO step with each size of the work."""
 
 import argparse
 import math
@@ -16,7 +16,7 @@ SIZES = ("prompts", "group_size", "prompt_length", "completion_length", "vocabul
 
 def add_command(commands: argparse._SubParsersAction) -> None:
     command = measuring.add_command(commands, "growth", run, "time steps of GRPO of several sizes", runs=5)
-    command.add_argument("--workload", default="S", help="where growth starts, by default %(default)s")
+    command.add_argument("--workload", default="S", help="workload to start from, by default %(default)s")
     command.add_argument("--only", default=",".join(SIZES), help="what grows, by default %(default)s")
     grpo_step.add_settings(command)
 
@@ -48,9 +48,10 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def grown(workload: Workload, size: str, factor: int) -> dict[str, int]:
-    """The fields of a workload that differ where one of `SIZES` is `factor` times as large.
+    """The fields of a workload that change if one of `SIZES` grows by `factor`.
 
-    Parameters grow by width, with more heads of the same width: the width by the root of `factor`, rounded to heads.
+    Parameters grow by width, with more heads of the same width: the width by the square root of `factor`, rounded to
+    heads.
     """
     if size != "parameters":
         return {size: factor * getattr(workload, size)}

@@ -1,4 +1,4 @@
-"""Whole steps of GRPO beside those of other people's trainers, which do the same work at their best settings."""
+"""Whole steps of GRPO beside those of other trainers, which do the same work at their best settings."""
 
 import argparse
 import contextlib
@@ -16,13 +16,13 @@ from benchmarks.workloads import WORKLOADS
 
 OURS = "ipsrl"
 MODULES = {"trl": "benchmarks.peers.trl_grpo", "tunix": "benchmarks.peers.tunix_grpo"}
-"""Of each peer: the program."""
+"""Peer -> its program."""
 
 BUSY = 0.5
-"""Load of a CPU by others beyond which times mean nothing."""
+"""CPU load by other processes above which times are meaningless."""
 
 FAR = 0.1
-"""From one half: a random model prefers some tokens."""
+"""Tolerance around one half: a random model prefers some tokens."""
 
 
 def add_command(commands: argparse._SubParsersAction) -> None:
@@ -46,10 +46,10 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     interpreters = {peer: peer_environments.python(peer) for peer in peers}
     load, measured = os.getloadavg()[0], {}
     if load > BUSY * os.cpu_count():
-        # Seen on two CPUs at load 6: a step of TRL on S takes 15 seconds, and 1.4 with that variable.
+        # On two CPUs at load 6, a step of TRL on S takes 15 seconds, and 1.4 with that variable.
         print(
-            f"This machine is busy, load {load:.1f}: threads of PyTorch spin while they wait for each other: trust no "
-            "ratio (GOMP_SPINCOUNT=0 in the environment has them sleep, which costs less here but more elsewhere)"
+            f"This machine is busy, load {load:.1f}: threads of PyTorch spin while they wait for each other: do not "
+            "trust the ratios (GOMP_SPINCOUNT=0 in the environment lets them sleep: cheaper here, dearer elsewhere)"
         )
     for workload in workloads:
         with contextlib.ExitStack() as stack:
@@ -67,15 +67,15 @@ def make(workload: str, interpreters: Mapping[str, Path], hugepages: bool) -> li
 
     Args:
       interpreters: of each peer.
-      hugepages: the same for all, as PyTorch and XLA gain by it alike.
+      hugepages: the same for all, because PyTorch and XLA gain alike.
     """
     environment = {
         "PYTHONPATH": str(Path(__file__).parents[1]),
         "GLIBC_TUNABLES": f"glibc.malloc.hugetlb={int(hugepages)}",
-        # The first step tells what compiling costs: nothing may be left from another day.
+        # The first step measures compilation: it must not use an earlier cache.
         "JAX_ENABLE_COMPILATION_CACHE": "false",
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
-        # Nothing is to be downloaded, and what libraries warn of is not about us.
+        # No downloads, and no warnings of libraries.
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_VERBOSITY": "error",
         "PYTHONWARNINGS": "ignore",
@@ -90,16 +90,16 @@ def make(workload: str, interpreters: Mapping[str, Path], hugepages: bool) -> li
 
 @dataclasses.dataclass(frozen=True)
 class Steps:
-    """What was measured of one contender.
+    """Measurements of one contender.
 
     Attributes:
-      name: of it.
+      name: of the contender.
       seconds: of its steps.
-      ratio: of its steps to ours of the same round, the median.
+      ratio: median ratio of its steps to ours of the same round.
       first_step: seconds from its start to the end of its first step.
-      peak_memory: in MiB, where the system says it.
-      reward: the mean of all steps but the first.
-      description: what it says of itself.
+      peak_memory: in MiB, if the system reports it.
+      reward: mean of all steps but the first.
+      description: its description of itself.
       times: seconds of each step.
     """
 
@@ -114,14 +114,14 @@ class Steps:
 
 
 def measure(contenders: Sequence[Contender], runs: int) -> list[Steps]:
-    """Lets contenders take turns, in another order each round.
+    """Lets contenders alternate, in another order each round.
 
     Args:
       contenders: started; the first is the one to compare with.
       runs: rounds, after one to warm up.
 
     Raises:
-      ValueError: they do not do the same work, or do not get the same rewards for it.
+      ValueError: they do not do the same work, or do not get the same rewards.
     """
     check_same_work([contender.description for contender in contenders])
     told: dict[str, list[dict[str, Any]]] = {contender.name: [] for contender in contenders}
@@ -147,19 +147,19 @@ def measure(contenders: Sequence[Contender], runs: int) -> list[Steps]:
 
 
 def in_turn(contenders: Sequence[Any], number: int) -> list[Any]:
-    """The order of a round: each begins as often as any other, and the way round changes every time."""
+    """The order of a round: each starts equally often, and the direction changes every time."""
     start = number // 2 % len(contenders)
     order = [*contenders[start:], *contenders[:start]]
     return order[::-1] if number % 2 else order
 
 
 def ratio(times: Sequence[float], reference: Sequence[float]) -> float:
-    """The median over rounds of the ratio of a time to that of the reference in the same round."""
+    """The median over rounds of a time's ratio to the reference's time in the same round."""
     return statistics.median(time / other for time, other in zip(times, reference, strict=True))
 
 
 def check_same_work(descriptions: Sequence[Mapping[str, Any]]) -> None:
-    """Raises ValueError where a model has one per cent more parameters than another, or a step other tokens."""
+    """Raises ValueError if the models differ by more than one per cent in parameters, or the steps in tokens."""
     first, *others = descriptions
     for other in others:
         if other["tokens_per_step"] != first["tokens_per_step"]:
@@ -174,14 +174,14 @@ def check_same_work(descriptions: Sequence[Mapping[str, Any]]) -> None:
 
 
 def check_rewards(rewards: Mapping[str, float]) -> None:
-    """Raises ValueError where a mean reward is not near one half, which it is for the tokens of an untrained model."""
+    """Raises ValueError if a mean reward is not near one half, the value for an untrained model."""
     for name, reward in rewards.items():
         if abs(reward - 0.5) > FAR:
             raise ValueError(f"{name} has a mean reward of {reward:.3f} at first, which should be near 0.5")
 
 
 def table(measured: Sequence[Steps]) -> list[str]:
-    """One line for each, and one for what it is."""
+    """One line for the measurements of each, and one for its description."""
     lines = ["         seconds a step               ratio  first step  peak MiB  reward"]
     for steps in measured:
         memory = "?" if steps.peak_memory is None else f"{steps.peak_memory:.0f}"

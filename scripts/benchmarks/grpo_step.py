@@ -1,4 +1,4 @@
-"""A whole step of GRPO: sampling, rewards and one update, by the loop that experiments use.
+"""A whole step of GRPO: sampling, rewards and one update, by the training loop of the experiments.
 
 As a program (`python -m benchmarks.grpo_step --workload=S`, in the folder of the scripts) it is a contender.
 """
@@ -96,7 +96,7 @@ class EvenTokens:
         return Outcomes(rewards=even.mean(axis=-1), outcome_id=even.sum(axis=-1, dtype=jnp.int32))
 
     def outcome_space(self, prompt: int) -> OutcomeSpace:
-        raise ValueError("what is measured here is time, not outcomes")
+        raise ValueError("this environment is for timing: it has no outcomes")
 
 
 def add_command(commands: argparse._SubParsersAction) -> None:
@@ -119,7 +119,7 @@ def run_command(arguments: argparse.Namespace) -> dict[str, Any]:
             steps = [ours.step() for _ in range(arguments.runs)]
         spread = measuring.Spread.of([step["seconds"] for step in steps])
         sampling, update = (statistics.median(step[part] for step in steps) for part in ("sampling", "update"))
-        # A pass for the gradient takes twice as much as the one before it.
+        # The backward pass has twice the operations of the forward pass.
         in_update = 3 * WORKLOADS[name].forward_operations(shared_prompt=True) / update
         measured[name] = {"seconds": spread, "sampling": sampling, "update": update, "description": ours.description}
         measured[name] |= {"operations": WORKLOADS[name].step_operations(), "share_of_roofline": in_update / rate}
@@ -146,9 +146,9 @@ def policy_of(workload: Workload, dtype: str) -> Transformer:
 
 
 def compete(workload: Workload, dtype: str, micro_batches: int | None, host_devices: int | None, memory: bool) -> None:
-    """Serves steps of a workload; with `memory`, the first says what its programs hold beside their arguments.
+    """Serves steps of a workload; with `memory`, the first reports the memory of its programs besides arguments.
 
-    By default a CPU has a device for each core, and each device a micro-batch for each prompt: its cache holds one.
+    By default a CPU has one device per core, and each device one micro-batch per prompt: its cache holds one.
     """
     programs = 0
 
@@ -161,7 +161,7 @@ def compete(workload: Workload, dtype: str, micro_batches: int | None, host_devi
     if micro_batches is None:
         micro_batches = workload.prompts // jax.device_count() if jax.default_backend() == "cpu" else 1
     settings = TrainSettings(
-        steps=1,  # the loop's own number, which nobody asks for here
+        steps=1,  # the loop's own number, not used here
         prompts_per_step=workload.prompts,
         group_size=workload.group_size,
         temperature=workloads.TEMPERATURE,
@@ -169,7 +169,7 @@ def compete(workload: Workload, dtype: str, micro_batches: int | None, host_devi
         batching=Batching(micro_batches=micro_batches),
     )
     mesh = make_mesh()
-    with contextlib.redirect_stderr(io.StringIO()):  # it tells where parameters are placed
+    with contextlib.redirect_stderr(io.StringIO()):  # it prints the table of placements
         trainer, state = prepare(
             EvenTokens(workload), policy_of(workload, dtype), objectives.make("grpo"), settings, 0, mesh
         )
@@ -206,7 +206,7 @@ def compete(workload: Workload, dtype: str, micro_batches: int | None, host_devi
 
 
 def temporary_memory(trainer: Trainer, state: TrainState, groups: Groups) -> dict[str, int]:
-    """Bytes that the programs of a step hold beside their arguments and results, on one device."""
+    """Bytes that the programs of a step hold besides their arguments and results, on one device."""
     collector, settings = trainer.collector, trainer.collector.settings
     sampling = sample_groups.lower(
         collector.environment, collector.policy, state.parameters, groups[0].prompts, jax.random.key(0),
@@ -235,7 +235,7 @@ def start(
       workload: one of `WORKLOADS`.
       changes: fields of the workload that differ.
       environment: variables.
-      memory: whether it tells what its programs hold.
+      memory: whether it reports the memory of its programs.
       settings: flags of the program.
     """
     flags = [f"--{name}={value}" for name, value in settings.items() if value is not None]
@@ -252,7 +252,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workload", choices=WORKLOADS, required=True)
     parser.add_argument("--changes", type=json.loads, default={}, help="fields of the workload that differ, as JSON")
-    parser.add_argument("--memory", action="store_true", help="tell what programs hold")
+    parser.add_argument("--memory", action="store_true", help="report the memory of programs")
     add_settings(parser)
     arguments = parser.parse_args()
     workload = dataclasses.replace(WORKLOADS[arguments.workload], **arguments.changes)
@@ -263,7 +263,7 @@ def main() -> None:
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
-    """The flags that say how a step is computed."""
+    """The flags that set how a step is computed."""
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="bfloat16", help="by default %(default)s")
     parser.add_argument("--micro_batches", type=int, help="by default one for each prompt of a CPU device, else one")
     parser.add_argument("--host_devices", type=int, help="by default one for each core, if they divide the prompts")

@@ -1,8 +1,8 @@
 """Training on hypergrids beside gfnx and torchgfn: trajectories per second, and seconds to a total variation.
 
-All of them learn an MLP of 2 x 256 on one-hot coordinates from the same sparse reward, R0 = 0.001. Steps of the
-contenders alternate, and the distance of the policy's exact distribution to the target is found after each, the same
-way for all and outside the time. gfnx and torchgfn learn by trajectory balance with their own settings.
+All learn an MLP of 2 x 256 on one-hot coordinates from the same sparse reward, R0 = 0.001. Steps of the contenders
+alternate; after each, the distance of the policy's exact distribution to the target is computed, in the same way for
+all and outside the measured time. gfnx and torchgfn learn by trajectory balance with their own settings.
 """
 
 import argparse
@@ -22,16 +22,16 @@ from benchmarks.peers.hypergrid_task import Task
 DISTANCES = (0.1, 0.05)
 
 PEERS = {"gfnx": "benchmarks.peers.gfnx_hypergrid", "torchgfn": "benchmarks.peers.torchgfn_hypergrid"}
-"""Of each peer: the program."""
+"""Peer -> its program."""
 
 OURS = {
     "ipsrl TB": ("trajectory_balance", 1e-3),
     "ipsrl IPS": ("ips_grpo(probability=exact)", 3e-3),
 }
-"""Of each name: objective and learning rate."""
+"""Name -> objective and learning rate."""
 
 TRAJECTORIES = 3200
-"""In a step of a contender, over the dimensions, but for 10 updates at least: some tenths of a second."""
+"""Updates in a contender's step times the dimensions, but at least 10 updates: some tenths of a second."""
 
 
 def add_command(commands: argparse._SubParsersAction) -> None:
@@ -41,7 +41,7 @@ def add_command(commands: argparse._SubParsersAction) -> None:
     command.add_argument("--grids", default="2x8,2x20,4x20", help="dimensions x side, by default %(default)s")
     command.add_argument("--batches", default="16,256", help="trajectories in an update, by default %(default)s")
     command.add_argument("--only", default=",".join((*OURS, *PEERS)), help="contenders, by default %(default)s")
-    command.add_argument("--seconds", type=float, default=60.0, help="of training at most, by default %(default)s")
+    command.add_argument("--seconds", type=float, default=60.0, help="of training, at most; by default %(default)s")
     command.add_argument("--seed", type=int, default=0, help="by default %(default)s")
 
 
@@ -73,25 +73,25 @@ def read_grid(text: str) -> tuple[int, int]:
     """Dimensions and side from a text such as 2x20.
 
     Raises:
-      ValueError: it is none, or the grid has less than two cells or more than a million.
+      ValueError: the text is malformed, or the grid has fewer than two cells or more than a million.
     """
     match = re.fullmatch(r"(\d+)x(\d+)", text)
     if match is None:
-        raise ValueError(f"--grids names {text!r}: write dimensions x side, as in 2x20")
+        raise ValueError(f"--grids has {text!r}: write dimensions x side, as in 2x20")
     dimensions, side = int(match[1]), int(match[2])
     if dimensions < 1 or side < 2 or side**dimensions > 10**6:
-        raise ValueError(f"--grids names {text!r}: take a grid of 2 to 1,000,000 cells, of side 2 at least")
+        raise ValueError(f"--grids has {text!r}: use a grid of 2 to 1,000,000 cells with side 2 or more")
     return dimensions, side
 
 
 def read_batch(text: str) -> int:
-    """A number of trajectories.
+    """Reads a number of trajectories.
 
     Raises:
-      ValueError: it is none, or below 2, which no group is.
+      ValueError: it is not a whole number, or below 2.
     """
     if not text.isdecimal() or int(text) < 2:
-        raise ValueError(f"--batches names {text!r}: write whole numbers from 2 up")
+        raise ValueError(f"--batches has {text!r}: write whole numbers of 2 or more")
     return int(text)
 
 
@@ -103,7 +103,7 @@ def make(name: str, task: Task, interpreters: Mapping[str, Path]) -> Contender:
         "PYTHONWARNINGS": "ignore",
         # The same for all.
         "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-        # PyTorch's threads would spin while others work.
+        # PyTorch's threads would spin while other contenders work.
         "OMP_WAIT_POLICY": "PASSIVE",
     }
     if name in PEERS:
@@ -117,9 +117,9 @@ Curve = list[dict[str, float]]
 
 
 def train(contenders: Sequence[Contender], seconds: float, runs: int) -> list[Curve]:
-    """What the contenders told of their steps, which alternate.
+    """The reports of the contenders' steps, which alternate.
 
-    Each trains until it has reached all distances, or for some seconds, but for `runs` steps at least.
+    Each trains until it has reached all distances, or for `seconds`, but at least for `runs` steps.
     """
     curves = [[] for _ in contenders]
 
@@ -136,11 +136,11 @@ def train(contenders: Sequence[Contender], seconds: float, runs: int) -> list[Cu
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """What one contender did.
+    """Results of one contender.
 
     Attributes:
-      contender, description: its name, and what it says of itself.
-      task: what it trained on.
+      contender, description: its name, and its description of itself.
+      task: its task.
       first_step: seconds until it was ready, compilation included.
       seconds, updates: of all training.
       total_variation: at the end.
@@ -148,7 +148,7 @@ class Trained:
         never was.
       start, end: trajectories per second in the first and the last steps, medians.
       start_length, end_length: mean number of moves of a trajectory in those steps, by the exact distribution.
-      curve: what it told of each step.
+      curve: report of each step.
     """
 
     contender: str
@@ -167,7 +167,7 @@ class Trained:
 
 
 def summarise(task: Task, contender: Contender, curve: Curve, runs: int) -> Trained:
-    """The rates of the first `runs` steps and of the last, and when each distance was reached."""
+    """The rates of the first `runs` steps and of the last, and the time when each distance was reached."""
     passed, reached = 0.0, dict.fromkeys(map(str, DISTANCES))
     for step in curve:
         passed += step["seconds"]

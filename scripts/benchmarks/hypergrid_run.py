@@ -1,7 +1,7 @@
-"""Training on a hypergrid by `train_ensemble`, the way experiments run many seeds, with one seed: a contender.
+"""Training on a hypergrid by `train_ensemble` with one seed, as experiments run many seeds: a contender.
 
-A run is one compiled program, from the first update to the last. It is stopped where it records its parameters, every
-few updates, until somebody asks for more of it: what is measured is the program that a run of any length is.
+A run is one compiled program, from the first update to the last. It pauses where it records its parameters, every few
+updates, until the next request: the measured program is that of a run of any length.
 """
 
 import functools
@@ -29,14 +29,14 @@ from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.randomness import stream
 
 RECORDS = 10**6
-"""More than anybody waits for."""
+"""More steps than any benchmark uses."""
 
 
 class StoppedRun:
-    """A run of `train_ensemble` that stands still but for `train`.
+    """A run of `train_ensemble` that is paused except during `train`.
 
     Attributes:
-      parameters: of the policy, where it stands.
+      parameters: of the policy at the pause.
     """
 
     def __init__(self, task: Task):
@@ -63,7 +63,7 @@ class StoppedRun:
         self._start = jax.tree.leaves(self.parameters)
 
     def train(self) -> None:
-        """Goes on to the next record."""
+        """Continues to the next record."""
         if self._thread.ident is None:
             self._thread.start()
         else:
@@ -78,7 +78,7 @@ class StoppedRun:
         return io_callback(self._stop, jax.ShapeDtypeStruct((), jnp.float32), parameters)
 
     def _stop(self, parameters: Parameters) -> np.float32:
-        # Not before any update: there the run has not begun.
+        # Not before the first update, where the run has not started.
         parameters = jax.tree.map(np.asarray, parameters)
         if not all(map(np.array_equal, jax.tree.leaves(parameters), self._start)):
             self._reached.put(parameters)
@@ -92,7 +92,7 @@ def main() -> None:
     run = StoppedRun(task)
     parameters = sum(leaf.size for leaf in jax.tree.leaves(run.parameters))
     serve({"jax": jax.__version__, "parameters": parameters}, steps(task, run.train, run.log_probs))
-    # The program stands where it stands: nobody waits for its end.
+    # The program stays paused: exit without waiting for its end.
     os._exit(0)
 
 

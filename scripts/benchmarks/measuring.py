@@ -1,4 +1,4 @@
-"""What all benchmarks share: times of neighbouring runs, what machine they were taken on, and their command line."""
+"""Shared parts of all benchmarks: times of neighbouring runs, the machine, and the command line."""
 
 import argparse
 import dataclasses
@@ -30,7 +30,7 @@ class Spread:
 
     @classmethod
     def of(cls, times: Sequence[float]) -> "Spread":
-        """That of some times."""
+        """The spread of some times."""
         return cls(statistics.median(times), min(times), max(times))
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class Spread:
 def pairs(first: Callable, second: Callable, runs: int) -> list[tuple[float, float]]:
     """Seconds of neighbouring runs of two programs, after one to warm up.
 
-    They change places each time, because what a program leaves in the caches helps the next.
+    They swap places each time, because data left in the caches by one program helps the next.
     """
     found = []
     for number in range(runs + 1):
@@ -57,7 +57,7 @@ def seconds(program: Callable) -> float:
 
 
 def machine() -> dict:
-    """What a time means nothing without."""
+    """The description of the machine, without which a time is meaningless."""
     return {
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "load": os.getloadavg(),
@@ -70,11 +70,11 @@ def machine() -> dict:
 
 
 def check_file(file: Path) -> None:
-    """Raises ValueError where no file can be written there."""
+    """Raises ValueError if the file cannot be written."""
     if not file.parent.is_dir():
         raise ValueError(f"--json is {str(file)!r}, but there is no folder {str(file.parent)!r}")
     if file.is_dir():
-        raise ValueError(f"--json is {str(file)!r}, which is a folder: name a file")
+        raise ValueError(f"--json is {str(file)!r}, which is a folder: give a file")
     if not os.access(file.parent, os.W_OK):
         raise ValueError(f"--json is {str(file)!r}, but nothing can be written in {str(file.parent)!r}")
 
@@ -87,13 +87,13 @@ def add_command(
     runs: int,
     devices: int | None = None,
 ) -> argparse.ArgumentParser:
-    """A sub-command with the options that all of them have.
+    """A sub-command with the options shared by all.
 
     Args:
-      run: measures, prints a table, and returns what the table was made from.
+      run: measures, prints a table, and returns its data.
       summary: for --help.
-      runs: how many, by default.
-      devices: into how many this process divides its CPU; None for as many as JAX does.
+      runs: default number of runs.
+      devices: number of devices into which this process splits its CPU; None for JAX's default.
     """
     command = commands.add_parser(name, help=summary, description=summary)
     command.set_defaults(run=run, devices=devices)
@@ -103,21 +103,21 @@ def add_command(
 
 
 def check_runs(runs: int) -> None:
-    """Raises ValueError where there are too few for a median."""
+    """Raises ValueError if there are too few runs for a median."""
     if runs < FEWEST_RUNS:
-        raise ValueError(f"{runs} runs are too few for a median: take {FEWEST_RUNS} at least")
+        raise ValueError(f"{runs} runs are too few for a median: use at least {FEWEST_RUNS}")
 
 
 def chosen(flag: str, text: str, known: Mapping[str, Any]) -> list[str]:
-    """The names in a flag.
+    """Reads the names in a flag.
 
     Raises:
-      ValueError: one is unknown, or there twice.
+      ValueError: a name is unknown, or given twice.
     """
     names = text.split(",")
     for name in names:
         if name not in known:
-            raise ValueError(f"--{flag} names {name!r}: there are {', '.join(known)}")
+            raise ValueError(f"--{flag} has {name!r}; known: {', '.join(known)}")
     if len(set(names)) < len(names):
-        raise ValueError(f"--{flag} is {text!r}: one name is there twice")
+        raise ValueError(f"--{flag} is {text!r}: a name is given twice")
     return names

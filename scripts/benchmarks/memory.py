@@ -1,4 +1,4 @@
-"""How much memory a step of GRPO takes: of its process, and of the compiled programs."""
+"""Memory of a step of GRPO: of its process, and of the compiled programs."""
 
 import argparse
 from typing import Any

@@ -43,8 +43,8 @@ class Timing:
       objective: its specification.
       median, shortest, longest: of its runs.
       ratio: to GRPO, median over neighbouring runs.
-      temporary: memory that its program takes besides inputs and outputs, in arrays [P, G, T] of float32.
-      compilation: seconds, or less where the program was in the cache.
+      temporary: memory of its program besides inputs and outputs, in arrays [P, G, T] of float32.
+      compilation: seconds; less if the program was in the cache.
     """
 
     objective: str
@@ -60,7 +60,7 @@ def time_objectives(chosen: Sequence[str], shape: tuple[int, int, int], runs: in
     """Times objectives on random rollouts `[P, G, T]`, slowest first.
 
     Raises:
-      ValueError: an objective is unknown, or its groups need more answers; or there are fewer than five runs.
+      ValueError: an objective is unknown, or needs larger groups; or there are fewer than five runs.
     """
     measuring.check_runs(runs)
     built = {text: make(text) for text in chosen}
@@ -90,7 +90,7 @@ def time_objectives(chosen: Sequence[str], shape: tuple[int, int, int], runs: in
 
 def compiled(objective: Objective, rollouts: Rollouts, scores: PolicyScores):
     """A program without arguments, its temporary memory in arrays [P, G, T] of float32, and seconds to compile it."""
-    # Rows that ask for no likeliest tokens have none: they would copy zeros of that size as their gradient.
+    # Rows without top tokens get no such arrays: they would copy zeros of that size as their gradient.
     kept = objective.top_tokens
     rollouts, scores = (
         dataclasses.replace(
@@ -114,7 +114,7 @@ def compiled(objective: Objective, rollouts: Rollouts, scores: PolicyScores):
 
 
 def weigh_and_differentiate(objective: Objective, scores, parameters, rollouts, state):
-    """All that one optimiser step asks of an objective: new state, and gradients of each of its stages."""
+    """The computation of one optimiser step for an objective: new state, and gradients of each of its stages."""
     weights, state, metrics = objective.weigh(rollouts, state)
 
     def loss(scores, parameters, stage):
@@ -145,7 +145,7 @@ def read_shape(text: str) -> tuple[int, int, int]:
     """P, G and T of `[64, 16, 512]`.
 
     Raises:
-      ValueError: these are not three positive whole numbers.
+      ValueError: the text is not three positive whole numbers.
     """
     try:
         shape = json.loads(text)

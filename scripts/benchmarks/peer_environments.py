@@ -1,6 +1,6 @@
-"""Virtual environments for other people's libraries, whose requirements contradict each other and ours.
+"""Virtual environments for other libraries, whose requirements contradict each other and ours.
 
-Each is made once, in the folder of caches, and used from then on; it goes when its requirements change.
+Each is made once, in the cache folder, and remade when its requirements change.
 """
 
 import shutil
@@ -18,19 +18,19 @@ REQUIREMENTS = {
     "gfnx": ("gfnx==0.0.1", "jax==0.7.1", "jaxlib==0.7.1", "optax==0.2.8"),
     "torchgfn": ("torch==2.13.0", "torchgfn==2.4.1"),
 }
-"""The newest that work together, of November 2026; JAX is ours, but with gfnx, whose NumPy no newer one takes."""
+"""The newest that work together, of November 2026; JAX is ours, except for gfnx, whose NumPy no newer JAX accepts."""
 
 TORCH_WITHOUT_CUDA = "https://download.pytorch.org/whl/cpu"
 
 
 def is_made(name: str) -> bool:
-    """Whether the environment is there and has what it needs."""
+    """Whether the environment exists with its requirements."""
     stamp = _folder(name) / "installed"
     return stamp.exists() and stamp.read_text() == _stamp(name)
 
 
 def python(name: str) -> Path:
-    """The interpreter of an environment, which is made where it is missing.
+    """The interpreter of an environment, which is made if it is missing.
 
     Args:
       name: of `REQUIREMENTS`.
@@ -39,12 +39,13 @@ def python(name: str) -> Path:
       ValueError: there is no such environment, or it cannot be installed.
     """
     if name not in REQUIREMENTS:
-        raise ValueError(f"there is no environment {name!r}: there are {', '.join(REQUIREMENTS)}")
+        raise ValueError(f"unknown environment {name!r}; known: {', '.join(REQUIREMENTS)}")
     folder = _folder(name)
     if not is_made(name):
         print(f"Installing {' '.join(REQUIREMENTS[name])} in {folder} (once)", file=sys.stderr)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        # Whatever has this name is whole: it is made elsewhere first. An interpreter does not mind where it lies.
+        # A folder with this name is complete, because it is made elsewhere and then renamed; an interpreter can be
+        # moved.
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{name}-") as unfinished:
             _install(name, Path(unfinished) / name)
             shutil.rmtree(folder, ignore_errors=True)
@@ -70,10 +71,10 @@ def _packages(name: str, interpreter: Path) -> None:
     pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     for requirement in REQUIREMENTS[name]:
         if requirement.startswith("torch=="):
-            # A tenth of the size; where that index is out of reach, any wheel does.
+            # A tenth of the size; if that index cannot be reached, any wheel works.
             from_index = ["--no-deps", "--retries=1", f"--index-url={TORCH_WITHOUT_CUDA}", requirement]
             subprocess.run([interpreter, *pip, *from_index], capture_output=True)
-    # uv is faster, and not needed.
+    # uv is faster, but optional.
     uv = shutil.which("uv")
     if uv is None and subprocess.run([interpreter, *pip, "uv"], capture_output=True).returncode == 0:
         uv = interpreter.with_name("uv")
@@ -84,6 +85,6 @@ def _packages(name: str, interpreter: Path) -> None:
 def _run(name: str, command: Sequence[str | Path]) -> None:
     finished = subprocess.run(command, capture_output=True, text=True)
     if finished.returncode != 0:
-        # The chain of causes, which ends with that of the network where there is none.
+        # The chain of causes, which ends with the network error if there is no network.
         words = " ".join((finished.stderr.strip() or finished.stdout.strip() or "no reason given").split())
-        raise ValueError(f"{name} cannot be installed; is the network within reach? The installer says: {words[-500:]}")
+        raise ValueError(f"{name} cannot be installed; is the network reachable? The installer says: {words[-500:]}")

@@ -1,4 +1,4 @@
-"""How fast this machine multiplies matrices and copies memory, as JAX reaches it."""
+"""Speed of matrix products and memory copies on this machine in JAX."""
 
 import argparse
 import dataclasses
@@ -12,11 +12,11 @@ from benchmarks import measuring
 from ipsrl.distributed.start_up import cores
 from ipsrl.policies.matmul import matrix_product
 
-# Of the products of workload M: 16 prompts with 8 answers of 32 tokens, and its gated linear unit.
+# Sizes of the products of workload M: 16 prompts with 8 answers of 32 tokens, and its gated linear unit.
 ROWS, INPUTS, OUTPUTS = 4096, 320, 1024
 REPETITIONS = 20
 COPIED = 2**26
-"""Numbers of float32: far more than caches hold."""
+"""Number of float32 values: far more than caches hold."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Roofline:
     """Operations and bytes per second of all devices together.
 
     Attributes:
-      devices: how many there are.
+      devices: number of devices.
       float32, bfloat16: matrix products, two operations for each pair of factors; sums are float32 in both.
       copy: bytes read and written.
     """
@@ -50,20 +50,20 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure(runs: int) -> Roofline:
-    """The best of some runs of all devices at once, each with work of its own."""
+    """The best of several runs of all devices at once, each with its own work."""
     rates = {}
     for dtype in ("float32", "bfloat16"):
         product = jax.jit(lambda inputs, kernel, dtype=dtype: _products(inputs, kernel, dtype))
         seconds = _fastest(product, (jnp.ones((ROWS, INPUTS), dtype), jnp.ones((INPUTS, OUTPUTS), dtype)), runs)
         rates[dtype] = REPETITIONS * 2 * ROWS * INPUTS * OUTPUTS * jax.device_count() / seconds
-    # The sum gives a result of the same size in memory that was used before.
+    # The sum gives a result of the same size, in reused memory.
     copy = jax.jit(lambda numbers: numbers + 1, donate_argnums=0)
     seconds = _fastest(copy, (jnp.ones(COPIED),), runs)
     return Roofline(jax.device_count(), **rates, copy=2 * 4 * COPIED * jax.device_count() / seconds)
 
 
 def _products(inputs: jax.Array, kernel: jax.Array, dtype: str) -> jax.Array:
-    """Some products one after the other, none of which can be left out."""
+    """Several products in sequence, none of which can be optimised away."""
 
     def once(_, kernel):
         product = matrix_product(inputs, kernel, dtype, "float32")

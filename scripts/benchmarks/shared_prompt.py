@@ -1,4 +1,4 @@
-"""Scores and gradient of a transformer where a group of answers shares its prompt, and where it does not."""
+"""Scores and gradient of a transformer with and without a prompt shared by a group of answers."""
 
 import argparse
 import dataclasses
@@ -38,7 +38,7 @@ class PromptTiming:
       prompt, answer: tokens of each.
       shared, repeated: medians.
       ratio: repeated to shared, median over neighbouring runs.
-      operations: the same ratio of what the compiler counts.
+      operations: the same ratio, of the operations counted by the compiler.
     """
 
     prompt: int

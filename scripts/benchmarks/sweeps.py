@@ -1,4 +1,4 @@
-"""Many seeds of an experiment as one program, beside a process for each of them."""
+"""Many seeds of an experiment as one program, beside one process for each of them."""
 
 import argparse
 import dataclasses
@@ -28,12 +28,10 @@ def add_command(commands: argparse._SubParsersAction) -> None:
     )
     command.add_argument("--seeds", type=int, default=256, help="runs of the sweep, by default %(default)s")
     command.add_argument(
-        "--sample", type=int, default=8, help="processes that are timed, for all of them; by default %(default)s"
+        "--sample", type=int, default=8, help="number of processes that are timed; by default %(default)s"
     )
     command.add_argument("--all", action="store_true", help="time all processes, and everything once instead of --runs")
-    command.add_argument(
-        "--at_once", type=int, default=cores(), help="processes at a time, by default one for each core"
-    )
+    command.add_argument("--at_once", type=int, default=cores(), help="processes at a time, by default one per core")
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -49,16 +47,16 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class SweepTiming:
-    """A sweep over seeds, twice.
+    """A sweep over seeds in both ways.
 
     Attributes:
       seeds: runs of the sweep.
-      sample: how many of them were timed as processes.
-      at_once: how many processes at a time.
-      together: seconds of the command that runs all seeds as one program, from its start to its end.
+      sample: number of seeds timed as processes.
+      at_once: number of processes at a time.
+      together: seconds of the command that runs all seeds as one program.
       apart: seconds of the sampled processes.
-      ratio: of `apart`, times seeds / sample, to `together`, median over neighbouring runs.
-      difference: the largest between a number in the metrics of a run in the program and the same of its process.
+      ratio: of `apart` times seeds / sample to `together`, median over neighbouring runs.
+      difference: the largest difference of a metric between a run in the program and the same run as a process.
     """
 
     seeds: int
@@ -71,10 +69,10 @@ class SweepTiming:
 
 
 def time_sweeps(seeds: int, sample: int, at_once: int, runs: int | None) -> SweepTiming:
-    """Times both, in turns: `runs` times, or once where that is None.
+    """Times both alternately: `runs` times, or once if `runs` is None.
 
     Raises:
-      ValueError: a number cannot be, or a command fails.
+      ValueError: a number is invalid, or a command fails.
     """
     if runs is not None:
         measuring.check_runs(runs)
@@ -82,7 +80,7 @@ def time_sweeps(seeds: int, sample: int, at_once: int, runs: int | None) -> Swee
         if value < 1:
             raise ValueError(f"--{flag} is {value}, it must be at least 1")
     if sample > seeds:
-        raise ValueError(f"--sample is {sample}, it must be {seeds} at most, the number of --seeds")
+        raise ValueError(f"--sample is {sample}, it must be at most {seeds}, the number of --seeds")
     with tempfile.TemporaryDirectory() as name:
         folders = (Path(name, str(number)) for number in itertools.count())
         last = {}
@@ -103,7 +101,7 @@ def time_sweeps(seeds: int, sample: int, at_once: int, runs: int | None) -> Swee
                 list(pool.map(functools.partial(process, last["apart"]), range(sample)))
 
         if runs is None:
-            # To warm up.
+            # Warm-up.
             together()
             process(next(folders), 0)
             times = [(measuring.seconds(together), measuring.seconds(apart))]
@@ -125,7 +123,7 @@ def finish(*arguments: str) -> None:
 
 
 def largest_difference(together: Path, apart: Path) -> float:
-    """Between the metrics of runs with the same seed; NaN where a number is missing in one of them."""
+    """The largest difference between metrics of runs with the same seed; NaN if one of them lacks a number."""
     by_seed = {read_json(config)["seeds"]: config.parent for config in together.rglob("config.json")}
     largest = 0.0
     for folder in apart.iterdir():

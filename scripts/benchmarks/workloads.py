@@ -1,8 +1,8 @@
-"""What a step of GRPO is measured on; this module needs nothing but Python and NumPy, so that peers read it as well.
+"""The workloads of a GRPO step; this module needs only Python and NumPy, so that peers can read it as well.
 
-All have the shape of Qwen2: biases on queries, keys and values, tied embeddings, as many key-value heads as heads.
-A step samples a group of answers of fixed length to each prompt, rewards them, and makes one update of Adam without a
-KL penalty.
+All have the shape of Qwen2: biases on queries, keys and values, tied embeddings, as many key-value heads as heads. A
+step samples a group of answers of fixed length to each prompt, rewards them, and makes one Adam update without a KL
+penalty.
 """
 
 import dataclasses
@@ -44,11 +44,11 @@ class Workload:
 
     @property
     def parameters(self) -> int:
-        """All of them: the matrices, three biases and two norms in each block, and the last norm."""
+        """Number of all parameters: the matrices, three biases and two norms in each block, and the last norm."""
         return self.matrix_parameters + self.num_layers * 5 * self.hidden_size + self.hidden_size
 
     def prompt_tokens(self) -> np.ndarray:
-        """`[PROMPT_TABLE, prompt_length]`, the same for everyone."""
+        """`[PROMPT_TABLE, prompt_length]`, the same for all contenders."""
         return np.random.default_rng(0).integers(0, self.vocabulary_size, (PROMPT_TABLE, self.prompt_length), np.int32)
 
     def forward_operations(self, shared_prompt: bool) -> int:
@@ -62,14 +62,14 @@ class Workload:
         read, written = self.prompts * copies * self.prompt_length, sequences * self.completion_length
         blocks = self.matrix_parameters - self.vocabulary_size * self.hidden_size
         matrices = (read + written) * blocks + written * self.vocabulary_size * self.hidden_size
-        # Each token meets all tokens before it, twice: in the logits and in the mean of the values.
+        # Each token attends to all tokens before it, with two products: the logits and the mean of the values.
         in_prompt = self.prompts * copies * self.prompt_length**2 // 2
         of_completion = sequences * self.completion_length * (self.prompt_length + self.completion_length // 2)
         attention = 2 * self.num_layers * self.hidden_size * (in_prompt + of_completion)
         return 2 * (matrices + attention)
 
     def step_operations(self) -> int:
-        """Those that a step cannot do without: one pass to sample, and one with twice as much for the gradient."""
+        """The necessary operations of a step: one pass to sample, one for the loss, and twice that for its gradient."""
         return 4 * self.forward_operations(shared_prompt=True)
 
 

@@ -61,7 +61,7 @@ def test_prompts_are_split_and_statistics_of_a_group_stay_local():
 def test_a_number_of_prompts_that_does_not_divide_is_refused():
     message = (
         "^12 prompts cannot be split evenly over the 8 devices of mesh axis 'data': "
-        "choose --prompts_per_step so that every piece of a batch is a multiple of 8, or another --mesh$"
+        "choose --prompts_per_step so that every micro-batch is a multiple of 8, or another --mesh$"
     )
     with pytest.raises(ValueError, match=message):
         shard_prompts(jnp.zeros((12, 2)), make_mesh("data:-1"))

@@ -52,7 +52,7 @@ def test_the_first_rule_that_matches_a_whole_path_places_a_leaf():
         "block": {"in": {"kernel": ("data", "model"), "bias": ("model",)}, "odd": (None,)},
         "scale": (),
     }
-    assert placed["block"]["odd"].remark == "replicated along model: 7 is no multiple of 2"
+    assert placed["block"]["odd"].remark == "replicated along model: 7 is not a multiple of 2"
     assert placed["block"]["in"]["kernel"].rule is RULES[0]
 
 
@@ -63,7 +63,7 @@ def test_the_first_rule_that_matches_a_whole_path_places_a_leaf():
         ("model:8", 512, (None, "model"), ""),
         ("data:1,model:8", 512, (None, "model"), ""),
         ("replica:8", 512, (None, None), ""),
-        ("data:4,model:2", 513, ("data", None), "replicated along model: 513 is no multiple of 2"),
+        ("data:4,model:2", 513, ("data", None), "replicated along model: 513 is not a multiple of 2"),
         # 256 x 128 elements are not worth a transfer, but heads and features are sharded whatever their size.
         ("data:4,model:2", 128, (None, "model"), "replicated along data: small"),
     ],
@@ -190,7 +190,7 @@ def test_the_table_counts_what_the_devices_hold():
     assert lines[0].split() == ["placement", "sharded", "along", "leaves", "bytes", "per", "device"]
     assert lines[1].split() == ["block/(in|out)/kernel", "data,", "model", "1", "524,288", "65,536"]
     assert re.search(
-        r"block/\.\* +replicated +1 +28 +28  replicated along model: 7 is no multiple of 2$", "\n".join(lines), re.M
+        r"block/\.\* +replicated +1 +28 +28  replicated along model: 7 is not a multiple of 2$", "\n".join(lines), re.M
     )
     assert re.search(r"\.\* +replicated +1 +20 +20$", "\n".join(lines), re.M)
     assert lines[-1].split() == ["mesh", "data:4,model:2", "4", f"{in_all:,}", f"{one_device:,}"]

@@ -168,7 +168,7 @@ def test_bad_input_is_refused():
         survival.critical_alpha(0.5, 8, "no baseline")
     with pytest.raises(ValueError, match="at least 2"):
         survival.critical_alpha(2.0, 1, "group mean")
-    with pytest.raises(ValueError, match="no rule"):
+    with pytest.raises(ValueError, match="unknown rule"):
         survival.critical_alpha(2.0, 8, "mean")
     with pytest.raises(ValueError, match="alpha is 0"):
         survival.smallest_group(2.0, "no baseline", alpha=0.0)
@@ -180,7 +180,7 @@ def test_bad_input_is_refused():
         survival.stationary_distribution(TWO, count_weights(2), "group mean")
     with pytest.raises(ValueError, match="all weigh the same"):
         survival.survives(TWO, count_weights(8, alpha=0.0), "no baseline")
-    with pytest.raises(ValueError, match="two outcomes only"):
+    with pytest.raises(ValueError, match="only for two outcomes"):
         survival.stationary_distribution(FIVE, weights, "group mean and std")
     with pytest.raises(ValueError, match="not with the std"):
         survival.extinction_exponents(TWO, 8, "group mean and std")

@@ -103,7 +103,7 @@ def refusal(name):
 def test_pushes_average_to_the_expected_update_or_are_refused(name):
     group_size = max(6, *(part.smallest_group for part in make(name).parts))
     if reason := refusal(name):
-        assert "is no table of counts" in reason or "needs" in reason
+        assert "is not a table of counts" in reason or "needs" in reason
         assert name not in ("reinforce", "dr_grpo", "grpo", *RULES.values())
         return
     weighted_frequencies = advantage_weighted_frequencies(make(name), REWARDS, group_size)
@@ -210,10 +210,10 @@ def test_first_passage_is_the_first_step_outside():
     ("text", "message"),
     [
         ("ips_reinforce(probability=exact)", "needs log_backward"),
-        ("ips_reinforce(probability=ema)", "state or parameters is no table of counts"),
+        ("ips_reinforce(probability=ema)", "state or parameters is not a table of counts"),
         ("grpo(kl=0.1)", "needs reference_log_probs"),
-        ("grpo(entropy=0.1)", "penalties or stages is no table of counts"),
-        ("tsallis", "by the policy is no table of counts"),
+        ("grpo(entropy=0.1)", "penalties or stages is not a table of counts"),
+        ("tsallis", "by the policy is not a table of counts"),
     ],
 )
 def test_objectives_that_see_more_than_counts_are_refused(text, message):
@@ -227,7 +227,7 @@ def test_bad_input_is_refused():
     with pytest.raises(ValueError, match="one number for each of two outcomes"):
         advantage_weighted_frequencies(make("grpo"), (1.0, 2.0, 3.0), 4)
     for run in (lambda cells: train(cells, (0,), 1, 1), lambda cells: first_passage(cells, (0,), -1.0, 1.0, 1)):
-        with pytest.raises(ValueError, match="group_size is 126, at most 125 can be drawn here: take train_ensemble"):
+        with pytest.raises(ValueError, match="group_size is 126, at most 125 can be sampled here: use train_ensemble"):
             run([cell("grpo"), cell("grpo", LARGEST_GROUP + 1)])
     with pytest.raises(ValueError, match="multiple of record_every, 3"):
         train([cell("grpo")], (0,), 10, 3)

@@ -98,11 +98,11 @@ def test_distribution_of_four_dimensions_sums_to_one():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"dimensions": 0}, "dimensions must be at least 1, not 0."),
-        ({"side": 1}, "side must be at least 2, not 1."),
+        ({"dimensions": 0}, "dimensions is 0, it must be at least 1"),
+        ({"side": 1}, "side is 1, it must be at least 2"),
         ({"dimensions": 16, "side": 8}, "states fit into int32; 8[*][*]16 does not."),
-        ({"base_reward": -0.1}, "base_reward must be finite and non-negative, not -0.1."),
-        ({"peak_reward": float("nan")}, "peak_reward must be finite and non-negative, not nan."),
+        ({"base_reward": -0.1}, "base_reward is -0.1, it must be finite and not negative"),
+        ({"peak_reward": float("nan")}, "peak_reward is nan, it must be finite and not negative"),
     ],
 )
 def test_bad_arguments_are_refused(fields, message):

@@ -305,7 +305,7 @@ def test_what_cannot_be_is_refused_at_once(folder, tmp_path):
             LanguageTask(BOOLEAN, str(directory), vocabulary, **({"longest_prompt": 1500} | fields))
 
     refused(r"prompt \d+ has \d+ tokens, more than the 50 that are allowed: raise longest_prompt", longest_prompt=50)
-    refused("has a token 419, but the model knows only 400: take the tokenizer of the same model", vocabulary=400)
+    refused("has a token 419, but the model has only 400: take the tokenizer of the same model", vocabulary=400)
     refused("max_tokens is 0, it must be positive", max_tokens=0)
     refused("vocabulary_size is 0, it must be positive", vocabulary=0)
     refused(f"there is no folder {tmp_path}/none: tokenizer_dir", directory=tmp_path / "none")
@@ -337,5 +337,5 @@ def test_added_tokens_may_lie_beyond_the_model(tmp_path):
     tokenizer.add_special_tokens({"additional_special_tokens": ["<image>"]})
     tokenizer.save_pretrained(folder)
     assert LanguageTask(BOOLEAN, folder, size, longest_prompt=1500).tokenizer.convert_tokens_to_ids("<image>") == size
-    with pytest.raises(ValueError, match=f"has a token {size}, but the model knows only {size}"):
+    with pytest.raises(ValueError, match=f"has a token {size}, but the model has only {size}"):
         LanguageTask(BOOLEAN, folder, size, longest_prompt=1500, system_prompt="<image>")

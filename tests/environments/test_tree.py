@@ -73,7 +73,7 @@ def test_only_steps_that_do_not_overshoot_are_legal():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"depth": 0}, "depth must be at least 1, not 0."),
+        ({"depth": 0}, "depth is 0, it must be at least 1"),
         ({"longest_step": 4}, "longest_step must be in 1 .. depth = 1 .. 3, not 4."),
         ({"longest_step": 0}, "longest_step must be in 1 .. depth = 1 .. 3, not 0."),
         ({"rewards": (1.0, 2.0)}, "rewards must be a tuple of depth [+] 1 = 4 finite numbers"),

@@ -112,7 +112,7 @@ def test_help_shows_the_notebook_page_and_every_flag(experiment):
         ({"group_size": "1"}, "group_size is 1, it must be at least 2"),
         ({"objectives": "ips_grpo(probability=exact)"}, "needs log_backward"),
         ({"objectives": "critique_grpo"}, '--filters="off_policy(answers=8)"'),
-        ({"objectives": "grpo", "refresh_reference_every": "2"}, "nothing here asks for a reference"),
+        ({"objectives": "grpo", "refresh_reference_every": "2"}, "this run has no reference"),
         ({"seeds": "0,0"}, "different numbers"),
         ({"objectives": "grpo,grpo(clip_low=0.2)"}, "are the same objective"),
         ({"filters": "dynamic"}, "unknown batch filter 'dynamic'; "),

@@ -65,7 +65,7 @@ def test_what_cannot_be_computed_is_told_with_the_reason():
     assert "needs prompt_log_probs" in reason(small(), "progrpo")
     assert "group_size is 1" in reason(small(group_size=1), "grpo")
     assert "refinements is 0" in reason(small(group_size=1), "critique_grpo")
-    with pytest.raises(ValueError, match="need no reward below 0"):
+    with pytest.raises(ValueError, match="need non-negative rewards"):
         trained("grpo", environment="bandit(rewards=(1.0, -1.0))")
 
 

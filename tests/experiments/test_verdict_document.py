@@ -78,7 +78,7 @@ def test_objectives_that_do_the_same_share_a_row_under_their_word():
     page = document(rows, {"fourth": "no prompt"}, 8, "the command", "figure.png")
     assert "\n| `first`, `second(alpha=0.5)` |" + " 0.50 : 0.50 : 0 |" * len(CASES) + " seen |\n" in page
     assert "\n- `fourth`: no prompt.\n" in page
-    assert "nothing of their clips and weights shows: SoftGate of `second(alpha=0.5)`." in page
+    assert "their clips and weights have no effect: SoftGate of `second(alpha=0.5)`." in page
     assert words_of(page) == {judged.objective: judged.word for judged in judgements}
 
 
@@ -166,10 +166,10 @@ def test_a_row_needs_a_page_of_the_same_groups(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="--only updates a page: say which one by --document"):
         Settings(only=("grpo",))
     page = tmp_path / "page.md"
-    with pytest.raises(ValueError, match=r"page\.json is missing: there is no page yet"):
+    with pytest.raises(ValueError, match=r"page\.json is missing: write the whole page"):
         judge(tmp_path / "out", page, monkeypatch=monkeypatch, only=("grpo",))
     judge(tmp_path / "out", page, monkeypatch=monkeypatch, group_size=4)
-    with pytest.raises(ValueError, match="is of groups of 4, not 8"):
+    with pytest.raises(ValueError, match="has groups of 4, not 8"):
         judge(tmp_path / "other", page, monkeypatch=monkeypatch, only=("grpo",))
     assert not (tmp_path / "other").exists()
 

@@ -41,5 +41,5 @@ def test_measures_are_means_over_prompts():
 
 @pytest.mark.parametrize("rewards", [[[1.0, -1.0]], [[1.0, 0.5], [0.0, 0.0]]])
 def test_nothing_is_in_proportion_to_rewards_that_are_negative_or_all_zero(rewards):
-    with pytest.raises(ValueError, match="need no reward below 0, and one above"):
+    with pytest.raises(ValueError, match="need non-negative rewards, and a positive one"):
         rewarded.proportional_reward(rewards)

@@ -157,8 +157,8 @@ def test_flows_need_numbered_states(name):
         ("flowrl(clip_high=-0.1)", "high from 0 up"),
         ("flowrl(learning_rate=0)", "the learning rate of log Z or the flows is 0"),
         ("flowrl(partition=group, learning_rate=0.5)", "learning_rate=0.5 belongs to partition=table: leave it out"),
-        ("flowrl(released_weight=True, clip_low=0.9)", "clips nothing: leave clip_low=0.9 and clip_high=0.2 out"),
-        ("flowrl(released_weight=True, clip_high=3.0)", "clips nothing: leave clip_low=0.2 and clip_high=3.0 out"),
+        ("flowrl(released_weight=True, clip_low=0.9)", "does not clip: omit clip_low=0.9 and clip_high=0.2"),
+        ("flowrl(released_weight=True, clip_high=3.0)", "does not clip: omit clip_low=0.2 and clip_high=3.0"),
     ],
 )
 def test_bad_arguments_are_refused(text, message):

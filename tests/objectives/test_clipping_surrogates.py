@@ -266,7 +266,7 @@ def test_divergence_masks_ask_for_what_they_read():
         ("gppo(clip_low=0.0)", r"low must lie in \(0, 1\]"),
         ("gppo(dual_clip=1.0)", "dual_clip is 1.0, it must be finite and above 1, or None"),
         ("ce_gppo(negative_scale=-0.5)", "negative_scale is -0.5, it must be finite and not negative"),
-        ("cispo(cap=0.0)", "0 <= floor < cap, cap finite"),
+        ("cispo(cap=0.0)", "0 <= floor < cap with a finite cap"),
         ("cispo(floor=6.0)", r"clipped to \[6.0, 5.0\]"),
         ("bapo(target=0.0)", "target is 0.0, it must be positive and finite"),
         ("bapo(low_end=1.0)", "they are ratios, below and above 1"),

@@ -110,7 +110,7 @@ def test_where_all_answers_are_truncated_nothing_is_left():
         ("grpo(kl_target=6.0)", "kl_target=6.0 is about the KL penalty, whose coefficient kl is 0: give kl as well"),
         ("grpo(kl=0.1, kl_target=0.0)", "the target of the KL penalty is 0.0, it must be positive and finite"),
         ("grpo(kl=0.1, kl_target=-1.0, kl_in=reward)", "the target of the KL penalty is -1.0"),
-        ("grpo(kl=0.1, kl_in=reward, kl_estimator=corrected_k3)", "which rewards have none of: use k1, k2 or k3"),
+        ("grpo(kl=0.1, kl_in=reward, kl_estimator=corrected_k3)", "but rewards have no gradient: use k1, k2 or k3"),
         ("reinforce_plus_plus(kl=0.1, kl_estimator=corrected_k3)", "use k1, k2 or k3"),
         ("grpo(kl_in=reward)", "kl_in=reward is about the KL penalty, whose coefficient kl is 0"),
         ("grpo(kl_estimator=k2)", "kl_estimator=k2 is about the KL penalty"),

@@ -132,7 +132,7 @@ def test_caps_of_inverse_probability():
     shaped, state = part.update_state(unlikely.rewards, unlikely, part.init(Sizes(1)))
     assert_close(shaped, [[2.0, np.exp(-20.0)]])
     assert_close(state, [64.0 - np.log(2.0)])
-    with pytest.raises(TypeError, match="InverseProbability carries state: call carry"):
+    with pytest.raises(TypeError, match="InverseProbability carries state: call update_state"):
         part(unlikely.rewards, unlikely)
 
 

@@ -120,7 +120,7 @@ def test_the_code_takes_the_mean_over_all_response_tokens(alpha):
 
 def test_values_without_weights_are_not_to_be_had():
     rollouts, scores, *_ = control_batch()
-    with pytest.raises(TypeError, match="ControlAndResponse takes parameters or statistics: call evaluate"):
+    with pytest.raises(TypeError, match="ControlAndResponse needs parameters or statistics: call evaluate"):
         ControlAndResponse(ClippedRatio())(scores, rollouts, jnp.zeros(rollouts.tokens.shape))
 
 

@@ -117,7 +117,7 @@ def test_the_clip_of_f_dpo():
     ("text", "message"),
     [
         ("dpo(beta=0.0)", "beta is 0.0, it must be positive and finite"),
-        ("f_dpo(divergence=alpha, alpha=1.0)", "alpha is 1.0, the alpha-divergence needs it strictly between 0 and 1"),
+        ("f_dpo(divergence=alpha, alpha=1.0)", "alpha is 1.0, it must lie strictly between 0 and 1"),
         ("f_dpo(alpha=0.3)", "alpha=0.3 belongs to divergence=alpha: leave it out"),
         ("f_dpo(divergence=tsallis)", "one of reverse_kl, forward_kl, jensen_shannon, alpha"),
         ("rpo(eta=-0.1)", "eta is -0.1, it must not be negative"),

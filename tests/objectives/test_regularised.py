@@ -140,7 +140,7 @@ def test_a_share_is_reached_without_rounding_up(share, size, needed):
         ("f_divergence(beta=-0.1)", "beta is -0.1, it must be finite and not negative"),
         (
             "f_divergence(divergence=alpha, alpha=1.0)",
-            "alpha is 1.0, the alpha-divergence needs it strictly ",
+            "alpha is 1.0, it must lie strictly ",
         ),
         ("f_divergence(divergence=forward_kl, alpha=0.3)", "alpha=0.3 belongs to divergence=alpha: leave it out"),
     ],

@@ -124,7 +124,7 @@ def test_an_empty_answer_does_not_think():
         ("stratified_grpo(alpha=1.1)", "alpha, the weight of the strata, is 1.1, it must lie between 0 and 1"),
         ("stratified_grpo(alpha=-0.1)", "alpha, the weight of the strata, is -0.1, it must lie between 0 and 1"),
         ("stratified_grpo(width=0)", "width, the tokens of a stratum, is 0, it must be at least 1"),
-        ("stratified_grpo(stratum=first_token, width=2)", "which stratum=first_token does not count"),
+        ("stratified_grpo(stratum=first_token, width=2)", "which stratum=first_token does not use"),
         ("hgpo(alpha=-1.0)", "alpha is -1.0, it must be finite and not negative"),
     ],
 )

@@ -278,7 +278,7 @@ def test_bad_files(folder, tmp_path):
         ("qwen2", {"model_type": "qwen2_moe"}, "names the model type 'qwen2_moe', but only llama, qwen2"),
         ("qwen2", {"quantization_config": {"quant_method": "gptq"}}, "has a quantization_config"),
         ("qwen2", {"hidden_act": "gelu"}, "hidden_act is 'gelu', but models of this family are supported with 'silu'"),
-        ("qwen2", {"hidden_size": "wide"}, "is no configuration of a qwen2 model"),
+        ("qwen2", {"hidden_size": "wide"}, "is not a valid configuration of a qwen2 model"),
         ("qwen2", {"num_key_value_heads": 3}, "num_key_value_heads 3 must divide num_heads 4"),
         ("qwen2", {"layer_types": ["full_attention", "chunked_attention"]}, "'chunked_attention'"),
         ("gemma3", {"sliding_window": None}, "layer_types has sliding layers, but sliding_window is null"),
@@ -334,10 +334,10 @@ def test_a_policy_of_another_architecture(qwen2, tmp_path):
 
 def test_exports_that_cannot_be(qwen2, tmp_path):
     folder, policy, parameters = qwen2
-    with pytest.raises(ValueError, match="exists already: name a new folder"):
+    with pytest.raises(ValueError, match="exists already: choose a new folder"):
         save(tmp_path, policy, parameters, folder)
     adapted = parameters | {"adapter": jnp.ones(2)}
-    with pytest.raises(ValueError, match="have 'adapter', which no checkpoint has"):
+    with pytest.raises(ValueError, match="have 'adapter', which does not belong to a checkpoint"):
         save(tmp_path / "export", policy, adapted, folder)
     lacking = {name: part for name, part in parameters.items() if name != "norm"}
     with pytest.raises(ValueError, match="lack 'norm/scale'"):

@@ -54,8 +54,8 @@ def test_a_factor_of_one_changes_nothing():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Rotary(theta=1.0), "the base of the rotary wavelengths, is 1.0, but must be above 1"),
-        (lambda: LinearScaling(0.5), "factor of a rotary scaling is 0.5, but must be at least 1"),
+        (lambda: Rotary(theta=1.0), "the base of the rotary wavelengths, is 1.0, it must be finite and above 1"),
+        (lambda: LinearScaling(0.5), "factor of a rotary scaling is 0.5, it must be at least 1"),
         (lambda: Llama3Scaling(2.0, 4.0, 1.0, 8), "low_frequency_factor 4.0 must be positive and below"),
         (lambda: YarnScaling(2.0, 8, beta_fast=1.0), "beta_slow 1.0 must be positive and below beta_fast 1.0"),
     ],

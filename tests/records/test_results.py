@@ -303,7 +303,7 @@ def test_parquet_files_hold_the_same_tables(folder, tmp_path):
             assert repr(results.select(again, query)) == repr(results.select(first, query))
     both = results.load(tmp_path / "tables", folder / "maxrl-a=1")
     assert values(both, "select objective, recovery from runs order by seed") == [("grpo", 0.4), ("maxrl(a=1)", 0.1)]
-    with pytest.raises(ValueError, match=r"seed_0 is there twice: give its folder or the Parquet files made of it"):
+    with pytest.raises(ValueError, match=r"seed_0 is given twice: give its folder or its Parquet files"):
         results.load(tmp_path / "tables", folder)
 
 
@@ -338,10 +338,10 @@ def test_folders_without_runs_are_refused(tmp_path):
         # Before DuckDB 2.0 this is no SQL.
         (
             "with gone as (delete from runs returning *) select * from gone",
-            "results are only read: write one SELECT|A CTE needs a SELECT",
+            "results are read-only: write one SELECT|A CTE needs a SELECT",
         ),
         *(
-            (sql, "results are only read: write one SELECT")
+            (sql, "results are read-only: write one SELECT")
             for sql in (
                 "delete from runs",
                 "create table more as from runs",

@@ -140,7 +140,7 @@ def test_a_server_that_is_gone_costs_a_line(tmp_path):
     command = [sys.executable, "-c", program, tmp_path, "wandb", "0", "5", "ends"]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | gone)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("--tracker=wandb is left out from here on: ") == 1
+    assert done.stderr.count("--tracker=wandb is dropped from here on: ") == 1
     assert "Traceback" not in done.stderr
     assert len(metric_log.read(tmp_path / "metrics.jsonl")) == 6
 
@@ -174,7 +174,7 @@ def test_a_tracker_that_fails_is_left_out_and_the_others_go_on(tmp_path, monkeyp
         for step in range(6):
             log.write(step, {"reward": step / 3})
     assert Full.last.steps == [0, 1]
-    assert capsys.readouterr().err == ("--tracker=full is left out from here on: [Errno 28] No space left on device\n")
+    assert capsys.readouterr().err == ("--tracker=full is dropped from here on: [Errno 28] No space left on device\n")
     assert len(metric_log.read(tmp_path / "metrics.jsonl")) == 6
     assert_same(events(tmp_path), numbers(tmp_path))
 
@@ -187,7 +187,7 @@ def test_a_tracker_that_cannot_begin_is_left_out(tmp_path, capsys):
             log.write(1, {"reward": 1.0})
             log.keep()
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("--tracker=tensorboard is left out from here on: ")
+    assert line.startswith("--tracker=tensorboard is dropped from here on: ")
     assert len(metric_log.read(tmp_path / "metrics.jsonl")) == 2
 
 

@@ -74,4 +74,4 @@ def test_the_command(tmp_path):
     assert read_policy(tmp_path / "model").num_layers == 3
     again = subprocess.run(command, capture_output=True, text=True)
     assert again.returncode == 1
-    assert again.stderr == f"error: {tmp_path / 'model'} exists already: name a new folder for the export.\n"
+    assert again.stderr == f"error: {tmp_path / 'model'} exists already: choose a new folder for the export.\n"

@@ -43,10 +43,10 @@ def test_splits_are_read_back_and_share_no_question(tmp_path):
 
 
 def test_what_cannot_be_written_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"10 \+ 3 questions are asked for, but numbers up to 1 give only 12"):
+    with pytest.raises(ValueError, match=r"10 \+ 3 questions are requested, but numbers up to 1 give only 12"):
         make_questions(tmp_path, train=10, test=3, largest=1)
     make_questions(tmp_path, train=1, test=1, largest=1)
-    with pytest.raises(ValueError, match=r"small_sums/1\.0\.0 exists already: name another folder"):
+    with pytest.raises(ValueError, match=r"small_sums/1\.0\.0 exists already: choose another folder"):
         make_questions(tmp_path)
 
 
@@ -58,4 +58,4 @@ def test_the_command(tmp_path):
     assert catalog.make(data).num_prompts == 4
     again = subprocess.run(command, capture_output=True, text=True)
     assert again.returncode != 0
-    assert again.stderr == f"error: {tmp_path / 'my data'}/small_sums/1.0.0 exists already: name another folder\n"
+    assert again.stderr == f"error: {tmp_path / 'my data'}/small_sums/1.0.0 exists already: choose another folder\n"

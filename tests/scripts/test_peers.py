@@ -145,8 +145,8 @@ def test_contenders_that_get_other_rewards_are_refused():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--workloads=S,XL"], "--workloads names 'XL': there are S, M, L"),
-        (["--peers=trl,verl"], "--peers names 'verl': there are trl, tunix"),
+        (["--workloads=S,XL"], "--workloads has 'XL'; known: S, M, L"),
+        (["--peers=trl,verl"], "--peers has 'verl'; known: trl, tunix"),
         (["--peers=trl,trl"], "twice"),
         (["--runs=2"], "too few"),
     ],
@@ -218,14 +218,14 @@ def test_an_environment_is_made_once(cache, monkeypatch, capsys):
 @pytest.mark.slow
 def test_a_failed_installation_leaves_nothing(cache, monkeypatch):
     monkeypatch.setitem(peer_environments.REQUIREMENTS, "missing", ("this-is-not-there==1.2.3",))
-    with pytest.raises(ValueError, match=r"missing cannot be installed; is the network within reach\?.*not-there"):
+    with pytest.raises(ValueError, match=r"missing cannot be installed; is the network reachable\?.*not-there"):
         peer_environments.python("missing")
     assert not peer_environments.is_made("missing")
     assert list(cache.iterdir()) == []
 
 
 def test_an_unknown_environment_is_refused():
-    with pytest.raises(ValueError, match="no environment 'verl': there are trl, tunix"):
+    with pytest.raises(ValueError, match="unknown environment 'verl'; known: trl, tunix"):
         peer_environments.python("verl")
 
 

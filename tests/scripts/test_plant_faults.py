@@ -22,7 +22,7 @@ def test_every_fault_stands_once_and_names_tests_that_exist():
 
 @pytest.mark.parametrize(("text", "where"), [("no such text", "nowhere"), ("import jax\n", r"times\)")])
 def test_a_text_that_does_not_stand_once_is_refused(text, where):
-    with pytest.raises(ValueError, match=f"must stand once in ipsrl/, and is found .*{where}"):
+    with pytest.raises(ValueError, match=f"must occur once in ipsrl/, but is found .*{where}"):
         place_of(dataclasses.replace(FAULTS[0], text=text), PACKAGE)
 
 

@@ -131,7 +131,7 @@ def test_what_cannot_be_read_any_more_is_told(damage, error, play, tmp_path):
     # The others run and are drawn all the same.
     assert play() == ["many_outcomes", "recovery_time"]
     assert row_of("path_multiplicity", out)[4].startswith(f"{path} cannot be read ({error}: ")
-    assert row_of("path_multiplicity", out)[4].endswith(": move it away to run it anew")
+    assert row_of("path_multiplicity", out)[4].endswith(": move it away to run it again")
     assert row_of("many_outcomes", out)[6] == "holds"
 
 
@@ -157,7 +157,7 @@ def test_what_is_drawn_stays_drawn_where_a_later_one_is_interrupted(play, tmp_pa
     with pytest.raises(SystemExit) as ended:
         play()
     assert ended.value.code == 130
-    assert "the same command goes on with what is missing" in capsys.readouterr().err
+    assert "the same command continues with what is missing" in capsys.readouterr().err
     assert row_of("path_multiplicity", out)[6] == "holds"
     assert (out / "figures" / "path_multiplicity.png").exists()
 
@@ -199,6 +199,6 @@ def test_who_ends_it_ends_the_experiment_too(number, tmp_path):
         process.send_signal(number)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "the same command goes on with what is missing" in errors
+    assert "the same command continues with what is missing" in errors
     with locks[0].open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -96,7 +96,7 @@ def test_one_sentence_where_there_is_no_answer(folder, tmp_path, capsys):
         ([str(tmp_path / "nowhere")], f"error: there is no folder {tmp_path / 'nowhere'}"),
         ([str(folder)], f"error: {folder}/grpo/seed_0/config.json is not valid JSON"),
         ([str(folder), "--skip_damaged", "--sql=select rewrad from runs"], "error: there is no column 'rewrad': near"),
-        ([str(folder), "--skip_damaged", "--sql=drop table runs"], "error: results are only read"),
+        ([str(folder), "--skip_damaged", "--sql=drop table runs"], "error: results are read-only"),
         ([str(folder), "--skip_damaged", "--out=/nowhere/file"], "error: there is no folder /nowhere for --out"),
         ([str(folder), "--skip_damaged", f"--parquet={folder}/grpo/seed_0/config.json"], "error: [Errno 17] File ex"),
     ):

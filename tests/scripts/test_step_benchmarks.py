@@ -44,10 +44,10 @@ def test_sizes_grow_by_their_factor():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["grpo_step", "--workloads=S,X"], "--workloads names 'X': there are S, M, L"),
-        (["memory", "--workloads=S,S"], "one name is there twice"),
+        (["grpo_step", "--workloads=S,X"], "--workloads has 'X'; known: S, M, L"),
+        (["memory", "--workloads=S,S"], "a name is given twice"),
         (["compile", "--runs=2"], "2 runs are too few"),
-        (["growth", "--only=colour"], "--only names 'colour'"),
+        (["growth", "--only=colour"], "--only has 'colour'"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(arguments, message, monkeypatch):

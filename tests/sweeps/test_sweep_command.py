@@ -176,25 +176,25 @@ def test_a_folder_of_other_presets_is_not_taken_up(run, monkeypatch):
     assert counts(run("--status")[1])["finished"] == 3
     status, _, err = run("--launcher=pretended")
     assert status == 1
-    assert "is another run since its presets have changed: ask for it anew by --grid" in err
+    assert "is another run since its presets have changed: request it again by --grid" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "has seen no runs yet: ask for some by --grid or --runs"),
-        (["--grid=seeds=0"], "--grid is about one experiment: name it by --experiment"),
-        (["--experiment=two_outcomes"], "--experiment and --preset are nothing without runs"),
+        ([], "has no runs yet: request some by --grid or --runs"),
+        (["--grid=seeds=0"], "--grid is about one experiment: give it by --experiment"),
+        (["--experiment=two_outcomes"], "--experiment and --preset need runs"),
         (["--experiment=two_outcome", "--grid=seeds=0"], "unknown experiment 'two_outcome'; did you mean two_outcomes"),
         ([*GRID, "--preset=huge"], "unknown preset 'huge'"),
-        ([*GRID[:2], "--grid=seeds=[0:2],[0:2]"], "is asked for twice"),
+        ([*GRID[:2], "--grid=seeds=[0:2],[0:2]"], "is given twice"),
         ([*GRID, "--launcher=cloud"], "unknown launcher 'cloud'; known: local, "),
         ([*GRID, "--launcher=local(speed=3)"], "launcher 'local' has no argument 'speed'; known: workers"),
         ([*GRID, "--launcher=local(workers=1000)"], "local has workers=1000: take 1 to "),
         ([*GRID, "--tracker=mlflow"], "unknown tracker 'mlflow'; known: tensorboard, wandb"),
         ([*GRID, "--tracker=wandb"], "two_outcomes has no flag --tracker: leave it out"),
         ([*GRID, "--restarts=-1"], "--restarts is -1, it must not be negative"),
-        (["--runs=missing.py"], "missing.py is no file: name a Python file that lists runs"),
+        (["--runs=missing.py"], "missing.py is not a file: give a Python file that lists runs"),
     ],
 )
 def test_bad_input_ends_in_one_sentence_and_writes_nothing(run, arguments, message):
@@ -279,7 +279,7 @@ def test_an_interrupted_sweep_ends_its_runs_and_says_how_to_go_on(tmp_path, numb
     finally:
         process.kill()
     assert process.returncode == 130
-    assert errors == "interrupted: the same command takes up what is finished\n"
+    assert errors == "interrupted: the same command continues the sweep\n"
     assert counts(status_of(out)) == {"finished": 0, "running": 0, "failed": 0, "broken": 1, "waiting": 0}
 
 

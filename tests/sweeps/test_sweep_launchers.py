@@ -190,7 +190,7 @@ def test_results_of_pods_are_fetched(folder, tmp_path, monkeypatch, capsys):
     used = {call.split()[4] for call in (tmp_path / "calls").read_text().splitlines() if " describe " in call}
     assert used == {"red", "blue"}
     kept = capsys.readouterr().err.splitlines()
-    assert [line.partition(" may be kept, and its price run on, until: ")[0] for line in kept] == [
+    assert [line.partition(" may still exist and cost money until: ")[0] for line in kept] == [
         "slice red",
         "slice blue",
     ]
@@ -205,18 +205,18 @@ def test_results_of_pods_are_fetched(folder, tmp_path, monkeypatch, capsys):
     interrupted = launcher.launch(folder, HYPOSPACE, restarts=0)
     next(interrupted)
     interrupted.close()
-    assert "slice blue may be kept" in capsys.readouterr().err
+    assert "slice blue may still exist" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("tpu_pod(project=mine)", "launcher 'tpu_pod' needs a value for zone, accelerator_type, bucket"),
-        (POD.replace("blue", "red") + ")", "must be different names, and one at least"),
+        (POD.replace("blue", "red") + ")", "must be different names, at least one"),
         ("slurm(cluster=cloud)", "unknown cluster 'cloud'; known: slurm, local"),
         ("slurm(cpus=0)", "minutes, cpus and at_once must be positive"),
         ("slurm(further=(account,))", "cannot read 'account': further options are written"),
-        ("ray(gpus=-1)", "none may be negative"),
+        ("ray(gpus=-1)", "all must be non-negative"),
     ],
 )
 def test_impossible_launchers_are_refused(text, message):
@@ -352,5 +352,5 @@ def test_a_run_can_go_from_launcher_to_launcher(folder, monkeypatch, stopped):
 
 
 def test_an_experiment_that_has_no_such_program_is_refused():
-    with pytest.raises(ValueError, match="hypospace has no VMAPPED, so its runs cannot be one program: take local"):
+    with pytest.raises(ValueError, match="hypospace has no VMAPPED, so its runs cannot be one program: use local"):
         launcher_catalog.make("vmap").check(HYPOSPACE)

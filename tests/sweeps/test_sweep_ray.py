@@ -77,7 +77,7 @@ def test_an_interrupted_sweep_ends_its_processes_on_all_nodes(cluster, tmp_path)
     finally:
         process.kill()
     assert process.returncode == 130
-    assert errors == "interrupted: the same command takes up what is finished\n"
+    assert errors == "interrupted: the same command continues the sweep\n"
     states = [SweepFolder.at(out).state(run) for run in SweepFolder.at(out).runs()]
     assert sorted(states) == ["broken", "broken", "waiting"]
 
@@ -140,4 +140,4 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(address, tmp_path):
     finally:
         process.kill()
     assert process.returncode == 1
-    assert errors == f"error: no Ray cluster answers at '{address}': start one, or name its address\n"
+    assert errors == f"error: no Ray cluster answers at '{address}': start one, or give its address\n"

@@ -193,7 +193,7 @@ def test_an_impossible_run_is_refused_in_one_sentence(request_, message):
 
 def test_a_run_is_asked_for_once():
     same = [{"experiment": "two_outcomes", "steps": 2000}, {"experiment": "two_outcomes"}]
-    with pytest.raises(ValueError, match=r"the run two_outcomes-[0-9a-f]{8} is asked for twice"):
+    with pytest.raises(ValueError, match=r"the run two_outcomes-[0-9a-f]{8} is given twice"):
         make_runs(same)
     with pytest.raises(ValueError, match="the list of runs is empty"):
         make_runs([])
@@ -215,8 +215,8 @@ def test_a_python_file_lists_runs(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("RUNS = [", "does not run to its end: SyntaxError"),
-        ("RUNS = [1 / 0]", "does not run to its end: ZeroDivisionError: division by zero"),
+        ("RUNS = [", "fails: SyntaxError"),
+        ("RUNS = [1 / 0]", "fails: ZeroDivisionError: division by zero"),
         ("runs = 3", "lists no runs"),
         ("RUNS = [3]", "lists no runs"),
         ("", "lists no runs"),

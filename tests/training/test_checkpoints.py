@@ -186,7 +186,7 @@ def test_where_all_are_damaged_nothing_is_touched(tmp_path, warnings_logged):
         cut(tmp_path / step / "state" / "manifest.ocdbt")
     with (
         Checkpoints(tmp_path, every=10) as checkpoints,
-        pytest.raises(ValueError, match=r"none of the checkpoints in .* can be read \(step 20: .*; step 10: "),
+        pytest.raises(ValueError, match=r"no checkpoint in .* can be read \(step 20: .*; step 10: "),
     ):
         checkpoints.restore(make_state())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["10", "20"]
@@ -196,12 +196,12 @@ def test_where_all_are_damaged_nothing_is_touched(tmp_path, warnings_logged):
 @pytest.mark.parametrize(
     ("like", "message"),
     [
-        (make_state(rows=6), r"leaf 'parameters/kernel' is float32\[5, 4\] in it where float32\[6, 4\] is expected"),
-        ({"step": jnp.int32(0), "more": jnp.int32(0)}, "leaf 'more' is not in it"),
-        ({"step": jnp.int32(0)}, "it has a leaf 'optimizer/.*' that is not expected"),
+        (make_state(rows=6), r"leaf 'parameters/kernel' is float32\[5, 4\], expected float32\[6, 4\]"),
+        ({"step": jnp.int32(0), "more": jnp.int32(0)}, "leaf 'more' is missing"),
+        ({"step": jnp.int32(0)}, "leaf 'optimizer/.*' is not expected"),
         (
             dataclasses.replace(make_state(), step=jnp.float32(0)),
-            r"leaf 'step' is int32\[\] in it where float32\[\] is expected",
+            r"leaf 'step' is int32\[\], expected float32\[\]",
         ),
     ],
 )

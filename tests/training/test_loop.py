@@ -283,7 +283,10 @@ def test_parameters_that_leave_the_real_numbers_are_never_kept(tmp_path):
 @pytest.mark.parametrize(
     ("case", "message"),
     [
-        (BANDIT._replace(objective="progrpo"), "needs prompt_log_probs, which this environment and policy do not give"),
+        (
+            BANDIT._replace(objective="progrpo"),
+            "needs prompt_log_probs, which this environment and policy do not provide",
+        ),
         (
             BANDIT._replace(settings=dataclasses.replace(BANDIT.settings, group_size=1)),
             "group_size is 1, it must be at least 2",

@@ -194,7 +194,7 @@ def test_likeliest_tokens_of_the_reference_are_refused():
     assert objective.top_tokens
     check_run(TREE, POLICY, objective, SETTINGS, mesh)
     from_reference = dataclasses.replace(SETTINGS, off_policy=OffPolicyAnswers(5, "reference"))
-    with pytest.raises(ValueError, match="likeliest tokens of the policy, which answers of the reference"):
+    with pytest.raises(ValueError, match="most likely tokens, which answers of the reference"):
         check_run(TREE, POLICY, objective, from_reference, mesh)
 
 
@@ -202,8 +202,8 @@ def test_likeliest_tokens_of_the_reference_are_refused():
     ("arguments", "message"),
     [
         ((0,), "the number of refinements is 0"),
-        ((1, "expert"), "come from policy or reference, not from 'expert'"),
-        ((1, "policy", float("inf")), "at_most is inf, it must be a finite mean reward, or None"),
+        ((1, "expert"), "source is 'expert', it must be one of policy, reference"),
+        ((1, "policy", float("inf")), "at_most is inf, it must be finite, or None"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, message):

@@ -49,13 +49,13 @@ def test_texts_that_name_no_rules(text, message):
      "checkpoint_every"],
 )  # fmt: skip
 def test_settings_are_positive(name):
-    with pytest.raises(ValueError, match=f"^{name} is 0, it must be positive$"):
+    with pytest.raises(ValueError, match=f"^{name} is 0, it must be positive and finite"):
         dataclasses.replace(SETTINGS, **{name: 0})
 
 
 def test_a_reference_is_refreshed_at_whole_intervals():
     assert SETTINGS.refresh_reference_every == 0
-    with pytest.raises(ValueError, match=r"^refresh_reference_every is -1, it must not be negative$"):
+    with pytest.raises(ValueError, match=r"^refresh_reference_every is -1, it must be finite and not negative$"):
         dataclasses.replace(SETTINGS, refresh_reference_every=-1)
 
 

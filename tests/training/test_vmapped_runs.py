@@ -149,11 +149,11 @@ def test_what_is_there_of_a_run_is_made_again(tmp_path):
         ),
         (
             {"settings": [at(0.1, difficulty_filter=DifficultyFilter())] * 3},
-            "difficulty_filter is followed on the host",
+            "difficulty_filter runs on the host",
         ),
         (
             {"settings": [at(0.1, refresh_reference_every=2)] * 3, "objective": "grpo(kl=0.1)"},
-            "refresh_reference_every is followed on the host",
+            "refresh_reference_every runs on the host",
         ),
         ({"objective": "progrpo"}, "needs prompt_log_probs"),
         ({"settings": [at(0.1, optimizer="adagrad")] * 3}, "known: adam, sgd"),

@@ -1,6 +1,6 @@
-"""Parts that take a baseline, and perhaps a scale, from rewards: `[P, G]` -> `[P, G]`.
+"""Parts that subtract a baseline from rewards and may scale them: `[P, G]` -> `[P, G]`.
 
-A group whose rewards are all equal says nothing about what is better: where a baseline is taken, it gets exactly zero.
+A group whose rewards are all equal holds no preference: every part with a baseline gives it exactly zero.
 """
 
 import dataclasses
@@ -16,12 +16,12 @@ from ipsrl.structures import Rollouts
 
 @dataclasses.dataclass(frozen=True)
 class CappedPart(RolloutPart):
-    """Base of those parts below that IPS uses: `limit`, when given, caps |A|."""
+    """Base of the parts below that IPS uses; `limit`, if given, caps |A|."""
 
     limit: float | None = positive(None, called="the cap on advantages")
 
     def capped(self, advantages: Array) -> Array:
-        """The advantages, cut at -limit and at limit."""
+        """The advantages clipped to [-limit, limit]."""
         return advantages if self.limit is None else jnp.clip(advantages, -self.limit, self.limit)
 
 
@@ -59,7 +59,8 @@ class GroupMeanStd(CappedPart):
         degenerate = all_equal(values)[:, None]
         centred = values - values.mean(axis=-1, keepdims=True)
         std = values.std(axis=-1, keepdims=True, ddof=1 if self.unbiased else 0)
-        # Rewards that differ by less than float32 resolves around their mean may still give a standard deviation of 0.
+        # The computed standard deviation may be 0 for rewards that differ by less than the float32 spacing at their
+        # mean.
         return self.capped(jnp.where(degenerate | (std == 0), 0.0, centred / jnp.where(std == 0, 1.0, std)))
 
 
@@ -67,8 +68,8 @@ class GroupMeanStd(CappedPart):
 class GroupMeanBatchStd(RolloutPart):
     """A_g = (r_g - mean of the group) / std of all rewards of the batch: Lite PPO (arXiv 2508.08221).
 
-    The standard deviation is taken of the rewards as they are, not of the centred ones, over all groups of the batch.
-    `unbiased=True` divides by their number less one. No epsilon is added.
+    The standard deviation is that of the uncentred rewards over all groups of the batch. `unbiased=True` divides by
+    their number minus one. No epsilon is added.
     """
 
     unbiased: bool = False
@@ -85,7 +86,8 @@ class GroupMeanBatchStd(RolloutPart):
 class LeaveOneOut(RolloutPart):
     """A_g = r_g - mean of the others in the group = G / (G - 1) * (r_g - mean): RLOO (arXiv 2402.14740).
 
-    The baseline does not depend on the sample that it judges, so that the expected update is that of the plain return.
+    The baseline does not depend on the sample it is subtracted from, so the expected update is that of the plain
+    return.
     """
 
     smallest_group: ClassVar[int] = 2

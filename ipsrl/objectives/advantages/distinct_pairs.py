@@ -1,4 +1,4 @@
-"""Advantages of answers that are distinct enough from one of the opposite sign: `[P, G]` -> `[P, G]`."""
+"""Advantages of answers that differ enough from one of the opposite sign: `[P, G]` -> `[P, G]`."""
 
 import dataclasses
 from typing import ClassVar, Literal
@@ -20,9 +20,9 @@ Similarity = Literal["none", "outcome", "tokens"]
 def shared_tokens(tokens: Array, mask: Array) -> Array:
     """Share of positions at which two answers of a group have the same token, `[P, G, T]` -> `[P, G, G]` in [0, 1].
 
-    Positions count up to the end of the longer answer; two empty answers share 0.
+    Positions count up to the end of the longer answer; two empty answers have share 0.
     """
-    # Padding of one side never equals that of the other. One answer at a time: all pairs at once are [P, G, G, T].
+    # Padding on one side equals no token of the other. One answer at a time: all pairs at once would be [P, G, G, T].
     real, others = jnp.where(mask, tokens, -1), jnp.where(mask, tokens, -2)
 
     def with_one(other):
@@ -42,14 +42,15 @@ class DistinctPairs(RolloutPart):
         kept_i = [ mean_j or max_j d_ij >= tau ]
         A_i = kept_i (r_i - mean) / std * G / (number kept)
 
-    DaGRPO (arXiv 2512.06337) as reconstructed from its abstract and summaries: what is here is our reading. The last
-    factor makes a mean over answers one over the kept ones. A reward at the group's mean has no opposite: not kept.
+    DaGRPO (arXiv 2512.06337), reconstructed from its abstract and summaries: all of it is our reading. The last factor
+    turns a mean over all answers into a mean over the kept ones. A reward at the group's mean has no opposite and is
+    not kept.
 
     Attributes:
-      tau: the least distinctiveness, in units of reward.
-      over: `mean` over the opposite answers, or their `max` (then a kept answer's best opposite is kept too).
-      similarity: sim is `shared_tokens` (which costs G comparisons for each token), 1 for the same `outcome` and 0
-        otherwise, or always 0 (`none`).
+      tau: minimum distinctiveness of a kept answer, in units of reward.
+      over: `mean` over the opposite answers, or `max` (then the most distinct opposite of a kept answer is kept too).
+      similarity: `shared_tokens` (G comparisons for each token); `outcome`, 1 for the same outcome and 0 otherwise; or
+        `none`, always 0.
       baseline: mean and std over the `kept` answers, or over the whole `group`.
     """
 

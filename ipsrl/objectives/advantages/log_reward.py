@@ -1,4 +1,4 @@
-"""log R of an outcome, in the place of advantages: `[P, G]` -> `[P, G]`."""
+"""log R of an outcome, used instead of an advantage: `[P, G]` -> `[P, G]`."""
 
 import dataclasses
 
@@ -12,10 +12,10 @@ from ipsrl.structures import Rollouts
 
 @dataclasses.dataclass(frozen=True)
 class LogReward(RolloutPart):
-    """A = max(exponent * log r, floor): what flow balance calls the log-reward.
+    """A = max(exponent * log r, floor): the log-reward of flow balance.
 
-    The target distribution is proportional to r^exponent. Rewards of zero, and negative ones, get `floor`: the policy
-    then keeps them at odds of exp(floor) to 1 against a reward of one.
+    The target distribution is proportional to r^exponent. Rewards of zero and negative rewards get `floor`: their
+    target odds against a reward of one are exp(floor) to 1.
     """
 
     floor: float = finite(-10.0, called="log_reward_floor")

@@ -1,4 +1,4 @@
-"""Weights that make a mean over answers one over groups of the mean over their pairs: `[P, G]` -> `[P, G]`."""
+"""Weights that turn a mean over answers into a mean over groups of the mean over pairs: `[P, G]` -> `[P, G]`."""
 
 import dataclasses
 from typing import ClassVar
@@ -15,9 +15,9 @@ from ipsrl.structures import Rollouts
 class PairWeights(RolloutPart):
     """A_w = number of answers / (groups with a pair * pairs in the group) for answers that beat another, 0 elsewhere.
 
-    Answers without tokens do not count, as in `SequenceMean`. The mean over all others of A_w * (sum over the answers
-    that w beats) is then the mean over groups with a pair of the mean over their pairs: groups without one do not
-    dilute it. Pairs are of the environment's rewards.
+    Answers without tokens do not count, as in `SequenceMean`. The mean over answers of A_w * (sum over the answers that
+    w beats) is then the mean over groups of the mean over pairs; groups without a pair are left out. Pairs are formed
+    from the environment's rewards.
     """
 
     smallest_group: ClassVar[int] = 2

@@ -1,7 +1,7 @@
-"""Advantages of an answer as a member of sets, and of the likelihood of success: `[P, G]` -> `[P, G]`.
+"""Advantages of an answer as a member of sets, and of maximum likelihood: `[P, G]` -> `[P, G]`.
 
-What a paper estimates from random sets of k answers is here the exact mean over all sets of k that the group holds.
-An answer is correct where its reward is above zero.
+Papers estimate these from random sets of k answers; here they are exact means over all sets of k in the group. An
+answer is correct if its reward is above zero.
 """
 
 import dataclasses
@@ -19,12 +19,12 @@ from ipsrl.structures import Rollouts
 
 @dataclasses.dataclass(frozen=True)
 class PassAtK(RolloutPart):
-    """Advantages of pass@k: mean of (set succeeds - rho) / s over sets of k that hold the answer (arXiv 2508.10751).
+    """Advantages of pass@k: mean of (set succeeds - rho) / s over sets of k that contain the answer (arXiv 2508.10751).
 
         rho = 1 - C(G-c, k) / C(G, k),    s = sqrt(rho (1 - rho)),    c correct answers among G
         A = (1 - rho) / s  if correct,    (1 - rho - C(G-c-1, k-1) / C(G-1, k-1)) / s  if not
 
-    Zero where every set fails (c = 0) or every set succeeds (G - c < k). k = 1 is GRPO's for rewards of 0 and 1.
+    Zero if every set fails (c = 0) or every set succeeds (G - c < k). With k = 1 and rewards 0 and 1 this is GRPO.
     """
 
     k: int = at_least(1, 2, called="k, the size of a set,")
@@ -35,14 +35,14 @@ class PassAtK(RolloutPart):
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         correct = values > 0
-        # By the number of correct answers, exactly: the tables do not depend on data.
+        # Exact tables by the number of correct answers; they do not depend on data.
         group = values.shape[-1]
         of_correct, of_wrong = np.transpose([self._advantages(number, group) for number in range(group + 1)])
         count = correct.sum(axis=-1, keepdims=True)
         return jnp.where(correct, jnp.float32(of_correct)[count], jnp.float32(of_wrong)[count])
 
     def _advantages(self, correct: int, group: int) -> tuple[float, float]:
-        """Of a correct and of a wrong answer in a group with this many correct ones."""
+        """Advantages of a correct and of a wrong answer in a group with `correct` correct answers."""
         wrong = group - correct
         if correct == 0 or wrong < self.k:
             return 0.0, 0.0
@@ -54,11 +54,11 @@ class PassAtK(RolloutPart):
 
 @dataclasses.dataclass(frozen=True)
 class MaximumLikelihood(RolloutPart):
-    """A_g = (r_g - mean) / mean of the group: towards the likelihood of success (MaxRL, arXiv 2602.02710).
+    """A_g = (r_g - mean) / mean of the group: maximises the likelihood of success (MaxRL, arXiv 2602.02710).
 
-    Zero where the mean is not positive, and where rewards are equal. With rewards of 0 and 1 and p the chance of
-    success, the mean update is w grad p with w = (1 - (1 - p)^(G-1)) / p, which tends to grad log p as G grows.
-    `centred=False` is A_g = r_g / mean: the mean over the correct answers alone; then w = (1 - (1 - p)^G) / p.
+    Zero if the mean is not positive or all rewards are equal. With rewards 0 and 1 and success probability p, the mean
+    update is w grad p with w = (1 - (1 - p)^(G-1)) / p, which tends to grad log p as G grows. `centred=False` is A_g =
+    r_g / mean, a mean over the correct answers alone; then w = (1 - (1 - p)^G) / p.
     """
 
     centred: bool = True

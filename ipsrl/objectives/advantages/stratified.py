@@ -19,14 +19,14 @@ class StratifiedNorm(RolloutPart):
 
         A_g = alpha (r_g - mean_k) / std_k  +  (1 - alpha) (r_g - mean) / std,      k the stratum of g
 
-    The first term has mean 0 and variance 1 inside each stratum with different rewards and is 0 in every other one.
-    The policy chooses the stratum, so at alpha = 1 nothing ever says which stratum is better: the advantages of each
-    one sum to zero, and the probability of choosing it gets no expected gradient.
+    The first term has mean 0 and variance 1 in each stratum with different rewards, and is 0 in every other stratum.
+    The policy chooses the stratum. At alpha = 1 the advantages of each stratum sum to zero, so no gradient prefers one
+    stratum over another: the probability of choosing it has expected gradient zero.
 
     Attributes:
       alpha: weight of the term inside strata, 0 to 1.
       stratum, width: see `stratum_of`.
-      standardise: False leaves both standard deviations out.
+      standardise: False omits both standard deviations.
     """
 
     alpha: float = probability(0.8, called="alpha, the weight of the strata,")
@@ -38,7 +38,7 @@ class StratifiedNorm(RolloutPart):
     def __post_init__(self):
         super().__post_init__()
         if self.stratum == "first_token" and self.width != 1:
-            raise ValueError(f"width={self.width} divides numbers of tokens, which stratum=first_token does not count")
+            raise ValueError(f"width={self.width} divides token counts, which stratum=first_token does not use")
 
     @property
     def needs(self) -> frozenset[str]:
@@ -55,8 +55,8 @@ class StratifiedNorm(RolloutPart):
 class BestOfMode(RolloutPart):
     """A_g = (b_g - mean) / std of the group, b_g = 1 for the best of its mode, else 0 (HGPO, arXiv 2505.14631).
 
-    The best of a mode has the largest reward among the answers in that mode. Ties, on which the paper is silent, all
-    get 1 (our reading): where each mode has one reward only, everybody is best, and the group gets zero.
+    The best of a mode has the largest reward among the answers in that mode. Ties all get 1 (our reading; the paper
+    does not say): if each mode has a single reward, every answer is best and the group gets zero.
     """
 
     think_token: int = 0

@@ -1,11 +1,11 @@
-"""Every published objective as a composition: one function each, which reads like the paper's own summary.
+"""Every published objective as a composition: one function each, short as the paper's own summary.
 
 `make("ips_grpo(alpha=0.5, floor=0.2)")` builds one from text, `names()` lists them, `describe(name)` explains one.
 A new objective is a new function in a module of this folder and a new row in `CATALOG`.
 
-Divergence from a reference: where a paper adds it to a rule of the reward, it is off by default, so that such rules are
-compared without one, and the docstring says the paper's weight. Where it is part of what defines the objective (`mara`,
-`dph_rl`, `f_divergence`, `flowrl`, `degrpo`, `hgpo`, the preference losses), it is on.
+Divergence from a reference: if a paper adds it to its algorithm, it is off by default, so that algorithms are compared
+without it, and the docstring states the paper's weight. If it defines the objective (`mara`, `dph_rl`, `f_divergence`,
+`flowrl`, `degrpo`, `hgpo`, the preference losses), it is on.
 """
 
 import inspect
@@ -92,10 +92,10 @@ CATALOG: dict[str, Callable[..., Objective]] = {
 
 
 def make(text: str) -> Objective:
-    """The objective that a text such as `"ips_grpo(alpha=0.5, floor=0.2)"` names.
+    """Builds the objective from a text such as `"ips_grpo(alpha=0.5, floor=0.2)"`.
 
     Raises:
-      ValueError: unknown name or argument (the message says what is near or known), or a value of the wrong type.
+      ValueError: unknown name or argument (the message suggests known names), or a value of the wrong type.
     """
     return specifications.build(text, CATALOG, "objective")
 

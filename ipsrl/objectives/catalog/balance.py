@@ -1,4 +1,4 @@
-"""Objectives that are squared residuals: GFlowNet losses, and FlowRL."""
+"""Squared residuals as objectives: GFlowNet losses, and FlowRL."""
 
 from typing import Literal
 
@@ -21,11 +21,11 @@ def trajectory_balance(
 ) -> Objective:
     """TB (arXiv 2201.13259): loss (log Z + sum log P_F - log R - sum log P_B)^2, log Z learned for each prompt.
 
-    Zero exactly where the policy's distribution is R / Z; R = r^reward_exponent. Rewards of zero count as
+    Zero exactly if the policy's distribution is R / Z; R = r^reward_exponent. Rewards of zero count as
     exp(log_reward_floor) (our reading). `learning_rate` is that of log Z, which starts at 0. P_B is the environment's
     backward policy.
 
-    Degenerate: none; groups with equal rewards still say how far the policy is from their odds.
+    Degenerate: none; groups with equal rewards still show how far the policy is from their odds.
     Evidence: paper (the formula); the learning rate is that of torchgfn's benchmarks, the floor our reading.
     """
     return Objective(
@@ -38,8 +38,8 @@ def trajectory_balance(
 def vargrad(log_reward_floor: float = -10.0, reward_exponent: float = 1.0) -> Objective:
     """VarGrad (arXiv 2302.05446): TB's loss with log Z = group mean of log R + sum log P_B - sum log P_F.
 
-    Trajectory balance without anything learned beside the policy: the variance of the residual in the group. Arguments
-    as in `trajectory_balance`. With or without a gradient through the mean, the gradient is the same.
+    Trajectory balance with nothing learned beside the policy: the variance of the residual in the group. Arguments as
+    in `trajectory_balance`. The gradient is the same with and without a gradient through the mean.
 
     Degenerate: groups of equal answers have zero loss and no gradient; equal rewards alone are not enough.
     Evidence: derived; torchgfn calls it the log-partition variance loss.
@@ -59,11 +59,11 @@ def detailed_balance(
 ) -> Objective:
     """DB (arXiv 2111.09266): loss (log F(s) + log P_F(s'|s) - log F(s') - log P_B(s|s'))^2 at each action, F(end) = R.
 
-    log F is a learned table over prompts and states, which starts at 0; other arguments as in `trajectory_balance`. The
-    mean over each answer's actions, then over answers, is our reading; `sequence_sum` adds up the actions, `token_mean`
-    treats all alike.
+    log F is a learned table over prompts and states, which starts at 0; other arguments as in `trajectory_balance`.
+    Averaging over each answer's actions, then over answers, is our reading; `sequence_sum` adds the actions,
+    `token_mean` weighs all actions equally.
 
-    Degenerate: none; groups with equal rewards still say how far flows and policy are from balance.
+    Degenerate: none; groups with equal rewards still show how far flows and policy are from balance.
     Evidence: paper (the formula); aggregation, learning rate and floor are our reading.
     """
     return Objective(
@@ -79,13 +79,13 @@ def subtrajectory_balance(
     reward_exponent: float = 1.0,
     learning_rate: float = LEARNING_RATE,
 ) -> Objective:
-    """SubTB (arXiv 2209.12782): DB's residuals summed over each part i < j of a walk, squared, weights decay^(j - i).
+    """SubTB (arXiv 2209.12782): DB's residuals summed over each part i < j, squared, weights decay^(j - i).
 
     The residual of a part is log F(s_i) + sum (log P_F - log P_B) - log F(s_j), F(end) = R; flows and other arguments
-    as in `detailed_balance`, which `decay` (the paper's lambda) -> 0 tends to. All parts are
-    summed by `discounted_sums`, at a cost that grows with the length of the walk, not with the number of its parts.
+    as in `detailed_balance`, the limit of `decay` (the paper's lambda) -> 0. All parts are summed by `discounted_sums`,
+    at a cost that grows with the length of the trajectory, not with the number of its parts.
 
-    Degenerate: none; groups with equal rewards still say how far flows and policy are from balance.
+    Degenerate: none; groups with equal rewards still show how far flows and policy are from balance.
     Evidence: paper (the formula); decay 0.9 is a library's default (torchgfn), learning rate and floor are our reading.
     """
     return Objective(
@@ -107,17 +107,17 @@ def flowrl(
     """FlowRL (arXiv 2509.15207): loss w (log Z + m(log pi) - beta norm(r) - m(log pi_ref))^2, m token mean, w rho.
 
     Means are over the answer's tokens; w is the answer's importance ratio, without gradient, clipped to 1 - clip_low to
-    1 + clip_high. `released_weight` is the released code, which computes the clipped weight and multiplies by the
+    1 + clip_high. `released_weight` follows the released code, which computes the clipped weight but multiplies by the
     unclipped one. Our reading: the paper's log Z is a network of three layers on the prompt's hidden states; here it is
-    a learned `table` over prompts, with its own `learning_rate`, or the `group`'s mean, without anything learned.
+    a learned `table` over prompts, with its own `learning_rate`, or the `group`'s mean, which is not learned.
 
-    Degenerate: where rewards are equal A is 0, and the policy is sampled to the reference.
+    Degenerate: if rewards are equal, A is 0 and the policy is trained to sample the reference.
     Evidence: paper and code; partition, its learning rate and the std's convention are our reading.
     """
     if partition == "group" and learning_rate != LEARNING_RATE:
         raise ValueError(f"learning_rate={learning_rate} belongs to partition=table: leave it out")
     if released_weight and (clip_low, clip_high) != (0.2, 0.2):
-        raise ValueError(f"released_weight clips nothing: leave clip_low={clip_low} and clip_high={clip_high} out")
+        raise ValueError(f"released_weight does not clip: omit clip_low={clip_low} and clip_high={clip_high}")
     return Objective(
         advantages=GroupMeanStd(unbiased=unbiased_std),
         surrogate=RewardTiltBalance(beta, clip_low, clip_high, partition, released_weight, learning_rate),

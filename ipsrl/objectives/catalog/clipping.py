@@ -1,4 +1,4 @@
-"""GRPO with another rule for tokens that have moved far, or whose log-probability goes with their advantage."""
+"""GRPO with other treatments of tokens that moved far, or whose log-probability covaries with their advantage."""
 
 from typing import Any, Literal
 
@@ -25,8 +25,8 @@ def gppo(
 ) -> Objective:
     """GPPO (arXiv 2508.07629): min(rho A, clip(rho) A); clipped tokens have the gradient (their limit) A grad log pi.
 
-    The value is clip-higher's; no token is without gradient but those of `dual_clip`: A < 0 and rho above it.
-    Klear-Reasoner's auxiliary loss on positive samples, 0.1 in its script, is not part of it.
+    The value is clip-higher's. Every token has a gradient, except those of `dual_clip`: A < 0 and rho above it.
+    Klear-Reasoner's auxiliary loss on positive samples, 0.1 in its script, is not included.
 
     Degenerate: groups with equal rewards get zero.
     Evidence: code (the authors' scripts).
@@ -48,8 +48,8 @@ def ce_gppo(
 ) -> Objective:
     """CE-GPPO (arXiv 2509.20712): GPPO; clipped tokens weigh beta1 times their limit at A < 0, beta2 times it at A > 0.
 
-    beta1 is `negative_scale`, 0.75 for the 7B model, 0.5 for the 1.5B one, 0.25 in some configurations; lower values
-    keep the entropy higher. beta2 is `positive_scale`. Both 1 are GPPO; both 0 have PPO's gradient.
+    beta1 is `negative_scale`: 0.75 for the 7B model, 0.5 for the 1.5B one, 0.25 in some configurations; lower values
+    keep the entropy higher. beta2 is `positive_scale`. Both 1 give GPPO; both 0 give PPO's gradient.
 
     Degenerate: groups with equal rewards get zero.
     Evidence: code (the authors' scripts).
@@ -70,9 +70,9 @@ def ce_gppo(
 def cispo(cap: float = 5.0, floor: float = 0.0, aggregation: AggregationName = "token_mean") -> Objective:
     """CISPO (arXiv 2506.13585): sg(clip(rho, floor, cap)) A log pi: no token is dropped.
 
-    `cap` is the ratio itself, 5.0 as TRL's `epsilon_high` (after ScaleRL, arXiv 2510.13786); verl's example caps at
-    1.2. What the paper used could not be checked. The lower limit is off, as in practice everywhere. The loss is no
-    estimate of the return.
+    `cap` is the ratio itself, 5.0 as TRL's `epsilon_high` (after ScaleRL, arXiv 2510.13786); verl's example has 1.2.
+    The paper's value could not be checked. The lower limit is off, as everywhere in practice. The loss does not
+    estimate the return.
 
     Degenerate: groups with equal rewards get zero.
     Evidence: code (TRL, verl).
@@ -106,7 +106,7 @@ BAPO: dict[str, dict[str, Any]] = {
         "dual_clip": 3.0,
     },
 }
-"""What the arguments of `bapo` are where they are None; of the released code, its yaml."""
+"""Values of the arguments of `bapo` that are None; those of the released code are from its yaml."""
 
 
 def bapo(
@@ -123,12 +123,12 @@ def bapo(
 ) -> Objective:
     """BAPO (arXiv 2510.18927): clip(rho, c_low, c_high), limits widened until tokens with A > 0 have their share.
 
-    Paper and released code differ in the measure (`target` is a share weighted by probability; the unweighted quotient
-    of positive to negative), in which limit moves first, in its ranges, and in the dual clip: see `BalancedClip`.
-    Every argument that is None takes the value of its rule in `BAPO`; `dual_clip=1e9` switches the released dual clip
-    off, as no ratio gets there. The limits are ratios, found anew for each mini-batch from sums over all of it.
+    Paper and released code differ in the measure (`target` is a share weighted by probability, or the unweighted
+    quotient of positive to negative), in which limit moves first, in its ranges, and in the dual clip: see
+    `BalancedClip`. Every argument that is None takes its value from `BAPO`; `dual_clip=1e9` switches the released dual
+    clip off, because no ratio reaches it. The limits are ratios, found for each mini-batch from sums over all of it.
 
-    Degenerate: groups with equal rewards get zero; a mini-batch of such groups alone leaves the limits at their start.
+    Degenerate: groups with equal rewards get zero; a mini-batch of only such groups keeps the start limits.
     Evidence: paper and code (BAPO's repository); the mean over tokens is our reading.
     """
     given: dict[str, Any] = {
@@ -185,11 +185,11 @@ def clip_cov(
     """Clip-Cov (arXiv 2505.22617): GRPO, but A = 0 at a few random tokens with lowest < cov < highest.
 
     cov = (log pi - mean)(A - mean) over the valid tokens of the batch; max(1, floor(fraction N)) of N tokens are
-    sampled. Our reading: cov is that of the whole batch of rollouts under the policy that sampled it, not of each
-    mini-batch under the policy being trained; both are the same on the first update of a batch that is not split. The
-    authors' 32B script sets both clip limits to 1.
+    sampled. Our reading: cov is that of the whole batch of rollouts under the policy that sampled it, instead of each
+    mini-batch under the policy being trained; both are the same on the first update of an unsplit batch. The authors'
+    32B script sets both clip limits to 1.
 
-    Degenerate: groups with equal rewards get zero; with no token between the limits nothing is sampled.
+    Degenerate: groups with equal rewards get zero; if no token lies between the limits, no token is dropped.
     Evidence: paper and code (the authors' repository, verl).
     """
     return Objective(
@@ -207,11 +207,11 @@ def kl_cov(
 ) -> Objective:
     """KL-Cov (arXiv 2505.22617): rho A, no clip, minus beta |log pi - log mu| on the tokens of highest cov.
 
-    cov as in `clip_cov`, with the same reading; the max(1, floor(fraction N)) tokens with the largest pay `coefficient`
-    times the distance to the policy that sampled. The paper's fraction is 2e-3 for 7B and 2e-4 for 32B; verl's default
-    coefficient is 0.1. The penalty has no gradient on the first update of a batch.
+    cov as in `clip_cov`, with the same reading; the max(1, floor(fraction N)) tokens with the largest cov pay
+    `coefficient` times the distance to the policy that sampled. The paper's fraction is 2e-3 for 7B and 2e-4 for 32B;
+    verl's default coefficient is 0.1. The penalty has no gradient on the first update of a batch.
 
-    Degenerate: groups with equal rewards get no advantage; a batch of such groups alone has no penalty.
+    Degenerate: groups with equal rewards get no advantage; a batch of only such groups has no penalty.
     Evidence: paper and code (the authors' repository, verl).
     """
     return Objective(

@@ -1,7 +1,7 @@
-"""Objectives that keep several correct answers alive, the peers of inverse probability scaling.
+"""Objectives that keep several correct answers likely: the peers of inverse probability scaling.
 
-An answer is correct where its reward is above zero. `standardise` divides advantages by the group's standard deviation,
-so that every peer can be compared with and without it.
+An answer is correct if its reward is above zero. `standardise` divides advantages by the group's standard deviation, so
+that every peer can be compared with and without it.
 """
 
 from typing import Literal
@@ -35,12 +35,12 @@ def darling(
 ) -> Objective:
     """DARLING (arXiv 2509.02534): r~ = r * (share of the other answers that are unlike this one), A = r~ - group mean.
 
-    The paper sorts answers into classes of meaning with a classifier; here a class is an outcome. `verifiable` counts
-    the share among correct answers, not below `floor`; otherwise among all, without a floor, and with rewards raised to
-    be non-negative. Linear in 1 - phat where IPS is 1 / phat. Our reading: a lone correct answer has share 1; rewards
-    are raised only where the group has negative ones.
+    The paper sorts answers into classes of meaning with a classifier; here a class is an outcome. `verifiable` takes
+    the share among correct answers, at least `floor`; otherwise among all answers, without a floor, with rewards
+    shifted to be non-negative. Linear in 1 - phat, while IPS is 1 / phat. Our reading: a single correct answer has
+    share 1; only groups with negative rewards are shifted.
 
-    Degenerate: groups without reward, and those of one outcome with equal rewards, get exactly zero.
+    Degenerate: groups without reward, and groups of one outcome with equal rewards, get exactly zero.
     Evidence: code and second-hand.
     """
     if floor != FLOOR and not verifiable:
@@ -62,8 +62,8 @@ def f_grpo(
 ) -> Objective:
     """F-GRPO (arXiv 2602.06717): A = (1 - share of correct answers)^gamma norm(r).
 
-    Prompts that mostly succeed weigh less, so that updates which miss a rare correct answer do. It does not tell
-    correct answers apart. The paper's gamma is unverified: 1 is our reading.
+    Prompts that mostly succeed weigh less, so an update that misses a rare correct answer also weighs less. All correct
+    answers get the same weight. The paper's gamma is unverified: 1 is our reading.
 
     Degenerate: groups whose rewards are all equal, and for gamma > 0 those without a wrong answer, get exactly zero.
     Evidence: second-hand; the default of gamma is our reading.
@@ -85,11 +85,11 @@ def gapo(
 ) -> Objective:
     """GAPO (arXiv 2511.12596): r~ = 1 - |f - 1/|V|| if valid, else -1, f the share among |V| valid outcomes; GRPO.
 
-    Valid is what has a reward above zero and an outcome; how large the reward is does not matter. `valid` is |V|, the
-    number of valid outcomes; None takes as many as the group shows (our reading). With two valid outcomes both always
-    earn the same: no signal between them. An outcome rarer than 1/|V| loses too, only less than a dominant one.
+    An answer is valid if it has a reward above zero and an outcome; the size of the reward is not used. `valid` is |V|,
+    the number of valid outcomes; None counts those in the group (our reading). With two valid outcomes both always earn
+    the same, so there is no preference. An outcome rarer than 1/|V| is penalised too, only less than a dominant one.
 
-    Degenerate: groups without a valid answer, and those of one outcome with equal rewards, get exactly zero.
+    Degenerate: groups without a valid answer, and groups of one outcome with equal rewards, get exactly zero.
     Evidence: second-hand, and a re-implementation's code.
     """
     return Objective(
@@ -108,9 +108,9 @@ def pass_at_k(
 ) -> Objective:
     """Pass@k training (arXiv 2508.10751): A = E[(pass@k of S - its mean) / its std | o in S], S any k of the group.
 
-    The mean is the group's pass@k, in closed form from its number of correct answers. Only correct or not matters, and
-    all correct answers get the same. At k = 1 it is GRPO with rewards of 0 and 1. The default k is our choice. The
-    released code adds 1e-6 to the standard deviation; here none is added.
+    The mean is the group's pass@k, in closed form from its number of correct answers. Only correctness matters, and all
+    correct answers get the same. k = 1 gives GRPO with rewards 0 and 1. The default k is our choice. The released code
+    adds 1e-6 to the standard deviation; here nothing is added.
 
     Degenerate: groups without a correct answer, or with fewer than k wrong ones, get exactly zero.
     Evidence: code.
@@ -132,10 +132,10 @@ def unlikeliness(
 ) -> Objective:
     """Unlikeliness reward (arXiv 2506.02355): r~ = r (1 - beta rank / G), rank 0 least likely of its group; then GRPO.
 
-    Ranks order the length-averaged behaviour log-probabilities; ties share the mean of their ranks, so that the order
-    of the group does not matter (our reading). The paper uses G = 32, two epochs on each batch and 0.1 of the k3
-    divergence from a reference: `kl=0.1`. The standard deviation blows the small differences of a group that is all
-    correct up to full-size advantages.
+    Ranks order the length-averaged behaviour log-probabilities; ties share the mean of their ranks, so the order within
+    the group does not matter (our reading). The paper uses G = 32, two epochs on each batch and 0.1 of the k3
+    divergence from a reference: `kl=0.1`. In a group that is all correct, the standard deviation scales small
+    differences up to full-size advantages.
 
     Degenerate: groups without reward get exactly zero; equal rewards do not silence a group.
     Evidence: code.
@@ -162,7 +162,7 @@ def dra_grpo(
     `tokens` uses counts of the answer's tokens (our reading). The released code sums over a device's batch, which may
     mix prompts; here the sum is over the group.
 
-    Degenerate: groups without reward, and, with `outcome`, those of one outcome with equal rewards, get exactly zero.
+    Degenerate: groups without reward, and, with `outcome`, groups of one outcome with equal rewards, get exactly zero.
     Evidence: code; the embeddings are our reading.
     """
     return Objective(
@@ -182,11 +182,11 @@ def polychromic(
 ) -> Objective:
     """Polychromic (arXiv 2509.25424): A = E[f(S) | o in S] - E[f(S)], f = mean r * distinct share, S k of the group.
 
-    Bandit form of Poly-PPO: the group takes the place of the trajectories sampled from one state, an outcome that of a
-    trajectory. Where the paper draws sets of `set_size`, this takes the exact mean over all sets that the group holds
-    (our reading). The default of `set_size` is our choice.
+    Bandit form of Poly-PPO: the group replaces the trajectories sampled from one state, an outcome replaces a
+    trajectory. The paper samples sets of `set_size`; this is the exact mean over all sets in the group (our reading).
+    The default of `set_size` is our choice.
 
-    Degenerate: groups without reward, and those of one outcome with equal rewards, get exactly zero.
+    Degenerate: groups without reward, and groups of one outcome with equal rewards, get exactly zero.
     Evidence: second-hand; the exact mean over sets is derived.
     """
     return Objective(
@@ -206,7 +206,7 @@ def ucpo(
 ) -> Objective:
     """UCPO (arXiv 2605.00365): GRPO; A of n correct answers times 1 - tau + tau n (1/q) / sum 1/q, q their likelihoods.
 
-    q is a softmax, over the correct answers, of their length-averaged log-probabilities under the behaviour policy.
+    q is the softmax, over the correct answers, of their length-averaged log-probabilities under the behaviour policy.
     The weights have mean 1. The closest peer of IPS: it uses the model's probability instead of the frequency.
 
     Degenerate: groups whose rewards are all equal get exactly zero.
@@ -228,9 +228,9 @@ def maxrl(
 ) -> Objective:
     """MaxRL (arXiv 2602.02710): A = (r - group mean) / group mean.
 
-    With rewards of 0 and 1 and p the chance of success, the mean update is w grad p, which tends to that of log p:
-    w = (1 - (1-p)^(G-1)) / p. `centred=False` leaves the -1 out, so that only correct answers are learned from:
-    w = (1 - (1-p)^G) / p, the weight that counts give a single correct outcome under IPS.
+    With rewards 0 and 1 and success probability p, the mean update is w grad p, which tends to the gradient of log p: w
+    = (1 - (1-p)^(G-1)) / p. `centred=False` omits the -1, so that only correct answers are learned from: w = (1 -
+    (1-p)^G) / p, the weight of a single correct outcome under IPS with counts.
 
     Degenerate: groups whose mean is not positive, or (centred) whose rewards are all equal, get exactly zero.
     Evidence: second-hand; the weights w are derived.
@@ -250,14 +250,14 @@ def placebo(
     clip_high: float = 0.2,
     aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
-    """Placebo of IPS (after arXiv 2601.21669): r~ = r w, w the weights of IPS, dealt among rewarded answers; then GRPO.
+    """Placebo of IPS (after arXiv 2601.21669): r~ = r w, w the weights of IPS, permuted among rewarded answers; GRPO.
 
-    The weights of the answers whose reward is not zero (others have no use for one) are those of `ips_grpo` with the
-    same `alpha` and `floor`, in random order. Where these rewards are equal, r~ has the very mean and variance of IPS
-    in every group. What it changes against GRPO is due to noise, not to scaling by the inverse probability.
+    The weights of the rewarded answers (reward not zero) are those of `ips_grpo` with the same `alpha` and `floor`, in
+    random order. If these rewards are equal, r~ has exactly the mean and variance of IPS in every group. A difference
+    from GRPO is then due to noise, not to scaling by the inverse probability.
 
-    Degenerate: groups without reward, and those of one outcome with equal rewards, get exactly zero; one rewarded
-    outcome gets what IPS gives it.
+    Degenerate: groups without reward, and groups of one outcome with equal rewards, get exactly zero; if all rewarded
+    answers have one outcome, the group gets the same as under IPS.
     Evidence: our reading of "random re-weighting of matched variance".
     """
     return Objective(

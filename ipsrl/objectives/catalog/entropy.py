@@ -1,4 +1,4 @@
-"""GRPO that looks at the entropy of tokens, or steers that of the policy."""
+"""GRPO that uses the entropy of tokens, or controls the entropy of the policy."""
 
 from typing import Literal
 
@@ -18,15 +18,15 @@ def forking_tokens(
     clip_low: float = 0.2,
     clip_high: float = 0.28,
 ) -> Objective:
-    """80/20 forking tokens (arXiv 2506.01939): GRPO, clip 0.2 / 0.28, on the fifth of tokens with the highest H alone.
+    """80/20 forking tokens (arXiv 2506.01939): GRPO, clip 0.2 / 0.28, on only the fifth of tokens with the highest H.
 
-    Mean over the tokens kept; `denominator="all"` with `threshold="quantile"` is TRL's, whose steps are smaller by
-    about the fraction. Which tokens are kept is decided over all valid tokens of a batch of rollouts by the entropy of
-    the policy that sampled it, once: our reading of the paper's "per batch". N / N_kept of the whole batch makes the
-    denominators, so that a mini-batch with more forking tokens weighs more. DAPO's overlong penalty and dynamic
-    sampling, which the paper uses too, are not part of it.
+    Mean over the kept tokens; `denominator="all"` with `threshold="quantile"` is TRL's, whose steps are smaller by
+    about the fraction. The kept tokens are chosen once, among all valid tokens of a batch of rollouts, by the entropy
+    of the policy that sampled it: our reading of the paper's "per batch". The denominators use N / N_kept of the whole
+    batch, so a mini-batch with more forking tokens weighs more. DAPO's overlong penalty and dynamic sampling, which the
+    paper also uses, are not included.
 
-    Degenerate: groups with equal rewards get zero, and count in the choice; with equal entropies every token is kept.
+    Degenerate: groups with equal rewards get zero, but count in the choice; with equal entropies every token is kept.
     Evidence: paper and code (TRL).
     """
     return Objective(
@@ -48,15 +48,15 @@ def aer(
     threshold: float = 0.0,
     aggregation: AggregationName = "token_mean",
 ) -> Objective:
-    """AER (arXiv 2510.10959): GRPO + alpha w(share of correct) H, alpha steered so that H becomes tau times H at first.
+    """AER (arXiv 2510.10959): GRPO + alpha w(share of correct) H, alpha adapted so that H becomes tau times H_0.
 
     Hard prompts get an entropy bonus; its scale alpha starts at `alpha0`, moves by `eta` after every batch, and stays
     in [0, alpha_max]. H_0 is the entropy of the first batch. All arguments but the last are those of
     `AdaptiveEntropyBonus`. The three components are the abstract's; their formulas, and every number but tau, are our
-    reading: take them as the start of a sweep.
+    reading: use them as the start of a sweep.
 
-    Degenerate: groups with equal rewards get no advantage, all-wrong ones the bonus alone (`bonus_only_prompts`); where
-    every reward is above `threshold`, as where all are positive, every prompt is solved, and this is GRPO.
+    Degenerate: groups with equal rewards get no advantage, all-wrong ones the bonus alone (`bonus_only_prompts`); if
+    every reward is above `threshold`, for example if all are positive, every prompt counts as solved, and this is GRPO.
     Evidence: our reading (abstract); tau second-hand.
     """
     bonus = AdaptiveEntropyBonus(
@@ -75,11 +75,11 @@ def skywork_entropy(
     step: float = 0.005,
     aggregation: AggregationName = "token_mean",
 ) -> Objective:
-    """Skywork-OR1's entropy control (arXiv 2505.22312): GRPO + c H while H <= target; c goes up there, else down.
+    """Skywork-OR1's entropy control (arXiv 2505.22312): GRPO + c H while H <= target; c rises there, else it falls.
 
-    As TRL has it: c starts at 0 and stays in [0, 1]; whether it acts on a batch, the entropy of the batch before says,
-    so that the first batch gets nothing. The bonus is aggregated as the surrogate is; TRL always takes the mean over
-    tokens. The entropy is measured when a batch is sampled, TRL's while it is trained on (our reading).
+    As in TRL: c starts at 0 and stays in [0, 1]; the entropy of the previous batch decides whether a batch gets the
+    bonus, so the first batch gets none. The bonus is aggregated like the surrogate; TRL always takes the mean over
+    tokens. The entropy is measured when a batch is sampled, TRL's during training on it (our reading).
 
     Degenerate: groups with equal rewards get no advantage, but the bonus while it is on.
     Evidence: code (TRL).
@@ -102,10 +102,10 @@ def entrocraft(
 ) -> Objective:
     """Entrocraft (arXiv 2604.26326): GRPO; while H is above a band only A >= 0 counts, below it only A <= 0.
 
-    The band sinks in a straight line from (low_start, high_start) to (low_end, high_end) in `steps` batches: set it to
-    the length of the run (the default, about that of the released results, is our reading). Rejected responses stay in
-    the denominators, as in the released code, which also replaces the advantages outside the band by the rewards; its
-    reference script adds 0.001 of k3 and lets the band sink to (0.4, 0.5).
+    The band falls linearly from (low_start, high_start) to (low_end, high_end) in `steps` batches: set it to the length
+    of the run (the default, about that of the released results, is our reading). Rejected answers stay in the
+    denominators, as in the released code, which also replaces the advantages outside the band by the rewards; its
+    reference script adds 0.001 of k3 and lets the band fall to (0.4, 0.5).
 
     Degenerate: groups with equal rewards get zero.
     Evidence: paper and code (the authors' repository).

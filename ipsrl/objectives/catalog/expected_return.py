@@ -1,4 +1,4 @@
-"""REINFORCE, GRPO and their kin: objectives of the expected return."""
+"""REINFORCE, GRPO and related objectives of the expected return."""
 
 from typing import Literal
 
@@ -16,10 +16,10 @@ from ipsrl.objectives.surrogates.ratio import ClippedRatio, ClippedSequenceRatio
 def reinforce(aggregation: AggregationName = "sequence_sum", entropy: float = 0.0) -> Objective:
     """REINFORCE (rule V of arXiv 2601.21669): A = r, no baseline; the sum over tokens of A log pi.
 
-    J = E[r]. On a bandit the logits flow as dz_i/dt = p_i (r_i - mean return): the likelier of two equally good
-    outcomes gains as long as anything worse keeps mass (arXiv 2601.21669, Theorem 3.1).
+    J = E[r]. On a bandit the logits flow as dz_i/dt = p_i (r_i - mean return): the more likely of two equally good
+    outcomes gains while any worse outcome keeps probability (arXiv 2601.21669, Theorem 3.1).
 
-    Degenerate: only groups without any reward get zero, as there is no baseline.
+    Degenerate: only groups without any reward get zero, because there is no baseline.
     Evidence: paper, and derived (closed form of the expected update).
     """
     return Objective(
@@ -44,16 +44,16 @@ def grpo(
 ) -> Objective:
     """GRPO (arXiv 2402.03300): A = (r - group mean) / group std, clipped ratio, mean over each answer's tokens.
 
-    The paper adds 0.04 of the k3 divergence to a reference policy in the loss: `kl=0.04`. The default is no penalty, so
-    that objectives are compared without one. `kl_in="reward"` takes the divergence of the behaviour policy, summed over
-    the answer, from the reward instead, before the group is normalised; `kl_target`, in nats for each answer, adapts
-    the coefficient from batch to batch (arXiv 1909.08593), in either place. The clip range is not in the paper: 0.2 is
-    the libraries'. `dual_clip` (arXiv 1912.09729) bounds the loss where A < 0; verl's is 3.
+    The paper adds 0.04 of the k3 divergence from a reference policy to the loss: `kl=0.04`. The default is no penalty,
+    so that objectives are compared without one. `kl_in="reward"` instead subtracts the divergence of the behaviour
+    policy, summed over the answer, from the reward, before the group is normalised; `kl_target`, in nats per answer,
+    adapts the coefficient from batch to batch (arXiv 1909.08593), in either place. The clip range is not in the paper:
+    0.2 is that of the libraries. `dual_clip` (arXiv 1912.09729) bounds the loss where A < 0; verl's is 3.
 
-    The standard deviation is the population's unless `unbiased_std`, which is verl's and TRL's; both add an epsilon to
-    it, we do not.
+    The standard deviation is the population's unless `unbiased_std`, as in verl and TRL; both add an epsilon to it, we
+    add none.
 
-    Degenerate: groups with equal rewards get exactly zero, and still count where the aggregation divides.
+    Degenerate: groups with equal rewards get exactly zero, but count in the denominator of the aggregation.
     Evidence: paper and code (verl, TRL); the clip range is second-hand.
     """
     return Objective(
@@ -73,7 +73,7 @@ def dr_grpo(
 ) -> Objective:
     """Dr. GRPO (arXiv 2503.20783): A = r - group mean, clipped ratio, token sums over the longest answer's length.
 
-    Without the two biases of GRPO: the std, which inflates prompts that are nearly solved or nearly unsolved, and the
+    Removes two biases of GRPO: the std, which inflates prompts that are nearly solved or nearly unsolved, and the
     length, by which long wrong answers are punished too little. RLOO's advantage is G / (G - 1) times this one.
 
     Degenerate: groups with equal rewards get exactly zero.
@@ -99,18 +99,18 @@ def rloo(
     """RLOO (arXiv 2402.14740): A = r - mean reward of the others in the group; the answer is one action.
 
     `ratio="sequence"` clips the importance ratio of the whole answer, whose gradient is that of its summed
-    log-probability (TRL); `ratio="token"` gives the advantage to PPO's loss by tokens (verl), which `aggregation` then
-    averages; for a ratio of the answer it has to be `sequence_mean`, as any other weighs answers by their length. The
-    paper takes 0.03 of the summed k1 divergence to a reference from the reward before the baseline: `kl=0.03`. The
-    default is no penalty, as for GRPO. `kl_estimator=None` is k1 in the reward and k2 in the loss, where k1 would do
-    nothing on average.
+    log-probability (TRL); `ratio="token"` uses the advantage in PPO's token loss (verl), averaged by `aggregation`;
+    with a sequence ratio it must be `sequence_mean`, because any other weighs answers by their length. The paper
+    subtracts 0.03 of the summed k1 divergence from a reference from the reward, before the baseline: `kl=0.03`. The
+    default is no penalty, as in GRPO. `kl_estimator=None` is k1 in the reward and k2 in the loss, where k1 has zero
+    mean gradient.
 
-    Degenerate: groups with equal rewards, after the divergence is taken off, get exactly zero.
+    Degenerate: groups with equal rewards, after subtracting the divergence, get exactly zero.
     Evidence: paper and code (TRL, verl).
     """
     if ratio == "sequence" and aggregation != "sequence_mean":
         raise ValueError(
-            f"aggregation={aggregation} would weigh answers by their length: with ratio=sequence it is sequence_mean"
+            f"aggregation={aggregation} would weigh answers by their length: ratio=sequence needs sequence_mean"
         )
     by_answer = ClippedSequenceRatio(low=clip_low, high=clip_high, exponent="sum")
     return Objective(
@@ -134,12 +134,12 @@ def reinforce_plus_plus(
 ) -> Objective:
     """REINFORCE++ (arXiv 2501.03262): A = each token's return to go, whitened over all tokens of the batch.
 
-    The reward comes with the last token; `kl` times the divergence to a reference is taken from every token's own
-    reward, discounted by `gamma`. No group is compared: other prompts are the baseline, and long answers weigh more in
-    it. `unbiased_std` is verl's convention; verl also adds 1e-8 to the variance, we do not. The paper's weight of the
-    penalty is not in our sources; the default is none, as for GRPO. `kl_estimator=None` is as for RLOO.
+    The reward is given at the last token; `kl` times the divergence from a reference is subtracted from each token's
+    own reward, discounted by `gamma`. Groups are not compared: other prompts are the baseline, and long answers weigh
+    more in it. `unbiased_std` is verl's convention; verl also adds 1e-8 to the variance, we add nothing. The paper's
+    weight of the penalty is not in our sources; the default is none, as in GRPO. `kl_estimator=None` is as for RLOO.
 
-    Degenerate: a batch whose tokens all have the same return gets exactly zero; single groups are not looked at.
+    Degenerate: a batch whose tokens all have the same return gets exactly zero; single groups are not checked.
     Evidence: paper and code (verl).
     """
     in_reward = kl if kl_in == "reward" else 0.0
@@ -165,9 +165,9 @@ def reinforce_plus_plus_baseline(
 ) -> Objective:
     """REINFORCE++ with baseline (arXiv 2501.03262): A = r - group mean, whitened over all tokens of the batch.
 
-    The mean of the whitening weighs answers by their length, so that it need not be 0: groups with equal rewards then
-    get what it is off. KL, off by default, is in the loss; k2 is our reading of the paper's choice, whose weight is not
-    in our sources. `unbiased_std` is as for `reinforce_plus_plus`.
+    The mean of the whitening weighs answers by their length, so it need not be 0: groups with equal rewards then get
+    its negative, scaled. KL, off by default, is in the loss; k2 is our reading of the paper's choice, whose weight is
+    not in our sources. `unbiased_std` is as for `reinforce_plus_plus`.
 
     Degenerate: a batch in which every group has equal rewards gets exactly zero; one such group among others does not.
     Evidence: code (verl); KL is our reading.
@@ -194,12 +194,13 @@ def dapo(
 ) -> Objective:
     """DAPO (arXiv 2503.14476): A = GRPO's of r - overlong punishment, clip 0.2 / 0.28, mean over all tokens.
 
-    The punishment grows from 0 at limit - cache tokens to `overlong_weight` at the limit; the group normalises it with
-    the reward. `overlong_limit=None` is the longest possible answer and `overlong_cache=None` a fifth of the limit
-    (20480 and 4096 in the paper, where rewards are 1 and -1). Beyond the limit verl's form goes on growing.
-    `overlong_weight=0` is for environments where length means something else, such as how far an outcome is away.
-    `overlong_filter` silences truncated answers and takes them out of the mean, over tokens or over answers. Dynamic
-    sampling, by which the paper keeps only prompts with both right and wrong answers, belongs to the loop.
+    The punishment grows from 0 at limit - cache tokens to `overlong_weight` at the limit; the group normalises it
+    together with the reward. `overlong_limit=None` is the longest possible answer and `overlong_cache=None` a fifth of
+    the limit (20480 and 4096 in the paper, where rewards are 1 and -1). Beyond the limit verl's form continues to grow.
+    Use `overlong_weight=0` in environments where length has another meaning, such as the distance to an outcome.
+    `overlong_filter` gives truncated answers no advantage and removes them from the mean, over tokens or over answers.
+    Dynamic sampling, by which the paper keeps only prompts with both right and wrong answers, is a batch filter of the
+    loop.
 
     Degenerate: groups with equal rewards and equal punishments get exactly zero.
     Evidence: paper and code (verl, TRL); the signs of its rewards are second-hand.
@@ -223,9 +224,8 @@ def lite_ppo(
 ) -> Objective:
     """Lite PPO (arXiv 2508.08221): A = (r - group mean) / std of the batch's rewards, clip 0.2, mean over all tokens.
 
-    The std is that of all rewards as they are, not of the centred ones, over the whole batch, which may lie on many
-    devices: prompts that are nearly solved are not inflated as by the group's own std. TRL's is `unbiased_std` and adds
-    1e-4; we add nothing.
+    The std is that of the uncentred rewards over the whole batch, which may be sharded over devices: nearly solved
+    prompts are not inflated as by the group's own std. TRL's is `unbiased_std` and adds 1e-4; we add nothing.
 
     Degenerate: groups with equal rewards get exactly zero.
     Evidence: paper and code (TRL).

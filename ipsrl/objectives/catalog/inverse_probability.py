@@ -19,7 +19,7 @@ from ipsrl.objectives.surrogates.ratio import ClippedRatio, PolicyGradient
 Probability = Literal["counts", "offset", "ema", "exact"]
 Backward = Literal["uniform", "learned"]
 
-# Defaults of what only some estimates of the probability use (our reading of the sources, but for the floor).
+# Defaults of arguments that only some estimates of the probability use (our reading of the sources, except the floor).
 FLOOR = 0.0
 PSEUDO_COUNT = 0.0
 EMA_RATE = 0.1
@@ -46,24 +46,24 @@ def ips_reinforce(
 ) -> Objective:
     """IPS-REINFORCE (arXiv 2601.21669, Theorem 4.1): A = r / p(outcome)^alpha: rule V on r~.
 
-    The ideal flow (dz_i/dt = r_i - p_i sum(r) at alpha = 1) ends at p proportional to r^(1/alpha). `probability` says
-    what p is:
+    The ideal flow (dz_i/dt = r_i - p_i sum(r) at alpha = 1) ends at p proportional to r^(1/alpha). `probability` is the
+    estimate of p:
 
     - `counts`: max(phat, floor), phat = (n + pseudo_count) / (G + pseudo_count) with n the outcome's count in the
-      group. The paper has no pseudo-count; one above 0 narrows the range of the weights (add-lambda).
-    - `offset`: the same with pseudo_count = (alpha - 1) / 2, which takes the bias of order 1/G out.
+      group. The paper has no pseudo-count; a positive one narrows the range of the weights (add-lambda).
+    - `offset`: the same with pseudo_count = (alpha - 1) / 2, which removes the bias of order 1/G.
     - `ema`: max(pbar, floor), pbar <- (1 - ema_rate) pbar + ema_rate phat from batch to batch, a table of outcomes.
-    - `exact`: the policy's own trajectory probability over a `backward` probability, the environment's `uniform` one,
-      or one `learned` by maximum likelihood on earlier batches. Rewards are then divided by a running mean; `decay`
-      is that mean's (and the learned counts'), `log_ratio_cap` bounds the logarithm of the quotient, `advantage_cap`
-      bounds |A| (our reading).
+    - `exact`: the policy's trajectory probability divided by a `backward` probability, the environment's `uniform` one,
+      or one `learned` by maximum likelihood on earlier batches. Rewards are then divided by a running mean; `decay` is
+      that of this mean (and of the learned counts), `log_ratio_cap` bounds the logarithm of the quotient,
+      `advantage_cap` bounds |A| (our reading).
 
-    Rewards must not be negative: counts would push down the rarest mistakes most, and `exact` leaves them out. `kl`
-    holds the policy to the reference: with the estimator k2, by KL(policy || reference) on average, no outcome dies.
-    The paper's weight is not in our sources; the default is none.
+    Rewards must not be negative: counts would push the rarest mistakes down most, and `exact` ignores them. `kl` pulls
+    the policy to the reference: with the estimator k2, by KL(policy || reference) on average, no outcome dies. The
+    paper's weight is not in our sources; the default is none.
 
-    `effective_share` > 0 lowers alpha in each group until the weights' effective sample size, (sum w)^2 / sum w^2, is
-    that share of the group (our reading).
+    `effective_share` > 0 lowers alpha in each group until the effective sample size of the weights, (sum w)^2 / sum
+    w^2, is that share of the group (our reading).
 
     Degenerate: groups without reward get zero.
     Evidence: paper (counts, floor); derived (offset, ema, pseudo_count); code (exact); our reading (effective_share).
@@ -110,9 +110,9 @@ def ips_grpo(
 ) -> Objective:
     """IPS-GRPO (arXiv 2601.21669, Algorithm 1): r~ = r / max(phat, floor)^alpha, then GRPO: rule N on r~.
 
-    A = (r~ - group mean) / group std. The paper's headline is floor 0.2 at group size 16; a floor up to 1/G does
-    nothing. `probability` and what belongs to it: see `ips_reinforce`; the std takes any common scale out, so that with
-    `exact` the running mean acts only where `log_ratio_cap` does.
+    A = (r~ - group mean) / group std. The paper's headline is floor 0.2 at group size 16; a floor up to 1/G has no
+    effect. `probability` and its arguments: see `ips_reinforce`; the std removes any common scale, so with `exact` the
+    running mean matters only where `log_ratio_cap` acts.
 
     Degenerate: groups whose scaled rewards are all equal get zero: one outcome, or no reward.
     Evidence: paper (counts, floor); derived (offset, ema, pseudo_count); code (exact); our reading (effective_share).
@@ -159,7 +159,7 @@ def ips_dr_grpo(
     """IPS with Dr. GRPO (after arXiv 2601.21669): r~ = r / max(phat, floor)^alpha, A = r~ - group mean: rule B on r~.
 
     At alpha = 1 its mean field with group size G is that of rule V with G - 1: the baseline costs one sample.
-    `probability` and what belongs to it: see `ips_reinforce`.
+    `probability` and its arguments: see `ips_reinforce`.
 
     Degenerate: groups whose scaled rewards are all equal get zero: one outcome, or no reward.
     Evidence: derived (rule B of the finite-group theory); the estimates of the probability as in `ips_reinforce`.
@@ -200,7 +200,7 @@ BELONGS_TO = {
 def _inverse(
     probability: Probability, alpha: float, effective_share: float, **arguments: Any
 ) -> tuple[RolloutPart, float | None]:
-    """The part that scales rewards, and the cap on |A| that goes with it."""
+    """The part that scales rewards, and its cap on |A|."""
     for name, (default, users) in BELONGS_TO.items():
         if arguments[name] != default and probability not in users:
             raise ValueError(f"{name}={arguments[name]} belongs to probability={' or '.join(users)}: leave it out")

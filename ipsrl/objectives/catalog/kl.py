@@ -1,4 +1,4 @@
-"""The arguments kl, kl_estimator, kl_in and kl_target of many objectives, and the parts they stand for."""
+"""Builds the KL parts from the arguments kl, kl_estimator, kl_in and kl_target of many objectives."""
 
 from typing import Literal
 
@@ -17,12 +17,12 @@ def kl_penalty(
     target: float | None = None,
     defaults: tuple[LossEstimator | None, Place] = ("k3", "loss"),
 ) -> tuple[Penalty, ...]:
-    """The KL penalty in the loss; none where the coefficient is 0, or where its place is the reward.
+    """The KL penalty in the loss; empty if the coefficient is 0 or its place is the reward.
 
     Args:
-      coefficient, estimator, place, target: the arguments kl, kl_estimator, kl_in and kl_target of an objective; no
-        estimator is k2, whose gradient on-policy is that of the divergence, where k1's is nothing on average.
-      defaults: estimator and place of an objective to which neither is given.
+      coefficient, estimator, place, target: the arguments kl, kl_estimator, kl_in and kl_target of an objective. No
+        estimator means k2, whose on-policy gradient is that of the divergence; k1's has mean zero.
+      defaults: estimator and place of an objective that takes neither as an argument.
 
     Raises:
       ValueError: kl is 0 but another KL argument was given.
@@ -43,7 +43,7 @@ def kl_penalty(
 def kl_cost(
     coefficient: float, estimator: LossEstimator | None, place: Place = "reward", target: float | None = None
 ) -> tuple[RolloutPart, ...]:
-    """KL taken from the reward of the whole answer; none where the coefficient is 0, or where its place is the loss."""
+    """KL subtracted from the reward of the whole answer; empty if the coefficient is 0 or its place is the loss."""
     if place == "loss" or not coefficient:
         return ()
     if target is not None:
@@ -55,8 +55,10 @@ def estimator_for_rewards(estimator: LossEstimator | None) -> RewardEstimator:
     """`estimator`, or k1 for None: unbiased as a reward.
 
     Raises:
-      ValueError: it is one of those that correct the gradient of a loss.
+      ValueError: `estimator` is one that corrects the gradient of a loss.
     """
     if estimator == "corrected_k3":
-        raise ValueError("kl_estimator=corrected_k3 corrects a gradient, which rewards have none of: use k1, k2 or k3")
+        raise ValueError(
+            "kl_estimator=corrected_k3 corrects a gradient, but rewards have no gradient: use k1, k2 or k3"
+        )
     return "k1" if estimator is None else estimator

@@ -1,4 +1,4 @@
-"""Objectives that give tokens that plan, or that choose how to answer, a weight of their own."""
+"""Objectives with a separate weight for tokens that plan, or that choose how to answer."""
 
 from typing import Literal
 
@@ -25,9 +25,10 @@ def hicra(
 ) -> Objective:
     """HICRA (arXiv 2509.03646): A = r - group mean, plus alpha |A| on planning tokens; clip 0.2 / 0.28.
 
-    The environment says which tokens plan. `planned="high_entropy"`, `"random"` and `"first"` are controls, the first
-    two with as many tokens in each answer, hence with the same advantages; `entropy` is the paper's fourth control.
-    `failures`: what becomes of planning tokens with A < 0; the formula eases them, which one summary denies.
+    The environment marks the planning tokens. `planned="high_entropy"`, `"random"` and `"first"` are controls, the
+    first two with as many tokens in each answer, hence with the same advantages; `entropy` is the paper's fourth
+    control. `failures` sets the treatment of planning tokens with A < 0: the formula eases them, one summary
+    contradicts it.
 
     Degenerate: groups of equal rewards get zero.
     Evidence: second-hand (two sources and a port agree on the formula); clip values and aggregation are our reading.
@@ -52,12 +53,12 @@ def degrpo(
 ) -> Objective:
     """DeGRPO (arXiv 2505.13379): A = r - group mean; alpha times the first token's loss + the rest's mean.
 
-    Thinkless: the first token chooses between a short answer and a long one; alpha sets how fast that choice converges
-    against the skill of answering, whatever the length. `response`: the mean over the later tokens of each answer
-    (paper) or over those of the batch (code). No mode needs a name: every answer's first token is taken for the choice.
+    Thinkless: the first token chooses between a short and a long answer; alpha sets how fast that choice converges
+    relative to the skill of answering, independent of length. `response`: the mean over the later tokens of each answer
+    (paper) or over those of the batch (code). Modes need no names: every answer's first token counts as the choice.
     `kl` is the paper's 0.001.
 
-    Degenerate: groups of equal rewards get zero, their KL penalty apart; an answer of one token has no response part.
+    Degenerate: groups of equal rewards get zero, except the KL penalty; an answer of one token has no response part.
     Evidence: paper and code (VainF/Thinkless); that the KL penalty does not split off the first token is the code's.
     """
     return Objective(

@@ -13,9 +13,9 @@ def dpo(beta: float = 0.1) -> Objective:
     """DPO (arXiv 2305.18290): loss -log sigmoid(beta (log pi/pi_ref (winner) - log pi/pi_ref (loser))) of each pair.
 
     Pairs are all answers of a group with different rewards; the loss is the mean over groups of the mean over pairs. A
-    stored preference is a group of two. `beta` is the weight of the divergence from the reference that it stands for.
+    stored preference is a group of two. `beta` is the weight of the divergence from the reference.
 
-    Degenerate: groups without a pair give nothing, and are left out of the mean over groups.
+    Degenerate: groups without a pair have no gradient and are left out of the mean over groups.
     Evidence: paper (the loss); all pairs of a group are our reading.
     """
     return Objective(advantages=PairWeights(), surrogate=PairwiseLikelihood(beta), aggregation=SequenceMean())
@@ -24,11 +24,11 @@ def dpo(beta: float = 0.1) -> Objective:
 def f_dpo(divergence: Divergence = "jensen_shannon", alpha: float = 0.5, beta: float = 0.1) -> Objective:
     """f-DPO (arXiv 2309.16240): loss -log sigmoid(beta f'(u_w) - beta f'(u_l)), u = pi / pi_ref of winner and loser.
 
-    DPO for a policy that is held to the reference by another divergence; `reverse_kl` is DPO. `alpha` belongs to
+    DPO for a policy regularised to the reference by another divergence; `reverse_kl` is DPO. `alpha` belongs to
     `divergence=alpha`. For forward_kl and alpha the log-ratio of an answer is clipped to [-10, 10] (our reading), and
-    pairs beyond have no gradient: f' explodes.
+    pairs beyond have no gradient, because f' diverges.
 
-    Degenerate: groups without a pair give nothing, and are left out of the mean over groups.
+    Degenerate: groups without a pair have no gradient and are left out of the mean over groups.
     Evidence: paper and code (the links); all pairs of a group are our reading.
     """
     if divergence != "alpha" and alpha != 0.5:
@@ -41,7 +41,7 @@ def f_dpo(divergence: Divergence = "jensen_shannon", alpha: float = 0.5, beta: f
 
 
 RPO = {"average": {"beta": 0.5, "eta": 0.2}, "cumulative": {"beta": 0.01, "eta": 0.005}}
-"""What the arguments of `rpo` are where they are None; of the authors' code (for cumulative, with zephyr-7b-beta)."""
+"""Values of the arguments of `rpo` that are None, from the authors' code (for cumulative, with zephyr-7b-beta)."""
 
 
 def rpo(
@@ -49,11 +49,11 @@ def rpo(
 ) -> Objective:
     """RPO (arXiv 2405.16436): DPO's loss - eta * mean log pi(winner), or - eta beta * log pi(winner), of each pair.
 
-    The second term keeps the winner's probability from falling. `average` takes the mean over its tokens and no beta;
+    The second term keeps the winner's probability from falling. `average` takes the mean over its tokens, without beta;
     `cumulative` their sum, times beta, so that eta must fall with the length. Arguments that are None take the authors'
     value for the form: beta 0.5 and eta 0.2, or beta 0.01 and eta 0.005. eta = 0 is DPO.
 
-    Degenerate: groups without a pair give nothing, and are left out of the mean over groups.
+    Degenerate: groups without a pair have no gradient and are left out of the mean over groups.
     Evidence: paper and code; all pairs of a group are our reading.
     """
     beta = RPO[form]["beta"] if beta is None else beta

@@ -1,4 +1,4 @@
-"""Objectives with answers from elsewhere: an expert's, or refinements after a critique."""
+"""Objectives with off-policy answers: an expert's, or refinements after a critique."""
 
 from typing import Literal
 
@@ -25,15 +25,15 @@ def dagrpo(
 ) -> Objective:
     """DaGRPO (arXiv 2512.06337): GRPO over answers with mean_j d_ij >= tau, d_ij = |r_i - r_j| * unlikeness of tokens.
 
-    j are the answers on the other side of the group's mean; `over="max"` asks for one distinct j only. The paper's
-    scores come from a language model's grades; ours are the rewards, and `similarity`, the share of tokens in common or
-    having the same outcome, stands for what a grader would call alike. Without it, rewards of 0 and 1 give GRPO. The
-    loss is a mean over the kept answers of a group. `anchors` takes the answers that `off_policy` marks for an
-    expert's: they count in the group's mean and std, and their surrogate is A p / (p + gamma). Only hard prompts have
-    one: the batch filter that puts them in takes `at_most`, the highest mean reward of such a group.
+    j are the answers on the other side of the group's mean; `over="max"` requires a single distinct j. The paper's
+    scores are a language model's grades; ours are the rewards, and `similarity` (the share of tokens in common, or the
+    same outcome) replaces the grader's judgement. Without it, rewards of 0 and 1 give GRPO. The loss is a mean over the
+    kept answers of a group. `anchors` treats the answers marked `off_policy` as an expert's: they count in the group's
+    mean and std, and their surrogate is A p / (p + gamma). Only hard prompts have one: the batch filter that adds them
+    takes `at_most`, the highest mean reward of such a group.
 
     Degenerate: groups without a distinct pair get zero.
-    Evidence: our reading (abstract and summaries; no formula and no code was to be had).
+    Evidence: our reading (abstract and summaries; neither formula nor code was available).
     """
     if gamma != GAMMA and not anchors:
         raise ValueError("gamma belongs to anchors=True: leave it out")
@@ -54,11 +54,11 @@ def critique_grpo(
     """Critique-GRPO (arXiv 2506.03106): A = r - group mean; rho A on own tokens, A pi / (pi + 0.1) on a refinement's.
 
     `off_policy` marks refinements: answers to the question and a critique, scored as answers to the question alone. One
-    of them stands in the group in place of an attempt, so that seven failed attempts next to a good refinement get
-    A = -1/8 each. There is no clip, which counts on few optimiser steps for each batch, and no KL penalty; `gamma=None`
-    takes pi itself. How refinements come about is not the objective's business.
+    of them replaces an attempt in the group, so seven failed attempts with one good refinement get A = -1/8 each. There
+    is no clip, which assumes few optimiser steps for each batch, and no KL penalty; `gamma=None` uses pi itself. The
+    batch filter `off_policy` supplies the refinements.
 
-    Degenerate: groups of equal rewards get zero, their entropy bonus apart.
+    Degenerate: groups of equal rewards get zero, except the entropy bonus.
     Evidence: code (zhangxy-2019/critique-GRPO).
     """
     return Objective(

@@ -1,7 +1,7 @@
-"""Policies held by an entropy or by a divergence from a reference, and rewards corrected for a noisy verifier.
+"""Policies regularised by an entropy or by a divergence from a reference, and rewards corrected for a noisy verifier.
 
-Where rewards tie, every optimum anchored to a reference keeps the reference's ratio, so that it never lifts an answer
-that the reference rarely gives; an entropy without reference, and MARA, make tied answers equally likely.
+Between answers with equal rewards, every optimum anchored to a reference keeps the reference's ratio, so it never lifts
+an answer that the reference rarely gives; an entropy without reference, and MARA, make such answers equally likely.
 """
 
 from typing import Literal
@@ -29,14 +29,15 @@ def mara(
 ) -> Objective:
     """MARA (arXiv 2510.20817): r~ = r + beta log(pi_ref / pi); good answers take r, pi_ref of z, their best in pi_ref.
 
-    z is the group's answer at or above the threshold that the reference likes best. pi and pi_ref are of whole answers,
-    so that their length counts. The optimum, pi_ref exp(r~ / beta), is flat above the threshold; since z is chosen in
-    each group, up to the share of probability that is left below it. `threshold=None` is the group's best reward, if it
-    is above zero. Our reading: that threshold, beta, no standard deviation, which would change beta from prompt to
-    prompt, and "then the same KL-regularised update" as reverse KL in the reward. In the loss it would not be flat: the
-    group's mean takes (G-1)/G of rewards but not of the penalty, and its gradient at a token lacks the later tokens.
+    z is the group's most likely answer under the reference at or above the threshold. pi and pi_ref are probabilities
+    of whole answers, so length counts. The optimum, pi_ref exp(r~ / beta), is flat above the threshold; since z is
+    chosen in each group, only up to the probability left below it. `threshold=None` is the group's best reward, if it
+    is above zero. Our reading: that threshold; beta; no standard deviation, which would change beta from prompt to
+    prompt; and "then the same KL-regularised update" as reverse KL in the reward. In the loss the optimum would not be
+    flat: the group's mean scales rewards by (G-1)/G but not the penalty, and its gradient at a token omits the later
+    tokens.
 
-    Degenerate: no group is silent, unless all its r~ - beta log(pi / pi_ref) are equal.
+    Degenerate: no group gets zero, unless all its r~ - beta log(pi / pi_ref) are equal.
     Evidence: second-hand.
     """
     return Objective(
@@ -61,11 +62,11 @@ def dph_rl(
 
     The paper divides prompts once, by sampling before training (the released script: all of 4 answers correct), and
     takes D_f over stored samples of the reference: their likelihood (forward_kl, eta 0.01 to 0.05) or the generator of
-    jensen_shannon (eta 0.05 to 0.2). Our reading is online: a group is mastered where its share of correct answers
-    reaches `mastered_at`; D_f is taken over its own tokens, weighed by pi_ref / pi_behaviour up to `ratio_limit`.
+    jensen_shannon (eta 0.05 to 0.2). Our reading is online: a group is mastered if its share of correct answers reaches
+    `mastered_at`; D_f is taken over its own tokens, weighted by pi_ref / pi_behaviour up to `ratio_limit`.
 
-    Degenerate: groups whose rewards are all equal, and mastered ones, get advantages of exactly zero.
-    Evidence: code; dividing groups online and re-weighing their samples is our reading.
+    Degenerate: groups whose rewards are all equal, and mastered groups, get advantages of exactly zero.
+    Evidence: code; dividing groups online and re-weighting their samples is our reading.
     """
     return Objective(
         advantages=group_centred(standardise),
@@ -90,7 +91,7 @@ def tsallis(
     p = [r / (2 beta) - kappa]+ at q = 2, zeros for q > 1, heavy tails for q < 1. No standard deviation: it would
     change beta from prompt to prompt.
 
-    Degenerate: no group is silent, unless all its answers are equally good and equally likely.
+    Degenerate: no group gets zero, unless all its answers are equally good and equally likely.
     Evidence: derived.
     """
     return Objective(
@@ -115,7 +116,7 @@ def f_divergence(
     f'(u) = (r - lambda) / beta: pi_ref exp(r / beta) for reverse_kl, beta pi_ref / (lambda - r) for forward_kl. Only
     `divergence=alpha` takes `alpha`. No standard deviation: it would change beta from prompt to prompt.
 
-    Degenerate: no group is silent, unless all its answers are equally good and have moved equally from the reference.
+    Degenerate: no group gets zero, unless all its answers are equally good and have moved equally from the reference.
     Evidence: derived.
     """
     if divergence != "alpha" and alpha != ALPHA:
@@ -138,9 +139,9 @@ def backward_correction(
 ) -> Objective:
     """Backward correction (arXiv 2510.00915): r~ = (r - rho0) / (1 - rho0 - rho1), A = r~ - group mean.
 
-    rho0 is the share of wrong answers that the verifier accepts, rho1 that of correct ones that it rejects: measure
-    them, the defaults are only an example. The mean update is the one without noise. `standardise=True` is GRPO,
-    whatever the rates are: the negative control.
+    rho0 is the share of wrong answers that the verifier accepts, rho1 the share of correct answers that it rejects:
+    measure them, the defaults are only an example. The mean update is that without noise. `standardise=True` is GRPO,
+    whatever the rates: the negative control.
 
     Degenerate: groups whose rewards are all equal get exactly zero.
     Evidence: paper; that standardising undoes it is derived.
@@ -163,10 +164,10 @@ def forward_correction(
     """Forward correction (arXiv 2510.00915): A = rho1 where the verifier accepts, rho1 - 1 where it rejects.
 
     rho1 is the share of correct answers that the verifier rejects: measure it, the default is only an example. The mean
-    update is 1 - rho0 - rho1 times the one without noise. There is no baseline, since the group's mean would undo the
-    correction: `standardise=True`, GRPO's mean and standard deviation whatever the rate is, is the negative control.
+    update is 1 - rho0 - rho1 times that without noise. There is no baseline, because the group's mean would undo the
+    correction: `standardise=True`, GRPO's mean and standard deviation whatever the rate, is the negative control.
 
-    Degenerate: no group is silent, also where all rewards are equal; with `standardise` those get exactly zero.
+    Degenerate: no group gets zero, even if all rewards are equal; with `standardise` those get exactly zero.
     Evidence: paper; the weights, and that a baseline undoes them, are derived.
     """
     return Objective(

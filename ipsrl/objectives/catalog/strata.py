@@ -1,4 +1,4 @@
-"""Objectives that compare an answer with those of its stratum, or of its mode."""
+"""Objectives that compare an answer with others of its stratum, or of its mode."""
 
 from ipsrl.objectives.advantages.stratified import BestOfMode, StratifiedNorm
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
@@ -22,9 +22,9 @@ def stratified_grpo(
     """Stratified GRPO (arXiv 2510.06214): A = alpha norm(r in its stratum) + (1 - alpha) norm(r in its group).
 
     A search agent's strata are its numbers of tool calls. Here, `stratum` is the number of `planning` tokens, the
-    `length` in tokens (both in bins of `width`), or the `first_token`. `standardise=False` leaves both standard
-    deviations out. At alpha = 1 the policy never learns which stratum is better, since it chooses the stratum itself:
-    the advantages of each stratum sum to zero. alpha = 0.8 is unverified; sweep it.
+    `length` in tokens (both in bins of `width`), or the `first_token`. `standardise=False` omits both standard
+    deviations. At alpha = 1 the advantages of each stratum sum to zero, so the policy, which chooses the stratum, never
+    learns which one is better. alpha = 0.8 is unverified; sweep it.
 
     Degenerate: a stratum of one answer, or of equal rewards, has 1 - alpha of GRPO's advantages; equal groups get zero.
     Evidence: second-hand (two sources that agree); alpha, the keys and the bins are our reading.
@@ -48,15 +48,14 @@ def hgpo(
 ) -> Objective:
     """HGPO (arXiv 2505.14631): A = norm(best of its mode), + alpha norm(its mode won) on token 1; modes: think or not.
 
-    norm is GRPO's, (x - mean) / std of the group. An answer thinks where its first token is `think_token`; the other
-    mode has a head start of `delta` in the comparison of mean rewards. The paper forces half of a group into each mode;
-    here the modes are those that the policy samples, so it has to know both: while no answer begins with `think_token`
-    (0 is the padding of text, which never does), what is left is GRPO on who is the best of the group. `kl` is the
-    paper's 0.001, of k3.
+    norm is GRPO's, (x - mean) / std of the group. An answer thinks if its first token is `think_token`; the other mode
+    has a head start of `delta` in the comparison of mean rewards. The paper forces half of a group into each mode; here
+    the policy samples the modes, so it must know both: if no answer begins with `think_token` (never with 0, the
+    padding of text), what remains is GRPO on being the best of the group. `kl` is the paper's 0.001, of k3.
 
-    Degenerate: a group in one mode, or at a tie between them, has no second term (our reading); at equal rewards the
-    first term is zero, and the second one prefers not to think, by the head start.
-    Evidence: paper; that all the best of a mode count where they tie is our reading.
+    Degenerate: a group in one mode, or with a tie between them, has no second term (our reading); with equal rewards
+    the first term is zero, and the second prefers not to think, by the head start.
+    Evidence: paper; that tied answers are all the best of a mode is our reading.
     """
     return Objective(
         advantages=BestOfMode(think_token),

@@ -1,4 +1,4 @@
-"""GRPO that looks at the probability of tokens: to hold sure answers back, to damp unlikely ones, or to keep them."""
+"""GRPO that uses token probabilities: to hold back sure answers, to damp unlikely ones, or to keep them."""
 
 from typing import Literal
 
@@ -14,10 +14,10 @@ from ipsrl.objectives.stages import LowProbabilityFirst
 from ipsrl.objectives.surrogates.ratio import BoundedRatio, ClippedRatio
 
 PROMPT_PART = "all"
-"""Of ARM: which tokens of the prompt say how sure the policy is of it."""
+"""Default of ARM: prompt tokens that measure how sure the policy is of the prompt."""
 
 THRESHOLD = 0.5
-"""Of Lopti: the behaviour probability from which on a token waits for the second step."""
+"""Default of Lopti: behaviour probability at and above which a token waits for the second step."""
 
 
 def progrpo(
@@ -35,7 +35,7 @@ def progrpo(
     """ProGRPO (arXiv 2602.05281): A = GRPO's + alpha (c(prompt) - c(answer)), c mean probability of tokens.
 
     GRPO with ARM: answers that the policy is sure of lose, unlikely ones gain; the mean is over all tokens.
-    `standardise=False` takes the group mean only. The arguments up to `prompt_part` are the open choices of
+    `standardise=False` subtracts the group mean only. The arguments up to `prompt_part` are the open choices of
     `AnswerConfidence`; `reference="correct"` needs no prompt log-probabilities and has no `prompt_part`.
 
     Degenerate: groups without reward get zero; groups that are all correct are shifted unless `gate="mixed"`.
@@ -63,11 +63,11 @@ def ar_lopti(
 ) -> Objective:
     """AR and Lopti (arXiv 2505.12929): A_t = (alpha mu_t + 1 - alpha) GRPO's; unlikely tokens have a step of their own.
 
-    Advantage re-weighting damps tokens of low behaviour probability mu_t, whose gradients are the largest; Lopti makes
-    two optimiser steps of each, first with the tokens below `threshold`, then with the others. `alpha=None` is the
-    paper's 0.3 with Lopti and 0.2 without; 0 is Lopti alone. The paper has 0.001 of the k3 divergence to a reference in
-    the loss: `kl=0.001`; it acts in both steps. Both methods work against rules that explore by unlikely tokens. The
-    mean over each answer's tokens is our reading.
+    Advantage re-weighting damps tokens of low behaviour probability mu_t, whose gradients are the largest; Lopti splits
+    each optimiser step in two, first with the tokens below `threshold`, then with the others. `alpha=None` is the
+    paper's 0.3 with Lopti and 0.2 without; 0 is Lopti alone. The paper has 0.001 of the k3 divergence from a reference
+    in the loss: `kl=0.001`; it acts in both steps. Both methods work against algorithms that explore by unlikely
+    tokens. The mean over each answer's tokens is our reading.
 
     Degenerate: groups with equal rewards get exactly zero.
     Evidence: code (its repository); formulas only, and the aggregation is our reading.
@@ -98,17 +98,16 @@ def lp_reg(
 ) -> Objective:
     """Lp-Reg (arXiv 2510.03222): GRPO - KL(proxy || pi) at unlikely tokens with A < 0, proxy the likely tokens of mu.
 
-    The proxy is the behaviour policy without its noise: tokens below `kappa` times the likeliest one's probability are
-    taken out (`threshold="fixed"`: below `kappa`) and the rest renormalised. A token is protected where its probability
-    is below the `rho`-quantile of the batch (0.01, or 0.005 for the paper's larger model), its advantage is negative,
-    and the proxy has it. The proxy comes from the `likeliest` tokens, a number that is our reading; time and memory
-    grow with it. `form="code"` is what was released: only the sampled token's own probability is pulled up, by k3 and
-    where it is below the proxy's, and k3 stops at 10; the quantile is of tokens with negative advantage; PPO's minimum
-    stays. The released quantile is of the current policy in each micro-batch, ours of the behaviour policy in the
-    batch.
+    The proxy is the behaviour policy without its noise: tokens below `kappa` times the highest probability are removed
+    (`threshold="fixed"`: below `kappa`) and the rest renormalised. A token is protected if its probability is below the
+    `rho`-quantile of the batch (0.01, or 0.005 for the paper's larger model), its advantage is negative, and the proxy
+    contains it. The proxy is built from the `likeliest` tokens, a number that is our reading; time and memory grow with
+    it. `form="code"` is as released: only the sampled token's own probability is pulled up, by k3 and only below the
+    proxy's, with k3 capped at 10; the quantile is over tokens with negative advantage; PPO's minimum stays. The
+    released quantile is of the current policy in each micro-batch, ours of the behaviour policy in the batch.
 
     Degenerate: groups with equal rewards get exactly zero, and none of their tokens is protected.
-    Evidence: paper and code (its repository), which differ; how many likeliest tokens is our reading.
+    Evidence: paper and code (its repository), which differ; the number of most likely tokens is our reading.
     """
     regulariser = LowProbabilityRegulariser(
         coefficient, kappa=kappa, rho=rho, threshold=threshold, likeliest=likeliest, form=form

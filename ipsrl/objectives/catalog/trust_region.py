@@ -16,9 +16,9 @@ def gspo(
 ) -> Objective:
     """GSPO (arXiv 2507.18071): A = GRPO's; min(s A, clip(s) A), s the geometric mean of the rho of an answer's tokens.
 
-    The clip is about a thousand times tighter than PPO's, as s is: 0.2 would never act. The mean is over answers, each
-    with one value. The first step on a batch, where s = 1, is GRPO's. The paper has no KL; `kl` adds one. verl clamps
-    log s at 10, we at 20, as all log-ratios.
+    The clip is about a thousand times tighter than PPO's, because s varies much less: 0.2 would never act. The mean is
+    over answers, each with one value. The first step on a batch, where s = 1, is GRPO's. The paper has no KL; `kl` adds
+    one. verl clamps log s at 10, we at 20, like all log-ratios.
 
     Degenerate: groups with equal rewards get exactly zero.
     Evidence: paper and code (verl, TRL).
@@ -39,7 +39,7 @@ def gspo_token(
 ) -> Objective:
     """GSPO-token (arXiv 2507.18071): as GSPO, with s_t = sg(s) pi / sg(pi) at each token.
 
-    With the one advantage for each answer that GRPO gives, values and gradients are GSPO's; they part where tokens have
+    With one advantage for each answer, as GRPO gives, values and gradients are GSPO's; they differ if tokens have
     advantages of their own. The paper has no KL; `kl` adds one.
 
     Degenerate: groups with equal rewards get exactly zero.
@@ -61,7 +61,7 @@ def sapo(
     """SAPO (arXiv 2511.20347): A = GRPO's; f(rho) A, f(rho) = (4 / tau) sigmoid(tau (rho - 1)), in place of the clip.
 
     tau is `temperature_positive` where A > 0 and `temperature_negative` elsewhere: tokens far from the behaviour policy
-    fade instead of being cut, those with negative advantages sooner.
+    fade instead of being clipped, those with negative advantages sooner.
 
     Degenerate: groups with equal rewards get exactly zero.
     Evidence: code (TRL).

@@ -1,1 +1,1 @@
-"""What parts share: ranks, frequencies, ratios, divergences, discounted sums."""
+"""Estimators shared by the parts: ranks, frequencies, ratios, divergences, discounted sums."""

@@ -1,7 +1,7 @@
 """f-divergences D_f(pi || ref) = E_ref[ f(pi / ref) ], by their links f'(u), u = pi / ref (f-DPO, arXiv 2309.16240).
 
-The policy that maximises E_pi[r] - beta D_f(pi || ref) satisfies r = beta f'(u) + constant, so that a link turns a
-policy into a reward, and its inverse a reward into a policy. With l = log u and up to constants:
+The policy that maximises E_pi[r] - beta D_f(pi || ref) satisfies r = beta f'(u) + constant. So a link turns a policy
+into a reward, and its inverse turns a reward into a policy. With l = log u and up to constants:
 
     reverse_kl       f(u) = u log u                                          f'(u) = l
     forward_kl       f(u) = -log u                                           f'(u) = -exp(-l)
@@ -21,18 +21,19 @@ from jax import Array
 Divergence = Literal["reverse_kl", "forward_kl", "jensen_shannon", "alpha"]
 
 LOG_RATIO_RANGE = 10.0
-"""|log u| is clipped to this in the links of forward_kl and alpha, which explode where u -> 0: a whole answer's log u
-may be -50. Outside, those links are flat, without gradient."""
+"""|log u| is clipped to this in the links of forward_kl and alpha, which diverge as u -> 0: log u of a whole answer may
+be -50. Beyond the clip these links are constant, so their gradient is zero.
+"""
 
 
 def check_alpha(name: Divergence, alpha: float) -> None:
-    """Refuses an `alpha` that the divergence has no meaning for; the other divergences ignore it."""
+    """Raises ValueError if `alpha` is invalid for this divergence; the other divergences ignore it."""
     if name == "alpha" and not 0.0 < alpha < 1.0:
-        raise ValueError(f"alpha is {alpha}, the alpha-divergence needs it strictly between 0 and 1")
+        raise ValueError(f"alpha is {alpha}, it must lie strictly between 0 and 1 for the alpha-divergence")
 
 
 def link(name: Divergence, log_ratio: Array, alpha: float = 0.5) -> Array:
-    """f'(u) up to a constant, from l = log u, of any shape; increasing in l. See the module for formulas and clips."""
+    """f'(u) up to a constant, from l = log u of any shape; increasing in l. Formulas and clips: see the module."""
     if name == "reverse_kl":
         return log_ratio
     if name == "jensen_shannon":
@@ -42,16 +43,16 @@ def link(name: Divergence, log_ratio: Array, alpha: float = 0.5) -> Array:
 
 
 def inverse_link(name: Divergence, value: Array, alpha: float = 0.5) -> Array:
-    """log u at which `link` takes a value, of any shape; inf from the value on that the link does not reach.
+    """log u at which `link` takes a value, of any shape; inf for values above the range of the link.
 
-    reverse_kl reaches every value, forward_kl those below 0, jensen_shannon below log 2, alpha below 1 / alpha. The
-    clip of `link` is ignored.
+    The range is all values for reverse_kl, values below 0 for forward_kl, below log 2 for jensen_shannon, below 1 /
+    alpha for alpha. The clip of `link` is ignored.
     """
     if name == "reverse_kl":
         return value
     supremum = {"forward_kl": 0.0, "jensen_shannon": math.log(2.0), "alpha": 1.0 / alpha}[name]
     reached = value < supremum
-    value = jnp.where(reached, value, supremum - 1.0)  # any value that is reached, so that no NaN enters the gradient
+    value = jnp.where(reached, value, supremum - 1.0)  # any value in the range, so that the gradient has no NaN
     if name == "forward_kl":
         log_ratio = -jnp.log(-value)
     elif name == "jensen_shannon":

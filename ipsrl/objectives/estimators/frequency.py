@@ -5,7 +5,7 @@ from jax import Array
 
 
 def same_outcome(outcome_id: Array) -> Array:
-    """`[P, G, G]` bool, which samples of a group `[P, G]` have the same outcome."""
+    """`[P, G, G]` bool: which samples of a group `[P, G]` have the same outcome."""
     return outcome_id[:, :, None] == outcome_id[:, None, :]
 
 

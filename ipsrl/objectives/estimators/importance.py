@@ -1,4 +1,4 @@
-"""The importance ratio of sampled tokens, and values that have a constant weight on their gradient."""
+"""The importance ratio of sampled tokens, and values whose gradient has a constant weight."""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from ipsrl.structures import PolicyScores, Rollouts
 LOG_RATIO_LIMIT = 20.0
 """Log-ratios are clamped to this before exp, so that one stale token cannot overflow a batch (as verl does).
 
-Beyond it a token whose weight is its ratio has no gradient, in whatever way the surrogate brings the weight there."""
+Beyond it, a token weighted by its ratio has no gradient, in every surrogate."""
 
 
 def log_importance_ratio(scores: PolicyScores, rollouts: Rollouts) -> Array:
@@ -23,9 +23,9 @@ def importance_ratio(scores: PolicyScores, rollouts: Rollouts) -> Array:
 
 
 def with_constant_weight(weight: Array, log_ratio: Array, scores: PolicyScores, rollouts: Rollouts) -> Array:
-    """`[P, G, T]`, equal to `weight`, whose gradient is weight * grad log pi: the weight itself is a constant.
+    """`[P, G, T]`, equal to `weight`, with gradient weight * grad log pi: the weight itself is a constant.
 
-    There is no gradient where `log_ratio`, of the token or of the answer, lies beyond `LOG_RATIO_LIMIT`.
+    The gradient is zero where `log_ratio`, of the token or of the answer, lies beyond `LOG_RATIO_LIMIT`.
     """
     moves = rollouts.token_mask & (jnp.abs(log_ratio) <= LOG_RATIO_LIMIT)
     log_probs = jnp.where(moves, scores.log_probs, 0.0)

@@ -1,4 +1,4 @@
-"""How likely the behaviour policy finds whole answers."""
+"""Likelihood of whole answers under the behaviour policy."""
 
 import jax.numpy as jnp
 from jax import Array

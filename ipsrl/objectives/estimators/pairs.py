@@ -1,7 +1,7 @@
-"""The pairs of a group: the winner has the higher reward, ties are no pairs.
+"""The pairs of a group: the winner has the higher reward; ties form no pair.
 
-A group of two is the stored pair [chosen, rejected]. An answer without tokens is in no pair: its loss would stand at no
-token.
+A group of two is the stored pair [chosen, rejected]. An answer without tokens is in no pair, because its loss would
+belong to no token.
 """
 
 from jax import Array

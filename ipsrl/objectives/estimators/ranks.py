@@ -1,10 +1,11 @@
-"""Ranks without sorting: the k-th largest, quantiles and the largest of many values, of a whole batch or of each row.
+"""Ranks without sorting: k-th largest values, quantiles and top-k masks of a whole batch or of each row.
 
-A sort of all tokens takes some fifty times as long as the rest of an objective, and gathers them on each device. Here
-the k-th largest is found bit by bit, by counting how many values are at least as large: nothing but counts moves.
+Sorting all tokens takes about fifty times as long as the rest of an objective, and gathers them on each device. Here
+the k-th largest value is found bit by bit, by counting the values that are at least as large: only counts are
+communicated.
 
-Everywhere, values are `[..., T]`, and so is the mask; what lies outside the mask may be anything. `axis=None` ranks all
-values together, for k `[]`; `axis=-1` those of each row, for k `[...]`. Counts are float32, exact up to 2^24 values.
+Values and mask are `[..., T]`; values outside the mask may be anything. `axis=None` ranks all values together, with k
+`[]`; `axis=-1` ranks each row, with k `[...]`. Counts are float32, exact up to 2^24 values.
 """
 
 import functools
@@ -21,16 +22,16 @@ HIGHEST_BIT = np.uint32(1 << 31)
 
 
 def kth_largest(values: Array, mask: Array, k: Array, axis: Axis = None) -> Array:
-    """The k-th largest of float32 values under the mask, exact; k from 1 to their number."""
+    """The k-th largest of float32 values under the mask, exact; k from 1 to the number of values."""
     ordered = _ordered(values)
     least, _ = _threshold(ordered, mask, k, axis)
     return jnp.where(mask & (ordered >= _over_rows(least, axis)), values, jnp.inf).min(axis=axis)
 
 
 def largest(values: Array, mask: Array, count: Array) -> Array:
-    """True on the `count` largest values of all under the mask, and on ties with the last of them.
+    """True at the `count` largest of all values under the mask, and at ties with the last of them.
 
-    On all if there are fewer; nothing is chosen where the mask is empty. Values are float32, or uint32.
+    True at all values if there are fewer; False everywhere if the mask is empty. Values are float32 or uint32.
     """
     ordered = _ordered(values)
     least, _ = _threshold(ordered, mask, count, None)
@@ -38,9 +39,9 @@ def largest(values: Array, mask: Array, count: Array) -> Array:
 
 
 def largest_of_rows(values: Array, mask: Array, count: Array) -> Array:
-    """True on exactly `count` `[...]` of the largest values of each row, the earlier ones where they tie.
+    """True at exactly `count` `[...]` of the largest values of each row; of tied values the earlier are chosen.
 
-    Counts are at most the numbers of values under the mask. Values are float32, or uint32.
+    Counts must not exceed the number of values under the mask. Values are float32 or uint32.
     """
     ordered = _ordered(values)
     least, number = _threshold(ordered, mask, count, -1)
@@ -64,7 +65,7 @@ def quantile(values: Array, mask: Array, fraction: float) -> Array:
     rank = tokens - below
     low = kth_largest(values, mask, rank)
     higher = mask & (values > low)
-    # The value after `low` is another one, unless more values than those before it tie with it.
+    # The next value differs from `low`, unless ties with `low` fill its place.
     has_next = (rank > 1) & (higher.sum(dtype=jnp.float32) >= rank - 1)
     high = jnp.where(has_next, jnp.where(higher, values, jnp.inf).min(), low)
     return low + (position - below) * (high - low)
@@ -73,9 +74,9 @@ def quantile(values: Array, mask: Array, fraction: float) -> Array:
 def random_order(keys: Array, shape: tuple[int, ...]) -> Array:
     """Random uint32 `[P, G, T]` to rank tokens by; one key for each group, `shape` is `[G, T]`.
 
-    Hashing takes the time, so none of it is wasted. New keys are both of the words that a hash makes, of which
-    `random.bits` makes one. And each word serves two tokens, its halves swapped for the second one: the upper halves,
-    which decide, are independent of each other; the lower ones only separate ties.
+    Hashing takes most of the time, so all its bits are used. A hash makes two words; new keys keep both, where
+    `random.bits` keeps one. Each word serves two tokens, the second with its halves swapped: the upper halves, which
+    decide the order, are independent; the lower halves only break ties.
     """
     group, length = shape
     split = jax.vmap(lambda key: jax.random.split(key, (group, -(-length // 4))))
@@ -85,12 +86,12 @@ def random_order(keys: Array, shape: tuple[int, ...]) -> Array:
 
 @functools.partial(jax.jit, static_argnames="axis")
 def _threshold(ordered: Array, mask: Array, k: Array, axis: Axis) -> tuple[Array, Array]:
-    """The k-th largest of uint32 numbers, or a smaller one which k of them reach; and how many reach it.
+    """A threshold that exactly k uint32 numbers reach, or the k-th largest if ties prevent that; and how many reach it.
 
-    0 and infinity where k is more than there are.
+    Returns 0 and infinity if k exceeds the number of values.
     """
-    # Counting takes up to 32 passes. They are over single bytes, and sums over columns of a row fit into bytes as well,
-    # which is several times as fast as passes over 32-bit numbers.
+    # Up to 32 counting passes. They read single bytes, and sums over the columns of a row fit into bytes too; this is
+    # several times as fast as passes over 32-bit numbers.
     length = ordered.shape[-1]
     width = min(length, 32 * -(-length // (32 * 255)))
     rows = [(0, 0)] * (ordered.ndim - 1)
@@ -99,7 +100,7 @@ def _threshold(ordered: Array, mask: Array, k: Array, axis: Axis) -> tuple[Array
 
     def unfinished(state):
         shift, _, number = state
-        # Rows are not asked whether they are done: those on other devices would have to answer too.
+        # Rows are not checked for an early end: that would need communication between devices.
         return shift >= 0 if axis == -1 else (shift >= 0) & (number != k)
 
     def add_byte(state):
@@ -124,12 +125,12 @@ def _threshold(ordered: Array, mask: Array, k: Array, axis: Axis) -> tuple[Array
 
 
 def _over_rows(numbers: Array, axis: Axis, dimensions: int = 1) -> Array:
-    """Numbers, or one for each row, against values."""
+    """Reshapes a number, or one number for each row, to broadcast against the values."""
     return numbers if axis is None else numbers.reshape(*numbers.shape, *(1,) * dimensions)
 
 
 def _ordered(values: Array) -> Array:
-    """uint32 numbers in the order of the values as float32; 0 and -0 are one. uint32 values stay as they are."""
+    """uint32 numbers in the order of the values as float32; 0 and -0 are equal. uint32 values do not change."""
     if values.dtype == jnp.uint32:
         return values
     bits = jax.lax.bitcast_convert_type(jnp.where(values == 0, 0.0, values).astype(jnp.float32), jnp.uint32)

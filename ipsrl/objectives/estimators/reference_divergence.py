@@ -1,4 +1,4 @@
-"""KL(policy || reference), estimated at the sampled tokens, and the rule that adapts its coefficient."""
+"""KL(policy || reference), estimated at the sampled tokens, and the adaptation of its coefficient."""
 
 import math
 from typing import Literal
@@ -19,8 +19,8 @@ def token_divergence(log_probs: Array, rollouts: Rollouts, estimator: RewardEsti
         k2 = d^2 / 2
         k3 = exp(-d) + d - 1 >= 0    unbiased in value
 
-    In k3 d is clamped to [-20, 20], as verl does: no gradient beyond. verl's second clamp, of k3 itself to 10, is left
-    out.
+    In k3, d is clamped to [-20, 20] as in verl: the gradient is zero beyond. verl's second clamp, of k3 itself to 10,
+    is omitted.
     """
     difference = jnp.where(rollouts.token_mask, log_probs - rollouts.reference_log_probs, 0.0)
     if estimator == "k1":
@@ -32,13 +32,13 @@ def token_divergence(log_probs: Array, rollouts: Rollouts, estimator: RewardEsti
 
 
 def mean_answer_divergence(rollouts: Rollouts) -> Array:
-    """KL(behaviour || reference) in nats for each answer, `[]`: the mean over answers of the summed k1."""
+    """KL(behaviour || reference) in nats per answer, `[]`: the mean over answers of the summed k1."""
     divergence = masked_sum(token_divergence(rollouts.behaviour_log_probs, rollouts, "k1"), rollouts.token_mask)
     return divergence / jnp.maximum(rollouts.token_mask.any(axis=-1).sum(), 1)
 
 
 def adapted_coefficient(coefficient: Array, divergence: Array, target: float, gain: float) -> Array:
-    """The coefficient for the next batch, so that the divergence settles at `target` (arXiv 1909.08593).
+    """The coefficient for the next batch, moved so that the divergence settles at `target` (arXiv 1909.08593).
 
         coefficient * (1 + gain * clip(KL / target - 1, -0.2, 0.2))
 

@@ -1,4 +1,4 @@
-"""Subgroups of a group, strata or modes, and values normalised within them."""
+"""Subgroups of a group (strata or modes), and values normalised within them."""
 
 from typing import Literal
 
@@ -14,10 +14,10 @@ Stratum = Literal["length", "planning", "first_token"]
 def normalised_among(values: Array, peers: Array, standardise: bool = True) -> Array:
     """(r_g - mean) / std over the peers of each answer, `[P, G]` values and `[P, G, G]` bool -> `[P, G]`.
 
-    `peers[p, g, j]` says that g is compared with j; whoever has peers is one of them. The standard deviation is the
-    population's; without it where not `standardise`. Exactly 0 where all peers have the same value, or there are none.
+    `peers[p, g, j]` is True if g is compared with j; an answer with peers is one of them. The standard deviation is the
+    population's; it is omitted unless `standardise`. Exactly 0 if all peers have the same value, or if there are none.
     """
-    # What is no peer gets the answer's own value, so that rounding is judged as in a whole group.
+    # Other answers are replaced by the answer's own value, so that `all_equal` applies as in a whole group.
     degenerate = all_equal(jnp.where(peers, values[:, None, :], values[:, :, None]))
     count = jnp.maximum(peers.sum(axis=-1), 1)
     mean = masked_sum(values[:, None, :], peers, axis=-1) / count
@@ -32,8 +32,8 @@ def normalised_among(values: Array, peers: Array, standardise: bool = True) -> A
 def stratum_of(rollouts: Rollouts, stratum: Stratum, width: int = 1) -> Array:
     """`[P, G]` int32, the stratum of each answer.
 
-    `length` is its number of tokens and `planning` its number of planning tokens, both divided by `width` and rounded
-    down; `first_token` is the first token itself (-1 where there is none).
+    `length` is its number of tokens, `planning` its number of planning tokens, both divided by `width` and rounded
+    down; `first_token` is the first token itself (-1 if there is none).
     """
     if stratum == "first_token":
         return jnp.where(rollouts.token_mask[..., 0], rollouts.tokens[..., 0], -1)
@@ -44,5 +44,5 @@ def stratum_of(rollouts: Rollouts, stratum: Stratum, width: int = 1) -> Array:
 
 
 def thinks(rollouts: Rollouts, think_token: int) -> Array:
-    """`[P, G]` bool, True for answers that begin with `think_token`; every other answer is in the other mode."""
+    """`[P, G]` bool, True for answers that begin with `think_token`; all others are in the other mode."""
     return rollouts.token_mask[..., 0] & (rollouts.tokens[..., 0] == think_token)

@@ -1,1 +1,1 @@
-"""Penalties: costs that are added to the loss, `[P, G, T]`."""
+"""Penalties: costs added to the loss, `[P, G, T]`."""

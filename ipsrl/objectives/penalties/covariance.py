@@ -1,4 +1,4 @@
-"""A penalty on the tokens of highest covariance (KL-Cov): `[P, G, T]` costs to minimise."""
+"""A penalty on the tokens with the highest covariance (KL-Cov): `[P, G, T]` costs to minimise."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -16,7 +16,7 @@ from ipsrl.objectives.objective import Metrics, Penalty
 from ipsrl.structures import PolicyScores, Rollouts
 
 ROUNDING = 1e-5
-"""Sampler and scorer may differ by this much, in nats, in the log-probability of the same token and policy."""
+"""Largest rounding difference, in nats, between sampler and scorer for the same token and policy."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,9 +25,9 @@ class HighCovarianceDistance(Penalty):
 
         on the max(1, floor(fraction N)) tokens with the largest `token_covariance`; mu is the behaviour policy
 
-    Only tokens of positive covariance are chosen, so that a batch without information is left alone (our reading).
-    The cost has no gradient at pi = mu: on the first update of a batch the penalty does nothing. Differences up to
-    `ROUNDING` are taken for none, since the gradient of an absolute value would make their noise as large as any other.
+    Only tokens with positive covariance are chosen, so a batch without preferences is not penalised (our reading). At
+    pi = mu the cost has no gradient, so the first update of a batch has no penalty. Differences up to `ROUNDING` count
+    as zero, because the absolute value would give rounding noise a gradient of full size.
     """
 
     name: ClassVar[str] = "covariance"

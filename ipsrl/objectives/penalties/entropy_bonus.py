@@ -12,7 +12,9 @@ from ipsrl.structures import PolicyScores, Rollouts
 
 @dataclasses.dataclass(frozen=True)
 class EntropyBonus(Penalty):
-    """-coefficient * H of the next-token distribution, in nats, with gradient. Below 0 it is a penalty on entropy."""
+    """-coefficient * H of the next-token distribution, in nats, with gradient. A negative coefficient penalises
+    entropy.
+    """
 
     name: ClassVar[str] = "entropy"
     coefficient: float = finite(called="the coefficient of the entropy bonus")
@@ -22,5 +24,5 @@ class EntropyBonus(Penalty):
 
 
 def entropy_bonus(coefficient: float) -> tuple[Penalty, ...]:
-    """The entropy bonus; none where the coefficient is 0."""
+    """The entropy bonus; empty if the coefficient is 0."""
     return (EntropyBonus(coefficient),) if coefficient else ()

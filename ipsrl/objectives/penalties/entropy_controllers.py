@@ -1,6 +1,6 @@
-"""Entropy bonuses whose coefficient follows the entropy of the batches before.
+"""Entropy bonuses whose coefficient follows the entropy of earlier batches.
 
-Entropy is `mean_entropy`: the mean over all valid tokens of a batch of rollouts, of the policy before the update.
+Entropy is `mean_entropy`: the mean over all valid tokens of a batch of rollouts, for the policy before the update.
 """
 
 import dataclasses
@@ -20,22 +20,22 @@ State = dict[str, Array]
 
 @dataclasses.dataclass(frozen=True)
 class AdaptiveEntropyBonus(Penalty):
-    """An entropy bonus for hard prompts that holds the entropy at a share of its first value (AER, arXiv 2510.10959).
+    """An entropy bonus for hard prompts that keeps the entropy at a share of its first value (AER, arXiv 2510.10959).
 
         bonus of batch k for prompt q:  alpha_k w(g) H,      g = share of the group's rewards above `threshold`
         alpha_{k+1} = clip( alpha_k + eta f(tau H_0 - H_k), 0, alpha_max ),      H_0 = entropy of the first batch
 
-    Our reading: of the paper only the abstract was at hand.
+    Our reading: only the paper's abstract was at hand.
 
     Attributes:
       coefficient: alpha_0.
-      tau: target entropy over the first entropy.
-      eta: step of alpha; with `proportional`, for each nat of error.
+      tau: target entropy divided by the first entropy.
+      eta: step of alpha; with `proportional`, per nat of error.
       rule: f = `sign`, steps of fixed size, or `proportional`, the error itself.
-      alpha_max: where alpha stops.
+      alpha_max: upper limit of alpha.
       weight: w = `indicator` [g <= rho], `linear` max(0, 1 - g / rho), or `complement` 1 - g, which does not use rho.
-      rho: accuracy up to which a prompt is hard.
-      threshold: the highest reward of an answer that is not correct.
+      rho: share of correct answers up to which a prompt is hard.
+      threshold: the highest reward of an incorrect answer.
     """
 
     name: ClassVar[str] = "entropy"
@@ -55,11 +55,11 @@ class AdaptiveEntropyBonus(Penalty):
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts) -> tuple[Array, Metrics]:
         unsolved = (rollouts.rewards <= 0).all(axis=-1)
-        # Without any reward there is no advantage either: all that such a prompt adds to the gradient is the bonus.
+        # A prompt without any reward has zero advantages, so the bonus is its only gradient.
         return -scores.entropy, {"bonus_only_prompts": (unsolved.sum(dtype=jnp.float32), jnp.float32(unsolved.size))}
 
     def init(self, sizes: Sizes) -> State:
-        """alpha, and the entropies of the first batch and of the one before, -inf before the first."""
+        """alpha, and the entropies of the first batch and of the previous batch, -inf before the first."""
         none = jnp.float32(-jnp.inf)
         return {"alpha": jnp.float32(self.coefficient), "first_entropy": none, "entropy": none}
 
@@ -74,7 +74,7 @@ class AdaptiveEntropyBonus(Penalty):
         return coefficients, {"alpha": alpha, "first_entropy": first_entropy, "entropy": entropy}
 
     def state_metrics(self, state: State) -> Metrics:
-        """alpha of the next batch, the entropy of this one, and that which alpha steers towards."""
+        """alpha of the next batch, the entropy of this one, and the target entropy."""
         one = jnp.float32(1)
         return {
             "entropy_alpha": (state["alpha"], one),
@@ -85,7 +85,8 @@ class AdaptiveEntropyBonus(Penalty):
     def weight_of(self, correct: Array, group: int) -> Array:
         """w(g) for numbers of correct answers `[P]` in groups of this size."""
         if self.weight == "indicator":
-            # Of counts: as float32, a share such as 3 / 15 may lie above 0.2. The offset is for rho * G as 0.3 * 10.
+            # Compares counts: in float32 a share such as 3 / 15 may exceed 0.2. The offset is for products such as 0.3
+            # * 10.
             return (correct <= self.rho * group + 1e-4).astype(jnp.float32)
         accuracy = correct / group
         return jnp.maximum(1.0 - accuracy / self.rho, 0.0) if self.weight == "linear" else 1.0 - accuracy
@@ -93,13 +94,14 @@ class AdaptiveEntropyBonus(Penalty):
 
 @dataclasses.dataclass(frozen=True)
 class EntropyFloor(EntropyBonus):
-    """An entropy bonus that is on while the entropy is at or below an absolute target (Skywork-OR1, arXiv 2505.22312).
+    """An entropy bonus that is active while the entropy is at or below an absolute target (Skywork-OR1, arXiv
+    2505.22312).
 
         bonus of batch k: c_k H where e_{k-1} <= target, else 0;       e_k = entropy of batch k
         c_{k+1} = clip( c_k + step, 0, 1 ) where e_k <= target, else clip( c_k - step, 0, 1 )
 
-    TRL's order: a batch is treated as the entropy of the batch before says. c starts at 0 and the first batch gets
-    nothing.
+    TRL's order: the bonus of a batch depends on the entropy of the previous batch. c starts at 0 and the first batch
+    has no bonus.
     """
 
     coefficient: float = probability(0.0, called="the coefficient at the start")
@@ -107,7 +109,7 @@ class EntropyFloor(EntropyBonus):
     step: float = positive(0.005)
 
     def init(self, sizes: Sizes) -> State:
-        """c, and the entropy of the batch before, inf before the first."""
+        """c, and the entropy of the previous batch, inf before the first."""
         return {"coefficient": jnp.float32(self.coefficient), "entropy": jnp.float32(jnp.inf)}
 
     def update_state(self, rollouts: Rollouts, advantages: Array, state: State) -> tuple[Array, State]:

@@ -23,15 +23,15 @@ LossEstimator = Literal["k1", "k2", "k3", "corrected_k3"]
 class KullbackLeibler(Penalty):
     """coefficient * KL(policy || reference), estimated at the sampled tokens; d = log pi - log pi_ref.
 
-        k1 = d                       gradient 1: nothing on average, as the gradient of log pi has mean 0
+        k1 = d                       gradient 1: zero on average, because the gradient of log pi has mean 0
         k2 = d^2 / 2                 gradient d: on-policy that of KL(policy || reference)
         k3 = exp(-d) + d - 1 >= 0    gradient 1 - exp(-d): on-policy that of KL(reference || policy)
         corrected_k3 = rho k3        gradient rho d: that of KL(policy || reference), off-policy too
 
-    k3 is GRPO's (arXiv 2402.03300, coefficient 0.04); times the importance ratio rho it is DeepSeek-V3.2's (arXiv
-    2512.02556). Gradients are those by log pi. d in k3 and log rho are clamped to [-20, 20]: beyond, no gradient. The
-    corrected k3 is taken as pi_ref / behaviour - rho + rho d, whose first term is a constant, so that its gradient does
-    not come as a small difference of large numbers.
+    k3 is GRPO's (arXiv 2402.03300, coefficient 0.04); multiplied by the importance ratio rho it is DeepSeek-V3.2's
+    (arXiv 2512.02556). Gradients are with respect to log pi. d in k3 and log rho are clamped to [-20, 20]: the gradient
+    is zero beyond. The corrected k3 is computed as pi_ref / behaviour - rho + rho d with a constant first term, so that
+    its gradient is not a small difference of large numbers.
     """
 
     name: ClassVar[str] = "reference_kl"
@@ -49,10 +49,10 @@ class KullbackLeibler(Penalty):
 
 @dataclasses.dataclass(frozen=True)
 class AdaptiveKullbackLeibler(KullbackLeibler):
-    """`KullbackLeibler` whose coefficient follows a target in nats for each answer (arXiv 1909.08593).
+    """`KullbackLeibler` whose coefficient follows a target in nats per answer (arXiv 1909.08593).
 
-    `coefficient` is the first one; a batch is penalised with the coefficient that the batches before it have left, see
-    `adapted_coefficient`. The paper has it in the reward, see `reward_costs`; its gain is 0.1.
+    `coefficient` is the initial one; a batch uses the coefficient adapted by the batches before it, see
+    `adapted_coefficient`. The paper puts the penalty into the reward, see `reward_costs`; its gain is 0.1.
     """
 
     target: float = positive(6.0, called="the target of the KL penalty")

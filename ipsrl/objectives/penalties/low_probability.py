@@ -16,24 +16,24 @@ from ipsrl.structures import PolicyScores, Rollouts
 
 @dataclasses.dataclass(frozen=True)
 class LowProbabilityRegulariser(Penalty):
-    """Lp-Reg (arXiv 2510.03222): pulls the policy to a proxy without noise where it would lose an unlikely token.
+    """Lp-Reg (arXiv 2510.03222): pulls the policy to a proxy without noise, at unlikely tokens it would otherwise lose.
 
-        proxy = behaviour policy restricted to tokens with probability above kappa * (the likeliest's), renormalised
-        cost  = KL(proxy || policy) at tokens of behaviour probability below the rho-quantile of the batch whose
-                advantage is negative and whose proxy probability is positive; 0 elsewhere
+        proxy = behaviour policy restricted to tokens above kappa * (highest probability), renormalised
+        cost  = KL(proxy || policy) at tokens with behaviour probability below the rho-quantile of the batch,
+                negative advantage and positive proxy probability; 0 elsewhere
 
-    The proxy is a constant. It is built from the `likeliest` tokens, so that a token beyond them counts as noise (our
-    reading; the paper has the whole vocabulary). The gradient by K log-probabilities takes K times the memory of other
-    losses', and more than K times the time of GRPO's, since it does not fit into a processor's caches.
+    The proxy is a constant. It is built from the `likeliest` tokens, so other tokens count as noise (our reading; the
+    paper uses the whole vocabulary). The gradient by K log-probabilities takes K times the memory of other losses, and
+    more than K times GRPO's time, because it does not fit into a processor's caches.
 
     Attributes:
       coefficient: beta.
       kappa, rho: as above.
       threshold: `min_p` as above, or `fixed`: probability above kappa itself.
-      likeliest: K, how many tokens of the behaviour policy are known at each position.
-      form: `paper` as above; `code` is what was released: k3 of the policy from the proxy at the sampled token alone,
-        clamped to 10 (no gradient beyond), only where the policy is below the proxy; and the quantile is of the
-        tokens with negative advantage.
+      likeliest: K, number of the behaviour policy's most likely tokens known at each position.
+      form: `paper` as above; `code` as released: k3 of the policy from the proxy at the sampled token alone, clamped to
+        10 (zero gradient beyond), only where the policy is below the proxy, with the quantile over tokens with negative
+        advantage.
     """
 
     name: ClassVar[str] = "proxy_kl"
@@ -76,6 +76,6 @@ class LowProbabilityRegulariser(Penalty):
         return divergence, {"proxy_kl": (divergence.sum(), mask.sum(dtype=jnp.float32))}
 
     def _log_threshold(self, likeliest: Array) -> Array:
-        """Above it the proxy keeps a token, `[P, G, T, 1]`; `likeliest` are log-probabilities, likeliest first."""
+        """The proxy keeps log-probabilities above this, `[P, G, T, 1]`; `likeliest` are sorted, largest first."""
         highest = likeliest[..., :1] if self.threshold == "min_p" else jnp.zeros_like(likeliest[..., :1])
         return highest + math.log(self.kappa)

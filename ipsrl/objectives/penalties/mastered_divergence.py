@@ -20,10 +20,10 @@ class MasteredDivergence(Penalty):
         E_ref[ f(u) ],  u = pi / pi_ref of a token;     forward_kl: f = -log u  (the likelihood of reference samples)
                                                         jensen_shannon: f = u log u - (u + 1) log((u + 1) / 2)
 
-    The paper takes the mean over stored samples of the reference. Here the samples are the behaviour policy's own, each
-    token weighed by min(pi_ref / pi_behaviour, ratio_limit), a constant (our reading): exact for one token where the
-    limit does not act; of longer answers it leaves out how likely the reference was to come that far. |log u| is
-    clamped to 20 before exp.
+    The paper averages over stored samples of the reference. Here the samples are the behaviour policy's, each token
+    weighted by min(pi_ref / pi_behaviour, ratio_limit), a constant (our reading). This is exact for answers of one
+    token where the limit does not act; for longer answers it omits the reference's probability of the preceding tokens.
+    |log u| is clamped to 20 before exp.
     """
 
     name: ClassVar[str] = "mastered_divergence"

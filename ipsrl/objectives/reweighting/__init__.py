@@ -1,1 +1,1 @@
-"""Re-weighting: advantages of answers or tokens changed, `[P, G, T]` -> `[P, G, T]`."""
+"""Re-weighting: changes the advantages of answers or tokens, `[P, G, T]` -> `[P, G, T]`."""

@@ -1,4 +1,4 @@
-"""Advantages that move against the policy's confidence in its answer (ARM): `[P, G, T]` -> `[P, G, T]`."""
+"""Advantages shifted against the policy's confidence in its answer (ARM): `[P, G, T]` -> `[P, G, T]`."""
 
 import dataclasses
 from typing import Literal
@@ -17,39 +17,39 @@ def low_probability_confidence(log_probs: Array, mask: Array, fraction: float) -
 
         c = exp( mean of the k smallest log-probabilities ),   k = max(1, ceil(fraction * length))
 
-    The rounding is our reading (arXiv 2602.05281 is silent). A row without tokens gets 1.
+    The rounding is our reading (arXiv 2602.05281 does not state it). A row without tokens gets 1.
     """
     length = mask.sum(axis=-1)
-    # The small offset undoes float32's rounding of products such as 0.2 * 10, whose ceiling must be 2.
+    # The offset undoes float32 rounding in products such as 0.2 * 10, whose ceiling must be 2.
     count = jnp.clip(jnp.ceil(fraction * length - 1e-4), 1, jnp.maximum(length, 1))
     highest = -kth_largest(-log_probs, mask, count, axis=-1)
     below = mask & (log_probs < highest[..., None])
-    # The tokens that are left of the k all have the highest of the k values.
+    # The rest of the k tokens tie at the largest of the k values.
     total = masked_sum(log_probs, below, axis=-1) + (count - below.sum(axis=-1)) * highest
     return jnp.where(length > 0, jnp.exp(total / count), 1.0)
 
 
 @dataclasses.dataclass(frozen=True)
 class AnswerConfidence(RolloutPart):
-    """ARM: advantages move against the policy's confidence in its own answer (ProGRPO, arXiv 2602.05281).
+    """ARM: shifts advantages against the policy's confidence in its own answer (ProGRPO, arXiv 2602.05281).
 
-        A~_g = A_g + alpha (c(q) - c(o_g))      in groups that the gate lets through, A_g elsewhere
+        A~_g = A_g + alpha (c(q) - c(o_g))      in groups that pass the gate, A_g elsewhere
 
     c(o_g) is the geometric mean probability of the `low_fraction` least likely tokens of the answer; c(q) is a
     reference level. Both use the behaviour policy's log-probabilities and are constants for the gradient.
     |A~ - A| <= alpha.
 
-    The paper's full text was not at hand; what the sources leave open is an argument (our reading: the defaults).
+    The paper's full text was not at hand; where the sources leave a choice, it is a field (our reading: the defaults).
 
     Attributes:
       alpha: weight of the shift; 0.3 comes from a third-party adaptation.
-      low_fraction: share of the tokens of an answer that its confidence looks at.
-      reference: `prompt` = exp of the mean log-probability of the prompt's tokens, one number for a group;
-        `correct` = mean confidence of the correct answers of the group, which needs no prompt log-probabilities.
+      low_fraction: share of an answer's tokens that enters its confidence.
+      reference: `prompt`, exp of the mean log-probability of the prompt's tokens, one number for a group; `correct`,
+        mean confidence of the group's correct answers, which needs no prompt log-probabilities.
       shifted: `all` answers of the group (the quoted equation), or the `correct` ones only.
-      gate: `any_correct` = groups with at least one reward above zero (the quoted equation, which also moves groups
-        that are all correct); `mixed` = groups whose rewards differ.
-      prompt_part: which prompt tokens c(q) averages: `all`, the `lowest` (the same low_fraction), or the `question`
+      gate: `any_correct`, groups with at least one reward above zero (the quoted equation, which also shifts groups
+        that are all correct); `mixed`, groups whose rewards differ.
+      prompt_part: prompt tokens averaged in c(q): `all`, the `lowest` (the same low_fraction), or the `question`
         (without the template around it).
     """
 

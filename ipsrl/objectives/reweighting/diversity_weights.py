@@ -1,6 +1,6 @@
-"""Parts that re-weight advantages for the sake of rare correct answers: `[P, G, T]` -> `[P, G, T]`.
+"""Parts that re-weight advantages in favour of rare correct answers: `[P, G, T]` -> `[P, G, T]`.
 
-An answer is correct where its reward is above zero.
+An answer is correct if its reward is above zero.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from ipsrl.structures import Rollouts
 class FocalWeight(RolloutPart):
     """F-GRPO: A (1 - mu)^gamma, mu the group's share of correct answers (arXiv 2602.06717).
 
-    A weight of the prompt, as of the focal loss: correct answers are not told apart. Zero where all are correct.
+    A weight of the prompt, like the focal loss: all correct answers get the same. Zero if all are correct.
     """
 
     gamma: float = non_negative(1.0)
@@ -31,19 +31,19 @@ class FocalWeight(RolloutPart):
 
 @dataclasses.dataclass(frozen=True)
 class UniformCorrect(RolloutPart):
-    """UCPO: advantages of correct answers move to the less likely among them (arXiv 2605.00365).
+    """UCPO: moves advantages of correct answers towards the less likely of them (arXiv 2605.00365).
 
         A~_g = A_g ((1 - tau) + tau n (1/q_g) / sum_j 1/q_j)    for the n correct answers;    A_g for the others
         q = softmax over the correct answers of their length-averaged behaviour log-probabilities
 
-    The weights of the correct answers have mean 1, so that equal advantages keep their sum.
+    The weights of the correct answers have mean 1, so equal advantages keep their sum.
     """
 
     tau: float = probability(0.2)
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         correct = rollouts.rewards > 0
-        # (1/q) / sum(1/q) is a softmax too, of the negative log-probabilities.
+        # (1/q) / sum(1/q) is the softmax of the negative log-probabilities.
         share = jax.nn.softmax(-average_log_probability(rollouts), axis=-1, where=correct)
         weight = 1.0 + self.tau * (correct.sum(axis=-1, keepdims=True) * share - 1.0)
         return values * jnp.where(correct, weight, 1.0)[..., None]

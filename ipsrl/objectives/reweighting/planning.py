@@ -1,4 +1,4 @@
-"""Weight for the tokens that plan: `[P, G, T]` -> `[P, G, T]`."""
+"""Extra weight for planning tokens: `[P, G, T]` -> `[P, G, T]`."""
 
 import dataclasses
 from typing import Literal
@@ -15,11 +15,11 @@ Planned = Literal["planning_mask", "high_entropy", "random", "first"]
 
 
 def planned_tokens(rollouts: Rollouts, planned: Planned) -> Array:
-    """`[P, G, T]` bool, the tokens that plan, or a control with as many tokens in each answer.
+    """`[P, G, T]` bool, the planning tokens, or a control with as many tokens in each answer.
 
-    `planning_mask` is the environment's. In each answer, `high_entropy` takes as many tokens as that mask has, those of
-    highest behaviour entropy (the earlier where they tie), and `random` as many by chance. `first` is the first token
-    of every answer.
+    `planning_mask` comes from the environment. As controls with the same number of tokens in each answer,
+    `high_entropy` takes the tokens of highest behaviour entropy (the earlier of ties) and `random` takes random tokens.
+    `first` is the first token of every answer.
     """
     mask = rollouts.token_mask
     if planned == "first":
@@ -36,14 +36,14 @@ def planned_tokens(rollouts: Rollouts, planned: Planned) -> Array:
 class PlanningBonus(RolloutPart):
     """A + alpha |A| on planning tokens, A on the others (HICRA, arXiv 2509.03646).
 
-    A plan of a good answer is pushed up by 1 + alpha; that of a failed one is pushed down by 1 - alpha only. So
-    planning tokens gain alpha mean |A| whatever they lead to: compare with `planned="random"`, which has the same count
-    and the same advantages. One summary of the paper says that failed plans are punished more: `failures` has both.
+    The formula multiplies the advantage of a good answer's plan by 1 + alpha, that of a failed plan by 1 - alpha. So
+    planning tokens gain alpha mean |A| whatever their result: compare with `planned="random"`, which has the same count
+    and the same advantages. One summary of the paper says that failed plans are punished more; `failures` offers both.
 
     Attributes:
       alpha: weight of the bonus.
       planned: which tokens, see `planned_tokens`.
-      failures: negative advantages on these tokens are `eased`, times 1 - alpha (the formula); `kept`; or `sharpened`,
+      failures: negative advantages of these tokens are `eased`, times 1 - alpha (the formula); `kept`; or `sharpened`,
         times 1 + alpha.
     """
 

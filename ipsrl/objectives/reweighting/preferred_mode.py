@@ -1,4 +1,4 @@
-"""The first token's advantage for having chosen the better of two modes: `[P, G, T]` -> `[P, G, T]`."""
+"""An advantage for the first token, for having chosen the better of two modes: `[P, G, T]` -> `[P, G, T]`."""
 
 import dataclasses
 
@@ -14,15 +14,16 @@ from ipsrl.structures import Rollouts, masked_sum
 
 @dataclasses.dataclass(frozen=True)
 class PreferredMode(RolloutPart):
-    """Adds, to the first token, whether its mode did better (HGPO, arXiv 2505.14631): `[P, G, T]` -> `[P, G, T]`.
+    """Adds to the first token's advantage whether its mode did better (HGPO, arXiv 2505.14631): `[P, G, T]` -> `[P, G,
+    T]`.
 
         A_g0 + alpha (m_g - mean) / std,      m_g = 1 where the mode of g is argmax { R_think, R_other + delta }
 
-    R are mean rewards of the modes in the group: with half of it in each mode the term is +-alpha. Nothing is added
-    where a group has one mode only, or where the two sides tie (our reading).
+    R are the mean rewards of the modes in the group: with half of the group in each mode the term is +-alpha. Nothing
+    is added if a group has a single mode, or if the two sides tie (our reading).
 
     Attributes:
-      think_token: what an answer in thinking mode begins with.
+      think_token: first token of an answer in thinking mode.
       delta: head start of the other mode, in units of reward.
       alpha: weight of the term.
     """

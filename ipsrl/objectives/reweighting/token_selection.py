@@ -1,8 +1,8 @@
-"""Parts that choose single tokens by their rank among all valid tokens of a batch of rollouts.
+"""Parts that choose tokens by their rank among all valid tokens of a batch of rollouts.
 
-What they rank by is fixed when the batch is sampled (behaviour log-probabilities and entropies), so that the choice is
+The ranked quantities (behaviour log-probabilities and entropies) are fixed when the batch is sampled, so the choice is
 the same for every mini-batch and optimiser step. Published codes rank inside a mini-batch by the policy being trained:
-the same numbers on the first update of a batch that is not split, and nearly so after it (our reading).
+the same on the first update of an unsplit batch, and nearly the same later (our reading).
 """
 
 import dataclasses
@@ -29,8 +29,8 @@ class DropHighCovariance(RolloutPart):
 
         candidates: lowest < cov < highest;   dropped: min( max(1, floor(fraction N)), number of candidates )
 
-    cov is `token_covariance`, N the number of valid tokens of the batch. Dropped tokens stay in the denominators.
-    The code also passes over tokens that PPO clips already: there are none when the batch is sampled.
+    cov is `token_covariance`, N the number of valid tokens of the batch. Dropped tokens stay in the denominators. The
+    released code also skips tokens that PPO already clips; there are none when the batch is sampled.
     """
 
     fraction: float = share(2e-4)
@@ -41,7 +41,9 @@ class DropHighCovariance(RolloutPart):
     def __post_init__(self):
         super().__post_init__()
         if not 0.0 <= self.lowest < self.highest:
-            raise ValueError(f"candidates lie between {self.lowest} and {self.highest}: 0 <= lowest < highest")
+            raise ValueError(
+                f"candidates lie between {self.lowest} and {self.highest}, they need 0 <= lowest < highest"
+            )
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         covariance = token_covariance(values, rollouts)
@@ -54,13 +56,13 @@ class DropHighCovariance(RolloutPart):
 class HighEntropyTokens(RolloutPart):
     """Only the `fraction` of tokens with the highest entropy keep their advantage (80/20 rule, arXiv 2506.01939).
 
-    `threshold` says which: `rank`, the ceil(fraction N) highest of the N valid tokens of the batch, and ties with the
-    last; `quantile`, those at or above the (1 - fraction) quantile with linear interpolation, as TRL. With equal
-    entropies both keep every token.
+    `threshold` selects them: `rank`, the ceil(fraction N) highest of the N valid tokens of the batch, and ties with the
+    last; `quantile`, those at or above the (1 - fraction) quantile with linear interpolation, as in TRL. If all
+    entropies are equal, both keep every token.
 
-    `denominator` says over how many tokens a mean over tokens is: `kept`, as the paper, or `all`, as TRL. Surrogates
-    are proportional to positive factors of A, so that sum_kept f(A) / N_kept = sum_all f(A~) / N where A~ is
-    A N / N_kept on kept tokens and 0 on others. N / N_kept is that of the whole batch, also in its mini-batches.
+    `denominator` is the number of tokens in a mean over tokens: `kept`, as in the paper, or `all`, as in TRL.
+    Surrogates scale with positive factors of A, so sum_kept f(A) / N_kept = sum_all f(A~) / N, where A~ is A N / N_kept
+    on kept tokens and 0 on others. N / N_kept is that of the whole batch, in its mini-batches too.
     """
 
     fraction: float = share(0.2)

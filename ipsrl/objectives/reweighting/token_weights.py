@@ -1,4 +1,4 @@
-"""Advantages of single answers or tokens, discounted, whitened, weighed or dropped: `[P, G, T]` -> `[P, G, T]`."""
+"""Advantages of answers or tokens: discounted, whitened, weighted or dropped, `[P, G, T]` -> `[P, G, T]`."""
 
 import dataclasses
 from typing import Literal
@@ -15,12 +15,12 @@ from ipsrl.structures import Rollouts, masked_sum
 
 @dataclasses.dataclass(frozen=True)
 class ReturnToGo(RolloutPart):
-    """What is still to come, discounted: each token's own return (REINFORCE++, arXiv 2501.03262).
+    """Discounted future reward: each token's own return (REINFORCE++, arXiv 2501.03262).
 
         R_t = sum_{u >= t} gamma^(u - t) (r [u is the last token] - kl KL_u)
 
-    r is the incoming value of the answer's last token; KL_u is the estimate of KL(behaviour || reference) at one token,
-    and needs `reference_log_probs` unless `kl` is 0.
+    r is the incoming value at the answer's last token; KL_u estimates KL(behaviour || reference) at one token and needs
+    `reference_log_probs` unless `kl` is 0.
     """
 
     gamma: float = share(1.0)
@@ -43,10 +43,10 @@ class ReturnToGo(RolloutPart):
 
 @dataclasses.dataclass(frozen=True)
 class WhitenedTokens(RolloutPart):
-    """(A - mean) / std over all tokens of the batch (REINFORCE++, arXiv 2501.03262): long answers count for more.
+    """(A - mean) / std over all tokens of the batch (REINFORCE++, arXiv 2501.03262): long answers count more.
 
     A batch whose tokens all have the same advantage gets exactly zero. verl's standard deviation divides by the number
-    of tokens less one (`unbiased`); no epsilon is added.
+    of tokens minus one (`unbiased`); no epsilon is added.
     """
 
     unbiased: bool = False
@@ -63,7 +63,9 @@ class WhitenedTokens(RolloutPart):
 
 @dataclasses.dataclass(frozen=True)
 class ProbabilityWeight(RolloutPart):
-    """A_t (alpha p_t + 1 - alpha), p_t the behaviour probability of the token: AR (arXiv 2505.12929), both signs."""
+    """A_t (alpha p_t + 1 - alpha), p_t the behaviour probability of the token: AR (arXiv 2505.12929), for both signs of
+    A.
+    """
 
     alpha: float = probability(0.2)
 
@@ -74,12 +76,12 @@ class ProbabilityWeight(RolloutPart):
 
 @dataclasses.dataclass(frozen=True)
 class WithoutTruncated(RolloutPart):
-    """Overlong filtering: 0 for answers that the horizon cut off, after the group was normalised with them (DAPO).
+    """Overlong filtering: 0 for answers truncated at the horizon, after the group was normalised with them (DAPO).
 
-        A_g N / (N of the answers left)  for answers that ended by themselves,    N `tokens` or `answers` of the batch
+        A_g N / (N of the other answers)  for answers that ended by themselves;  N: `tokens` or `answers` of the batch
 
-    The factor takes truncated answers out of the denominator, as masking their tokens would (arXiv 2503.14476): of a
-    mean over all tokens of the batch, or over its answers that have tokens, as `counted` says.
+    The factor removes truncated answers from the denominator, as masking their tokens would (arXiv 2503.14476).
+    `counted` must name what the mean is over: all tokens of the batch, or its answers that have tokens.
     """
 
     counted: Literal["tokens", "answers"] = "tokens"

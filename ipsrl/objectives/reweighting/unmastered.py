@@ -1,4 +1,4 @@
-"""Advantages for prompts that are still to be learned only (DPH-RL): `[P, G, T]` -> `[P, G, T]`."""
+"""Advantages for unmastered prompts only (DPH-RL): `[P, G, T]` -> `[P, G, T]`."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ from ipsrl.structures import Rollouts
 
 @dataclasses.dataclass(frozen=True)
 class UnmasteredOnly(RolloutPart):
-    """Advantages of mastered groups become zero (DPH-RL, arXiv 2509.07430)."""
+    """Sets the advantages of mastered groups to zero (DPH-RL, arXiv 2509.07430)."""
 
     mastered_at: float = share(1.0, called="mastered_at, a share of correct answers,")
 

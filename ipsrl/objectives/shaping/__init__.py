@@ -1,1 +1,1 @@
-"""Reward shaping: rewards of a group in, other rewards out, `[P, G]` -> `[P, G]`."""
+"""Reward shaping: maps the rewards of a group to other rewards, `[P, G]` -> `[P, G]`."""

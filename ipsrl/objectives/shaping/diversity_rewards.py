@@ -1,7 +1,7 @@
-"""Parts that pay for diversity inside the group: rewards of a group in, other rewards out, `[P, G]` -> `[P, G]`.
+"""Reward shaping for diversity inside the group: `[P, G]` -> `[P, G]`.
 
-An answer is correct where its reward is above zero. Answers are alike where their `outcome_id` is the same; those
-without a valid outcome (-1) count as one outcome, unless a part says otherwise.
+An answer is correct if its reward is above zero. Answers are alike if they have the same `outcome_id`; answers without
+a valid outcome (-1) count as one outcome, unless a part says otherwise.
 """
 
 import dataclasses
@@ -19,18 +19,18 @@ from ipsrl.objectives.shaping.inverse_scaling import InverseFrequency
 from ipsrl.structures import Rollouts, masked_sum
 
 TOKEN_BUCKETS = 1024
-"""Tokens are counted modulo this for their similarity."""
+"""Number of buckets for token counts; tokens are taken modulo this."""
 
 
 @dataclasses.dataclass(frozen=True)
 class DistinctShare(RolloutPart):
-    """DARLING: quality times the share of other answers that are unlike this one (arXiv 2509.02534).
+    """DARLING: quality times the share of other answers that differ from this one (arXiv 2509.02534).
 
         r~_g = r_g Div_g,     Div_g = #{j : o_j not like o_g} / (n - 1)
 
-    `verifiable`: n and Div count correct answers only, and Div is at least `floor`; a lone correct answer has Div 1
-    (our reading). Otherwise all answers count, there is no floor, and the rewards of a group with negative ones are
-    first raised until the lowest is 0 (our reading of "shifted to be non-negative").
+    `verifiable`: n and Div count correct answers only, and Div is at least `floor`; a single correct answer has Div 1
+    (our reading). Otherwise all answers count, there is no floor, and a group with negative rewards is first shifted
+    until the lowest reward is 0 (our reading of "shifted to be non-negative").
     """
 
     verifiable: bool = True
@@ -56,8 +56,8 @@ class UniformFrequency(RolloutPart):
         r~_g = 1 - |f(o_g) - 1/|V||  for valid answers,     -1 for others
 
     f is the frequency among the valid answers of the group: those with a reward above zero and an outcome. |V| is the
-    number of valid outcomes, `None` = as many as the group shows (our reading). The size of the rewards is not used.
-    With two valid outcomes both always earn the same, so the rule says nothing there.
+    number of valid outcomes; `None` counts those in the group (our reading). The size of rewards is not used. With two
+    valid outcomes both always earn the same, so there is no preference.
     """
 
     valid: int | None = at_least(1, None, called="valid, the number of valid outcomes,")
@@ -74,7 +74,7 @@ class UniformFrequency(RolloutPart):
 
 @dataclasses.dataclass(frozen=True)
 class Unlikeliness(RolloutPart):
-    """Unlikeliness reward: the likelier an answer within its group, the less it earns (arXiv 2506.02355).
+    """Unlikeliness reward: the more likely an answer within its group, the less it earns (arXiv 2506.02355).
 
         r~_g = r_g (1 - beta rank_g / G)
 
@@ -92,13 +92,13 @@ class Unlikeliness(RolloutPart):
 
 @dataclasses.dataclass(frozen=True)
 class SimilarityDiscount(RolloutPart):
-    """DRA: rewards over the summed similarity to the group, oneself included (arXiv 2505.09655).
+    """DRA: rewards divided by the summed similarity to the group, including itself (arXiv 2505.09655).
 
         r~_g = r_g / sum_j cos(e_g, e_j)
 
-    The paper embeds answers with a sentence encoder. Here e is one-hot in the `outcome`, so that the rule is inverse
-    probability scaling over G, or counts the `tokens` of the answer modulo 1024 (our reading), so that it sees
-    wording. The released code compares a whole device's batch; this compares the group.
+    The paper embeds answers with a sentence encoder. Here e is one-hot in the `outcome`, which gives inverse
+    probability scaling divided by G, or counts the `tokens` of the answer modulo 1024, which reflects wording (our
+    reading). The released code compares all answers on a device; this compares a group.
     """
 
     similarity: Literal["outcome", "tokens"] = "outcome"
@@ -111,26 +111,26 @@ class SimilarityDiscount(RolloutPart):
         length = jnp.maximum(jnp.sqrt((counts**2).sum(axis=-1)), 1.0)
         summed = jnp.einsum("pgb,pg->pb", counts, 1.0 / length, precision="highest")
         similarity = jnp.einsum("pgb,pb->pg", counts, summed, precision="highest") / length
-        # Each answer is like itself: the sum is 1 at least, also where an answer has no tokens.
+        # Each answer is similar to itself: the sum is at least 1, also for answers without tokens.
         return values / jnp.maximum(similarity, 1.0)
 
 
 def _bucket_counts(tokens: Array, mask: Array) -> Array:
-    """How often each bucket occurs in each answer of a group, `[G, T]` -> `[G, TOKEN_BUCKETS]` float32."""
+    """Number of tokens in each bucket for each answer of a group, `[G, T]` -> `[G, TOKEN_BUCKETS]` float32."""
     group = len(tokens)
-    # One index for answer and bucket is added to in less time than two.
+    # Scattering with one combined index is faster than with two.
     bucket = jnp.arange(group)[:, None] * TOKEN_BUCKETS + tokens % TOKEN_BUCKETS
     return jnp.zeros(group * TOKEN_BUCKETS).at[bucket].add(mask).reshape(group, TOKEN_BUCKETS)
 
 
 @dataclasses.dataclass(frozen=True)
 class PermutedInverseFrequency(InverseFrequency):
-    """The placebo of inverse probability scaling: its weights, dealt at random among the rewarded answers of a group.
+    """Placebo of inverse probability scaling: its weights, permuted at random among a group's rewarded answers.
 
         r~_g = r_g w_pi(g),    w = 1 / max(phat, floor)^alpha,    pi uniform over the permutations of {g : r_g != 0}
 
-    A weight acts only on a reward, so that answers without one take no part: equal rewards keep the mean and variance
-    of r~ that `InverseFrequency` gives them, in every group, while weights lose their relation to outcomes. Draws from
+    A weight acts only on a reward, so unrewarded answers are left out: for equal rewards the mean and variance of r~ in
+    every group are those of `InverseFrequency`, but weights are unrelated to outcomes. Random numbers come from
     `Rollouts.keys`.
     """
 
@@ -140,7 +140,7 @@ class PermutedInverseFrequency(InverseFrequency):
         weights = super().__call__(jnp.ones_like(values), rollouts)
         order = jax.vmap(lambda key: jax.random.permutation(key, values.shape[-1]))(rollouts.keys)
         rewarded = values != 0
-        # The rewarded answers in random order, then the others: the first one named gives its weight to the first one.
+        # Rewarded answers in random order, then the others; the k-th gives its weight to the k-th rewarded answer.
         drawn = jnp.argsort(jnp.where(rewarded, order, values.shape[-1]), axis=-1)
         dealt = jnp.take_along_axis(weights, drawn, axis=-1)
         place = jnp.maximum(jnp.cumsum(rewarded, axis=-1) - 1, 0)

@@ -1,8 +1,8 @@
-"""Inverse probability scaling: rewards over the probability of their outcome, `[P, G]` -> `[P, G]`.
+"""Inverse probability scaling: rewards divided by the probability of their outcome, `[P, G]` -> `[P, G]`.
 
-The parts differ in where the probability comes from: the group's own counts (`InverseFrequency`), a moving average of
-such counts (`InverseMovingFrequency`), or the policy's probability of the trajectory, corrected for the many ways to an
-outcome by the environment's backward policy (`InverseProbability`) or by a learned one (`InverseProbabilityLearned`).
+The parts differ in the source of the probability: the group's own counts (`InverseFrequency`), a moving average of such
+counts (`InverseMovingFrequency`), or the policy's trajectory probability, corrected for many paths to an outcome by the
+environment's backward policy (`InverseProbability`) or by a learned one (`InverseProbabilityLearned`).
 """
 
 import dataclasses
@@ -19,14 +19,15 @@ from ipsrl.objectives.objective import RolloutPart
 from ipsrl.structures import Rollouts, Sizes, masked_sum
 
 BISECTIONS = 30
-"""Halvings of the exponent's range: to a billionth of it."""
+"""Bisection steps for the exponent: its range is halved to a billionth."""
 
 
 @dataclasses.dataclass(frozen=True)
 class InverseScaling(RolloutPart):
-    """Base of the parts below: rewards times w_g = p_g^(-e), with e = `alpha` unless that leaves too few samples.
+    """Base of the parts below: rewards times w_g = p_g^(-e), with e = `alpha` unless the effective sample size is too
+    small.
 
-    With `effective_share` s > 0 each group has the largest e <= alpha at which the effective sample size of its
+    With `effective_share` s > 0, each group uses the largest e <= alpha at which the effective sample size of its
     weights, (sum w)^2 / sum w^2, is at least s G (our reading: of the weights alone, without the rewards). It falls as
     e grows: with x = -log p, its logarithm has the slope 2 (mean of x under w - mean of x under w^2) <= 0.
     """
@@ -36,7 +37,7 @@ class InverseScaling(RolloutPart):
     effective_share: float = below_one(0.0)
 
     def exponent(self, log_probability: Array) -> Array | float:
-        """e, from log p `[P, G]`: one number, or `[P, 1]` where it depends on the group."""
+        """e, from log p `[P, G]`: one number, or `[P, 1]` if it depends on the group."""
         if self.effective_share == 0.0:
             return self.alpha
         surprise = log_probability.max(axis=-1, keepdims=True) - log_probability
@@ -63,13 +64,14 @@ class InverseFrequency(InverseScaling):
 
         r~_g = r_g / max(phat(o_g), floor)^alpha,    phat = (n + pseudo_count) / (G + pseudo_count)
 
-    `alpha = 1` without pseudo-count is the paper's rule; the ideal flow ends at p proportional to r^(1/alpha). A floor
-    up to 1/G is then inert. A pseudo-count lambda > 0 (add-lambda; Laplace's rule but for a constant factor) narrows
-    the range of the weights from G^alpha to ((G + lambda) / (1 + lambda))^alpha. A pseudo-count of (alpha - 1) / 2 is
-    the offset rule: it takes away the term of order 1/G of the bias E[phat^-alpha] p^alpha - 1.
+    `alpha = 1` without pseudo-count is the paper's rule; the ideal flow ends at p proportional to r^(1/alpha). Without
+    pseudo-count a floor up to 1/G has no effect. A pseudo-count lambda > 0 (add-lambda smoothing; Laplace's rule up to
+    a constant factor) narrows the range of the weights from G^alpha to ((G + lambda) / (1 + lambda))^alpha. A
+    pseudo-count of (alpha - 1) / 2 removes the term of order 1/G of the bias E[phat^-alpha] p^alpha - 1.
 
-    Where every outcome of a group is unique, all weights are equal and the rule is lost: see `InverseProbability`.
-    Meant for rewards that are not negative: of rewards of -1, those of the rarest mistakes are scaled up most.
+    If every outcome of a group is unique, all weights are equal and the scaling has no effect: see
+    `InverseProbability`. Meant for non-negative rewards: of rewards of -1, those of the rarest mistakes are scaled up
+    most.
     """
 
     floor: float = probability(0.0)
@@ -83,22 +85,24 @@ class InverseFrequency(InverseScaling):
 
 @dataclasses.dataclass(frozen=True)
 class InverseMovingFrequency(InverseScaling):
-    """Inverse probability scaling with frequencies that remember earlier batches (after arXiv 2601.21669).
+    """Inverse probability scaling with frequencies averaged over earlier batches (after arXiv 2601.21669).
 
         pbar <- (1 - rate) pbar + rate phat,      r~_g = r_g / max(pbar(o_g), floor)^alpha
 
-    phat counts all samples of a prompt in the batch, in whichever group; its first batch sets pbar. Outcomes are a
-    table, in which samples without a valid one (-1) have a column of their own. While the policy stands still, pbar is
-    as good as a group of G (2 - rate) / rate; while it drifts by d a step, pbar lags by d (1 - rate) / rate.
+    phat counts all samples of a prompt in the batch, over all its groups; its first batch sets pbar. Outcomes index a
+    table; samples without a valid outcome (-1) have their own column. While the policy does not move, pbar is as good
+    as a group of G (2 - rate) / rate; while it drifts by d a step, pbar lags by d (1 - rate) / rate.
     """
 
     floor: float = probability(0.0)
     rate: float = share(0.1, called="ema_rate")
 
     def init(self, sizes: Sizes) -> Array:
-        """pbar, `[num_prompts, num_outcomes + 1]`; a row of zeros before the prompt was met."""
+        """pbar, `[num_prompts, num_outcomes + 1]`; zeros for prompts not yet seen."""
         if sizes.num_outcomes is None:
-            raise ValueError("moving frequencies are a table of outcomes, which this environment does not number")
+            raise ValueError(
+                "moving frequencies are a table of outcomes, but this environment does not number outcomes"
+            )
         return jnp.zeros((sizes.num_prompts, sizes.num_outcomes + 1))
 
     def update_state(self, values: Array, rollouts: Rollouts, state: Array) -> tuple[Array, Array]:
@@ -119,14 +123,14 @@ class InverseProbability(InverseScaling):
 
         log w = log r + alpha (log q(trajectory | outcome) - log P(trajectory)),      r~ = exp(log w - log m)
 
-    P is the behaviour policy, q the environment's backward policy (`Rollouts.log_backward`): at alpha = 1,
-    sum over the trajectories into x of P w = r(x), so that many paths to an outcome do not earn it more mass, and
-    E[w] = Z = sum_x r(x) under every policy. Since Z does not move then, m, the running mean of w for the prompt, only
-    takes the scale out. At every other alpha E[w] moves with the policy, and m follows it with the delay of its decay.
+    P is the behaviour policy, q the environment's backward policy (`Rollouts.log_backward`). At alpha = 1, the sum over
+    trajectories into x of P w is r(x), so many paths to an outcome do not earn it more mass, and E[w] = Z = sum_x r(x)
+    under every policy. Z is then constant, and m, the running mean of w for the prompt, only removes the scale. At
+    every other alpha E[w] moves with the policy, and m follows it with the delay of its decay.
 
     Our reading of the sources: m is kept in log space with `decay`; the first batch sets it; |log w - log m| is capped
-    at `log_ratio_cap`. Rewards of zero, and negative ones, give exactly zero. A batch in which a prompt earned nothing
-    leaves its m as it was.
+    at `log_ratio_cap`. Rewards of zero and negative rewards give exactly zero. A batch without any reward for a prompt
+    does not change its m.
     """
 
     decay: float = below_one(0.99)
@@ -134,7 +138,7 @@ class InverseProbability(InverseScaling):
     needs: ClassVar[frozenset[str]] = frozenset({"log_backward"})
 
     def init(self, sizes: Sizes) -> Any:
-        """Log of the running mean for each prompt, `[num_prompts]`; -inf before the prompt was met."""
+        """Log of the running mean of each prompt, `[num_prompts]`; -inf for prompts not yet seen."""
         return jnp.full(sizes.num_prompts, -jnp.inf, jnp.float32)
 
     def update_state(self, values: Array, rollouts: Rollouts, state: Any) -> tuple[Array, Any]:
@@ -142,7 +146,7 @@ class InverseProbability(InverseScaling):
         log_probability = log_path - rollouts.log_backward
         log_weight = jnp.log(jnp.maximum(values, 0.0)) - self.exponent(log_probability) * log_probability
 
-        # Groups of the same prompt share its mean, so that all of them leave the same state behind.
+        # All groups of a prompt share its mean and compute the same new state.
         same_prompt = rollouts.prompt_index[:, None] == rollouts.prompt_index
         group_mean = jax.nn.logsumexp(log_weight, axis=-1) - jnp.log(values.shape[-1])
         batch_mean = jax.nn.logsumexp(jnp.where(same_prompt, group_mean, -jnp.inf), axis=-1)
@@ -159,14 +163,14 @@ class InverseProbability(InverseScaling):
 
 @dataclasses.dataclass(frozen=True)
 class InverseProbabilityLearned(InverseProbability):
-    """`InverseProbability` with a backward policy that is learned by maximum likelihood on the sampled trajectories.
+    """`InverseProbability` with a backward policy learned by maximum likelihood from the sampled trajectories.
 
         q(move | state after) = (N(state after, move) + prior u(move | state after)) / (N(state after) + prior)
 
-    N are counts of moves in earlier batches, which fade by `decay` with each batch; u is the environment's backward
-    policy. The batch is weighed before it is counted, so that q does not depend on it and the target stays what it is.
-    The better q knows which way the policy comes, the less the weights of one outcome vary: they do not vary at all at
-    q = P(trajectory | outcome), the limit of many counts. Moves must tell apart the states that lead into a state.
+    N are counts of moves in earlier batches, multiplied by `decay` with each batch; u is the environment's backward
+    policy. A batch is weighted before it is counted, so q does not depend on it and the target is unchanged. The better
+    q predicts the path of the policy, the less the weights of one outcome vary; they are equal at q = P(trajectory |
+    outcome), the limit of many counts. Moves must identify the state they come from.
     """
 
     prior: float = positive(1.0)
@@ -175,7 +179,9 @@ class InverseProbabilityLearned(InverseProbability):
     def init(self, sizes: Sizes) -> tuple[Array, Array]:
         """The running means of `InverseProbability`, and N, `[num_states, vocabulary_size]`."""
         if sizes.num_states is None or sizes.vocabulary_size is None:
-            raise ValueError("a learned backward policy is a table of states, which this environment does not number")
+            raise ValueError(
+                "a learned backward policy is a table of states, but this environment does not number states"
+            )
         return super().init(sizes), jnp.zeros((sizes.num_states, sizes.vocabulary_size))
 
     def update_state(
@@ -188,6 +194,6 @@ class InverseProbabilityLearned(InverseProbability):
         log_backward = masked_sum(jnp.log(share), mask, axis=-1)
         rollouts = dataclasses.replace(rollouts, log_backward=log_backward)
         shaped, log_mean = super().update_state(values, rollouts, log_mean)
-        # What is not a move is counted beyond the table, and dropped: adding its zeros up would be slower.
+        # Entries that are not moves get an index outside the table and are dropped: adding zeros would be slower.
         counts = (self.decay * counts).at[jnp.where(mask, reached, len(counts)), moves].add(1.0, mode="drop")
         return shaped, (log_mean, counts)

@@ -1,4 +1,4 @@
-"""Rewards that make good answers equally likely under a KL-regularised optimum: `[P, G]` -> `[P, G]`."""
+"""Rewards that make good answers equally likely under the KL-regularised optimum: `[P, G]` -> `[P, G]`."""
 
 import dataclasses
 from typing import ClassVar
@@ -13,12 +13,13 @@ from ipsrl.structures import Rollouts, masked_sum
 
 @dataclasses.dataclass(frozen=True)
 class ModeAnchor(RolloutPart):
-    """MARA: good answers earn what makes them equally likely under the KL-regularised optimum (arXiv 2510.20817).
+    """MARA: gives good answers the rewards that make them equally likely at the KL-regularised optimum (arXiv
+    2510.20817).
 
         r~_g = r_z + beta (log pi_ref(z) - log pi_ref(o_g))     where r_g >= threshold;     r_g elsewhere
 
-    z is the answer that the reference likes best among those at or above the threshold (of several, one with the
-    highest reward). Then pi_ref exp(r~ / beta) is the same for all of them. pi_ref(o) is the probability of the whole
+    z is the answer most likely under the reference among those at or above the threshold (of several, one with the
+    highest reward). Then pi_ref exp(r~ / beta) is equal for all of them. pi_ref(o) is the probability of the whole
     answer. `threshold=None` is the best reward of the group, if it is above zero (our reading).
     """
 

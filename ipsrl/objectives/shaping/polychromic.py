@@ -1,6 +1,6 @@
-"""The mean score of the sets that hold an answer: `[P, G]` -> `[P, G]`.
+"""The mean score of the sets that contain an answer: `[P, G]` -> `[P, G]`.
 
-What the paper estimates from random sets of n answers is here the exact mean over all sets that the group holds.
+The paper estimates it from random sets of n answers; here it is the exact mean over all sets in the group.
 """
 
 import dataclasses
@@ -18,13 +18,13 @@ from ipsrl.structures import Rollouts
 
 @dataclasses.dataclass(frozen=True)
 class PolychromicScore(RolloutPart):
-    """What the sets that hold an answer score on average: E[ f(S) | o_g in S ] (arXiv 2509.25424, on a bandit).
+    """Average score of the sets that contain an answer: E[ f(S) | o_g in S ] (arXiv 2509.25424, on a bandit).
 
         f(S) = (mean reward of S) (distinct outcomes in S) / n,    S uniform over the sets of n answers of the group
 
-    Its mean over the group is E[f(S)], so that the group's mean as baseline gives the advantage that the paper lets all
-    members of a set share. In closed form: with m(c) samples of outcome c, a set of n - 1 others lacks c with
-    probability C(G-1-m, n-1) / C(G-1, n-1), and so on.
+    Its mean over the group is E[f(S)], so the group mean as baseline gives the advantage that the paper assigns to all
+    members of a set. Closed form: with m(c) samples of outcome c, a set of n - 1 others lacks c with probability
+    C(G-1-m, n-1) / C(G-1, n-1), and so on.
     """
 
     set_size: int = at_least(2, 2, called="set_size, the answers of a set,")
@@ -39,14 +39,16 @@ class PolychromicScore(RolloutPart):
         multiplicity = alike.sum(axis=-1)
 
         def others_show(given: int) -> tuple[Array, Array]:
-            """Of a set with so many given members: the chance that the rest of it shows the outcome of each sample, if
-            no given one does `[P, G]`, and the sum of these chances over the outcomes of the group `[P, 1]`."""
+            """For a set with `given` fixed members: `[P, G]`, the probability that the rest of it contains the outcome
+            of each sample if no fixed member does, and `[P, 1]`, the sum of these probabilities over the outcomes of
+            the group.
+            """
             rest, draws = group - given, size - given
             table = [1.0 - comb(max(rest - m, 0), draws) / comb(rest, draws) for m in range(group + 1)]
             shown = jnp.float32(np.array(table))[multiplicity]
             return shown, (shown / multiplicity).sum(axis=-1, keepdims=True)
 
-        # Distinct outcomes that a set with one sample, and with two, shows on average: the given ones and the rest's.
+        # Expected distinct outcomes of a set with one, and with two, fixed members: theirs and those of the rest.
         shown, distinct = others_show(1)
         with_one = 1.0 + distinct - shown
         shown, distinct = others_show(2)

@@ -1,7 +1,7 @@
 """Regularisers of the policy's distribution over whole answers, as rewards: `[P, G]` -> `[P, G]`.
 
-The gradient of E[r] - beta Omega(pi) is the policy gradient of the reward r - beta dOmega/dpi. What is added here is
-taken from the behaviour policy, so it is a constant for the gradient, and exact in the first step on each batch.
+The gradient of E[r] - beta Omega(pi) is the policy gradient of the reward r - beta dOmega/dpi. The added term is
+computed from the behaviour policy, so it is a constant for the gradient, and exact in the first step on each batch.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from ipsrl.objectives.objective import RolloutPart
 from ipsrl.structures import Rollouts, masked_sum
 
 EXPONENT_LIMIT = 20.0
-"""(q - 1) log p is cut at this: for q < 1 the bonus of an unlikely answer has no bound."""
+"""(q - 1) log p is capped at this: for q < 1 the bonus of an unlikely answer is unbounded."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,8 +41,8 @@ class TsallisEntropy(RolloutPart):
 class ReferenceDivergence(RolloutPart):
     """r - beta f'(u), u = behaviour / reference probability of the whole answer, f' up to a constant.
 
-    Its mean policy gradient, given a baseline, is that of E[r] - beta D_f(pi || ref). `divergences` has the links f',
-    and the bound on |log u| in some of them.
+    Its mean policy gradient, with a baseline, is that of E[r] - beta D_f(pi || ref). The links f', and the bound on
+    |log u| in some of them, are in `divergences`.
     """
 
     divergence: Divergence

@@ -1,4 +1,4 @@
-"""Reward shaping that takes a cost of the whole answer from its reward: `[P, G]` -> `[P, G]`."""
+"""Reward shaping that subtracts a cost of the whole answer from its reward: `[P, G]` -> `[P, G]`."""
 
 import dataclasses
 from typing import ClassVar, Literal
@@ -24,10 +24,10 @@ def answer_divergence(rollouts: Rollouts, estimator: RewardEstimator) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class DivergenceCost(RolloutPart):
-    """r - coefficient * sum_t KL_t, of the behaviour policy from the reference; KL in the reward, without gradient.
+    """r - coefficient * sum_t KL_t from the behaviour policy to the reference: KL in the reward, without gradient.
 
-    It comes before the baseline, so that it is centred and scaled as rewards are. k1 is the estimator whose expected
-    update is that of KL(policy || reference) (RLOO, arXiv 2402.14740).
+    It precedes the baseline, so it is centred and scaled like the rewards. The expected update of k1 is that of
+    KL(policy || reference) (RLOO, arXiv 2402.14740).
     """
 
     coefficient: float = positive(called="the coefficient of the KL penalty")
@@ -40,9 +40,9 @@ class DivergenceCost(RolloutPart):
 
 @dataclasses.dataclass(frozen=True)
 class AdaptiveDivergenceCost(RolloutPart):
-    """`DivergenceCost` whose coefficient follows a target in nats for each answer (arXiv 1909.08593).
+    """`DivergenceCost` whose coefficient follows a target in nats per answer (arXiv 1909.08593).
 
-    `coefficient` is the first one; a batch is charged with the coefficient that the batches before it have left, see
+    `coefficient` is the initial one; a batch uses the coefficient adapted by the batches before it, see
     `adapted_coefficient`. The paper's gain is 0.1; lm-human-preferences and verl write it as batch size / 10,000.
     """
 
@@ -53,7 +53,7 @@ class AdaptiveDivergenceCost(RolloutPart):
     needs: ClassVar[frozenset[str]] = frozenset({"reference_log_probs"})
 
     def init(self, sizes: Sizes) -> dict[str, Array]:
-        """The coefficient, and the divergence of the batch before, 0 before the first."""
+        """The coefficient, and the divergence of the previous batch, 0 before the first."""
         return {"coefficient": jnp.float32(self.coefficient), "divergence": jnp.float32(0)}
 
     def update_state(
@@ -65,7 +65,7 @@ class AdaptiveDivergenceCost(RolloutPart):
         return charged, {"coefficient": coefficient, "divergence": divergence}
 
     def state_metrics(self, state: dict[str, Array]) -> Metrics:
-        """The coefficient of the next batch, and the divergence of this one in nats for each answer."""
+        """The coefficient of the next batch, and the divergence of this one in nats per answer."""
         one = jnp.float32(1)
         return {"reference_kl_coefficient": (state["coefficient"], one), "answer_kl": (state["divergence"], one)}
 
@@ -76,14 +76,14 @@ class OverlongPunishment(RolloutPart):
 
         r - weight * max(0, excess),    excess = (length - (limit - cache)) / cache
 
-    Nothing up to limit - cache tokens, then linear, -weight at the limit. Beyond the limit the paper's form stays at
-    -weight and verl's goes on falling; up to the limit they are the same.
+    0 up to limit - cache tokens, then linear, -weight at the limit. Beyond the limit the paper's form stays at -weight
+    and verl's continues to fall; up to the limit they are the same.
 
     Attributes:
       weight: of the punishment; 1 in the paper, where rewards are 1 and -1.
-      limit: tokens; None is the longest possible answer, T. The paper's is 20480.
-      cache: tokens, at most the limit (ValueError, when the batch shows T at the latest); None is a fifth of the limit,
-        as the paper's 4096.
+      limit: tokens; None is the longest possible answer, T. The paper has 20480.
+      cache: tokens, at most the limit (else ValueError, for limit=None on the first batch); None is a fifth of the
+        limit, like the paper's 4096.
       form: `paper` or `verl`.
     """
 

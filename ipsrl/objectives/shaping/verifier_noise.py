@@ -1,8 +1,8 @@
-"""Rewards corrected for a verifier that errs at random (arXiv 2510.00915): `[P, G]` -> `[P, G]`.
+"""Rewards corrected for a verifier with random errors (arXiv 2510.00915): `[P, G]` -> `[P, G]`.
 
-rho0 is the rate at which wrong answers are accepted, rho1 that at which correct ones are rejected; what is observed has
-mean rho0 + J r given the true r in {0, 1}, with Youden's index J = 1 - rho0 - rho1. Both rules are affine: a baseline
-and a standard deviation of the group undo them. Rates are the same for all prompts.
+rho0 is the rate at which wrong answers are accepted, rho1 the rate at which correct ones are rejected; the observed
+reward has mean rho0 + J r given the true r in {0, 1}, with Youden's index J = 1 - rho0 - rho1. Both corrections are
+affine: a baseline with the group's standard deviation undoes them. Rates are the same for all prompts.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from ipsrl.structures import Rollouts
 
 @dataclasses.dataclass(frozen=True)
 class BackwardCorrection(RolloutPart):
-    """(r - rho0) / (1 - rho0 - rho1): its mean given the truth is the true reward. Noisy where J is small."""
+    """(r - rho0) / (1 - rho0 - rho1): its mean given the truth is the true reward. Noisy if J is small."""
 
     false_positive_rate: float = below_one()
     false_negative_rate: float = below_one()
@@ -31,7 +31,7 @@ class BackwardCorrection(RolloutPart):
 
     @property
     def youden(self) -> float:
-        """J, how far the verifier's verdict still follows the truth."""
+        """J, how closely the verifier follows the truth."""
         return 1.0 - self.false_positive_rate - self.false_negative_rate
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
@@ -42,8 +42,8 @@ class BackwardCorrection(RolloutPart):
 class ForwardCorrection(RolloutPart):
     """r - 1 + rho1: rho1 for an accepted answer, rho1 - 1 for a rejected one.
 
-    Its mean is 0 given a correct answer and -J given a wrong one, so that without a baseline the mean update is J times
-    the clean one, whatever rho0 is.
+    Its mean is 0 for a correct answer and -J for a wrong one, so without a baseline the mean update is J times the
+    noise-free one, for every rho0.
     """
 
     false_negative_rate: float = below_one()

@@ -1,1 +1,1 @@
-"""Surrogates: what is maximised in place of the return, `[P, G, T]`."""
+"""Surrogates: values that are maximised instead of the return, `[P, G, T]`."""

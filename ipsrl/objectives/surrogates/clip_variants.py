@@ -1,17 +1,17 @@
-"""Surrogates that differ in what becomes of tokens whose importance ratio has left its range: `[P, G, T]` values.
+"""Surrogates that differ in how they treat tokens whose importance ratio has left its range: `[P, G, T]` values.
 
-Almost all of them are a policy gradient with a constant weight w on each token, grad J = w A grad log pi (e_l and e_h
-are the lower and upper clip limits, r the importance ratio):
+Almost all are a policy gradient with a constant weight w on each token, grad J = w A grad log pi (e_l and e_h are the
+lower and upper clip limits, r is the importance ratio):
 
     part                      A > 0, r > 1 + e_h     A < 0, r < 1 - e_l     elsewhere
     ClippedRatio (PPO)        0                      0                      r
     ImportanceRatio           r                      r                      r
     GradientPreservingClip    beta2 (1 + e_h)        beta1 (1 - e_l)        r
     TruncatedRatio (CISPO)    min(r, cap)            r                      min(r, cap)
-    DivergenceMask (DPPO)     0 or min(r, cap), as the divergence of the two policies says; min(r, cap)
-    BalancedClip (BAPO)       PPO's with limits found anew for each mini-batch
+    DivergenceMask (DPPO)     0 or min(r, cap), by the divergence between the two policies; elsewhere min(r, cap)
+    BalancedClip (BAPO)       as PPO, with limits found for each mini-batch
 
-Where |log r| is beyond `LOG_RATIO_LIMIT` the weight is 0, but that of CISPO.
+Where |log r| is beyond `LOG_RATIO_LIMIT` the weight is 0, except in CISPO.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 
 @dataclasses.dataclass(frozen=True)
 class ImportanceRatio(Surrogate):
-    """rho A, rho the importance ratio: unbiased for stale samples, with nothing that bounds the step."""
+    """rho A, rho the importance ratio: unbiased for stale samples, but steps are not bounded."""
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         ratio = importance_ratio(scores, rollouts)
@@ -41,14 +41,14 @@ class ImportanceRatio(Surrogate):
 
 @dataclasses.dataclass(frozen=True)
 class GradientPreservingClip(Surrogate):
-    """The clip's value, but clipped tokens keep a bounded gradient (GPPO, arXiv 2508.07629; CE-GPPO, arXiv 2509.20712).
+    """The clip's value, with a bounded gradient at clipped tokens (GPPO, arXiv 2508.07629; CE-GPPO, arXiv 2509.20712).
 
         w A,   w = beta1 (1 - low)  where A < 0 and rho < 1 - low
                w = beta2 (1 + high) where A > 0 and rho > 1 + high
                w = rho              elsewhere;                          gradient w A grad log pi
 
-    beta1 = beta2 = 1 has PPO's value everywhere. `dual_clip` removes the gradient where A < 0 and rho > dual_clip; none
-    is left either where |log rho| is beyond `LOG_RATIO_LIMIT`.
+    beta1 = beta2 = 1 has PPO's value everywhere. `dual_clip` removes the gradient where A < 0 and rho > dual_clip. The
+    gradient is also zero where |log rho| is beyond `LOG_RATIO_LIMIT`.
     """
 
     low: float = 0.2
@@ -80,7 +80,7 @@ class GradientPreservingClip(Surrogate):
 class TruncatedRatio(Surrogate):
     """clip(rho, floor, cap) A log pi, the clipped ratio a constant (CISPO, arXiv 2506.13585): no token is dropped.
 
-    REINFORCE with truncated importance weights; its value is no estimate of the return.
+    REINFORCE with truncated importance weights; its value does not estimate the return.
     """
 
     cap: float = 5.0
@@ -88,7 +88,9 @@ class TruncatedRatio(Surrogate):
 
     def __post_init__(self):
         if not 0.0 <= self.floor < self.cap < math.inf:
-            raise ValueError(f"ratios are clipped to [{self.floor}, {self.cap}]: 0 <= floor < cap, cap finite")
+            raise ValueError(
+                f"ratios are clipped to [{self.floor}, {self.cap}], they need 0 <= floor < cap with a finite cap"
+            )
 
     def __call__(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Metrics]:
         ratio = importance_ratio(scores, rollouts)
@@ -100,20 +102,20 @@ class TruncatedRatio(Surrogate):
 class BalancedClip(Surrogate):
     """PPO's clip with limits that give positive advantages their share of the objective (BAPO, arXiv 2510.18927).
 
-    For each mini-batch the limits walk from (low_start, high_start) along a fixed path until
+    For each mini-batch the limits move from (low_start, high_start) along a fixed path until
 
         paper:     sum_{A > 0} p |A| min(rho, c_high)  >=  target * sum over all tokens, p = behaviour probability;
                    first c_high grows to high_end, then c_low to low_end
         released:  sum_{A > 0} |A| min(rho, c_high)    >=  target * sum_{A < 0} |A| max(rho, c_low);
                    first c_low grows, then c_high
 
-    or the path ends. Then min( rho A, clip(rho, c_low, c_high) A ) is maximised, with limits that are ratios. The terms
-    of the paper's sums are |min( rho A, clip(rho) A )|; they never shrink where c_low grows, so that only c_high can
-    reach the target, and c_low, once it moves, goes to its end (derived). The search carries no gradient. A mini-batch
-    whose advantages are all zero stays at the start.
+    or the path ends. Then min( rho A, clip(rho, c_low, c_high) A ) is maximised; the limits are ratios. The terms of
+    the paper's sums are |min( rho A, clip(rho) A )|; they never shrink as c_low grows, so only c_high can reach the
+    target, and c_low, once it moves, goes to its end (derived). The search has no gradient. A mini-batch whose
+    advantages are all zero keeps the start limits.
 
-    The sums at every limit of the path take ten times as long as GRPO does. They are taken where a mini-batch comes in
-    pieces, whose sums have to add up; a whole one is searched by halves.
+    Sums at every limit of the path take ten times as long as GRPO. They are needed only if a mini-batch is split into
+    micro-batches, over which sums are added; an unsplit one is searched by bisection.
     """
 
     rule: Literal["paper", "released"] = "paper"
@@ -130,7 +132,7 @@ class BalancedClip(Surrogate):
         super().__post_init__()
         if not 0.0 <= self.low_start <= self.low_end < 1.0 < self.high_start <= self.high_end < math.inf:
             raise ValueError(
-                f"the clip's limits walk from {self.low_start} to {self.low_end} and from {self.high_start} to "
+                f"the clip's limits move from {self.low_start} to {self.low_end} and from {self.high_start} to "
                 f"{self.high_end}: they are ratios, below and above 1, and must not shrink"
             )
         if not (self.low_step > 0.0 and self.high_step > 0.0):
@@ -138,7 +140,7 @@ class BalancedClip(Surrogate):
 
     @property
     def _limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """The lower limits and the upper limits that the path passes, float32."""
+        """The lower and the upper limits along the path, float32."""
         return (
             _steps(self.low_start, self.low_end, self.low_step),
             _steps(self.high_start, self.high_end, self.high_step),
@@ -159,10 +161,10 @@ class BalancedClip(Surrogate):
         return {"negative": jax.vmap(negative)(lows), "positive": jax.vmap(positive)(highs)}
 
     def statistics_unsplit(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Array]:
-        """What `found` finds in the statistics, from few of the sums.
+        """The limits that `found` would find in the statistics, from only a few of the sums.
 
-        Both sums grow with their limits. So the measure falls where the lower limit walks and grows where the upper one
-        does: it reaches the target at the start, or first where the upper limit walks, or nowhere.
+        Both sums grow with their limits, so the measure falls while the lower limit moves and grows while the upper one
+        does: it reaches the target at the start, or while the upper limit moves, or nowhere.
         """
         negative, positive = self._sums(scores, rollouts, advantages)
         lows, highs = map(jnp.asarray, self._limits)
@@ -171,7 +173,7 @@ class BalancedClip(Surrogate):
         bits = len(highs).bit_length()
 
         def walk(bit, passed):
-            """`passed` upper limits, which do not reach the target, or more of them."""
+            """One bisection step: `passed` upper limits do not reach the target; returns that many or more."""
             further = passed + (1 << (bits - 1 - bit))
             reached = self._reached(negative_beside, positive(highs[further - 1]))
             return jnp.where((further <= len(highs)) & ~reached, further, passed)
@@ -199,7 +201,7 @@ class BalancedClip(Surrogate):
         return values, metrics | {"clip_low": (low * tokens, tokens), "clip_high": (high * tokens, tokens)}
 
     def found(self, statistics: dict[str, Array]) -> tuple[Array, Array]:
-        """The first pair of limits on the path that reaches the target, else the last."""
+        """The first pair of limits on the path that reaches the target, else the last pair."""
         lows, highs = self._limits
         low_index, high_index = self.path.T
         reached = self._reached(statistics["negative"][low_index], statistics["positive"][high_index])
@@ -207,7 +209,7 @@ class BalancedClip(Surrogate):
         return jnp.asarray(lows[low_index])[first], jnp.asarray(highs[high_index])[first]
 
     def _sums(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple:
-        """Two functions: of a lower limit, the sum over negative advantages; of an upper one, that over positive."""
+        """Two functions: lower limit -> sum over negative advantages; upper limit -> sum over positive ones."""
         ratio = importance_ratio(scores, rollouts)
         weight = jnp.where(rollouts.token_mask, jnp.abs(advantages), 0.0)
         if self.rule == "paper":
@@ -223,20 +225,20 @@ class BalancedClip(Surrogate):
         return of_negative, of_positive
 
     def _reached(self, negative: Array, positive: Array) -> Array:
-        """Whether sums reach the target."""
+        """Whether the sums reach the target."""
         whole = negative + positive if self.rule == "paper" else negative
-        # A target that is met exactly must not be missed by a rounding of the sums.
+        # A target met exactly must not be missed by rounding.
         return positive >= self.target * whole * (1.0 - 1e-6)
 
 
 def _steps(start: float, end: float, step: float) -> np.ndarray:
-    """start, start + step, ... up to end; a last step that misses the end by rounding alone counts."""
+    """start, start + step, ... up to end; a last step that misses the end only by rounding is included."""
     return (start + step * np.arange(math.floor((end - start) / step + 1e-6) + 1)).astype(np.float32)
 
 
 @dataclasses.dataclass(frozen=True)
 class DivergenceMask(Surrogate):
-    """Drops tokens that leave the trust region, as a divergence measures it (DPPO, arXiv 2602.04879).
+    """Drops tokens that leave the trust region, measured by a divergence (DPPO, arXiv 2602.04879).
 
         M min(rho, cap) A,   M = 0 where D > threshold and (A > 0 and rho > 1, or A < 0 and rho < 1), else 1
         gradient M min(rho, cap) A grad log pi
@@ -245,12 +247,12 @@ class DivergenceMask(Surrogate):
 
         binary_tv   |mu - pi| of the sampled token
         binary_kl   mu log(mu / pi) + (1 - mu) log((1 - mu) / (1 - pi)), 1e-8 added inside the second logarithm
-        top_tv, top_kl   total variation, or KL(mu || pi), over the `TOP_TOKENS` likeliest tokens of mu, the sampled
-                         token, and one bucket with the rest; masses are at least 1e-12
+        top_tv, top_kl   total variation, or KL(mu || pi), over the `TOP_TOKENS` most likely tokens of mu, the
+                         sampled token, and one bucket with the rest; masses are at least 1e-12
 
-    What moves back towards mu is not dropped, unless |log rho| is beyond `LOG_RATIO_LIMIT`; PPO is the case
-    D = |rho - 1|. `ratio_cap = None` is no cap. Arrays of K likeliest tokens take K times the memory of other losses
-    and more than K times the time of GRPO's, since they do not fit into a processor's caches.
+    Tokens that move back towards mu are kept, unless |log rho| is beyond `LOG_RATIO_LIMIT`; PPO is the case D = |rho -
+    1|. `ratio_cap = None` is no cap. Arrays of the K most likely tokens take K times the memory of other losses and
+    more than K times GRPO's time, because they do not fit into a processor's caches.
     """
 
     divergence: Literal["binary_tv", "binary_kl", "top_tv", "top_kl"] = "binary_tv"
@@ -279,7 +281,7 @@ class DivergenceMask(Surrogate):
     def between(self, scores: PolicyScores, rollouts: Rollouts) -> Array:
         """D for each token, `[P, G, T]`."""
         mask = rollouts.token_mask
-        # A probability that rounding lifts above 1 would make the other side's mass negative.
+        # A probability rounded above 1 would make the other side's mass negative.
         log_mu, log_pi = (
             jnp.minimum(jnp.where(mask, log_probs, 0.0), 0.0)
             for log_probs in (rollouts.behaviour_log_probs, scores.log_probs)
@@ -300,13 +302,13 @@ class DivergenceMask(Surrogate):
 
 
 TOP_TOKENS = 20
-"""K of the divergences over the likeliest tokens; where there are fewer tokens, the bucket with the rest is empty."""
+"""K of the divergences over the most likely tokens; with a smaller vocabulary, the bucket with the rest is empty."""
 
 
 def _log_masses(log_probs: Array, top_log_probs: Array, listed: Array) -> tuple[Array, Array, Array]:
-    """`[P, G, T, ...]`, of the top tokens, of the sampled token unless it is among them, and of the rest.
+    """`[P, G, T, ...]` masses of the top tokens, of the sampled token unless it is one of them, and of the rest.
 
-    Apart, since an array of all of them would only be copied together.
+    Returned separately: concatenating them would only copy memory.
     """
     lowest = math.log(1e-12)
     top = jnp.clip(top_log_probs, lowest, 0.0)

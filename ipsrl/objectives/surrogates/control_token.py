@@ -1,4 +1,4 @@
-"""A first token that chooses how to answer, weighed apart from the answer itself."""
+"""A first token that chooses how to answer, weighted separately from the answer itself."""
 
 import dataclasses
 from typing import Literal
@@ -14,19 +14,19 @@ from ipsrl.structures import PolicyScores, Rollouts
 
 @dataclasses.dataclass(frozen=True)
 class ControlAndResponse(Surrogate):
-    """The values L of a `clip`ped ratio with weights that split off the first token (DeGRPO, arXiv 2505.13379).
+    """The values L of a `clip`ped ratio, with separate weights for the first token (DeGRPO, arXiv 2505.13379).
 
         response = sequence_mean:  (1/G) sum_i [ alpha L_i0 + (1/T_i) sum_(t >= 1) L_it ]                    the paper
         response = token_mean:     (1/N) sum_i alpha L_i0 + sum_i sum_(t >= 1) L_it / sum_i T_i       the released code
 
-    T_i counts the tokens after the first. The weights are such that the aggregation of the same name gives these
-    numbers; penalties are untouched, so that their first tokens count like all others. N and sum T_i are those of the
-    whole mini-batch. An answer without tokens after the first has no response part.
+    T_i counts the tokens after the first. With these weights the aggregation of the same name gives the numbers above;
+    penalties are not affected. N and sum T_i are those of the whole mini-batch. An answer without tokens after the
+    first has no response part.
 
     Attributes:
-      clip: gives L.
+      clip: surrogate that gives L.
       alpha: weight of the first token.
-      response: how the response part is averaged; the objective's aggregation has to be the same.
+      response: average of the response part; the objective's aggregation must be the same.
     """
 
     clip: ClippedRatio
@@ -34,7 +34,7 @@ class ControlAndResponse(Surrogate):
     response: Literal["sequence_mean", "token_mean"] = "sequence_mean"
 
     def statistics(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Array] | None:
-        """Answers and tokens of the batch, `[]` each; None where every answer has weights of its own."""
+        """Answers and tokens of the batch, `[]` each; None if each answer has its own weights."""
         if self.response == "sequence_mean":
             return None
         mask = rollouts.token_mask

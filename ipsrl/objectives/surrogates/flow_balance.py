@@ -1,15 +1,15 @@
-"""Flow balance: surrogates that are squared residuals of an equation, which holds at the target distribution.
+"""Flow balance: squared residuals of an equation that holds at the target distribution.
 
 With P_F the policy, P_B a backward policy that sums to one over the trajectories into an outcome x, and R > 0:
 
     trajectory       log Z + sum_t log P_F - log R(x) - sum_t log P_B = 0
     each step        log F(s) + log P_F(s'|s) - log F(s') - log P_B(s|s') = 0,    F(end) = R(x)
 
-Either one makes the policy sample x with probability R(x) / Z. The value to maximise is minus the squared residual of
-an answer, the same at each of its tokens, so that the mean over answers (`SequenceMean`) is minus the published loss.
-Advantages are log R(x), of `LogReward`. The gradient flows through the policy's log-probabilities and into the learned
-log Z or log F, which Adam moves at `learning_rate`, each entry in the steps that meet it. The loss needs no importance
-ratio: stale samples only weigh the trajectories differently.
+Either equation makes the policy sample x with probability R(x) / Z. The value to maximise is minus the squared residual
+of an answer, the same at each of its tokens, so the mean over answers (`SequenceMean`) is minus the published loss.
+Advantages are log R(x), from `LogReward`. The gradient flows through the policy's log-probabilities and into the
+learned log Z or log F; Adam moves each entry at `learning_rate`, only in the steps that use it. The loss needs no
+importance ratio: stale samples only change the weights of the trajectories.
 """
 
 import dataclasses
@@ -27,14 +27,14 @@ from ipsrl.objectives.objective import Metrics, Surrogate
 from ipsrl.structures import PolicyScores, Rollouts, Sizes, masked_sum
 
 LEARNING_RATE = 0.1
-"""Of log Z and log F, a hundred times a usual policy's: the setting of torchgfn's benchmarks."""
+"""Learning rate of log Z and log F, a hundred times a usual policy's, as in torchgfn's benchmarks."""
 
 
 @dataclasses.dataclass(frozen=True)
 class TrajectoryBalance(Surrogate):
     """-(log Z + sum log P_F - log R - sum log P_B)^2 (arXiv 2201.13259), with one learned log Z for each prompt.
 
-    log Z starts at 0. `log_partition` is its mean over the groups.
+    log Z starts at 0. The metric `log_partition` is its mean over the groups.
     """
 
     learning_rate: float = positive(LEARNING_RATE, called="the learning rate of log Z or the flows")
@@ -53,12 +53,12 @@ class TrajectoryBalance(Surrogate):
 
 @dataclasses.dataclass(frozen=True)
 class GroupBalance(Surrogate):
-    """Trajectory balance whose log Z is what the group itself says (VarGrad; log-partition variance, arXiv 2302.05446).
+    """Trajectory balance with log Z estimated from the group (VarGrad; log-partition variance, arXiv 2302.05446).
 
         log Z = mean over the group of (log R + sum log P_B - sum log P_F)
 
-    The loss is the variance of the residual in the group, so that nothing is learned beside the policy. The gradient
-    flows through the mean too, and it makes no difference: with f the residual without log Z,
+    The loss is the variance of the residual in the group; nothing is learned beside the policy. The gradient also flows
+    through the mean, which makes no difference: with f the residual without log Z,
     d/dtheta mean (f_g - f)^2 = 2 mean (f_g - f) (f_g' - f') = 2 mean (f_g - f) f_g', since f_g - f sums to zero.
     """
 
@@ -73,9 +73,9 @@ class GroupBalance(Surrogate):
 
 @dataclasses.dataclass(frozen=True)
 class StateFlows(Surrogate):
-    """Base of the surrogates that learn log F of each state of each prompt, a table that starts at 0.
+    """Base of the surrogates that learn log F for each state of each prompt, in a table that starts at 0.
 
-    A walk that was cut off counts as one that ended, with the reward it has.
+    A truncated trajectory counts as ended, with the reward it has.
     """
 
     learning_rate: float = positive(LEARNING_RATE, called="the learning rate of log Z or the flows")
@@ -83,16 +83,16 @@ class StateFlows(Surrogate):
 
     def init_parameters(self, sizes: Sizes) -> dict[str, Array]:
         if sizes.num_states is None:
-            raise ValueError("the objective learns a flow for each state, and this environment does not number states")
+            raise ValueError("the objective learns a flow for each state, but this environment does not number states")
         return {"log_flows": jnp.zeros((sizes.num_prompts, sizes.num_states))}
 
     def residuals(
         self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any
     ) -> tuple[Array, Metrics]:
-        """log F(s) + log P_F - log F(s') - log P_B of each action, `[P, G, T]`, 0 outside the walk."""
+        """log F(s) + log P_F - log F(s') - log P_B of each action, `[P, G, T]`, 0 outside the trajectory."""
         mask = rollouts.token_mask
         flows = parameters["log_flows"]
-        # A table of one axis is looked up, and added to, in two thirds of the time.
+        # A flat table takes two thirds of the time, for reading and for adding gradients.
         states = rollouts.prompt_index[:, None, None] * flows.shape[-1] + rollouts.observations
         before = flows.ravel()[states]
         is_last = jnp.arange(mask.shape[-1]) == mask.sum(axis=-1, keepdims=True) - 1
@@ -114,18 +114,18 @@ class DetailedBalance(StateFlows):
 
 @dataclasses.dataclass(frozen=True)
 class SubTrajectoryBalance(StateFlows):
-    """Balance of all parts of a trajectory, the longer ones at lower weight (SubTB, arXiv 2209.12782).
+    """Balance of all parts of a trajectory, with lower weight for longer parts (SubTB, arXiv 2209.12782).
 
         - sum_{i<j} decay^(j-i) (d_i + ... + d_(j-1))^2 / sum_{i<j} decay^(j-i)
 
     d are the residuals of detailed balance; in the sum over a part i .. j all flows between its ends cancel. decay -> 0
-    is the mean of detailed balance over the actions. With g_k = 1 + decay + ... + decay^k, the parts that hold both
-    actions s <= t of n weigh decay^(t-s+1) g_s g_(n-1-t) together, so that the sum over parts is
+    gives the mean of detailed balance over the actions. With g_k = 1 + decay + ... + decay^k, the parts that contain
+    both actions s <= t of n have the total weight decay^(t-s+1) g_s g_(n-1-t), so the sum over parts is
 
         decay sum_t g_(n-1-t) d_t (g_t d_t + 2 sum_{s<t} decay^(t-s) g_s d_s)
 
-    The inner sums are `discounted_sums`, so that no array holds all parts. On two CPU cores and at T = 512 it takes
-    three times as long as GRPO, half of it for looking up the flows and for their gradient, as in detailed balance.
+    The inner sums are `discounted_sums`, so no array holds all parts. On two CPU cores with T = 512 it takes three
+    times as long as GRPO; half of that is reading the flows and their gradient, as in detailed balance.
     """
 
     decay: float = share(0.9)
@@ -140,7 +140,7 @@ class SubTrajectoryBalance(StateFlows):
         starts, norms = jnp.array(weights, jnp.float32), jnp.array(np.cumsum(weights), jnp.float32)
         ends = starts[to_come]
         begun = starts * residuals
-        # The sum up to t counts t itself: twice that, less once, is once t and twice what came before.
+        # The sum up to t includes t itself: twice the sum, minus d_t, is d_t plus twice the earlier terms.
         squares = (ends * residuals * (2 * discounted_sums(begun, self.decay) - begun)).sum(axis=-1)
         loss = squares / norms[to_come[..., 0]]
         return jnp.broadcast_to(-loss[..., None], mask.shape), metrics
@@ -150,13 +150,13 @@ class SubTrajectoryBalance(StateFlows):
 class RewardTiltBalance(Surrogate):
     """-w (log Z + mean log pi - beta A - mean log pi_ref)^2, means over the answer's tokens (FlowRL, arXiv 2509.15207).
 
-    w = the answer's whole importance ratio, a constant, clipped to [1 - low, 1 + high]; `released_weight` leaves it
-    unclipped, as the released code does in effect (its log is clamped to +-20 here). A is the group-normalised reward.
+    w is the answer's whole importance ratio, a constant, clipped to [1 - low, 1 + high]; `released_weight` does not
+    clip it, as the released code does in effect (its log is clamped to +-20 here). A is the group-normalised reward.
     Because of the means, the loss is zero at pi = pi_ref exp(length * (beta A - log Z)).
 
     The paper's log Z is a network of three layers on the prompt's hidden states. Our reading: a `table` with one
-    learned log Z for each prompt, which starts at 0, or the `group`'s own mean of beta A + mean log pi_ref - mean log
-    pi, a constant for the gradient, as the learned one would be.
+    learned log Z for each prompt, which starts at 0, or the `group`'s mean of beta A + mean log pi_ref - mean log pi, a
+    constant for the gradient like a learned one.
     """
 
     beta: float = positive(15.0)

@@ -1,6 +1,6 @@
 """Preference losses over the pairs of a group, negated: `[P, G, T]` values to maximise.
 
-The loss of a batch is the mean over groups that have a pair of the mean over their pairs.
+The loss of a batch is the mean, over groups with at least one pair, of the mean over their pairs.
 """
 
 import dataclasses
@@ -21,10 +21,11 @@ from ipsrl.structures import PolicyScores, Rollouts, masked_sum
 class PairwiseLikelihood(Surrogate):
     """A_w sum_l [ log sigmoid(beta (f'(u_w) - f'(u_l))) + imitation * log pi(w) ],   u = pi / pi_ref of a whole answer.
 
-    f' is the link of a divergence (f-DPO, arXiv 2309.16240): log u of `reverse_kl` makes it DPO. The second term keeps
-    the winner likely (RPO, arXiv 2405.16436), by the sum of its tokens or, with `per_token`, by their mean. Values
-    stand at the winners; A is `PairWeights`. `pair_accuracy` is the share of pairs that the policy's implicit reward
-    beta f'(u) orders as the rewards do, `pair_margin` the mean of its difference.
+    f' is the link of a divergence (f-DPO, arXiv 2309.16240); `reverse_kl`, with f'(u) = log u, gives DPO. The second
+    term keeps the winner likely (RPO, arXiv 2405.16436), by the sum of its token log-probabilities or, with
+    `per_token`, their mean. Values are placed at the winners; A is `PairWeights`. `pair_accuracy` is the share of pairs
+    whose implicit rewards beta f'(u) have the same order as the rewards, `pair_margin` the mean difference of the
+    implicit rewards.
     """
 
     beta: float = positive()

@@ -1,4 +1,4 @@
-"""Parts that turn advantages into something with the right gradient: `[P, G, T]` values to maximise."""
+"""Surrogates based on the importance ratio: `[P, G, T]` values to maximise."""
 
 import dataclasses
 from typing import ClassVar, Literal
@@ -25,7 +25,7 @@ def check_clip(low: float, high: float) -> None:
 
 
 def ratio_metrics(ratio: Array, mask: Array, clipped: Array | None = None) -> Metrics:
-    """Mean ratio, and share of the tokens whose gradient was removed or bounded, where there are such."""
+    """Mean ratio, and, for surrogates that clip, the share of tokens whose gradient was removed or bounded."""
     tokens = mask.sum(dtype=jnp.float32)
     metrics = {"importance_ratio": (masked_sum(ratio, mask), tokens)}
     if clipped is not None:
@@ -37,7 +37,7 @@ def ratio_metrics(ratio: Array, mask: Array, clipped: Array | None = None) -> Me
 class PolicyGradient(Surrogate):
     """A log pi: the score-function (REINFORCE) gradient, without importance ratio.
 
-    Exact on-policy; with several optimiser steps on one batch it follows stale samples uncorrected.
+    Exact on-policy; with several optimiser steps on one batch, stale samples are not corrected.
     """
 
     on_policy: ClassVar[bool] = True
@@ -51,9 +51,9 @@ class ClippedRatio(Surrogate):
     """min( rho A, clip(rho, 1 - low, 1 + high) A ), rho the importance ratio (PPO, arXiv 1707.06347).
 
     low = high = 0.2 is PPO's and GRPO's; low 0.2 with high 0.28 is clip-higher (DAPO, arXiv 2503.14476). At rho = 1 its
-    gradient is that of `PolicyGradient`; at a limit of 0, which is refused, the clip would take a part of it.
+    gradient is that of `PolicyGradient`; a limit of 0 is refused, because the clip would then remove part of it.
     `dual_clip` (arXiv 1912.09729; 3 in verl) keeps the value at or above dual_clip * A where A < 0, so that a token
-    which the policy has made that much likelier is no longer pushed down; None leaves it out.
+    already that much more likely is no longer pushed down; None omits it.
     `clip_fraction` is the share of tokens whose gradient the clips remove.
     """
 
@@ -77,8 +77,9 @@ class ClippedSequenceRatio(Surrogate):
         exponent = mean:  s = exp( (1 / length) sum_t log rho_t )     GSPO (arXiv 2507.18071)
         exponent = sum:   s = exp( sum_t log rho_t )                  the answer as one action: TRL's RLOO
 
-    `per_token` is GSPO-token: the value s, with the gradient s grad log pi of each token for its own advantage; where
-    all tokens of an answer share one, mean exponents have the same gradient either way. log s is clamped as log rho is.
+    `per_token` is GSPO-token: the value is s, and each token's gradient is s grad log pi times its own advantage; if
+    all tokens of an answer share one advantage, mean exponents have the same gradient either way. log s is clamped like
+    log rho.
     """
 
     low: float
@@ -102,10 +103,10 @@ class ClippedSequenceRatio(Surrogate):
 
 @dataclasses.dataclass(frozen=True)
 class SoftGate(Surrogate):
-    """f(rho) A, f(rho) = (4 / tau) sigmoid(tau (rho - 1)): SAPO (arXiv 2511.20347), a clip without an edge.
+    """f(rho) A, f(rho) = (4 / tau) sigmoid(tau (rho - 1)): SAPO (arXiv 2511.20347), a smooth clip.
 
     tau is `positive` where A > 0 and `negative` elsewhere. The gradient by log pi is 4 sigmoid (1 - sigmoid) rho A:
-    that of `PolicyGradient` at rho = 1, fading on both sides, sooner where tau is larger.
+    that of `PolicyGradient` at rho = 1, decreasing on both sides, faster for larger tau.
     """
 
     positive: float = fields.positive(1.0, called="the temperature of positive advantages")
@@ -120,7 +121,7 @@ class SoftGate(Surrogate):
 
 @dataclasses.dataclass(frozen=True)
 class BoundedRatio(Surrogate):
-    """clip(rho, 0, bound) A, without PPO's minimum (Lp-Reg, arXiv 2510.03222): no gradient above the bound only."""
+    """clip(rho, 0, bound) A, without PPO's minimum (Lp-Reg, arXiv 2510.03222): the gradient is zero above the bound."""
 
     bound: float = fields.above(1, 10.0, called="the bound on the importance ratio")
 

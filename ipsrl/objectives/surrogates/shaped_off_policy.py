@@ -1,4 +1,4 @@
-"""A shaped probability for answers that the policy did not sample itself: `[P, G, T]` values to maximise."""
+"""A shaped probability for off-policy answers: `[P, G, T]` values to maximise."""
 
 import dataclasses
 import math
@@ -22,12 +22,11 @@ class ShapedOffPolicy(Surrogate):
         off-policy:  A p / (p + gamma),  whose gradient is  A p gamma / (p + gamma)^2 grad log p
         on-policy:   min( rho A, clip(rho, 1 - low, 1 + high) A )
 
-    The factor on grad log p is largest, 1/4, at p = gamma, and p / gamma for p far below: unlikely tokens of an answer
-    from elsewhere are pushed most, where an importance ratio would need the probability that it was sampled with. The
-    shape is LUFFY's, as Critique-GRPO (arXiv 2506.03106) uses it.
+    The factor on grad log p is largest, 1/4, at p = gamma, and p / gamma for much smaller p. No behaviour probability
+    is needed, unlike in an importance ratio. The shape is LUFFY's, as used in Critique-GRPO (arXiv 2506.03106).
 
     Attributes:
-      gamma: None for A p itself, the ratio to a behaviour probability of 1.
+      gamma: None uses A p itself, the ratio to a behaviour probability of 1.
       low, high: of the clip; None for no bound on that side.
     """
 

@@ -1,1 +1,1 @@
-"""One HTML page about any number of runs: read (`folders`), arranged (`content`), written (`page`)."""
+"""One HTML page about any number of runs: read (`recorded_runs`), arranged (`content`), written (`page`)."""

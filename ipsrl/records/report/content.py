@@ -1,4 +1,4 @@
-"""What a report shows, as plain values for its page."""
+"""The content of a report, as plain values for its page."""
 
 import base64
 import importlib.metadata
@@ -21,7 +21,7 @@ from ipsrl.records.monitors import PREFIX
 from ipsrl.records.report import differing_settings
 from ipsrl.records.report.recorded_runs import Folder, Record, Run, is_number, runs_of
 
-# Bounds that keep a page of a hundred runs under 20 MB, 5 of which are Plotly's.
+# Limits that keep a page of a hundred runs under 20 MB, 5 of which are Plotly's.
 POINTS = 2000
 FEWEST_POINTS = 50
 NUMBERS = 1_500_000
@@ -36,7 +36,7 @@ _DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 
 
 def content(folders: Sequence[Folder], title: str) -> Record:
-    """All that the page of these folders shows. All numbers have four digits; what is not finite is None."""
+    """All content of the page about these folders. Numbers have four digits; non-finite ones are None."""
     groups, notes = grouped([run for folder in folders for run in runs_of(folder)])
     by_task = {}
     for same in groups:
@@ -74,28 +74,28 @@ def content(folders: Sequence[Folder], title: str) -> Record:
 
 
 def empty(folders: Sequence[Folder], groups: Sequence[Sequence[Run]]) -> dict[str, str]:
-    """Section -> why it is empty, for those that are whatever task is shown."""
+    """Section -> why it is empty, for the sections that are empty for every task."""
     reasons = {}
     if not groups:
         if any(folder.metrics for folder in folders):
-            reason = "No metrics.jsonl here has records of an objective that go on from step to step."
+            reason = "No metrics.jsonl here has records of an objective over several steps."
         else:
             reason = "No run here has metrics.jsonl, which training writes step by step."
         reasons = dict.fromkeys(("results", "curves", "outcomes", "completions", "settings"), reason)
     if not any(folder.figures for folder in folders):
-        reasons["figures"] = "No folder here has a figure (PNG); an experiment draws its own when its runs have ended."
+        reasons["figures"] = "No folder here has a figure (PNG); an experiment draws one when its runs have ended."
     if not any(True for folder in folders for _ in claims(folder)):
         reasons["claims"] = "No summary.json here has claims; an experiment writes it when its runs have ended."
     if not any(folder.warnings for folder in folders):
         watched = any(name.startswith(PREFIX) for folder in folders for record in folder.metrics for name in record)
         reasons["warnings"] = (
-            "No monitor has warned." if watched else "No run here was watched by monitors: no metrics.jsonl has theirs."
+            "No monitor has warned." if watched else "No run here had monitors: no metrics.jsonl has their metrics."
         )
     return reasons
 
 
 def figures(folders: Sequence[Folder]) -> tuple[list[Record], int]:
-    """The figures of the folders, whole, with their captions; and how many are left out, because they are too large."""
+    """The figures of the folders with their captions, and the number of figures left out because they are too large."""
     room, left_out, kept = FIGURE_BYTES, 0, []
     for folder in folders:
         for png in folder.figures:
@@ -122,7 +122,7 @@ def changes(folders: Sequence[Folder]) -> list[Record]:
 
 
 def task_of(run: Run) -> str | frozenset[str]:
-    """What can be compared: the kind of environment, or where that is not known what settings the experiment has."""
+    """Key of comparable runs: the kind of environment, or, if unknown, the names of the experiment's settings."""
     leaves = differing_settings.flat(run.settings)
     if "environment" not in leaves:
         return frozenset(run.folder.config)
@@ -131,16 +131,16 @@ def task_of(run: Run) -> str | frozenset[str]:
 
 
 def task_name(kind: str | frozenset[str], groups: Sequence[Sequence[Run]]) -> str:
-    """The kind of environment, or where that is not known the folders: `runs/seeds=*`."""
+    """The kind of environment, or, if unknown, the folders: `runs/seeds=*`."""
     if isinstance(kind, str):
         return kind
     paths = list({run.folder.path for same in groups for run in same})
-    # Letter by letter, which is what a star stands for.
+    # Letter by letter, because a star stands for letters.
     return paths[0] if len(paths) == 1 else f"{os.path.commonprefix(paths)}*"  # noqa: RUF071
 
 
 def task(name: str, groups: Sequence[Sequence[Run]], texts: Mapping[Run, list[Record]], most: int) -> Record:
-    """All runs on one task; `texts` are their completions, `most` the points that a curve may have."""
+    """All runs on one task; `texts` are their completions, `most` is the maximum number of points of a curve."""
     runs = list(itertools.chain(*groups))
     leaves = [differing_settings.flat(same[0].settings) for same in groups]
     short_names = differing_settings.short_names(differing_settings.differing(leaves))
@@ -179,22 +179,22 @@ def task(name: str, groups: Sequence[Sequence[Run]], texts: Mapping[Run, list[Re
 
 
 def grouped(runs: Sequence[Run]) -> tuple[list[list[Run]], list[str]]:
-    """Runs that differ in their seeds alone; of equal runs the one that got furthest, and a note on the others."""
+    """Groups of runs that differ only in their seeds; of equal runs the longest, and a note on the others."""
     found, again = {}, []
     for run in runs:
         same = found.setdefault((run.objective, str(sorted(differing_settings.flat(run.settings).items()))), {})
-        # What has no seed cannot be a repetition.
+        # Runs without a seed cannot be repetitions.
         key = run.folder.path if run.seed is None else run.seed
         behind, ahead = sorted((same.get(key, run), run), key=lambda run: run.metrics[-1]["step"])
         if behind is not ahead:
             again.append(behind.folder.path)
         same[key] = ahead
-    notes = [f"the same run is there again and does not count: {', '.join(again)}."] if again else []
+    notes = [f"a repeated run does not count: {', '.join(again)}."] if again else []
     return [sorted(same.values(), key=lambda run: run.seed or 0) for same in found.values()], notes
 
 
 def telling(groups: Sequence[Sequence[Run]], leaves: Sequence[Mapping[str, str]]) -> list[list[str]]:
-    """For each group the names of the settings that tell it from others with the same objective."""
+    """For each group the names of the settings that distinguish it from others with the same objective."""
     by_objective = {}
     for same, of_group in zip(groups, leaves, strict=True):
         by_objective.setdefault(same[0].objective, []).append(of_group)
@@ -208,18 +208,18 @@ def labels(
     told_by: Sequence[Sequence[str]],
     short_names: Mapping[str, str],
 ) -> Iterator[str]:
-    """For each group a name that no other has: its objective, and the settings that it is told by."""
+    """A unique name for each group: its objective, and the distinguishing settings."""
     taken = Counter()
     for same, of_group, names in zip(groups, leaves, told_by, strict=True):
         told = [f"{short_names[name]}={of_group[name]}" for name in names if name in of_group]
         label = ", ".join([same[0].objective, *told])
         taken[label] += 1
-        # Settings that one of the two lacks, being of an older version, do not tell them apart.
+        # Settings that one of the two lacks, because it is of an older version, do not distinguish them.
         yield f"{label} ({taken[label]})" if taken[label] > 1 else label
 
 
 def line_styles() -> list[Record]:
-    """The colours and dashes of our figures, in the words of Plotly."""
+    """The colours and dashes of the figures, in Plotly's terms."""
     return [
         {
             "color": line["color"],
@@ -235,8 +235,8 @@ def thinned(runs: Sequence[Run], most: int) -> tuple[dict[Run, Record], list[lis
     Returns:
       Run -> metric -> number of its axis, values.
       The axes: steps of the training, each list once.
-      metric -> one in how many of its records is kept, the same for all runs, so that their steps agree; the last one
-        of each run always is.
+      metric -> stride of the kept records, the same for all runs, so that their steps agree; the last record of each
+        run is always kept.
     """
     every = {}
     for run in runs:
@@ -253,20 +253,20 @@ def thinned(runs: Sequence[Run], most: int) -> tuple[dict[Run, Record], list[lis
 
 
 def short(value: float | None) -> float | None:
-    """Four digits; None where the value is not finite."""
+    """Four digits; None if the value is not finite."""
     if value is None or not math.isfinite(value):
         return None
     return float(f"{value:.4g}") if value != int(value) or abs(value) >= 1e6 else int(value)
 
 
 def measures(run: Run) -> list[str]:
-    """The metrics that say how a run ended: those of evaluations, or all where it was not evaluated."""
+    """The final metrics of a run: those of evaluations, or all if it was not evaluated."""
     names = list(run.points)
     return [name for name in names if name.startswith(EVALUATION)] or names
 
 
 def row(same: Sequence[Run]) -> Record:
-    """The line of a group in the table: measures at the end, of complete runs, or of all where none is complete.
+    """The line of a group in the table: final measures of complete runs, or of all if none is complete.
 
     Each is [mean, low, high, mean at step 0]: a 95 % interval over seeds, None for one seed.
     """
@@ -287,7 +287,7 @@ def row(same: Sequence[Run]) -> Record:
 
 
 def interval(values: Sequence[float | None]) -> list[float | None]:
-    """Mean, low and high; None where they do not exist."""
+    """Mean, low and high; None if they do not exist."""
     if not values or None in values:
         return [None] * 3
     measured = mean_over_seeds(np.array(values))
@@ -295,7 +295,7 @@ def interval(values: Sequence[float | None]) -> list[float | None]:
 
 
 def outcomes(run: Run) -> Record | None:
-    """How the outcomes were spread: at each evaluation the ranked shares, and the rest."""
+    """The spread of outcomes: at each evaluation the ranked shares, and the rest."""
     records = [record for record in run.folder.outcomes if _has_shares(record)]
     if not records:
         return None
@@ -313,7 +313,7 @@ def _has_shares(record: Record) -> bool:
 
 
 def completions(groups: Sequence[Sequence[Run]]) -> tuple[dict[Run, list[Record]], int]:
-    """Run -> its completions, and how many runs have to go without; first seeds come first."""
+    """Run -> its completions, and the number of runs left without; first seeds come first."""
     room, left_out, kept = CHARACTERS, 0, {}
     for same in itertools.zip_longest(*groups):
         for run in filter(None, same):
@@ -337,11 +337,11 @@ def _completion(record: Record) -> Record:
 
 
 def _cut(text: str, longest: int = LONGEST_TEXT) -> str:
-    return text if len(text) <= longest else f"{text[:longest]} ... ({len(text) - longest} more letters)"
+    return text if len(text) <= longest else f"{text[:longest]} ... ({len(text) - longest} more characters)"
 
 
 def warnings(folders: Sequence[Folder]) -> Record:
-    """What monitors warned of: the first `WARNINGS`, and how many there are."""
+    """Warnings of monitors: the first `WARNINGS`, and their number."""
     listed = [
         {"path": folder.path, "step": record["step"], **{k: str(record.get(k, "")) for k in ("monitor", "message")}}
         for folder in folders
@@ -351,7 +351,7 @@ def warnings(folders: Sequence[Folder]) -> Record:
 
 
 def claims(folder: Folder) -> Iterator[Record]:
-    """What an experiment has checked: its `claims`, None for those that are undecided, and other truth values."""
+    """Claims checked by an experiment: its `claims`, None for undecided ones, and other truth values."""
 
     def walk(value: Any, names: tuple[str, ...]) -> Iterator[Record]:
         if isinstance(value, dict):
@@ -369,7 +369,7 @@ def claims(folder: Folder) -> Iterator[Record]:
 
 
 def beside_paper(folder: Folder) -> Iterator[Record]:
-    """Our numbers beside a paper's, by label: what a summary holds as `paper`, {label: {"ours": ..., "paper": ...}}."""
+    """Our numbers beside a paper's, by label: the `paper` of a summary, {label: {"ours": ..., "paper": ...}}."""
     table = (folder.summary or {}).get("paper")
     for label, numbers in table.items() if isinstance(table, dict) else ():
         if isinstance(numbers, dict):
@@ -387,7 +387,7 @@ def _number(value: Any) -> str:
 
 
 def environments(folders: Sequence[Folder]) -> list[Record]:
-    """On what the runs have run: versions, devices, commit; each once, with the number of starts."""
+    """Where the runs have run: versions, devices, commit; each once, with the number of starts."""
     counts = Counter()
     for folder in folders:
         for start in folder.starts:
@@ -403,13 +403,13 @@ def _phrase(value: Any) -> str:
 
 
 def commands(folders: Sequence[Folder]) -> list[str]:
-    """The commands that first started the runs, each once; none of versions that did not keep them."""
+    """The commands that first started the runs, each once; none for versions that did not record them."""
     found = [folder.starts[0]["command"] for folder in folders if folder.starts and "command" in folder.starts[0]]
     return list(dict.fromkeys(_with_plain_python(str(command)) for command in found))
 
 
 def _with_plain_python(command: str) -> str:
-    """The interpreter lies elsewhere on another machine."""
+    """Replaces the interpreter's path, which differs between machines."""
     try:
         program, *arguments = shlex.split(command)
     except ValueError:

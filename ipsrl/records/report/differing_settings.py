@@ -1,4 +1,4 @@
-"""What was asked for in each run: what all share, and what tells them apart."""
+"""Settings of runs: those that all share, and those that distinguish them."""
 
 import ast
 import json
@@ -10,10 +10,10 @@ from ipsrl.records.discovery import leaves
 
 
 def flat(settings: dict[str, Any]) -> dict[str, str]:
-    """Dotted name -> value, of settings in settings: `{"training": {"steps": 5}}` -> `{"training.steps": "5"}`.
+    """Dotted name -> value, of nested settings: `{"training": {"steps": 5}}` -> `{"training.steps": "5"}`.
 
-    An object that is written as `Name(key=value)` is settings too: `{"policy": "MLP(size=8)"}` ->
-    `{"policy": "MLP", "policy.size": "8"}`.
+    An object written as `Name(key=value)` is treated as nested settings: `{"policy": "MLP(size=8)"}` -> `{"policy":
+    "MLP", "policy.size": "8"}`.
     """
     flattened = {}
     for keys, value in leaves(settings):
@@ -24,9 +24,9 @@ def flat(settings: dict[str, Any]) -> dict[str, str]:
 
 def _of_text(name: str, text: str) -> dict[str, str]:
     try:
-        # <bound method ...> and the like are no Python.
+        # <bound method ...> and the like are not Python.
         node = ast.parse(re.sub(r"<[^<>]*>", "...", text), mode="eval").body
-    # A text that is no Python; what is nested too deep, or holds a null, raises others than SyntaxError.
+    # Text that is not Python; deep nesting or a null character raises other errors than SyntaxError.
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {name: text}
     return _of_node(name, node) if isinstance(node, ast.Call) and not node.args else {name: text}
@@ -42,10 +42,10 @@ def _of_node(name: str, node: ast.expr) -> dict[str, str]:
 
 
 def differing(groups: Sequence[Mapping[str, str]]) -> list[str]:
-    """The names that have two values or more, in the order in which they appear.
+    """The names with two or more values, in the order of appearance.
 
-    A name that some lack does not count: they are of an older version, or the object above it is another one, which is
-    told apart by its own name.
+    A name that some groups lack does not count: they are of an older version, or the object above it is another one,
+    which differs by its own name.
     """
     values = {}
     for settings in groups:
@@ -55,7 +55,7 @@ def differing(groups: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def telling(groups: Sequence[Mapping[str, str]]) -> list[str]:
-    """Few of the names that differ, which tell apart all that can be told apart; those that split most come first."""
+    """A few of the differing names, which distinguish as many groups as all of them; the best splits come first."""
     names, told = differing(groups), []
 
     def kinds(chosen: Sequence[str]) -> int:
@@ -67,12 +67,12 @@ def telling(groups: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def shared(groups: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Name -> value where all that have the name agree."""
+    """Name -> value, for names on whose value all groups that have it agree."""
     apart = set(differing(groups))
     return {name: value for settings in groups for name, value in settings.items() if name not in apart}
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
-    """Each dotted name -> its last word where no other name ends with it, else the whole."""
+    """Each dotted name -> its last word if no other name ends with it, else the whole name."""
     last = [name.rpartition(".")[2] for name in names]
     return {name: word if last.count(word) == 1 else name for name, word in zip(names, last, strict=True)}

@@ -1,4 +1,4 @@
-"""The page of a report: one HTML file with all that it needs inside."""
+"""The page of a report: one self-contained HTML file."""
 
 import html
 import json
@@ -11,12 +11,12 @@ from ipsrl.records.json_files import replace_file
 from ipsrl.records.report.content import content
 from ipsrl.records.report.recorded_runs import read_folders
 
-# In the order in which they build on each other.
+# In the order of their dependencies.
 SCRIPTS = ("page.js", "plots.js", "outcomes.js", "start.js")
 
 
 def write_report(root: str | Path, out: str | Path | None = None, title: str | None = None) -> Path:
-    """Writes a page on all runs in the folder `root`, atomically, and returns its path.
+    """Writes a page about all runs in the folder `root`, atomically, and returns its path.
 
     Args:
       root: the folder of the runs, at any depth.
@@ -24,7 +24,7 @@ def write_report(root: str | Path, out: str | Path | None = None, title: str | N
       title: by default the name of the folder.
 
     Raises:
-      ValueError: there is no run, `out` lies in no folder, or Plotly is not installed.
+      ValueError: there is no run, the folder of `out` does not exist, or Plotly is not installed.
     """
     bundle = plotly_bundle()
     if out is not None and (Path(out).is_dir() or not Path(out).parent.is_dir()):
@@ -39,7 +39,7 @@ def plotly_bundle() -> str:
     """The JavaScript of Plotly.
 
     Raises:
-      ValueError: it is not installed.
+      ValueError: Plotly is not installed.
     """
     try:
         from plotly.offline import get_plotlyjs
@@ -52,7 +52,7 @@ def page(shown: dict[str, Any], bundle: str) -> str:
     """The HTML of a page.
 
     Args:
-      shown: what `content` gives; its texts come from runs, and are never read as HTML.
+      shown: the result of `content`; its texts come from runs, and are never interpreted as HTML.
       bundle: the JavaScript of Plotly.
     """
     parts = {
@@ -62,12 +62,12 @@ def page(shown: dict[str, Any], bundle: str) -> str:
         "content": embedded(shown),
         "script": "".join(map(_file, SCRIPTS)),
     }
-    # All at once: what is put in may hold such marks itself.
+    # In one pass, because inserted text may contain such marks itself.
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], _file("page.html"))
 
 
 def embedded(value: Any) -> str:
-    """JSON that may stand in a script element: nothing in it can end the element or begin a comment."""
+    """JSON that is safe in a script element: nothing in it can end the element or begin a comment."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 

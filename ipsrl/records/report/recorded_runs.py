@@ -1,4 +1,4 @@
-"""Run folders as they are found: finished or not, damaged in places, or of an older version."""
+"""Reads run folders in any state: finished or not, damaged in places, or of an older version."""
 
 import dataclasses
 import functools
@@ -19,18 +19,18 @@ Record = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Folder:
-    """What a run folder holds, as far as it can be read.
+    """The readable content of a run folder.
 
     Attributes:
-      path: relative to where the search began.
-      labels: names of what tells apart the runs that share its records.
+      path: relative to the search root.
+      labels: names of the labels that distinguish the runs with shared records.
       config: of config.json.
       starts: of environment.json, one entry for each start.
       summary: of summary.json; None before the end.
       metrics, outcomes, completions, warnings: the records of these files; each has a whole number `step`.
-      notes: a sentence on each thing that could not be read.
+      notes: a sentence on each part that could not be read.
       figures: the PNG files of the folder itself, by name.
-      changes: of uncommitted.diff; empty where there is none.
+      changes: content of uncommitted.diff; empty if there is none.
     """
 
     path: str
@@ -48,19 +48,19 @@ class Folder:
 
     @property
     def complete(self) -> bool:
-        """Whether the run came to its end."""
+        """Whether the run has ended."""
         return says_complete(self.summary)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Run:
-    """One policy in training: all records of a folder, or those of them that belong together.
+    """One policy in training: all records of a folder, or those that belong together.
 
     Attributes:
       objective: its specification.
-      seed: its seed; None where it has none.
-      settings: all else that was asked for, as in config.json.
-      folder: where it lies.
+      seed: its seed; None if it has none.
+      settings: all other settings, as in config.json.
+      folder: folder of the run.
       metrics: its records, step by step.
     """
 
@@ -72,7 +72,7 @@ class Run:
 
     @functools.cached_property
     def points(self) -> dict[str, tuple[list[int], list[float | None]]]:
-        """Metric -> steps at which it was recorded, and its values, None for those not finite; of numbers alone."""
+        """Metric -> steps at which it was recorded, and its values, None if not finite; numbers only."""
         points = {}
         for record in self.metrics:
             for name, value in record.items():
@@ -89,12 +89,12 @@ def is_number(value: Any) -> bool:
 
 
 def read_folders(root: str | Path) -> list[Folder]:
-    """What all run folders in `root` hold, in the order of their paths; raises what `find` does."""
+    """The content of all run folders in `root`, in the order of their paths; errors as in `find`."""
     return [read_folder(path, Path(root)) for path in find(root)]
 
 
 def read_folder(path: Path, root: Path) -> Folder:
-    """What the run folder `path` holds; what is damaged is left out, with a note."""
+    """The content of the run folder `path`; damaged parts are left out, with a note."""
     notes = []
 
     def value(name: str, kind: type, default: Any) -> Any:
@@ -124,25 +124,25 @@ def read_folder(path: Path, root: Path) -> Folder:
 
 
 def _text(path: Path) -> str:
-    """What a file of text holds; nothing where there is none."""
+    """The content of a text file; empty if it does not exist."""
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
 def _records(path: Path, notes: list[str]) -> list[Record]:
-    """The records of a file of JSON lines; none where there is no such file."""
+    """The records of a file of JSON lines; none if it does not exist."""
     if not path.exists():
         return []
     records, damage = metric_log.read_undamaged(path)
     if damage:
         more = f", and {len(damage) - 1} more lines are damaged" if len(damage) > 1 else ""
-        notes.append(f"{damage[0]}{more}; what else it holds is shown.")
+        notes.append(f"{damage[0]}{more}; its other records are shown.")
     return records
 
 
 def runs_of(folder: Folder) -> list[Run]:
-    """The runs whose records a folder holds; none where it holds those of no training.
+    """The runs whose records a folder holds; empty if they are not from training.
 
-    Most folders are one run. Where many policies are trained in one program, each record says whose it is.
+    Most folders are one run. If many policies are trained in one program, each record names its run.
     """
 
     def owner(record: Record) -> tuple:
@@ -156,7 +156,7 @@ def runs_of(folder: Folder) -> list[Run]:
         objective, seed = settings.pop("objective", None), seed_of(settings)
         settings.pop("seed", None)
         if seed is not None:
-            # Whatever else its command was to train does not make this run another one.
+            # The other objectives of the same command do not distinguish this run.
             settings.pop("seeds", None)
         climbs = all(early["step"] < late["step"] for early, late in itertools.pairwise(records))
         if isinstance(objective, str) and climbs:

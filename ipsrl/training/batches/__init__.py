@@ -1,1 +1,1 @@
-"""WHERE the batches of a run come from: groups of trajectories, chosen, sampled, verified and filtered."""
+"""How the groups of a step are chosen, sampled, verified and filtered."""

@@ -1,4 +1,4 @@
-"""The batch of rollouts of one step, and the filters that decide what is in it."""
+"""Collects the batch of rollouts of one step: samples, verifies and applies the batch filters."""
 
 import dataclasses
 
@@ -24,7 +24,7 @@ Metrics = dict[str, Array | float]
 
 @dataclasses.dataclass(frozen=True)
 class BatchCollector:
-    """Samples and verifies the groups of every step; what is sampled is a function of (seed, step, round).
+    """Samples and verifies the groups of every step; every sample is a function of (seed, step, round).
 
     Attributes:
       environment, policy, objective, settings, seed, mesh, refinements: as in the training loop.
@@ -44,18 +44,18 @@ class BatchCollector:
         """The P groups of a step, sampled in one round or, with dynamic sampling, in several.
 
         Args:
-          parameters: of the policy that is trained.
-          reference: of the reference policy; None where nothing asks for it.
-          difficulty: what the difficulty filter has learned; None without one.
-          step: batches of rollouts before this one.
+          parameters: of the trained policy.
+          reference: parameters of the reference policy; None if nothing needs it.
+          difficulty: state of the difficulty filter; None without one.
+          step: number of batches of rollouts before this one.
 
         Returns:
-          the groups with what the environment says of them, what the filter has learned now, and metrics. Without any
-          rule there are none. Else they are counts of the whole step (`sampling_rounds`, `trajectories_sampled`, the
-          refinements and all that was thrown away among them, `prompts_scanned`, `prompts_sampled`), shares
-          (`kept_groups` are the informative ones in the batch, `prompt_survival` of those scanned), and means over
-          rounds, which describe what was sampled before anything was chosen from it (`sampled_reward`,
-          `zero_variance_groups`, `difficulty_error`) or put in (`off_policy_reward`).
+          the verified groups, the new state of the difficulty filter, and metrics; without batch filters there are no
+            metrics. Counts over the whole step: `sampling_rounds`, `trajectories_sampled` (refinements and discarded
+            trajectories included), `prompts_scanned`, `prompts_sampled`. Shares: `kept_groups`, the informative groups
+            in the batch; `prompt_survival`, the scanned prompts that passed. Means over rounds, before any group is
+            selected: `sampled_reward`, `zero_variance_groups`, `difficulty_error`; `off_policy_reward` is the mean
+            reward of the refinements put into groups.
         """
         settings = self.settings
         dynamic, difficulty_filter, off_policy = (
@@ -101,20 +101,20 @@ class BatchCollector:
             "prompts_sampled": len(means) * settings.prompts_per_step,
             "prompt_survival": count["prompts_passed"] / count["prompts_scanned"],
         }
-        # One type for every number of rounds, so that the update is compiled once.
+        # Always the same type, so that the update is compiled once.
         return shard_prompts(batch, self.mesh), difficulty, metrics
 
     def sample(self, parameters: Parameters, step: int) -> Trajectories:
-        """The groups of a step without batch filters, not verified yet; they may still be in computation."""
+        """Samples the groups of a step without batch filters and without verifying; does not wait for the device."""
         prompts = choose_prompts(self.environment, self.seed, step, self.settings.prompts_per_step)
         return self._sample(parameters, prompts, step)
 
     def verify(self, trajectories: Trajectories) -> Groups:
-        """Groups that were sampled, with what the environment says of them."""
+        """Adds the environment's outcomes to sampled groups."""
         return trajectories, shard_prompts(verify(self.environment, trajectories), self.mesh)
 
     def _choose(self, difficulty: DifficultyState | None, step: int, start: int) -> tuple[Prompts, int, int]:
-        """Prompts from place `start` of a step's stream on, how many of it were scanned, and how many passed."""
+        """Prompts from position `start` of a step's stream, how many prompts were scanned, and how many passed."""
         size = self.settings.prompts_per_step
         if self.settings.difficulty_filter is None:
             return choose_prompts(self.environment, self.seed, step, size, start), size, size
@@ -124,7 +124,7 @@ class BatchCollector:
         return prompts, int(scanned), int(passed)
 
     def _sample(self, parameters: Parameters, prompts: Prompts, step: int, number: int = 0) -> Trajectories:
-        """The groups of one round."""
+        """Samples the groups of one round."""
         return sample_groups(
             self.environment,
             self.policy,
@@ -137,7 +137,7 @@ class BatchCollector:
         )
 
     def _refinements(self, source: Parameters, groups: Groups, step: int, number: int) -> Groups:
-        """Answers to the prompts of a round beside those in its groups, one of which each group takes over."""
+        """Samples refinements for the prompts of a round; each group takes at most one of them."""
         key = stream(self.seed, step, f"refinements {number}")
         if self.refinements is not None:
             return shard_prompts(self.refinements(source, *groups, key), self.mesh)

@@ -1,4 +1,4 @@
-"""Difficulty filter: prompts that the policy always or never solves are skipped before anything is sampled."""
+"""Difficulty filter: skips prompts that the policy always or never solves, before anything is sampled."""
 
 import dataclasses
 import functools
@@ -20,30 +20,29 @@ from ipsrl.training.randomness import stream
 class DifficultyFilter(Checked):
     """Trains on prompts whose predicted mean reward is neither low nor high (DEPO, arXiv 2602.06375).
 
-    A scorer learns the mean reward of each prompt's group, online, from the groups that were sampled:
+    A scorer learns online to predict the mean reward of a prompt's group, from the sampled groups:
 
         L = BCE(s, mean reward) + distillation BCE(d, t) + ranking mean over pairs of max(0, margin - (s_i - s_j)),
         t = clip(exp(mean over answers of their mean token log-probability), 1e-4, 1 - 1e-4),
         pairs (i, j) with mean reward_i > mean reward_j + gap,    s, d the logits of its two heads
 
-    Prompts of a step's shuffled stream are scored, and those with lowest <= sigmoid(s) <= highest go on, until the
-    batch is full. Nothing comes back of a prompt that is skipped, so that an early misjudgement would be final: a share
-    `exploration` of the rejected prompts goes on all the same.
+    Prompts of a step's shuffled stream are scored, and those with lowest <= sigmoid(s) <= highest are kept until the
+    batch is full. A skipped prompt gives no feedback, so an early wrong prediction would be final; therefore a share
+    `exploration` of the rejected prompts is kept anyway.
 
-    Our reading: the scorer reads the bag of a prompt's tokens, not text through a pretrained encoder, and where prompts
-    have no tokens each has a learned row of its own; so there is no smaller learning rate for an encoder. Rewards are
-    clipped to [0, 1] in the target, where the paper has correctness. Where `scan` batches of the stream do not fill
-    the batch, the slots that are left take rejected prompts in the order of the stream, none twice and none that
-    passed as long as there are others. `exploration` and `scan` are ours, `weight_decay` is not stated; all other
-    defaults are those of the authors' code.
+    Our reading: the scorer reads a prompt's bag of tokens instead of text through a pretrained encoder, so no smaller
+    learning rate for an encoder is needed; prompts without tokens have one learned row each. Target rewards are clipped
+    to [0, 1]; the paper has correctness. If `scan` batches of the stream do not fill the batch, the free slots take
+    rejected prompts in stream order; no prompt is repeated while others are left. `exploration` and `scan` are ours,
+    `weight_decay` is not stated in the paper; all other defaults are those of the authors' code.
 
     Attributes:
       lowest, highest: the window of the predicted mean reward.
-      warm_up: W, first steps of a run, in which every prompt goes on.
-      exploration: probability that a rejected prompt goes on.
-      scan: the most prompts to score for one batch, in batches.
-      width, last_width: units of the scorer's trunk, and of the layer that its heads read.
-      dropout: share of the units that are dropped while the scorer learns.
+      warm_up: W, number of first steps in which every prompt is kept.
+      exploration: probability of keeping a rejected prompt.
+      scan: maximum number of batches of prompts scored to fill one batch.
+      width, last_width: units of the scorer's trunk, and of the layer below its heads.
+      dropout: share of units dropped while the scorer learns.
       distillation, ranking: weights of these terms.
       gap, margin: kappa and m of the ranking term.
       learning_rate, weight_decay, max_gradient_norm: of the scorer's AdamW.
@@ -78,12 +77,12 @@ class DifficultyFilter(Checked):
 
     @property
     def widths(self) -> tuple[int, int]:
-        """Of the scorer's layers."""
+        """Widths of the scorer's layers."""
         return self.width, self.last_width
 
     @property
     def optimizer(self) -> optax.GradientTransformation:
-        """Of the scorer."""
+        """The scorer's optimiser."""
         return optax.chain(
             optax.clip_by_global_norm(self.max_gradient_norm),
             optax.adamw(self.learning_rate, weight_decay=self.weight_decay),
@@ -93,7 +92,7 @@ class DifficultyFilter(Checked):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class DifficultyState:
-    """What a run carries of the scorer: its parameters, and the state of its AdamW."""
+    """State of the scorer: its parameters, and the state of its AdamW."""
 
     parameters: Any
     optimizer_state: Any
@@ -101,7 +100,7 @@ class DifficultyState:
     @classmethod
     def create(cls, filter_settings: DifficultyFilter, environment: Environment, key: Array) -> "DifficultyState":
         """The state before the first step."""
-        # The scorer is a Flax module: runs without a difficulty filter need not wait for the import of Flax.
+        # The scorer is a Flax module: runs without a difficulty filter do not import Flax.
         from ipsrl.training.batches.difficulty_scorer import init_scorer
 
         parameters = init_scorer(_rows(environment), filter_settings.widths, key)
@@ -118,10 +117,10 @@ def choose_by_difficulty(
     start: Array,
     prompts_per_step: int,
 ) -> tuple[Prompts, Array, Array]:
-    """The first prompts of a step's stream that pass the filter, read from place `start`.
+    """The first prompts of a step's stream that pass the filter, read from position `start`.
 
     Returns:
-      P prompts, those that passed first, how many prompts of the stream were scanned for them, and how many passed.
+      P prompts, those that passed first; the number of prompts scanned to find them; the number that passed.
     """
     from ipsrl.training.batches.difficulty_scorer import score_prompts
 
@@ -131,7 +130,7 @@ def choose_by_difficulty(
     places = jnp.arange(prompts_per_step)
 
     def put(kept, index, where, before):
-        # The first P of all that are put, each behind the `before` ones that were put earlier.
+        # Keeps the first P; `before` counts the prompts put earlier.
         return kept.at[jnp.where(where, before, prompts_per_step)].set(index, mode="drop")
 
     def scan_batch(carry):
@@ -156,7 +155,7 @@ def choose_by_difficulty(
     none = jnp.full(prompts_per_step, -1)
     begin = (jnp.int32(0), none, none, jnp.int32(0), jnp.int32(0))
     _, chosen, rejected, passed, scanned = jax.lax.while_loop(unfilled, scan_batch, begin)
-    # Round the stream's end, a prompt that was rejected may have passed since.
+    # When the stream wraps around, a prompt rejected earlier may have passed later.
     is_chosen = (rejected[:, None] == chosen).any(axis=-1)
     others = rejected[jnp.argsort(is_chosen, stable=True)]
     chosen = jnp.where(places < passed, chosen, others[places - passed])
@@ -164,7 +163,7 @@ def choose_by_difficulty(
 
 
 def in_window(filter_settings: DifficultyFilter, scores: Array) -> Array:
-    """Whether the mean rewards that logits predict lie in the window."""
+    """Whether the predicted mean rewards (sigmoid of the scores) lie in the window."""
     predicted = jax.nn.sigmoid(scores)
     return (filter_settings.lowest <= predicted) & (predicted <= filter_settings.highest)
 
@@ -181,7 +180,7 @@ def learn_difficulty(
     """One step of the scorer on the groups of a round.
 
     Returns:
-      the state after it, and the mean |predicted - mean reward| before it.
+      the new state, and the mean |predicted - mean reward| before the step.
     """
     from ipsrl.training.batches.difficulty_scorer import score_prompts
 
@@ -202,7 +201,7 @@ def learn_difficulty(
 
 
 def difficulty_targets(trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
-    """`[P]` mean of each group's rewards, which are clipped to [0, 1], and t of `DifficultyFilter`."""
+    """`[P]` mean of each group's rewards clipped to [0, 1], and t of `DifficultyFilter`."""
     mask = trajectories.token_mask
     answer_means = masked_sum(trajectories.behaviour_log_probs, mask, axis=-1) / jnp.maximum(mask.sum(axis=-1), 1)
     likelihood = jnp.clip(jnp.exp(answer_means.mean(axis=-1)), 1e-4, 1 - 1e-4)
@@ -223,7 +222,7 @@ def scorer_loss(
 
 
 def ranking_loss(filter_settings: DifficultyFilter, scores: Array, rewards: Array) -> Array:
-    """Mean over pairs with reward_i > reward_j + gap of max(0, margin - (score_i - score_j)); 0 without a pair."""
+    """Mean over pairs with reward_i > reward_j + gap of max(0, margin - (score_i - score_j)); 0 without such pairs."""
     pairs = rewards[:, None] > rewards + filter_settings.gap
     hinge = jnp.maximum(0.0, filter_settings.margin - (scores[:, None] - scores))
     return masked_sum(hinge, pairs) / jnp.maximum(pairs.sum(), 1)

@@ -1,4 +1,4 @@
-"""A small network that says from a prompt alone how well the policy will do on it."""
+"""A small network that predicts from the prompt alone how well the policy will do on it."""
 
 import functools
 
@@ -12,11 +12,11 @@ Parameters = dict
 
 
 def init_scorer(rows: int, widths: tuple[int, int], key: Array) -> Parameters:
-    """Fresh parameters; predictions begin near one half.
+    """Fresh parameters; initial predictions are near one half.
 
     Args:
-      rows: of the table: tokens, or prompts where prompts have no tokens.
-      widths: of the trunk, and of the layer that both heads read.
+      rows: of the embedding table: tokens, or prompts if prompts have no tokens.
+      widths: of the trunk, and of the layer below both heads.
     """
     return nnx.to_pure_dict(nnx.state(_Scorer(rows, widths, nnx.Rngs(key))))
 
@@ -29,12 +29,12 @@ def score_prompts(
     dropout: float = 0.0,
     key: Array | None = None,
 ) -> tuple[Array, Array]:
-    """Logits `[P]` of the mean reward, and of the mean probability of an answer's token.
+    """Logits `[P]` of the mean reward, and of the mean token probability of the answers.
 
-    A prompt is the bag of its tokens, or a number where prompts have no tokens: then it has a row of its own.
+    A prompt is its bag of tokens; a prompt without tokens is its index, with a row of its own.
 
     Args:
-      dropout: share of the units that are dropped, sampled by `key`; 0 for a prediction.
+      dropout: share of units dropped, sampled with `key`; 0 for predictions.
     """
     scorer = nnx.merge(_graphdef(rows, widths), parameters)
     tokens, mask = prompts.tokens, prompts.mask
@@ -45,7 +45,7 @@ def score_prompts(
 
 
 class _Scorer(nnx.Module):
-    """The trunk of DEPO (arXiv 2602.06375) on a bag of tokens, which stands where the paper has an encoder."""
+    """The trunk of DEPO (arXiv 2602.06375), on a bag of tokens instead of the paper's encoder."""
 
     def __init__(self, rows: int, widths: tuple[int, int], rngs: nnx.Rngs):
         width, last = widths

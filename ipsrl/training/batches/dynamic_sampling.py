@@ -1,4 +1,4 @@
-"""Dynamic sampling: only groups whose rewards differ are trained on, and prompts are sampled until there are enough."""
+"""Dynamic sampling: samples prompts until enough groups have rewards that differ."""
 
 import dataclasses
 from typing import TypeVar
@@ -14,17 +14,17 @@ Batch = TypeVar("Batch")
 
 @dataclasses.dataclass(frozen=True)
 class DynamicSampling(Checked):
-    """Samples further prompts until every group of a batch is informative (DAPO, arXiv 2503.14476).
+    """Samples more prompts until every group of a batch is informative (DAPO, arXiv 2503.14476).
 
-    A group is informative where its rewards differ, as the environment gave them: shaped rewards are rarely all equal.
-    What no informative group was found for is filled with the groups that were sampled last, as they are. Each round
-    samples a whole batch of fresh prompts, and what is left over of it is thrown away, so that shapes are fixed.
+    A group is informative if its rewards differ, before any shaping (shaped rewards are rarely all equal). Slots
+    without an informative group are filled with the groups sampled last. Each round samples a whole batch of new
+    prompts and discards what it does not use, so that shapes are fixed.
 
     Attributes:
-      rounds: how often a batch of prompts is sampled in one step at most. 10 is verl's.
+      rounds: maximum number of batches sampled in one step; 10 as in verl.
 
     Raises:
-      ValueError: there are no rounds.
+      ValueError: `rounds` is below 1.
     """
 
     rounds: int = at_least(1, 10, called="rounds of dynamic sampling")
@@ -32,19 +32,19 @@ class DynamicSampling(Checked):
 
 @jax.jit
 def fill(batch: Batch, kept: Array, fresh: Batch, usable: Array) -> tuple[Batch, Array]:
-    """Puts fresh groups into the slots of a batch that hold nothing worth keeping.
+    """Puts fresh groups into the free slots of a batch.
 
-    Kept groups stay where they are. The free slots take the usable fresh groups in their order, then the others.
+    Kept groups stay in their slots. The free slots take the usable fresh groups in order, then the other fresh groups.
 
     Args:
       batch, fresh: pytrees of arrays `[P, ...]`.
       kept, usable: `[P]` bool, which of their groups are informative.
 
     Returns:
-      the new batch, and which of its slots hold an informative group.
+      the new batch, and `[P]` bool: which slots hold an informative group.
     """
     usable_first = jnp.argsort(~usable, stable=True)
-    # The k-th free slot takes the k-th of them; for the slots that are kept it does not matter.
+    # The k-th free slot takes the k-th fresh group; at kept slots the value is not used.
     source = usable_first[jnp.cumsum(~kept) - 1]
 
     def merge(old, new):

@@ -1,4 +1,4 @@
-"""The groups of a step: which prompts they answer, how they are sampled, and what the environment says of them."""
+"""The groups of a step: choosing prompts, sampling answers and verifying them."""
 
 import functools
 
@@ -17,19 +17,19 @@ Groups = tuple[Trajectories, Outcomes]
 
 
 def shuffled_prompts(environment: Environment, seed: Array, step: Array) -> Array:
-    """`[num_prompts]`, the prompts in the order of a step's stream, which begins anew where it ends."""
+    """`[num_prompts]`, all prompts in the shuffled order of a step's stream; the stream wraps around."""
     return jax.random.permutation(stream(seed, step, "prompts"), environment.num_prompts)
 
 
 def choose_prompts(
     environment: Environment, seed: Array, step: Array, prompts_per_step: int, start: Array | int = 0
 ) -> Prompts:
-    """The prompts of a step, sampled without replacement; where there are too few, each comes about equally often.
+    """The prompts of a step, sampled without replacement; if there are too few, each is used about equally often.
 
     Args:
-      start: how many prompts of the step's stream have been used already.
+      start: number of prompts of the step's stream used before.
     """
-    # Outside jit: a table of many prompts shall not be a constant of a program.
+    # Outside jit: a large table of prompts must not become a constant of the program.
     return environment.prompts(_choose(environment, seed, step, prompts_per_step, start))
 
 
@@ -51,13 +51,13 @@ def collect(
     top_tokens: int = 0,
     sampling_round: int = 0,
 ) -> tuple[Trajectories, Outcomes]:
-    """Samples the groups of a step, or of a further round of it, and has them verified."""
+    """Samples and verifies the groups of one sampling round of a step."""
     key = sampling_key(seed, step, sampling_round)
     return sample_and_verify(environment, policy, parameters, prompts, key, group_size, temperature, top_tokens)
 
 
 def sampling_key(seed: Array, step: Array, sampling_round: int = 0) -> Array:
-    """What the groups of a step, or of a further round of it, are sampled with."""
+    """The PRNG key that samples the groups of one sampling round of a step."""
     return stream(seed, step, f"sampling {sampling_round}" if sampling_round else "sampling")
 
 
@@ -71,13 +71,13 @@ def sample_and_verify(
     temperature: float,
     top_tokens: int = 0,
 ) -> tuple[Trajectories, Outcomes]:
-    """Samples groups and has them verified."""
+    """Samples groups and verifies them."""
     trajectories = sample_groups(environment, policy, parameters, prompts, key, group_size, temperature, top_tokens)
     return trajectories, verify(environment, trajectories)
 
 
 def verify(environment: Environment, trajectories: Trajectories) -> Outcomes:
-    """What the environment says of groups, on the device or on the host as it wants."""
+    """The environment's outcomes of the groups, computed on the device or on the host as the environment requires."""
     if environment.verifies_on_host:
         return verify_on_hosts(environment, trajectories)
     return _verify_on_device(environment, trajectories)

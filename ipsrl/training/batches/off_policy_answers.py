@@ -1,60 +1,51 @@
-"""Answers in a group that the policy did not find by itself: where a refinement enters."""
+"""Off-policy answers: replaces one answer of a group by a refinement."""
 
 import dataclasses
 import functools
-import math
 from typing import Literal, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.fields import Checked, at_least, finite, one_of
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.structures import Outcomes, Trajectories
 
 
 @dataclasses.dataclass(frozen=True)
-class OffPolicyAnswers:
-    """The first answer of a group gives way to the best of some further ones, as in Critique-GRPO (arXiv 2506.03106).
+class OffPolicyAnswers(Checked):
+    """Replaces the first answer of a group by the best of several refinements, as in Critique-GRPO (arXiv 2506.03106).
 
-    The best is the first of the highest reward, so it may be wrong. It is scored by the behaviour policy given the
-    prompt alone, whatever it was sampled from, and marked in `Rollouts.off_policy`.
+    The best is the first with the highest reward, so it may be wrong. It is scored by the behaviour policy given the
+    prompt alone, whichever prompt it was sampled from, and marked in `Rollouts.off_policy`.
 
-    Refinements come from a function, see `Refinements`. Without one they are independent answers to the same
-    prompt, and the rule is best-of-n: not Critique-GRPO, but its honest placebo arm, a refinement that has seen neither
-    attempt nor critique.
+    Refinements come from a function, see `Refinements`. Without one they are independent answers to the same prompt,
+    which is best-of-n: not Critique-GRPO but its placebo arm, whose refinements use neither attempt nor critique.
 
     Attributes:
-      answers: n, refinements to each prompt; all but one are thrown away. 8, one for each attempt, is the paper's.
-      source: who draws them, the policy that is trained or the reference policy.
-      at_most: groups with a higher mean reward keep their own first answer; None puts one into every group.
+      answers: n, refinements for each prompt; at most one is used. The paper has 8, one for each attempt.
+      source: which policy samples them, `policy` (the trained one) or `reference`.
+      at_most: groups with a higher mean reward keep their first answer; None replaces one in every group.
 
     Raises:
-      ValueError: there are no refinements, or `at_most` is no number.
+      ValueError: a field is out of its range.
     """
 
-    answers: int = 8
-    source: Literal["policy", "reference"] = "policy"
-    at_most: float | None = None
-
-    def __post_init__(self):
-        if self.answers < 1:
-            raise ValueError(f"the number of refinements is {self.answers}, it must be at least 1")
-        if self.source not in ("policy", "reference"):
-            raise ValueError(f"refinements come from policy or reference, not from {self.source!r}")
-        if self.at_most is not None and not math.isfinite(self.at_most):
-            raise ValueError(f"at_most is {self.at_most}, it must be a finite mean reward, or None for every group")
+    answers: int = at_least(1, 8, called="the number of refinements")
+    source: Literal["policy", "reference"] = one_of("policy", "reference", default="policy")
+    at_most: float | None = finite(None)
 
 
 def spend_samples(objective: Objective, samples: int) -> tuple[int, OffPolicyAnswers | None]:
-    """How an objective spends the samples that it has for each prompt: the size of its group, and what else it draws.
+    """How an objective uses its samples for a prompt: the group size, and the off-policy answers.
 
-    All become the group, unless the objective needs an answer that the policy did not sample from the prompt: then half
-    of them, and the best of the other half.
+    All samples form the group, unless the objective needs off-policy answers: then half of them do, and the other half
+    are refinements.
 
     Raises:
-      ValueError: it needs such an answer, but there is one sample.
+      ValueError: the objective needs off-policy answers, but `samples` is below 2.
     """
     if "off_policy" not in objective.needs:
         return samples, None
@@ -67,15 +58,15 @@ class Refinements(Protocol):
     def __call__(
         self, parameters: Parameters, attempts: Trajectories, outcomes: Outcomes, key: Array
     ) -> tuple[Trajectories, Outcomes]:
-        """Refinements `[P, n, T]` to the prompts of the attempts, and what the environment says of them.
+        """Refinements `[P, n, T]` of the attempts, with the environment's outcomes.
 
-        The prompts that they are sampled from may hold an attempt and its critique; their observations, tokens, masks
-        and legal actions are those of an answer to the prompt alone.
+        The prompts they are sampled from may hold an attempt and its critique; the returned observations, tokens, masks
+        and legal actions must be those of an answer to the prompt alone.
 
         Args:
-          parameters: of the policy that draws.
+          parameters: of the policy that samples.
           attempts: the groups, `[P, G, T]`.
-          outcomes: what the environment says of them.
+          outcomes: of the attempts.
           key: the same key gives the same answers.
         """
         ...
@@ -92,9 +83,9 @@ def with_best_answer(
     temperature: float,
     at_most: float | None = None,
 ) -> tuple[Trajectories, Outcomes]:
-    """Groups whose first answer is the best further one, scored by the behaviour policy given the prompt alone.
+    """Replaces the first answer of each group by the best refinement, scored by the behaviour policy given the prompt.
 
-    Groups with a mean reward above `at_most` stay as they are.
+    Groups with a mean reward above `at_most` do not change.
     """
     hard = jnp.ones(len(outcomes.rewards), bool) if at_most is None else outcomes.rewards.mean(axis=1) <= at_most
     best = refined_outcomes.rewards.argmax(axis=1)

@@ -1,1 +1,1 @@
-"""Other people's trainers as contenders: each program runs with the libraries of its own environment, without ipsrl."""
+"""Other trainers as contenders: each program runs with the libraries of its own environment, without ipsrl."""

@@ -1,4 +1,4 @@
-"""Has a trainer that only knows how to run to its end do one step when it is told to."""
+"""Lets a trainer that can only run to its end do one step on request."""
 
 import queue
 import sys
@@ -9,10 +9,10 @@ from benchmarks import contender
 
 
 class Gate:
-    """Stands at one place of a trainer's loop, and keeps it there until somebody asks for a step.
+    """Blocks one place of a trainer's loop until the next step is requested.
 
-    A step is all that the trainer does from one time there to the next: whatever it fetches, logs and tidies up counts.
-    The trainer stays in the main thread; requests are read in another.
+    A step is everything that the trainer does from one pass of this place to the next, including fetching, logging and
+    cleaning up. The trainer stays in the main thread; requests are read in another.
     """
 
     def __init__(self):
@@ -20,7 +20,7 @@ class Gate:
         self._told: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
     def open(self, description: dict[str, Any]) -> None:
-        """Says what this program is, and begins to listen. Call it right before the trainer starts."""
+        """Describes this program, and starts to listen. Call it right before the trainer starts."""
         threading.Thread(target=self._listen, args=(description,), daemon=True).start()
 
     def _listen(self, description: dict[str, Any]) -> None:
@@ -34,13 +34,13 @@ class Gate:
         return self._told.get()
 
     def wait(self, told: dict[str, Any] | None = None) -> None:
-        """Ends the step before, and waits for the next.
+        """Ends the previous step, and waits for the next.
 
         Args:
-          told: of the step that ends here; None at the first time, before any.
+          told: report of the step that ends here; None the first time.
 
         Raises:
-          SystemExit: nobody will ask any more.
+          SystemExit: there are no more requests.
         """
         if told is not None:
             self._told.put(told)

@@ -1,9 +1,9 @@
 """Trajectory balance on gfnx's hypergrid, with the settings of its baseline `tb_hypergrid`, as a contender.
 
-The environment, the reward and the rollout are the library's; its baselines are scripts that are not installed with
-it, so the training step is written here: an MLP of 2 x 256 with a head for the learned backward policy, Adam with
-rate 0.001 and 0.1 for log Z, exploration that falls from 0.1 to 0 in 30,000 updates. Some updates are one compiled
-loop, as in the baseline; nothing is logged.
+The environment, the reward and the rollout are the library's; its baselines are scripts that are not installed with it,
+so the training step is written here: an MLP of 2 x 256 with a head for the learned backward policy, Adam with rate
+0.001 and 0.1 for log Z, exploration that falls from 0.1 to 0 in 30,000 updates. Several updates form one compiled loop,
+as in the baseline; nothing is logged.
 """
 
 import functools

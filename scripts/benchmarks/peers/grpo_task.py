@@ -1,4 +1,4 @@
-"""What the trainers of GRPO have in common here: prompts as text, rewards, and what they say of themselves."""
+"""Shared parts of the GRPO trainers here: prompts as text, rewards, and their descriptions."""
 
 import argparse
 import importlib.metadata
@@ -9,19 +9,19 @@ from benchmarks import workloads
 from benchmarks.workloads import WORKLOADS, Workload
 
 STEPS = 10**6
-"""More than anybody asks for."""
+"""More steps than any benchmark uses."""
 
 
 def texts(workload: Workload) -> list[str]:
-    """The prompts, as numbers with blanks between them."""
+    """The prompts, as numbers separated by blanks."""
     return [" ".join(map(str, prompt)) for prompt in workload.prompt_tokens()]
 
 
 class Rewards:
-    """Rewards answers, and remembers what is told of a step.
+    """Rewards answers, and collects the report of a step.
 
     Attributes:
-      told: the number of sampled tokens and the mean reward since the last time it was taken.
+      told: the number of sampled tokens and the mean reward since the last report.
     """
 
     def __init__(self, workload: Workload):
@@ -51,10 +51,10 @@ class Rewards:
 def description(
     name: str, packages: Sequence[str], workload: Workload, parameters: int, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What a contender says of itself.
+    """A contender's description of itself.
 
     Raises:
-      ValueError: the model has not as many parameters as the workload, to one per cent.
+      ValueError: the model's number of parameters differs from the workload's by more than one per cent.
     """
     if abs(parameters - workload.parameters) > 0.01 * workload.parameters:
         raise ValueError(f"{name}'s model has {parameters} parameters, but the workload's has {workload.parameters}")
@@ -77,9 +77,9 @@ def settings(
 
     Args:
       text: for --help.
-      choices: settings that are one of some words, each with a flag.
+      choices: settings with a fixed set of words, each with a flag.
       numbers: settings that are integers, each with a flag.
-      best: of each workload, the settings without flags.
+      best: for each workload, the settings without flags.
     """
     parser = argparse.ArgumentParser(description=text)
     parser.add_argument("--workload", choices=WORKLOADS, required=True)

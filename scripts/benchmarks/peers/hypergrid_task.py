@@ -1,4 +1,4 @@
-"""What every contender of the hypergrid benchmark does and tells, in NumPy: the same grid, the same exact distance."""
+"""The task and the report of every contender of the hypergrid benchmark, in NumPy: the same grid and exact distance."""
 
 import dataclasses
 import functools
@@ -15,17 +15,17 @@ R0, R1, R2 = 0.001, 0.5, 2.0
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What to train on; a contender reads it from its only argument, as JSON.
+    """The task; a contender reads it from its only argument, as JSON.
 
-    A cell's number has its first coordinate as the most significant digit; action d raises coordinate d, the last one
+    The first coordinate is the most significant digit of a cell's number; action d raises coordinate d, the last one
     stops.
 
     Attributes:
       dimensions, side: of the grid.
       batch: trajectories in an update.
       updates: in a step of the protocol.
-      seed: of everything.
-      objective: of ipsrl; the others have trajectory balance only.
+      seed: of all random numbers.
+      objective: of ipsrl; the others use only trajectory balance.
     """
 
     dimensions: int
@@ -52,7 +52,7 @@ class Task:
 
     @functools.cached_property
     def target(self) -> np.ndarray:
-        """`[S]`, the distribution of final cells in proportion to reward."""
+        """`[S]`, the distribution of final cells proportional to reward."""
         distance = np.abs(self.coordinates / (self.side - 1) - 0.5)
         rewards = R0 + R1 * (distance > 0.25).all(axis=-1) + R2 * ((distance > 0.3) & (distance < 0.4)).all(axis=-1)
         return rewards / rewards.sum()
@@ -67,7 +67,7 @@ class Task:
         place = self.side ** np.arange(self.dimensions - 1, -1, -1)
         mass = np.zeros(len(logits))
         mass[0] = 1.0
-        # All walks into a cell are as long as its coordinates' sum: the cells of one sum are done at once.
+        # All walks into a cell have the length of its coordinates' sum: cells with the same sum are computed together.
         order = np.argsort(level, kind="stable")
         for cells in np.split(order, np.flatnonzero(np.diff(level[order])) + 1):
             for d in range(self.dimensions):
@@ -85,9 +85,9 @@ class Task:
 
 
 def steps(task: Task, train: Callable[[], None], logits: Callable[[], np.ndarray]) -> Callable[[], dict[str, Any]]:
-    """The step of a contender: some updates, of which the seconds are told, and then the policy's distance.
+    """The step of a contender: several timed updates, and then the policy's distance.
 
-    The first step makes no update: it belongs to the start, and tells where training begins.
+    The first step makes no update: it measures the start-up, and the initial distance.
 
     Args:
       train: makes `task.updates` updates, and waits until they are done.

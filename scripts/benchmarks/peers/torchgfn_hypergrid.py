@@ -1,7 +1,7 @@
 """Trajectory balance on torchgfn's hypergrid, with the settings of its own benchmark, as a contender.
 
-An MLP of 2 x 256 whose trunk the learned backward policy shares, Adam with rate 0.001 and 0.1 for log Z, trajectories
-of the policy itself; the checks of the environment are off, as they are there.
+An MLP of 2 x 256 whose trunk is shared with the learned backward policy, Adam with rate 0.001 and 0.1 for log Z,
+trajectories of the policy itself; the environment's checks are off, as in that benchmark.
 """
 
 import importlib.metadata

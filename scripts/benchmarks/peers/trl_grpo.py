@@ -1,7 +1,7 @@
 """Steps of TRL's GRPOTrainer: a contender, run by the Python of TRL's own environment.
 
-The trainer runs as it always does, `trainer.train()`, and is kept at the end of each step until the next is asked for.
-What it can do without here is off: clipping of gradients, saving, logging, evaluation.
+The trainer runs as always, `trainer.train()`, and is paused at the end of each step until the next is requested.
+Optional work is off: clipping of gradients, saving, logging, evaluation.
 """
 
 import tempfile
@@ -22,7 +22,7 @@ from benchmarks.workloads import Workload
 CHOICES = {
     # Of the parameters, and so of sampling, of the update and of Adam.
     "dtype": ("float32", "bfloat16"),
-    # Whether the update computes in bfloat16 where the parameters are float32; sampling does not.
+    # Whether the update computes in bfloat16 with float32 parameters; sampling does not.
     "autocast": ("none", "bfloat16"),
     "cache": ("dynamic", "static"),
     "attention": ("sdpa", "eager"),
@@ -39,8 +39,8 @@ FASTEST = {
     "compile": "trainer",
     "micro_batches": 1,
 }
-# Found with `--workload=M --attention=eager` and so on, two Zen 4 cores, November 2026: least seconds of CPU time of
-# three or four steps, because other work on the machine changes it less than seconds. M: float32 11.3, with 4
+# Found with `--workload=M --attention=eager` and so on, on two Zen 4 cores, November 2026: the least CPU seconds of
+# three or four steps, because other work on the machine changes CPU time less than wall time. M: float32 11.3, with 4
 # micro-batches 10.1, with autocast 21.7; bfloat16 with autocast 7.8, with a static cache 8.6, with eager attention 5.8;
 # bfloat16 with 4 micro-batches 6.8, with eager attention 6.4, with both 5.75, and compiled by the trainer 5.05. S, in
 # bfloat16: eager 1.4, with 4 micro-batches 1.14, compiled 1.03, compiled and eager 0.80. Compiled blocks and one thread
@@ -49,7 +49,7 @@ BEST = {"S": FASTEST, "M": FASTEST | {"micro_batches": 4}, "L": FASTEST | {"micr
 
 
 class AtGate(TrainerCallback):
-    """Keeps the trainer at the end of each step."""
+    """Pauses the trainer at the end of each step."""
 
     def __init__(self, gate: Gate, rewards: grpo_task.Rewards):
         self._gate, self._rewards = gate, rewards

@@ -1,8 +1,8 @@
 """Steps of Tunix's GRPOLearner: a contender, run by the Python of Tunix's own environment.
 
-The learner runs as it always does, `learner.train(batches)`, with Tunix's own Qwen2 and its own sampler, and is kept
-where it asks for the next batch until the next step is asked for. Clipping of gradients, checkpoints and evaluation
-are off. Its sampler draws the same random numbers in every step, which costs as much as others.
+The learner runs as always, `learner.train(batches)`, with Tunix's own Qwen2 and its own sampler, and is paused where it
+fetches the next batch until the next step is requested. Clipping of gradients, checkpoints and evaluation are off. Its
+sampler draws the same random numbers in every step, which costs the same.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,22 +27,22 @@ CHOICES = {
     # Of the computation, and of the parameters.
     "dtype": ("float32", "bfloat16"),
     "parameters": ("float32", "bfloat16"),
-    # What is computed again for the gradient.
+    # What is recomputed for the gradient.
     "remat": ("none", "block", "decoder"),
 }
 NUMBERS = ("micro_batches",)
 
-# Found as for TRL, in seconds of CPU time a step. S: float32 2.4, bfloat16 1.14. M: float32 13.8, bfloat16 9.8, with
-# parameters in bfloat16 11.0, bfloat16 with 4 micro-batches 11.0. L, one or two steps: bfloat16 75,
-# with 8 micro-batches 59 (and 3.0 GB instead of 10.8), float32 with 8 micro-batches 66.
+# Found as for TRL, in CPU seconds a step. S: float32 2.4, bfloat16 1.14. M: float32 13.8, bfloat16 9.8, with parameters
+# in bfloat16 11.0, bfloat16 with 4 micro-batches 11.0. L, one or two steps: bfloat16 75, with 8 micro-batches 59 (and
+# 3.0 GB instead of 10.8), float32 with 8 micro-batches 66.
 FASTEST = {"dtype": "bfloat16", "parameters": "float32", "remat": "none", "micro_batches": 1}
 BEST = {"S": FASTEST, "M": FASTEST, "L": FASTEST | {"micro_batches": 8}}
 
 
 class Numbers:
-    """A tokenizer: numbers with blanks between them.
+    """A tokenizer for numbers separated by blanks.
 
-    The end and the padding lie outside the model's vocabulary: no answer can end early, and nothing is padded.
+    End and padding are outside the model's vocabulary: no answer can end early, and nothing is padded.
     """
 
     def __init__(self, size: int):
@@ -65,7 +65,9 @@ class Numbers:
 
 
 def model(workload: Workload, settings: dict[str, Any]) -> qwen2.Qwen2:
-    """Qwen2 in the shape of the workload with random weights: Tunix begins with zeros in the MLP, for checkpoints."""
+    """Qwen2 in the shape of the workload with random weights; Tunix itself starts with zeros in the MLP, for
+    checkpoints.
+    """
     config = qwen2.ModelConfig(
         num_layers=workload.num_layers,
         vocab_size=workload.vocabulary_size,
@@ -137,7 +139,7 @@ def main() -> None:
         gate.wait()
         for step in range(grpo_task.STEPS):
             yield {"prompts": texts.take(np.arange(workload.prompts) + step * workload.prompts, mode="wrap")}
-            # The learner waits for its update before it comes here again: what is left is to make sure of it.
+            # The learner waits for its update before it fetches a batch; this makes sure of it.
             jax.block_until_ready(nnx.state(trained.actor_trainer.model))
             gate.wait(rewards.told)
 

@@ -66,7 +66,7 @@ def test_the_same_run_counts_once(tmp_path):
     made = shown(tmp_path)
     ((run,),) = (task["runs"] for task in made["tasks"])
     assert run["path"] == "again"
-    assert made["notes"] == ["the same run is there again and does not count: first."]
+    assert made["notes"] == ["a repeated run does not count: first."]
 
 
 def test_what_is_not_finite_has_no_mean(tmp_path):
@@ -96,7 +96,7 @@ def test_damage_costs_what_is_damaged_and_no_more(tmp_path):
     assert len(made["notes"]) == 2
     assert "environment.json is not valid JSON" in made["notes"][0]
     assert "line 4 of " in made["notes"][1]
-    assert made["notes"][1].endswith(", and 2 more lines are damaged; what else it holds is shown.")
+    assert made["notes"][1].endswith(", and 2 more lines are damaged; its other records are shown.")
     assert made["environments"] == made["commands"] == []
 
 
@@ -186,7 +186,7 @@ def test_empty_sections_say_why(tmp_path):
         (path / name).unlink()
     empty = shown(tmp_path)["empty"]
     assert empty["curves"] == "No run here has metrics.jsonl, which training writes step by step."
-    assert empty["warnings"] == "No run here was watched by monitors: no metrics.jsonl has theirs."
+    assert empty["warnings"] == "No run here had monitors: no metrics.jsonl has their metrics."
     assert set(empty) == {
         "results", "curves", "outcomes", "completions", "settings", "figures", "claims", "warnings",
     }  # fmt: skip
