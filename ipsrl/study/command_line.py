@@ -3,7 +3,7 @@
 import contextlib
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,28 +35,9 @@ def main(module: str) -> None:
     `--resume` and exit status 130.
     """
     loaded = sys.modules[module]
-    study = Study.of(
-        loaded, (loaded.__spec__.name if loaded.__spec__ else Path(loaded.__file__).stem).rpartition(".")[2]
-    )
-    launch(study.name, study.presets, lambda *arguments: run(study, *arguments), study.many_hosts, study.trackers)
-
-
-def launch(
-    name: str,
-    presets: Mapping[str, Any],
-    run: Callable[[Any, str, Output], None],
-    many_hosts: bool = False,
-    trackers: bool = False,
-) -> None:
-    """What `main` does, for commands that are not studies.
-
-    Args:
-      name: for the default output folder.
-      presets: name -> settings.
-      run: what to do with the resolved settings, the name of their preset and the output.
-      many_hosts: whether there is the flag --multihost.
-      trackers: whether there is the flag --tracker.
-    """
+    name = (loaded.__spec__.name if loaded.__spec__ else Path(loaded.__file__).stem).rpartition(".")[2]
+    study = Study.of(loaded, name)
+    presets = study.presets
     settings_class = type(next(iter(presets.values())))
     overrides = {
         setting: (flags.DEFINE_bool if kind is KINDS[bool] else flags.DEFINE_string)(
@@ -74,8 +55,8 @@ def launch(
         "CPU devices to divide prompts or runs over; by default one, or, where text is learned without --mesh and "
         "--multihost, one for each core, as far as they divide the prompts of a micro-batch",
     )
-    tracker = _tracker_flag() if trackers else {}
-    multihost = _multihost_flags() if many_hosts else {}
+    tracker = _tracker_flag() if study.trackers else {}
+    multihost = _multihost_flags() if study.many_hosts else {}
     for former, name_now in FORMER_NAMES.items():
         if name_now in flags.FLAGS:
             flags.DEFINE_alias(former, name_now)
@@ -106,7 +87,7 @@ def launch(
             silent = contextlib.nullcontext() if hosts.is_first() else contextlib.redirect_stdout(None)
             with hosts.on_all_hosts(), silent:
                 path = Path(out.value or f"runs/{name}-{preset.value}")
-                run(settings, preset.value, Output(path, resume.value, tracked))
+                run(study, settings, preset.value, Output(path, resume.value, tracked))
         except (ValueError, NonFiniteLossError, OSError) as error:
             logging.debug("the error came from here", exc_info=True)
             sys.exit(f"error: {error}")

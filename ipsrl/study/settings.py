@@ -107,7 +107,6 @@ class EnsembleSettings(Settings):
     objectives: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
     group_size: int = at_least(1, 16)
-    optimizer: str = "sgd"
     learning_rate: float = positive(0.1)
     steps: int = positive(1000)
     record_every: int = positive(100)

@@ -8,14 +8,11 @@ import numpy as np
 from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.measures import distances, diversity
 from ipsrl.policies.policy import Parameters, Policy
-from ipsrl.policies.state_table import log_probs_table
+from ipsrl.policies.state_table import outcome_probs
 from ipsrl.records.evaluation import Evaluation
 
-
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def probs_of_cells(environment: Hypergrid, policy: Policy, parameters: Parameters) -> jax.Array:
-    """`[K]`, the probability of every final cell, found by propagating probability over all states."""
-    return environment.terminal_distribution(log_probs_table(policy, parameters, environment))
+probs_of_cells = jax.jit(outcome_probs, static_argnums=(0, 1))
+"""(environment, policy, parameters) -> `[K]`, the exact probability of every final cell."""
 
 
 @functools.cache
