@@ -27,7 +27,7 @@ from ipsrl import objectives, study
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.dynamics.finite_groups import COUNT_RULES, Rule, count_weights
 from ipsrl.dynamics.step_sizes import largest_surviving_step
-from ipsrl.dynamics.survival import smallest_group, stationary_distribution
+from ipsrl.dynamics.survival import smallest_group, weaker_at_rest
 from ipsrl.dynamics.time_scales import ideal_recovery_time, recovery_coefficient, recovery_time
 from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, Cell, first_passage
 from ipsrl.fields import between, positive
@@ -66,7 +66,7 @@ class Settings(study.Settings):
 
     def at_rest(self, rule: Rule) -> float:
         """p_2 of the mean field's rest point."""
-        return float(stationary_distribution(np.array(self.rewards), self.weights, rule)[1])
+        return weaker_at_rest(self.rewards, self.group_size, rule, self.alpha)
 
     @property
     def recovered(self) -> float:
@@ -133,8 +133,9 @@ HEAD = "time (updates x {step_size:g}) until p_2 is half of its rest without a b
 TABLE = study.Table(COLUMNS, HEAD, where={"kind": "sampled"})
 LAYERS = [Line("mean_field", "start", "rule", {"kind": "theory"}, markers=False), Markers("time", "start", "rule")]
 TITLE = "inverse probability scaling, groups of {group_size}: lines are mean fields"
-START, TIME = "probability of the weaker outcome at the start (rarer to the right)", "updates × step size to recover"
-FIGURE = Panels([Panel(LAYERS, TITLE, START, TIME, xscale="log", yscale="log", reversed=True)], size=(7.5, 4.6))
+START = "probability of the weaker outcome at the start (rarer to the right)"
+AXES = {"xscale": "log", "yscale": "log", "reversed": True, "ylabel": "time to recover (updates × step size)"}
+FIGURE = Panels([Panel(LAYERS, TITLE, START, **AXES)], size=(7.5, 4.6))
 
 if __name__ == "__main__":
     study.main(__name__)

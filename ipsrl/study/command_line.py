@@ -5,7 +5,6 @@ import inspect
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from absl import app, flags, logging
 
@@ -39,29 +38,29 @@ def main(module: str) -> None:
     study = Study.of(loaded, name)
     presets = study.presets
     settings_class = type(next(iter(presets.values())))
-    overrides = {
-        setting: (flags.DEFINE_bool if kind is KINDS[bool] else flags.DEFINE_string)(
-            setting, None, f"{kind.described}; by default {_defaults(presets, setting)}"
-        )
-        for setting, kind in kinds_of(settings_class).items()
-    }
+    overrides = {}
+    for setting, kind in kinds_of(settings_class).items():
+        defaults = ", ".join(f"{name}: {as_text(settings, setting)!r}" for name, settings in presets.items())
+        define = flags.DEFINE_bool if kind is KINDS[bool] else flags.DEFINE_string
+        overrides[setting] = define(setting, None, f"{kind.described}; by default {defaults}")
     preset = flags.DEFINE_string("preset", "demo", f"size of the experiment: {', '.join(presets)}")
     out = flags.DEFINE_string("out", None, f"folder for all results; runs/{name}-<preset> by default")
     resume = flags.DEFINE_bool("resume", False, "continue the runs that --out holds")
-    extension = flags.DEFINE_string("extensions", "", f"{extensions.FLAG_HELP}")
+    extension = flags.DEFINE_string("extensions", "", extensions.FLAG_HELP)
     devices = flags.DEFINE_integer(
         "host_devices",
         None,
         "CPU devices to divide prompts or runs over; by default one, or, where text is learned without --mesh and "
         "--multihost, one for each core, as far as they divide the prompts of a micro-batch",
     )
-    tracker = _tracker_flag() if study.trackers else {}
+    where_else = f"where else the metrics of training runs go: {', '.join(PACKAGES)}, or both"
+    tracker = [flags.DEFINE_string("tracker", "", where_else)] if study.trackers else []
     multihost = _multihost_flags() if study.many_hosts else {}
     for former, name_now in FORMER_NAMES.items():
         if name_now in flags.FLAGS:
             flags.DEFINE_alias(former, name_now)
     # --help shows the flags of the main module, which these belong to in all but the place of their definition.
-    own = (*overrides.values(), preset, out, resume, extension, devices, *tracker.values(), *multihost.values())
+    own = (*overrides.values(), preset, out, resume, extension, devices, *tracker, *multihost.values())
     for flag in own:
         flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[flag.name])
 
@@ -80,7 +79,7 @@ def main(module: str) -> None:
             extensions.load(extension.value)
             given = {setting: str(flag.value) for setting, flag in overrides.items() if flag.value is not None}
             settings = resolve(presets, preset.value, given)
-            tracked = read_trackers(tracker["tracker"].value) if tracker else ()
+            tracked = read_trackers(flags.FLAGS.tracker) if study.trackers else ()
             cluster = _cluster(multihost)
             by_default = getattr(settings, "host_devices", None) if cluster is None else None
             start_up(by_default if devices.value is None else devices.value, cluster)
@@ -96,13 +95,6 @@ def main(module: str) -> None:
             sys.exit(130)
 
     app.run(absl_main)
-
-
-def _tracker_flag() -> dict[str, flags.FlagHolder]:
-    known = ", ".join(PACKAGES)
-    return {
-        "tracker": flags.DEFINE_string("tracker", "", f"where else the metrics of training runs go: {known}, or both")
-    }
 
 
 def _multihost_flags() -> dict[str, flags.FlagHolder]:
@@ -124,7 +116,3 @@ def _cluster(multihost: Mapping[str, flags.FlagHolder]) -> Cluster | None:
         if value is not None:
             raise ValueError(f"--{name} says how processes find each other: give it together with --multihost")
     return None
-
-
-def _defaults(presets: Mapping[str, Any], name: str) -> str:
-    return ", ".join(f"{preset}: {as_text(settings, name)!r}" for preset, settings in presets.items())

@@ -128,7 +128,7 @@ class Study:
         }
         found = {field: getattr(module, word) for field, word in written.items() if hasattr(module, word)}
         title = (inspect.getdoc(module) or "").partition("\n")[0]
-        study = cls(**{"name": name, "module": module, "variants": {name: Variant(title)}} | found)
+        study = cls(**{"variants": {name: Variant(title)}} | found | {"name": name, "module": module})
         if unknown := [label for label in study.paper if label not in study.numbers]:
             raise ValueError(
                 f"{name} has a number of the paper for {unknown[0]!r}, but none of its own: add it to NUMBERS"
