@@ -13,7 +13,6 @@ Expected  520 [504, 537], 1023 [991, 1055], 2054 [1989, 2119], 3992 [3865, 4122]
           1023, 2026, 4029, 8026. Of 1000 runs of each other objective none collapses in 20,000 updates [0, 0.37 %],
           but with alpha = 0.5 1 % [0.48, 1.8] do.
 Smoke     python -m experiments.collapse_time --preset=smoke
-Figure    OUT/collapse_time.png, .pdf and .csv
 
 A run has collapsed when an outcome has reached the probability `threshold`; the winner can change after that.
 """

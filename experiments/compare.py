@@ -15,14 +15,13 @@ Expected  effective outcomes at the end and reward as a share of the best possib
           1.00, placebo 1.1 and grpo 1.0 at 1.00. hypospace_boolean (one seed, all at 0.99 or more): ips_grpo 4.1,
           darling 4.0, grpo 1.6.
 Smoke     python -m experiments.compare --preset=smoke
-Figure    OUT/compare.png, .pdf and .csv; with --resume, OUT keeps its objectives and learning rates and trains new ones
 
 Equal terms: the same start, samples, optimiser and grid of learning rates for all, one by default. The optimiser is
 Adam, under which the scale of an objective plays no part while its gradients are far above epsilon, which is 1e-5 here:
 with the usual 1e-8 the rounding of gradients that should be 0 becomes steps. An objective that makes several steps of
 one batch (`ar_lopti`) makes them at its share of the learning rate. `dapo` runs without its dynamic sampling, and DEPO
 is a batch filter, not an objective: --filters=dynamic_sampling or =difficulty_filter is for all objectives alike, on
-text tasks.
+text tasks. With --resume, OUT keeps its objectives and learning rates and trains new ones.
 
 Rewards are shares of the best possible one. Objectives are sorted by the effective outcomes at the end, among those
 whose final reward is at least the bar: `reward_share` of what reward-proportional probabilities earn, if the best
@@ -43,6 +42,7 @@ figure gives objectives that are the same at every measurement one line.
 
 import dataclasses
 import functools
+import itertools
 import typing
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -65,20 +65,19 @@ from ipsrl.figures.style import Drawing
 from ipsrl.measures import rewarded
 from ipsrl.measures.seeds import shared_ranks
 from ipsrl.policies.policy import Parameters
-from ipsrl.policies.state_table import log_probs_table
+from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study import text_tasks
 from ipsrl.study.settings import as_text
 from ipsrl.study.tables import aligned
-from ipsrl.study.training_runs import FinishedRun, TrainingGrid
+from ipsrl.study.training_runs import TrainingGrid
 from ipsrl.training.batches.off_policy_answers import spend_samples
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.settings import make_batch_filters
 from ipsrl.training.step import Batching, check_objective
-from ipsrl.training.warm_start import prior_parameters
 
 Kind = Literal["bandit", "graph", "text"]
 KINDS: dict[Kind, type] = {"bandit": Bandit, "graph": StateGraph, "text": TextTask}
@@ -186,19 +185,9 @@ def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
 
 
 def chosen_objectives(listed: Sequence[str]) -> tuple[str, ...]:
-    """The objectives of a list, each once, `all` written out.
-
-    Raises:
-      ValueError: one is unknown, or two are the same one in other words.
-    """
+    """The objectives of a list, each once, `all` written out; raises as `objectives.make_each`."""
     written_out = [objectives.names() if item == "all" else (item,) for item in listed]
-    chosen = tuple(dict.fromkeys(item for items in written_out for item in items))
-    built = {}
-    for item in chosen:
-        same = built.setdefault(objectives.make(item), item)
-        if same != item:
-            raise ValueError(f"{item} and {same} are the same objective: name each once")
-    return chosen
+    return tuple(objectives.make_each(dict.fromkeys(itertools.chain(*written_out))))
 
 
 @functools.cache
@@ -228,7 +217,7 @@ def refused(settings: Settings) -> dict[str, str]:
 def check(objective: str, settings: Settings) -> None:
     """Raises ValueError where an objective cannot be computed here."""
     if kind_of(settings.environment) == "text":
-        text_grid(objective, settings.learning_rates[0], (), settings)
+        text_grid(objective, settings.learning_rates[0], settings)
     else:
         made = objectives.make(objective)
         where = environment_of(settings.environment), policy_of(settings)
@@ -265,33 +254,25 @@ def exact_points(objective: str, rate: float, settings: Settings, proportional: 
     tokens = len(seeds) * settings.steps * settings.prompts_per_step * settings.group_size * environment.max_tokens
     # Most of a short run is compilation, and most of that is LLVM: 3.3 s with its optimisation, 1 s without.
     quick = tokens < SHORT_RUN and jax.default_backend() == "cpu"
-    program = train_ensemble.lower(
-        environment,
-        policy,
-        made,
-        make_optimizer("adam", step_size(objective, rate), MAX_GRADIENT_NORM, ADAM_EPSILON),
-        seeds,
-        settings.steps,
-        settings.prompts_per_step,
-        group_size,
-        record=functools.partial(probs_of_outcomes, environment, policy),
-        record_every=settings.evaluate_every,
-        batching=Batching(settings.epochs),
-        off_policy=off_policy,
-    ).compile({"xla_backend_optimization_level": 0} if quick else {})
+    optimizer = make_optimizer("adam", step_size(objective, rate), MAX_GRADIENT_NORM, ADAM_EPSILON)
+    traced = train_ensemble.lower(
+        environment, policy, made, optimizer, seeds, settings.steps, settings.prompts_per_step, group_size,
+        record=functools.partial(outcome_probs_at_prompts, environment, policy),
+        record_every=settings.evaluate_every, batching=Batching(settings.epochs), off_policy=off_policy,
+    )  # fmt: skip
+    program = traced.compile({"xla_backend_optimization_level": 0} if quick else {})
     values = rewarded.measures(program(seeds), environment.reward_table()) | {"proportional_reward": proportional}
     return study.Points(range(0, settings.steps + 1, settings.evaluate_every), values, settings.seeds)
 
 
-def probs_of_outcomes(environment: StateGraph, policy: Tabular, parameters: Parameters) -> jax.Array:
+def outcome_probs_at_prompts(environment: StateGraph, policy: Tabular, parameters: Parameters) -> jax.Array:
     """`[P, K]`, the probability of every outcome at every prompt."""
-    table = log_probs_table(policy, parameters, environment)
-    prompts = jnp.arange(environment.num_prompts)
-    return jax.vmap(environment.terminal_distribution, in_axes=(None, 0))(table, prompts)
+    at_prompt = functools.partial(outcome_probs, environment, policy, parameters)
+    return jax.vmap(at_prompt)(jnp.arange(environment.num_prompts))
 
 
 @functools.cache
-def text_task(settings: Settings) -> tuple[text_tasks.TextTaskSettings, TrainingGrid]:
+def text_task(settings: Settings) -> TrainingGrid:
     """Policy, prior and evaluation are those that `experiments.hypospace` has in this preset."""
     preset, prompts = hypospace.PRESETS[settings.preset], settings.prompts_per_step
     fitting = [n for n in range(1, preset.micro_batches + 1) if prompts % (n * jax.device_count()) == 0]
@@ -304,34 +285,25 @@ def text_task(settings: Settings) -> tuple[text_tasks.TextTaskSettings, Training
         checkpoint_every=settings.steps,
         **{name: getattr(settings, name) for name in same},
     )
-    return task, text_tasks.training_grid(settings.environment, task)
+    return text_tasks.training_grid(settings.environment, task)
 
 
-def text_grid(objective: str, rate: float, seeds: tuple[int, ...], settings: Settings) -> TrainingGrid:
+def text_grid(objective: str, rate: float, settings: Settings) -> TrainingGrid:
     """The training runs of one objective.
 
     Raises:
       ValueError: it cannot be computed here.
     """
-    _, grid = text_task(settings)
+    grid, folder = text_task(settings), f"learning_rate_{rate:g}"
     group_size, off_policy = spend_samples(objectives.make(objective), settings.group_size)
     changed = {"learning_rate": step_size(objective, rate), "group_size": group_size, "off_policy": off_policy}
     training = dataclasses.replace(grid.settings, **changed)
-    return dataclasses.replace(grid, objectives=(objective,), seeds=seeds, settings=training)
+    return dataclasses.replace(grid, objectives=(objective,), settings=training, folder=folder)
 
 
 def text_curves(objective: str, rate: float, settings: Settings) -> Iterator[study.TrainingRun]:
-    for seed in settings.seeds:
-        grid = text_grid(objective, rate, (seed,), settings)
-        (run,) = grid.curves(functools.partial(train_on_text, grid, rate, settings), {"learning_rate": rate})
+    for run in text_grid(objective, rate, settings).curves({"learning_rate": rate}):
         yield dataclasses.replace(run, train=functools.partial(text_points, run))
-
-
-def train_on_text(grid: TrainingGrid, rate: float, settings: Settings, output: study.Output) -> Iterator[FinishedRun]:
-    warm_start = text_task(settings)[0].warm_start
-    prior = functools.partial(prior_parameters, grid.environment, grid.policy, warm_start)
-    identity = {"warm_start": dataclasses.asdict(warm_start)}
-    return grid.train(output.inside(f"learning_rate_{rate:g}"), prior, identity)
 
 
 def text_points(run: study.TrainingRun, output: study.Output) -> study.Points:
@@ -353,44 +325,38 @@ def ranked(records: Records, reward_share: float = 0.9) -> tuple[list[Result], f
     trained: dict[str, list[Result]] = {}
     for labels, rows in records.each("objective", "learning_rate"):
         if all(np.isfinite(value) for row in rows.rows for value in row.values() if isinstance(value, float)):
-            text = labels["objective"]
-            trained.setdefault(text, []).append(Result(text, None, rows))
+            trained.setdefault(labels["objective"], []).append(Result(labels["objective"], None, rows))
     if not trained:
         raise ValueError("every run diverged: take smaller --learning_rates")
     highest = {text: max(results, key=final_reward) for text, results in trained.items()}
-    some, best = next(iter(highest.values())), max(map(final_reward, highest.values()))
-    start, proportional = some.over_training("reward")[:, 0].mean(), some.records.column("proportional_reward")[0]
+    some, best = next(iter(highest.values())).records, max(map(final_reward, highest.values()))
+    start, proportional = some.curve("reward")[1][:, 0].mean(), some.column("proportional_reward")[0]
     bar = float(max(reward_share * proportional * best, start + LEARNED * (1 - start)))
-    above, below = [], []
-    for text, results in trained.items():
-        if reaching := [result for result in results if final_reward(result) >= bar]:
-            above.append(max(reaching, key=outcomes))
-        else:
-            below.append(highest[text])
+    reaching = {text: [r for r in results if final_reward(r) >= bar] for text, results in trained.items()}
+    above = [max(results, key=final_outcomes) for results in reaching.values() if results]
+    below = [highest[text] for text, results in reaching.items() if not results]
     ranks = shared_ranks([result.final("effective_outcomes") for result in above])
     above = [dataclasses.replace(result, rank=rank) for result, rank in zip(above, ranks, strict=True)]
 
     # What differs by less stays in the order of the catalog.
     def order(result: Result) -> tuple[int, float]:
-        return result.rank or 0, -round(outcomes(result), 3)
+        return result.rank or 0, -round(final_outcomes(result), 3)
 
     return [*sorted(above, key=order), *sorted(below, key=order)], bar
 
 
 def final_reward(result: Result) -> float:
-    return result.over_training("reward")[:, -1].mean()
+    return result.records.mean("reward")
 
 
-def outcomes(result: Result) -> float:
-    return result.over_training("effective_outcomes")[:, -1].mean()
+def final_outcomes(result: Result) -> float:
+    return result.records.mean("effective_outcomes")
 
 
 def title(results: Sequence[Result], settings: Settings) -> str:
-    objectives_, seeds = len(results), len(settings.seeds)
-    return (
-        f"{settings.environment}: {objectives_} objective{'s' * (objectives_ > 1)}, "
-        f"mean over {seeds} seed{'s' * (seeds > 1)}"
-    )
+    counts = {"objective": len(results), "seed": len(settings.seeds)}
+    words = [f"{count} {word}{'s' * (count > 1)}" for word, count in counts.items()]
+    return f"{settings.environment}: {words[0]}, mean over {words[1]}"
 
 
 def table(records: Records, settings: Settings) -> str:
@@ -444,11 +410,8 @@ def variant(environment: str, shows: str) -> study.Variant:
     return study.Variant(shows, {"smoke": smoke, "demo": flag, "paper": flag})
 
 
-CLAIMS = {
-    "inverse probability scaling keeps more outcomes than GRPO and a placebo, at a reward above the bar": (
-        scaling_keeps_more
-    )
-}
+CLAIM = "inverse probability scaling keeps more outcomes than GRPO and a placebo, at a reward above the bar"
+CLAIMS = {CLAIM: scaling_keeps_more}
 NUMBERS: dict[str, Any] = {
     name: lambda records, name=name: result_of(records, name).final("effective_outcomes")
     for name in ("grpo", PLACEBO, "ips_grpo")

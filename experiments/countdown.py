@@ -9,7 +9,6 @@ Time      demo a quarter of an hour on two CPU cores beside other work, smoke un
 Expected  recovery / validity +- 0.05 (three seeds): prior 0.24 / 0.33, GRPO 0.20 / 1.00, IPS-GRPO 0.47 / 0.97, ProGRPO
           0.23 / 0.99; ceiling of independent answers 0.67.
 Smoke     python -m experiments.countdown --preset=smoke
-Figure    OUT/countdown.png, .pdf and .csv
 
 What is measured, and how: `ipsrl.study.text_tasks`. The policy is a small transformer in a compact language; a language
 model from a folder of Hugging Face takes its place by --policy=hf --model_dir=DIR.

@@ -8,13 +8,11 @@ Time      demo ten minutes on two busy CPU cores, smoke under one; paper, not ru
 Expected  recovery +- 0.05 (one seed): 0.48 at G = 4, 0.54 at G = 32 with floor 0.01, 0.46 at G = 64 with floor 0.2: a
           floor that acts costs recovery here. All cells with floor <= 1/G of a row exactly equal.
 Smoke     python -m experiments.group_size_and_floor --preset=smoke
-Figure    OUT/group_size_and_floor.png, .pdf and .csv
 
 Every cell samples the same number of answers in each update: `answers_per_step` / G prompts.
 """
 
 import dataclasses
-import functools
 import itertools
 import math
 from collections.abc import Iterator
@@ -26,8 +24,6 @@ from ipsrl.fields import at_least, non_negative, positive, probability
 from ipsrl.figures.panels import HeatMap, Panel, Panels
 from ipsrl.records.tidy import Records
 from ipsrl.study import text_tasks
-from ipsrl.study.training_runs import FinishedRun, TrainingGrid
-from ipsrl.training.warm_start import WarmStart, prior_parameters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +58,7 @@ class Settings(study.Settings):
     def row(self, group_size: int) -> text_tasks.TextTaskSettings:
         """All floors and seeds at one group size, as runs of `ipsrl.study.text_tasks`."""
         prompts = self.answers_per_step // group_size
-        same = ("seeds", "steps", "learning_rate", "hidden_size", "num_layers", "answers")
+        same = ("seeds", "steps", "learning_rate", "hidden_size", "num_layers", "prior_share", "prior_steps", "answers")
         return text_tasks.TextTaskSettings(
             objectives=tuple(specifications.with_argument(self.objectives, "floor", floor) for floor in self.floors),
             prompts_per_step=prompts,
@@ -87,18 +83,11 @@ MANY_HOSTS = TRACKERS = True
 
 
 def curves(settings: Settings) -> Iterator[study.TrainingRun]:
-    warm_start = WarmStart(admissible_share=settings.prior_share, steps=settings.prior_steps)
     for size in settings.group_sizes:
-        grid = text_tasks.training_grid(settings.task, settings.row(size))
-        trained = grid.curves(functools.partial(train, grid, warm_start), {"group_size": size})
-        for curve, (floor, _) in zip(trained, itertools.product(settings.floors, settings.seeds), strict=True):
-            yield dataclasses.replace(curve, labels={**curve.labels, "floor": floor})
-
-
-def train(grid: TrainingGrid, warm_start: WarmStart, output: study.Output) -> Iterator[FinishedRun]:
-    prior = prior_parameters(grid.environment, grid.policy, warm_start)
-    place = output.inside(f"group_size_{grid.settings.group_size}")
-    return grid.train(place, prior, {"warm_start": dataclasses.asdict(warm_start)})
+        row = text_tasks.training_grid(settings.task, settings.row(size))
+        for floor, text in zip(settings.floors, row.objectives, strict=True):
+            cell = dataclasses.replace(row, objectives=(text,), folder=f"group_size_{size}")
+            yield from cell.curves({"group_size": size, "floor": floor})
 
 
 def inert_floors_agree(records: Records) -> bool | None:

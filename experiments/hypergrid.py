@@ -11,7 +11,6 @@ Expected  n = 2, total L1 1.77 +- 0.01 (GRPO on one mode), 0.23 +- 0.05 (counts)
           0.0036 and at most 0.0003. n = 4 (--dimensions=4 --steps=600 --seeds=0:2 --hidden_size=128, two minutes): per
           cell 4.9e-4, 3.3e-4 +- 0.3e-4, 2.1e-5 +- 1e-5.
 Smoke     python -m experiments.hypergrid --preset=smoke
-Figure    OUT/hypergrid.png, .pdf and .csv (n = 2)
 
 All distances are exact: the distribution of a policy over cells is found by propagating probability over all states.
 """
@@ -34,7 +33,7 @@ from ipsrl.figures import style
 from ipsrl.measures import distances
 from ipsrl.policies.mlp import MLP
 from ipsrl.records.tidy import Records
-from ipsrl.study.training_runs import FinishedRun, TrainingGrid, train_grids
+from ipsrl.study.training_runs import TrainingGrid, train_grids
 from ipsrl.training.hypergrid_evaluation import evaluate_hypergrid, probs_of_cells, target_probs
 from ipsrl.training.loop import TrainSettings
 
@@ -75,12 +74,7 @@ LARGEST_GRID = 1_000_000
 
 def curves(settings: Settings) -> Iterator[study.TrainingRun]:
     for dimensions in settings.dimensions:
-        grid = training_grid(dimensions, settings)
-        yield from grid.curves(functools.partial(train, grid), cells(grid))
-
-
-def train(grid: TrainingGrid, output: study.Output) -> Iterator[FinishedRun]:
-    return grid.train(output.inside(f"dimensions_{grid.environment.dimensions}"))
+        yield from training_grid(dimensions, settings).curves({"dimensions": dimensions, "side": settings.side})
 
 
 def vmapped(settings: Sequence[Settings], outputs: Sequence[study.Output]) -> list[list[study.TrainingRun]]:
@@ -89,15 +83,9 @@ def vmapped(settings: Sequence[Settings], outputs: Sequence[study.Output]) -> li
     for dimensions in settings[0].dimensions:
         shared = training_grid(dimensions, settings[0])
         grids = [shared.at(each.seeds, each.learning_rate) for each in settings]
-        trained = train_grids(grids, [output.inside(f"dimensions_{dimensions}") for output in outputs])
-        for curves, grid, runs in zip(found, grids, trained, strict=True):
-            curves += grid.curves(runs, cells(grid))
+        for curves, grid, train in zip(found, grids, train_grids(grids, outputs), strict=True):
+            curves += grid.curves({"dimensions": dimensions, "side": settings[0].side}, train=train)
     return found
-
-
-def cells(grid: TrainingGrid) -> dict[str, int]:
-    """Labels."""
-    return {"dimensions": grid.environment.dimensions, "side": grid.environment.side}
 
 
 def training_grid(dimensions: int, settings: Settings) -> TrainingGrid:
@@ -107,17 +95,14 @@ def training_grid(dimensions: int, settings: Settings) -> TrainingGrid:
     hidden = (settings.hidden_size, settings.hidden_size)
     policy = MLP(environment.features, environment.num_features, environment.vocabulary_size, hidden)
     names = ("steps", "group_size", "learning_rate", "monitors", "evaluate_every", "checkpoint_every")
+    training = TrainSettings(prompts_per_step=1, **{name: getattr(settings, name) for name in names})
+    # One prompt cannot be sharded.
+    mesh, evaluate = make_mesh("replica:-1"), functools.partial(evaluate_hypergrid, environment, policy)
     return TrainingGrid(
-        environment,
-        policy,
-        settings.objectives,
-        settings.seeds,
-        TrainSettings(prompts_per_step=1, **{name: getattr(settings, name) for name in names}),
-        # One prompt cannot be sharded.
-        make_mesh("replica:-1"),
-        functools.partial(evaluate_hypergrid, environment, policy),
-        lambda parameters: {"probs": np.asarray(probs_of_cells(environment, policy, parameters))},
-    )
+        environment, policy, settings.objectives, settings.seeds, training, mesh, evaluate,
+        arrays=lambda parameters: {"probs": np.asarray(probs_of_cells(environment, policy, parameters))},
+        folder=f"dimensions_{dimensions}",
+    )  # fmt: skip
 
 
 def figure(records: Records, settings: Settings) -> style.Drawing:

@@ -10,7 +10,6 @@ Time      demo six minutes on two CPU cores, smoke under one; paper, not run, ho
 Expected  Boolean, recovery / validity +- 0.05: prior 0.35 / 0.55, GRPO 0.20 / 0.99, IPS-GRPO 0.57 / 0.97,
           ProGRPO 0.33 / 0.99; ceiling of independent answers 0.67.
 Smoke     python -m experiments.hypospace --preset=smoke
-Figure    OUT/hypospace.png, .pdf and .csv
 
 What is measured, and how: `ipsrl.study.text_tasks`.
 """

@@ -10,7 +10,6 @@ Expected  effective outcomes / K, which start at 0.67 and 0.61, at K = 16 and 40
           counts 0.85 [0.83, 0.87] and 0.65, by their moving averages 0.89 and 0.80, by exact probabilities 0.96 and
           0.98, all +- 0.02. Rates by counts 0.223 [0.216, 0.231] and 9e-6 [6e-6, 12e-6], by exact probabilities 0.918.
 Smoke     python -m experiments.many_outcomes --preset=smoke
-Figure    OUT/many_outcomes.png, .pdf and .csv
 
 K outcomes pay 1 and one more pays 0, at probability 1/2; the logits of the K start at normal quantiles of standard
 deviation `spread`. There are `passes` samples for each outcome at every K. Rates: `ipsrl.dynamics.restoring_rates`.
@@ -56,24 +55,24 @@ class Settings(study.Settings):
             raise ValueError(f"--num_outcomes has {wrong[0]}, it must be an even multiple of {self.group_size} samples")
 
 
-SIZES = tuple(2**n for n in range(4, 13))
 PRESETS = {
     "smoke": Settings(("grpo", COUNTS, EXACT), (16, 64), (0, 1), passes=2, rate_batches=16),
     "demo": Settings(),
-    "paper": Settings(num_outcomes=SIZES, seeds=tuple(range(16)), passes=64, rate_batches=2048),
+    "paper": Settings(
+        num_outcomes=tuple(2**n for n in range(4, 13)), seeds=tuple(range(16)), passes=64, rate_batches=2048
+    ),
 }
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
+    numbered = functools.partial(dict, passes=np.arange(settings.passes + 1))
     for text in settings.objectives:
         for count in settings.num_outcomes:
             right = settings.spread * norm.ppf((np.arange(count) + 0.5) / count)
             bandit, logits = Bandit((1.0,) * count + (0.0,)), (*right.tolist(), float(logsumexp(right) + logit(0.5)))
             policy = Tabular(bandit.num_observations, bandit.vocabulary_size, logits)
-            each_pass = count // settings.group_size
-            pace = {"steps": settings.passes * each_pass, "record_every": each_pass, "optimizer": "sgd"}
-            numbered = functools.partial(dict, passes=np.arange(settings.passes + 1))
-            labels = {"objective": text, "num_outcomes": count}
+            each_pass, labels = count // settings.group_size, {"objective": text, "num_outcomes": count}
+            pace = {"steps": settings.passes * each_pass, "record_every": each_pass}
             yield study.trained(bandit, policy, text, settings, measures, numbered, labels, **pace)
     for estimate in restoring_rates.ESTIMATES:
         for count in settings.num_outcomes:
@@ -119,16 +118,13 @@ NUMBERS = {
 }
 KEPT = study.Table({"diversity": "effective outcomes / K", "reward": "reward"}, rows=("objective", "num_outcomes"))
 RATES = study.Table({"rate": "restoring rate", "exact": "exact", "closed_form": "small ones"}, rows=("estimate", "K"))
-TABLE = study.Tables([KEPT, RATES])
+TABLE = study.one_below_the_other(KEPT, RATES)
 AXES = {"xlabel": "number of equally good outcomes K (groups of {group_size} samples)", "xscale": "log"}
-DIVERSITY = [Line("diversity", "num_outcomes", at_end=True)]
-MEASURED_RATES = [Line("closed_form", "K", "estimate", dashed=True), Markers("rate", "K", "estimate")]
-FIGURE = Panels(
-    [
-        Panel(DIVERSITY, ylabel="effective outcomes / K after training", **AXES),
-        Panel(MEASURED_RATES, ylabel="restoring rate (1 = infinitely many samples)", yscale="log", **AXES),
-    ]
-)
+KEPT_LINES = [Line("diversity", "num_outcomes", at_end=True)]
+RATE_LINES = [Line("closed_form", "K", "estimate", dashed=True), Markers("rate", "K", "estimate")]
+LEFT = Panel(KEPT_LINES, ylabel="effective outcomes / K after training", **AXES)
+RIGHT = Panel(RATE_LINES, ylabel="restoring rate (1 = infinitely many samples)", yscale="log", **AXES)
+FIGURE = Panels([LEFT, RIGHT])
 
 if __name__ == "__main__":
     study.main(__name__)

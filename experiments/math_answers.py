@@ -16,7 +16,6 @@ Smoke     python scripts/make_checkpoint.py --out=MODEL --hidden_size=16 --num_l
           python -m experiments.math_answers --preset=smoke --model_dir=MODEL
           --data="math_answers(data_dir='DATA', builder=small_sums)"
           --evaluation_data="math_answers(data_dir='DATA', builder=small_sums, split=test, limit=8)"
-Figure    OUT/math_answers.png, .pdf and .csv
 
 All seeds start from the same model and are evaluated with the same random numbers: intervals cover the training alone,
 neither the choice of questions nor the sampling of answers.
@@ -107,11 +106,15 @@ def curves(settings: Settings) -> list[study.TrainingRun]:
     model, environment = settings.read_model(), settings.in_words(questions(settings.data))
     held_out = dataclasses.replace(environment, task=questions(settings.evaluation_data))
     measure = shared_at_start(functools.partial(evaluate, held_out, model.policy, settings))
-    names, training = (settings.objectives, settings.seeds), settings.train_settings()
-    grid = TrainingGrid(environment, model.policy, *names, training, mesh, measure)
     # What a run is measured on is no part of its environment, and would be missing from its config.json.
-    identity = {name: getattr(settings, name) for name in ("evaluation_data", "answers", "prompts_at_once", "pass_at")}
-    return grid.curves(lambda output: grid.train_model(model, output, identity, settings.export), {}, START)
+    measured_on = ("evaluation_data", "answers", "prompts_at_once", "pass_at")
+    grid = TrainingGrid(
+        environment, model.policy, settings.objectives, settings.seeds, settings.train_settings(), mesh, measure,
+        identity={name: getattr(settings, name) for name in measured_on},
+        start=functools.cache(functools.partial(model.load, mesh)),
+        export=model.export if settings.export else None,
+    )  # fmt: skip
+    return grid.curves({}, START)
 
 
 def questions(text: str) -> MathAnswers:

@@ -12,9 +12,8 @@ Expected  share of the 35-path outcome among the two, 95 % interval over 64 seed
           policy 0.833 +- 0.001 = 35/42, where it started; trajectory_balance 0.499 +- 0.001. With --optimizer=adam
           --learning_rate=0.05 grpo is at 0.84 [0.76, 0.92], the rest as before, within 0.01.
 Smoke     python -m experiments.path_multiplicity --preset=smoke
-Figure    OUT/path_multiplicity.png, .pdf and .csv
 
-All policies start with uniform actions and are tables of logits; all numbers are exact for the policy of each seed.
+Policies are tables of logits that start with uniform actions; all numbers are exact for the policy of each seed.
 """
 
 import dataclasses
@@ -26,10 +25,10 @@ import numpy as np
 
 from ipsrl import objectives, study
 from ipsrl.environments.tree import Tree
-from ipsrl.fields import at_least
+from ipsrl.fields import at_least, positive
 from ipsrl.figures.panels import Level, Line, Panel, Panels, Seeds
 from ipsrl.measures import diversity
-from ipsrl.policies.state_table import log_probs_table
+from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 from ipsrl.structures import Outcomes, Trajectories
 
@@ -38,31 +37,27 @@ from ipsrl.structures import Outcomes, Trajectories
 class Settings(study.EnsembleSettings):
     """`uncorrected` is an objective that is also trained without a backward policy, or empty.
 
-    `depth` is the length of the paths, `more_paths` and `fewer_paths` say how far right the rewarded ends lie.
+    `depth` is the length of the paths, `ends` says how far right the two rewarded ends lie, that of more paths first.
     """
 
     objectives: tuple[str, ...] = ("grpo", "ips_grpo", "ips_grpo(probability=exact)", "trajectory_balance")
     uncorrected: str = "ips_grpo(probability=exact)"
     depth: int = at_least(1, 7)
-    more_paths: int = at_least(0, 3)
-    fewer_paths: int = at_least(0, 1)
+    ends: tuple[int, ...] = at_least(0, (3, 1))
     seeds: tuple[int, ...] = study.seeds(tuple(range(64)), least=2)
-    learning_rate: float = 0.5
-    steps: int = 4000
+    optimizer: str = "sgd"
+    learning_rate: float = positive(0.5)
+    steps: int = positive(4000)
 
     def __post_init__(self):
         super().__post_init__()
-        if not (max(self.ends) <= self.depth and self.paths[0] > self.paths[1]):
-            raise ValueError(f"more paths must lead to --more_paths={self.more_paths} than to {self.fewer_paths}")
-
-    @property
-    def ends(self) -> list[int]:
-        return [self.more_paths, self.fewer_paths]
+        if not (len(self.ends) == 2 and max(self.ends) <= self.depth and self.paths[0] > self.paths[1]):
+            raise ValueError(f"--ends={self.ends} must be two ends, of which more paths lead to the first")
 
     @property
     def paths(self) -> np.ndarray:
         """`[2]`, how many lead to the rewarded ends."""
-        return self.tree().path_counts()[self.ends]
+        return self.tree().path_counts()[list(self.ends)]
 
     def tree(self, kind: type[Tree] = Tree) -> Tree:
         return kind(self.depth, 1, tuple(float(end in self.ends) for end in range(self.depth + 1)))
@@ -92,21 +87,16 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
         if "log_backward" not in objectives.make(settings.uncorrected).needs:
             raise ValueError(f"--uncorrected={settings.uncorrected} reads no backward policy that could be left out")
         chosen.append((UncorrectedTree, settings.uncorrected, f"{settings.uncorrected} without backward policy"))
+    measure = functools.partial(measures, ends=settings.ends)
     for kind, text, label in chosen:
         tree = settings.tree(kind)
-        policy = Tabular(tree.num_observations, tree.vocabulary_size)
-        record = functools.partial(probs_of_ends, tree, policy)
-        measure = functools.partial(measures, ends=settings.ends)
-        yield study.trained(tree, policy, text, settings, record, measure, {"objective": label})
+        policy, labels = Tabular(tree.num_observations, tree.vocabulary_size), {"objective": label}
+        record = functools.partial(outcome_probs, tree, policy)
+        yield study.trained(tree, policy, text, settings, record, measure, labels, optimizer=settings.optimizer)
 
 
-def probs_of_ends(tree, policy, parameters):
-    return tree.terminal_distribution(log_probs_table(policy, parameters, tree))
-
-
-def measures(probs: np.ndarray, ends: list[int]) -> dict[str, np.ndarray]:
-    """Of distributions over ends `[S, U, K]`: the first rewarded end's share of both, exp(H) of the two shares, and the
-    probability of both."""
+def measures(probs: np.ndarray, ends: tuple[int, int]) -> dict[str, np.ndarray]:
+    """Of distributions `[S, U, K]`: the first end's share of both, exp(H) of the two shares, probability of both."""
     both = probs[..., ends]
     reward = both.sum(axis=-1)
     shares = both / reward[..., None]
@@ -127,9 +117,8 @@ NUMBERS = {
 }
 AXES = {"ylabel": "share of the outcome with more paths", "ylim": (-0.03, 1.03)}
 PATHS = Level(lambda settings: settings.paths[0] / settings.paths.sum(), "as the paths")
-LEVELS = [Level(0.5, "1 : 1, as the rewards"), PATHS]
-COURSE, ENDS = Panel([Line("share")], xlabel="updates", **AXES), Panel([Seeds("share"), *LEVELS], width=1.6, **AXES)
-FIGURE = Panels([COURSE, ENDS], size=(12.5, 3.7))
+ENDS = Panel([Seeds("share"), Level(0.5, "1 : 1, as the rewards"), PATHS], width=1.6, **AXES)
+FIGURE = Panels([Panel([Line("share")], xlabel="updates", **AXES), ENDS], size=(12.5, 3.7))
 
 if __name__ == "__main__":
     study.main(__name__)

@@ -16,7 +16,6 @@ Expected  of the demo, no sampling and no seeds, attracting policies at rewards 
           ips_grpo (0.425, 0.425, 0.150); (0.582, 0.317, 0.101)
           ips_reinforce(probability=exact) and trajectory_balance (0.4, 0.4, 0.2); (0.526, 0.316, 0.158), that is r / R
 Smoke     python -m experiments.phase_portraits --preset=smoke
-Figure    OUT/phase_portraits.png, .pdf and .csv, its caption in .txt
 
 `--document` writes the PNG there as well, in 128 colours, which makes it a quarter of its size.
 """
@@ -32,7 +31,7 @@ from PIL import Image
 from ipsrl import objectives, study
 from ipsrl.dynamics import portraits
 from ipsrl.dynamics.portraits import Portrait
-from ipsrl.dynamics.rest_points import TRACE, Field, RestPoint
+from ipsrl.dynamics.rest_points import Field, RestPoint
 from ipsrl.dynamics.verdict import check
 from ipsrl.fields import Range, at_least, in_range, positive
 from ipsrl.figures import phase_portraits as figure
@@ -59,6 +58,12 @@ REWARDS = Range("be three finite numbers each, none negative and not all zero", 
 PROBS = Range("be three positive probabilities whose sum is 1", are_probs, of_whole=True)
 
 
+EIGHT = (
+    "grpo", "grpo(kl=0.1)", "progrpo(reference=correct)", "darling", "gapo", "ips_grpo",
+    "ips_reinforce(probability=exact)", "trajectory_balance",
+)  # fmt: skip
+
+
 @dataclasses.dataclass(frozen=True)
 class Settings(study.Settings):
     """`reference` are the probabilities of the reference policy, uniform where it is empty.
@@ -67,18 +72,7 @@ class Settings(study.Settings):
     are, `document` a further path for the figure, which ends in .png.
     """
 
-    objectives: tuple[str, ...] = study.selecting(
-        (
-            "grpo",
-            "grpo(kl=0.1)",
-            "progrpo(reference=correct)",
-            "darling",
-            "gapo",
-            "ips_grpo",
-            "ips_reinforce(probability=exact)",
-            "trajectory_balance",
-        )
-    )
+    objectives: tuple[str, ...] = study.selecting(EIGHT)
     rewards: tuple[tuple[float, ...], ...] = study.selecting(in_range(REWARDS, ((1.0, 1.0, 0.5), (1.0, 0.6, 0.3))))
     group_size: int = positive(8)
     reference: tuple[float, ...] = in_range(PROBS, ())
@@ -169,36 +163,6 @@ def portraits_of(records: Records, settings: Settings) -> list[Portrait]:
     return found
 
 
-@dataclasses.dataclass(frozen=True, order=True)
-class Loss:
-    """How an outcome that a policy lacks is lost: d log p / dt = -speed p^order, slower ones are greater.
-
-    The order is 1 where samples of the outcome move its logit, since they become as rare as it is, and 2 where their
-    first order cancels, as under ips_grpo with rewards (1, 1, 0.5) and groups of 4.
-    """
-
-    order: int
-    time: float
-    """1 / speed."""
-
-    def __str__(self):
-        """p against t, at large t: (order speed t)^(-1 / order)."""
-        if self.order == 0:
-            return f"exp(-{1 / self.time:.2g} t)"
-        power = "" if self.order == 1 else f"^{1 / self.order:.2g}"
-        return f"1 / ({self.order / self.time:.2g} t){power}"
-
-
-def slowest_loss(point: RestPoint) -> Loss:
-    """Of the outcomes that an attracting policy lacks, from their growth at p = 1e-6.
-
-    The order is the power of p nearest to that growth, over the speed of the field.
-    """
-    decline = -float(point.invasion.max())
-    order = round(np.log(decline / point.scale) / np.log(TRACE))
-    return Loss(order, TRACE**order / decline)
-
-
 def table(records: Records, settings: Settings) -> str:
     rows = list(map(row_of, portraits_of(records, settings)))
     return f"{HEAD}\n{aligned([('objective', 'rewards', 'slowest rate', 'lost as', 'attracting policies'), *rows])}"
@@ -207,7 +171,7 @@ def table(records: Records, settings: Settings) -> str:
 def row_of(portrait: Portrait) -> tuple[str, ...]:
     attracting = portrait.attracting
     rates = [-float(point.rates.max()) for point in attracting if len(point.rates)]
-    losses = [slowest_loss(point) for point in attracting if len(point.invasion)]
+    losses = [point.slowest_loss for point in attracting if len(point.invasion)]
     ends, given_up = [probs(point.probs) for point in attracting], portrait.finished.count(False)
     if portrait.rests_everywhere:
         ends = ["none: every policy rests"]

@@ -10,7 +10,6 @@ Expected  no baseline, G = 16: 5.42 [5.35, 5.49], 44.2 [43.6, 44.8], 427 [420, 4
           seeds); mean field 5.35, 44.1, 420; 1 / (c p_2) 4.17, 41.7, 417; exact probabilities 1.51, 2.69, 3.85. With
           a group mean and std it takes three times as long: 13.7, 132, 1298.
 Smoke     python -m experiments.recovery_time --preset=smoke
-Figure    OUT/recovery_time.png, .pdf and .csv
 
 Recovered is an outcome that has half of its probability at rest without a baseline. Time is updates x step size. Exact
 probabilities are a flow only: one sample of an outcome of probability 1e-4 would throw the policy to the other side.
@@ -26,17 +25,16 @@ from scipy.special import logit
 
 from ipsrl import objectives, study
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.dynamics import time_scales
 from ipsrl.dynamics.finite_groups import COUNT_RULES, Rule, count_weights
 from ipsrl.dynamics.step_sizes import largest_surviving_step
-from ipsrl.dynamics.survival import smallest_group, stationary_distribution
+from ipsrl.dynamics.survival import smallest_group, weaker_at_rest
+from ipsrl.dynamics.time_scales import ideal_recovery_time, recovery_coefficient, recovery_time
 from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, Cell, first_passage
 from ipsrl.fields import between, positive
 from ipsrl.figures.panels import Line, Markers, Panel, Panels
 
 EXACT = "exact probabilities"
-MOST = 20
-"""Updates after which a run counts as lost, in recovery times of the mean field."""
+MOST = 20  # Recovery times of the mean field after which a run counts as lost.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,15 +50,14 @@ class Settings(study.Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        smallest = smallest_group(self.rewards[0] / self.rewards[1], "group mean", self.alpha)
-        if self.group_size < smallest:
-            raise ValueError(f"--group_size is {self.group_size}: the weaker outcome survives from {smallest} on")
+        if not (weakest := min(map(self.at_rest, COUNT_RULES))) > self.recovered:
+            smallest = smallest_group(self.rewards[0] / self.rewards[1], "group mean", self.alpha)
+            why = f"p_2 rests at {weakest:.3g} under some rule; the weaker outcome survives from {smallest} on"
+            raise ValueError(f"--group_size={self.group_size} is too small: {why}")
         if not self.step_size < (longest := largest_surviving_step(self.rewards, self.weights)):
             raise ValueError(f"--step_size={self.step_size} loses the weaker outcome: it must be below {longest:.3g}")
         if not 0 < min(self.starts) <= max(self.starts) < self.recovered:
             raise ValueError(f"--starts={self.starts} must lie between 0 and {self.recovered:.3g}, where runs end")
-        if not (weakest := min(map(self.at_rest, COUNT_RULES))) > self.recovered:
-            raise ValueError(f"--group_size={self.group_size} is too small: p_2 rests at {weakest:.3g} under some rule")
 
     @property
     def weights(self) -> np.ndarray:
@@ -69,7 +66,7 @@ class Settings(study.Settings):
 
     def at_rest(self, rule: Rule) -> float:
         """p_2 of the mean field's rest point."""
-        return float(stationary_distribution(np.array(self.rewards), self.weights, rule)[1])
+        return weaker_at_rest(self.rewards, self.group_size, rule, self.alpha)
 
     @property
     def recovered(self) -> float:
@@ -95,16 +92,15 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
 
 def theory(rule: str, settings: Settings) -> study.Points:
     """Times of the mean field, down to starts a hundred times rarer than the rarest sampled one."""
-    grid = np.geomspace(max(settings.starts), min(settings.starts) / 100, 25).tolist()
-    starts = sorted({*settings.starts, *grid})
+    starts = sorted({*settings.starts, *np.geomspace(max(settings.starts), min(settings.starts) / 100, 25).tolist()})
     times = [mean_field_time(rule, start, settings) for start in starts]
     return study.Points(range(len(starts)), {"start": starts, "mean_field": times})
 
 
 def mean_field_time(rule: str, start: float, settings: Settings) -> float:
     if rule == EXACT:
-        return time_scales.ideal_recovery_time(start, settings.recovered, settings.rewards, settings.alpha)
-    return time_scales.recovery_time(start, settings.recovered, settings.rewards, settings.weights, rule)
+        return ideal_recovery_time(start, settings.recovered, settings.rewards, settings.alpha)
+    return recovery_time(start, settings.recovered, settings.rewards, settings.weights, rule)
 
 
 def sampled_times(rule: Rule, start: float, settings: Settings) -> study.Points:
@@ -116,7 +112,7 @@ def sampled_times(rule: Rule, start: float, settings: Settings) -> study.Points:
     steps = first_passage([cell], settings.seeds, bound, math.inf, most, make_mesh())[0]
     if not np.isfinite(steps).all():
         raise ValueError(f"some runs with {rule} did not recover from {start:g}: take a smaller --step_size")
-    small = 1 / (time_scales.recovery_coefficient(settings.rewards, settings.weights, rule) * start)
+    small = 1 / (recovery_coefficient(settings.rewards, settings.weights, rule) * start)
     values = {"time": (steps * settings.step_size)[:, None], "mean_field": mean_field, "approximation": small}
     return study.Points([round(steps.mean())], values, settings.seeds)
 
@@ -132,19 +128,14 @@ NUMBERS = {
     "time from p = 1e-4": study.final("time", kind="sampled", **FROM),
     "of the mean field": study.final("mean_field", kind="theory", **FROM),
 }
-TABLE = study.Table(
-    {"time": "sampled", "mean_field": "mean field", "approximation": "1 / (c p_2)"},
-    title="time (updates x {step_size:g}) until p_2 is half of its rest without a baseline, by p_2 at the start",
-    where={"kind": "sampled"},
-)
-LINES = Line("mean_field", along="start", by="rule", where={"kind": "theory"}, markers=False)
-TEXTS = {
-    "title": "inverse probability scaling, groups of {group_size}: lines are mean fields",
-    "xlabel": "probability of the weaker outcome at the start (rarer to the right)",
-    "ylabel": "time to recover (updates × step size)",
-}
-SAMPLED = Markers("time", along="start", by="rule")
-FIGURE = Panels([Panel([LINES, SAMPLED], xscale="log", yscale="log", reversed=True, **TEXTS)], size=(7.5, 4.6))
+COLUMNS = {"time": "sampled", "mean_field": "mean field", "approximation": "1 / (c p_2)"}
+HEAD = "time (updates x {step_size:g}) until p_2 is half of its rest without a baseline, by p_2 at the start"
+TABLE = study.Table(COLUMNS, HEAD, where={"kind": "sampled"})
+LAYERS = [Line("mean_field", "start", "rule", {"kind": "theory"}, markers=False), Markers("time", "start", "rule")]
+TITLE = "inverse probability scaling, groups of {group_size}: lines are mean fields"
+START = "probability of the weaker outcome at the start (rarer to the right)"
+AXES = {"xscale": "log", "yscale": "log", "reversed": True, "ylabel": "time to recover (updates × step size)"}
+FIGURE = Panels([Panel(LAYERS, TITLE, START, **AXES)], size=(7.5, 4.6))
 
 if __name__ == "__main__":
     study.main(__name__)

@@ -11,7 +11,6 @@ Expected  demo, 32 seeds in each cell: none of 156 cells of each rule is on the 
           rest everywhere, 0.0004 in the median. paper, 32 seeds, of 600 cells: 4, 4 and 0, none by more than 0.02 in
           alpha; 0, 1 and 0 with 0.0033; 19, 16 and 6 with 0.03.
 Smoke     python -m experiments.survival_map --preset=smoke
-Figure    OUT/survival_map.png, .pdf and .csv
 
 A run survives if p_2, on average over the last half of its updates, is above `threshold`. Near the border the map is
 blurred: a dying outcome falls as p_2 = 1 / (c t), t = updates x step size, and without a baseline the rate

@@ -8,7 +8,6 @@ Command   python -m experiments.two_outcomes
 Time      demo and smoke under half a minute on two CPU cores, paper about one.
 Expected  the closed form within 3 standard errors of the mean over seeds, at every recorded time.
 Smoke     python -m experiments.two_outcomes --preset=smoke
-Figure    OUT/two_outcomes.png, .pdf and .csv
 """
 
 import dataclasses
@@ -43,7 +42,7 @@ TWO_POSITIVE = Range("be two positive numbers", lambda rewards: len(rewards) == 
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(study.Settings):
+class Settings(study.EnsembleSettings):
     """`learning_rate` is the step size h, so that time is steps times h."""
 
     objectives: tuple[str, ...] = tuple(FLOWS)
@@ -53,12 +52,6 @@ class Settings(study.Settings):
     group_size: int = positive(64)
     learning_rate: float = positive(0.02)
     steps: int = positive(2000)
-    record_every: int = positive(100)
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.steps % self.record_every:
-            raise ValueError(f"--steps is {self.steps}, it must be a multiple of --record_every, {self.record_every}")
 
 
 PRESETS = {

@@ -12,7 +12,6 @@ Expected  exact, no seeds: most of the catalog is one row, that of GRPO, where t
           as t^-0.5. Rewards 1, 0.6, 0.3 end at 0.58 : 0.32 : 0.10 under ips_grpo (G = 8; 0.54 : 0.32 : 0.14 at
           G = 16) and at 0.53 : 0.32 : 0.16 = r / sum(r) under exact probabilities and trajectory balance.
 Smoke     python -m experiments.verdicts --preset=smoke
-Figure    OUT/verdicts.png, .pdf and .csv; --resume computes only what OUT does not hold yet
 
 The Markdown is OUT/verdicts.md; `--document` writes it, and the figure, there as well, and beside it as JSON what it is
 made of, so that `--only` can replace a part. An objective that needs an answer which the policy did not sample gets
@@ -42,12 +41,9 @@ from ipsrl.study.tables import aligned
 from ipsrl.training.batches.off_policy_answers import spend_samples
 
 ADDED = (
-    "grpo(kl=0.04)",
-    "ips_grpo(kl=0.04)",
-    "ips_grpo(alpha=0.5)",
-    "ips_reinforce(probability=exact)",
+    "grpo(kl=0.04)", "ips_grpo(kl=0.04)", "ips_grpo(alpha=0.5)", "ips_reinforce(probability=exact)",
     "progrpo(reference=correct)",
-)
+)  # fmt: skip
 """What `all` adds to the catalog's rows."""
 
 
@@ -160,20 +156,15 @@ def documents(records: Records, settings: Settings, png: Path) -> list[Path]:
     _, left_out = chosen_objectives(("all",) if settings.only else settings.objectives, settings.group_size)
     usual, names = Settings(), ("objectives", "group_size", "document")
     flags = [f"--{n}={as_text(settings, n)}" for n in names if getattr(settings, n) != getattr(usual, n)]
-    page = functools.partial(
-        verdict_page.document,
-        rows,
-        left_out,
-        settings.group_size,
-        shlex.join(["python", "-m", "experiments.verdicts", *flags]),
-    )
+    command = shlex.join(["python", "-m", "experiments.verdicts", *flags])
     paths = [png.with_suffix(".md"), *([Path(settings.document)] if settings.document else [])]
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.with_suffix(".png") != png:
             shutil.copyfile(png, path.with_suffix(".png"))
             verdict_page.write(settings.data, [judged for row in rows for judged in row], settings.group_size)
-        replace_file(path, page(path.with_suffix(".png").name))
+        figure_name = path.with_suffix(".png").name
+        replace_file(path, verdict_page.document(rows, left_out, settings.group_size, command, figure_name))
     return paths[-1:]
 
 
@@ -195,11 +186,8 @@ CLAIMS = {
 }
 NUMBERS = {of_word: functools.partial(counted, of_word=of_word) for of_word in MEANINGS}
 TABLE, FIGURE = table, draw
-VARIANTS = {
-    "verdicts": study.Variant(
-        "what every objective does to the outcomes, in a word", {"smoke": {"objectives": "grpo,ips_grpo"}}
-    )
-}
+SHOWS = "what every objective does to the outcomes, in a word"
+VARIANTS = {"verdicts": study.Variant(SHOWS, {"smoke": {"objectives": "grpo,ips_grpo"}})}
 
 if __name__ == "__main__":
     study.main(__name__)

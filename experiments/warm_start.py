@@ -8,23 +8,27 @@ Time      demo, with the checkpoint that scripts/make_checkpoint.py writes: five
           two CPU cores beside other work; smoke under one minute.
 Expected  demo, that checkpoint: of 16 answers to each prompt 0.48 +- 0.05 are right, 0.03 say nothing.
 Smoke     python -m experiments.warm_start --preset=smoke --model_dir=DIR --out=OUT
-Figure    none; OUT/model is a folder that `transformers` loads, and that --policy=hf --model_dir=OUT/model starts from.
+
+OUT/model is a folder that `transformers` loads, and that --policy=hf --model_dir=OUT/model starts from.
 """
 
 import dataclasses
+import functools
 
 import jax
+from jax.sharding import Mesh
 
 from ipsrl import study
 from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments import catalog as environments
+from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.text import TextTask
 from ipsrl.fields import at_least, between, positive, probability
-from ipsrl.records.run_folder import RunFolder
+from ipsrl.records.progress_line import report_line
 from ipsrl.rollouts.sampled_answers import independent_answers
-from ipsrl.study.command_line import launch
 from ipsrl.study.language_model import LanguageModelFlags
+from ipsrl.training.language_model import LanguageModel
 from ipsrl.training.randomness import stream
 from ipsrl.training.warm_start import WarmStart, learn_prior
 
@@ -52,7 +56,7 @@ PRESETS = {"smoke": Settings(steps=10), "demo": Settings()}
 MANY_HOSTS = True
 
 
-def run(settings: Settings, preset: str, output: study.Output) -> None:
+def curves(settings: Settings) -> list[study.TrainingRun]:
     task = environments.make(settings.task)
     if not isinstance(task, TextTask):
         raise ValueError(f"{settings.task} has no list of answers to teach: take countdown or a hypospace task")
@@ -60,12 +64,17 @@ def run(settings: Settings, preset: str, output: study.Output) -> None:
         raise ValueError("--model_dir is missing: the folder of the checkpoint to start from")
     flags = {name: getattr(settings, name) for name in ("model_dir", "max_tokens", "system_prompt", "dtype", "remat")}
     chosen = LanguageModelFlags(**flags)
-    model, environment = chosen.read_model(), chosen.in_words(task)
+    taught = functools.partial(teach, settings, chosen.read_model(), chosen.in_words(task), make_mesh(settings.mesh))
+    return [study.TrainingRun({"task": settings.task, "seed": settings.seed}, taught)]
+
+
+def teach(
+    settings: Settings, model: LanguageModel, environment: LanguageTask, mesh: Mesh, output: study.Output
+) -> study.Points:
+    """Shares of 16 answers to each prompt that are right, and that say nothing, after training."""
     names = ("admissible_share", "steps", "prompts_per_step", "answers_per_prompt", "learning_rate", "seed")
-    warm_start = WarmStart(**{name: getattr(settings, name) for name in names})
-    mesh = make_mesh(settings.mesh)
-    with RunFolder.open(output.path, dataclasses.asdict(settings), output.resume) as folder, jax.set_mesh(mesh):
-        path = folder.path / "model"
+    warm_start, path = WarmStart(**{name: getattr(settings, name) for name in names}), output.path / "model"
+    with jax.set_mesh(mesh):
         # An earlier try may have ended between the export and the measurement.
         if not hosts.broadcast(path.exists()):
             start, _ = model.load(mesh)
@@ -76,13 +85,14 @@ def run(settings: Settings, preset: str, output: study.Output) -> None:
         outcomes = independent_answers(
             environment, model.policy, parameters, key, 16, prompts_at_once=settings.prompts_per_step
         ).outcomes
-        measured = {"validity": float(outcomes.rewards.mean()), "unparsed": float((outcomes.outcome_id < 0).mean())}
-        folder.write_summary(measured)
-        print(
-            f"of 16 answers to each prompt {measured['validity']:.2f} are right, {measured['unparsed']:.2f} unreadable"
-        )
-        print(f"model: {path}")
+    report_line(f"model: {path}")
+    measured = {"validity": float(outcomes.rewards.mean()), "unparsed": float((outcomes.outcome_id < 0).mean())}
+    return study.Points([settings.steps], measured)
 
+
+CLAIMS = {"four in ten answers are right, or more": lambda records: records.mean("validity") >= 0.4}
+NUMBERS = {"share of right answers": study.final("validity"), "of those that say nothing": study.final("unparsed")}
+VARIANTS: dict[str, study.Variant] = {}
 
 if __name__ == "__main__":
-    launch("warm_start", PRESETS, run, many_hosts=MANY_HOSTS)
+    study.main(__name__)

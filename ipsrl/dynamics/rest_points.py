@@ -213,6 +213,26 @@ def train(
     return np.exp(log_probs[1]), (log_probs[1] - log_probs[0]) / np.log(2)
 
 
+@dataclasses.dataclass(frozen=True, order=True)
+class Loss:
+    """How an outcome that a policy lacks is lost: d log p / dt = -speed p^order, slower ones are greater.
+
+    The order is 1 where samples of the outcome move its logit, since they become as rare as it is, and 2 where their
+    first order cancels, as under ips_grpo with rewards (1, 1, 0.5) and groups of 4.
+    """
+
+    order: int
+    time: float
+    """1 / speed."""
+
+    def __str__(self):
+        """p against t, at large t: (order speed t)^(-1 / order)."""
+        if self.order == 0:
+            return f"exp(-{1 / self.time:.2g} t)"
+        power = "" if self.order == 1 else f"^{1 / self.order:.2g}"
+        return f"1 / ({self.order / self.time:.2g} t){power}"
+
+
 @dataclasses.dataclass(frozen=True)
 class RestPoint:
     """A distribution at which expected training rests, and the behaviour of nearby policies.
@@ -238,6 +258,16 @@ class RestPoint:
         if np.any(np.abs(directions) <= noise):
             return "neutral"
         return {0: "attracts", len(directions): "repels"}.get(int((directions > 0).sum()), "saddle")
+
+    @property
+    def slowest_loss(self) -> Loss:
+        """Of the outcomes that an attracting distribution lacks, from their growth at p = 1e-6.
+
+        The order is the power of p nearest to that growth, over the speed of the field.
+        """
+        decline = -float(self.invasion.max())
+        order = round(np.log(decline / self.scale) / np.log(TRACE))
+        return Loss(order, TRACE**order / decline)
 
 
 def rest_points(field: Field, starts_each_way: int = 8) -> list[RestPoint]:

@@ -42,17 +42,13 @@ class Result:
     def label(self) -> str:
         return self.name if self.rank is None else f"{self.rank}. {self.name}"
 
-    def over_training(self, measure: str) -> np.ndarray:
-        """`[S, U]`, one row for each seed."""
-        return self.records.curve(measure)[1]
-
     def final(self, measure: str) -> Interval:
         """Mean over seeds at the end, with a 95 % bootstrap interval."""
         return self.records.final(measure)
 
     def equals(self, other: "Result") -> bool:
         """In every seed at every measurement."""
-        pairs = [(self.over_training(measure), other.over_training(measure)) for measure in _MEASURES]
+        pairs = [(self.records.curve(measure)[1], other.records.curve(measure)[1]) for measure in _MEASURES]
         return self.rank == other.rank and all(
             mine.shape == theirs.shape and np.allclose(mine, theirs, rtol=0, atol=_SAME) for mine, theirs in pairs
         )
@@ -62,11 +58,10 @@ def merged(results: Sequence[Result]) -> list[list[Result]]:
     """Results in the order given, equal ones together."""
     rows: list[list[Result]] = []
     for result in results:
-        row = next((row for row in rows if row[0].equals(result)), None)
-        if row is None:
-            rows.append([result])
-        else:
-            row.append(result)
+        same = next((row for row in rows if row[0].equals(result)), None)
+        if same is None:
+            rows.append(same := [])
+        same.append(result)
     return rows
 
 

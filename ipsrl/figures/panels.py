@@ -26,43 +26,9 @@ from matplotlib.patches import Rectangle
 from ipsrl.figures import style, table
 from ipsrl.figures.style import Drawing
 from ipsrl.measures.seeds import Interval
-from ipsrl.records.tidy import Record, Records, interval_of
+from ipsrl.records.tidy import Records, interval_of
 
 Styles = Mapping[str, Mapping[str, Any]]
-Scale = Literal["linear", "log"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Series:
-    """One line or row of markers: `n` places, and a mean over seeds at each.
-
-    Attributes:
-      name: value of the label `by`.
-      places: `[n]`, ascending.
-      values: an interval of arrays `[n]`.
-    """
-
-    name: str
-    places: np.ndarray
-    values: Interval
-
-
-def series_of(records: Records, value: str, along: str, by: str, at_end: bool = False) -> Iterator[Series]:
-    """For each value of the label `by`: the means over seeds at each value of `along`, which is a label or a value."""
-    chosen = (records.at_end() if at_end else records).having(value, along)
-    for labels, rows in chosen.each(by):
-        groups: dict[Any, list[Record]] = {}
-        for row in rows.rows:
-            groups.setdefault(row[along], []).append(row)
-        places = sorted(groups)
-        intervals = [_interval(groups[place], value) for place in places]
-        mean, low, high = (np.array([getattr(i, end) for i in intervals], float) for end in ("mean", "low", "high"))
-        seeds = intervals[0].seeds if intervals else 0
-        yield Series(str(labels.get(by, "")), np.array(places, float), Interval(mean, low, high, seeds))
-
-
-def _interval(rows: Sequence[Record], value: str) -> Interval:
-    return interval_of(np.array([row[value] for row in rows]), seeded=any("seed" in row for row in rows))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,48 +40,64 @@ class Layer(abc.ABC):
       along: what lies on the horizontal axis: `step`, a label or another value.
       by: the label whose values have colours of their own.
       where: labels that the records must have.
+      without: values of `by` that are not shown.
       at_end: whether only the last record of each curve counts.
-      over: another value, which `value` is divided by in lines and markers.
+      over: another value, which `value` is divided by.
     """
 
     value: str
     along: str = "step"
     by: str = "objective"
     where: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    without: tuple[str, ...] = ()
     at_end: bool = False
     over: str = ""
 
     @property
     def measure(self) -> str:
+        """What is shown, and its name in the records of `chosen`."""
         return f"{self.value} / {self.over}" if self.over else self.value
 
-    def series(self, records: Records) -> list[Series]:
-        chosen = records.where(**self.where)
+    def chosen(self, records: Records) -> Records:
+        """The records that it shows."""
+        found = records.where(**self.where)
+        found = found.at_end() if self.at_end else found
+        rows = [row for row in found.having(self.value).rows if row.get(self.by) not in self.without]
         if self.over:
-            both = chosen.having(self.value, self.over).rows
-            divided = [row | {self.measure: row[self.value] / row[self.over]} for row in both]
-            chosen = dataclasses.replace(chosen, rows=divided)
-        return list(series_of(chosen, self.measure, self.along, self.by, self.at_end))
+            rows = [row | {self.measure: row[self.value] / row[self.over]} for row in rows if self.over in row]
+        return dataclasses.replace(found, rows=rows)
+
+    def series(self, records: Records) -> Iterator[tuple[str, np.ndarray, Interval]]:
+        """For each value of `by`: the values of `along`, `[n]`, ascending, and at each the mean over seeds, `[n]`."""
+        for labels, of_name in self.chosen(records).having(self.along).each(self.by):
+            groups = {place[self.along]: rows for place, rows in of_name.each(self.along)}
+            places = sorted(groups)
+            intervals = [interval_over_seeds(groups[place], self.measure) for place in places]
+            mean, low, high = (np.array([getattr(i, end) for i in intervals], float) for end in ("mean", "low", "high"))
+            yield str(labels.get(self.by, "")), np.array(places, float), Interval(mean, low, high, intervals[0].seeds)
 
     def names(self, records: Records) -> list[str]:
         """What has colours of its own here."""
-        return [str(name) for name in records.where(**self.where).having(self.value).distinct(self.by)]
+        return [str(name) for name in self.chosen(records).distinct(self.by)]
 
     @abc.abstractmethod
-    def draw(self, axes: Axes, records: Records, styles: Styles, settings: Any) -> None:
+    def draw(self, axes: Axes, records: Records, styles: Styles) -> None:
         """Adds itself to the axes."""
 
     def rows(self, records: Records) -> list[table.Row]:
         """The numbers that it shows."""
         return [
             row
-            for series in self.series(records)
+            for name, places, values in self.series(records)
             for row in table.curve(
-                {"measure": self.measure, self.by: series.name, **self.where},
-                series.values,
-                **{self.along: series.places},
+                {"measure": self.measure, self.by: name, **self.where}, values, **{self.along: places}
             )
         ]
+
+
+def interval_over_seeds(records: Records, value: str) -> Interval:
+    """The mean of a value over all of some records; exact where they have no seeds."""
+    return interval_of(records.column(value), seeded=any("seed" in row for row in records.rows))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,42 +108,33 @@ class Line(Layer):
       named: whether names stand at the ends of lines.
       markers: whether points are marked, six of them on each line.
       dashed: a thin dashed line, as for a theory beside what was measured.
-      without: values of `by` that have no line.
     """
 
     named: bool = True
     markers: bool = True
     dashed: bool = False
-    without: tuple[str, ...] = ()
 
-    def series(self, records: Records) -> list[Series]:
-        return [series for series in super().series(records) if series.name not in self.without]
-
-    def names(self, records: Records) -> list[str]:
-        return [name for name in super().names(records) if name not in self.without]
-
-    def draw(self, axes: Axes, records: Records, styles: Styles, settings: Any) -> None:
-        for position, series in enumerate(self.series(records)):
-            look = dict(styles[series.name])
+    def draw(self, axes: Axes, records: Records, styles: Styles) -> None:
+        for position, (name, places, values) in enumerate(self.series(records)):
+            look = dict(styles[name])
             if self.dashed:
                 look |= {"linestyle": (0, (4, 2)), "linewidth": 1.0, "marker": ""}
             elif self.markers:
-                every = max(1, len(series.places) // 6)
+                every = max(1, len(places) // 6)
                 # The first marker of each line is elsewhere, because lines may lie on each other.
                 look |= {"markevery": ((1 + 2 * position) % every, every), "markerfacecolor": "white"}
             else:
                 look |= {"marker": ""}
-            axes.plot(series.places, series.values.mean, **look)
-            if np.isfinite(series.values.low).all() and series.values.seeds > 1:
-                band = {"color": look["color"], "alpha": 0.25, "linewidth": 0}
-                axes.fill_between(series.places, series.values.low, series.values.high, **band)
+            axes.plot(places, values.mean, **look)
+            if np.isfinite(values.low).all() and values.seeds > 1:
+                axes.fill_between(places, values.low, values.high, color=look["color"], alpha=0.25, linewidth=0)
 
     def ends(self, records: Records, styles: Styles) -> dict[str, tuple[float, float, str]]:
         """Name -> where its line ends, and its colour."""
         return {
-            series.name: (float(series.places[-1]), float(series.values.mean[-1]), styles[series.name]["color"])
-            for series in (self.series(records) if self.named else [])
-            if len(series.places)
+            name: (float(places[-1]), float(values.mean[-1]), styles[name]["color"])
+            for name, places, values in self.series(records)
+            if self.named
         }
 
 
@@ -169,16 +142,13 @@ class Line(Layer):
 class Markers(Layer):
     """Means over seeds as markers with bars, their 95 % intervals; of more than 30 places every second, and so on."""
 
-    def draw(self, axes: Axes, records: Records, styles: Styles, settings: Any) -> None:
-        for series in self.series(records):
-            look = styles[series.name]
-            some = slice(None, None, max(1, len(series.places) // 15))
-            mean, low, high = (getattr(series.values, end)[some] for end in ("mean", "low", "high"))
-            bars = None if series.values.seeds < 2 else (mean - low, high - mean)
-            axes.errorbar(
-                series.places[some], mean, yerr=bars, color=look["color"], marker=look["marker"], linestyle="none",
-                markerfacecolor="white", capsize=3, elinewidth=1,
-            )  # fmt: skip
+    def draw(self, axes: Axes, records: Records, styles: Styles) -> None:
+        for name, places, values in self.series(records):
+            look = {"color": styles[name]["color"], "marker": styles[name]["marker"], "markerfacecolor": "white"}
+            some = slice(None, None, max(1, len(places) // 15))
+            mean, low, high = (getattr(values, end)[some] for end in ("mean", "low", "high"))
+            bars = None if values.seeds < 2 else (mean - low, high - mean)
+            axes.errorbar(places[some], mean, yerr=bars, linestyle="none", capsize=3, elinewidth=1, **look)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,11 +157,10 @@ class Seeds(Layer):
 
     at_end: bool = True
 
-    def draw(self, axes: Axes, records: Records, styles: Styles, settings: Any) -> None:
+    def draw(self, axes: Axes, records: Records, styles: Styles) -> None:
         names = self.names(records)
-        for column, name in enumerate(names):
-            chosen = records.where(**self.where)
-            ends = np.array([r[self.value] for r in chosen.at_end().having(self.value).rows if str(r[self.by]) == name])
+        for column, (name, (_, rows)) in enumerate(zip(names, self.chosen(records).each(self.by), strict=True)):
+            ends = rows.column(self.value)
             spread = column + (np.linspace(-0.32, 0.12, len(ends)) if len(ends) > 1 else np.zeros(1) - 0.1)
             look = {"color": styles[name]["color"], "marker": styles[name]["marker"]}
             axes.plot(spread, ends, linestyle="none", markersize=3.5, alpha=0.7, **look)
@@ -206,15 +175,10 @@ class Seeds(Layer):
         axes.tick_params(axis="x", length=0)
 
     def rows(self, records: Records) -> list[table.Row]:
-        ends = records.where(**self.where).at_end().having(self.value).rows
+        measure = {"measure": f"{self.value} at the end"}
+        columns = {self.by: self.by, "seed": "seed", "value": self.value}
         return [
-            {
-                "measure": f"{self.value} at the end",
-                self.by: row[self.by],
-                "seed": row.get("seed"),
-                "value": row[self.value],
-            }
-            for row in ends
+            measure | {column: row.get(name) for column, name in columns.items()} for row in self.chosen(records).rows
         ]
 
 
@@ -224,16 +188,14 @@ class Bars(Layer):
 
     at_end: bool = True
 
-    def draw(self, axes: Axes, records: Records, styles: Styles, settings: Any) -> None:
+    def draw(self, axes: Axes, records: Records, styles: Styles) -> None:
         names = self.names(records)
-        for row, name in enumerate(names):
-            rows = [r for r in records.where(**self.where).at_end().having(self.value).rows if str(r[self.by]) == name]
-            interval = _interval(rows, self.value)
+        for row, (name, (_, rows)) in enumerate(zip(names, self.chosen(records).each(self.by), strict=True)):
+            interval = interval_over_seeds(rows, self.value)
             axes.barh(row, interval.mean, height=0.66, color=styles[name]["color"], alpha=0.8)
-            end = interval.mean
-            if np.isfinite(interval.low) and interval.seeds > 1:
+            if interval.seeds > 1:
                 axes.plot([interval.low, interval.high], [row, row], color="black", linewidth=1.2)
-                end = max(interval.mean, interval.high)
+            end = np.fmax(interval.mean, interval.high)
             axes.annotate(
                 f"{interval.mean:.3g}", (end, row), (3, 0), textcoords="offset points", va="center", fontsize=8
             )
@@ -244,9 +206,10 @@ class Bars(Layer):
         axes.grid(False)
 
     def rows(self, records: Records) -> list[table.Row]:
+        measure = {"measure": f"{self.value} at the end"}
         return [
-            {"measure": f"{self.value} at the end", **labels, **table.point(_interval(rows.at_end().rows, self.value))}
-            for labels, rows in records.where(**self.where).having(self.value).each(self.by)
+            measure | labels | table.point(interval_over_seeds(rows, self.value))
+            for labels, rows in self.chosen(records).each(self.by)
         ]
 
 
@@ -279,14 +242,14 @@ class HeatMap(Layer):
 
     def cells(self, records: Records, of_cell: Callable[[Records], float]) -> tuple[list, list, np.ndarray]:
         """Values on the two axes, and a number for each cell `[across, along]`, NaN where there is no record."""
-        rows = records.where(**self.where).at_end().having(self.value, self.along, self.across)
+        rows = self.chosen(records).having(self.along, self.across)
         places, heights = sorted(rows.distinct(self.along)), sorted(rows.distinct(self.across))
         values = np.full((len(heights), len(places)), np.nan)
         for labels, cell in rows.each(self.along, self.across):
             values[heights.index(labels[self.across]), places.index(labels[self.along])] = of_cell(cell)
         return places, heights, values
 
-    def draw(self, axes: Axes, records: Records, styles: Styles, settings: Any) -> None:
+    def draw(self, axes: Axes, records: Records, styles: Styles) -> None:
         places, heights, values = self.cells(records, lambda cell: cell.column(self.value).mean())
         image = axes.imshow(values, origin="lower", aspect="auto", cmap="cividis", vmin=self.low, vmax=self.high)
         for axis, labels in ((axes.xaxis, places), (axes.yaxis, heights)):
@@ -302,8 +265,7 @@ class HeatMap(Layer):
             axes.plot(columns, rows, "x", color="#D55E00", markersize=4, markeredgewidth=1.2)
         for (row, column), value in np.ndenumerate(values):
             if self.numbers and np.isfinite(value):
-                dark = image.norm(value) < 0.5
-                colour = "white" if dark else "black"
+                colour = "white" if image.norm(value) < 0.5 else "black"
                 axes.text(column, row, f"{value:{self.numbers}}", ha="center", va="center", fontsize=8, color=colour)
             if self.outlined is not None and self.outlined(places[column], heights[row]):
                 axes.add_patch(Rectangle((column - 0.47, row - 0.45), 0.94, 0.9, **style.OUTLINE))
@@ -313,16 +275,15 @@ class HeatMap(Layer):
             axes.figure.colorbar(image, ax=axes, shrink=0.85, label=self.bar)
 
     def rows(self, records: Records) -> list[table.Row]:
-        chosen = records.where(**self.where).having(self.value, self.along, self.across)
         return [
-            {"measure": self.value, **self.where, **labels, **table.point(_interval(rows.at_end().rows, self.value))}
-            for labels, rows in chosen.each(self.along, self.across)
+            {"measure": self.value, **self.where, **labels, **table.point(interval_over_seeds(rows, self.value))}
+            for labels, rows in self.chosen(records).having(self.along, self.across).each(self.along, self.across)
         ]
 
 
 @dataclasses.dataclass(frozen=True)
 class Level:
-    """A dotted horizontal line with a text beside its right end.
+    """A dotted horizontal line with a text beside its left end.
 
     Attributes:
       height: where it is, or a function of the settings.
@@ -332,8 +293,14 @@ class Level:
     height: float | Callable[[Any], float]
     text: str = ""
 
-    def at(self, settings: Any) -> float:
-        return self.height(settings) if callable(self.height) else self.height
+    def draw(self, axes: Axes, settings: Any) -> None:
+        """Adds itself to the axes."""
+        height = self.height(settings) if callable(self.height) else self.height
+        axes.axhline(height, color="0.45", linewidth=1, linestyle=(0, (1, 2)), zorder=0)
+        axes.annotate(
+            self.text.format_map(vars(settings)), (0.01, height), (0, 2), va="bottom", fontsize=7.5,
+            xycoords=("axes fraction", "data"), textcoords="offset points", color="0.35",
+        )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -353,8 +320,8 @@ class Panel:
     title: str = ""
     xlabel: str = ""
     ylabel: str = ""
-    xscale: Scale | Literal["log2"] = "linear"
-    yscale: Scale = "linear"
+    xscale: Literal["linear", "log", "log2"] = "linear"
+    yscale: Literal["linear", "log"] = "linear"
     xlim: tuple[float | None, float | None] = (None, None)
     ylim: tuple[float | None, float | None] = (None, None)
     reversed: bool = False
@@ -374,24 +341,16 @@ class Panel:
         else:
             axes.set_xscale(self.xscale)
         axes.set_yscale(self.yscale)
-        for layer in self.measured:
-            layer.draw(axes, records, styles, settings)
-        if self.xlim != (None, None):
-            axes.set_xlim(*self.xlim)
-        if self.ylim != (None, None):
-            axes.set_ylim(*self.ylim)
+        for layer in self.layers:
+            if isinstance(layer, Level):
+                layer.draw(axes, settings)
+            else:
+                layer.draw(axes, records, styles)
+        title = textwrap.fill(self.title.format_map(words), 52, break_on_hyphens=False)
+        xlabel, ylabel = self.xlabel.format_map(words), self.ylabel.format_map(words)
+        axes.set(title=title, xlabel=xlabel, ylabel=ylabel, xlim=self.xlim, ylim=self.ylim)
         if self.reversed:
             axes.invert_xaxis()
-        axes.set_title(textwrap.fill(self.title.format_map(words), 52, break_on_hyphens=False))
-        axes.set_xlabel(self.xlabel.format_map(words))
-        axes.set_ylabel(self.ylabel.format_map(words))
-        for level in self.layers:
-            if isinstance(level, Level):
-                axes.axhline(level.at(settings), color="0.45", linewidth=1, linestyle=(0, (1, 2)), zorder=0)
-                axes.annotate(
-                    level.text.format_map(words), (0.01, level.at(settings)), (0, 2), va="bottom", fontsize=7.5,
-                    xycoords=("axes fraction", "data"), textcoords="offset points", color="0.35",
-                )  # fmt: skip
         ends = {}
         for layer in self.measured:
             if isinstance(layer, Line):

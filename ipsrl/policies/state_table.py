@@ -18,3 +18,8 @@ def log_probs_table(policy: Policy, parameters: Parameters, environment: StateGr
     cache = policy.start(parameters, prompts, group_size=len(states), max_tokens=1)
     logits, _ = policy.step(parameters, cache, states[None], jnp.asarray(0))
     return distribution(logits[0], environment.legal(states), temperature=1.0)
+
+
+def outcome_probs(environment: StateGraph, policy: Policy, parameters: Parameters, prompt: int | Array = 0) -> Array:
+    """`[K]` float32, the exact distribution of the outcomes of a policy at a prompt; see `log_probs_table`."""
+    return environment.terminal_distribution(log_probs_table(policy, parameters, environment), prompt)

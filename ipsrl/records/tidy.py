@@ -73,6 +73,12 @@ class Records:
         """The distinct values of one label, in order of first appearance."""
         return list(dict.fromkeys(row[name] for row in self.rows if name in row))
 
+    @property
+    def measured(self) -> list[str]:
+        """Names of the values, in order of first appearance."""
+        names = dict.fromkeys(name for row in self.rows for name in row)
+        return [name for name in names if name not in (*self.labels, "step", "seed")]
+
     def column(self, name: str) -> np.ndarray:
         """`[N]`, one value of all records that have it.
 

@@ -9,7 +9,7 @@ from ipsrl.study.curves import Curve, Points, TrainingRun
 from ipsrl.study.ensembles import trained
 from ipsrl.study.settings import EnsembleSettings, Settings, better_and_worse, rising, seeds, selecting
 from ipsrl.study.study import Output, Study, Variant
-from ipsrl.study.tables import Table, Tables
+from ipsrl.study.tables import Table, one_below_the_other
 
 __all__ = [
     "Curve",
@@ -19,12 +19,12 @@ __all__ = [
     "Settings",
     "Study",
     "Table",
-    "Tables",
     "TrainingRun",
     "Variant",
     "better_and_worse",
     "final",
     "main",
+    "one_below_the_other",
     "rising",
     "seeds",
     "selecting",

@@ -32,7 +32,7 @@ def _folder() -> str | None:
 
 
 def names() -> list[str]:
-    """Names of all modules that may be studies; nothing is imported."""
+    """Names of all studies; nothing is imported."""
     folder = _folder()
     own = [] if folder is None else [module.name for module in pkgutil.iter_modules([folder])]
     return [*(name for name in own if not name.startswith("_")), *EXTENSIONS]
@@ -49,22 +49,14 @@ def find(name: str) -> Study:
     Raises:
       ValueError: there is none.
     """
-    if name in EXTENSIONS:
-        return Study.of(EXTENSIONS[name], name)
     if name not in names():
         raise ValueError(f"unknown experiment {name!r}; {did_you_mean(name, names())}")
-    return Study.of(importlib.import_module(f"{PACKAGE}.{name}"))
+    return Study.of(EXTENSIONS.get(name) or importlib.import_module(module_name(name)), name)
 
 
 def every() -> dict[str, Study]:
     """All studies by name; imports their modules, which takes seconds."""
-    found = {}
-    for name in names():
-        module = EXTENSIONS.get(name) or importlib.import_module(f"{PACKAGE}.{name}")
-        # A module with PRESETS alone is a command that prepares something.
-        if hasattr(module, "curves"):
-            found[name] = Study.of(module, name)
-    return found
+    return {name: find(name) for name in names()}
 
 
 def drawn() -> dict[str, tuple[Study, Variant]]:
@@ -80,9 +72,6 @@ def drawn() -> dict[str, tuple[Study, Variant]]:
 
 def listing() -> str:
     """All studies as text: what each claims, its command, and how long it takes."""
-    blocks = []
-    for study in every().values():
-        header = study.header
-        lines = [study.name, f"  {header.get('Claim', '')}", f"  {study.command()}", f"  {header.get('Time', '')}"]
-        blocks.append("\n".join(lines))
-    return "\n\n".join(blocks)
+    shown = [(study, study.header.get) for study in every().values()]
+    blocks = ([study.name, of("Claim", ""), study.command(), of("Time", "")] for study, of in shown)
+    return "\n\n".join("\n  ".join(block) for block in blocks)

@@ -21,27 +21,25 @@ WORDS = {True: "holds", False: "DOES NOT HOLD", None: "undecided"}
 
 def decided(claims: Claims, records: Records) -> dict[str, bool | None]:
     """Each claim with its truth value: None where its subject was not asked for, or an interval takes more seeds."""
-    return {sentence: _decide(predicate, records) for sentence, predicate in claims.items()}
-
-
-def _decide(predicate: Callable[[Records], bool | None], records: Records) -> bool | None:
-    try:
-        held = predicate(records)
-    except (NotRecorded, OneSeed):
-        return None
-    return None if held is None else bool(held)
+    found = {sentence: _ask(predicate, records) for sentence, predicate in claims.items()}
+    return {sentence: None if held is None else bool(held) for sentence, held in found.items()}
 
 
 def measured(numbers: Numbers, records: Records) -> dict[str, Interval]:
     """The main numbers by label, without those that were not asked for, or take more seeds."""
-    found = {}
-    for label, number in numbers.items():
-        try:
-            value = number(records)
-        except (NotRecorded, OneSeed):
-            continue
-        found[label] = value if isinstance(value, Interval) else Interval(value, value, value, EXACT)
-    return found
+    found = {label: _ask(number, records) for label, number in numbers.items()}
+    return {
+        label: value if isinstance(value, Interval) else Interval(value, value, value, EXACT)
+        for label, value in found.items()
+        if value is not None
+    }
+
+
+def _ask(question: Callable[[Records], Any], records: Records) -> Any:
+    try:
+        return question(records)
+    except (NotRecorded, OneSeed):
+        return None
 
 
 def verdict(claims: Mapping[str, bool | None], numbers: Mapping[str, Interval], paper: Mapping[str, float]) -> str:
@@ -63,20 +61,11 @@ def lines(claims: Mapping[str, bool | None]) -> list[str]:
     return [f"{WORDS[held]}: {sentence}" for sentence, held in claims.items()]
 
 
-def beside(numbers: Mapping[str, Interval], paper: Mapping[str, float]) -> dict[str, dict[str, Any]]:
-    """Our numbers beside the paper's, for summary.json."""
-    return {
-        label: {"ours": _stored(numbers[label]), "paper": value} for label, value in paper.items() if label in numbers
-    }
-
-
 def stored(numbers: Mapping[str, Interval]) -> dict[str, Any]:
     """Numbers for summary.json: a number, or an interval as {mean, low, high, seeds}."""
-    return {label: _stored(number) for label, number in numbers.items()}
-
-
-def _stored(number: Interval) -> Any:
-    return number.mean if number.seeds == EXACT else dataclasses.asdict(number)
+    return {
+        label: number.mean if number.seeds == EXACT else dataclasses.asdict(number) for label, number in numbers.items()
+    }
 
 
 def shown(numbers: Mapping[str, Any]) -> str:

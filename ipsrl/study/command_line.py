@@ -3,9 +3,8 @@
 import contextlib
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from absl import app, flags, logging
 
@@ -35,52 +34,33 @@ def main(module: str) -> None:
     `--resume` and exit status 130.
     """
     loaded = sys.modules[module]
-    study = Study.of(
-        loaded, (loaded.__spec__.name if loaded.__spec__ else Path(loaded.__file__).stem).rpartition(".")[2]
-    )
-    launch(study.name, study.presets, lambda *arguments: run(study, *arguments), study.many_hosts, study.trackers)
-
-
-def launch(
-    name: str,
-    presets: Mapping[str, Any],
-    run: Callable[[Any, str, Output], None],
-    many_hosts: bool = False,
-    trackers: bool = False,
-) -> None:
-    """What `main` does, for commands that are not studies.
-
-    Args:
-      name: for the default output folder.
-      presets: name -> settings.
-      run: what to do with the resolved settings, the name of their preset and the output.
-      many_hosts: whether there is the flag --multihost.
-      trackers: whether there is the flag --tracker.
-    """
+    name = (loaded.__spec__.name if loaded.__spec__ else Path(loaded.__file__).stem).rpartition(".")[2]
+    study = Study.of(loaded, name)
+    presets = study.presets
     settings_class = type(next(iter(presets.values())))
-    overrides = {
-        setting: (flags.DEFINE_bool if kind is KINDS[bool] else flags.DEFINE_string)(
-            setting, None, f"{kind.described}; by default {_defaults(presets, setting)}"
-        )
-        for setting, kind in kinds_of(settings_class).items()
-    }
+    overrides = {}
+    for setting, kind in kinds_of(settings_class).items():
+        defaults = ", ".join(f"{name}: {as_text(settings, setting)!r}" for name, settings in presets.items())
+        define = flags.DEFINE_bool if kind is KINDS[bool] else flags.DEFINE_string
+        overrides[setting] = define(setting, None, f"{kind.described}; by default {defaults}")
     preset = flags.DEFINE_string("preset", "demo", f"size of the experiment: {', '.join(presets)}")
     out = flags.DEFINE_string("out", None, f"folder for all results; runs/{name}-<preset> by default")
     resume = flags.DEFINE_bool("resume", False, "continue the runs that --out holds")
-    extension = flags.DEFINE_string("extensions", "", f"{extensions.FLAG_HELP}")
+    extension = flags.DEFINE_string("extensions", "", extensions.FLAG_HELP)
     devices = flags.DEFINE_integer(
         "host_devices",
         None,
         "CPU devices to divide prompts or runs over; by default one, or, where text is learned without --mesh and "
         "--multihost, one for each core, as far as they divide the prompts of a micro-batch",
     )
-    tracker = _tracker_flag() if trackers else {}
-    multihost = _multihost_flags() if many_hosts else {}
+    where_else = f"where else the metrics of training runs go: {', '.join(PACKAGES)}, or both"
+    tracker = [flags.DEFINE_string("tracker", "", where_else)] if study.trackers else []
+    multihost = _multihost_flags() if study.many_hosts else {}
     for former, name_now in FORMER_NAMES.items():
         if name_now in flags.FLAGS:
             flags.DEFINE_alias(former, name_now)
     # --help shows the flags of the main module, which these belong to in all but the place of their definition.
-    own = (*overrides.values(), preset, out, resume, extension, devices, *tracker.values(), *multihost.values())
+    own = (*overrides.values(), preset, out, resume, extension, devices, *tracker, *multihost.values())
     for flag in own:
         flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[flag.name])
 
@@ -99,14 +79,14 @@ def launch(
             extensions.load(extension.value)
             given = {setting: str(flag.value) for setting, flag in overrides.items() if flag.value is not None}
             settings = resolve(presets, preset.value, given)
-            tracked = read_trackers(tracker["tracker"].value) if tracker else ()
+            tracked = read_trackers(flags.FLAGS.tracker) if study.trackers else ()
             cluster = _cluster(multihost)
             by_default = getattr(settings, "host_devices", None) if cluster is None else None
             start_up(by_default if devices.value is None else devices.value, cluster)
             silent = contextlib.nullcontext() if hosts.is_first() else contextlib.redirect_stdout(None)
             with hosts.on_all_hosts(), silent:
                 path = Path(out.value or f"runs/{name}-{preset.value}")
-                run(settings, preset.value, Output(path, resume.value, tracked))
+                run(study, settings, preset.value, Output(path, resume.value, tracked))
         except (ValueError, NonFiniteLossError, OSError) as error:
             logging.debug("the error came from here", exc_info=True)
             sys.exit(f"error: {error}")
@@ -115,13 +95,6 @@ def launch(
             sys.exit(130)
 
     app.run(absl_main)
-
-
-def _tracker_flag() -> dict[str, flags.FlagHolder]:
-    known = ", ".join(PACKAGES)
-    return {
-        "tracker": flags.DEFINE_string("tracker", "", f"where else the metrics of training runs go: {known}, or both")
-    }
 
 
 def _multihost_flags() -> dict[str, flags.FlagHolder]:
@@ -143,7 +116,3 @@ def _cluster(multihost: Mapping[str, flags.FlagHolder]) -> Cluster | None:
         if value is not None:
             raise ValueError(f"--{name} says how processes find each other: give it together with --multihost")
     return None
-
-
-def _defaults(presets: Mapping[str, Any], name: str) -> str:
-    return ", ".join(f"{preset}: {as_text(settings, name)!r}" for preset, settings in presets.items())

@@ -44,23 +44,33 @@ class Points:
 
 
 @dataclasses.dataclass(frozen=True)
-class Curve:
-    """One curve, which the study's own folder keeps as soon as it is computed.
+class Labelled:
+    """What all kinds of curves have.
 
     Attributes:
       labels: tell it from all other curves of the study: no curve has all labels of another.
+    """
+
+    labels: Labels
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        texts = (value if isinstance(value, str) else f"{name} = {value:g}" for name, value in self.labels.items())
+        return ", ".join(texts)
+
+
+@dataclasses.dataclass(frozen=True)
+class Curve(Labelled):
+    """One curve, which the study's own folder keeps as soon as it is computed.
+
+    Attributes:
       compute: finds its points; not called where the folder has them.
       within: names of values that tell points of this curve apart, as labels do, and count as labels of `Records`.
     """
 
-    labels: Labels
     compute: Callable[[], Points]
     within: Sequence[str] = ()
-
-    @property
-    def name(self) -> str:
-        """For messages and files."""
-        return ", ".join(_text(name, value) for name, value in self.labels.items())
 
     def arrays_path(self, folder: Path) -> Path:
         """Where the folder of a study keeps its arrays."""
@@ -68,22 +78,15 @@ class Curve:
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainingRun:
+class TrainingRun(Labelled):
     """The curve of a training run that has a folder of its own, with its own log, and goes on where it was stopped.
 
     Attributes:
-      labels: as of `Curve`; `seed` is one of them.
       train: trains, or continues, or reads what is finished, in a folder of the `Output` it is called with.
     """
 
-    labels: Labels
     train: Callable[[Any], Points]
     within: ClassVar[Sequence[str]] = ()
-
-    @property
-    def name(self) -> str:
-        """For messages."""
-        return ", ".join(_text(name, value) for name, value in self.labels.items())
 
 
 def require_distinct(curves: Sequence[Curve | TrainingRun]) -> None:
@@ -99,7 +102,3 @@ def require_distinct(curves: Sequence[Curve | TrainingRun]) -> None:
                 raise ValueError(f"{curve.name} is asked for twice: name each once")
         names = tuple(sorted(labels))
         seen.setdefault(names, set()).add(tuple(labels[name] for name in names))
-
-
-def _text(name: str, value: Any) -> str:
-    return str(value) if isinstance(value, str) else f"{name} = {value:g}"

@@ -24,6 +24,7 @@ def trained(
     record: Callable[[Parameters], Any],
     measure: Callable[[Any], Mapping[str, Any]] = dict,
     labels: Mapping[str, Any] | None = None,
+    optimizer: str = "sgd",
     **changed: Any,
 ) -> Curve:
     """The curve of one objective with all seeds of the settings, by plain gradient steps without clipped norms.
@@ -32,18 +33,19 @@ def trained(
       environment: has one prompt, and computes rewards under jit.
       policy: where training starts, and the reference of a KL penalty.
       objective: its specification.
-      settings: have `EnsembleSettings`' seeds, steps, record_every, group_size, optimizer and learning_rate.
+      settings: have `EnsembleSettings`' seeds, steps, record_every, group_size and learning_rate.
       record: what to keep of the parameters, a pytree of arrays; under jit.
       measure: what to make of the recorded arrays, `[S, U, ...]` in float64 -> name -> `[S, U]`.
       labels: of the curve; the objective by default.
+      optimizer: sgd or adam.
       changed: any of these settings, in the place of what `settings` says.
 
     Raises:
       ValueError: the objective is unknown, or cannot be trained here.
     """
-    names = ("seeds", "steps", "record_every", "group_size", "optimizer", "learning_rate")
+    names = ("seeds", "steps", "record_every", "group_size", "learning_rate")
     chosen = {name: changed[name] if name in changed else getattr(settings, name) for name in names}
-    optimizer = make_optimizer(chosen.pop("optimizer"), chosen.pop("learning_rate"), max_gradient_norm=None)
+    chosen["optimizer"] = make_optimizer(optimizer, chosen.pop("learning_rate"), max_gradient_norm=None)
     made, labels = objectives.make(objective), labels or {"objective": objective}
     try:
         check_objective(made, environment, policy, chosen["group_size"])
@@ -53,7 +55,7 @@ def trained(
     def compute() -> Points:
         seeds = jnp.asarray(chosen["seeds"])
         recorded = train_ensemble(
-            environment, policy, made, optimizer, prompts_per_step=1, record=record, **chosen | {"seeds": seeds}
+            environment, policy, made, prompts_per_step=1, record=record, **chosen | {"seeds": seeds}
         )
         values = measure(jax.tree.map(lambda array: np.asarray(array, np.float64), recorded))
         steps = np.arange(0, chosen["steps"] + 1, chosen["record_every"])

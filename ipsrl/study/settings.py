@@ -55,11 +55,8 @@ def _read_range(text: str) -> tuple[int, ...]:
 
 
 def _write_range(numbers: tuple[int, ...]) -> str:
-    if not numbers:
-        return ""
-    first, end = numbers[0], numbers[-1] + 1
-    in_a_row = len(numbers) > 1 and tuple(range(first, end)) == numbers
-    return f"{first}:{end}" if in_a_row else ",".join(map(str, numbers))
+    in_a_row = len(numbers) > 1 and numbers == tuple(range(numbers[0], numbers[0] + len(numbers)))
+    return f"{numbers[0]}:{numbers[-1] + 1}" if in_a_row else ",".join(map(str, numbers))
 
 
 def _read_numbers(text: str) -> tuple[float, ...]:
@@ -107,7 +104,6 @@ class EnsembleSettings(Settings):
     objectives: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
     group_size: int = at_least(1, 16)
-    optimizer: str = "sgd"
     learning_rate: float = positive(0.1)
     steps: int = positive(1000)
     record_every: int = positive(100)

@@ -8,7 +8,6 @@
     Time      of each preset, and on what hardware.
     Expected  numbers with their tolerance.
     Smoke     python -m experiments.NAME --preset=smoke
-    Figure    OUT/NAME.png, .pdf and .csv
     \"\"\"
 
     @dataclasses.dataclass(frozen=True)
@@ -27,6 +26,8 @@
     if __name__ == "__main__":
         main(__name__)
 
+The figure is OUT/NAME.png, .pdf and .csv, and its caption OUT/NAME.txt; OUT is `runs/NAME-PRESET` by default.
+
 It may also have VARIANTS (several figures or tables by one module), `documents(records, settings, png)`, which writes
 pages and pictures elsewhere and returns their paths, VMAPPED and `vmapped` (many settings as one program, for the
 launcher `vmap` of sweeps), and MANY_HOSTS and TRACKERS, which give it the flags of these names.
@@ -36,7 +37,6 @@ import contextlib
 import dataclasses
 import inspect
 import re
-import resource
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -49,7 +49,9 @@ from ipsrl.figures import style
 from ipsrl.records.run_folder import RunFolder, RunFolderError
 from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.records.tidy import NotRecorded, Records
+from ipsrl.records.warning_lines import WarningLines
 from ipsrl.study import claims
+from ipsrl.study.claims import Claims, Numbers
 from ipsrl.study.curves import Curve, TrainingRun
 from ipsrl.study.recording import record
 from ipsrl.study.settings import identity
@@ -57,7 +59,7 @@ from ipsrl.study.tables import Table
 from ipsrl.training.vmapped_runs import require_same_settings
 
 SMOKE = "smoke: nothing was learned; it shows that everything runs, and decides no claim"
-HEADINGS = ("Claim", "Paper", "Command", "Time", "Expected", "Smoke", "Figure")
+HEADINGS = ("Claim", "Paper", "Command", "Time", "Expected", "Smoke")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,15 +70,13 @@ class Output:
       path: the folder of the whole study; each training run has a folder of its own in it.
       resume: continue what is there.
       trackers: where else the metrics of training runs go, see `ipsrl.records.trackers`.
+      warnings: prints what monitors say of all training runs.
     """
 
     path: Path
     resume: bool
     trackers: tuple[str, ...] = ()
-
-    def inside(self, name: str) -> "Output":
-        """The same in a folder of this one."""
-        return dataclasses.replace(self, path=self.path / name)
+    warnings: WarningLines | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,16 +100,16 @@ class Study:
     module: ModuleType
     presets: Mapping[str, Any]
     curves: Callable[[Any], Sequence[Curve | TrainingRun]]
-    claims: claims.Claims
-    numbers: claims.Numbers
-    paper: Mapping[str, float]
-    table: Callable[[Records, Any], str]
-    figure: Callable[[Records, Any], style.Drawing] | None
-    documents: Callable[[Records, Any, Path], Sequence[Path]]
     variants: Mapping[str, Variant]
-    vmapped: tuple[str, ...]
-    many_hosts: bool
-    trackers: bool
+    claims: Claims = dataclasses.field(default_factory=dict)
+    numbers: Numbers = dataclasses.field(default_factory=dict)
+    paper: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    table: Callable[[Records, Any], str] = dataclasses.field(default_factory=Table)
+    figure: Callable[[Records, Any], style.Drawing] | None = None
+    documents: Callable[[Records, Any, Path], Sequence[Path]] = lambda records, settings, png: ()
+    vmapped: tuple[str, ...] = ()
+    many_hosts: bool = False
+    trackers: bool = False
 
     @classmethod
     def of(cls, module: ModuleType, name: str = "") -> "Study":
@@ -122,26 +122,18 @@ class Study:
         for needed in ("PRESETS", "curves"):
             if not hasattr(module, needed):
                 raise ValueError(f"{name} is not a study: its module has no {needed}")
-        found = {
-            field: getattr(module, field.upper(), default)
-            for field, default in {
-                "claims": {},
-                "numbers": {},
-                "paper": {},
-                "table": Table(),
-                "figure": None,
-                "variants": {name: Variant(summary_of(module))},
-                "vmapped": (),
-                "many_hosts": False,
-                "trackers": False,
-            }.items()
+        written = {
+            field.name: field.name if field.name in ("curves", "documents") else field.name.upper()
+            for field in dataclasses.fields(cls)
         }
-        found["documents"] = getattr(module, "documents", lambda *results: ())
-        if unknown := [label for label in found["paper"] if label not in found["numbers"]]:
+        found = {field: getattr(module, word) for field, word in written.items() if hasattr(module, word)}
+        title = (inspect.getdoc(module) or "").partition("\n")[0]
+        study = cls(**{"variants": {name: Variant(title)}} | found | {"name": name, "module": module})
+        if unknown := [label for label in study.paper if label not in study.numbers]:
             raise ValueError(
                 f"{name} has a number of the paper for {unknown[0]!r}, but none of its own: add it to NUMBERS"
             )
-        return cls(name, module, module.PRESETS, module.curves, **found)
+        return study
 
     @property
     def header(self) -> dict[str, str]:
@@ -163,11 +155,6 @@ class Study:
         return specification.name if specification else self.module.__name__
 
 
-def summary_of(module: ModuleType) -> str:
-    """The first line of its docstring."""
-    return (inspect.getdoc(module) or "").partition("\n")[0]
-
-
 def run(study: Study, settings: Any, preset: str, output: Output) -> None:
     """Computes what the output lacks, prints the table and the claims, and writes figure and summary.
 
@@ -176,7 +163,8 @@ def run(study: Study, settings: Any, preset: str, output: Output) -> None:
     """
     curves = list(study.curves(settings))
     with RunFolder.open(output.path, identity(settings), output.resume) as folder:
-        records = record(curves, folder, output)
+        with WarningLines(output.path) as warnings:
+            records = record(curves, folder, dataclasses.replace(output, warnings=warnings))
         print(study.table(records, settings))
         for line in publish(study, settings, preset, records, folder):
             print(line)
@@ -185,13 +173,15 @@ def run(study: Study, settings: Any, preset: str, output: Output) -> None:
 def publish(study: Study, settings: Any, preset: str, records: Records, folder: RunFolder) -> list[str]:
     """Writes figure and summary; returns a line for each claim, and one with the figure's path."""
     held = claims.decided(study.claims, records)
-    numbers = claims.measured(study.numbers, records)
-    if preset == "smoke":
+    numbers, smoke = claims.measured(study.numbers, records), preset == "smoke"
+    ours = claims.stored(numbers)
+    beside = {label: {"ours": ours[label], "paper": value} for label, value in study.paper.items() if label in ours}
+    if smoke:
         held, lines = dict.fromkeys(held), [SMOKE]
     else:
         lines = claims.lines(held)
     if study.figure is not None:
-        mark = SMOKE.partition(";")[0] if preset == "smoke" else ""
+        mark = SMOKE.partition(";")[0] if smoke else ""
         try:
             drawing = study.figure(records, settings)
             png = style.save(drawing.figure, folder.path / study.name, drawing.rows, drawing.caption, mark)
@@ -204,9 +194,9 @@ def publish(study: Study, settings: Any, preset: str, records: Records, folder: 
             "study": study.name,
             "preset": preset,
             "claims": held,
-            "numbers": claims.stored(numbers),
-            "paper": claims.beside(numbers, study.paper),
-            "verdict": "" if preset == "smoke" else claims.verdict(held, numbers, study.paper),
+            "numbers": ours,
+            "paper": beside,
+            "verdict": "" if smoke else claims.verdict(held, numbers, study.paper),
             "final": final_rows(records),
         }
     )
@@ -218,9 +208,8 @@ def final_rows(records: Records) -> list[dict[str, Any]]:
     rows = []
     for labels, of_curve in records.each():
         last = of_curve.at_end()
-        names = dict.fromkeys(name for row in last.rows for name in row if name not in (*labels, "step", "seed"))
         values = {}
-        for name in names:
+        for name in last.measured:
             found = last.having(name).column(name)
             is_number = np.issubdtype(found.dtype, np.number)
             values[name] = claims.stored({name: last.final(name)})[name] if is_number else found.tolist()
@@ -240,7 +229,6 @@ def run_vmapped(
       ValueError: the settings differ in more than that.
     """
     require_same_settings(settings, study.vmapped)
-    allow_open_files()
     failures: list[Exception | None] = [None] * len(settings)
     with contextlib.ExitStack() as stack:
         folders = {}
@@ -258,9 +246,3 @@ def run_vmapped(
             except (ValueError, NonFiniteLossError) as error:
                 failures[number] = error
     return failures
-
-
-def allow_open_files() -> None:
-    """Lets this process open as many files as the system allows: every run holds some, and 1024 are soon used up."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -2,11 +2,13 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ipsrl.measures.seeds import Interval
-from ipsrl.records.tidy import NotRecorded, Records
+from ipsrl.records.tidy import Records
 from ipsrl.study.claims import digits
 from ipsrl.study.settings import identity
 
@@ -42,31 +44,19 @@ class Table:
         chosen = chosen.having(*self.rows) if self.rows else chosen
         fixed = (*self.where, self.each)
         names = self.rows or [name for name in chosen.labels if name not in fixed and chosen.distinct(name)]
-        values = _values(chosen)
-        headings = {name: name.replace("_", " ") for name in self.columns or values}
-        headings |= self.columns if isinstance(self.columns, Mapping) else {}
-        columns = {name: heading for name, heading in headings.items() if name in values}
-        body = []
+        columns = [name for name in self.columns or chosen.measured if name in chosen.measured]
+        headings = self.columns if isinstance(self.columns, Mapping) else {}
+        table = [[headings.get(name, name.replace("_", " ")) for name in (*names, *columns)]]
         for labels, rows in chosen.each(*names):
-            cells = [_of_label(labels[name]) if name in labels else "" for name in names]
-            for column in columns:
-                try:
-                    cells.append(cell(rows, column, self.decimals))
-                except NotRecorded:
-                    cells.append("")
-            body.append(cells)
+            row = [_of_label(labels[name]) if name in labels else "" for name in names]
+            table.append([*row, *(cell(rows, name, self.decimals) for name in columns)])
         title = [self.title.format_map(words)] if self.title else []
-        return "\n".join([*title, aligned([[*(name.replace("_", " ") for name in names), *columns.values()], *body])])
+        return "\n".join([*title, aligned(table)])
 
 
-@dataclasses.dataclass(frozen=True)
-class Tables:
-    """Several tables, one below the other."""
-
-    tables: Sequence[Table]
-
-    def __call__(self, records: Records, settings: Any) -> str:
-        return "\n\n".join(table(records, settings) for table in self.tables)
+def one_below_the_other(*tables: Table) -> Callable[[Records, Any], str]:
+    """For TABLE: several of them."""
+    return lambda records, settings: "\n\n".join(table(records, settings) for table in tables)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -76,15 +66,11 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
 
 def cell(records: Records, name: str, decimals: int | None = None) -> str:
-    """A value at the end, in three digits, or with so many decimals.
-
-    Raises:
-      NotRecorded: there is none.
-    """
-    words = set(records.at_end().having(name).column(name)) if records else set()
-    if any(isinstance(word, str) for word in words):
-        return "; ".join(sorted(map(str, words)))
-    return with_interval(records.final(name), decimals)
+    """A value at the end, in three digits, or with so many decimals; empty where there is none."""
+    ends = records.at_end().having(name)
+    if ends and not np.issubdtype(ends.column(name).dtype, np.number):
+        return "; ".join(sorted(set(map(str, ends.column(name)))))
+    return with_interval(ends.final(name), decimals) if ends else ""
 
 
 def with_interval(interval: Interval, decimals: int | None = None) -> str:
@@ -94,10 +80,6 @@ def with_interval(interval: Interval, decimals: int | None = None) -> str:
     if interval.low == interval.high or (math.isnan(interval.low) and interval.seeds > 1):
         return mean
     return f"{mean} (1 seed)" if interval.seeds == 1 else f"{mean} [{low}, {high}]"
-
-
-def _values(records: Records) -> list[str]:
-    return list(dict.fromkeys(n for row in records.rows for n in row if n not in (*records.labels, "step", "seed")))
 
 
 def _of_label(value: Any) -> str:

@@ -26,7 +26,7 @@ from ipsrl.study.language_model import LanguageModelFlags
 from ipsrl.study.settings import folder_name
 from ipsrl.study.study import Output
 from ipsrl.study.tables import Table
-from ipsrl.study.training_runs import FinishedRun, TrainingFlags, TrainingGrid
+from ipsrl.study.training_runs import TrainingFlags, TrainingGrid
 from ipsrl.training.text_evaluation import evaluate_text
 from ipsrl.training.warm_start import WarmStart, prior_parameters
 
@@ -78,9 +78,7 @@ SMOKE = TextTaskSettings(
 def curves(settings: TextTaskSettings) -> Iterator[TrainingRun]:
     """All runs on all tasks, the prior of each task, and its ceiling."""
     for task in settings.tasks:
-        grid = training_grid(task, settings)
-        runs = functools.partial(train, grid, settings, folder_name(task))
-        prior, *trained = grid.curves(runs, {"task": task}, PRIOR)
+        prior, *trained = training_grid(task, settings).curves({"task": task}, PRIOR)
         yield from (prior, *trained)
         yield TrainingRun({"task": task, "objective": CEILING}, functools.partial(ceiling, prior))
 
@@ -91,33 +89,28 @@ def ceiling(prior: TrainingRun, output: Output) -> Points:
     return Points(found.steps, {"recovery": found.values["ceiling"]})
 
 
-def train(grid: TrainingGrid, settings: TextTaskSettings, folder: str, output: Output) -> Iterator[FinishedRun]:
-    """All runs on one task, in a folder of the output."""
-    output, identity = output.inside(folder), {"protocol": settings.protocol}
-    if settings.policy == "small":
-        start = prior_parameters(grid.environment, grid.policy, settings.warm_start)
-        yield from grid.train(output, start, identity | {"warm_start": dataclasses.asdict(settings.warm_start)})
-    else:
-        yield from grid.train_model(settings.read_model(), output, identity, settings.export)
-
-
 def training_grid(task: str, settings: TextTaskSettings) -> TrainingGrid:
-    """The runs on one task."""
-    environment = environments.make(task)
+    """The runs on one task, in a folder of the output."""
+    environment, training, mesh = environments.make(task), settings.train_settings(), make_mesh(settings.mesh)
     if not isinstance(environment, TextTask):
         raise ValueError(f"{task} is no text task: take countdown or one of the three hypospace tasks")
+    identity, export = {"protocol": settings.protocol}, None
     if settings.policy == "small":
-        names = ("hidden_size", "num_layers", "dtype", "remat")
+        names, warm_start = ("hidden_size", "num_layers", "dtype", "remat"), settings.warm_start
         policy = Transformer(environment.vocabulary_size, **{name: getattr(settings, name) for name in names})
+        identity["warm_start"] = dataclasses.asdict(warm_start)
+        start = functools.cache(lambda: (prior_parameters(environment, policy, warm_start), None))
     else:
-        policy, environment = settings.read_model().policy, settings.in_words(environment)
-    training, mesh = settings.train_settings(), make_mesh(settings.mesh)
+        model, environment = settings.read_model(), settings.in_words(environment)
+        policy, export = model.policy, model.export if settings.export else None
+        start = functools.cache(functools.partial(model.load, mesh))
     evaluate = functools.partial(
         evaluate_text, environment, policy, training, mesh, settings.answers, settings.protocol
     )
     return TrainingGrid(
-        environment, policy, settings.objectives, settings.seeds, training, mesh, shared_at_start(evaluate)
-    )
+        environment, policy, settings.objectives, settings.seeds, training, mesh, shared_at_start(evaluate),
+        folder=folder_name(task), identity=identity, start=start, export=export,
+    )  # fmt: skip
 
 
 def scaling_recovers_more(records: Records) -> bool | None:

@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,11 +24,9 @@ from ipsrl.records.metric_log import EVALUATION
 from ipsrl.records.progress_line import report_line, say_in_log
 from ipsrl.records.run_folder import RunFolder, RunFolderError
 from ipsrl.records.run_log import NonFiniteLossError
-from ipsrl.records.warning_lines import WarningLines
 from ipsrl.study.curves import Labels, Points, TrainingRun
 from ipsrl.study.settings import Settings, folder_name, seeds
 from ipsrl.study.study import Output
-from ipsrl.training.language_model import LanguageModel
 from ipsrl.training.loop import TrainSettings, check_run, train
 from ipsrl.training.settings import make_batch_filters
 from ipsrl.training.step import Batching
@@ -79,36 +77,8 @@ class TrainingFlags(Settings):
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class FinishedRun:
-    """One finished training run.
-
-    Attributes:
-      objective: its specification.
-      seed: its seed.
-      records: what metrics.jsonl holds.
-      path: its folder.
-      parameters: the final ones.
-      arrays: of these, as the grid has them.
-    """
-
-    objective: str
-    seed: int
-    records: list[dict[str, Any]]
-    path: Path
-    parameters: Parameters
-    arrays: Mapping[str, np.ndarray]
-
-    def points(self) -> Points:
-        """All evaluations."""
-        evaluated = [record for record in self.records if any(name.startswith(EVALUATION) for name in record)]
-        names = [name for name in evaluated[0] if name.startswith(EVALUATION)]
-        values = {name.removeprefix(EVALUATION): [record[name] for record in evaluated] for name in names}
-        return Points([record["step"] for record in evaluated], values, arrays=self.arrays)
-
-
-Runs = Callable[[Output], Iterator[FinishedRun]]
-"""Trains, or continues, or reads what is finished, in an output."""
+Train = Callable[[Output, str, int], Points]
+"""Trains, or continues, or reads what is finished: of the run with an objective and a seed, in an output."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +90,10 @@ class TrainingGrid:
       objectives: specifications.
       seeds: one run for each.
       arrays: final parameters -> what figures need beside the records.
+      folder: where the folders of the runs lie in an output.
+      identity: what else determines a run (a warm start, say), for its config.json.
+      start: gives `initial_parameters` and `frozen` of `ipsrl.training.loop.train`, for each run anew.
+      export: folder, final and frozen parameters -> writes a trained model into the run's folder as `model`.
 
     Raises:
       ValueError: an objective is unknown, or one of the runs would be impossible.
@@ -133,14 +107,13 @@ class TrainingGrid:
     mesh: Mesh
     evaluate: Evaluate | None = None
     arrays: Callable[[Parameters], Mapping[str, np.ndarray]] = lambda parameters: {}
+    folder: str = ""
+    identity: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    start: Callable[[], tuple[Parameters | Callable[[], Parameters] | None, Parameters | None]] = lambda: (None, None)
+    export: Callable[[Path, Parameters, Parameters | None], None] | None = None
 
     def __post_init__(self):
-        built = {}
-        for text in self.objectives:
-            objective = objective_catalog.make(text)
-            if objective in built:
-                raise ValueError(f"{text} and {built[objective]} are the same objective: name each once")
-            built[objective] = text
+        for text, objective in objective_catalog.make_each(self.objectives).items():
             try:
                 check_run(self.environment, self.policy, objective, self.settings, self.mesh)
             except ValueError as error:
@@ -156,108 +129,82 @@ class TrainingGrid:
         settings = dataclasses.replace(self.settings, learning_rate=learning_rate)
         return dataclasses.replace(self, seeds=seeds, settings=settings)
 
-    def config(self, objective: str, seed: int) -> dict[str, Any]:
-        """What determines one run."""
+    def open(self, output: Output, objective: str, seed: int) -> RunFolder:
+        """The folder of one run, whose config.json holds all that determines it."""
         where = {"environment": repr(self.environment), "policy": repr(self.policy)}
-        return where | {"objective": objective, "training": dataclasses.asdict(self.settings), "seed": seed}
+        config = where | {"objective": objective, "training": dataclasses.asdict(self.settings), "seed": seed}
+        path = output.path / self.folder / folder_name(objective) / f"seed_{seed}"
+        return RunFolder.open(path, config | self.identity, output.resume)
 
-    def train(
-        self,
-        output: Output,
-        initial_parameters: Parameters | Callable[[], Parameters] | None = None,
-        identity: dict[str, Any] | None = None,
-        frozen: Parameters | None = None,
-    ) -> Iterator[FinishedRun]:
-        """Yields the finished runs, each with a folder of its own in `output`.
+    def train(self, output: Output, objective: str, seed: int) -> Points:
+        """All evaluations of one run, see `Train`."""
+        of_all = f"run {self.runs.index((objective, seed)) + 1} of {len(self.runs)}: " if len(self.runs) > 1 else ""
+        with self.open(output, objective, seed) as folder:
+            initial_parameters, frozen = self.start()
+            state = train(
+                self.environment, self.policy, objective_catalog.make(objective), self.settings, seed, folder,
+                self.mesh, initial_parameters, self.evaluate, frozen=frozen, trackers=output.trackers,
+                label=f"{of_all}{objective}, seed {seed}", warnings=output.warnings,
+            )  # fmt: skip
+            records = hosts.broadcast(hosts.first_does(functools.partial(metric_log.read, folder.metrics_path)))
+            folder.write_summary(records[-1])
+        say_in_log(f"trained {objective}, seed {seed}: reward {records[-1]['reward']:.3g}, {folder.path}")
+        if self.export is not None:
+            self.export(folder.path / "model", state.parameters, frozen)
+        return evaluations(records, self.arrays(state.parameters))
 
-        Args:
-          output: where to, whether to continue what is there, and trackers.
-          initial_parameters, frozen: as in `ipsrl.training.loop.train`.
-          identity: what else determines a run (a warm start, say), for its config.json.
-        """
-        with WarningLines(output.path) as warnings:
-            for number, (text, seed) in enumerate(self.runs, start=1):
-                place = f"run {number} of {len(self.runs)}: " if len(self.runs) > 1 else ""
-                path, objective = run_path(output, text, seed), objective_catalog.make(text)
-                with RunFolder.open(path, self.config(text, seed) | (identity or {}), output.resume) as folder:
-                    state = train(
-                        self.environment, self.policy, objective, self.settings, seed, folder, self.mesh,
-                        initial_parameters, self.evaluate, frozen=frozen, label=f"{place}{text}, seed {seed}",
-                        trackers=output.trackers, warnings=warnings,
-                    )  # fmt: skip
-                    records = hosts.broadcast(hosts.first_does(functools.partial(metric_log.read, folder.metrics_path)))
-                    folder.write_summary(records[-1])
-                say_in_log(f"trained {text}, seed {seed}: reward {records[-1]['reward']:.3g}, {path}")
-                yield FinishedRun(text, seed, records, path, state.parameters, self.arrays(state.parameters))
-
-    def train_model(
-        self, model: LanguageModel, output: Output, identity: dict[str, Any], export: bool
-    ) -> Iterator[FinishedRun]:
-        """As `train`, of a language model, which each run may write to its folder as `model`."""
-        start, frozen = model.load(self.mesh)
-        for run in self.train(output, start, identity, frozen):
-            if export:
-                model.export(run.path / "model", run.parameters, frozen)
-            yield run
-
-    def curves(self, runs: Runs, labels: Labels, start: str = "") -> list[TrainingRun]:
-        """The curves of all runs. The first that is asked for begins the training, in the order of `runs`.
+    def curves(self, labels: Labels, start: str = "", train: Train | None = None) -> list[TrainingRun]:
+        """The curves of all runs, each of which is trained when it is asked for.
 
         Args:
-          runs: gives the finished ones in this order, as `train` does, one by one.
           labels: of all, beside `objective` and `seed`.
           start: where all runs start from the same policy, its name in the place of an objective: what the first run
             found before training is a curve of its own then, without a seed.
+          train: instead of `TrainingGrid.train`.
         """
-        begin = functools.cache(lambda output: (iter(runs(output)), []))
+        train_once = functools.cache(train or self.train)
 
-        def find(number: int, output: Output) -> Points:
-            trained, found = begin(output)
-            while len(found) <= number:
-                # The points, without the parameters.
-                found.append(next(trained).points())
-            if len(found) == len(self.runs):
-                # What `train` does at its end.
-                next(trained, None)
-            return found[number]
+        def train_run(objective: str, seed: int, output: Output) -> Points:
+            return train_once(output, objective, seed)
 
-        def before(output: Output) -> Points:
-            first = find(0, output)
+        def before_training(output: Output) -> Points:
+            first = train_once(output, *self.runs[0])
             return Points(first.steps[:1], {name: values[:1] for name, values in first.values.items()})
 
         trained = [
-            TrainingRun({**labels, "objective": text, "seed": seed}, functools.partial(find, number))
-            for number, (text, seed) in enumerate(self.runs)
+            TrainingRun({**labels, "objective": text, "seed": seed}, functools.partial(train_run, text, seed))
+            for text, seed in self.runs
         ]
-        return [TrainingRun({**labels, "objective": start}, before), *trained] if start else trained
+        return [TrainingRun({**labels, "objective": start}, before_training), *trained] if start else trained
 
 
-def run_path(output: Output, objective: str, seed: int) -> Path:
-    """The folder of one run of a grid."""
-    return output.path / folder_name(objective) / f"seed_{seed}"
+def evaluations(records: Sequence[Mapping[str, Any]], arrays: Mapping[str, np.ndarray]) -> Points:
+    """All evaluations that metrics.jsonl holds, and the arrays that a run has left."""
+    evaluated = [record for record in records if any(name.startswith(EVALUATION) for name in record)]
+    names = [name for name in evaluated[0] if name.startswith(EVALUATION)]
+    values = {name.removeprefix(EVALUATION): [record[name] for record in evaluated] for name in names}
+    return Points([record["step"] for record in evaluated], values, arrays=arrays)
 
 
-def train_grids(grids: Sequence[TrainingGrid], outputs: Sequence[Output]) -> list[Runs]:
+def train_grids(grids: Sequence[TrainingGrid], outputs: Sequence[Output]) -> list[Train]:
     """Trains grids that differ in their seeds and learning rates alone, all runs with an objective as one program.
 
     Each run has a folder of its own in the output of its grid, as `TrainingGrid.train` makes it, but without
     checkpoints: what is there of a run is made again. All have the trackers of the first output.
 
     Returns:
-      for each grid what gives its finished runs, and raises what ended it before all of them were finished.
+      for each grid what gives its finished runs, and for others raises what ended the grid before they were finished.
     """
     shared = grids[0]
-    finished: list[list[FinishedRun]] = [[] for _ in grids]
+    finished: list[dict[tuple[str, int], Points]] = [{} for _ in grids]
     failures: list[Exception | None] = [None] * len(grids)
     for text in shared.objectives:
         with contextlib.ExitStack() as stack:
             taken = []
             for number, grid in enumerate(grids):
                 for seed in grid.seeds if failures[number] is None else ():
-                    path = run_path(outputs[number], text, seed)
                     try:
-                        folder = RunFolder.open(path, grid.config(text, seed), outputs[number].resume)
-                        taken.append((number, seed, stack.enter_context(folder)))
+                        taken.append((number, seed, stack.enter_context(grid.open(outputs[number], text, seed))))
                     except RunFolderError as error:
                         failures[number] = error
             if not taken:
@@ -273,12 +220,12 @@ def train_grids(grids: Sequence[TrainingGrid], outputs: Sequence[Output]) -> lis
                     continue
                 records = metric_log.read(folder.metrics_path)
                 folder.write_summary(records[-1])
-                finished[number].append(FinishedRun(text, seed, records, folder.path, result, shared.arrays(result)))
+                finished[number][text, seed] = evaluations(records, shared.arrays(result))
         report_line(f"trained {text}, {len(taken)} runs together")
 
-    def give(runs: list[FinishedRun], failure: Exception | None, output: Output) -> Iterator[FinishedRun]:
-        yield from runs
-        if failure is not None:
-            raise failure
+    def give(number: int, output: Output, objective: str, seed: int) -> Points:
+        if (found := finished[number].get((objective, seed))) is None:
+            raise failures[number]
+        return found
 
-    return [functools.partial(give, *ended) for ended in zip(finished, failures, strict=True)]
+    return [functools.partial(give, number) for number in range(len(grids))]

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import resource
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,7 @@ from ipsrl.distributed.start_up import cores, start_up
 from ipsrl.records.run_folder import is_complete
 from ipsrl.records.trackers import read_trackers
 from ipsrl.study import catalog
-from ipsrl.study.study import Output, allow_open_files, run_vmapped
+from ipsrl.study.study import Output, run_vmapped
 from ipsrl.sweeps.attempt import child_command
 from ipsrl.sweeps.launcher import Launcher
 from ipsrl.sweeps.sweep_folder import State, SweepFolder
@@ -35,7 +36,9 @@ class Vmap(Launcher):
             yield f"in one program: {', '.join(run.identity for run in group)}"
 
     def launch(self, folder: SweepFolder, runs: Sequence[SweepRun], restarts: int) -> Iterator[tuple[SweepRun, State]]:
-        allow_open_files()
+        # Every run holds some files open, and the usual 1024 are soon used up.
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         # Runs are divided among devices; on a CPU each core is one.
         start_up(cores())
         for group in groups(runs):

@@ -8,24 +8,21 @@ import numpy as np
 from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.measures import distances, diversity
 from ipsrl.policies.policy import Parameters, Policy
-from ipsrl.policies.state_table import log_probs_table
+from ipsrl.policies.state_table import outcome_probs
 from ipsrl.records.evaluation import Evaluation
 
-
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def probs_of_cells(environment: Hypergrid, policy: Policy, parameters: Parameters) -> jax.Array:
-    """`[K]`, the exact probability of every final cell, propagated over all states."""
-    return environment.terminal_distribution(log_probs_table(policy, parameters, environment))
+probs_of_cells = jax.jit(outcome_probs, static_argnums=(0, 1))
+"""(environment, policy, parameters) -> `[K]`, the exact probability of every final cell."""
 
 
 @functools.cache
 def target_probs(environment: Hypergrid) -> np.ndarray:
-    """`[K]`, probabilities of the final cells proportional to their rewards."""
+    """`[K]`, of final cells in proportion to their rewards."""
     return environment.outcome_space(0).target
 
 
 def evaluate_hypergrid(environment: Hypergrid, policy: Policy, step: int, parameters: Parameters) -> Evaluation:
-    """Distances of the policy's distribution to the reward-proportional one, and its coverage of the grid."""
+    """Distances of the policy's distribution to the reward-proportional one, and how much of the grid it covers."""
     probs = probs_of_cells(environment, policy, parameters)
     target = target_probs(environment)
     measured = {
@@ -35,9 +32,9 @@ def evaluate_hypergrid(environment: Hypergrid, policy: Policy, step: int, parame
         "forward_kl": distances.forward_kl(probs, target),
         "reverse_kl": distances.reverse_kl(probs, target),
         "jensen_shannon": distances.jensen_shannon(probs, target),
-        # A mode is found if it has at least half of its target probability.
+        # A mode is found where it has half of the probability that it should have.
         "modes_found": distances.modes_found(probs, environment.modes(), target / 2),
-        # A cell is visited if 10,000 trajectories are expected to end in it at least once.
+        # A cell is visited where 10,000 trajectories are expected to end in it once.
         "cells_visited": diversity.distinct_outcomes_of_distribution(probs, 1e-4),
         "effective_cells": diversity.effective_outcomes_of_distribution(probs),
         "largest_cell": diversity.largest_share_of_distribution(probs),

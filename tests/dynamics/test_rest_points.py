@@ -4,7 +4,7 @@ from scipy.special import log_softmax, softmax
 
 from ipsrl import objectives
 from ipsrl.dynamics import finite_groups, flows, step_sizes, survival
-from ipsrl.dynamics.rest_points import Field, follow, rest_points, train
+from ipsrl.dynamics.rest_points import Field, RestPoint, follow, rest_points, train
 
 UNEQUAL = (1.0, 0.6, 0.3)
 STARTS = np.array([[0.2, 0.3, 0.5], [0.9, 0.07, 0.03]])
@@ -91,6 +91,21 @@ def test_reference_moves_the_rest():
 def test_kinds_do_not_depend_on_the_scale_of_rewards(expected_return):
     found = [point.kind for point in rest_points(expected_return((1e-3, 0.6e-3, 0.3e-3)))]
     assert found == ["attracts", "saddle", "repels"]
+
+
+@pytest.mark.parametrize(
+    ("invasion", "text"),
+    [
+        ([-0.5, -2.0], "exp(-0.5 t)"),
+        ([-3e-6, -0.5], "1 / (3 t)"),
+        # d log p / dt = -4.5 p^2.
+        ([-4.5e-12, -3e-6], "1 / (9 t)^0.5"),
+    ],
+    ids=["exponentially", "first order", "second order"],
+)
+def test_slowest_loss_is_of_the_order_of_its_decline(invasion, text):
+    point = RestPoint(np.array([1.0, 0.0, 0.0]), np.zeros(0), np.array(invasion), scale=0.25)
+    assert str(point.slowest_loss) == text
 
 
 def test_refusals(expected_return):

@@ -79,21 +79,21 @@ def test_rows_that_are_the_same_rule_here_train_alike():
 def test_steps_of_the_same_batch_share_the_learning_rate():
     assert compare.step_size("grpo", 0.1) == 0.1
     assert compare.step_size("ar_lopti", 0.1) == 0.05
-    assert compare.text_grid("ar_lopti", 0.1, (), on_text()).settings.learning_rate == 0.05
+    assert compare.text_grid("ar_lopti", 0.1, on_text()).settings.learning_rate == 0.05
 
 
 @pytest.mark.parametrize(("prompts", "micro_batches"), [(40, 5), (32, 4), (56, 1)])
 def test_any_number_of_prompts_can_be_split(prompts, micro_batches, monkeypatch):
     # Five is what the preset has.
     monkeypatch.setattr(compare.jax, "device_count", lambda: 8)
-    settings = compare.text_task(on_text(preset="demo", prompts_per_step=prompts))[1].settings
+    settings = compare.text_task(on_text(preset="demo", prompts_per_step=prompts)).settings
     assert (settings.prompts_per_step, settings.batching.micro_batches) == (prompts, micro_batches)
 
 
 def test_rules_surround_all_objectives_on_text():
     with_rules = on_text(filters="dynamic_sampling(rounds=3)")
-    assert compare.text_grid("dapo", 0.1, (), with_rules).settings.dynamic_sampling.rounds == 3
-    assert compare.text_grid("dapo", 0.1, (), on_text()).settings.dynamic_sampling is None
+    assert compare.text_grid("dapo", 0.1, with_rules).settings.dynamic_sampling.rounds == 3
+    assert compare.text_grid("dapo", 0.1, on_text()).settings.dynamic_sampling is None
 
 
 def test_one_sample_a_prompt_is_enough_for_those_that_need_no_group():

@@ -81,8 +81,11 @@ def test_paths_decide_unless_the_probability_is_that_of_the_outcome(tmp_path):
     ("settings", "message"),
     [
         ({"steps": 150}, "must be a multiple of --record_every, 20"),
-        ({"more_paths": 8}, "more paths must lead to --more_paths=8"),
-        ({"more_paths": 1, "fewer_paths": 3}, "more paths must lead to --more_paths=1 than to 3"),
+        ({"ends": (8, 1)}, "must be two ends, of which more paths lead to the first"),
+        ({"ends": (1, 3)}, "must be two ends, of which more paths lead to the first"),
+        ({"ends": (3,)}, "must be two ends, of which more paths lead to the first"),
+        ({"ends": (3, -1)}, "--ends is -1, it must be at least 0"),
+        ({"learning_rate": -0.5}, "--learning_rate is -0.5, it must be positive"),
         ({"depth": 0}, "--depth is 0, it must be at least 1"),
         ({"seeds": (0,)}, "at least 2 different numbers"),
         ({"objectives": ("grpo", "progrpo")}, "progrpo cannot be trained here: .* prompt_log_probs"),

@@ -5,10 +5,9 @@ import pytest
 from matplotlib.image import imread
 
 from experiments import phase_portraits
-from experiments.phase_portraits import CLAIMS, Settings, field_of, row_of, slowest_loss
+from experiments.phase_portraits import CLAIMS, Settings, field_of, row_of
 from ipsrl import study
 from ipsrl.dynamics import portraits
-from ipsrl.dynamics.rest_points import RestPoint
 from ipsrl.records import metric_log
 from ipsrl.records.tidy import Records
 from ipsrl.study.study import Study, run
@@ -96,21 +95,6 @@ def test_an_objective_that_needs_text_is_refused_before_anything_is_written(tmp_
 def test_an_objective_that_draws_has_no_exact_portrait(name):
     with pytest.raises(ValueError, match=f"{name} has no portrait: the objective samples at random"):
         field_of(name, REWARDS, SMALL)
-
-
-@pytest.mark.parametrize(
-    ("invasion", "text"),
-    [
-        ([-0.5, -2.0], "exp(-0.5 t)"),
-        ([-3e-6, -0.5], "1 / (3 t)"),
-        # d log p / dt = -4.5 p^2.
-        ([-4.5e-12, -3e-6], "1 / (9 t)^0.5"),
-    ],
-    ids=["exponentially", "first order", "second order"],
-)
-def test_slowest_loss_is_of_the_order_of_its_decline(invasion, text):
-    point = RestPoint(np.array([1.0, 0.0, 0.0]), np.zeros(0), np.array(invasion), scale=0.25)
-    assert str(slowest_loss(point)) == text
 
 
 @pytest.mark.parametrize(

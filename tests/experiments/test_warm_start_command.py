@@ -9,13 +9,15 @@ import pytest
 from experiments import warm_start
 from ipsrl.environments import catalog as environments
 from ipsrl.policies.hugging_face import load_parameters
-from ipsrl.study import Output
+from ipsrl.study import Output, Study
 from ipsrl.study.language_model import LanguageModelFlags
+from ipsrl.study.study import run
 from ipsrl.training.warm_start import as_trajectories
 from scripts.make_checkpoint import make_checkpoint
 
 pytestmark = pytest.mark.eight_devices
 MESH = "data:4,model:2"
+STUDY = Study.of(warm_start)
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +31,14 @@ def test_a_supervised_start_teaches(checkpoint, tmp_path):
     asked = warm_start.Settings(
         model_dir=checkpoint, task="hypospace_causal(nodes=2)", steps=20, answers_per_prompt=2, mesh=MESH
     )
-    warm_start.run(asked, "smoke", Output(tmp_path, resume=False))
+    run(STUDY, asked, "smoke", Output(tmp_path, resume=False))
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["complete"]
+    assert 0 <= summary["numbers"]["share of right answers"]["mean"] <= 1
     # Killed before it was measured: what was taught is not taught again.
     (tmp_path / "summary.json").unlink()
     written = (tmp_path / "model" / "model.safetensors").stat().st_mtime_ns
-    warm_start.run(asked, "smoke", Output(tmp_path, resume=True))
+    run(STUDY, asked, "smoke", Output(tmp_path, resume=True))
     assert json.loads((tmp_path / "summary.json").read_text()) == summary
     assert (tmp_path / "model" / "model.safetensors").stat().st_mtime_ns == written
     flags = LanguageModelFlags(model_dir=checkpoint, max_tokens=asked.max_tokens)
@@ -56,4 +59,4 @@ def test_a_supervised_start_teaches(checkpoint, tmp_path):
 def test_bad_supervised_starts_are_refused(checkpoint, changes, message, tmp_path):
     asked = dataclasses.replace(warm_start.Settings(model_dir=checkpoint), **changes)
     with pytest.raises(ValueError, match=message):
-        warm_start.run(asked, "smoke", Output(tmp_path, resume=False))
+        run(STUDY, asked, "smoke", Output(tmp_path, resume=False))

@@ -6,7 +6,6 @@ Command   python -m small_study
 Time      no time at all, on
           any machine.
 Smoke     python -m small_study --preset=smoke
-Figure    OUT/small_study.png, .pdf and .csv
 """
 
 import dataclasses

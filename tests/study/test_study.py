@@ -147,7 +147,7 @@ def test_many_settings_together_leave_what_each_would_leave_alone(tmp_path, monk
 def test_the_header_is_read_from_the_docstring():
     assert SMALL.header["Claim"] == "Squares grow faster than lines."
     assert SMALL.header["Time"] == "no time at all, on any machine."
-    assert list(SMALL.header) == ["Claim", "Paper", "Command", "Time", "Smoke", "Figure"]
+    assert list(SMALL.header) == ["Claim", "Paper", "Command", "Time", "Smoke"]
     assert SMALL.variants["small_study"].shows.startswith("A study without training")
 
 

@@ -4,8 +4,8 @@ import types
 
 import pytest
 
-from ipsrl.study import Output, training_runs
-from ipsrl.study.training_runs import FinishedRun, TrainingFlags, TrainingGrid
+from ipsrl.study import Output, Points, training_runs
+from ipsrl.study.training_runs import TrainingFlags, TrainingGrid, evaluations
 
 OUTPUT = Output("here", resume=False)
 
@@ -24,53 +24,49 @@ def test_a_device_for_each_core_as_far_as_they_divide_the_prompts(cores, changes
     assert TrainingFlags(**changes).host_devices == devices
 
 
-def curves(runs, objectives=("grpo", "ips_grpo"), start=""):
+def curves(train, objectives=("grpo", "ips_grpo"), start=""):
     # Nothing of the grid is asked for but its objectives and seeds.
     grid = types.SimpleNamespace(runs=[(text, seed) for text in objectives for seed in (0, 1)])
-    return TrainingGrid.curves(grid, runs, {"task": "a"}, start)
+    return TrainingGrid.curves(grid, {"task": "a"}, start, train)
 
 
-def run(text, seed):
+def test_points_are_evaluations():
     records = [
         {"step": 0, "evaluation/share": 0.5},
         {"step": 1, "reward": 0.1},
-        {"step": 2, "reward": 0.2, "evaluation/share": 0.1 * seed},
+        {"step": 2, "reward": 0.2, "evaluation/share": 0.1},
     ]
-    return FinishedRun(text, seed, records, "there", None, {"probs": [seed]})
+    points = evaluations(records, {"probs": [1]})
+    assert (points.steps, points.values, points.arrays) == ([0, 2], {"share": [0.5, 0.1]}, {"probs": [1]})
 
 
-def test_runs_are_trained_in_their_order_whichever_curve_is_asked_for():
+def test_a_run_is_trained_once_when_its_curve_is_asked_for():
     trained = []
 
-    def runs(output):
-        for text in ("grpo", "ips_grpo"):
-            for seed in (0, 1):
-                trained.append((text, seed))
-                yield run(text, seed)
-        trained.append("end")
+    def train(output, objective, seed):
+        assert output is OUTPUT
+        trained.append((objective, seed))
+        return Points([0, 2], {"share": [0.5, 0.1 * seed]})
 
-    prior, *found = curves(runs, start="prior")
+    prior, *found = curves(train, start="prior")
     assert prior.labels == {"task": "a", "objective": "prior"}
     assert found[2].labels == {"task": "a", "objective": "ips_grpo", "seed": 0}
     assert not trained
     before = prior.train(OUTPUT)
     assert (list(before.steps), before.values) == ([0], {"share": [0.5]})
     assert trained == [("grpo", 0)]
-    points = found[1].train(OUTPUT)
-    assert (points.steps, points.values, points.arrays) == ([0, 2], {"share": [0.5, 0.1]}, {"probs": [1]})
-    assert trained == [("grpo", 0), ("grpo", 1)]
-    assert found[3].train(OUTPUT).values == points.values
-    assert trained[-2:] == [("ips_grpo", 1), "end"]
+    assert found[1].train(OUTPUT).values == {"share": [0.5, 0.1]}
     assert found[0].train(OUTPUT).values == {"share": [0.5, 0.0]}
-    assert len(trained) == 5
+    assert trained == [("grpo", 0), ("grpo", 1)]
 
 
-def test_what_ends_the_training_ends_the_curves_that_follow():
-    def runs(output):
-        yield run("grpo", 0)
-        raise ValueError("the disk is full")
+def test_what_ends_a_run_ends_its_curve():
+    def train(output, objective, seed):
+        if seed:
+            raise ValueError("the disk is full")
+        return Points([0, 2], {})
 
-    first, second = curves(runs, ("grpo",))
+    first, second = curves(train, ("grpo",))
     assert first.train(OUTPUT).steps == [0, 2]
     with pytest.raises(ValueError, match="the disk is full"):
         second.train(OUTPUT)

@@ -9,7 +9,7 @@ without it, and the docstring states the paper's weight. If it defines the objec
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ipsrl import specifications
 from ipsrl.objectives.catalog import (
@@ -98,6 +98,20 @@ def make(text: str) -> Objective:
       ValueError: unknown name or argument (the message suggests known names), or a value of the wrong type.
     """
     return specifications.build(text, CATALOG, "objective")
+
+
+def make_each(texts: Iterable[str]) -> dict[str, Objective]:
+    """Text -> the objective that it names, in the order given.
+
+    Raises:
+      ValueError: one is unknown, or two are the same one, be it in other words.
+    """
+    made: dict[Objective, str] = {}
+    for text in texts:
+        if (objective := make(text)) in made:
+            raise ValueError(f"{text} and {made[objective]} are the same objective: name each once")
+        made[objective] = text
+    return {text: objective for objective, text in made.items()}
 
 
 def names() -> tuple[str, ...]:

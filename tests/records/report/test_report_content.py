@@ -9,6 +9,7 @@ from run_folders import write, write_lines, write_run
 
 from ipsrl.measures.seeds import mean_over_seeds
 from ipsrl.records.report import content as content_module
+from ipsrl.records.report import tasks
 from ipsrl.records.report.content import content
 from ipsrl.records.report.recorded_runs import read_folders, runs_of
 
@@ -217,8 +218,8 @@ def test_environments_and_commands_are_listed_once(tmp_path):
 
 
 def test_a_hundred_long_runs_stay_small(tmp_path, monkeypatch):
-    monkeypatch.setattr(content_module, "NUMBERS", 4000)
-    monkeypatch.setattr(content_module, "CHARACTERS", 400)
+    monkeypatch.setattr(tasks, "NUMBERS", 4000)
+    monkeypatch.setattr(tasks, "CHARACTERS", 400)
     for seed in range(10):
         path = write_run(tmp_path / str(seed), seed=seed)
         last = 1000 if seed else 777
@@ -302,8 +303,8 @@ def test_outcomes_and_warnings(tmp_path):
 
 
 def test_numbers_have_four_digits():
-    assert content_module.short(math.pi * 1000) == 3142
-    assert content_module.short(-1 / 3) == -0.3333
-    assert content_module.short(2.0) == 2
-    assert content_module.short(1234567.0) == 1235000
-    assert content_module.short(math.inf) is None
+    assert tasks.short(math.pi * 1000) == 3142
+    assert tasks.short(-1 / 3) == -0.3333
+    assert tasks.short(2.0) == 2
+    assert tasks.short(1234567.0) == 1235000
+    assert tasks.short(math.inf) is None
