@@ -58,7 +58,7 @@ def test_what_was_not_recorded_is_told():
 def test_one_seed_has_no_interval_and_neither_have_infinite_values():
     one = RECORDS.where(seed=1)
     assert math.isnan(one.final("share", objective="grpo").low)
-    with pytest.raises(OneSeed, match="takes two seeds or more"):
+    with pytest.raises(OneSeed, match="needs two or more seeds"):
         one.low("share", objective="grpo")
     infinite = Records([row | {"share": math.inf} if row.get("seed") == 0 else row for row in ROWS], RECORDS.labels)
     assert infinite.mean("share", objective="grpo") == math.inf
