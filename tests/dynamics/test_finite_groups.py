@@ -157,7 +157,7 @@ def test_bad_input_is_refused():
     for rule in ("group mean", "group mean and std"):
         with pytest.raises(ValueError, match="at least 2"):
             mean_field(DISTRIBUTION, REWARDS, count_weights(1), rule)
-    with pytest.raises(ValueError, match="no rule; take one of no baseline, group mean"):
+    with pytest.raises(ValueError, match="unknown rule 'mean'; known: no baseline, group mean"):
         mean_field(DISTRIBUTION, REWARDS, weights, "mean")
     with pytest.raises(ValueError, match="sum to 1"):
         mean_field(DISTRIBUTION * 2, REWARDS, weights, "no baseline")

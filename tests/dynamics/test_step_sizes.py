@@ -128,7 +128,7 @@ def test_bad_input_is_refused():
         step_sizes.rates_at_rest(REWARDS, 0.0)
     with pytest.raises(ValueError, match="inside the simplex"):
         step_sizes.jacobian_at_rest(np.array([1.0, 0.0]), 1.0)
-    with pytest.raises(ValueError, match="take one of euler, runge-kutta"):
+    with pytest.raises(ValueError, match="unknown method 'heun'; known: euler, runge-kutta"):
         step_sizes.largest_step(REWARDS, 1.0, "heun")
     with pytest.raises(ValueError, match="at least two"):
         step_sizes.largest_step(np.ones(1), 1.0)

@@ -140,7 +140,7 @@ def test_bad_input_is_refused():
         time_scales.recovery_time(1e-6, 1e-3, (4.0, 1.0), weights[::-1])
     with pytest.raises(ValueError, match="does not recover"):
         time_scales.ideal_recovery_time(0.1, 0.2, (4.0, 1.0))
-    with pytest.raises(ValueError, match="no rule"):
+    with pytest.raises(ValueError, match="unknown rule"):
         time_scales.recovery_coefficient((4.0, 1.0), weights, "std")
     with pytest.raises(ValueError, match="at least 2"):
         time_scales.recovery_coefficient((4.0, 1.0), count_weights(1), "group mean")

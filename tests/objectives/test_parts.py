@@ -150,8 +150,8 @@ def test_aggregation(part, expected):
     [
         ("grpo", (), 1, "group_size is 1, it must be at least 2"),
         ("ips_reinforce", (), 1, "group_size is 1, it must be at least 2"),
-        ("ips_grpo(probability=exact)", (), 8, "needs log_backward, .*; they give no optional field$"),
-        ("progrpo", ("log_backward",), 8, "needs prompt_log_probs, .*; they give log_backward$"),
+        ("ips_grpo(probability=exact)", (), 8, "needs log_backward, .*; they provide no optional field$"),
+        ("progrpo", ("log_backward",), 8, "needs prompt_log_probs, .*; they provide log_backward$"),
         ("progrpo(prompt_part=question)", (), 8, "needs prompt_log_probs, question_mask, "),
         ("grpo(kl=0.04)", (), 8, "needs reference_log_probs, "),
     ],

@@ -165,7 +165,7 @@ def test_with_equal_entropies_every_token_is_kept(threshold):
     ("text", "message"),
     [
         ("clip_cov(fraction=0.0)", "fraction is 0.0, it must lie above 0 and not above 1"),
-        ("clip_cov(lowest=5.0)", "candidates lie between 5.0 and 5.0: 0 <= lowest < highest"),
+        ("clip_cov(lowest=5.0)", "candidates lie between 5.0 and 5.0, they need 0 <= lowest < highest"),
         ("kl_cov(fraction=1.5)", "fraction is 1.5, it must lie above 0 and not above 1"),
         ("kl_cov(coefficient=0.0)", "the coefficient of KL-Cov is 0.0, it must be positive and finite"),
         ("forking_tokens(fraction=0.0)", "fraction is 0.0, it must lie above 0 and not above 1"),

@@ -57,7 +57,12 @@ def test_a_killed_and_resumed_log_equals_an_undisturbed_one(tmp_path_factory, cu
 
 @pytest.mark.parametrize(
     ("line", "message"),
-    [('{"st', "is not valid JSON"), ("[2]", "is no record"), ("{}", "is no record"), ('{"step": "2"}', "is no record")],
+    [
+        ('{"st', "is not valid JSON"),
+        ("[2]", "is not a record"),
+        ("{}", "is not a record"),
+        ('{"step": "2"}', "is not a record"),
+    ],
 )
 def test_damage_inside_the_log_is_reported(tmp_path, line, message):
     path = tmp_path / "metrics.jsonl"

@@ -269,9 +269,9 @@ def test_an_empty_log_and_a_run_without_one(tmp_path):
         ("summary.json", "", r"summary.json is not valid JSON"),
         ("environment.json", "[", r"environment.json is not valid JSON"),
         ("metrics.jsonl", '{"step": 0}\n{"st\n{"step": 2}\n', r"line 2 of .*metrics.jsonl is not valid JSON"),
-        ("metrics.jsonl", '{"step": 0}\n[1]\n', r"line 2 of .*metrics.jsonl is no record"),
-        ("metrics.jsonl", '{"step": 0}\n{"reward": 1.0}\n', r"line 2 of .*metrics.jsonl is no record"),
-        ("metrics.jsonl", '{"step": 0}\n{"step": "x"}\n', r"line 2 of .*metrics.jsonl is no record"),
+        ("metrics.jsonl", '{"step": 0}\n[1]\n', r"line 2 of .*metrics.jsonl is not a record"),
+        ("metrics.jsonl", '{"step": 0}\n{"reward": 1.0}\n', r"line 2 of .*metrics.jsonl is not a record"),
+        ("metrics.jsonl", '{"step": 0}\n{"step": "x"}\n', r"line 2 of .*metrics.jsonl is not a record"),
     ],
 )
 def test_a_damaged_run_is_named_or_left_out(folder, capsys, file, text, message):

@@ -85,7 +85,7 @@ def test_the_program_gives_the_gradient_of_the_loss():
             )
         ),
         (["--json=nowhere/file.json"], "there is no folder 'nowhere'"),
-        ([f"--json={Path(__file__).parent}"], "which is a folder: name a file"),
+        ([f"--json={Path(__file__).parent}"], "which is a folder: give a file"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence_before_anything_is_timed(arguments, message, monkeypatch):

@@ -40,7 +40,7 @@ def test_runs_with_the_same_seed_are_compared(tmp_path):
         (["--seeds=0", "--all"], "--seeds is 0, it must be at least 1"),
         (["--sample=0"], "--sample is 0, it must be at least 1"),
         (["--at_once=0"], "--at_once is 0, it must be at least 1"),
-        (["--seeds=4"], "--sample is 8, it must be 4 at most"),
+        (["--seeds=4"], "--sample is 8, it must be at most 4"),
     ],
 )
 def test_bad_input_is_refused_before_anything_runs(arguments, message, monkeypatch):

@@ -190,7 +190,7 @@ def test_a_folder_of_other_presets_is_not_taken_up(run, monkeypatch):
         ([*GRID[:2], "--grid=seeds=[0:2],[0:2]"], "is given twice"),
         ([*GRID, "--launcher=cloud"], "unknown launcher 'cloud'; known: local, "),
         ([*GRID, "--launcher=local(speed=3)"], "launcher 'local' has no argument 'speed'; known: workers"),
-        ([*GRID, "--launcher=local(workers=1000)"], "local has workers=1000: take 1 to "),
+        ([*GRID, "--launcher=local(workers=1000)"], "local has workers=1000: choose 1 to "),
         ([*GRID, "--tracker=mlflow"], "unknown tracker 'mlflow'; known: tensorboard, wandb"),
         ([*GRID, "--tracker=wandb"], "two_outcomes has no flag --tracker: leave it out"),
         ([*GRID, "--restarts=-1"], "--restarts is -1, it must not be negative"),

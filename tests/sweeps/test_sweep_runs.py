@@ -181,7 +181,7 @@ launch("hypospace", hypospace.PRESETS, lambda settings, preset, output: print(re
             {"experiment": "two_outcomes", "group_size": 0},
             "two_outcomes --group_size=0: --group_size is 0, it must be ",
         ),
-        ({"preset": "smoke"}, "is no run: write flags by name, and the experiment here or as --experiment"),
+        ({"preset": "smoke"}, "is not a run: write flags by name, and the experiment here or as --experiment"),
     ],
 )
 def test_an_impossible_run_is_refused_in_one_sentence(request_, message):
