@@ -291,7 +291,9 @@ def test_numbers_that_are_not_finite_end_every_process_at_the_same_step(tmp_path
 
 
 def test_the_published_pair_runs(tmp_path):
-    (shown,) = re.findall(r"```bash\n(for i in 0 1; do\n.*?)```", (ROOT / "docs" / "many_hosts.md").read_text(), re.DOTALL)
+    (shown,) = re.findall(
+        r"```bash\n(for i in 0 1; do\n.*?)```", (ROOT / "docs" / "many_hosts.md").read_text(), re.DOTALL
+    )
     short = "--preset=smoke --steps=1 --prior_steps=1 --objectives=grpo --seeds=0"
     for old, new in {"python": sys.executable, "OUT": str(tmp_path), "9876": str(free_port())}.items():
         assert shown.count(old) == 1
