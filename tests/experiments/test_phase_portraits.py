@@ -26,6 +26,7 @@ def portrait():
     return portrait_of
 
 
+@pytest.mark.slow
 def test_expected_return_leaves_ties_where_they_are(portrait):
     partial = portrait("reinforce", (1.0, 1.0, 0.5))
     assert partial.attracting == []

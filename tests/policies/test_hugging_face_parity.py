@@ -82,6 +82,7 @@ def test_reading_gives_their_log_probabilities(both):
     np.testing.assert_allclose(log_probs[:, 1:], theirs, atol=1e-4)
 
 
+@pytest.mark.parametrize("both", ["llama 3", "qwen2 with windows", "gemma2", "gemma3"], indirect=True)
 def test_generation_is_theirs_token_for_token(both):
     # Prompts of different lengths on both sides of the window; padded on the left.
     prompts = left_padded([both.tokens[0, :3], both.tokens[1, :20], both.tokens[2, :9]])
@@ -106,6 +107,7 @@ def test_they_load_our_export(both, tmp_path):
     np.testing.assert_array_equal(torch_logits(model, both.tokens), both.logits)
 
 
+@pytest.mark.parametrize("both", ["llama 3", "qwen3", "gemma3"], indirect=True)
 def test_bfloat16_is_as_near_to_float32_as_theirs(both):
     theirs = transformers.AutoModelForCausalLM.from_pretrained(
         both.folder, attn_implementation="eager", dtype=torch.bfloat16

@@ -187,8 +187,7 @@ def test_the_list(capsys):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_ctrl_c_is_heard")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_who_ends_it_ends_the_experiment_too(number, tmp_path):
+def test_who_ends_it_ends_the_experiment_too(tmp_path):
     command = [sys.executable, "scripts/reproduce_figures.py", f"--out={tmp_path}", "--preset=smoke"]
     with subprocess.Popen(
         [*command, "--only=path_multiplicity"], cwd=ROOT, stderr=subprocess.PIPE, text=True,
@@ -196,7 +195,7 @@ def test_who_ends_it_ends_the_experiment_too(number, tmp_path):
         while not (locks := list(tmp_path.glob("runs/path_multiplicity-*/.lock"))):
             assert process.poll() is None
             time.sleep(0.1)
-        process.send_signal(number)
+        process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "the same command goes on with what is missing" in errors

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from compilations import compilations_of
+from one_update import GROUP_SIZE, TABLE, assert_close, sample, start, step
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.hypergrid import Hypergrid
-from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
 from ipsrl.structures import Rollouts
@@ -23,34 +23,6 @@ from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import WHOLE_BATCH, Batching, TrainState, compiled_update, group_metrics
 
 pytestmark = pytest.mark.eight_devices
-
-TREE = Tree()
-TABULAR = Tabular(TREE.num_observations, TREE.vocabulary_size)
-SGD = make_optimizer("sgd", learning_rate=0.5, max_gradient_norm=None)
-PROMPTS, GROUP_SIZE = 8, 6
-
-
-def random_parameters(policy=TABULAR):
-    return {"logits": jax.random.normal(jax.random.key(1), (policy.num_observations, policy.vocabulary_size))}
-
-
-def sample(environment=TREE, policy=TABULAR, parameters=None, prompts=PROMPTS, temperature=1.0):
-    parameters = random_parameters(policy) if parameters is None else parameters
-    prompts = choose_prompts(environment, 0, 0, prompts)
-    return collect(environment, policy, parameters, prompts, 0, 0, GROUP_SIZE, temperature)
-
-
-def step(objective, sampled, parameters=None, reference=None, batching=WHOLE_BATCH, environment=TREE, **static):
-    """One compiled update, from parameters that are left as they were."""
-    static = {"policy": TABULAR, "optimizer": SGD, "temperature": 1.0, "batching": batching} | static
-    parameters = random_parameters(static["policy"]) if parameters is None else parameters
-    parameters = jax.tree.map(jnp.copy, parameters)
-    state = TrainState.create(parameters, objective, static["optimizer"], environment)
-    return compiled_update(state, *sampled, reference, jax.random.key(0), objective=objective, **static)
-
-
-def assert_close(one, other, tolerance=1e-6):
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=tolerance, rtol=tolerance), one, other)
 
 
 def test_the_expected_return_update_is_the_one_derived_by_hand():
@@ -79,14 +51,14 @@ def test_micro_batches_change_nothing():
     sampled = sample()
     assert len(set(np.asarray(sampled[0].token_mask).sum(axis=(1, 2)))) > 1
     whole = step(objective, sampled)
-    assert np.abs(whole[0].parameters["logits"] - random_parameters()["logits"]).max() > 1e-3
+    assert np.abs(whole[0].parameters["logits"] - start()["logits"]).max() > 1e-3
     assert_close(step(objective, sampled, batching=Batching(micro_batches=4)), whole)
 
 
 def test_optimiser_steps_follow_each_other():
     """One call equals separate updates on the prompts of each mini-batch, all from the first policy's samples."""
     objective, sampled, batching = objectives.make("grpo"), sample(), Batching(2, 2, 2)
-    parameters = random_parameters()
+    parameters = start()
     for _ in range(batching.epochs):
         for first in range(batching.mini_batches):
             share = jax.tree.map(lambda leaf, first=first: leaf[first :: batching.mini_batches], sampled)
@@ -172,7 +144,7 @@ def test_a_running_mean_of_prompts_costs_some_numbers_for_each_group():
 
 def test_the_divergence_is_taken_to_the_reference():
     objective, sampled = objectives.make("grpo(kl=0.5)"), sample()
-    parameters = random_parameters()
+    parameters = start()
     reference = jax.tree.map(lambda leaf: leaf + 0.4 * jax.random.normal(jax.random.key(9), leaf.shape), parameters)
     same, same_metrics = step(objective, sampled, reference=parameters)
     away, away_metrics = step(objective, sampled, reference=reference)
@@ -182,7 +154,7 @@ def test_the_divergence_is_taken_to_the_reference():
 
     mask = np.asarray(sampled[0].token_mask)
     difference = np.asarray(
-        TABULAR.score(parameters, sampled[0], 1.0).log_probs - TABULAR.score(reference, sampled[0], 1.0).log_probs
+        TABLE.score(parameters, sampled[0], 1.0).log_probs - TABLE.score(reference, sampled[0], 1.0).log_probs
     )
     divergence = np.where(mask, np.exp(-difference) + difference - 1, 0.0)
     assert away_metrics["reference_kl"] == pytest.approx(divergence.sum() / mask.sum(), rel=1e-4)
