@@ -167,16 +167,6 @@ def test_a_launcher_that_is_not_known(tmp_path):
         reproduce_figures.main([f"--out={tmp_path / 'out'}", "--launcher=cloud"])
 
 
-def test_two_at_a_time_are_refused(play, tmp_path):
-    out = tmp_path / "out"
-    play()
-    with (out / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(SystemExit, match="error: another sweep is working in"):
-            play("--preset=smoke")
-    assert play.played == []
-
-
 def test_the_list(capsys):
     reproduce_figures.main(["--list", "--preset=demo", "--only=hypospace_voxels"])
     assert capsys.readouterr().out == (

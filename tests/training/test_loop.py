@@ -1,13 +1,7 @@
 """The loop learns, logs what it did, and ends at the same bits however often it was interrupted."""
 
 import dataclasses
-import json
 import math
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -18,7 +12,6 @@ from absl import logging
 from compilations import compilations_of
 from first_token import FIRST_TOKEN, TRANSFORMER
 from jax.sharding import AxisType, Mesh
-from orbax.checkpoint import v1 as ocp
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
@@ -310,42 +303,3 @@ def test_an_impossible_run_is_refused_before_anything_happens(tmp_path, case, me
         run(tmp_path, case, lambda *_: pytest.fail("evaluated"))
     assert not (tmp_path / "metrics.jsonl").exists()
     assert not (tmp_path / "checkpoints").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Sharding info not provided")
-def test_a_killed_process_ends_at_the_same_bits(tmp_path):
-    """SIGKILL in the midst of training, twice, against a run that nobody touched."""
-    steps, folder = 1500, Path("dimensions_2", "ips_grpo-probability=exact", "seed_0")
-
-    def start(out, *more):
-        command = [
-            sys.executable, "-m", "experiments.hypergrid", "--preset=smoke", "--seeds=0:1", f"--steps={steps}",
-            "--objectives=ips_grpo(probability=exact)", "--checkpoint_every=100", "--evaluate_every=50",
-            f"--out={out}", *more,
-        ]  # fmt: skip
-        return subprocess.Popen(command, cwd=Path(__file__).parents[2], env=os.environ, stdout=subprocess.DEVNULL)
-
-    assert start(tmp_path / "whole").wait(timeout=120) == 0
-
-    killed, reached = tmp_path / "killed", []
-    for more in ([], ["--resume"]):
-        process = start(killed, *more)
-        target = (reached[-1] if reached else 0) + 100
-        deadline = time.monotonic() + 120
-        while not (killed / folder / "checkpoints" / str(target)).exists():
-            assert process.poll() is None, "the run ended before it could be killed"
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-        reached.append(max(int(name) for name in checkpoint_steps(killed / folder) if name.isdecimal()))
-    assert reached[0] < reached[1] < steps
-    assert start(killed, "--resume").wait(timeout=120) == 0
-
-    assert metrics(killed / folder) == metrics(tmp_path / "whole" / folder)
-    last = [ocp.load(path / folder / "checkpoints" / str(steps)) for path in (killed, tmp_path / "whole")]
-    assert bits(last[0]) == bits(last[1])
-    assert len(bits(last[0])) > 5
-    starts = json.loads((killed / folder / "environment.json").read_text())
-    assert len(starts) == 3

@@ -16,9 +16,7 @@ from ipsrl.structures import Rollouts
 from ipsrl.training.batches.collector import BatchCollector
 from ipsrl.training.batches.groups import choose_prompts, collect, sample_and_verify
 from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers, spend_samples, with_best_answer
-from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.loop import TrainSettings, check_run
-from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import check_objective
 
 TREE = Tree()
@@ -185,8 +183,6 @@ def test_what_needs_off_policy_answers_is_refused_without_them():
     with pytest.raises(ValueError, match=message):
         check_run(TREE, POLICY, objective, dataclasses.replace(SETTINGS, off_policy=None), mesh)
     check_run(TREE, POLICY, objective, SETTINGS, mesh)
-    with pytest.raises(ValueError, match=message):
-        train_ensemble(TREE, POLICY, objective, make_optimizer(), jnp.arange(2), 1, P, G, record=lambda each: each)
 
 
 def test_likeliest_tokens_of_the_reference_are_refused():
