@@ -1,6 +1,5 @@
 """Tiny models of every family, with all that is special to it: windows shorter than texts, biases, caps, scalings."""
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -179,7 +178,3 @@ def greedy(policy: Transformer, parameters: Any, prompts: Prompts, steps: int) -
         observations = np.asarray(logits).argmax(-1)
         chosen.append(observations[:, 0])
     return np.stack(chosen, axis=1)
-
-
-def in_bfloat16(policy: Transformer) -> Transformer:
-    return dataclasses.replace(policy, dtype="bfloat16")

@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
-from decoder_families import FAMILIES, V, config_of, greedy, in_bfloat16, left_padded, stepped_logits
+from decoder_families import FAMILIES, V, config_of, greedy, left_padded, stepped_logits
 
 from ipsrl.policies.hugging_face import load_parameters, save
 from ipsrl.policies.hugging_face_config import read_policy
@@ -113,7 +113,8 @@ def test_bfloat16_is_as_near_to_float32_as_theirs(both):
         both.folder, attn_implementation="eager", dtype=torch.bfloat16
     ).eval()
     their_error = torch_logits(theirs, both.tokens)[:, READ_AHEAD:] - both.logits[:, READ_AHEAD:]
-    ours = stepped_logits(in_bfloat16(both.policy), both.parameters, both.tokens, READ_AHEAD)
+    in_bfloat16 = dataclasses.replace(both.policy, dtype="bfloat16")
+    ours = stepped_logits(in_bfloat16, both.parameters, both.tokens, READ_AHEAD)
     our_error = ours - both.logits[:, READ_AHEAD:]
     assert np.sqrt(np.mean(our_error**2)) < 1.1 * np.sqrt(np.mean(their_error**2))
 

@@ -162,11 +162,6 @@ def test_what_is_drawn_stays_drawn_where_a_later_one_is_interrupted(play, tmp_pa
     assert (out / "figures" / "path_multiplicity.png").exists()
 
 
-def test_a_launcher_that_is_not_known(tmp_path):
-    with pytest.raises(SystemExit, match="error: unknown launcher 'cloud'"):
-        reproduce_figures.main([f"--out={tmp_path / 'out'}", "--launcher=cloud"])
-
-
 def test_the_list(capsys):
     reproduce_figures.main(["--list", "--preset=demo", "--only=hypospace_voxels"])
     assert capsys.readouterr().out == (
