@@ -117,6 +117,14 @@ def _resident_memory():
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _no_variable_is_left():
+    """What a test leaves in the environment reaches every command that later tests of the process start."""
+    before = {name: value for name, value in os.environ.items() if name.startswith("IPSRL")}
+    yield
+    assert {name: value for name, value in os.environ.items() if name.startswith("IPSRL")} == before
+
+
 @pytest.fixture
 def _ctrl_c_is_heard():
     """A shell that runs the tests in the background makes them, and all that they start, deaf to it."""

@@ -18,7 +18,9 @@ def extend(monkeypatch):
     monkeypatch.setattr(catalog, "CATALOG", dict(catalog.CATALOG))
     monkeypatch.setattr(environments, "CATALOG", dict(environments.CATALOG))
     monkeypatch.setattr(studies, "EXTENSIONS", {})
-    monkeypatch.delenv(extensions.VARIABLE, raising=False)
+    # Set and deleted: `delenv` alone would leave behind what a test has loaded, for all commands that others start.
+    monkeypatch.setenv(extensions.VARIABLE, "")
+    monkeypatch.delenv(extensions.VARIABLE)
 
     def make(name="my_module", **names):
         module = types.ModuleType(name)

@@ -56,6 +56,8 @@ def jensen_shannon(probs: Array, target: Array) -> Array:
     """(KL(p || m) + KL(q || m)) / 2 with m = (p + q) / 2, nats, in [0, ln 2]."""
     probs, target = _pair(probs, target)
     middle = (probs + target) / 2
+    # Half of the least numbers is flushed to zero, where a distribution must not miss anything.
+    middle = jnp.where(middle > 0, middle, probs + target)
     return (forward_kl(middle, probs) + forward_kl(middle, target)) / 2
 
 

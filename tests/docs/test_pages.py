@@ -78,6 +78,7 @@ def test_environment_example():
     np.testing.assert_allclose(jnp.exp(verdict.log_backward), 1 / (36 * probs[verdict.outcome_id]), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_study_example(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "two_dice", module := types.ModuleType("two_dice"))
     vars(module).update(execute("docs/extending.md", "class TwoDice", {"__name__": "two_dice"}))

@@ -31,16 +31,15 @@ def test_the_mean_field_may_be_a_tenth_off():
     assert decided(1.0, 1.11) == [False]
 
 
-def test_theory_has_a_curve_for_every_rule_and_for_exact_probabilities():
+def test_theory_begins_a_hundred_times_below_the_rarest_start_and_rules_differ_there():
     settings = PRESETS["smoke"]
-    ends = {}
-    for rule in (*COUNT_RULES, EXACT):
-        values = recovery_time.theory(rule, settings).values
-        assert values["start"][0] == min(settings.starts) / 100
-        assert values["mean_field"] == sorted(values["mean_field"], reverse=True)
-        ends[rule] = values["mean_field"][0]
+    rarest = min(settings.starts) / 100
+    ends = {rule: recovery_time.mean_field_time(rule, rarest, settings) for rule in (*COUNT_RULES, EXACT)}
     # By counts as 1 / p, with exact probabilities as its logarithm.
     assert ends[EXACT] < 10 < 1e3 < ends["no baseline"] < ends["group mean"] < ends["group mean and std"]
+    curve = recovery_time.theory(EXACT, settings).values
+    assert (curve["start"][0], curve["mean_field"][0]) == (rarest, ends[EXACT])
+    assert curve["mean_field"] == sorted(curve["mean_field"], reverse=True)
 
 
 @pytest.mark.slow

@@ -11,8 +11,15 @@ from ipsrl.measures import distances
 
 
 def distributions(outcomes=6):
-    weights = st.lists(st.floats(0, 1), min_size=outcomes, max_size=outcomes).filter(lambda w: sum(w) > 0.1)
-    return weights.map(lambda w: np.array(w) / sum(w))
+    """Any weights, one of which is not small."""
+    weights = st.lists(st.floats(0, 1), min_size=outcomes - 1, max_size=outcomes - 1)
+    whole = st.builds(lambda w, large, at: np.insert(w, at, large), weights, st.floats(0.1, 1), st.integers(0, 5))
+    return whole.map(lambda w: w / w.sum())
+
+
+def test_the_least_numbers_are_missed_by_no_mean_of_two_distributions():
+    one, other = np.array([0.0, 0.0, 1.0]), np.array([1.0, 1.175494351e-38, 0.0])
+    assert float(distances.jensen_shannon(one, other)) == pytest.approx(np.log(2))
 
 
 def hypergrid_target(side=8):

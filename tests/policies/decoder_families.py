@@ -1,6 +1,5 @@
 """Tiny models of every family, with all that is special to it: windows shorter than texts, biases, caps, scalings."""
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from ipsrl.policies import hugging_face
 from ipsrl.policies.hugging_face_config import read_policy
 from ipsrl.policies.transformer import Transformer
-from ipsrl.structures import Prompts
+from ipsrl.structures import Prompts, Trajectories
 
 V = 61
 SIZES = {
@@ -106,20 +105,54 @@ def write_checkpoint(folder: Path, family: str, **settings: Any) -> tuple[Path, 
 
 
 def random_parameters(policy: Transformer, seed: int = 0) -> Any:
-    """Parameters with noise on all of them, so that no bias and no scale of a norm can be forgotten."""
-    leaves, structure = jax.tree.flatten(policy.init(jax.random.key(seed)))
-    keys = jax.random.split(jax.random.key(seed + 1), len(leaves))
-    noisy = [leaf + 0.2 * jax.random.normal(key, leaf.shape) for leaf, key in zip(leaves, keys, strict=True)]
-    return jax.tree.unflatten(structure, noisy)
+    """Parameters with noise on all of them, so that no bias and no scale of a norm can be forgotten.
+
+    Made by NumPy: `init` by itself compiles a program for each shape.
+    """
+    generator = np.random.default_rng(seed)
+
+    def noisy(path, leaf):
+        scales = path[-1].key == "scale" and policy.block == "llama"
+        return (scales + 0.3 * generator.normal(size=leaf.shape)).astype(np.float32)
+
+    return jax.tree.map_with_path(noisy, jax.eval_shape(policy.init, jax.random.key(0)))
 
 
-def left_padded(texts: list[np.ndarray]) -> Prompts:
-    """Prompts of different lengths."""
-    width = max(map(len, texts))
+def left_padded(texts: list[np.ndarray], padding: int = 0) -> Prompts:
+    """Prompts of different lengths, and more padding before all of them."""
+    width = max(map(len, texts)) + padding
     tokens, mask = np.zeros((len(texts), width), np.int32), np.zeros((len(texts), width), bool)
     for row, text in enumerate(texts):
         tokens[row, width - len(text) :], mask[row, width - len(text) :] = text, True
     return Prompts(index=jnp.arange(len(texts)), tokens=jnp.asarray(tokens), mask=jnp.asarray(mask))
+
+
+def answered(prompts: Prompts, tokens: np.ndarray, mask: np.ndarray) -> Trajectories:
+    """Prompts with the answers `[P, G, T]`, of which the mask holds what is there."""
+    tokens = np.where(mask, tokens, 0).astype(np.int32)
+    last = np.broadcast_to(np.asarray(prompts.tokens)[:, None, -1:], (*tokens.shape[:2], 1))
+    return Trajectories(
+        prompts=prompts,
+        observations=jnp.asarray(np.concatenate([last, tokens[:, :, :-1]], axis=-1)),
+        tokens=jnp.asarray(tokens),
+        token_mask=jnp.asarray(mask),
+        legal_actions=None,
+        behaviour_log_probs=jnp.zeros(tokens.shape),
+        behaviour_entropy=jnp.zeros(tokens.shape),
+        truncated=jnp.zeros(tokens.shape[:2], bool),
+    )
+
+
+def shapes_in(jaxpr) -> set[tuple[int, ...]]:
+    """Of all that a program computes."""
+    found = set()
+    for equation in jaxpr.eqns:
+        found |= {variable.aval.shape for variable in equation.outvars}
+        for inner in jax.tree.leaves(equation.params, is_leaf=lambda leaf: hasattr(leaf, "eqns")):
+            inner = getattr(inner, "jaxpr", inner)
+            if hasattr(inner, "eqns"):
+                found |= shapes_in(inner)
+    return found
 
 
 def stepped_logits(policy: Transformer, parameters: Any, tokens: np.ndarray, read_ahead: int) -> np.ndarray:
@@ -142,10 +175,6 @@ def greedy(policy: Transformer, parameters: Any, prompts: Prompts, steps: int) -
     observations, chosen = prompts.tokens[:, -1:], []
     for position in range(steps):
         logits, cache = step(parameters, cache, observations, position)
-        observations = logits.argmax(-1)
-        chosen.append(np.asarray(observations[:, 0]))
+        observations = np.asarray(logits).argmax(-1)
+        chosen.append(observations[:, 0])
     return np.stack(chosen, axis=1)
-
-
-def in_bfloat16(policy: Transformer) -> Transformer:
-    return dataclasses.replace(policy, dtype="bfloat16")

@@ -3,51 +3,43 @@
 import dataclasses
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from decoder_families import FAMILIES, V, left_padded, random_parameters, write_config
+from decoder_families import FAMILIES, V, answered, left_padded, random_parameters, shapes_in, write_config
+from scipy.special import log_softmax
 
 from ipsrl.policies.hugging_face_config import read_policy
 from ipsrl.policies.rotary import Rotary
 from ipsrl.policies.transformer import Transformer
 from ipsrl.policies.transformer_config import SlidingWindow
-from ipsrl.structures import Trajectories
 
 G, T = 3, 9
 # On both sides of the window of 5 tokens, and one that is read without anything ahead.
 LENGTHS = (12, 1, 4)
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+# Biases and norms of heads, a window, caps and Gemma's block; the others differ in their wavelengths or combine these.
+TELLING = {"llama with biases and narrow heads", "qwen3", "gemma2"}
+EVERY = [pytest.param(name, marks=[] if name in TELLING else pytest.mark.slow) for name in FAMILIES]
+
+
+@pytest.fixture(scope="module", params=EVERY)
 def policy(request, tmp_path_factory):
     return read_policy(write_config(tmp_path_factory.mktemp("folder"), request.param))
 
 
-def make_trajectories(padding=0, steps=T) -> Trajectories:
+def make_trajectories(padding=0, steps=T):
     generator = np.random.default_rng(0)
-    prompts = left_padded([generator.integers(0, V, length) for length in LENGTHS])
-    prompts = dataclasses.replace(
-        prompts,
-        tokens=jnp.pad(prompts.tokens, ((0, 0), (padding, 0))),
-        mask=jnp.pad(prompts.mask, ((0, 0), (padding, 0))),
-    )
-    tokens = generator.integers(0, V, (len(LENGTHS), G, steps)).astype(np.int32)
-    last = np.broadcast_to(np.asarray(prompts.tokens)[:, None, -1:], (len(LENGTHS), G, 1))
-    return Trajectories(
-        prompts=prompts,
-        observations=jnp.asarray(np.concatenate([last, tokens[:, :, :-1]], axis=-1)),
-        tokens=jnp.asarray(tokens),
-        token_mask=jnp.ones(tokens.shape, bool),
-        legal_actions=None,
-        behaviour_log_probs=jnp.zeros(tokens.shape),
-        behaviour_entropy=jnp.zeros(tokens.shape),
-        truncated=jnp.zeros(tokens.shape[:2], bool),
-    )
+    prompts = left_padded([generator.integers(0, V, length) for length in LENGTHS], padding)
+    tokens = generator.integers(0, V, (len(LENGTHS), G, steps))
+    return answered(prompts, tokens, np.ones(tokens.shape, bool))
+
+
+SCORE = jax.jit(lambda policy, *arguments: policy.score(*arguments), static_argnums=0)
 
 
 def scored(policy, parameters, trajectories):
-    return np.asarray(jax.jit(policy.score)(parameters, trajectories, 0.7).log_probs)
+    return np.asarray(SCORE(policy, parameters, trajectories, 0.7).log_probs)
 
 
 def test_steps_scores_and_reading_agree(policy):
@@ -60,8 +52,8 @@ def test_steps_scores_and_reading_agree(policy):
     step = jax.jit(policy.step)
     for position in range(T):
         logits, cache = step(parameters, cache, trajectories.observations[:, :, position], position)
-        log_probs = jax.nn.log_softmax(logits / 0.7)
-        chosen = jnp.take_along_axis(log_probs, trajectories.tokens[:, :, position, None], axis=-1)[..., 0]
+        log_probs = log_softmax(np.asarray(logits) / 0.7, axis=-1)
+        chosen = np.take_along_axis(log_probs, np.asarray(trajectories.tokens)[:, :, position, None], axis=-1)[..., 0]
         np.testing.assert_allclose(chosen, scores[:, :, position], atol=1e-4)
 
     # Prompt and answer as one text, which is read without any sharing.
@@ -89,14 +81,14 @@ def test_blocks_and_rematerialisation_change_only_rounding(family, tmp_path):
     parameters = random_parameters(policy)
     trajectories = make_trajectories()
     value, gradient = value_and_gradient(policy, parameters, trajectories)
-    scale = max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(gradient))
+    scale = max(np.abs(leaf).max() for leaf in jax.tree.leaves(gradient))
     for change in ({"query_block": 4}, {"remat": "layer"}, {"remat": "dots", "query_block": 4}):
         changed = dataclasses.replace(policy, **change)
         other_value, other_gradient = value_and_gradient(changed, parameters, trajectories)
         np.testing.assert_allclose(other_value, value, rtol=1e-5)
         for leaf, other in zip(jax.tree.leaves(gradient), jax.tree.leaves(other_gradient), strict=True):
             np.testing.assert_allclose(other, leaf, atol=1e-5 * scale)
-            assert jnp.abs(leaf).max() > 0
+            assert np.any(leaf)
 
 
 SLIDING = Transformer(V, hidden_size=16, sliding=SlidingWindow(3, layers=(0, 1), rotary=Rotary(theta=50.0)))
@@ -110,26 +102,17 @@ def test_a_window_hides_what_is_far_away():
     for distance, seen in ((4, True), (5, False)):
         # The first token is predicted after the last of the prompt; `distance` tokens before that one is changed.
         prompts = trajectories.prompts
-        tokens = prompts.tokens.at[:, -1 - distance].add(1) % V
+        tokens = np.array(prompts.tokens)
+        tokens[:, -1 - distance] = (tokens[:, -1 - distance] + 1) % V
         changed = dataclasses.replace(trajectories, prompts=dataclasses.replace(prompts, tokens=tokens))
         first = scored(SLIDING, parameters, changed)[0, :, 0]
         assert (np.abs(first - scores[0, :, 0]).max() > 1e-5) == seen
     # The same inside the answer: five tokens later nothing is left of a change.
-    observations = trajectories.observations.at[:, :, 2].add(1) % V
+    observations = np.array(trajectories.observations)
+    observations[:, :, 2] = (observations[:, :, 2] + 1) % V
     changed = scored(SLIDING, parameters, dataclasses.replace(trajectories, observations=observations))
     assert np.abs(changed[:, :, 6] - scores[:, :, 6]).max() > 1e-5
     np.testing.assert_allclose(changed[:, :, 7:], scores[:, :, 7:], atol=1e-6)
-
-
-def shapes_in(jaxpr):
-    found = set()
-    for equation in jaxpr.eqns:
-        found |= {variable.aval.shape for variable in equation.outvars}
-        for inner in jax.tree.leaves(equation.params, is_leaf=lambda leaf: hasattr(leaf, "eqns")):
-            inner = getattr(inner, "jaxpr", inner)
-            if hasattr(inner, "eqns"):
-                found |= shapes_in(inner)
-    return found
 
 
 def test_only_a_block_of_queries_has_weights_at_a_time():
@@ -137,7 +120,7 @@ def test_only_a_block_of_queries_has_weights_at_a_time():
     policy = Transformer(V, hidden_size=20, num_heads=2, num_key_value_heads=1, head_dim=10, query_block=4)
     trajectories = make_trajectories()
     loss = lambda parameters: policy.score(parameters, trajectories, 1.0).log_probs.sum()  # noqa: E731
-    shapes = shapes_in(jax.make_jaxpr(jax.grad(loss))(policy.init(jax.random.key(0))).jaxpr)
+    shapes = shapes_in(jax.make_jaxpr(jax.grad(loss))(random_parameters(policy)).jaxpr)
     prompts, kv_heads, repeats = len(LENGTHS), 1, 2
     assert (prompts, kv_heads, G, repeats, 3, 11) in shapes
     assert (prompts, kv_heads, G, repeats, T, 11) not in shapes

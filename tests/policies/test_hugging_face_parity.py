@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
-from decoder_families import FAMILIES, V, config_of, greedy, in_bfloat16, left_padded, stepped_logits
+from decoder_families import FAMILIES, V, config_of, greedy, left_padded, stepped_logits
 
 from ipsrl.policies.hugging_face import load_parameters, save
 from ipsrl.policies.hugging_face_config import read_policy
@@ -82,6 +82,7 @@ def test_reading_gives_their_log_probabilities(both):
     np.testing.assert_allclose(log_probs[:, 1:], theirs, atol=1e-4)
 
 
+@pytest.mark.parametrize("both", ["llama 3", "qwen2 with windows", "gemma2", "gemma3"], indirect=True)
 def test_generation_is_theirs_token_for_token(both):
     # Prompts of different lengths on both sides of the window; padded on the left.
     prompts = left_padded([both.tokens[0, :3], both.tokens[1, :20], both.tokens[2, :9]])
@@ -106,12 +107,14 @@ def test_they_load_our_export(both, tmp_path):
     np.testing.assert_array_equal(torch_logits(model, both.tokens), both.logits)
 
 
+@pytest.mark.parametrize("both", ["llama 3", "qwen3", "gemma3"], indirect=True)
 def test_bfloat16_is_as_near_to_float32_as_theirs(both):
     theirs = transformers.AutoModelForCausalLM.from_pretrained(
         both.folder, attn_implementation="eager", dtype=torch.bfloat16
     ).eval()
     their_error = torch_logits(theirs, both.tokens)[:, READ_AHEAD:] - both.logits[:, READ_AHEAD:]
-    ours = stepped_logits(in_bfloat16(both.policy), both.parameters, both.tokens, READ_AHEAD)
+    in_bfloat16 = dataclasses.replace(both.policy, dtype="bfloat16")
+    ours = stepped_logits(in_bfloat16, both.parameters, both.tokens, READ_AHEAD)
     our_error = ours - both.logits[:, READ_AHEAD:]
     assert np.sqrt(np.mean(our_error**2)) < 1.1 * np.sqrt(np.mean(their_error**2))
 

@@ -27,7 +27,7 @@ def mlp(hidden=(5, 4)):
 
 
 def test_parameters_are_a_nested_dict_of_kernels_and_biases():
-    parameters = mlp().init(jax.random.key(0))
+    parameters = jax.eval_shape(mlp().init, jax.random.key(0))
     assert jax.tree.map(jnp.shape, parameters) == {
         "layer_0": {"kernel": (6, 5), "bias": (5,)},
         "layer_1": {"kernel": (5, 4), "bias": (4,)},
@@ -38,7 +38,7 @@ def test_parameters_are_a_nested_dict_of_kernels_and_biases():
 
 def test_logits_are_the_layers_written_out():
     policy = mlp()
-    parameters = policy.init(jax.random.key(1))
+    parameters = jax.device_get(jax.jit(policy.init)(jax.random.key(1)))
     x = np.asarray(GRID.features(jnp.arange(9)))
     for name in ("layer_0", "layer_1"):
         x = np.maximum(x @ parameters[name]["kernel"] + parameters[name]["bias"], 0)
@@ -60,16 +60,15 @@ def test_is_static_under_jit_and_maps_over_seeds():
 
 
 def test_no_hidden_layer_is_linear():
-    assert jax.tree.map(jnp.shape, mlp(hidden=()).init(jax.random.key(0))) == {
-        "layer_0": {"kernel": (6, 3), "bias": (3,)}
-    }
+    shapes = jax.tree.map(jnp.shape, jax.eval_shape(mlp(hidden=()).init, jax.random.key(0)))
+    assert shapes == {"layer_0": {"kernel": (6, 3), "bias": (3,)}}
 
 
 def test_distinct_rows_alone_give_the_same_walks_losses_and_gradients():
     grid, group = Hypergrid(dimensions=3, side=6), 2 * FEWEST_ROWS
     shape = (grid.features, grid.num_features, grid.vocabulary_size, (8, 8))
     fast, plain = MLP(*shape), EveryRow(*shape)
-    parameters = fast.init(jax.random.key(0))
+    parameters = jax.jit(fast.init)(jax.random.key(0))
     parameters["layer_2"]["bias"] = parameters["layer_2"]["bias"].at[-1].set(-1.0)
     prompts = no_prompts(jnp.zeros(3, jnp.int32))
     walks, expected = (
@@ -85,12 +84,11 @@ def test_distinct_rows_alone_give_the_same_walks_losses_and_gradients():
         scores = policy.score(parameters, walks, 0.7)
         return (weights * scores.log_probs).sum() + scores.entropy.mean(), scores
 
-    gradients, scores = zip(
-        *(jax.grad(loss, has_aux=True)(parameters, policy) for policy in (fast, plain)), strict=True
-    )
+    gradient = jax.jit(jax.grad(loss, has_aux=True), static_argnums=1)
+    gradients, scores = zip(*(gradient(parameters, policy) for policy in (fast, plain)), strict=True)
     np.testing.assert_allclose(scores[0].log_probs, scores[1].log_probs, atol=1e-5)
     np.testing.assert_allclose(scores[0].entropy, scores[1].entropy, atol=1e-5)
-    largest = max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(gradients[1]))
+    largest = max(np.abs(leaf).max() for leaf in jax.tree.leaves(gradients[1]))
     for found, exact in zip(*map(jax.tree.leaves, gradients), strict=True):
         np.testing.assert_allclose(found, exact, atol=1e-5 * largest)
 
@@ -106,8 +104,9 @@ def test_distinct_rows_of_runs_that_are_mapped_are_those_of_each():
 
     value_and_gradient = jax.value_and_grad(loss)
     mapped = jax.jit(jax.vmap(value_and_gradient))(parameters, shown)
+    alone = jax.jit(value_and_gradient)
     for run in range(3):
-        one = jax.jit(value_and_gradient)(jax.tree.map(lambda leaf, run=run: leaf[run], parameters), shown[run])
+        one = alone(jax.tree.map(lambda leaf, run=run: leaf[run], parameters), shown[run])
         for found, exact in zip(jax.tree.leaves(mapped), jax.tree.leaves(one), strict=True):
             np.testing.assert_allclose(found[run], exact, rtol=1e-4, atol=1e-4)
 
@@ -130,6 +129,9 @@ def test_the_work_is_that_of_the_distinct_rows():
         assert calls == [(1, FEWEST_ROWS)] * blocks
 
 
+DISTINCT = jax.jit(_distinct)
+
+
 @settings(deadline=None, max_examples=50)
 @given(
     st.lists(
@@ -138,7 +140,7 @@ def test_the_work_is_that_of_the_distinct_rows():
 )
 def test_distinct_values_are_found_whatever_they_are(pairs):
     values, mask = (np.array(column) for column in zip(*pairs, strict=True))
-    distinct, places, count = jax.jit(_distinct)(jnp.asarray(values, jnp.int32), jnp.asarray(mask))
+    distinct, places, count = DISTINCT(jnp.asarray(values, jnp.int32), jnp.asarray(mask))
     np.testing.assert_array_equal(np.asarray(distinct)[places][mask], values[mask])
     assert (np.asarray(places)[mask] < count).all()
     wanted = set(values[mask])

@@ -1,5 +1,7 @@
 """Scores of sampled tokens without all logits at once."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,7 +28,7 @@ def random_actions(rng, length=LENGTH, vocabulary=VOCABULARY, legal=False, top=F
 
 
 @pytest.mark.parametrize("options", [{}, {"legal": True}, {"top": True}], ids=["plain", "legal actions", "top tokens"])
-@pytest.mark.parametrize("at_once", [1, 3, 7, 8])
+@pytest.mark.parametrize("at_once", [1, 3, 8])
 def test_blocks_change_neither_scores_nor_gradients(options, at_once):
     rng = np.random.default_rng(0)
     actions = random_actions(rng, **options)
@@ -40,23 +42,19 @@ def test_blocks_change_neither_scores_nor_gradients(options, at_once):
     def whole(hidden, kernel):
         return score_logits(hidden @ kernel, actions, 0.7)
 
-    def loss(score, hidden, kernel):
-        scores = score(hidden, kernel)
-        total = jnp.sum(weights * scores.log_probs) + 0.3 * jnp.sum(weights**2 * scores.entropy)
-        return total if scores.top_log_probs is None else total + jnp.where(
-            jnp.isfinite(scores.top_log_probs), scores.top_log_probs, 0.0
-        ).sum()  # fmt: skip
+    def found(score):
+        def loss(hidden, kernel):
+            scores = score(hidden, kernel)
+            total = jnp.sum(weights * scores.log_probs) + 0.3 * jnp.sum(weights**2 * scores.entropy)
+            if scores.top_log_probs is not None:
+                total += jnp.where(jnp.isfinite(scores.top_log_probs), scores.top_log_probs, 0.0).sum()
+            return total, scores
 
-    jax.tree.map(
-        lambda ours, theirs: np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6),
-        in_blocks(hidden, kernel), whole(hidden, kernel),
-    )  # fmt: skip
-    for ours, theirs in zip(
-        jax.grad(lambda *both: loss(in_blocks, *both), (0, 1))(hidden, kernel),
-        jax.grad(lambda *both: loss(whole, *both), (0, 1))(hidden, kernel),
-        strict=True,
-    ):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=2e-6)
+        return jax.jit(jax.grad(loss, (0, 1), has_aux=True))(hidden, kernel)
+
+    (gradients, scores), (expected_gradients, expected) = found(in_blocks), found(whole)
+    for ours, theirs, tolerance in ((scores, expected, 1e-6), (gradients, expected_gradients, 2e-6)):
+        jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=tolerance), ours, theirs)
 
 
 def test_memory_is_that_of_a_block():

@@ -4,17 +4,12 @@ import json
 
 import numpy as np
 import pytest
+from bandit_run import interrupted_at, train_bandit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipsrl import objectives
-from ipsrl.distributed.mesh import make_mesh
-from ipsrl.environments.bandit import Bandit
-from ipsrl.policies.tabular import Tabular
 from ipsrl.records.evaluation import RANKS, Evaluation, EvaluationLog, shared_at_start
-from ipsrl.records.run_folder import RunFolder
 from ipsrl.rollouts.sampled_answers import Completion
-from ipsrl.training.loop import TrainSettings, train
 
 FILES = ("metrics.jsonl", "outcomes.jsonl", "completions.jsonl")
 SAID = Completion(prompt_index=3, prompt="a\nb", completion='</script> "x" \u2028', reward=1.0, outcome=None)
@@ -30,23 +25,8 @@ def evaluate(step, parameters):
     return Evaluation({"largest": probs[0]}, probs, [SAID] * 2)
 
 
-def interrupted_at(step):
-    def stop(done, parameters):
-        if done == step:
-            raise KeyboardInterrupt
-        return evaluate(done, parameters)
-
-    return stop
-
-
 def run(path, evaluate, resume=False):
-    environment = Bandit((0.0, 0.5, 1.0))
-    chosen = TrainSettings(
-        steps=7, prompts_per_step=1, group_size=8, learning_rate=0.1, evaluate_every=2, checkpoint_every=3
-    )
-    objective, mesh = objectives.make("grpo"), make_mesh("replica:-1")
-    with RunFolder.open(path, {"seed": 0}, resume) as folder:
-        return train(environment, Tabular(1, 3), objective, chosen, 0, folder, mesh, evaluate=evaluate)
+    train_bandit(path, evaluate, resume, steps=7, evaluate_every=2, checkpoint_every=3)
 
 
 def test_shares_at_every_evaluation_and_texts_at_the_first_and_the_last(tmp_path):
@@ -66,7 +46,7 @@ def test_shares_at_every_evaluation_and_texts_at_the_first_and_the_last(tmp_path
 def test_an_interrupted_run_leaves_the_same_bytes(tmp_path, stop):
     run(tmp_path / "whole", evaluate)
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "cut", interrupted_at(stop))
+        run(tmp_path / "cut", interrupted_at(stop, evaluate))
     # The process was killed while it wrote.
     for name in FILES:
         with (tmp_path / "cut" / name).open("a") as file:

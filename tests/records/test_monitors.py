@@ -7,21 +7,17 @@ import re
 
 import numpy as np
 import pytest
+from bandit_run import interrupted_at, train_bandit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ipsrl import objectives
-from ipsrl.distributed.mesh import make_mesh
-from ipsrl.environments.bandit import Bandit
-from ipsrl.policies.tabular import Tabular
 from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.metric_log import MetricLog
 from ipsrl.records.monitors import MONITORS, FittedLine, make_monitors
-from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.warning_lines import WarningLines
 from ipsrl.records.warning_log import WarningLog, initial_states, observe
-from ipsrl.training.loop import TrainSettings, train
 
 
 def watched(text: str, records):
@@ -90,12 +86,6 @@ def test_a_warning_begins_and_ends_with_as_many_steps_in_a_row(bad, steps):
             expected += [step] if holds else []
         assert metrics[step - 1]["monitor/low_entropy"] == holds
     assert [step for step, _, _ in warnings] == expected
-
-
-def test_a_metric_that_wavers_around_the_limit_is_warned_of_once():
-    rng = np.random.default_rng(0)
-    records = series("token_entropy", np.concatenate([np.full(30, 0.3), 0.5 + 0.1 * rng.standard_normal(1000)]))
-    assert [step for step, _, _ in watched("low_entropy(of_highest=1, steps=20)", records)[1]] == [20]
 
 
 def test_outcomes_that_fall():
@@ -343,24 +333,14 @@ def test_texts_that_name_no_monitors(text, message):
 
 
 def test_the_loop_watches_and_goes_on_watching(tmp_path, capsys):
-    def trained(path, monitors, stop=None, resume=False):
-        def evaluate(step, parameters):
-            if step == stop:
-                raise KeyboardInterrupt
-            return Evaluation({})
+    def evaluate(step, parameters):
+        return Evaluation({})
 
-        training = TrainSettings(
-            steps=40,
-            prompts_per_step=1,
-            group_size=16,
-            learning_rate=0.1,
-            evaluate_every=5,
-            checkpoint_every=10,
-            monitors=monitors,
-        )
-        with RunFolder.open(path, {}, resume) as folder:
-            mesh, policy = make_mesh("replica:-1"), Tabular(1, 3)
-            train(Bandit((0.5, 0.9, 1.0)), policy, objectives.make("grpo"), training, 0, folder, mesh, None, evaluate)
+    def trained(path, monitors, evaluate=evaluate, resume=False):
+        train_bandit(
+            path, evaluate, resume, rewards=(0.5, 0.9, 1.0), steps=40, group_size=16, evaluate_every=5,
+            checkpoint_every=10, monitors=monitors,
+        )  # fmt: skip
         return [(path / name).read_bytes() for name in ("metrics.jsonl", "warnings.jsonl")]
 
     monitors = "all, low_entropy(below=0.8, steps=4), falling_outcomes(by=0.2, steps=4)"
@@ -376,7 +356,7 @@ def test_the_loop_watches_and_goes_on_watching(tmp_path, capsys):
 
     stop = 5 * math.ceil((warnings[0]["step"] + 1) / 5)
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "cut", monitors, stop)
+        trained(tmp_path / "cut", monitors, interrupted_at(stop, evaluate))
     assert trained(tmp_path / "cut", monitors, resume=True) == whole
 
     silent = trained(tmp_path / "silent", "none")

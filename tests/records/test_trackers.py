@@ -1,6 +1,5 @@
 """Trackers show what metrics.jsonl holds, each step once, and no more than their own loss comes of their failures."""
 
-import contextlib
 import json
 import math
 import os
@@ -11,17 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bandit_run import interrupted_at, train_bandit
 
-from ipsrl import objectives
-from ipsrl.distributed.mesh import make_mesh
-from ipsrl.environments.bandit import Bandit
-from ipsrl.policies.tabular import Tabular
 from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.metric_log import MetricLog
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.trackers import TRACKERS, Trackers, read_trackers
-from ipsrl.training.loop import TrainSettings, train
 
 # Logs steps from FIRST (after what an earlier process has kept) and dies at LAST, or ends well there.
 PROGRAM = """
@@ -201,28 +196,14 @@ def test_names_of_trackers(monkeypatch):
         read_trackers("tensorboard")
 
 
-def stop_at(step: int):
-    """An evaluation during which the user presses control-C."""
-
-    def evaluate(now, parameters):
-        if now == step:
-            raise KeyboardInterrupt
-        return Evaluation({"weight": float(now)})
-
-    return evaluate
-
-
 def test_a_training_run_has_a_tracker_that_its_resumption_continues(tmp_path):
-    environment, policy = Bandit((1.0, 0.5)), Tabular(1, 2)
-    options = TrainSettings(steps=5, prompts_per_step=1, group_size=4, evaluate_every=2, checkpoint_every=2)
-    mesh = make_mesh("replica:-1")
-    for resume, evaluate in ((False, stop_at(4)), (True, stop_at(9))):
-        with (
-            contextlib.nullcontext() if resume else pytest.raises(KeyboardInterrupt),
-            RunFolder.open(tmp_path, {}, resume) as folder,
-        ):
-            objective = objectives.make("grpo")
-            train(environment, policy, objective, options, 0, folder, mesh, evaluate=evaluate, trackers=["tensorboard"])
+    def evaluate(step, parameters):
+        return Evaluation({"weight": float(step)})
+
+    settings = {"steps": 5, "evaluate_every": 2, "checkpoint_every": 2, "trackers": ["tensorboard"]}
+    with pytest.raises(KeyboardInterrupt):
+        train_bandit(tmp_path, interrupted_at(4, evaluate), **settings)
+    train_bandit(tmp_path, evaluate, resume=True, **settings)
     shown = events(tmp_path)
     assert_same(shown, numbers(tmp_path))
     assert [step for step, _ in shown["reward"]] == [1, 2, 3, 4, 5]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import benchmark
-from benchmarks import objectives, shared_prompt
+from benchmarks import objectives, peer_environments, shared_prompt, sweeps
 from ipsrl.objectives import make
 from ipsrl.rollouts.synthetic import synthetic_rollouts
 
@@ -62,36 +62,57 @@ def test_the_program_gives_the_gradient_of_the_loss():
     assert temporary >= 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--only=gppp"], "unknown objective 'gppp'"),
-        (["--only="], "write at least one name|cannot read ''"),
-        (["--only=grpo("], r"cannot read 'grpo\('"),
-        (["--runs=4"], "4 runs are too few for a median"),
-        (["--shape=[1, 1, 6]", "--only=grpo"], "group_size is 1, it must be at least 2"),
-        *(
-            ([f"--shape={shape}"], "write three positive whole numbers, as in")
-            for shape in (
-                "[4, 4]",
-                "[4, 0, 6]",
-                "[4, 4, -6]",
-                "[4, 4, 6.5]",
-                "[4, 4, true]",
-                "4x4",
-                "[",
-                "7",
-                "[[1],2,3]",
-            )
-        ),
-        (["--json=nowhere/file.json"], "there is no folder 'nowhere'"),
-        ([f"--json={Path(__file__).parent}"], "which is a folder: give a file"),
-    ],
+FEW = "are too few"
+BAD_INPUT = (
+    ("objectives --only=gppp", "unknown objective 'gppp'"),
+    ("objectives --only=", "write at least one name|cannot read ''"),
+    ("objectives --only=grpo(", r"cannot read 'grpo\('"),
+    ("objectives --runs=4", f"4 runs {FEW} for a median"),
+    ("objectives --shape=[1,1,6] --only=grpo", "group_size is 1, it must be at least 2"),
+    *(
+        (f"objectives --shape={shape}", "write three positive whole numbers, as in")
+        for shape in ("[4,4]", "[4,0,6]", "[4,4,-6]", "[4,4,6.5]", "[4,4,true]", "4x4", "[", "7", "[[1],2,3]")
+    ),
+    ("objectives --json=nowhere/file.json", "there is no folder 'nowhere'"),
+    (f"objectives --json={Path(__file__).parent}", "which is a folder: name a file"),
+    ("grpo_step --workloads=S,X", "--workloads names 'X': there are S, M, L"),
+    ("memory --workloads=S,S", "one name is there twice"),
+    ("compile --runs=2", f"2 runs {FEW}"),
+    ("growth --only=colour", "--only names 'colour'"),
+    ("peers --workloads=S,XL", "--workloads names 'XL': there are S, M, L"),
+    ("peers --peers=trl,verl", "--peers names 'verl': there are trl, tunix"),
+    ("peers --peers=trl,trl", "twice"),
+    ("peers --runs=2", "too few"),
+    ("hypergrid --grids=2by8", "--grids names '2by8': write dimensions x side, as in 2x20"),
+    ("hypergrid --grids=9x20", "--grids names '9x20': take a grid of 2 to 1,000,000 cells"),
+    ("hypergrid --grids=2x1", "of side 2 at least"),
+    ("hypergrid --batches=16,x", "--batches names 'x'"),
+    ("hypergrid --batches=1", "--batches names '1': write whole numbers from 2 up"),
+    ("hypergrid --only=gfn", "--only names 'gfn'"),
+    ("hypergrid --seconds=0", "--seconds is 0.0, it must be positive"),
+    ("hypergrid --runs=4", f"4 runs {FEW}"),
+    ("bandit --arms=1", "--arms is 1, it must be at least 2"),
+    ("bandit --group=1", "--group is 1, it must be at least 2"),
+    ("bandit --ensemble=0", "--ensemble is 0, it must be at least 1"),
+    ("bandit --only=reinforce", "--only names 'reinforce'"),
+    ("bandit --runs=1", f"1 runs {FEW}"),
+    ("sweeps --runs=4", f"4 runs {FEW} for a median"),
+    ("sweeps --seeds=0", "--seeds is 0, it must be at least 1"),
+    ("sweeps --seeds=0 --all", "--seeds is 0, it must be at least 1"),
+    ("sweeps --sample=0", "--sample is 0, it must be at least 1"),
+    ("sweeps --at_once=0", "--at_once is 0, it must be at least 1"),
+    ("sweeps --seeds=4", "--sample is 8, it must be 4 at most"),
 )
-def test_bad_input_is_refused_in_one_sentence_before_anything_is_timed(arguments, message, monkeypatch):
-    monkeypatch.setattr(objectives, "compiled", lambda *_: pytest.fail("it has begun to work"))
+
+
+@pytest.mark.parametrize(("command", "message"), BAD_INPUT)
+def test_bad_input_is_refused_in_one_sentence_before_anything_is_done(command, message, monkeypatch):
+    # Into how many devices the CPU is divided can be said once in a process, and the tests have said it.
+    monkeypatch.setattr(benchmark, "start_up", lambda devices: None)
+    for module, work in ((objectives, "compiled"), (sweeps, "finish"), (peer_environments, "python")):
+        monkeypatch.setattr(module, work, lambda *_: pytest.fail("it has begun to work"))
     with pytest.raises(SystemExit, match=f"^error: .*({message})") as refusal:
-        benchmark.main(["objectives", *arguments])
+        benchmark.main(command.split())
     assert "\n" not in refusal.value.code  # a text: the status is 1
 
 

@@ -100,26 +100,3 @@ def test_bandits_can_be_timed(tmp_path, capsys):
     benchmark.main(["bandit", "--ensemble=3", "--arms=2", "--group=2", "--only=grpo", "--runs=5", f"--json={file}"])
     assert file.exists()
     assert "grpo" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["hypergrid", "--grids=2by8"], "--grids has '2by8': write dimensions x side, as in 2x20"),
-        (["hypergrid", "--grids=9x20"], "--grids has '9x20': use a grid of 2 to 1,000,000 cells"),
-        (["hypergrid", "--grids=2x1"], "with side 2 or more"),
-        (["hypergrid", "--batches=16,x"], "--batches has 'x'"),
-        (["hypergrid", "--batches=1"], "--batches has '1': write whole numbers of 2 or more"),
-        (["hypergrid", "--only=gfn"], "--only has 'gfn'"),
-        (["hypergrid", "--seconds=0"], "--seconds is 0.0, it must be positive"),
-        (["hypergrid", "--runs=4"], "4 runs are too few"),
-        (["bandit", "--arms=1"], "--arms is 1, it must be at least 2"),
-        (["bandit", "--group=1"], "--group is 1, it must be at least 2"),
-        (["bandit", "--ensemble=0"], "--ensemble is 0, it must be at least 1"),
-        (["bandit", "--only=reinforce"], "--only has 'reinforce'"),
-        (["bandit", "--runs=1"], "1 runs are too few"),
-    ],
-)
-def test_bad_input_is_refused(arguments, message):
-    with pytest.raises(SystemExit, match=message):
-        benchmark.main(arguments)

@@ -142,21 +142,6 @@ def test_contenders_that_get_other_rewards_are_refused():
         grpo_peers.check_rewards({"ours": 0.5, "theirs": 0.25})
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (["--workloads=S,XL"], "--workloads has 'XL'; known: S, M, L"),
-        (["--peers=trl,verl"], "--peers has 'verl'; known: trl, tunix"),
-        (["--peers=trl,trl"], "twice"),
-        (["--runs=2"], "too few"),
-    ],
-)
-def test_bad_input_is_refused_before_anything_is_installed(options, says, monkeypatch):
-    monkeypatch.setattr(peer_environments, "python", lambda name: pytest.fail(f"{name} is installed"))
-    with pytest.raises(SystemExit, match=says):
-        benchmark.main(["peers", *options])
-
-
 def test_rewards_are_refused_for_answers_of_another_length():
     workload = WORKLOADS["S"]
     rewards = grpo_task.Rewards(workload)

@@ -41,22 +41,6 @@ def test_sizes_grow_by_their_factor():
     assert growth.grown(workload, "parameters", 1)["hidden_size"] == workload.hidden_size
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["grpo_step", "--workloads=S,X"], "--workloads has 'X'; known: S, M, L"),
-        (["memory", "--workloads=S,S"], "a name is given twice"),
-        (["compile", "--runs=2"], "2 runs are too few"),
-        (["growth", "--only=colour"], "--only has 'colour'"),
-    ],
-)
-def test_bad_input_is_refused_in_one_sentence(arguments, message, monkeypatch):
-    # Into how many devices the CPU is divided can be said once in a process, and the tests have said it.
-    monkeypatch.setattr(benchmark, "start_up", lambda devices: None)
-    with pytest.raises(SystemExit, match=f"^error: .*{message}"):
-        benchmark.main(arguments)
-
-
 @pytest.mark.slow
 def test_no_program_is_compiled_after_the_first_step(tmp_path, capsys):
     benchmark.main(["compile", "--workloads=S", "--runs=5", f"--json={tmp_path / 'compile.json'}"])

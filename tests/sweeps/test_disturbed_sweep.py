@@ -1,4 +1,4 @@
-"""Forty runs whose workers, and whose sweep, are killed at random, beside the same in one undisturbed program."""
+"""Twenty-four runs whose workers, and whose sweep, are killed at random, beside the same in one undisturbed program."""
 
 import os
 import random
@@ -14,9 +14,9 @@ from ipsrl.distributed.start_up import cores
 from ipsrl.records.run_folder import is_complete
 
 ROOT = Path(__file__).parents[2]
-RUNS = 40
-KILLS = 8
-KILLS_BEFORE_THE_SWEEP = 4
+RUNS = 24
+KILLS = 6
+KILLS_BEFORE_THE_SWEEP = 3
 SWEEP = [
     sys.executable,
     str(ROOT / "scripts" / "sweep.py"),

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from experiments import two_outcomes
-from ipsrl.records.metric_log import read
 from ipsrl.sweeps import launcher_catalog
 from ipsrl.sweeps import sweep as sweep_file
 from ipsrl.sweeps.attempt import attempt
@@ -229,37 +228,6 @@ def test_real_runs_are_those_of_the_experiment(tmp_path):
         assert (tmp_path / log.stem / name).read_bytes() == (tmp_path / "out/runs" / log.stem / name).read_bytes()
     (start,) = json.loads((tmp_path / "out/runs" / log.stem / "environment.json").read_text())
     assert f"$ {start['command']}" == log.read_text().splitlines()[0]
-
-
-@pytest.mark.slow
-def test_launchers_local_and_vmap_write_the_same(tmp_path):
-    grid = [*GRID[:2], "--grid=initial_log_ratio=-1.0,0.5;seeds=0,[0:3]"]
-    for launcher in ("local", "vmap"):
-        subprocess.run(
-            command(tmp_path / launcher, *grid, f"--launcher={launcher}"), env=ENVIRONMENT, check=True, timeout=400
-        )
-    alone = sorted((tmp_path / "local" / "runs").iterdir())
-    assert len(alone) == 4
-    for path in alone:
-        together = tmp_path / "vmap" / "runs" / path.name
-        assert (path / "config.json").read_bytes() == (together / "config.json").read_bytes()
-        for ours, theirs in zip(read(path / "metrics.jsonl"), read(together / "metrics.jsonl"), strict=True):
-            assert ours.pop("objective") == theirs.pop("objective")
-            assert ours == pytest.approx(theirs, rel=1e-5, nan_ok=True)
-
-
-@pytest.mark.slow
-def test_a_run_that_cannot_be_fails_alone_with_the_sentence_of_the_experiment(tmp_path):
-    # What only the experiment itself can tell.
-    grid = [*GRID[:2], f"--grid={SMALL.replace('=reinforce', '=reinforce,grpp')};seeds=[0:2]"]
-    done = subprocess.run(
-        command(tmp_path / "out", *grid), env=ENVIRONMENT, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 1
-    assert counts(done.stdout) == {"finished": 1, "running": 0, "failed": 1, "broken": 0, "waiting": 0}
-    assert "exit status 1: error: grpp has no noisy training" in done.stdout
-    (failure,) = (tmp_path / "out" / "failures").iterdir()
-    assert json.loads(failure.read_text())["command"][1:3] == ["-m", "experiments.two_outcomes"]
 
 
 @pytest.mark.slow

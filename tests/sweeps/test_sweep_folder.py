@@ -64,16 +64,6 @@ def test_a_run_is_held_as_long_as_a_process_writes_to_its_log(folder):
         assert log is not None
 
 
-def test_a_second_sweep_is_refused(folder):
-    with (
-        pytest.raises(
-            ValueError, match=r"another sweep is working in .*; wait until it ends, look at it with --status"
-        ),
-        SweepFolder.at(folder.path).hold([RUN]),
-    ):
-        pass
-
-
 def test_runs_are_remembered_in_the_order_they_were_asked_for(tmp_path):
     folder = SweepFolder.at(tmp_path / "sweep")
     assert folder.runs() == []

@@ -13,7 +13,8 @@ from ipsrl.sweeps.forked import call_forked, preload
 @pytest.fixture
 def call(tmp_path):
     """Call with a statement for the exit status, and what stands in the log below the command."""
-    preload(["sweeps.forked"])
+    # Whatever imports what all studies do: a process that has to import it for itself takes seconds.
+    preload(["two_outcomes"])
 
     def call(statement, ending=None):
         # A module of the standard library that runs what it is given.

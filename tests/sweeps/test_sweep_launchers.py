@@ -10,7 +10,6 @@ import time
 import pytest
 
 from experiments import hypergrid, two_outcomes
-from ipsrl.distributed.start_up import cores
 from ipsrl.records.json_files import write_json
 from ipsrl.records.metric_log import read
 from ipsrl.records.run_log import NonFiniteLossError
@@ -77,10 +76,6 @@ def test_one_error_ends_the_others():
     # Those that had begun have been told, the others never begin.
     assert all(ended)
     assert len(ended) < len(RUNS)
-
-
-def test_the_default_is_one_worker_for_two_cores():
-    assert len(shares_of_cores(launcher_catalog.make("local").workers or max(1, cores() // 2))) == max(1, cores() // 2)
 
 
 # -- slurm --

@@ -3,19 +3,16 @@
 import contextlib
 from collections.abc import Iterator
 
-import jax
 from jax import monitoring
 
 
 @contextlib.contextmanager
-def compilations_of(function: str, forget: bool = False) -> Iterator[list[float]]:
+def compilations_of(function: str) -> Iterator[list[float]]:
     """A list that grows by an entry, seconds, for every program that is compiled of a jitted function of that name.
 
-    Args:
-      forget: what other tests have compiled is compiled again, and counted.
+    What this process has compiled before is not compiled again, and not counted: of an update with an optimiser made
+    for the test there is nothing.
     """
-    if forget:
-        jax.clear_caches()
     found = []
 
     def listen(event: str, seconds: float, **details: str) -> None:

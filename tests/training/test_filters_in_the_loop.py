@@ -92,35 +92,22 @@ def assert_resumed_bitwise(tmp_path, **case):
     return whole
 
 
-@pytest.mark.parametrize(
-    ("filters", "mesh"),
-    [
-        ("none", "replica:-1"),
-        *(pytest.param(name, "replica:-1", marks=pytest.mark.slow) for name in ("dynamic", "filter", "refresh")),
-        ("all", "replica:-1"),
-        pytest.param("all", "data:8", marks=pytest.mark.slow),
-    ],
-)
-def test_rules_are_resumed_bit_for_bit(tmp_path, filters, mesh):
-    state = assert_resumed_bitwise(tmp_path, filters=filters, mesh=mesh)
-    assert (state.reference is not None) == (filters in ("refresh", "all"))
-    assert (state.difficulty is not None) == (filters in ("filter", "all"))
-    rounds = [record.get("sampling_rounds") for record in metric_log.read(tmp_path / "whole" / "metrics.jsonl")[1:]]
-    if filters in ("dynamic", "all"):
-        assert len(set(rounds)) > 1
+@pytest.mark.parametrize("mesh", ["replica:-1", "data:8"])
+def test_rules_are_resumed_bit_for_bit(tmp_path, mesh):
+    state = assert_resumed_bitwise(tmp_path, filters="all", mesh=mesh)
+    assert state.reference is not None
+    assert state.difficulty is not None
+    records = metric_log.read(tmp_path / "whole" / "metrics.jsonl")[1:]
+    assert len({record["sampling_rounds"] for record in records}) > 1
 
 
-@pytest.mark.parametrize(
-    "objective",
-    ["trajectory_balance", "aer(tau=0.9, eta=0.1, alpha_max=0.5)", "ips_grpo(probability=exact)", "ar_lopti"],
-)
+@pytest.mark.parametrize("objective", ["trajectory_balance", "aer(tau=0.9, eta=0.1, alpha_max=0.5)"])
 def test_what_objectives_carry_and_learn_is_resumed_bit_for_bit(tmp_path, objective):
     state = assert_resumed_bitwise(tmp_path, objective=objective, environment=TREE)
     built = objectives.make(objective)
     fresh = built.init(TREE.sizes), built.init_parameters(TREE.sizes)
     carried = jax.tree.leaves((state.objective_state, state.objective_parameters))
-    moved = [not np.array_equal(a, b) for a, b in zip(carried, jax.tree.leaves(fresh), strict=True)]
-    assert any(moved) == (objective != "ar_lopti")
+    assert not all(map(np.array_equal, carried, jax.tree.leaves(fresh)))
 
 
 def test_the_reference_moves_at_its_interval(tmp_path):
@@ -155,7 +142,6 @@ def test_a_reference_that_nothing_asks_for_cannot_move(objective, off_policy, is
         check_run(BANDIT, policy, objectives.make(objective), settings, make_mesh("replica:-1"))
 
 
-@pytest.mark.slow
 def test_rules_that_are_off_cost_nothing(tmp_path, monkeypatch):
     """No state, no metric, no call, one round of sampling: the step sees the same arrays as if there were no rules."""
     calls = []

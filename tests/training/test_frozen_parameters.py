@@ -118,8 +118,7 @@ def test_meshes_agree(finished, tmp_path):
         np.testing.assert_allclose(ours, theirs, atol=2e-4)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("frozen", ["bfloat16", "int8", "int4", "nf4"])
+@pytest.mark.parametrize("frozen", ["bfloat16", "int4"])
 def test_every_type_of_frozen_weights_trains(frozen, tmp_path):
     state, adapters, _, _, records = run(tmp_path / "run", adapted(frozen), "data:4,model:2")
     assert all(np.isfinite(record["loss"]) for record in records[1:])

@@ -1,5 +1,7 @@
 """Language models on a mesh: loaded, adapted and exported."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,10 +28,11 @@ def checkpoint(tmp_path_factory):
     return str(make_checkpoint(folder, "qwen2", hidden_size=32, num_layers=1))
 
 
+@functools.partial(jax.jit, static_argnums=0)
 def log_probs(policy, parameters):
-    tokens = jax.random.randint(jax.random.key(0), (2, 9), 0, policy.vocabulary_size)
-    prompts = Prompts(jnp.arange(2), tokens, jnp.ones(tokens.shape, bool))
-    return jax.jit(lambda parameters: policy.prompt_log_probs(parameters, prompts, 1.0)[0])(parameters)
+    tokens = np.random.default_rng(0).integers(0, policy.vocabulary_size, (2, 9))
+    prompts = Prompts(jnp.arange(2), jnp.asarray(tokens), jnp.ones(tokens.shape, bool))
+    return policy.prompt_log_probs(parameters, prompts, 1.0)[0]
 
 
 def test_what_is_loaded_onto_a_mesh_is_what_is_exported(checkpoint, tmp_path):
@@ -45,7 +48,7 @@ def test_what_is_loaded_onto_a_mesh_is_what_is_exported(checkpoint, tmp_path):
     jax.tree.map(np.testing.assert_array_equal, again, jax.device_get(parameters))
 
 
-@pytest.mark.parametrize("frozen_dtype", ["float32", "bfloat16", "int8", "int4", "nf4"])
+@pytest.mark.parametrize("frozen_dtype", ["bfloat16", "int8", "nf4"])
 def test_frozen_weights_lie_where_the_rules_say(checkpoint, frozen_dtype, monkeypatch):
     monkeypatch.setattr(placement, "SMALLEST_SHARED", 0)
     model, mesh = LanguageModel.read(checkpoint, "float32", "none", LoRA(frozen=frozen_dtype)), make_mesh(MESH)
@@ -60,9 +63,8 @@ def _same(ours, theirs, dimensions):
     assert ours.is_equivalent_to(theirs, dimensions), f"{ours} is not {theirs}"
 
 
-@pytest.mark.parametrize("frozen_dtype", ["float32", "nf4"])
-def test_adapters_are_merged_when_exported(checkpoint, tmp_path, frozen_dtype):
-    lora = LoRA(rank=2, targets=("q_proj", "down_proj"), frozen=frozen_dtype)
+def test_adapters_are_merged_when_exported(checkpoint, tmp_path):
+    lora = LoRA(rank=2, targets=("q_proj", "down_proj"), frozen="nf4")
     model, mesh = LanguageModel.read(checkpoint, "float32", "none", lora), make_mesh(MESH)
     adapters, frozen = model.load(mesh)
     adapters = jax.tree.map(lambda leaf: leaf + 0.1, adapters)

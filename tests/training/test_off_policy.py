@@ -16,23 +16,21 @@ from ipsrl.structures import Rollouts
 from ipsrl.training.batches.collector import BatchCollector
 from ipsrl.training.batches.groups import choose_prompts, collect, sample_and_verify
 from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers, spend_samples, with_best_answer
-from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.loop import TrainSettings, check_run
-from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import check_objective
 
 TREE = Tree()
 POLICY = Tabular(TREE.num_observations, TREE.vocabulary_size)
+SCORE = jax.jit(POLICY.score)
 P, G = 3, 4
 SETTINGS = TrainSettings(steps=1, prompts_per_step=P, group_size=G, off_policy=OffPolicyAnswers(5))
 
 
 def parameters(seed, policy=POLICY):
     # A transformer with large parameters says the same whatever it is asked.
-    scale = 1.0 if policy is POLICY else 0.1
-    return jax.tree.map(
-        lambda leaf: leaf + scale * jax.random.normal(jax.random.key(seed), leaf.shape), policy.init(jax.random.key(0))
-    )
+    rng, scale = np.random.default_rng(seed), 1.0 if policy is POLICY else 0.1
+    start = jax.jit(policy.init)(jax.random.key(0))
+    return jax.tree.map(lambda leaf: np.asarray(leaf + np.float32(scale * rng.normal(size=leaf.shape))), start)
 
 
 def fields(groups, prompts=False):
@@ -72,7 +70,7 @@ def test_the_first_of_the_best_answers_takes_the_first_place():
     np.testing.assert_array_equal(Rollouts.of(*merged).off_policy, merged[0].off_policy)
 
     # Drawn by one policy, and scored by the other: the one whose updates look at these numbers.
-    scores = POLICY.score(parameters(1), merged[0], 0.7)
+    scores = SCORE(parameters(1), merged[0], 0.7)
     np.testing.assert_allclose(merged[0].behaviour_log_probs, scores.log_probs, atol=1e-6)
     np.testing.assert_allclose(merged[0].behaviour_entropy, scores.entropy, atol=1e-6)
     np.testing.assert_allclose(merged[0].top_log_probs, scores.top_log_probs, atol=1e-6)
@@ -98,13 +96,13 @@ def test_easy_groups_keep_their_own_answers():
         np.testing.assert_array_equal(leaf[1], own[name][1], err_msg=name)
 
 
-@pytest.mark.parametrize("at_most", [-1.0, 0.5])
-def test_the_limit_acts_in_the_loop(at_most):
+def test_the_limit_acts_in_the_loop():
+    at_most = 0.5
     groups, metrics, plain = collected(off_policy=OffPolicyAnswers(5, at_most=at_most))
-    hard = plain[1].rewards.mean(axis=1) <= at_most
+    hard = np.asarray(plain[1].rewards.mean(axis=1)) <= at_most
+    assert 0 < hard.sum() < P
     np.testing.assert_array_equal(groups[0].off_policy[:, 0], hard)
-    expected = groups[1].rewards[hard, 0].mean() if hard.any() else 0.0
-    assert metrics["off_policy_reward"] == pytest.approx(expected)
+    assert metrics["off_policy_reward"] == pytest.approx(np.asarray(groups[1].rewards)[hard, 0].mean())
 
 
 def collected(reference=None, refinements=None, environment=TREE, policy=POLICY, **changes):
@@ -147,7 +145,7 @@ def test_the_reference_policy_can_draw_them():
     groups, _, _ = collected(best, off_policy=OffPolicyAnswers(1, "reference"))
     assert (np.asarray(groups[1].outcome_id)[:, 0] == 0).all()
     np.testing.assert_array_equal(groups[0].tokens[:, 0, 0], 5)
-    scores = POLICY.score(parameters(1), groups[0], 1.0)
+    scores = SCORE(parameters(1), groups[0], 1.0)
     np.testing.assert_allclose(groups[0].behaviour_log_probs, scores.log_probs, atol=1e-6)
     # To the policy that is trained they are far from certain.
     assert (groups[0].behaviour_log_probs[:, 0, 0] < -0.1).all()
@@ -185,8 +183,6 @@ def test_what_needs_off_policy_answers_is_refused_without_them():
     with pytest.raises(ValueError, match=message):
         check_run(TREE, POLICY, objective, dataclasses.replace(SETTINGS, off_policy=None), mesh)
     check_run(TREE, POLICY, objective, SETTINGS, mesh)
-    with pytest.raises(ValueError, match=message):
-        train_ensemble(TREE, POLICY, objective, make_optimizer(), jnp.arange(2), 1, P, G, record=lambda each: each)
 
 
 def test_likeliest_tokens_of_the_reference_are_refused():

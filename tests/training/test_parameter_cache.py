@@ -1,8 +1,5 @@
 """The second call reads what the first has made, unless it cannot."""
 
-import subprocess
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -99,21 +96,3 @@ def test_an_entry_that_another_process_makes_meanwhile_does_no_harm(make, tmp_pa
     assert make.calls == 2
     assert warnings_logged == []
     assert len(list((tmp_path / "parameters").iterdir())) == 1
-
-
-@pytest.mark.slow
-def test_processes_that_make_the_same_entry_do_no_harm(tmp_path):
-    program = """
-import jax.numpy as jnp, time
-from ipsrl.training.parameter_cache import cached
-for number in range(6):
-    made = cached({"number": number}, lambda: {"values": jnp.full(50, number)}, {"values": jnp.zeros(50, "int32")})
-    assert (made["values"] == number).all()
-"""
-    children = [subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    for child in children:
-        _, errors = child.communicate()
-        assert child.returncode == 0, errors
-    assert len(list((tmp_path / "parameters").iterdir())) == 6
-    made = cached({"number": 3}, lambda: pytest.fail("made again"), {"values": jnp.zeros(50, "int32")})
-    np.testing.assert_array_equal(made["values"], 3)

@@ -28,15 +28,18 @@ def walk(optimizer, gradients, jit=True):
         parameters = optax.apply_updates(parameters, updates)
         return (parameters, state), parameters
 
-    start = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:]), gradients)
-    with jax.disable_jit(not jit):
+    def walked(gradients):
+        start = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape[1:]), gradients)
         (_, state), path = jax.lax.scan(step, (start, optimizer.init(start)), gradients)
-    return path, state
+        return path, state
+
+    with jax.disable_jit(not jit):
+        return (jax.jit(walked) if jit else walked)(gradients)
 
 
 def gradients_of(steps, seed=0):
     random = np.random.default_rng(seed)
-    return {name: jnp.asarray(random.normal(size=(steps, *shape)), jnp.float32) for name, shape in SHAPES.items()}
+    return {name: random.normal(size=(steps, *shape)).astype(np.float32) for name, shape in SHAPES.items()}
 
 
 @pytest.mark.parametrize("jit", [True, False])
@@ -48,10 +51,10 @@ def test_where_every_element_is_seen_in_every_step_it_is_adam(jit):
         np.testing.assert_allclose(path[name], adam[name], atol=1e-6)
 
 
-@pytest.mark.parametrize("gradient", [0.01, 30.0])
-def test_what_is_seen_once_moves_once(gradient):
+def test_what_is_seen_once_moves_once():
     """At step 300 by the learning rate, as in anybody's first step of Adam; Adam proper moves it by 1.64 in the end."""
-    gradients = {"log_partition": jnp.ones((400, 2)).at[:, 0].set(0.0).at[300, 0].set(gradient)}
+    gradients = {"log_partition": np.tile(np.float32([0.0, 1.0]), (400, 1))}
+    gradients["log_partition"][300, 0] = 30.0
     path = np.asarray(walk(sparse_adam(0.1), gradients)[0]["log_partition"])
     assert not path[:300, 0].any()
     np.testing.assert_allclose(path[300:, 0], -0.1, atol=1e-6)
@@ -64,7 +67,7 @@ def test_an_element_moves_as_adam_does_in_its_own_steps():
     """Seen in steps 0, 3, 4 and 9, it is where Adam alone would be after these four, and so are its moments."""
     seen = np.isin(np.arange(12), [0, 3, 4, 9])
     gradients = gradients_of(12)
-    gradients["log_flows"] = gradients["log_flows"].at[:, 1, 2].multiply(seen)
+    gradients["log_flows"][:, 1, 2] *= seen
     path, ((flows, _), _) = walk(sparse_adam(0.1), gradients)
     alone, (own, _) = walk(optax.adam(0.1), gradients["log_flows"][seen, 1, 2])
     np.testing.assert_allclose(path["log_flows"][seen, 1, 2], alone, atol=1e-6)
@@ -74,8 +77,8 @@ def test_an_element_moves_as_adam_does_in_its_own_steps():
 
 
 def test_runs_of_an_ensemble_do_not_share_steps():
-    gradients = jax.tree.map(lambda *runs: jnp.stack(runs), *(gradients_of(6, seed) for seed in (1, 2)))
-    gradients["log_partition"] = gradients["log_partition"].at[1, 3:, 0].set(0.0)
+    gradients = jax.tree.map(lambda *runs: np.stack(runs), *(gradients_of(6, seed) for seed in (1, 2)))
+    gradients["log_partition"][1, 3:, 0] = 0.0
     together, _ = jax.vmap(lambda run: walk(sparse_adam(0.1), run))(gradients)
     for run in (0, 1):
         apart, _ = walk(sparse_adam(0.1), jax.tree.map(lambda leaf, run=run: leaf[run], gradients))

@@ -9,13 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from compilations import compilations_of
-from first_token import FIRST_TOKEN, TRANSFORMER
+from one_update import GROUP_SIZE, TABLE, assert_close, sample, start, step
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.hypergrid import Hypergrid
-from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
 from ipsrl.structures import Rollouts
@@ -25,41 +24,10 @@ from ipsrl.training.step import WHOLE_BATCH, Batching, TrainState, compiled_upda
 
 pytestmark = pytest.mark.eight_devices
 
-TREE = Tree()
-TABULAR = Tabular(TREE.num_observations, TREE.vocabulary_size)
-SGD = make_optimizer("sgd", learning_rate=0.5, max_gradient_norm=None)
-LAST_TOKEN_ONLY = Tabular(FIRST_TOKEN.num_observations, FIRST_TOKEN.vocabulary_size)
-PROMPTS, GROUP_SIZE = 8, 6
 
-
-def random_parameters(policy=TABULAR, scale=1.0):
-    return jax.tree.map(
-        lambda leaf: leaf + scale * jax.random.normal(jax.random.key(1), leaf.shape), policy.init(jax.random.key(0))
-    )
-
-
-def sample(environment=TREE, policy=TABULAR, parameters=None, prompts=PROMPTS, temperature=1.0):
-    parameters = random_parameters(policy) if parameters is None else parameters
-    prompts = choose_prompts(environment, 0, 0, prompts)
-    return collect(environment, policy, parameters, prompts, 0, 0, GROUP_SIZE, temperature)
-
-
-def step(objective, sampled, parameters=None, reference=None, batching=WHOLE_BATCH, environment=TREE, **static):
-    """One compiled update, from parameters that are left as they were."""
-    static = {"policy": TABULAR, "optimizer": SGD, "temperature": 1.0, "batching": batching} | static
-    parameters = random_parameters(static["policy"]) if parameters is None else parameters
-    parameters = jax.tree.map(jnp.copy, parameters)
-    state = TrainState.create(parameters, objective, static["optimizer"], environment)
-    return compiled_update(state, *sampled, reference, jax.random.key(0), objective=objective, **static)
-
-
-def assert_close(one, other, tolerance=1e-6):
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=tolerance, rtol=tolerance), one, other)
-
-
-@pytest.mark.parametrize("temperature", [1.0, 0.5])
-def test_the_expected_return_update_is_the_one_derived_by_hand(temperature):
+def test_the_expected_return_update_is_the_one_derived_by_hand():
     """logits += learning rate * mean over samples of r (one-hot(a) - p) / temperature."""
+    temperature = 0.5
     bandit = Bandit((2.0, 1.0, 0.0))
     policy = Tabular(1, 3, initial_logits=(0.3, -0.2, 0.5))
     logits = policy.init(jax.random.key(0))["logits"][0]
@@ -77,22 +45,20 @@ def test_the_expected_return_update_is_the_one_derived_by_hand(temperature):
     assert state.step == 1
 
 
-@pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean"])
-def test_micro_batches_change_nothing(aggregation):
+def test_micro_batches_change_nothing():
     """With token means the pieces have different counts, so that a mean of means would show."""
-    objective = objectives.make(f"grpo(aggregation={aggregation})")
+    objective = objectives.make("grpo(aggregation=token_mean)")
     sampled = sample()
     assert len(set(np.asarray(sampled[0].token_mask).sum(axis=(1, 2)))) > 1
     whole = step(objective, sampled)
-    assert np.abs(whole[0].parameters["logits"] - random_parameters()["logits"]).max() > 1e-3
+    assert np.abs(whole[0].parameters["logits"] - start()["logits"]).max() > 1e-3
     assert_close(step(objective, sampled, batching=Batching(micro_batches=4)), whole)
 
 
-@pytest.mark.parametrize("batching", [Batching(2, 2), Batching(1, 4, 2)], ids=str)
-def test_optimiser_steps_follow_each_other(batching):
+def test_optimiser_steps_follow_each_other():
     """One call equals separate updates on the prompts of each mini-batch, all from the first policy's samples."""
-    objective, sampled = objectives.make("grpo"), sample()
-    parameters = random_parameters()
+    objective, sampled, batching = objectives.make("grpo"), sample(), Batching(2, 2, 2)
+    parameters = start()
     for _ in range(batching.epochs):
         for first in range(batching.mini_batches):
             share = jax.tree.map(lambda leaf, first=first: leaf[first :: batching.mini_batches], sampled)
@@ -126,9 +92,8 @@ def test_the_divergence_from_the_behaviour_policy_is_a_mean_over_its_samples():
     assert metrics["behaviour_kl"] == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("batching", [WHOLE_BATCH, Batching(2, 2, 2)], ids=str)
-def test_a_disagreement_of_sampler_and_scorer_is_measured(batching):
-    objective, (trajectories, outcomes) = objectives.make("grpo"), sample()
+def test_a_disagreement_of_sampler_and_scorer_is_measured():
+    objective, (trajectories, outcomes), batching = objectives.make("grpo"), sample(), Batching(2, 2, 2)
     _, metrics = step(objective, (trajectories, outcomes), batching=batching)
     assert metrics["sampler_scorer_difference"] < 1e-5
     # Prompt 4 is in the first mini-batch, in its first or second micro-batch; what lies behind the mask does not count.
@@ -137,52 +102,6 @@ def test_a_disagreement_of_sampler_and_scorer_is_measured(batching):
     wrong = dataclasses.replace(trajectories, behaviour_log_probs=behaviour)
     _, metrics = step(objective, (wrong, outcomes), batching=batching)
     assert metrics["sampler_scorer_difference"] == pytest.approx(0.25, abs=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("text", "environment", "policy"),
-    [
-        ("grpo(kl=0.1)", FIRST_TOKEN, LAST_TOKEN_ONLY),
-        ("ips_grpo", FIRST_TOKEN, LAST_TOKEN_ONLY),
-        pytest.param("progrpo", FIRST_TOKEN, TRANSFORMER, marks=pytest.mark.slow),
-        ("ips_grpo(probability=exact)", Hypergrid(2, side=4), Tabular(16, 3)),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_one_device_equals_eight(text, environment, policy):
-    objective = objectives.make(text)
-    parameters = random_parameters(policy, scale=0.1)
-
-    # Small steps: large ones multiply what rounding has left.
-    optimizer = make_optimizer("sgd", learning_rate=0.05, max_gradient_norm=None)
-
-    def one_step(mesh=None):
-        def whole(tree):
-            return tree if mesh is None else replicate(tree, mesh)
-
-        def split(tree):
-            return tree if mesh is None else shard_prompts(tree, mesh)
-
-        state = whole(TrainState.create(jax.tree.map(jnp.copy, parameters), objective, optimizer, environment))
-        reference = whole(parameters)
-        prompts = split(choose_prompts(environment, 3, 0, 16))
-        trajectories, outcomes = collect(environment, policy, state.parameters, prompts, 3, 0, GROUP_SIZE, 1.0)
-        state, metrics = compiled_update(
-            state, trajectories, split(outcomes), reference, jax.random.key(0), policy=policy, objective=objective,
-            optimizer=optimizer, batching=Batching(mini_batches=2), temperature=1.0,
-        )  # fmt: skip
-        return trajectories, state, metrics
-
-    trajectories, state, metrics = one_step()
-    mesh = make_mesh("data:8")
-    with jax.set_mesh(mesh):
-        sharded_trajectories, sharded_state, sharded_metrics = one_step(mesh)
-    assert {shard.data.shape[0] for shard in sharded_trajectories.tokens.addressable_shards} == {2}
-    np.testing.assert_array_equal(sharded_trajectories.tokens, trajectories.tokens)
-    assert_close(sharded_state.parameters, state.parameters)
-    assert_close(sharded_state.objective_state, state.objective_state)
-    assert_close(sharded_metrics, metrics)
-    assert max(jax.tree.leaves(jax.tree.map(lambda a, b: jnp.abs(a - b).max(), state.parameters, parameters))) > 1e-3
 
 
 def collectives(compiled) -> list[tuple[str, tuple[int, ...]]]:
@@ -195,26 +114,37 @@ def collectives(compiled) -> list[tuple[str, tuple[int, ...]]]:
     return found
 
 
-@pytest.mark.parametrize("text", [*objectives.names(), "ips_grpo(probability=exact)"])
-def test_the_statistics_of_groups_need_no_communication(text):
-    objective, mesh, prompts = objectives.make(text), make_mesh("data:8"), 16
+def communication(*texts, prompts=16):
+    """Of one program that weighs the same batch by all these objectives: what is common to them is computed once."""
+    mesh = make_mesh("data:8")
     rollouts, _ = synthetic_rollouts(0, prompts, GROUP_SIZE, length=7)
-    state = replicate(objective.init(synthetic_sizes(prompts)), mesh)
-    program = jax.jit(objective.weigh).lower(shard_prompts(rollouts, mesh), state).compile()
-    moved = set(collectives(program))
+    weighed = [objectives.make(text) for text in texts]
+    states = replicate([objective.init(synthetic_sizes(prompts)) for objective in weighed], mesh)
+
+    def weigh(rollouts, states):
+        return [objective.weigh(rollouts, state) for objective, state in zip(weighed, states, strict=True)]
+
+    moved = set(collectives(jax.jit(weigh).lower(shard_prompts(rollouts, mesh), states).compile()))
     # The share of degenerate groups is a sum over all groups, and so is the scale of a whole batch.
     assert ("all-reduce", ()) in moved
-    more = moved - {("all-reduce", ()), ("all-reduce", (1,))}
-    if "exact" in text:
-        # The running mean of a prompt is shared by all devices, which costs some numbers for each group.
-        assert all(GROUP_SIZE not in shape and math.prod(shape) <= prompts for _, shape in more)
-    else:
-        assert not more
+    return moved - {("all-reduce", ()), ("all-reduce", (1,))}
+
+
+def test_the_statistics_of_groups_need_no_communication():
+    names = objectives.names()
+    if communication(*names):
+        assert {name: moved for name in names if (moved := communication(name))} == {}
+
+
+def test_a_running_mean_of_prompts_costs_some_numbers_for_each_group():
+    """It is shared by all devices."""
+    moved = communication("ips_grpo(probability=exact)")
+    assert all(GROUP_SIZE not in shape and math.prod(shape) <= 16 for _, shape in moved)
 
 
 def test_the_divergence_is_taken_to_the_reference():
     objective, sampled = objectives.make("grpo(kl=0.5)"), sample()
-    parameters = random_parameters()
+    parameters = start()
     reference = jax.tree.map(lambda leaf: leaf + 0.4 * jax.random.normal(jax.random.key(9), leaf.shape), parameters)
     same, same_metrics = step(objective, sampled, reference=parameters)
     away, away_metrics = step(objective, sampled, reference=reference)
@@ -224,7 +154,7 @@ def test_the_divergence_is_taken_to_the_reference():
 
     mask = np.asarray(sampled[0].token_mask)
     difference = np.asarray(
-        TABULAR.score(parameters, sampled[0], 1.0).log_probs - TABULAR.score(reference, sampled[0], 1.0).log_probs
+        TABLE.score(parameters, sampled[0], 1.0).log_probs - TABLE.score(reference, sampled[0], 1.0).log_probs
     )
     divergence = np.where(mask, np.exp(-difference) + difference - 1, 0.0)
     assert away_metrics["reference_kl"] == pytest.approx(divergence.sum() / mask.sum(), rel=1e-4)
@@ -278,7 +208,7 @@ def test_many_steps_are_one_program_which_takes_over_the_state():
     # As the loop does: what is placed on a mesh keeps one type from the first step on.
     mesh = make_mesh("data:8")
     state = replicate(TrainState.create(policy.init(jax.random.key(0)), objective, optimizer, environment), mesh)
-    with compilations_of("update", forget=True) as programs:
+    with compilations_of("update") as programs:
         for number in range(3):
             sampled = collect(
                 environment, policy, state.parameters, choose_prompts(environment, 0, number, 2), 0, number, 4, 1.0

@@ -116,20 +116,19 @@ def test_a_run_that_leaves_the_real_numbers_ends_alone(tmp_path):
     for number in (0, 2):
         assert [record["step"] for record in records(tmp_path, number)] == list(range(6))
         assert all(math.isfinite(value) for record in records(tmp_path, number) for value in record.values())
-
-
-def test_where_all_runs_have_ended_nothing_is_computed_any_more(tmp_path):
-    ends = together(tmp_path, [at(1e38, optimizer="sgd", steps=10**9)] * 3)
+    # Where all have ended, nothing is computed any more.
+    ends = together(tmp_path / "all", [at(1e38, optimizer="sgd", steps=10**9)] * 3)
     assert all(isinstance(end, NonFiniteLossError) for end in ends)
 
 
 def test_what_is_there_of_a_run_is_made_again(tmp_path):
-    first = together(tmp_path, [at(rate) for rate in RATES])
+    settings = [at(rate) for rate in RATES]
+    first = together(tmp_path, settings)
     before = [records(tmp_path, number) for number in range(3)]
     with open_folder(tmp_path, 0) as folder:
         folder.write_summary({})
     folder.metrics_path.write_text(folder.metrics_path.read_text()[:-7])
-    again = together(tmp_path, [at(rate) for rate in RATES])
+    again = together(tmp_path, settings)
     assert [records(tmp_path, number) for number in range(3)] == before
     assert not folder.summary_path.exists()
     for one, other in zip(first, again, strict=True):

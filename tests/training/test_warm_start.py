@@ -78,9 +78,10 @@ def test_every_surface_form_is_read_back():
 
 
 def test_given_answers_look_as_if_they_had_been_sampled():
-    parameters = POLICY.init(jax.random.key(0))
+    parameters = jax.jit(POLICY.init)(jax.random.key(0))
     prompts = SMALL.prompts(jnp.arange(5))
     sampled = sample_groups(SMALL, POLICY, parameters, prompts, jax.random.key(1), 6)
+    sampled = jax.device_get(sampled)
     lengths = sampled.token_mask.sum(axis=-1)
     assert lengths.min() < lengths.max()
     given = as_trajectories(prompts, sampled.tokens, lengths)

@@ -9,13 +9,9 @@ import pytest
 from run_folders import HOSTILE, write_run
 
 from ipsrl.records.report.page import embedded, page, write_report
+from scripts.report import main
 
 ROOT = Path(__file__).parents[3]
-
-
-def report(*arguments):
-    command = [sys.executable, "scripts/report.py", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=100)
 
 
 def test_json_cannot_leave_its_script_element():
@@ -49,15 +45,14 @@ def test_bad_input_is_refused_in_a_sentence(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_the_command(tmp_path):
     write_run(tmp_path / "runs" / "run")
-    done = report(tmp_path / "runs")
+    command = [sys.executable, "scripts/report.py", f"{tmp_path}/runs"]
+    environment = {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stdout) == (0, f"report: {tmp_path}/runs/report.html\n"), done.stderr
-    done = report(tmp_path / "runs", f"--out={tmp_path}/page.html", "--title=<Mine>")
+    main([f"{tmp_path}/runs", f"--out={tmp_path}/page.html", "--title=<Mine>"])
     assert "<title>&lt;Mine&gt;</title>" in (tmp_path / "page.html").read_text()
-    done = report(tmp_path / "nowhere")
-    assert (done.returncode, done.stderr) == (
-        1,
-        f"error: there is no folder {tmp_path}/nowhere: name one that holds runs\n",
-    )
+    with pytest.raises(SystemExit, match=f"^error: there is no folder {tmp_path}/nowhere: name one that holds runs$"):
+        main([f"{tmp_path}/nowhere"])
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,42 @@
+"""One update of a table on the small tree, for tests of what a training step does."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ipsrl.environments.tree import Tree
+from ipsrl.policies.tabular import Tabular
+from ipsrl.training.batches.groups import choose_prompts, collect
+from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.step import WHOLE_BATCH, TrainState, compiled_update
+
+TREE = Tree()
+TABLE = Tabular(TREE.num_observations, TREE.vocabulary_size)
+SGD = make_optimizer("sgd", learning_rate=0.5, max_gradient_norm=None)
+PROMPTS, GROUP_SIZE = 8, 6
+
+
+def start(policy=TABLE, scale=1.0):
+    """Fresh parameters with noise, because a table starts at zero."""
+    return jax.tree.map(
+        lambda leaf: leaf + scale * jax.random.normal(jax.random.key(1), leaf.shape), policy.init(jax.random.key(0))
+    )
+
+
+def sample(environment=TREE, policy=TABLE, parameters=None, temperature=1.0, top_tokens=0):
+    """Groups of answers by these parameters, or by those of `start`."""
+    parameters = start(policy) if parameters is None else parameters
+    prompts = choose_prompts(environment, 0, 0, PROMPTS)
+    return collect(environment, policy, parameters, prompts, 0, 0, GROUP_SIZE, temperature, top_tokens)
+
+
+def step(objective, sampled, parameters=None, reference=None, batching=WHOLE_BATCH, key=0, **static):
+    """State and metrics after one compiled update, from parameters that are left as they were."""
+    static = {"policy": TABLE, "optimizer": SGD, "temperature": 1.0, "batching": batching} | static
+    parameters = start(static["policy"]) if parameters is None else jax.tree.map(jnp.copy, parameters)
+    state = TrainState.create(parameters, objective, static["optimizer"], TREE)
+    return compiled_update(state, *sampled, reference, jax.random.key(key), objective=objective, **static)
+
+
+def assert_close(one, other, tolerance=1e-6):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=tolerance, rtol=tolerance), one, other)
