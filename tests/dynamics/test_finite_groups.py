@@ -150,34 +150,3 @@ def test_count_vectors():
     assert len(vectors) == len(expected) == 15
     assert {tuple(v) for v in vectors} == expected
     assert finite_groups.count_vectors(1, 4).tolist() == [[4]]
-
-
-def test_bad_input_is_refused():
-    weights = count_weights(4)
-    for rule in ("group mean", "group mean and std"):
-        with pytest.raises(ValueError, match="at least 2"):
-            mean_field(DISTRIBUTION, REWARDS, count_weights(1), rule)
-    with pytest.raises(ValueError, match="no rule; take one of no baseline, group mean"):
-        mean_field(DISTRIBUTION, REWARDS, weights, "mean")
-    with pytest.raises(ValueError, match="sum to 1"):
-        mean_field(DISTRIBUTION * 2, REWARDS, weights, "no baseline")
-    with pytest.raises(ValueError, match="must both be"):
-        mean_field(DISTRIBUTION, REWARDS[:2], weights, "no baseline")
-    with pytest.raises(ValueError, match="one weight for each count"):
-        mean_field(DISTRIBUTION, REWARDS, np.ones((4, 1)), "no baseline")
-    for bad in (np.nan, np.inf):
-        with pytest.raises(ValueError, match="weights must be finite"):
-            mean_field(DISTRIBUTION, REWARDS, np.array([bad, 1.0]), "no baseline")
-    for probability in (1.5, -0.1, np.nan):
-        with pytest.raises(ValueError, match="probability must lie between 0 and 1"):
-            expected_weight(probability, weights)
-    with pytest.raises(ValueError, match="too many"):
-        mean_field(np.full(40, 1 / 40), np.ones(40), count_weights(16), "group mean and std")
-    with pytest.raises(ValueError, match="negative"):
-        count_weights(4, floor=-0.1)
-    with pytest.raises(ValueError, match="negative"):
-        count_weights(4, alpha=float("nan"))
-    with pytest.raises(ValueError, match="at least 1 sample"):
-        count_weights(0)
-    with pytest.raises(ValueError, match="above -1"):
-        count_weights(4, pseudo_count=-1.0)

@@ -143,16 +143,6 @@ def test_any_stop_token_ends_an_answer(folder, tmp_path):
     assert alone.stop_tokens == (EOS,)
 
 
-def test_sizes(folder):
-    environment = asked(folder)
-    assert environment.vocabulary_size == environment.num_observations == VOCABULARY
-    assert environment.sizes.vocabulary_size == VOCABULARY
-    assert environment.sizes.num_prompts == environment.num_prompts == BOOLEAN.num_prompts
-    assert hash(environment) == hash(asked(folder))
-    assert environment == asked(folder) != asked(folder, max_tokens=61)
-    assert repr(environment).startswith(f"LanguageTask(task={BOOLEAN!r}, tokenizer_dir={folder!r}, vocabulary_size=450")
-
-
 def test_answers_are_judged_as_text(environment):
     task, rng = environment.task, np.random.default_rng(0)
     # Some of the prompts, in another order: a host verifies those it holds.

@@ -231,10 +231,3 @@ def test_tables_do_not_travel(task):
     assert len(pickle.dumps(task.reader)) < 1000
     assert pickle.loads(pickle.dumps(task)) == task
     assert copy.copy(task).hypotheses == task.hypotheses
-
-
-def test_tasks_are_static_arguments():
-    assert hash(HypospaceCausal(3)) == hash(HypospaceCausal(3))
-    assert HypospaceCausal(3) == HypospaceCausal(3) != HypospaceCausal(4)
-    length = jax.jit(lambda task: jnp.zeros(task.prompt_length), static_argnums=0)(HypospaceBoolean())
-    assert length.shape == (HypospaceBoolean().prompt_length,)

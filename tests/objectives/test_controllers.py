@@ -181,35 +181,3 @@ def test_the_band_sinks_in_a_straight_line():
             new, state = part.update_state(values, rollouts, jnp.int32(step))
             assert_close(new.ravel(), kept)
             assert state == step + 1
-
-
-# Refusals
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("aer(tau=0.0)", "tau is 0.0, it must be positive and finite"),
-        ("aer(eta=-1.0)", "eta is -1.0, it must be positive and finite"),
-        ("aer(alpha_max=0.0)", "alpha_max is 0.0, it must be positive and finite"),
-        ("aer(rho=0.0)", "rho, an accuracy, is 0.0, it must lie above 0 and not above 1"),
-        ("aer(alpha0=0.1)", "alpha starts at 0.1, it must lie between 0 and 0.02"),
-        ("skywork_entropy(target=0.0)", "target is 0.0, it must be positive and finite"),
-        ("skywork_entropy(step=0.0)", "step is 0.0, it must be positive and finite"),
-        ("entrocraft(steps=0)", "steps is 0, it must be at least 1"),
-        ("entrocraft(low_start=0.8)", r"the band is \(0.8, 0.7\)"),
-        ("entrocraft(low_end=-0.1)", r"the band is \(-0.1, 0.2\)"),
-    ],
-)
-def test_impossible_controllers_are_refused_in_one_sentence(text, message):
-    with pytest.raises(ValueError, match=message) as error:
-        make(text)
-    assert "\n" not in str(error.value)
-    assert ". " not in str(error.value)
-
-
-def test_a_coefficient_out_of_range_is_refused():
-    with pytest.raises(ValueError, match=r"the coefficient at the start is 2\.0, it must lie between 0 and 1"):
-        EntropyFloor(2.0)
-    with pytest.raises(ValueError, match="threshold is nan, it must be finite"):
-        AdaptiveEntropyBonus(threshold=np.nan)

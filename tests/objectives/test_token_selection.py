@@ -8,12 +8,11 @@ from groups import assert_close, rollouts_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ipsrl.objectives import make
 from ipsrl.objectives.estimators.ranks import quantile
 from ipsrl.objectives.estimators.token_shares import rounded_down, rounded_up, token_covariance
 from ipsrl.objectives.penalties.covariance import ROUNDING, HighCovarianceDistance
 from ipsrl.objectives.reweighting.token_selection import DropHighCovariance, HighEntropyTokens
-from ipsrl.structures import PolicyScores, Sizes
+from ipsrl.structures import PolicyScores
 
 # Covariance
 
@@ -156,27 +155,3 @@ def test_as_many_tokens_as_the_rounded_number_are_kept():
 def test_with_equal_entropies_every_token_is_kept(threshold):
     rollouts = rollouts_of(np.full((1, 2, 5), -1.0), VALID, behaviour_entropy=np.full((1, 2, 5), 0.3, np.float32))
     assert (HighEntropyTokens(0.2, threshold).kept(rollouts) == VALID).all()
-
-
-# Refusals
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("clip_cov(fraction=0.0)", "fraction is 0.0, it must lie above 0 and not above 1"),
-        ("clip_cov(lowest=5.0)", "candidates lie between 5.0 and 5.0: 0 <= lowest < highest"),
-        ("kl_cov(fraction=1.5)", "fraction is 1.5, it must lie above 0 and not above 1"),
-        ("kl_cov(coefficient=0.0)", "the coefficient of KL-Cov is 0.0, it must be positive and finite"),
-        ("forking_tokens(fraction=0.0)", "fraction is 0.0, it must lie above 0 and not above 1"),
-    ],
-)
-def test_impossible_fractions_are_refused_in_one_sentence(text, message):
-    with pytest.raises(ValueError, match=message) as error:
-        make(text)
-    assert "\n" not in str(error.value)
-
-
-def test_clip_cov_needs_keys():
-    with pytest.raises(ValueError, match="needs keys"):
-        make("clip_cov").check(frozenset(), 4, Sizes(3))
