@@ -78,10 +78,7 @@ def refusal(name):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[] if name in ("reinforce", "ips_grpo", "grpo") else pytest.mark.slow)
-        for name in names()
-    ],
+    [pytest.param(name, marks=[] if name == "ips_grpo" else pytest.mark.slow) for name in names()],
 )
 def test_pushes_average_to_the_expected_update_or_are_refused(name):
     group_size = max(6, *(part.smallest_group for part in make(name).parts))

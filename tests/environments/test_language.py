@@ -18,7 +18,6 @@ from ipsrl.environments.questions import Questions
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
-from ipsrl.rollouts.sampled_answers import answers_with_history, independent_answers
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Outcomes, Trajectories
 from ipsrl.training.batches.groups import choose_prompts
@@ -270,17 +269,11 @@ def test_warm_start_and_evaluation_take_it(folder):
     policy = Tabular(VOCABULARY, VOCABULARY)
     settings = WarmStart(admissible_share=0.5, steps=60, prompts_per_step=4, learning_rate=0.3, renderings=2)
     parameters = learn_prior(environment, policy, settings)
-    outcomes = independent_answers(environment, policy, parameters, jax.random.key(0), 16).outcomes
-    assert outcomes.outcome_id.shape == (environment.num_prompts, 16)
-    assert (outcomes.outcome_id >= 0).mean() > 0.3
-    sequential = answers_with_history(environment, policy, parameters, jax.random.key(0), 2).outcomes
-    assert (sequential.outcome_id >= 0).any()
-
     settings = types.SimpleNamespace(temperature=1.0, prompts_per_step=2, group_size=4)
     where = (environment, policy, settings, make_mesh("data:8"))
     for protocol in ("independent", "with_history"):
         found = evaluate_text(*where, 4, protocol, 0, parameters)
-        assert 0 < found.metrics["parse_rate"] <= 1
+        assert 0.2 < found.metrics["parse_rate"] <= 1
         assert 0 < found.metrics["recovery"] <= 1
         assert found.ranked_shares[0] == pytest.approx(found.metrics["largest_outcome_share"])
         for said in found.completions:

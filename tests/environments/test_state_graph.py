@@ -194,7 +194,7 @@ def test_finished_walks_show_an_observation_in_range(environment):
 @pytest.mark.parametrize("environment", [env for env in ENVIRONMENTS if env.max_tokens > 1], ids=repr)
 def test_a_walk_that_was_cut_off_has_no_outcome(environment):
     states, tokens = max(all_walks(environment), key=lambda walk: len(walk[1]))
-    outcomes = environment.verify(as_trajectories(environment, [(states[:-1], tokens[:-1])]))
+    outcomes = jax.jit(environment.verify)(as_trajectories(environment, [(states[:-1], tokens[:-1])]))
     assert outcomes.outcome_id.tolist() == [[-1]]
     assert outcomes.rewards.tolist() == [[0.0]]
     assert jnp.isfinite(outcomes.log_backward).all()

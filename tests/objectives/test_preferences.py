@@ -1,5 +1,7 @@
 """Preference losses: numbers by hand, the mean over pairs and groups, the policies that f-DPO ends at."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,13 +20,15 @@ def loss_and_gradient(text, rewards, log_ratios, reference=0.0, mask=None):
         np.zeros(log_ratios.shape), mask=mask, rewards=rewards, reference_log_probs=np.full(log_ratios.shape, reference)
     )
     objective = make(text)
-    weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(len(rewards))))
 
+    @jax.jit
+    @functools.partial(jax.value_and_grad, has_aux=True)
     def loss(log_probs):
+        weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(len(rewards))))
         output = objective.loss(PolicyScores(log_probs, jnp.zeros_like(log_probs)), rollouts, weights)
         return output.loss_sum / output.count, output.metrics
 
-    (value, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(jnp.asarray(log_ratios + reference))
+    (value, metrics), gradient = jax.device_get(loss(jnp.asarray(log_ratios + reference)))
     return value, gradient, metrics
 
 
