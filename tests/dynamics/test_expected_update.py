@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sampled_training import sampled_updates
 from scipy.special import softmax
 
 from ipsrl import objectives
@@ -15,11 +16,7 @@ from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
-from ipsrl.training.batches.groups import sample_and_verify
 from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
-from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.step import WHOLE_BATCH, TrainState
-from ipsrl.training.step import update as training_update
 
 LOGITS, REWARDS = np.array([0.2, -0.6, 0.7]), np.array([1.0, 0.55, 0.13])
 
@@ -121,29 +118,8 @@ def test_best_answer_among_all_but_impossible_ones():
             assert np.abs(update).max() > 0.01
 
 
-TREE = Tree()
-TREE_LOGITS = np.random.default_rng(0).normal(size=(TREE.num_observations, TREE.vocabulary_size)).astype(np.float32)
-
-
 def trained(objective, environment, logits, group_size, samples):
-    """`[samples, S, V]`, what independent steps of training do to the logits `[S, V]`, over the step size."""
-    policy = Tabular(*logits.shape)
-    optimizer = make_optimizer("sgd", 1e-2, max_gradient_norm=None)
-
-    @jax.jit
-    @jax.vmap
-    def step(key):
-        of_groups, of_objective = jax.random.split(key)
-        state = TrainState.create({"logits": logits}, objective, optimizer, environment)
-        prompts = environment.prompts(jnp.zeros(1, jnp.int32))
-        groups = sample_and_verify(environment, policy, state.parameters, prompts, of_groups, group_size, 1.0, 0)
-        after, _ = training_update(
-            state, *groups, {"logits": jnp.zeros_like(logits)}, of_objective, policy=policy, objective=objective,
-            optimizer=optimizer, batching=WHOLE_BATCH, temperature=1.0,
-        )  # fmt: skip
-        return (after.parameters["logits"] - logits) / 1e-2
-
-    return np.asarray(step(jax.random.split(jax.random.key(0), samples)), np.float64)
+    return np.asarray(sampled_updates(objective, environment, logits, 0 * logits, group_size, samples), np.float64)
 
 
 @pytest.mark.parametrize("text", [pytest.param("ips_grpo", marks=pytest.mark.slow), "ips_grpo(probability=exact)"])

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
 
-from ipsrl.dynamics.passage_times import _reaches, mean_first_passage
+from ipsrl.dynamics.passage_times import mean_first_passage
 from ipsrl.dynamics.time_scales import tie_collapse_time
 from ipsrl.dynamics.two_outcome_training import Cell, first_passage
 from ipsrl.objectives import make
@@ -42,13 +41,6 @@ def test_runs_that_may_come_to_where_they_never_leave():
     cell = Cell(make("reinforce"), (1.0, 1.0), 2, 50.0)
     assert mean_first_passage(cell, -40, 40, points=81) == pytest.approx(2.0)
     assert mean_first_passage(cell, -40, 60, points=101) == np.inf
-
-
-def test_reaching():
-    moves = csr_array(np.array([[0.5, 0.5, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [0.2, 0, 0, 0.8]]))
-    assert _reaches(moves, np.arange(4) == 2).all()
-    assert _reaches(moves, np.arange(4) == 0).tolist() == [True, False, False, True]
-    assert not _reaches(moves, np.zeros(4, bool)).any()
 
 
 def test_a_start_outside_is_refused():

@@ -12,6 +12,22 @@ FIVE = np.array([5.0, 4.0, 3.0, 2.0, 1.0])
 TWO = np.array([4.0, 1.0])
 
 
+GROUP_SIZES = (2, 3, 4, 5, 6, 8, 16, 32, 64)
+WITH_BASELINE = (math.inf, 2.0000, 1.2619, 1.0000, 0.8614, 0.7124, 0.5119, 0.4037, 0.3346)
+CRITICAL = {
+    "no baseline": (2.0000, 1.2619, 1.0000, 0.8614, 0.7737, 0.6667, 0.5000, 0.4000, 0.3333),
+    "group mean": WITH_BASELINE,
+    "group mean and std": WITH_BASELINE,
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_critical_alpha(rule):
+    """The exponent from which on the weaker of two outcomes survives, for rewards (4, 1)."""
+    found = [survival.critical_alpha(4.0, group_size, rule) for group_size in GROUP_SIZES]
+    np.testing.assert_allclose(found, CRITICAL[rule], atol=6e-5)
+
+
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("floor", [0.0, 0.2, 0.4])
 def test_critical_alpha_is_where_the_push_on_a_rare_outcome_turns(rule, floor):

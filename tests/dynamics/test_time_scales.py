@@ -1,4 +1,3 @@
-import functools
 import math
 
 import numpy as np
@@ -89,18 +88,15 @@ def test_restoring_share_is_the_limit_of_many_outcomes(alpha):
     assert time_scales.restoring_share(64, 8) == pytest.approx(8 * 7 / (2 * 64**2))
 
 
-@pytest.mark.parametrize("rule", ["no baseline", "group mean"])
+@pytest.mark.parametrize("rule", ["no baseline", "group mean", "ideal"])
 def test_restoring_rate_is_the_slope_of_the_field_at_the_uniform_policy(rule):
     weights, rewards, step = count_weights(6, 0.7, 0.25), np.full(4, 1.5), 1e-5
     aside = np.array([1.0, -2.0, 0.5, 0.5])
-    fields = [mean_field(softmax(sign * step * aside), rewards, weights, rule) for sign in (1, -1)]
-    effective = weights if rule == "no baseline" else without_one_sample(weights)
-    slope = -time_scales.restoring_rate(4, effective, reward=1.5) * aside
-    np.testing.assert_allclose((fields[0] - fields[1]) / (2 * step), slope, rtol=1e-7)
-
-
-def test_ideal_restoring_rate_is_the_slope_of_the_flow():
-    rewards, step, aside = np.full(4, 1.5), 1e-5, np.array([1.0, -2.0, 0.5, 0.5])
-    velocity = functools.partial(flows.flow_velocity, rewards=rewards, alpha=0.7)
-    slope = -time_scales.ideal_restoring_rate(4, 0.7, reward=1.5) * aside
-    np.testing.assert_allclose((velocity(step * aside) - velocity(-step * aside)) / (2 * step), slope, rtol=1e-7)
+    if rule == "ideal":
+        fields = [flows.flow_velocity(sign * step * aside, rewards, alpha=0.7) for sign in (1, -1)]
+        rate = time_scales.ideal_restoring_rate(4, 0.7, reward=1.5)
+    else:
+        fields = [mean_field(softmax(sign * step * aside), rewards, weights, rule) for sign in (1, -1)]
+        effective = weights if rule == "no baseline" else without_one_sample(weights)
+        rate = time_scales.restoring_rate(4, effective, reward=1.5)
+    np.testing.assert_allclose((fields[0] - fields[1]) / (2 * step), -rate * aside, rtol=1e-7)

@@ -19,11 +19,6 @@ def test_normaliser_and_modes_at_side_eight(dimensions, total):
     assert cells_of(grid, grid.modes()) == set(itertools.product((1, 6), repeat=dimensions))
 
 
-def test_probability_of_a_mode_at_side_eight():
-    grid = Hypergrid()
-    np.testing.assert_allclose(grid.outcome_space(0).target[grid.modes()], 0.11607, atol=5e-6)
-
-
 def test_side_twenty():
     """1/4 < d and 3/10 < d < 4/10 hold for 5 and 2 coordinates on each side of the middle, d = |x / 19 - 1/2|."""
     grid = Hypergrid(dimensions=2, side=20)
@@ -48,15 +43,6 @@ def test_moves_raise_one_coordinate_or_stop():
     stopped = grid.step(state, jnp.asarray(3))
     assert grid.finished(stopped)
     assert grid.outcome_space(0).names[int(stopped) - grid.num_observations] == "(1, 1, 3)"
-
-
-def test_outcomes_reshape_to_the_grid():
-    grid = Hypergrid(dimensions=2, side=8)
-    modes = grid.modes().reshape(8, 8)
-    assert modes[1, 6]
-    assert not modes[0, 6]
-    names = np.array(grid.outcome_names(), object).reshape(8, 8)
-    assert names[2, 5] == "(2, 5)"
 
 
 def test_features_are_one_hot_coordinates():

@@ -127,16 +127,6 @@ def test_every_move_has_its_state_its_backward_probability_and_whether_it_was_a_
 
 
 @every_environment
-def test_num_parents_counts_the_moves_into_each_state(environment):
-    edges = set()
-    for states, tokens in all_walks(environment):
-        edges.update(zip(states[:-1], tokens, states[1:], strict=True))
-    reached = [following for _, _, following in edges]
-    counts = np.bincount(reached, minlength=environment.num_observations + environment.num_outcomes)
-    np.testing.assert_array_equal(environment.num_parents(jnp.arange(len(counts))), counts)
-
-
-@every_environment
 def test_no_walk_is_longer_than_max_tokens_and_one_is_as_long(environment):
     assert max(len(tokens) for _, tokens in all_walks(environment)) == environment.max_tokens
 

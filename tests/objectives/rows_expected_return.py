@@ -73,6 +73,9 @@ ROWS = {
     "reinforce_plus_plus(kl=0.05, unbiased_std=True)": Row(
         True, None, "never", lambda n, p, r: standardised(n, r - 0.05 * np.log(p * len(p)), unbiased=True)
     ),
+    "reinforce_plus_plus(kl=0.05, kl_in=loss)": like_grpo(
+        lambda n, p, r: standardised(n, r) - 0.05 * np.log(p * len(p))
+    ),
     # Discounted, a reward is worth less in a longer answer.
     "reinforce_plus_plus(gamma=0.5)": Row(False, 0, "no reward", lambda n, p, r: standardised(n, r)),
     "reinforce_plus_plus_baseline": like_grpo(

@@ -16,6 +16,13 @@ from ipsrl.structures import Sizes
 TWO_GROUPS = np.array([[1.0, 0, 0, 1], [1, 1, 1, 0]])
 
 
+def test_the_deviation_is_that_of_the_batch():
+    rewards = np.array([[1.0, 0.0, 0.5, 0.5], [1.0, 2.0, 1.5, 1.5]])
+    for unbiased in (False, True):
+        actual = GroupMeanBatchStd(unbiased)(jnp.array(rewards), rollouts_of(np.zeros((2, 4, 1))))
+        assert_close(actual, (rewards - rewards.mean(axis=1, keepdims=True)) / rewards.std(ddof=1 if unbiased else 0))
+
+
 @pytest.mark.parametrize("part", [GroupMeanBatchStd(), GroupMeanBatchStd(unbiased=True), LeaveOneOut()])
 def test_equal_rewards_get_zero_beside_groups_that_differ(part):
     rewards = jnp.array([[0.1] * 7, [0.1] * 6 + [0.7], [0.0] * 7])
@@ -40,6 +47,19 @@ def test_return_to_go_by_hand():
     assert_close(ReturnToGo(0.5)(values, rollouts), [[[0.5, 1.0, 2.0, 0.0]]])
     assert_close(ReturnToGo()(values, rollouts), [[[2.0, 2.0, 2.0, 0.0]]])
     assert_close(ReturnToGo(1.0, 0.1, "k2")(values, rollouts), [[[2 - 0.019, 2 - 0.0065, 2 - 0.0045, 0.0]]])
+
+
+def test_returns_are_whitened_over_all_tokens():
+    rollouts, _ = random_rollouts(0, prompts=4, group=5, length=6)
+    mask, returns = np.asarray(rollouts.token_mask), np.zeros((4, 5, 6))
+    divergence = np.float64(rollouts.behaviour_log_probs) - np.float64(rollouts.reference_log_probs)
+    for p, g in np.ndindex(4, 5):
+        last, total = mask[p, g].sum() - 1, 0.0
+        for t in range(last, -1, -1):
+            total = 0.9 * total + (rollouts.rewards[p, g] if t == last else 0.0) - 0.05 * divergence[p, g, t]
+            returns[p, g, t] = total
+    actual = np.asarray(token_advantages("reinforce_plus_plus(gamma=0.9, kl=0.05)", rollouts))
+    assert_close(actual[mask], (returns[mask] - returns[mask].mean()) / returns[mask].std())
 
 
 def test_a_batch_of_equal_tokens_is_white_as_it_is():

@@ -4,32 +4,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, rollouts_of
+from groups import assert_close, rollouts_of, token_advantages
 
 from ipsrl.objectives import make
 from ipsrl.objectives.reweighting.planning import planned_tokens
 from ipsrl.objectives.surrogates.control_token import ControlAndResponse
 from ipsrl.objectives.surrogates.ratio import ClippedRatio
-from ipsrl.structures import PolicyScores, Sizes
+from ipsrl.structures import PolicyScores
 
 
-@pytest.mark.parametrize(
-    ("failures", "expected"),
-    [
-        ("eased", [[0.9, 0.75], [-0.2, -0.25]]),
-        ("kept", [[0.9, 0.75], [-0.25, -0.25]]),
-        ("sharpened", [[0.9, 0.75], [-0.3, -0.25]]),
-    ],
-)
-def test_bonus_on_the_first_of_two_tokens(failures, expected):
+def test_bonus_on_the_first_of_two_tokens():
     rollouts = rollouts_of(
         np.zeros((1, 4, 2)),
         rewards=np.array([[1, 0, 0, 0]], np.float32),
         planning_mask=np.broadcast_to([True, False], (1, 4, 2)),
     )
-    objective = make(f"hicra(failures={failures})")
-    advantages = objective.weigh(rollouts, objective.init(Sizes(1)))[0].advantages[0]
-    assert_close(advantages, [expected[0], *[expected[1]] * 3])
+    assert_close(token_advantages("hicra(failures=sharpened)", rollouts), [[[0.9, 0.75], *[[-0.3, -0.25]] * 3]])
 
 
 def test_which_tokens_plan():

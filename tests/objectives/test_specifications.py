@@ -17,17 +17,6 @@ def test_every_objective_has_defaults_a_description_and_a_hash(name):
     assert "arXiv" in describe(name)
 
 
-def test_arguments_reach_the_parts():
-    objective = make("ips_grpo(alpha=0.5, floor=0.2, aggregation=token_mean)")
-    (shaping,) = objective.reward_shaping
-    assert (shaping.alpha, shaping.floor) == (0.5, 0.2)
-    assert objective.aggregation == make("progrpo").aggregation
-    for name in ("ips_reinforce", "ips_grpo", "ips_dr_grpo"):
-        objective = make(f"{name}(probability=exact, decay=0.9, log_ratio_cap=3.0, advantage_cap=2.0)")
-        (shaping,) = objective.reward_shaping
-        assert (shaping.decay, shaping.log_ratio_cap, objective.advantages.limit) == (0.9, 3.0, 2.0)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

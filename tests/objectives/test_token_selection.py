@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, rollouts_of
+from groups import assert_close, random_rollouts, rollouts_of, token_advantages
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -155,3 +155,18 @@ def test_as_many_tokens_as_the_rounded_number_are_kept():
 def test_with_equal_entropies_every_token_is_kept(threshold):
     rollouts = rollouts_of(np.full((1, 2, 5), -1.0), VALID, behaviour_entropy=np.full((1, 2, 5), 0.3, np.float32))
     assert (HighEntropyTokens(0.2, threshold).kept(rollouts) == VALID).all()
+
+
+@pytest.mark.parametrize(("threshold", "denominator"), [("rank", "kept"), ("quantile", "all")])
+def test_the_loss_is_the_mean_over_kept_tokens_or_over_all(threshold, denominator):
+    """Divided by all tokens later, those that are kept count for more."""
+    rollouts, _ = random_rollouts(0, prompts=4, group=5, length=6)
+    text = f"forking_tokens(fraction=0.3, threshold={threshold}, denominator={denominator})"
+    mask, entropy = np.asarray(rollouts.token_mask), np.asarray(rollouts.behaviour_entropy)
+    descending = np.sort(entropy[mask])[::-1]
+    by_rank = descending[int(np.ceil(0.3 * mask.sum() - 1e-9)) - 1]
+    kept = mask & (entropy >= (by_rank if threshold == "rank" else np.quantile(descending, 0.7)))
+    share = kept.sum() / mask.sum() if denominator == "kept" else 1.0
+    expected = np.where(kept, np.asarray(token_advantages("grpo", rollouts)) / share, 0.0)
+    assert 0.25 < kept.sum() / mask.sum() < 0.35
+    assert_close(np.where(mask, token_advantages(text, rollouts), 0.0), expected)
