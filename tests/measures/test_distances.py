@@ -1,6 +1,3 @@
-import functools
-
-import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -58,16 +55,6 @@ def test_zeros_are_exact_and_directions_are_named():
 def test_empirical_distribution_leaves_out_samples_without_an_outcome():
     np.testing.assert_allclose(distances.empirical_distribution(np.array([0, 2, 2, -1, 2, 9]), 4), [0.25, 0, 0.75, 0])
     np.testing.assert_array_equal(distances.empirical_distribution(np.array([-1, -1]), 3), np.zeros(3))
-
-
-def test_all_of_it_maps_over_seeds_inside_jit():
-    outcome_id = np.random.default_rng(0).integers(0, 64, size=(3, 4, 5))
-    target = Hypergrid().outcome_space(0).target
-    mapped = jax.vmap(lambda ids: distances.total_l1(distances.empirical_distribution(ids, 64), target))
-    one_by_one = [distances.total_l1(distances.empirical_distribution(ids, 64), target) for ids in outcome_id]
-    np.testing.assert_allclose(jax.jit(mapped)(outcome_id), one_by_one, rtol=1e-6)
-    batched = jax.vmap(functools.partial(distances.empirical_distribution, num_outcomes=64))(outcome_id)
-    np.testing.assert_allclose(distances.total_l1(batched, target), one_by_one, rtol=1e-6)
 
 
 def test_distributions_of_different_sizes_are_refused():

@@ -151,21 +151,6 @@ def test_the_coefficient_stays_between_0_and_1():
 # Entrocraft
 
 
-@pytest.mark.parametrize(
-    ("entropy", "kept"), [(0.8, [1, 0, 0]), (0.65, [1, -1, 0]), (0.5, [0, -1, 0]), (0.7, [1, -1, 0]), (0.6, [1, -1, 0])]
-)
-def test_responses_that_move_the_entropy_into_the_band_are_kept(entropy, kept):
-    part = EntropyBand(10)
-    values = jnp.broadcast_to(jnp.array([1.0, -1.0, 0.0])[None, :, None], (1, 3, 2))
-    rollouts = batch_of(1.0, [[1.0, 0.0, 0.0]])
-    entropies = jnp.full((1, 3, 2), entropy)
-    new, state = part.update_state(
-        values, dataclasses.replace(rollouts, behaviour_entropy=entropies), part.init(Sizes(1))
-    )
-    assert_close(new[0, :, 0], kept)
-    assert state == 1
-
-
 def test_the_band_sinks_in_a_straight_line():
     """At step 2 of 4 the band is (0.35, 0.45); from step 4 on it is (0.1, 0.2)."""
     part = EntropyBand(4)

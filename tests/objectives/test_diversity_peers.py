@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bandit_means import advantages_of
-from groups import assert_close, rollouts_of
+from groups import advantages_of, assert_close, rollouts_of
 from scipy.stats import chi2
 
 from ipsrl.objectives.reweighting.diversity_weights import UniformCorrect

@@ -4,8 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bandit_means import advantages_of
-from groups import assert_close, rollouts_of
+from groups import advantages_of, assert_close, rollouts_of
 
 from ipsrl.objectives import make
 from ipsrl.objectives.estimators.mastered import mastered_groups

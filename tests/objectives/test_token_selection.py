@@ -8,7 +8,6 @@ from groups import assert_close, random_rollouts, rollouts_of, token_advantages
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ipsrl.objectives.estimators.ranks import quantile
 from ipsrl.objectives.estimators.token_shares import rounded_down, rounded_up, token_covariance
 from ipsrl.objectives.penalties.covariance import ROUNDING, HighCovarianceDistance
 from ipsrl.objectives.reweighting.token_selection import DropHighCovariance, HighEntropyTokens
@@ -110,15 +109,6 @@ VALID = np.array([[[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]], bool)
 
 def with_entropies():
     return rollouts_of(np.full((1, 2, 5), -1.0), VALID, behaviour_entropy=np.array(ENTROPIES, np.float32))
-
-
-@pytest.mark.parametrize("threshold", ["rank", "quantile"])
-def test_the_fifth_of_highest_entropy(threshold):
-    """Nine valid tokens: ceil(1.8) = 2; the quantile lies at 0.78, between 0.7 and 0.9."""
-    rollouts = with_entropies()
-    assert_close(quantile(rollouts.behaviour_entropy, rollouts.token_mask, 0.8), 0.78)
-    kept = HighEntropyTokens(0.2, threshold).kept(rollouts)
-    assert (np.asarray(kept) == [[[0, 1, 0, 0, 0], [1, 0, 0, 0, 0]]]).all()
 
 
 def test_rules_that_round_differently():
