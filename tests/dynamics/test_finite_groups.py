@@ -45,7 +45,7 @@ WEIGHTS = {
 def test_mean_fields_are_means_over_all_groups(weights, rule):
     for probs, rewards in [
         (DISTRIBUTION, REWARDS),
-        (np.array([0.7, 0.3]), np.array([4.0, 1.0])),
+        (np.array([0.7, 0.3]), np.array([4e-3, 1e-3])),
         (DISTRIBUTION, np.array([1.0, 1.0, 0.0])),
     ]:
         exact = mean_field(probs, rewards, weights, rule)
@@ -62,11 +62,7 @@ def test_expected_weight_is_the_mean_weight_of_a_sampled_outcome():
     assert expected_weight(p, weights) == pytest.approx(mean, rel=1e-13)
 
 
-def test_expected_weight_without_floor():
-    probability = np.array([[1e-6, 0.1, 0.5], [0.9, 0.99, 1.0]])
-    for group_size in (1, 4, 16, 64):
-        weight = expected_weight(probability, count_weights(group_size, floor=1 / group_size))
-        np.testing.assert_allclose(weight, (1 - (1 - probability) ** group_size) / probability, rtol=1e-9)
+def test_expected_weight_where_an_outcome_is_certain_or_impossible():
     assert expected_weight(0.0, count_weights(16)) == 16.0
     assert expected_weight(0.0, count_weights(16, floor=0.2)) == 5.0
     assert expected_weight(1.0, count_weights(16, alpha=3.0)) == 1.0
@@ -90,18 +86,6 @@ def test_the_group_mean_costs_one_sample(num_outcomes):
         np.testing.assert_allclose(costs, fewer, rtol=0, atol=1e-13)
     less = finite_groups.without_one_sample(count_weights(16, floor=0.05))
     np.testing.assert_allclose(less, count_weights(15), rtol=1e-14)
-
-
-def test_the_group_std_takes_out_how_large_two_rewards_are():
-    """For two outcomes the update of a group is sqrt(phat_1 phat_2) sign(Rt_1 - Rt_2)."""
-    probs, weights = np.array([0.8, 0.2]), count_weights(6)
-    share = np.arange(1, 6) / 6
-    chance = np.array([math.comb(6, n) * 0.8**n * 0.2 ** (6 - n) for n in range(1, 6)])
-    sign = np.sign(4.0 / share - 1.0 / (1 - share))
-    first = np.sum(chance * np.sqrt(share * (1 - share)) * sign)
-    for scale in (1.0, 1e-3):
-        found = mean_field(probs, scale * np.array([4.0, 1.0]), weights, "group mean and std")
-        np.testing.assert_allclose(found, [first, -first], rtol=1e-12)
 
 
 def test_rare_outcomes_keep_their_digits():
@@ -150,34 +134,3 @@ def test_count_vectors():
     assert len(vectors) == len(expected) == 15
     assert {tuple(v) for v in vectors} == expected
     assert finite_groups.count_vectors(1, 4).tolist() == [[4]]
-
-
-def test_bad_input_is_refused():
-    weights = count_weights(4)
-    for rule in ("group mean", "group mean and std"):
-        with pytest.raises(ValueError, match="at least 2"):
-            mean_field(DISTRIBUTION, REWARDS, count_weights(1), rule)
-    with pytest.raises(ValueError, match="unknown rule 'mean'; known: no baseline, group mean"):
-        mean_field(DISTRIBUTION, REWARDS, weights, "mean")
-    with pytest.raises(ValueError, match="sum to 1"):
-        mean_field(DISTRIBUTION * 2, REWARDS, weights, "no baseline")
-    with pytest.raises(ValueError, match="must both be"):
-        mean_field(DISTRIBUTION, REWARDS[:2], weights, "no baseline")
-    with pytest.raises(ValueError, match="one weight for each count"):
-        mean_field(DISTRIBUTION, REWARDS, np.ones((4, 1)), "no baseline")
-    for bad in (np.nan, np.inf):
-        with pytest.raises(ValueError, match="weights must be finite"):
-            mean_field(DISTRIBUTION, REWARDS, np.array([bad, 1.0]), "no baseline")
-    for probability in (1.5, -0.1, np.nan):
-        with pytest.raises(ValueError, match="probability must lie between 0 and 1"):
-            expected_weight(probability, weights)
-    with pytest.raises(ValueError, match="too many"):
-        mean_field(np.full(40, 1 / 40), np.ones(40), count_weights(16), "group mean and std")
-    with pytest.raises(ValueError, match="negative"):
-        count_weights(4, floor=-0.1)
-    with pytest.raises(ValueError, match="negative"):
-        count_weights(4, alpha=float("nan"))
-    with pytest.raises(ValueError, match="at least 1 sample"):
-        count_weights(0)
-    with pytest.raises(ValueError, match="above -1"):
-        count_weights(4, pseudo_count=-1.0)

@@ -86,19 +86,3 @@ def test_the_fastest_memory():
     memory_rates = np.linspace(1, 30, 291)
     slower = [moving_frequency.rates_with_memory(memory_rate, 1.6).real.max() for memory_rate in memory_rates]
     assert memory_rates[np.argmin(slower)] == pytest.approx(6.4)
-
-
-def test_bad_input_is_refused():
-    for rate in (0.0, 1.1):
-        with pytest.raises(ValueError, match="rate is"):
-            moving_frequency.lag(1e-3, rate)
-    with pytest.raises(ValueError, match="at least 1 sample"):
-        moving_frequency.variance(0.5, 0, 0.1)
-    with pytest.raises(ValueError, match="above 0"):
-        moving_frequency.distortion(0.0, 16, 0.1, 1.0)
-    with pytest.raises(ValueError, match="alpha is -1"):
-        moving_frequency.distortion(0.5, 16, 0.1, -1.0)
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        moving_frequency.variance(1.5, 16, 0.1)
-    with pytest.raises(ValueError, match="must be positive"):
-        moving_frequency.rates_with_memory(0.0, 1.0)

@@ -48,14 +48,3 @@ def test_inverse_probability_scaling_descends_the_cross_entropy():
     velocity = functools.partial(flows.flow_velocity, rewards=REWARDS, alpha=1.0)
     path = flows.integrate(velocity, np.array([-6.0, 5.0, 0.0]), np.linspace(0.0, 4.0, 60))
     assert np.all(np.diff([potentials.cross_entropy_to_rewards(logits, REWARDS) for logits in path]) < 0)
-
-
-def test_bad_input_is_refused():
-    with pytest.raises(ValueError, match="alpha"):
-        potentials.flow_potential(LOGITS, REWARDS, -1.0)
-    with pytest.raises(ValueError, match="must both be"):
-        potentials.group_potential(LOGITS, REWARDS[:2], count_weights(4))
-    with pytest.raises(ValueError, match="one weight for each count"):
-        potentials.group_potential(LOGITS, REWARDS, np.array([]))
-    with pytest.raises(ValueError, match="negative"):
-        potentials.cross_entropy_to_rewards(LOGITS, -REWARDS)

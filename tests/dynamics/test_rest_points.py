@@ -7,7 +7,8 @@ from ipsrl.dynamics import finite_groups, flows, step_sizes, survival
 from ipsrl.dynamics.rest_points import Field, RestPoint, follow, rest_points, train
 
 UNEQUAL = (1.0, 0.6, 0.3)
-STARTS = np.array([[0.2, 0.3, 0.5], [0.9, 0.07, 0.03]])
+STARTS = np.array([[0.2, 0.3, 0.5], [0.9, 0.07, 0.03], [0.3, 0.4, 0.3], [0.1, 0.8, 0.1]])
+"""As many as `Field.scale` looks at: a field is compiled for each number of policies."""
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +34,10 @@ def test_flow_is_that_of_the_closed_mean_field():
 
 def test_broken_tie_is_lost_as_the_root_of_time(expected_return):
     """p_2 / p_1 ~ t^(-1/2) for two tied outcomes over a worse one, which is lost as 1 / t."""
-    flow = follow(expected_return((1.0, 1.0, 0.5)), [[0.5, 0.3, 0.2], [0.07, 0.9, 0.03]], time=1e8)
-    np.testing.assert_allclose(flow.exponents, [[0, -0.5, -1], [-0.5, 0, -1]], atol=2e-3)
-    flow = follow(expected_return((1.0, 1.0, 0.0)), [[0.36, 0.34, 0.3]], time=1e5)
+    starts = [[0.5, 0.3, 0.2], [0.07, 0.9, 0.03]] * 2
+    flow = follow(expected_return((1.0, 1.0, 0.5)), starts, time=1e8)
+    np.testing.assert_allclose(flow.exponents, [[0, -0.5, -1], [-0.5, 0, -1]] * 2, atol=2e-3)
+    flow = follow(expected_return((1.0, 1.0, 0.0)), [[0.36, 0.34, 0.3]] * 4, time=1e5)
     assert flow.distributions[-1, 0, 1] / flow.distributions[-1, 0, 0] == pytest.approx(0.15930, abs=1e-4)
 
 
@@ -46,8 +48,11 @@ def test_full_tie_stays(expected_return):
     assert kinds == {"neutral"}
 
 
-def test_rest_points_of_expected_return_are_corners(expected_return):
-    found = {tuple(point.probs): point.kind for point in rest_points(expected_return(UNEQUAL))}
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+def test_rest_points_of_expected_return_are_corners(expected_return, scale):
+    """Whatever the scale of the rewards."""
+    field = expected_return(tuple(scale * reward for reward in UNEQUAL))
+    found = {tuple(point.probs): point.kind for point in rest_points(field)}
     assert found == {(1, 0, 0): "attracts", (0, 1, 0): "saddle", (0, 0, 1): "repels"}
 
 
@@ -62,6 +67,7 @@ def test_rest_points_of_exact_scaling():
     assert sorted(point.kind for point in found) == ["attracts"] + 3 * ["repels"] + 3 * ["saddle"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "rule"), [("ips_reinforce", "no baseline"), ("ips_dr_grpo", "group mean")])
 def test_stationary_distribution_of_finite_groups(name, rule):
     """The same distribution by root finding in the objective's own code, and by the closed mean weight."""
@@ -76,21 +82,16 @@ def test_stationary_distribution_of_finite_groups(name, rule):
 def test_expected_training_slides_along_a_jump():
     """Ranks of probabilities jump where two are equal, and there `unlikeliness` holds tied outcomes."""
     field = Field(objectives.make("unlikeliness"), (1.0, 1.0, 0.0), group_size=4)
-    flow = follow(field, [[0.5, 0.3, 0.2]])
-    assert not flow.finished
-    distributions, exponents = train(field, [[0.5, 0.3, 0.2]], step_size=0.25, steps=800)
+    starts = [[0.5, 0.3, 0.2]] * 4
+    assert not follow(field, starts).finished
+    distributions, exponents = train(field, starts, step_size=0.25, steps=800)
     np.testing.assert_allclose(distributions[0, :2], 0.5, atol=0.02)
     np.testing.assert_allclose(exponents[0], [0, 0, -1], atol=0.1)
 
 
 def test_reference_moves_the_rest():
     field = Field(objectives.make("grpo(kl=0.5)"), (1.0, 1.0, 1.0), 3, reference=(0.5, 0.3, 0.2))
-    np.testing.assert_allclose(follow(field, STARTS).distributions[-1], [[0.5, 0.3, 0.2]] * 2, atol=1e-4)
-
-
-def test_kinds_do_not_depend_on_the_scale_of_rewards(expected_return):
-    found = [point.kind for point in rest_points(expected_return((1e-3, 0.6e-3, 0.3e-3)))]
-    assert found == ["attracts", "saddle", "repels"]
+    np.testing.assert_allclose(follow(field, STARTS).distributions[-1], [[0.5, 0.3, 0.2]] * 4, atol=1e-4)
 
 
 @pytest.mark.parametrize(

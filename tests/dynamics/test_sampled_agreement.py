@@ -3,67 +3,33 @@
 What the mean of a row is, `test_enumeration.py` says for all of them.
 """
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sampled_training import sampled_updates
 
 from ipsrl import objectives
 from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.environments.bandit import Bandit
-from ipsrl.policies.tabular import Tabular
-from ipsrl.training.batches.groups import sample_and_verify
-from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers, with_best_answer
-from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.step import WHOLE_BATCH, TrainState, update
+from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 
 # An outcome is wrong, and one is right in part, so that every row has something to say.
 BANDIT = Bandit((1.0, 0.55, 0.0))
-POLICY = Tabular(BANDIT.num_observations, BANDIT.vocabulary_size)
-POINTS, SAMPLES, GROUP_SIZE, STEP_SIZE = 20, 4096, 4, 1e-3
-# Two optimiser steps of a batch must not see each other, and the difference of two float32 logits not its rounding.
-OPTIMIZER = make_optimizer("sgd", STEP_SIZE, max_gradient_norm=None)
+POINTS, SAMPLES, GROUP_SIZE = 8, 4096, 4
 
-# Answers from elsewhere are the quick one of the parts that only some rows have. The others have a penalty, a state,
-# parameters of their own, two stages, likely tokens, pairs, draws, and a surrogate that looks at the whole batch.
-QUICK = ("grpo", "ips_grpo", "critique_grpo")
+# The first row has answers from elsewhere. The others have counts, a penalty, a state, parameters of their own, two
+# stages, likely tokens, pairs, draws, and a surrogate that looks at the whole batch.
 TEXTS = [
-    *QUICK,
+    "critique_grpo",
     *(
         pytest.param(text, marks=pytest.mark.slow)
         for text in (
-            "grpo(kl=0.1)", "ips_grpo(probability=exact)", "trajectory_balance", "ar_lopti", "lp_reg", "dpo", "placebo",
-            "hicra(planned=random)", "bapo",
+            "ips_grpo", "grpo(kl=0.1)", "ips_grpo(probability=exact)", "trajectory_balance", "ar_lopti", "lp_reg",
+            "dpo", "placebo", "hicra(planned=random)", "bapo",
         )
     ),
 ]  # fmt: skip
-
-
-@functools.partial(jax.jit, static_argnames=("objective", "off_policy"))
-def sampled_updates(objective, off_policy, logits, reference):
-    """`[SAMPLES, K]`, what steps of training did to the logits `[K]`, over the step size."""
-
-    def one_step(key):
-        of_groups, of_answers, of_objective = jax.random.split(key, 3)
-        state = TrainState.create({"logits": logits[None]}, objective, OPTIMIZER, BANDIT)
-        prompts = BANDIT.prompts(jnp.zeros(1, jnp.int32))
-
-        def sample(key, size):
-            return sample_and_verify(BANDIT, POLICY, state.parameters, prompts, key, size, 1.0, objective.top_tokens)
-
-        groups = sample(of_groups, GROUP_SIZE)
-        if off_policy is not None:
-            further = sample(of_answers, off_policy.answers)
-            groups = with_best_answer(POLICY, state.parameters, *groups, *further, 1.0)
-        after, _ = update(
-            state, *groups, {"logits": reference[None]}, of_objective, policy=POLICY, objective=objective,
-            optimizer=OPTIMIZER, batching=WHOLE_BATCH, temperature=1.0,
-        )  # fmt: skip
-        return (after.parameters["logits"][0] - logits) / STEP_SIZE
-
-    return jax.vmap(one_step)(jax.random.split(jax.random.key(0), SAMPLES))
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -81,7 +47,8 @@ def test_mean_of_sampled_updates_is_the_expected_update(text):
         )  # fmt: skip
 
     exact = jax.lax.map(exactly, points)
-    sampled = np.stack([sampled_updates(objective, off_policy, logits, reference) for logits in points])
+    options = {"group_size": GROUP_SIZE, "samples": SAMPLES, "off_policy": off_policy}
+    sampled = np.stack([sampled_updates(objective, BANDIT, z[None], reference[None], **options)[:, 0] for z in points])
     deviation = sampled.mean(axis=1, dtype=np.float64) - np.asarray(exact, np.float64)
     error = sampled.std(axis=1, ddof=1, dtype=np.float64) / np.sqrt(SAMPLES)
     # Rounding of logits over the step size: about 1e-4 in each update, of either sign.

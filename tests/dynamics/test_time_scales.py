@@ -1,4 +1,3 @@
-import functools
 import math
 
 import numpy as np
@@ -16,22 +15,6 @@ def test_tie_collapse_time():
     updates = [time_scales.tie_collapse_time(group_size, 0.5) for group_size in (4, 8, 16, 32, 64)]
     np.testing.assert_allclose(np.array(updates) * 0.5, [249, 497, 995, 1989, 3979], atol=0.5)
     assert time_scales.tie_collapse_time(4, 0.5, reward=2.0) == pytest.approx(updates[0] / 4)
-
-
-def test_simulated_ties_collapse_after_that_time_and_the_overshoot():
-    random, group_size, step_size = np.random.default_rng(0), 8, 1.0
-    log_ratio, updates, taken = np.zeros(3000), 0, []
-    while len(log_ratio):
-        first = 1 / (1 + np.exp(-log_ratio))
-        log_ratio = log_ratio + 2 * step_size * (random.binomial(group_size, first) / group_size - first)
-        updates += 1
-        collapsed = np.abs(log_ratio) >= np.log(0.98 / 0.02)
-        taken += [updates] * collapsed.sum()
-        log_ratio = log_ratio[~collapsed]
-    expected = time_scales.tie_collapse_time(group_size, step_size)
-    error = 3 * np.std(taken) / np.sqrt(len(taken)) / expected
-    assert -error < np.mean(taken) / expected - 1 < 0.25 * step_size / np.sqrt(group_size) + error
-    assert error < 0.05
 
 
 @pytest.mark.parametrize(
@@ -105,53 +88,15 @@ def test_restoring_share_is_the_limit_of_many_outcomes(alpha):
     assert time_scales.restoring_share(64, 8) == pytest.approx(8 * 7 / (2 * 64**2))
 
 
-@pytest.mark.parametrize("rule", ["no baseline", "group mean"])
+@pytest.mark.parametrize("rule", ["no baseline", "group mean", "ideal"])
 def test_restoring_rate_is_the_slope_of_the_field_at_the_uniform_policy(rule):
     weights, rewards, step = count_weights(6, 0.7, 0.25), np.full(4, 1.5), 1e-5
     aside = np.array([1.0, -2.0, 0.5, 0.5])
-    fields = [mean_field(softmax(sign * step * aside), rewards, weights, rule) for sign in (1, -1)]
-    effective = weights if rule == "no baseline" else without_one_sample(weights)
-    slope = -time_scales.restoring_rate(4, effective, reward=1.5) * aside
-    np.testing.assert_allclose((fields[0] - fields[1]) / (2 * step), slope, rtol=1e-7)
-
-
-def test_ideal_restoring_rate_is_the_slope_of_the_flow():
-    rewards, step, aside = np.full(4, 1.5), 1e-5, np.array([1.0, -2.0, 0.5, 0.5])
-    velocity = functools.partial(flows.flow_velocity, rewards=rewards, alpha=0.7)
-    slope = -time_scales.ideal_restoring_rate(4, 0.7, reward=1.5) * aside
-    np.testing.assert_allclose((velocity(step * aside) - velocity(-step * aside)) / (2 * step), slope, rtol=1e-7)
-
-
-def test_bad_input_is_refused():
-    weights = count_weights(16)
-    with pytest.raises(ValueError, match="where a tie starts"):
-        time_scales.tie_collapse_time(4, 0.5, threshold=0.5)
-    with pytest.raises(ValueError, match="must be positive"):
-        time_scales.tie_collapse_time(4, 0.0)
-    with pytest.raises(ValueError, match="at least 1 sample"):
-        time_scales.tie_collapse_time(0, 0.5)
-    with pytest.raises(ValueError, match="must rise"):
-        time_scales.recovery_time(0.1, 0.01, (4.0, 1.0), weights)
-    with pytest.raises(ValueError, match="does not recover to 0"):
-        time_scales.recovery_time(0.1, 0.3, (4.0, 1.0), weights)
-    with pytest.raises(ValueError, match="does not recover"):
-        time_scales.recovery_time(1e-6, 1e-3, (4.0, 1.0), count_weights(5), "group mean and std")
-    with pytest.raises(ValueError, match="must not rise"):
-        time_scales.recovery_time(1e-6, 1e-3, (4.0, 1.0), weights[::-1])
-    with pytest.raises(ValueError, match="does not recover"):
-        time_scales.ideal_recovery_time(0.1, 0.2, (4.0, 1.0))
-    with pytest.raises(ValueError, match="unknown rule"):
-        time_scales.recovery_coefficient((4.0, 1.0), weights, "std")
-    with pytest.raises(ValueError, match="at least 2"):
-        time_scales.recovery_coefficient((4.0, 1.0), count_weights(1), "group mean")
-    with pytest.raises(ValueError, match="a tie has at least 2"):
-        time_scales.restoring_rate(1, weights)
-    with pytest.raises(ValueError, match="must not be negative and must not rise"):
-        time_scales.recovery_time(1e-6, 1e-3, (4.0, 1.0), weights - 2)
-    for alpha in (-1.0, np.nan):
-        with pytest.raises(ValueError, match="alpha is"):
-            time_scales.ideal_restoring_rate(4, alpha)
-    with pytest.raises(ValueError, match="reward is 0"):
-        time_scales.ideal_restoring_rate(4, 1.0, reward=0.0)
-    with pytest.raises(ValueError, match="positive"):
-        time_scales.restoring_share(64, 8, alpha=0.0)
+    if rule == "ideal":
+        fields = [flows.flow_velocity(sign * step * aside, rewards, alpha=0.7) for sign in (1, -1)]
+        rate = time_scales.ideal_restoring_rate(4, 0.7, reward=1.5)
+    else:
+        fields = [mean_field(softmax(sign * step * aside), rewards, weights, rule) for sign in (1, -1)]
+        effective = weights if rule == "no baseline" else without_one_sample(weights)
+        rate = time_scales.restoring_rate(4, effective, reward=1.5)
+    np.testing.assert_allclose((fields[0] - fields[1]) / (2 * step), -rate * aside, rtol=1e-7)

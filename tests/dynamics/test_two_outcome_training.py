@@ -57,23 +57,6 @@ def test_rare_outcomes_are_drawn_with_their_chance():
     assert certain.tolist() == [16, 16]
 
 
-def test_pushes_of_the_three_rules():
-    counts = np.arange(5)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scaled = np.nan_to_num([4.0 / np.sqrt(counts / 4), 1.0 / np.sqrt(1 - counts / 4)], posinf=0.0)
-    shares = np.stack([counts / 4, 1 - counts / 4])
-    mean = (shares * scaled).sum(axis=0)
-    std = np.sqrt((shares * (scaled - mean) ** 2).sum(axis=0))
-    expected = {
-        "no baseline": shares * scaled,
-        "group mean": shares * (scaled - mean),
-        "group mean and std": shares * (scaled - mean) / np.where(std > 1e-9, std, np.inf),
-    }
-    for rule, row in RULES.items():
-        found = advantage_weighted_frequencies(make(f"{row}(alpha=0.5)"), REWARDS, 4)
-        np.testing.assert_allclose(found, expected[rule].T, atol=1e-6)
-
-
 def test_pushes_are_compiled_once(caplog):
     compilations = []
     for _ in range(2):
@@ -95,10 +78,7 @@ def refusal(name):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[] if name in ("reinforce", "ips_grpo", "grpo") else pytest.mark.slow)
-        for name in names()
-    ],
+    [pytest.param(name, marks=[] if name == "ips_grpo" else pytest.mark.slow) for name in names()],
 )
 def test_pushes_average_to_the_expected_update_or_are_refused(name):
     group_size = max(6, *(part.smallest_group for part in make(name).parts))
@@ -117,7 +97,7 @@ def test_pushes_average_to_the_expected_update_or_are_refused(name):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_one_sampled_step_is_the_mean_field_on_average(rule):
-    cases = [(alpha, group_size, u) for alpha in (0.0, 0.7, 1.0) for group_size in (4, 13) for u in (-1.5, 0.0, 2.0)]
+    cases = [(alpha, group_size, u) for alpha, group_size in ((0.7, 4), (1.0, 13)) for u in (-1.5, 0.0, 2.0)]
     seeds, step_size = 4096, 0.5
     cells = [cell(f"{RULES[rule]}(alpha={alpha})", group_size, step_size, u) for alpha, group_size, u in cases]
     moved = train(cells, range(seeds), 1, 1).log_ratio[:, :, 0].astype(np.float64)
@@ -147,12 +127,6 @@ def test_runs_have_the_distribution_of_the_training_stack():
         error = np.sqrt((first.var() + second.var()) / seeds)
         assert abs(first.mean() - second.mean()) < 4 * error
     assert fast.std() > 0.1
-
-
-def test_with_a_group_mean_an_exact_tie_does_not_move():
-    for row in ("dr_grpo", "grpo"):
-        assert not advantage_weighted_frequencies(make(row), (1.0, 1.0), 4).any()
-    assert advantage_weighted_frequencies(make("reinforce"), (1.0, 1.0), 4).any()
 
 
 def test_eight_devices_train_as_one_does():

@@ -101,7 +101,7 @@ def test_fitted_alpha():
     ],
 )
 def test_words(text, word):
-    found = verdict(objectives.make(text), group_size=4)
+    found = verdict(objectives.make(text), group_size=3)
     assert found.word == word, found.evidence
     if text == "reinforce":
         assert [case.text for case in found.cases.values()] == [

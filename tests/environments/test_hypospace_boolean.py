@@ -151,16 +151,3 @@ def test_compact_answers_that_break_a_rule():
     assert parse("NOT NOT x") >= 0
     for answer in ("NOT NOT NOT x", "AND x", "x y", "", "NOT", "AND x y y", "(x=0,y=0)->0"):
         assert parse(answer) == -1
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"operators": "none"}, "operators must be one of basic, extended, full, got 'none'"),
-        ({"depth": 4}, "depth must be an integer from 1 to 3, got 4"),
-        ({"observations": 5}, "observations must be an integer from 1 to 4, got 5"),
-    ],
-)
-def test_bad_arguments(fields, message):
-    with pytest.raises(ValueError, match=message):
-        HypospaceBoolean(**fields)

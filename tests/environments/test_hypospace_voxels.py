@@ -117,18 +117,3 @@ def test_random_forms_add_empty_layers_only():
     lengths = {len(task.render(0, rng)) for _ in range(50)}
     assert lengths == {10, 20, 30}
     assert {len(task.render(2, rng)) for _ in range(20)} == {30}
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"grid": 1}, "grid must be an integer from 2 to 6, got 1"),
-        ({"max_height": 0}, "max_height must be an integer from 1 to 9, got 0"),
-        ({"blocks": 10}, "blocks must be an integer from 1 to 9, got 10"),
-        ({"fixed": "yes"}, "fixed must be one of False, True, got 'yes'"),
-        ({"grid": 6, "blocks": 4}, "more than the 100000 that are enumerated"),
-    ],
-)
-def test_bad_arguments(fields, message):
-    with pytest.raises(ValueError, match=message):
-        HypospaceVoxels(**fields)

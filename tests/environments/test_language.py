@@ -18,12 +18,12 @@ from ipsrl.environments.questions import Questions
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
-from ipsrl.rollouts.sampled_answers import answers_with_history, independent_answers
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.structures import Outcomes, Trajectories
+from ipsrl.structures import Outcomes
 from ipsrl.training.batches.groups import choose_prompts
 from ipsrl.training.text_evaluation import evaluate_text
 from ipsrl.training.warm_start import WarmStart, learn_prior, rendered_answers
+from tests.environments.answers import trajectories_of
 from tests.environments.tokenizers_for_tests import BOS, END, EOS, TURN, save_tokenizer
 
 pytestmark = pytest.mark.eight_devices
@@ -56,19 +56,6 @@ def asked(folder, task=BOOLEAN, **fields):
 @pytest.fixture(scope="module", params=TASKS, ids=lambda task: type(task).__name__)
 def environment(request, folder):
     return asked(folder, request.param)
-
-
-def trajectories(environment, index, answers):
-    """Trajectories of token lists `answers[P][G]`; what lies behind the mask is to be ignored."""
-    tokens = np.full((len(answers), len(answers[0]), environment.max_tokens), 77, np.int32)
-    mask = np.zeros(tokens.shape, bool)
-    for p, group in enumerate(answers):
-        for g, answer in enumerate(group):
-            tokens[p, g, : len(answer)] = answer
-            mask[p, g, : len(answer)] = True
-    zeros = np.zeros(tokens.shape, np.float32)
-    prompts = jax.device_get(environment.prompts(jnp.array(index)))
-    return Trajectories(prompts, tokens, tokens, mask, None, zeros, zeros, ~mask.any(-1))
 
 
 def test_prompts_are_those_of_the_chat_template(environment):
@@ -143,16 +130,6 @@ def test_any_stop_token_ends_an_answer(folder, tmp_path):
     assert alone.stop_tokens == (EOS,)
 
 
-def test_sizes(folder):
-    environment = asked(folder)
-    assert environment.vocabulary_size == environment.num_observations == VOCABULARY
-    assert environment.sizes.vocabulary_size == VOCABULARY
-    assert environment.sizes.num_prompts == environment.num_prompts == BOOLEAN.num_prompts
-    assert hash(environment) == hash(asked(folder))
-    assert environment == asked(folder) != asked(folder, max_tokens=61)
-    assert repr(environment).startswith(f"LanguageTask(task={BOOLEAN!r}, tokenizer_dir={folder!r}, vocabulary_size=450")
-
-
 def test_answers_are_judged_as_text(environment):
     task, rng = environment.task, np.random.default_rng(0)
     # Some of the prompts, in another order: a host verifies those it holds.
@@ -165,7 +142,7 @@ def test_answers_are_judged_as_text(environment):
     tokens = [
         [[BOS, VOCABULARY - 1, *answer, *end] for answer, end in zip(group, ends, strict=True)] for group in tokens
     ]
-    outcomes = environment.verify(trajectories(environment, index, tokens))
+    outcomes = environment.verify(trajectories_of(environment, index, tokens))
     expected = task.verify_texts(index, texts)
     np.testing.assert_array_equal(outcomes.outcome_id, expected.outcome_id)
     np.testing.assert_array_equal(outcomes.rewards, expected.rewards)
@@ -184,7 +161,7 @@ def test_hypotheses_are_rendered_in_the_tokens_of_the_model(environment):
         tokens = environment.render(hypothesis)
         assert environment.tokenizer.decode(tokens) == f"{environment.task.answer_text(hypothesis)}<eos>"
         answers = [[environment.render(hypothesis, rng), tokens]]
-        assert (environment.verify(trajectories(environment, [0], answers)).outcome_id == hypothesis).all()
+        assert (environment.verify(trajectories_of(environment, [0], answers)).outcome_id == hypothesis).all()
     tokens, lengths = rendered_answers(environment, 3, np.random.default_rng(1))
     assert tokens.shape == (len(environment.hypotheses), 3, environment.max_tokens)
     assert lengths.max() < environment.max_tokens
@@ -251,7 +228,7 @@ class Riddles(Questions):
 def test_questions_without_hypotheses(folder):
     environment = asked(folder, Riddles())
     x = environment.tokenizer(" x ", add_special_tokens=False)["input_ids"]
-    outcomes = environment.verify(trajectories(environment, [1], [[[*x, EOS], [EOS]]]))
+    outcomes = environment.verify(trajectories_of(environment, [1], [[[*x, EOS], [EOS]]]))
     assert outcomes.rewards.tolist() == [[1, 0]]
     for asking in (lambda: environment.hypotheses, lambda: environment.admissible, lambda: environment.render(0)):
         with pytest.raises(ValueError, match=r"the outcomes of Riddles\(\) cannot be listed"):
@@ -280,17 +257,11 @@ def test_warm_start_and_evaluation_take_it(folder):
     policy = Tabular(VOCABULARY, VOCABULARY)
     settings = WarmStart(admissible_share=0.5, steps=60, prompts_per_step=4, learning_rate=0.3, renderings=2)
     parameters = learn_prior(environment, policy, settings)
-    outcomes = independent_answers(environment, policy, parameters, jax.random.key(0), 16).outcomes
-    assert outcomes.outcome_id.shape == (environment.num_prompts, 16)
-    assert (outcomes.outcome_id >= 0).mean() > 0.3
-    sequential = answers_with_history(environment, policy, parameters, jax.random.key(0), 2).outcomes
-    assert (sequential.outcome_id >= 0).any()
-
     settings = types.SimpleNamespace(temperature=1.0, prompts_per_step=2, group_size=4)
     where = (environment, policy, settings, make_mesh("data:8"))
     for protocol in ("independent", "with_history"):
         found = evaluate_text(*where, 4, protocol, 0, parameters)
-        assert 0 < found.metrics["parse_rate"] <= 1
+        assert 0.2 < found.metrics["parse_rate"] <= 1
         assert 0 < found.metrics["recovery"] <= 1
         assert found.ranked_shares[0] == pytest.approx(found.metrics["largest_outcome_share"])
         for said in found.completions:

@@ -14,7 +14,7 @@ from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.text import ANSWER, BEGIN, EARLIER, PADDING, STOP
-from ipsrl.structures import Trajectories
+from tests.environments.answers import trajectories_of
 
 TASKS = [
     HypospaceCausal(3),
@@ -29,18 +29,6 @@ every_task = pytest.mark.parametrize("task", TASKS, ids=str)
 PIECES = "Graph:|Expression:|Structure:|Layer 1:|Layer 2:|\n| |A->B|,|No edges|(|)|x|y|AND|NOT |NOR(|1 0 0\n|0|[|**"
 PIECES += "|<answer>|+|/|</answer>"
 some_task = st.sampled_from(TASKS)
-
-
-def batch(task, prompts, answers):
-    """Trajectories of token lists `answers[P][G]`; what lies behind the mask is stop tokens, to be ignored."""
-    tokens = np.full((len(answers), len(answers[0]), task.max_tokens), STOP, np.int32)
-    mask = np.zeros(tokens.shape, bool)
-    for p, group in enumerate(answers):
-        for g, answer in enumerate(group):
-            tokens[p, g, : len(answer)] = answer
-            mask[p, g, : len(answer)] = True
-    zeros = np.zeros(tokens.shape, np.float32)
-    return Trajectories(task.prompts(jnp.array(prompts)), tokens, tokens, mask, None, zeros, zeros, ~mask.any(-1))
 
 
 @settings(deadline=None, max_examples=200)
@@ -149,7 +137,7 @@ def test_verdict(task):
     answers = [[task.render(hypothesis, rng) for hypothesis in group] for group in hypotheses.tolist()]
     # Never stopped; stopped at once; a mark that is not an answer.
     answers = [[*group, [5], [STOP], [ANSWER, STOP]] for group in answers]
-    outcomes = task.verify(batch(task, prompts, answers))
+    outcomes = task.verify(trajectories_of(task, prompts, answers, behind=STOP))
     np.testing.assert_array_equal(outcomes.outcome_id, np.pad(hypotheses, ((0, 0), (0, 3)), constant_values=-1))
     expected = np.take_along_axis(task.admissible[prompts], hypotheses, 1)
     np.testing.assert_array_equal(outcomes.rewards, np.pad(expected, ((0, 0), (0, 3))))
@@ -182,7 +170,7 @@ def test_verdict(task):
 )
 def test_planning_tokens_choose_the_structure_of_an_answer(task, answer, planning):
     token_of = {name.replace(" ", "_"): token for token, name in enumerate(task.vocabulary)}
-    trajectories = batch(task, [0], [[[token_of[word] for word in answer.split()], []]])
+    trajectories = trajectories_of(task, [0], [[[token_of[word] for word in answer.split()], []]])
     # Behind the mask stand tokens that would plan.
     plan = token_of[task.planning_symbols[0].replace(" ", "_")]
     tokens = np.where(trajectories.token_mask, trajectories.tokens, plan)
@@ -231,10 +219,3 @@ def test_tables_do_not_travel(task):
     assert len(pickle.dumps(task.reader)) < 1000
     assert pickle.loads(pickle.dumps(task)) == task
     assert copy.copy(task).hypotheses == task.hypotheses
-
-
-def test_tasks_are_static_arguments():
-    assert hash(HypospaceCausal(3)) == hash(HypospaceCausal(3))
-    assert HypospaceCausal(3) == HypospaceCausal(3) != HypospaceCausal(4)
-    length = jax.jit(lambda task: jnp.zeros(task.prompt_length), static_argnums=0)(HypospaceBoolean())
-    assert length.shape == (HypospaceBoolean().prompt_length,)

@@ -86,14 +86,6 @@ def test_verdicts_are_those_of_this_process(task):
     assert here.outcome_id[:, :20].tolist() == hypotheses
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"), [({"workers": -1}, "workers .* is -1"), ({"seconds": 0}, "seconds .* is 0")]
-)
-def test_settings_out_of_range(fields, message):
-    with pytest.raises(ValueError, match=message):
-        VerifierPool(**fields)
-
-
 def run(script, tmp_path):
     path = tmp_path / "script.py"
     path.write_text(textwrap.dedent(script))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from matplotlib.image import imread
-from matplotlib.text import Text
+from words import words_of
 
 from ipsrl.figures import comparison, style
 from ipsrl.records.tidy import Records
@@ -12,7 +12,7 @@ from ipsrl.records.tidy import Records
 def seen(drawing, folder):
     png = style.save(drawing.figure, folder / "figure", drawing.rows)
     assert imread(png)[..., :3].std() > 0.05
-    return "\n".join(text.get_text() for text in drawing.figure.findobj(Text) if text.get_visible())
+    return words_of(drawing.figure)
 
 
 def result(name, outcomes, reward, rank):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 from matplotlib.quiver import Quiver
-from matplotlib.text import Text
+from words import words_of
 
 from ipsrl.dynamics.portraits import Portrait, lattice
 from ipsrl.dynamics.rest_points import RestPoint
@@ -30,10 +30,6 @@ def portrait(rewards, objective="grpo"):
     )
 
 
-def text_of(figure):
-    return "\n".join(text.get_text() for text in figure.findobj(Text) if text.get_visible())
-
-
 def test_every_mark_has_an_entry_in_the_key(tmp_path):
     inside = np.array([0.4, 0.3, 0.3])
     kinds = {
@@ -44,13 +40,13 @@ def test_every_mark_has_an_entry_in_the_key(tmp_path):
     }
     plain = portrait((1.0, 0.6, 0.3))
     for shown, point in kinds.items():
-        text = text_of(phase_portraits.draw([dataclasses.replace(plain, rest_points=[point])], 8).figure)
+        text = words_of(phase_portraits.draw([dataclasses.replace(plain, rest_points=[point])], 8).figure)
         assert [entry for entry in kinds if entry in text] == [shown]
         assert "every policy" not in text
         assert "given up" not in text
         assert "reference policy" not in text
     tied = dataclasses.replace(portrait((1.0, 1.0, 0.5)), finished=[False])
-    text = text_of(phase_portraits.draw([tied], 8, reference=(0.2, 0.3, 0.5)).figure)
+    text = words_of(phase_portraits.draw([tied], 8, reference=(0.2, 0.3, 0.5)).figure)
     for entry in (
         "every policy of the edge rests",
         "given up: the field jumps",
@@ -68,7 +64,7 @@ def test_a_block_for_each_reward_vector(tmp_path):
     png = style.save(drawing.figure, tmp_path / "figure", drawing.rows)
     assert imread(png)[..., :3].std() > 0.05
     assert png.with_suffix(".pdf").stat().st_size > 1000
-    text = text_of(drawing.figure)
+    text = words_of(drawing.figure)
     for words in ("rewards 1, 1, 0.5", "rewards 1, 1, 1", "(kl=0.1)", "r₃ = 0.5", "|dp/dt|"):
         assert words in text
     assert text.count("every policy rests") == len(names)
@@ -112,4 +108,4 @@ def test_nothing_to_draw():
 def test_the_caption_is_no_part_of_the_drawing():
     drawing = phase_portraits.draw([portrait((1.0, 0.6, 0.3))], 8)
     assert "a group of 8 answers" in drawing.caption
-    assert "a group of" not in text_of(drawing.figure)
+    assert "a group of" not in words_of(drawing.figure)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from matplotlib.image import imread
-from matplotlib.text import Text
+from words import words_of
 
 from ipsrl.dynamics.verdict import CASES, STARTS
 from ipsrl.dynamics.verdict_page import SHOWN, Judgement
@@ -25,7 +25,7 @@ def test_a_bar_for_each_start_in_each_cell(tmp_path):
     png = style.save(drawing.figure, tmp_path / "figure", drawing.rows, drawing.caption)
     assert imread(png)[..., :3].std() > 0.05
     assert "A bar is a policy" in png.with_suffix(".txt").read_text()
-    text = "\n".join(text.get_text() for text in drawing.figure.findobj(Text) if text.get_visible())
+    text = words_of(drawing.figure)
     for shown in ("collapses", "one is lost", "Bad", "first, second(alpha=0.5)", "skewed reference", "objective_19"):
         assert shown in text
 

@@ -1,18 +1,7 @@
 """Every declared row of the catalog."""
 
-import rows_balance
-import rows_clipping
-import rows_diversity
-import rows_entropy
-import rows_expected_return
-import rows_inverse_probability
-import rows_plans
-import rows_preferences
-import rows_refinements
-import rows_regularised
-import rows_strata
-import rows_token_probability
-import rows_trust_region
+import importlib
+from pathlib import Path
 
 
 class Rows(dict):
@@ -25,20 +14,6 @@ class Rows(dict):
         )
 
 
-ROWS = Rows(
-    {
-        **rows_balance.ROWS,
-        **rows_clipping.ROWS,
-        **rows_diversity.ROWS,
-        **rows_entropy.ROWS,
-        **rows_expected_return.ROWS,
-        **rows_inverse_probability.ROWS,
-        **rows_preferences.ROWS,
-        **rows_regularised.ROWS,
-        **rows_strata.ROWS,
-        **rows_refinements.ROWS,
-        **rows_plans.ROWS,
-        **rows_token_probability.ROWS,
-        **rows_trust_region.ROWS,
-    }
-)
+ROWS = Rows()
+for path in sorted(Path(__file__).parent.glob("rows_*.py")):
+    ROWS |= importlib.import_module(path.stem).ROWS

@@ -86,3 +86,8 @@ def token_advantages(text, rollouts):
     objective = make(text)
     weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(len(rollouts.rewards))))
     return weights.advantages
+
+
+def advantages_of(text, rollouts):
+    """`[P, G]`, the weights of one-token answers, in float64."""
+    return np.asarray(token_advantages(text, rollouts)[..., 0], np.float64)

@@ -65,3 +65,16 @@ def standardised(counts, values, unbiased=False):
     centre = centred(counts, values)
     std = math.sqrt((counts * centre**2).sum() / (counts.sum() - unbiased))
     return centre / std if std > 1e-9 else 0 * values
+
+
+# Frequent rows.
+
+
+def like_grpo(advantages=lambda n, p, r: standardised(n, r), **more):
+    """Neither a shift of the rewards nor their scale changes it."""
+    return Row(True, 0, "equal rewards", advantages, **more)
+
+
+def like_dr_grpo(advantages=lambda n, p, r: centred(n, r), **more):
+    """A shift of the rewards does not change it, and it grows with their scale."""
+    return Row(True, 1, "equal rewards", advantages, **more)

@@ -4,7 +4,7 @@ The advantage of a squared residual is -2 * residual: learned tables are at thei
 """
 
 import numpy as np
-from rows import Row, centred, standardised
+from rows import Row, centred, like_grpo, standardised
 from token_values import (
     answer_residual,
     group_residual,
@@ -30,7 +30,7 @@ def balance(rule, tokens=None):
 
 
 def flowrl(rule, tokens=None):
-    return Row(True, 0, "equal rewards", rule, tokens=tokens)
+    return like_grpo(rule, tokens=tokens)
 
 
 ROWS = {

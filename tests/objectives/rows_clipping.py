@@ -5,7 +5,7 @@ by their covariance.
 """
 
 import numpy as np
-from rows import Row, centred, standardised
+from rows import centred, like_dr_grpo, like_grpo, standardised
 from token_values import (
     balanced,
     bounded,
@@ -18,10 +18,6 @@ from token_values import (
 )
 
 
-def standard(n, p, r):
-    return standardised(n, r)
-
-
 def all_candidates_dropped(counts, probs, rewards, lowest=1.0):
     """Clip-Cov that drops all its candidates: in a group, the means weigh outcomes by their counts."""
     advantages = standardised(counts, rewards)
@@ -30,28 +26,23 @@ def all_candidates_dropped(counts, probs, rewards, lowest=1.0):
 
 
 ROWS = {
-    "gppo": Row(True, 0, "equal rewards", standard, tokens=token_mean(gradient_preserving(0.2, 0.28, dual_clip=10.0))),
-    "ce_gppo": Row(True, 0, "equal rewards", standard, tokens=token_mean(gradient_preserving(0.2, 0.2, beta_low=0.75))),
-    "cispo": Row(True, 0, "equal rewards", standard, tokens=token_mean(truncated(5.0))),
-    "bapo": Row(True, 0, "equal rewards", standard, tokens=token_mean(balanced(0.4, 0.6, 0.9, 0.02, 1.2, 3.0, 0.05))),
+    "gppo": like_grpo(tokens=token_mean(gradient_preserving(0.2, 0.28, dual_clip=10.0))),
+    "ce_gppo": like_grpo(tokens=token_mean(gradient_preserving(0.2, 0.2, beta_low=0.75))),
+    "cispo": like_grpo(tokens=token_mean(truncated(5.0))),
+    "bapo": like_grpo(tokens=token_mean(balanced(0.4, 0.6, 0.9, 0.02, 1.2, 3.0, 0.05))),
     # With targets that are out of reach the limits walk to their ends.
-    "bapo(target=0.9, low_start=0.5, high_end=1.5)": Row(True, 0, "equal rewards", standard),
-    "bapo(rule=released, target=9.0)": Row(True, 0, "equal rewards", standard),
-    "dppo": Row(True, 1, "equal rewards", lambda n, p, r: centred(n, r), tokens=constant_length(divergence_mask(0.15))),
-    "dppo(divergence=binary_kl)": Row(True, 1, "equal rewards", lambda n, p, r: centred(n, r)),
-    "dppo(divergence=top_tv)": Row(True, 1, "equal rewards", lambda n, p, r: centred(n, r)),
-    "dppo(divergence=top_kl)": Row(True, 1, "equal rewards", lambda n, p, r: centred(n, r)),
-    "clip_cov": Row(
-        True,
-        0,
-        "equal rewards",
+    "bapo(target=0.9, low_start=0.5, high_end=1.5)": like_grpo(),
+    "bapo(rule=released, target=9.0)": like_grpo(),
+    "dppo": like_dr_grpo(tokens=constant_length(divergence_mask(0.15))),
+    "dppo(divergence=binary_kl)": like_dr_grpo(),
+    "dppo(divergence=top_tv)": like_dr_grpo(),
+    "dppo(divergence=top_kl)": like_dr_grpo(),
+    "clip_cov": like_grpo(
         "it draws one of its candidates: see clip_cov(fraction=1.0), and test_token_selection.py",
         random=True,
         tokens=token_mean(clipped(0.2, 0.2)),
     ),
-    "clip_cov(fraction=1.0)": Row(True, 0, "equal rewards", all_candidates_dropped),
-    "clip_cov(fraction=1.0, lowest=0.1)": Row(
-        True, 0, "equal rewards", lambda n, p, r: all_candidates_dropped(n, p, r, lowest=0.1)
-    ),
-    "kl_cov": Row(True, 0, "equal rewards", standard, tokens=token_mean(bounded(np.inf))),
+    "clip_cov(fraction=1.0)": like_grpo(all_candidates_dropped),
+    "clip_cov(fraction=1.0, lowest=0.1)": like_grpo(lambda n, p, r: all_candidates_dropped(n, p, r, lowest=0.1)),
+    "kl_cov": like_grpo(tokens=token_mean(bounded(np.inf))),
 }

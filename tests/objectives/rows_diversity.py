@@ -5,7 +5,7 @@ from math import comb
 
 import numpy as np
 from rows import Row, centred, standardised
-from token_values import clipped, sequence_mean
+from token_values import PPO
 
 
 def distinct_share(counts, rewards, floor=0.1, verifiable=True):
@@ -73,13 +73,7 @@ DRAWS = "it deals weights at random: test_diversity_peers.py counts where they f
 
 
 ROWS = {
-    "darling": Row(
-        False,
-        1,
-        "one outcome",
-        lambda n, p, r: centred(n, distinct_share(n, r)),
-        tokens=sequence_mean(clipped(0.2, 0.2)),
-    ),
+    "darling": Row(False, 1, "one outcome", lambda n, p, r: centred(n, distinct_share(n, r)), tokens=PPO),
     "darling(floor=0.5, standardise=True)": Row(
         False, 0, "one outcome", lambda n, p, r: standardised(n, distinct_share(n, r, 0.5))
     ),
@@ -87,53 +81,33 @@ ROWS = {
     "darling(verifiable=False, clip_low=0.9, clip_high=9.0)": Row(
         False, 1, "one outcome", lambda n, p, r: centred(n, distinct_share(n, r, verifiable=False))
     ),
-    "f_grpo": Row(
-        False,
-        0,
-        "equal rewards",
-        lambda n, p, r: focal(n, r) * standardised(n, r),
-        tokens=sequence_mean(clipped(0.2, 0.2)),
-    ),
+    "f_grpo": Row(False, 0, "equal rewards", lambda n, p, r: focal(n, r) * standardised(n, r), tokens=PPO),
     "f_grpo(gamma=0.5, standardise=False)": Row(
         False, 1, "equal rewards", lambda n, p, r: focal(n, r, 0.5) * centred(n, r)
     ),
-    "gapo": Row(
-        False,
-        0,
-        "one outcome",
-        lambda n, p, r: standardised(n, uniform_frequency(n, r)),
-        tokens=sequence_mean(clipped(0.2, 0.2)),
-    ),
+    "gapo": Row(False, 0, "one outcome", lambda n, p, r: standardised(n, uniform_frequency(n, r)), tokens=PPO),
     "gapo(valid=3, standardise=False)": Row(
         False, 0, "one outcome", lambda n, p, r: centred(n, uniform_frequency(n, r, 3))
     ),
-    "pass_at_k": Row(False, 0, "equal rewards", lambda n, p, r: passing(n, r), tokens=sequence_mean(clipped(0.2, 0.2))),
+    "pass_at_k": Row(False, 0, "equal rewards", lambda n, p, r: passing(n, r), tokens=PPO),
     "pass_at_k(k=3)": Row(False, 0, "equal rewards", lambda n, p, r: passing(n, r, 3)),
     "unlikeliness": Row(
         False,
         0,
         "no reward",
         lambda n, p, r: standardised(n, unlikely(n, p, r)),
-        tokens=sequence_mean(clipped(0.2, 0.2)),
+        tokens=PPO,
         lengths="ranks answers by their probabilities: see test_diversity_peers.py",
     ),
     "unlikeliness(beta=0.7, standardise=False)": Row(
         False, 1, "no reward", lambda n, p, r: centred(n, unlikely(n, p, r, 0.7))
     ),
-    "dra_grpo": Row(
-        False,
-        0,
-        "one outcome",
-        lambda n, p, r: standardised(n, r / np.maximum(n, 1)),
-        tokens=sequence_mean(clipped(0.2, 0.2)),
-    ),
+    "dra_grpo": Row(False, 0, "one outcome", lambda n, p, r: standardised(n, r / np.maximum(n, 1)), tokens=PPO),
     # On a bandit an answer is one token, so that tokens tell what outcomes tell.
     "dra_grpo(similarity=tokens, standardise=False)": Row(
         False, 1, "no reward", lambda n, p, r: centred(n, r / np.maximum(n, 1))
     ),
-    "polychromic": Row(
-        False, 1, "one outcome", lambda n, p, r: set_score(n, r), tokens=sequence_mean(clipped(0.2, 0.2))
-    ),
+    "polychromic": Row(False, 1, "one outcome", lambda n, p, r: set_score(n, r), tokens=PPO),
     "polychromic(set_size=3, standardise=True)": Row(
         False, 0, "one outcome", lambda n, p, r: standardised(n, set_score(n, r, 3))
     ),
@@ -142,13 +116,13 @@ ROWS = {
         0,
         "equal rewards",
         lambda n, p, r: standardised(n, r) * uniform_correct(n, p, r),
-        tokens=sequence_mean(clipped(0.2, 0.2)),
+        tokens=PPO,
         lengths="weighs answers by their probabilities: see test_diversity_peers.py",
     ),
     "ucpo(tau=1.0, standardise=False)": Row(
         False, 1, "equal rewards", lambda n, p, r: centred(n, r) * uniform_correct(n, p, r, 1.0)
     ),
-    "maxrl": Row(False, 0, "equal rewards", lambda n, p, r: relative(n, r), tokens=sequence_mean(clipped(0.2, 0.2))),
+    "maxrl": Row(False, 0, "equal rewards", lambda n, p, r: relative(n, r), tokens=PPO),
     "maxrl(centred=False)": Row(False, 0, "no reward", lambda n, p, r: relative(n, r, 0.0)),
-    "placebo": Row(False, 0, "one outcome", DRAWS, random=True, tokens=sequence_mean(clipped(0.2, 0.2))),
+    "placebo": Row(False, 0, "one outcome", DRAWS, random=True, tokens=PPO),
 }

@@ -1,13 +1,9 @@
 """Declarations of the rows in `catalog/entropy.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
-from rows import Row, standardised
+from rows import like_grpo, standardised
 from rows_expected_return import entropy_gradient
 from token_values import clipped, token_mean
-
-
-def standard(n, p, r):
-    return standardised(n, r)
 
 
 def into_the_band(counts, probs, rewards, high=0.7):
@@ -19,30 +15,22 @@ def into_the_band(counts, probs, rewards, high=0.7):
 
 ROWS = {
     # The tokens of a bandit all have the same entropy: none is left out.
-    "forking_tokens": Row(
-        True,
-        0,
-        "equal rewards",
-        standard,
+    "forking_tokens": like_grpo(
         tokens=token_mean(clipped(0.2, 0.28)),
         lengths="lengths move the quantile of the entropies: see test_token_selection.py",
     ),
-    "forking_tokens(threshold=quantile, denominator=all)": Row(True, 0, "equal rewards", standard),
-    "forking_tokens(fraction=0.9)": Row(True, 0, "equal rewards", standard),
-    "aer": Row(True, 0, "equal rewards", standard, tokens=token_mean(clipped(0.2, 0.2))),
+    "forking_tokens(threshold=quantile, denominator=all)": like_grpo(),
+    "forking_tokens(fraction=0.9)": like_grpo(),
+    "aer": like_grpo(tokens=token_mean(clipped(0.2, 0.2))),
     # The mean of 1 - g is the probability of a wrong outcome.
-    "aer(weight=complement, alpha0=0.5, alpha_max=1.0)": Row(
-        True,
-        0,
-        "equal rewards",
-        standard,
-        more=lambda p, r: 0.5 * p[r <= 0].sum() * entropy_gradient(p),
+    "aer(weight=complement, alpha0=0.5, alpha_max=1.0)": like_grpo(
+        more=lambda p, r: 0.5 * p[r <= 0].sum() * entropy_gradient(p)
     ),
     # With a target above the first entropy the bonus is on in the second batch.
-    "aer(tau=1.7, eta=0.5)": Row(True, 0, "equal rewards", standard),
-    "skywork_entropy": Row(True, 0, "equal rewards", standard, tokens=token_mean(clipped(0.2, 0.2))),
-    "skywork_entropy(target=1.7)": Row(True, 0, "equal rewards", standard),
-    "entrocraft": Row(True, 0, "equal rewards", into_the_band, tokens=token_mean(clipped(0.2, 0.2))),
-    "entrocraft(steps=1, high_end=1.7)": Row(True, 0, "equal rewards", into_the_band),
-    "entrocraft(high_start=1.7)": Row(True, 0, "equal rewards", lambda n, p, r: into_the_band(n, p, r, high=1.7)),
+    "aer(tau=1.7, eta=0.5)": like_grpo(),
+    "skywork_entropy": like_grpo(tokens=token_mean(clipped(0.2, 0.2))),
+    "skywork_entropy(target=1.7)": like_grpo(),
+    "entrocraft": like_grpo(into_the_band, tokens=token_mean(clipped(0.2, 0.2))),
+    "entrocraft(steps=1, high_end=1.7)": like_grpo(into_the_band),
+    "entrocraft(high_start=1.7)": like_grpo(lambda n, p, r: into_the_band(n, p, r, high=1.7)),
 }

@@ -1,8 +1,9 @@
 """Declarations of the rows in `catalog/expected_return.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
-from rows import Row, centred, standardised
+from rows import Row, like_dr_grpo, like_grpo, standardised
 from token_values import (
+    PPO,
     clipped,
     clipped_sequence,
     constant_length,
@@ -39,24 +40,19 @@ def left_out(counts, probs, rewards):
 
 ROWS = {
     "reinforce": Row(False, 1, "no reward", lambda n, p, r: r, tokens=sequence_sum(policy_gradient)),
-    "grpo": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r), tokens=sequence_mean(clipped(0.2, 0.2))),
-    "grpo(kl=0.04, entropy=0.01, unbiased_std=True)": Row(
-        True,
-        0,
-        "equal rewards",
+    "grpo": like_grpo(tokens=PPO),
+    "grpo(kl=0.04, entropy=0.01, unbiased_std=True)": like_grpo(
         lambda n, p, r: standardised(n, r, unbiased=True) - 0.04 * k3_gradient(p),
         more=lambda p, r: 0.01 * entropy_gradient(p),
     ),
-    "grpo(kl=0.04, kl_estimator=k2)": Row(
-        True, 0, "equal rewards", lambda n, p, r: standardised(n, r) - 0.04 * np.log(p * len(p))
-    ),
+    "grpo(kl=0.04, kl_estimator=k2)": like_grpo(lambda n, p, r: standardised(n, r) - 0.04 * np.log(p * len(p))),
     # k1 in the loss does nothing on average.
-    "grpo(kl=0.04, kl_estimator=k1)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
-    "grpo(kl=0.04, kl_estimator=corrected_k3)": Row(
-        True, 0, "equal rewards", lambda n, p, r: standardised(n, r) - 0.04 * np.log(p * len(p))
+    "grpo(kl=0.04, kl_estimator=k1)": like_grpo(),
+    "grpo(kl=0.04, kl_estimator=corrected_k3)": like_grpo(
+        lambda n, p, r: standardised(n, r) - 0.04 * np.log(p * len(p))
     ),
-    "grpo(kl=0.04, kl_estimator=k2, kl_target=0.5)": Row(
-        True, 0, "equal rewards", lambda n, p, r: standardised(n, r) - 0.04 * np.log(p * len(p))
+    "grpo(kl=0.04, kl_estimator=k2, kl_target=0.5)": like_grpo(
+        lambda n, p, r: standardised(n, r) - 0.04 * np.log(p * len(p))
     ),
     # Taken from the reward, the divergence tells apart answers that are equally good.
     "grpo(kl=0.3, kl_in=reward, kl_estimator=k3)": Row(
@@ -65,32 +61,24 @@ ROWS = {
     "grpo(kl=0.3, kl_in=reward, kl_estimator=k2, kl_target=0.5)": Row(
         True, None, "never", lambda n, p, r: standardised(n, r - 0.15 * np.log(p * len(p)) ** 2)
     ),
-    "grpo(dual_clip=3.0)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
-    "dr_grpo": Row(True, 1, "equal rewards", lambda n, p, r: centred(n, r), tokens=constant_length(clipped(0.2, 0.2))),
-    "rloo": Row(True, 1, "equal rewards", left_out, tokens=sequence_mean(clipped_sequence(0.2, 0.2, mean=False))),
-    "rloo(ratio=token, kl=0.05, kl_in=loss)": Row(
-        True, 1, "equal rewards", lambda n, p, r: left_out(n, p, r) - 0.05 * np.log(p * len(p))
+    "grpo(dual_clip=3.0)": like_grpo(),
+    "dr_grpo": like_dr_grpo(tokens=constant_length(clipped(0.2, 0.2))),
+    "rloo": like_dr_grpo(left_out, tokens=sequence_mean(clipped_sequence(0.2, 0.2, mean=False))),
+    "rloo(ratio=token, kl=0.05, kl_in=loss)": like_dr_grpo(
+        lambda n, p, r: left_out(n, p, r) - 0.05 * np.log(p * len(p))
     ),
     "rloo(kl=0.05)": Row(True, None, "never", lambda n, p, r: left_out(n, p, r - 0.05 * np.log(p * len(p)))),
     # Enumerated, each group is a batch of its own.
-    "reinforce_plus_plus": Row(
-        True,
-        0,
-        "equal rewards",
-        lambda n, p, r: standardised(n, r),
-        tokens=token_mean(clipped(0.2, 0.2)),
-        lengths=whitened(lambda rewards: rewards),
-    ),
+    "reinforce_plus_plus": like_grpo(tokens=token_mean(clipped(0.2, 0.2)), lengths=whitened(lambda rewards: rewards)),
     "reinforce_plus_plus(kl=0.05, unbiased_std=True)": Row(
         True, None, "never", lambda n, p, r: standardised(n, r - 0.05 * np.log(p * len(p)), unbiased=True)
     ),
+    "reinforce_plus_plus(kl=0.05, kl_in=loss)": like_grpo(
+        lambda n, p, r: standardised(n, r) - 0.05 * np.log(p * len(p))
+    ),
     # Discounted, a reward is worth less in a longer answer.
     "reinforce_plus_plus(gamma=0.5)": Row(False, 0, "no reward", lambda n, p, r: standardised(n, r)),
-    "reinforce_plus_plus_baseline": Row(
-        True,
-        0,
-        "equal rewards",
-        lambda n, p, r: standardised(n, r),
+    "reinforce_plus_plus_baseline": like_grpo(
         tokens=token_mean(clipped(0.2, 0.2)),
         lengths=whitened(lambda rewards: rewards - rewards.mean(axis=-1, keepdims=True)),
     ),
@@ -107,7 +95,7 @@ ROWS = {
     "dapo(overlong_limit=3, overlong_cache=2, overlong_filter=True)": Row(
         True, None, "never", lambda n, p, r: standardised(n, r)
     ),
-    "dapo(overlong_weight=0.0)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
-    "lite_ppo": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r), tokens=token_mean(clipped(0.2, 0.2))),
-    "lite_ppo(unbiased_std=True)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r, unbiased=True)),
+    "dapo(overlong_weight=0.0)": like_grpo(),
+    "lite_ppo": like_grpo(tokens=token_mean(clipped(0.2, 0.2))),
+    "lite_ppo(unbiased_std=True)": like_grpo(lambda n, p, r: standardised(n, r, unbiased=True)),
 }

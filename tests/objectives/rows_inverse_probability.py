@@ -3,7 +3,7 @@
 import numpy as np
 from rows import Row, centred, standardised
 from scipy.optimize import brentq
-from token_values import clipped, constant_length, policy_gradient, sequence_mean, sequence_sum
+from token_values import PPO, clipped, constant_length, policy_gradient, sequence_sum
 
 
 def affordable(counts, probability, alpha, share):
@@ -46,13 +46,10 @@ ROWS = {
     "ips_reinforce(probability=exact, backward=learned)": Row(
         False, 0, "no reward", lambda n, p, r: by_distribution(n, p, r)
     ),
-    "ips_grpo": Row(
-        False,
-        0,
-        "one outcome",
-        lambda n, p, r: standardised(n, by_counts(n, r)),
-        tokens=sequence_mean(clipped(0.2, 0.2)),
+    "ips_reinforce(kl=0.3, kl_estimator=k2)": Row(
+        False, 1, "no reward", lambda n, p, r: by_counts(n, r) - 0.3 * np.log(p * len(p))
     ),
+    "ips_grpo": Row(False, 0, "one outcome", lambda n, p, r: standardised(n, by_counts(n, r)), tokens=PPO),
     "ips_grpo(alpha=0.5, floor=0.4)": Row(
         False, 0, "one outcome", lambda n, p, r: standardised(n, by_counts(n, r, 0.5, 0.4))
     ),
@@ -68,6 +65,9 @@ ROWS = {
     ),
     "ips_dr_grpo": Row(
         False, 1, "one outcome", lambda n, p, r: centred(n, by_counts(n, r)), tokens=constant_length(clipped(0.2, 0.2))
+    ),
+    "ips_dr_grpo(kl=0.3, kl_estimator=k2)": Row(
+        False, 1, "one outcome", lambda n, p, r: centred(n, by_counts(n, r)) - 0.3 * np.log(p * len(p))
     ),
     "ips_dr_grpo(alpha=2.0)": Row(False, 1, "one outcome", lambda n, p, r: centred(n, by_counts(n, r, 2.0))),
     "ips_dr_grpo(probability=ema, floor=0.3)": Row(

@@ -1,7 +1,7 @@
 """Declarations of the rows in `catalog/plans.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
-from rows import Row, centred, standardised
+from rows import centred, like_dr_grpo, like_grpo, standardised
 from rows_expected_return import k3_gradient
 from token_values import clipped, control_and_response, sequence_mean
 
@@ -11,25 +11,18 @@ def raised(advantages, alpha=0.2, failures=-1.0):
 
 
 ROWS = {
-    "hicra": Row(
-        True, 1, "equal rewards", lambda n, p, r: raised(centred(n, r)), tokens=sequence_mean(clipped(0.2, 0.28))
+    "hicra": like_dr_grpo(lambda n, p, r: raised(centred(n, r)), tokens=sequence_mean(clipped(0.2, 0.28))),
+    "hicra(planned=random, failures=sharpened)": like_dr_grpo(
+        lambda n, p, r: raised(centred(n, r), failures=1.0), random=True
     ),
-    "hicra(planned=random, failures=sharpened)": Row(
-        True, 1, "equal rewards", lambda n, p, r: raised(centred(n, r), failures=1.0), random=True
-    ),
-    "hicra(planned=high_entropy, failures=kept)": Row(
-        True, 1, "equal rewards", lambda n, p, r: raised(centred(n, r), failures=0.0)
-    ),
-    "hicra(planned=first, standardise=True)": Row(True, 0, "equal rewards", lambda n, p, r: raised(standardised(n, r))),
-    "degrpo": Row(
-        True,
-        1,
-        "equal rewards",
+    "hicra(planned=high_entropy, failures=kept)": like_dr_grpo(lambda n, p, r: raised(centred(n, r), failures=0.0)),
+    "hicra(planned=first, standardise=True)": like_grpo(lambda n, p, r: raised(standardised(n, r))),
+    "degrpo": like_dr_grpo(
         "a bandit's only token has the weight 1/1000: see the rows below",
         tokens=control_and_response(0.001, clipped(0.2, 0.2)),
     ),
-    "degrpo(alpha=0.5)": Row(True, 1, "equal rewards", lambda n, p, r: 0.5 * centred(n, r) - 0.001 * k3_gradient(p)),
-    "degrpo(alpha=0.5, response=token_mean, standardise=True, kl=0.04)": Row(
-        True, 0, "equal rewards", lambda n, p, r: 0.5 * standardised(n, r) - 0.04 * k3_gradient(p)
+    "degrpo(alpha=0.5)": like_dr_grpo(lambda n, p, r: 0.5 * centred(n, r) - 0.001 * k3_gradient(p)),
+    "degrpo(alpha=0.5, response=token_mean, standardise=True, kl=0.04)": like_grpo(
+        lambda n, p, r: 0.5 * standardised(n, r) - 0.04 * k3_gradient(p)
     ),
 }

@@ -1,7 +1,7 @@
 """Declarations of the rows in `catalog/preferences.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
-from rows import Row
+from rows import like_grpo
 from token_values import pairs, sequence_mean
 
 
@@ -21,7 +21,7 @@ def pairwise(counts, probs, rewards, beta, slope=lambda u: 1 / u, link=np.log, i
 
 
 def row(tokens=None, **arguments):
-    return Row(True, 0, "equal rewards", lambda n, p, r: pairwise(n, p, r, **arguments), tokens=tokens)
+    return like_grpo(lambda n, p, r: pairwise(n, p, r, **arguments), tokens=tokens)
 
 
 ROWS = {

@@ -1,9 +1,9 @@
 """Declarations of the rows in `catalog/refinements.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
-from rows import Row, centred
+from rows import Row, like_dr_grpo
 from rows_expected_return import entropy_gradient
-from token_values import clipped, constant_length, sequence_mean, shaped_elsewhere
+from token_values import PPO, constant_length, shaped_elsewhere
 
 
 def distinct(counts, rewards, tau, over="mean", baseline="kept"):
@@ -26,22 +26,13 @@ def distinct(counts, rewards, tau, over="mean", baseline="kept"):
 
 ROWS = {
     # The threshold is in units of reward.
-    "dagrpo": Row(
-        True, None, "equal rewards", lambda n, p, r: distinct(n, r, 0.5), tokens=sequence_mean(clipped(0.2, 0.2))
-    ),
+    "dagrpo": Row(True, None, "equal rewards", lambda n, p, r: distinct(n, r, 0.5), tokens=PPO),
     "dagrpo(tau=0.9)": Row(True, None, "equal rewards", lambda n, p, r: distinct(n, r, 0.9)),
     "dagrpo(tau=0.4, over=max, baseline=group, similarity=outcome, anchors=True, gamma=0.2)": Row(
         True, None, "equal rewards", lambda n, p, r: distinct(n, r, 0.4, "max", "group")
     ),
-    "critique_grpo": Row(
-        True,
-        1,
-        "equal rewards",
-        lambda n, p, r: centred(n, r),
-        more=lambda p, r: 0.001 * entropy_gradient(p),
-        tokens=constant_length(shaped_elsewhere(0.1)),
+    "critique_grpo": like_dr_grpo(
+        more=lambda p, r: 0.001 * entropy_gradient(p), tokens=constant_length(shaped_elsewhere(0.1))
     ),
-    "critique_grpo(gamma=None, clip_low=0.2, clip_high=0.28, entropy=0.0)": Row(
-        True, 1, "equal rewards", lambda n, p, r: centred(n, r)
-    ),
+    "critique_grpo(gamma=None, clip_low=0.2, clip_high=0.28, entropy=0.0)": like_dr_grpo(),
 }

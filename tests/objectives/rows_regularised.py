@@ -4,7 +4,7 @@ The reference is uniform on the bandit, so that a policy's ratio to it is K p.
 """
 
 import numpy as np
-from rows import Row, centred, standardised
+from rows import Row, centred, like_dr_grpo, like_grpo, standardised
 from token_values import clipped, constant_length, sequence_mean, sequence_sum
 
 
@@ -71,10 +71,7 @@ ROWS = {
         tokens=sequence_mean(clipped(0.2, 0.28)),
     ),
     "dph_rl(eta=0.4, divergence=forward_kl, mastered_at=0.5, ratio_limit=1.5)": Row(
-        False,
-        0,
-        "equal rewards",
-        lambda n, p, r: learned(n, r, 0.5) + preserved(n, p, r, 0.4, "forward_kl", 0.5, 1.5),
+        False, 0, "equal rewards", lambda n, p, r: learned(n, r, 0.5) + preserved(n, p, r, 0.4, "forward_kl", 0.5, 1.5)
     ),
     "dph_rl(mastered_at=0.7, ratio_limit=1.2)": Row(
         False, 0, "equal rewards", lambda n, p, r: learned(n, r, 0.7) + preserved(n, p, r, share=0.7, limit=1.2)
@@ -100,12 +97,8 @@ ROWS = {
     "f_divergence(divergence=forward_kl)": Row(True, None, "never", linked("forward_kl")),
     "f_divergence(divergence=jensen_shannon, beta=0.7)": Row(True, None, "never", linked("jensen_shannon", 0.7)),
     "f_divergence(divergence=alpha, alpha=0.3)": Row(True, None, "never", linked("alpha")),
-    "backward_correction": Row(
-        True, 1, "equal rewards", lambda n, p, r: centred(n, r) / 0.5, tokens=constant_length(clipped(0.2, 0.2))
-    ),
-    "backward_correction(false_positive_rate=0.45, standardise=True)": Row(
-        True, 0, "equal rewards", lambda n, p, r: standardised(n, r)
-    ),
+    "backward_correction": like_dr_grpo(lambda n, p, r: centred(n, r) / 0.5, tokens=constant_length(clipped(0.2, 0.2))),
+    "backward_correction(false_positive_rate=0.45, standardise=True)": like_grpo(),
     "forward_correction": Row(False, None, "never", lambda n, p, r: r - 0.7, tokens=constant_length(clipped(0.2, 0.2))),
-    "forward_correction(standardise=True)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
+    "forward_correction(standardise=True)": like_grpo(),
 }

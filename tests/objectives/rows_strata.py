@@ -1,9 +1,9 @@
 """Declarations of the rows in `catalog/strata.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
-from rows import Row, centred, standardised
+from rows import Row, like_dr_grpo, like_grpo, standardised
 from rows_expected_return import k3_gradient
-from token_values import clipped, sequence_mean
+from token_values import PPO, clipped, sequence_mean
 
 
 def modes(counts, rewards, delta=0.2, alpha=1.0):
@@ -20,19 +20,10 @@ def modes(counts, rewards, delta=0.2, alpha=1.0):
 
 ROWS = {
     # All tokens of a bandit plan and all answers have the same length: one stratum.
-    "stratified_grpo": Row(
-        True,
-        0,
-        "equal rewards",
-        lambda n, p, r: standardised(n, r),
-        tokens=sequence_mean(clipped(0.2, 0.2)),
-        lengths="strata are counts of planning tokens: see test_strata.py",
-    ),
-    "stratified_grpo(stratum=length, width=2, standardise=False)": Row(
-        True, 1, "equal rewards", lambda n, p, r: centred(n, r)
-    ),
+    "stratified_grpo": like_grpo(tokens=PPO, lengths="strata are counts of planning tokens: see test_strata.py"),
+    "stratified_grpo(stratum=length, width=2, standardise=False)": like_dr_grpo(),
     # Each outcome is a stratum, in which all rewards are equal.
-    "stratified_grpo(stratum=first_token)": Row(True, 0, "equal rewards", lambda n, p, r: 0.2 * standardised(n, r)),
+    "stratified_grpo(stratum=first_token)": like_grpo(lambda n, p, r: 0.2 * standardised(n, r)),
     # The head start is in units of reward, and decides where rewards are equal.
     "hgpo": Row(
         True,
@@ -41,5 +32,5 @@ ROWS = {
         lambda n, p, r: modes(n, r) - 0.001 * k3_gradient(p),
         tokens=sequence_mean(clipped(0.5, 0.5)),
     ),
-    "hgpo(delta=0.0, alpha=0.5, kl=0.0)": Row(True, 0, "equal rewards", lambda n, p, r: modes(n, r, 0.0, 0.5)),
+    "hgpo(delta=0.0, alpha=0.5, kl=0.0)": like_grpo(lambda n, p, r: modes(n, r, 0.0, 0.5)),
 }

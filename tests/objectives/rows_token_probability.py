@@ -1,7 +1,7 @@
 """Declarations of the rows in `catalog/token_probability.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
-from rows import Row, standardised
+from rows import Row, like_grpo, standardised
 from token_values import bounded, clipped, sequence_mean, token_mean
 
 
@@ -55,23 +55,19 @@ ROWS = {
         lengths="the confidence is a mean over tokens: see test_low_probability.py",
     ),
     "progrpo(reference=correct)": Row(False, 0, "no reward", shifted_to_correct),
-    "progrpo(gate=mixed)": Row(True, 0, "equal rewards", shifted_where_mixed),
+    "progrpo(gate=mixed)": like_grpo(shifted_where_mixed),
     # Both steps of Lopti at the same parameters add up to one.
-    "ar_lopti": Row(
-        True,
-        0,
-        "equal rewards",
-        lambda n, p, r: standardised(n, r) * (0.3 * p + 0.7),
-        tokens=sequence_mean(clipped(0.2, 0.24)),
+    "ar_lopti": like_grpo(
+        lambda n, p, r: standardised(n, r) * (0.3 * p + 0.7), tokens=sequence_mean(clipped(0.2, 0.24))
     ),
-    "ar_lopti(lopti=False)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r) * (0.2 * p + 0.8)),
+    "ar_lopti(lopti=False)": like_grpo(lambda n, p, r: standardised(n, r) * (0.2 * p + 0.8)),
     # The bandit's distribution has no noise for kappa = 0.02 or 0.2 to take out: the proxy is the policy and pulls
     # nowhere.
-    "lp_reg": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r), tokens=token_mean(bounded(10.0))),
-    "lp_reg(kappa=0.2, rho=0.5)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
-    "lp_reg(form=code)": Row(True, 0, "equal rewards", lambda n, p, r: standardised(n, r)),
-    "lp_reg(kappa=0.3, rho=0.9, coefficient=2.0)": Row(True, 0, "equal rewards", protected),
-    "lp_reg(kappa=0.3, rho=0.9, coefficient=2.0, form=code)": Row(
-        True, 0, "equal rewards", lambda n, p, r: protected(n, p, r, released=True)
+    "lp_reg": like_grpo(tokens=token_mean(bounded(10.0))),
+    "lp_reg(kappa=0.2, rho=0.5)": like_grpo(),
+    "lp_reg(form=code)": like_grpo(),
+    "lp_reg(kappa=0.3, rho=0.9, coefficient=2.0)": like_grpo(protected),
+    "lp_reg(kappa=0.3, rho=0.9, coefficient=2.0, form=code)": like_grpo(
+        lambda n, p, r: protected(n, p, r, released=True)
     ),
 }

@@ -1,17 +1,14 @@
 """Flow balance: exact zeros at the target distribution of a tree, residuals by brute force."""
 
-import re
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, random_rollouts, rollouts_of, sizes
+from groups import assert_close, random_rollouts, rollouts_of
 from tree_walks import every_walk
 
 from ipsrl.environments.tree import Tree
 from ipsrl.objectives import make
-from ipsrl.objectives.advantages.log_reward import LogReward
 from ipsrl.structures import PolicyScores, Sizes
 
 TREE = Tree()
@@ -20,9 +17,7 @@ LOSSES = [
     "trajectory_balance",
     "vargrad",
     "detailed_balance",
-    "detailed_balance(aggregation=sequence_sum)",
     "subtrajectory_balance",
-    "subtrajectory_balance(decay=1.0)",
 ]
 
 
@@ -65,41 +60,47 @@ def test_loss_and_gradient_vanish_where_the_policy_has_its_distribution(text):
     assert_close(TREE.terminal_distribution(policy), REWARDS / 2.05)
     objective, rollouts = make(text), every_walk(TREE, policy)
     at_optimum = (scores_of(rollouts.behaviour_log_probs), own_parameters(objective, log_flows))
-    value, gradients = jax.value_and_grad(lambda inputs: loss(objective, *inputs, rollouts))(at_optimum)
+    value, gradients = jax.jit(jax.value_and_grad(lambda inputs: loss(objective, *inputs, rollouts)))(at_optimum)
     assert abs(value) < 1e-11
     assert all(np.abs(leaf).max() < 1e-5 for leaf in jax.tree.leaves(gradients))
     elsewhere = every_walk(TREE)
     assert loss(objective, scores_of(elsewhere.behaviour_log_probs), at_optimum[1], elsewhere) > 0.1
 
 
-@pytest.mark.parametrize("decay", [0.01, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize("decay", [0.5, 1.0])
 def test_sub_trajectories_by_brute_force(decay):
     """All pairs of states one by one, value and gradients."""
     rollouts, scores = random_rollouts(1, prompts=2, group=3, length=6, binary=False)
     objective = make(f"subtrajectory_balance(decay={decay})")
-    flows = jnp.asarray(np.random.default_rng(0).normal(0, 3, (2, 9)))
-    lengths = np.asarray(rollouts.token_mask.sum(axis=-1))
-    log_rewards = jnp.log(rollouts.rewards)
+    point = np.float64(scores.log_probs), np.random.default_rng(0).normal(0, 3, (2, 9))
+    lengths, states = np.asarray(rollouts.token_mask.sum(axis=-1)), np.asarray(rollouts.observations)
+    log_backward, log_rewards = np.float64(rollouts.step_log_backward), np.log(np.float64(rollouts.rewards))
 
-    def one_by_one(scores, parameters):
+    def one_by_one(log_probs, log_flows):
         total = 0.0
         for prompt, answer in np.ndindex(2, 3):
             length = lengths[prompt, answer]
-            states = rollouts.observations[prompt, answer, :length]
-            heights = [*parameters["log_flows"][prompt, states], log_rewards[prompt, answer]]
-            steps = (scores.log_probs - rollouts.step_log_backward)[prompt, answer]
+            heights = [*log_flows[prompt, states[prompt, answer, :length]], log_rewards[prompt, answer]]
+            steps = (log_probs - log_backward)[prompt, answer]
             parts = [(i, j) for j in range(length + 1) for i in range(j)]
             squares = sum(decay ** (j - i) * (heights[i] + steps[i:j].sum() - heights[j]) ** 2 for i, j in parts)
             total += squares / sum(decay ** (j - i) for i, j in parts)
         return total / 6
 
-    def scanned(scores, parameters):
-        return loss(objective, scores, parameters, rollouts)
+    @jax.jit
+    def scanned(log_probs, log_flows):
+        return loss(objective, scores_of(log_probs), {"log_flows": log_flows}, rollouts)
 
-    actual, expected = (
-        jax.value_and_grad(function, argnums=(0, 1))(scores, {"log_flows": flows}) for function in (scanned, one_by_one)
-    )
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-4), actual, expected)
+    value, gradients = jax.value_and_grad(scanned, argnums=(0, 1))(*map(jnp.float32, point))
+    np.testing.assert_allclose(value, one_by_one(*point), rtol=2e-4)
+    for number, gradient in enumerate(gradients):
+        for place in np.ndindex(gradient.shape):
+            ends = []
+            for side in (1e-5, -1e-5):
+                moved = [array.copy() for array in point]
+                moved[number][place] += side
+                ends.append(one_by_one(*moved))
+            assert gradient[place] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=2e-4, abs=1e-4)
 
 
 # FlowRL
@@ -124,48 +125,3 @@ def test_flowrl_is_zero_at_the_reference_tilted_by_length():
     value, gradient = flowrl("flowrl(beta=0.5)", log_probs, log_partition=0.25)
     assert abs(value) < 1e-12
     np.testing.assert_allclose(gradient.log_probs, 0.0, atol=1e-6)
-
-
-# Refusals
-
-
-@pytest.mark.parametrize("name", ["detailed_balance", "subtrajectory_balance"])
-def test_flows_need_numbered_states(name):
-    objective = make(name)
-    objective.check(frozenset({"step_log_backward"}), group_size=1, sizes=sizes(2))
-    with pytest.raises(ValueError, match="this environment does not number states"):
-        objective.check(frozenset({"step_log_backward"}), group_size=1, sizes=Sizes(2, num_outcomes=3))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "trajectory_balance(learning_rate=0.0)",
-            "the learning rate of log Z or the flows is 0.0, it must",
-        ),
-        (
-            "detailed_balance(learning_rate=-1.0)",
-            "the learning rate of log Z or the flows is -1.0, it must",
-        ),
-        ("trajectory_balance(reward_exponent=0)", "reward_exponent is 0, it must be positive and finite"),
-        ("subtrajectory_balance(decay=0)", "decay is 0, it must lie above 0 and not above 1"),
-        ("subtrajectory_balance(decay=1.1)", "decay is 1.1, it must lie above 0 and not above 1"),
-        ("subtrajectory_balance(learning_rate=0)", "the learning rate of log Z or the flows is 0"),
-        ("flowrl(beta=0)", "beta is 0, it must be positive and finite"),
-        ("flowrl(clip_low=1.5)", "low must lie in [0, 1]"),
-        ("flowrl(clip_high=-0.1)", "high from 0 up"),
-        ("flowrl(learning_rate=0)", "the learning rate of log Z or the flows is 0"),
-        ("flowrl(partition=group, learning_rate=0.5)", "learning_rate=0.5 belongs to partition=table: leave it out"),
-        ("flowrl(released_weight=True, clip_low=0.9)", "does not clip: omit clip_low=0.9 and clip_high=0.2"),
-        ("flowrl(released_weight=True, clip_high=3.0)", "does not clip: omit clip_low=0.2 and clip_high=3.0"),
-    ],
-)
-def test_bad_arguments_are_refused(text, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        make(text)
-
-
-def test_a_floor_is_a_number():
-    with pytest.raises(ValueError, match="log_reward_floor is -inf, it must be finite"):
-        LogReward(floor=-np.inf)

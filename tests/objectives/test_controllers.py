@@ -151,21 +151,6 @@ def test_the_coefficient_stays_between_0_and_1():
 # Entrocraft
 
 
-@pytest.mark.parametrize(
-    ("entropy", "kept"), [(0.8, [1, 0, 0]), (0.65, [1, -1, 0]), (0.5, [0, -1, 0]), (0.7, [1, -1, 0]), (0.6, [1, -1, 0])]
-)
-def test_responses_that_move_the_entropy_into_the_band_are_kept(entropy, kept):
-    part = EntropyBand(10)
-    values = jnp.broadcast_to(jnp.array([1.0, -1.0, 0.0])[None, :, None], (1, 3, 2))
-    rollouts = batch_of(1.0, [[1.0, 0.0, 0.0]])
-    entropies = jnp.full((1, 3, 2), entropy)
-    new, state = part.update_state(
-        values, dataclasses.replace(rollouts, behaviour_entropy=entropies), part.init(Sizes(1))
-    )
-    assert_close(new[0, :, 0], kept)
-    assert state == 1
-
-
 def test_the_band_sinks_in_a_straight_line():
     """At step 2 of 4 the band is (0.35, 0.45); from step 4 on it is (0.1, 0.2)."""
     part = EntropyBand(4)
@@ -181,35 +166,3 @@ def test_the_band_sinks_in_a_straight_line():
             new, state = part.update_state(values, rollouts, jnp.int32(step))
             assert_close(new.ravel(), kept)
             assert state == step + 1
-
-
-# Refusals
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("aer(tau=0.0)", "tau is 0.0, it must be positive and finite"),
-        ("aer(eta=-1.0)", "eta is -1.0, it must be positive and finite"),
-        ("aer(alpha_max=0.0)", "alpha_max is 0.0, it must be positive and finite"),
-        ("aer(rho=0.0)", "rho, an accuracy, is 0.0, it must lie above 0 and not above 1"),
-        ("aer(alpha0=0.1)", "alpha starts at 0.1, it must lie between 0 and 0.02"),
-        ("skywork_entropy(target=0.0)", "target is 0.0, it must be positive and finite"),
-        ("skywork_entropy(step=0.0)", "step is 0.0, it must be positive and finite"),
-        ("entrocraft(steps=0)", "steps is 0, it must be at least 1"),
-        ("entrocraft(low_start=0.8)", r"the band is \(0.8, 0.7\)"),
-        ("entrocraft(low_end=-0.1)", r"the band is \(-0.1, 0.2\)"),
-    ],
-)
-def test_impossible_controllers_are_refused_in_one_sentence(text, message):
-    with pytest.raises(ValueError, match=message) as error:
-        make(text)
-    assert "\n" not in str(error.value)
-    assert ". " not in str(error.value)
-
-
-def test_a_coefficient_out_of_range_is_refused():
-    with pytest.raises(ValueError, match=r"the coefficient at the start is 2\.0, it must lie between 0 and 1"):
-        EntropyFloor(2.0)
-    with pytest.raises(ValueError, match="threshold is nan, it must be finite"):
-        AdaptiveEntropyBonus(threshold=np.nan)

@@ -3,7 +3,6 @@
 What each objective's advantages are, the modules `rows_*.py` declare.
 """
 
-import dataclasses
 import functools
 import math
 
@@ -23,8 +22,8 @@ DISTRIBUTION = {
 }
 # No ties r_i / n_i^alpha = r_j / n_j^alpha; the last rewards hold a wrong outcome, for rules that ask what is correct.
 REWARDS = {2: [(1.0, 0.13), (1.0, 0.0)], 3: [(1.0, 0.55, 0.13), (0.55, 1.0, 0.0)]}
-SIZES = [(3, 2), (3, 3), (3, 5), (2, 8)]
-MOST_TELLING = [(3, 3), (2, 8)]
+SIZES = [(3, 5), (3, 2), (2, 8)]
+"""Outcomes and samples of a group; the first says most."""
 
 
 def expectation(row, outcomes, rewards, group):
@@ -79,9 +78,9 @@ WITH_RULE = [text for text, row in ROWS.items() if not isinstance(row.advantages
 @pytest.mark.parametrize(
     ("text", "outcomes", "group"),
     [
-        pytest.param(text, *size, marks=[] if text in names() and size in MOST_TELLING else pytest.mark.slow)
+        pytest.param(text, *size, marks=[] if text in names() and size == SIZES[0] else pytest.mark.slow)
         for text in WITH_RULE
-        for size in (SIZES if text in names() else [(3, 5)])
+        for size in (SIZES if text in names() else SIZES[:1])
         if size[1] >= smallest_group(text)
     ],
 )
@@ -92,41 +91,7 @@ def test_mean_update_is_the_enumerated_one(text, outcomes, group):
     assert np.abs(expected).max() > 1e-3
 
 
-@pytest.mark.parametrize(("outcomes", "group"), SIZES)
-def test_expected_return_follows_its_closed_form(outcomes, group):
-    """No baseline: p_i (r_i - mean return). The group's mean as baseline costs a factor (G - 1) / G."""
-    probs, rewards = DISTRIBUTION[outcomes], np.array(REWARDS[outcomes][0])
-    flow = probs * (rewards - probs @ rewards)
-    np.testing.assert_allclose(mean_update("reinforce", outcomes, rewards, group), flow, atol=1e-5)
-    np.testing.assert_allclose(mean_update("dr_grpo", outcomes, rewards, group), (group - 1) / group * flow, atol=1e-5)
-
-
-@pytest.mark.parametrize(("alpha", "floor"), [(1.0, 0.0), (0.5, 0.3)])
-@pytest.mark.parametrize(("outcomes", "group"), [(3, 5), (2, 8)])
-def test_rule_without_baseline_follows_its_mean_weight(alpha, floor, outcomes, group):
-    """p_i (r_i w_G(p_i) - S), w_G(p) = E[omega(1 + B)], B ~ Binomial(G - 1, p); (1 - (1 - p)^G) / p at alpha = 1."""
-    probs, rewards = DISTRIBUTION[outcomes], np.array(REWARDS[outcomes][0])
-    if alpha == 1.0:
-        weight = (1 - (1 - probs) ** group) / probs
-    else:
-        weight = sum(
-            math.comb(group - 1, n) * probs**n * (1 - probs) ** (group - 1 - n) / max((1 + n) / group, floor) ** alpha
-            for n in range(group)
-        )
-    push = probs * rewards * weight
-    text = "ips_reinforce" if alpha == 1.0 else f"ips_reinforce(alpha={alpha}, floor={floor})"
-    np.testing.assert_allclose(mean_update(text, outcomes, rewards, group), push - probs * push.sum(), atol=1e-5)
-
-
-@pytest.mark.parametrize("group", [3, 5])
-def test_the_baseline_costs_one_sample(group):
-    """At alpha = 1 the mean field with a group mean is that without a baseline in a group that is smaller by one."""
-    rewards = REWARDS[3][0]
-    with_baseline = mean_update("ips_dr_grpo", 3, rewards, group)
-    np.testing.assert_allclose(with_baseline, mean_update("ips_reinforce", 3, rewards, group - 1), atol=1e-5)
-
-
-@pytest.mark.parametrize("text", ["grpo", "ips_grpo", "ips_grpo(alpha=0.5)", "ips_grpo(alpha=2.0)"])
+@pytest.mark.parametrize("text", ["grpo", "ips_grpo(alpha=0.5)"])
 def test_with_two_outcomes_a_standardised_step_knows_only_the_sign(text):
     """sqrt(phat_1 phat_2) sign(Rt_1 - Rt_2), and nothing at a tie: r = (4, 1) with counts 4 and 1, for example."""
     alpha = 0.0 if text == "grpo" else make(text).reward_shaping[0].alpha
@@ -138,22 +103,3 @@ def test_with_two_outcomes_a_standardised_step_knows_only_the_sign(text):
         step = np.where(np.abs(gap) < 1e-9, 0.0, np.sqrt(first * (1 - first)) * np.sign(gap))
         sampled = updates(make(text), LOGITS[2], np.array(rewards, np.float32), groups)
         np.testing.assert_allclose(sampled, np.stack([step, -step], axis=-1), atol=1e-5)
-
-
-@pytest.mark.parametrize("alpha", [1.0, 0.5])
-def test_exact_probabilities_give_the_ideal_flow_in_every_group_size(alpha):
-    """r_i p_i^(1 - alpha) - p_i sum_k r_k p_k^(1 - alpha), over a running mean that stays at its limit, E[w]."""
-    probs, rewards = DISTRIBUTION[3], np.array(REWARDS[3][0])
-    push = rewards * probs ** (1 - alpha)
-    mean_weight = push.sum()
-    objective = make(f"ips_reinforce(alpha={alpha}, probability=exact)")
-    settled = dataclasses.replace(objective.reward_shaping[0], decay=1 - 1e-6)
-    for group in (2, 5):
-        groups = all_groups(3, group)
-        rollouts = bandit_rollouts(groups, rewards, jax.nn.log_softmax(LOGITS[3]))
-        advantages, _ = jax.jit(settled.update_state)(
-            rollouts.rewards, rollouts, np.full(len(groups), np.log(mean_weight), np.float32)
-        )
-        scores = np.eye(3)[groups] - probs
-        update = np.einsum("n,ng,ngk->k", probs[groups].prod(axis=-1), np.float64(advantages), scores) / group
-        np.testing.assert_allclose(update, (push - probs * push.sum()) / mean_weight, atol=1e-5)

@@ -2,19 +2,16 @@
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bandit_means import pushes
-from groups import all_groups, assert_close, bandit_rollouts, random_rollouts, rollouts_of
+from groups import assert_close, random_rollouts, rollouts_of
 from tree_walks import every_walk
 
-from ipsrl.dynamics.finite_groups import count_weights, mean_field
 from ipsrl.environments.tree import Tree
 from ipsrl.objectives import make
 from ipsrl.objectives.shaping.inverse_scaling import InverseProbability
-from ipsrl.structures import PolicyScores, Sizes
+from ipsrl.structures import Sizes
 
 
 def test_inverse_probability_gives_each_outcome_its_reward_however_many_paths_lead_there():
@@ -82,33 +79,6 @@ KL_RULES = {
     "ips_reinforce": "no baseline",
     "ips_dr_grpo": "group mean",
 }
-
-
-@pytest.mark.parametrize("name", KL_RULES)
-def test_the_mean_field_with_a_divergence_from_the_reference(name):
-    """dz_i/dt = p_i [ r_i w_G(p_i) - beta log(p_i / pi_i) - (S - beta KL) ], and rule B likewise."""
-    probs, reference, rewards, beta = (
-        np.array([0.6, 0.3, 0.1]),
-        np.array([0.2, 0.3, 0.5]),
-        np.array([1.0, 0.5, 0.2]),
-        0.3,
-    )
-    groups = all_groups(3, 4)
-    rollouts = dataclasses.replace(
-        bandit_rollouts(groups, rewards, jnp.log(jnp.float32(probs))),
-        reference_log_probs=jnp.log(jnp.float32(reference))[groups][..., None],
-    )
-    objective = make(f"{name}(kl={beta}, kl_estimator=k2)")
-
-    def loss(log_probs):
-        return objective(PolicyScores(log_probs, jnp.zeros_like(log_probs)), rollouts).loss_sum
-
-    slopes = np.float64(-jax.grad(loss)(rollouts.behaviour_log_probs)[..., 0])
-    log_ratio = np.log(probs / reference)
-    expected = mean_field(probs, rewards, count_weights(4), KL_RULES[name]) - beta * probs * (
-        log_ratio - probs @ log_ratio
-    )
-    assert_close(pushes(slopes, groups, probs, probs[groups].prod(axis=-1)), expected)
 
 
 def test_each_prompt_has_its_own_mean_and_its_groups_share_it():

@@ -1,20 +1,16 @@
 """Other estimates of the outcome's probability: an offset, memory, a learned way back, an effective sample size."""
 
 import dataclasses
-import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from groups import assert_close, random_rollouts, rollouts_of, sizes
-from scipy.stats import binom
 from tree_walks import every_walk
 
 from ipsrl.environments.tree import Tree
-from ipsrl.objectives import make
 from ipsrl.objectives.shaping.inverse_scaling import (
-    InverseFrequency,
     InverseMovingFrequency,
     InverseProbability,
     InverseProbabilityLearned,
@@ -22,36 +18,6 @@ from ipsrl.objectives.shaping.inverse_scaling import (
 from ipsrl.structures import Sizes
 
 # Counts
-
-
-def count_weights(part, group):
-    """`[G]` float64, the weight omega(n) of an outcome that occurs n = 1 .. G times in a group."""
-    ids = np.array([[0] * n + list(range(1, group - n + 1)) for n in range(1, group + 1)])
-    shaped = part(jnp.ones((group, group)), rollouts_of(np.zeros((group, group, 1)), outcome_id=ids))
-    return np.asarray(shaped, np.float64)[:, 0]
-
-
-def mean_weight(weights, probs, others=None):
-    """w(p) = E[omega(1 + B)], B ~ Binomial(others, p); others = G - 1 for the rule without a baseline."""
-    others = len(weights) - 1 if others is None else others
-    return binom.pmf(np.arange(others + 1), others, probs) @ weights[: others + 1]
-
-
-@pytest.mark.parametrize("alpha", [0.5, 1.5, 2.0])
-def test_the_offset_takes_the_first_order_of_the_bias_out(alpha):
-    """G (w_G(p) p^alpha - 1) tends to alpha (alpha - 1) (1 - p) / (2 p), and to 0 as 1/G with the offset rule."""
-    probs = 0.4
-    (offset,) = make(f"ips_grpo(probability=offset, alpha={alpha})").reward_shaping
-    assert offset.pseudo_count == (alpha - 1) / 2
-
-    def scaled_bias(part, group):
-        return group * (mean_weight(count_weights(part, group), probs) * probs**alpha - 1)
-
-    limit = alpha * (alpha - 1) * (1 - probs) / (2 * probs)
-    np.testing.assert_allclose(scaled_bias(InverseFrequency(alpha), 200), limit, rtol=0.03)
-    near, far = scaled_bias(offset, 50), scaled_bias(offset, 200)
-    assert abs(near) < 0.1 * abs(limit)
-    np.testing.assert_allclose(far, near / 4, rtol=0.15)
 
 
 # Memory
@@ -180,45 +146,3 @@ def test_effective_sample_size_of_very_long_answers():
     part = InverseProbability(effective_share=0.5)
     shaped, _ = part.update_state(rollouts.rewards, rollouts, part.init(Sizes(1)))
     assert_close(effective_size(np.float64(shaped)), [1.5])
-
-
-# Refusals
-
-
-@pytest.mark.parametrize(
-    ("text", "sizes", "message"),
-    [
-        ("ips_grpo(probability=ema)", Sizes(2, num_states=3, vocabulary_size=4), "a table of outcomes"),
-        ("ips_grpo(probability=exact, backward=learned)", Sizes(2, 3, None, 4), "a table of states"),
-        ("ips_grpo(probability=exact, backward=learned)", Sizes(2, 3, 4, None), "a table of states"),
-    ],
-)
-def test_tables_need_numbers(text, sizes, message):
-    available = frozenset({"log_backward", "step_log_backward", "next_states"})
-    with pytest.raises(ValueError, match=message) as error:
-        make(text).check(available, group_size=4, sizes=sizes)
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("ips_grpo(pseudo_count=-1.0)", "pseudo_count is -1.0, it must be finite and above -1"),
-        ("ips_grpo(probability=offset, pseudo_count=1.0)", "pseudo_count=1.0 belongs to probability=counts"),
-        ("ips_grpo(probability=offset, alpha=-2.0)", "alpha is -2.0, it must be finite and not negative"),
-        ("ips_grpo(probability=ema, ema_rate=0.0)", "ema_rate is 0.0, it must lie above 0 and not above 1"),
-        ("ips_grpo(probability=ema, floor=1.5)", "floor is 1.5, it must lie between 0 and 1"),
-        ("ips_grpo(ema_rate=0.5)", "ema_rate=0.5 belongs to probability=ema: leave it out"),
-        ("ips_grpo(backward=learned)", "backward=learned belongs to probability=exact: leave it out"),
-        ("ips_reinforce(effective_share=1.0)", "effective_share is 1.0, it must be at least 0 and below 1"),
-        ("ips_dr_grpo(effective_share=-0.1)", "effective_share is -0.1, it must be at least 0 and below 1"),
-    ],
-)
-def test_bad_arguments_are_refused(text, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        make(text)
-
-
-def test_a_prior_is_needed():
-    with pytest.raises(ValueError, match="prior is 0, it must be positive and finite"):
-        InverseProbabilityLearned(prior=0)

@@ -6,21 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, random_rollouts, rollouts_of, token_advantages
+from groups import assert_close, random_rollouts, rollouts_of
 
 from ipsrl.objectives import make
 from ipsrl.objectives.penalties.low_probability import LowProbabilityRegulariser
-from ipsrl.objectives.reweighting.token_weights import ProbabilityWeight
 from ipsrl.structures import PolicyScores, Sizes
-
-
-def test_advantages_by_probability():
-    """0.2 * 0.5 + 0.8 = 0.9, and 0.3 * 0.1 + 0.7 = 0.73; the sign does not matter."""
-    rollouts = rollouts_of(np.log([[[0.5, 0.1, 1.0], [0.5, 0.1, 1.0]]]), rewards=np.array([[1.0, 0.0]]))
-    assert_close(ProbabilityWeight(0.2)(jnp.ones((1, 2, 3)), rollouts)[0, 0], [0.9, 0.82, 1.0])
-    assert_close(token_advantages("ar_lopti(lopti=False)", rollouts)[0], [[0.9, 0.82, 1.0], [-0.9, -0.82, -1.0]])
-    assert_close(token_advantages("ar_lopti", rollouts)[0], [[0.85, 0.73, 1.0], [-0.85, -0.73, -1.0]])
-    assert_close(token_advantages("ar_lopti(alpha=0.0)", rollouts)[0], [[1.0] * 3, [-1.0] * 3])
 
 
 def test_lopti_takes_the_unlikely_tokens_first_and_then_the_others():

@@ -13,10 +13,7 @@ from ipsrl.objectives import make
 from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
 from ipsrl.objectives.aggregation import SequenceMean, SequenceSum, TokenMean
 from ipsrl.objectives.objective import all_equal
-from ipsrl.objectives.penalties.entropy_bonus import EntropyBonus
-from ipsrl.objectives.penalties.kullback_leibler import KullbackLeibler
-from ipsrl.objectives.reweighting.answer_confidence import AnswerConfidence, low_probability_confidence
-from ipsrl.objectives.shaping.inverse_scaling import InverseFrequency, InverseProbability
+from ipsrl.objectives.reweighting.answer_confidence import low_probability_confidence
 from ipsrl.structures import PolicyScores, Rollouts, Sizes, Weights
 
 # Advantages
@@ -79,14 +76,10 @@ def test_confidence_rounds_the_number_of_tokens_up(length, percent, seed):
         ("progrpo", [1, 1, 0], [0.717238, 0.580893, -1.361175]),
         ("progrpo(reference=correct, shifted=correct)", [1, 1, 0], [0.775280, 0.638934, -1.414214]),
         ("progrpo(shifted=correct)", [1, 1, 0], [0.717238, 0.580893, -1.414214]),
-        ("progrpo(alpha=0.0)", [1, 1, 0], STANDARDISED),
         ("progrpo(standardise=False)", [1, 1, 0], np.array([1, 1, -2]) / 3 + 0.3 * (0.35 - CONFIDENCE)),
         ("progrpo(prompt_part=lowest)", [1, 1, 0], STANDARDISED + 0.3 * (0.245 - CONFIDENCE)),
         ("progrpo(prompt_part=question)", [1, 1, 0], STANDARDISED + 0.3 * (0.5 - CONFIDENCE)),
         ("progrpo", [1, 1, 1], [0.010132, -0.126214, 0.053038]),
-        ("progrpo(gate=mixed)", [1, 1, 1], [0, 0, 0]),
-        ("progrpo", [0, 0, 0], [0, 0, 0]),
-        ("progrpo(reference=correct)", [0, 0, 0], [0, 0, 0]),
     ],
 )
 def test_answer_confidence(text, rewards, expected):
@@ -100,13 +93,6 @@ def test_answer_confidence(text, rewards, expected):
     objective = make(text)
     weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(1)))
     assert_close(weights.advantages, np.broadcast_to(np.reshape(expected, (1, 3, 1)), (1, 3, 10)))
-
-
-def test_counts_carry_no_signal_where_every_outcome_is_unique():
-    rollouts, _ = random_rollouts()
-    unique = dataclasses.replace(rollouts, outcome_id=jnp.arange(12).reshape(3, 4))
-    advantages = [make(text).weigh(unique, make(text).init(Sizes(3)))[0].advantages for text in ("grpo", "ips_grpo")]
-    assert_close(*advantages)
 
 
 # Surrogates and penalties
@@ -143,40 +129,6 @@ def test_aggregation(part, expected):
 
 
 # Refusals
-
-
-@pytest.mark.parametrize(
-    ("text", "available", "group_size", "message"),
-    [
-        ("grpo", (), 1, "group_size is 1, it must be at least 2"),
-        ("ips_reinforce", (), 1, "group_size is 1, it must be at least 2"),
-        ("ips_grpo(probability=exact)", (), 8, "needs log_backward, .*; they provide no optional field$"),
-        ("progrpo", ("log_backward",), 8, "needs prompt_log_probs, .*; they provide log_backward$"),
-        ("progrpo(prompt_part=question)", (), 8, "needs prompt_log_probs, question_mask, "),
-        ("grpo(kl=0.04)", (), 8, "needs reference_log_probs, "),
-    ],
-)
-def test_impossible_runs_are_refused_in_one_sentence(text, available, group_size, message):
-    with pytest.raises(ValueError, match=message) as error:
-        make(text).check(frozenset(available), group_size, Sizes(3))
-    assert "\n" not in str(error.value)
-    assert ". " not in str(error.value)
-
-
-@pytest.mark.parametrize("number", [np.nan, np.inf])
-@pytest.mark.parametrize(
-    "kind", [InverseFrequency, InverseProbability, AnswerConfidence, KullbackLeibler, EntropyBonus]
-)
-def test_a_weight_that_is_no_finite_number_is_refused(kind, number):
-    with pytest.raises(ValueError, match=f"is {number}, it must be (positive and )?finite"):
-        kind(number)
-
-
-def test_possible_runs_are_not_refused():
-    make("reinforce").check(frozenset(), 1, Sizes(3))
-    make("grpo").check(frozenset(), 2, Sizes(3))
-    make("progrpo(reference=correct)").check(frozenset(), 2, Sizes(3))
-    make("ips_reinforce(probability=exact)").check(frozenset({"log_backward"}), 1, Sizes(3))
 
 
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Rollouts) if field.name != "tokens"])

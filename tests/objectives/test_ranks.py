@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ipsrl.objectives.estimators.ranks import kth_largest, largest, largest_of_rows, quantile, random_order
 
+EVERY_LARGEST = jax.jit(jax.vmap(kth_largest, (None, None, 0)))
 NUMBERS = st.floats(-(2.0**60), 2.0**60, width=32, allow_subnormal=False) | st.sampled_from([0.0, -0.0, 1.0])
 
 
@@ -18,12 +19,11 @@ NUMBERS = st.floats(-(2.0**60), 2.0**60, width=32, allow_subnormal=False) | st.s
 @example([0.0, -0.0, 0.0, -1.0])
 def test_kth_largest_is_that_of_a_sort(numbers):
     """Whatever lies outside the mask."""
-    values = jnp.array([*numbers, np.nan, np.inf, -np.inf], jnp.float32).reshape(1, 1, -1)
+    values = jnp.array([*numbers, np.nan, np.inf, -np.inf, *[7.0] * (9 - len(numbers))], jnp.float32).reshape(1, 1, -1)
     mask = jnp.arange(values.size).reshape(values.shape) < len(numbers)
     descending = np.sort(np.float32(numbers))[::-1]
-    ranks = jnp.arange(1.0, len(numbers) + 1)
-    found = jax.jit(jax.vmap(kth_largest, (None, None, 0)))(values, mask, ranks)
-    np.testing.assert_array_equal(found, descending)
+    found = EVERY_LARGEST(values, mask, jnp.minimum(jnp.arange(1.0, 10.0), len(numbers)))
+    np.testing.assert_array_equal(found[: len(numbers)], descending)
     for count in (1, len(numbers), len(numbers) + 5):
         chosen = largest(values, mask, jnp.float32(count))
         threshold = descending[min(count, len(numbers)) - 1]
@@ -43,7 +43,7 @@ def test_quantile_is_numpy_s(count, percent, seed):
     np.testing.assert_allclose(found, np.quantile(values[:count], percent / 100), atol=1e-5)
 
 
-@pytest.mark.parametrize("length", [1, 31, 33, 700, 8160, 8161])
+@pytest.mark.parametrize("length", [1, 33, 8160, 8161])
 def test_rows_of_any_length_are_ranked_apart(length):
     """8160 tokens in columns of 32 are as many as a byte can count."""
     rng = np.random.default_rng(length)

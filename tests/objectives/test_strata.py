@@ -1,7 +1,6 @@
 """Strata of a group, and its two modes."""
 
 import dataclasses
-import re
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +9,6 @@ from groups import assert_close, random_rollouts, rollouts_of, token_advantages
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipsrl.objectives import make
 from ipsrl.objectives.advantages.stratified import StratifiedNorm
 from ipsrl.objectives.estimators.subgroups import normalised_among, stratum_of
 from ipsrl.objectives.reweighting.preferred_mode import PreferredMode
@@ -116,33 +114,3 @@ def test_an_empty_answer_does_not_think():
     rollouts = one_group([1, 0, 0], [0, 0, 0])
     rollouts = dataclasses.replace(rollouts, token_mask=rollouts.token_mask.at[0, 1].set(False))
     assert_close(PreferredMode()(jnp.zeros((1, 3, 1)), rollouts)[0, :, 0], np.array([1, -2, 1]) / 2**0.5)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("stratified_grpo(alpha=1.1)", "alpha, the weight of the strata, is 1.1, it must lie between 0 and 1"),
-        ("stratified_grpo(alpha=-0.1)", "alpha, the weight of the strata, is -0.1, it must lie between 0 and 1"),
-        ("stratified_grpo(width=0)", "width, the tokens of a stratum, is 0, it must be at least 1"),
-        ("stratified_grpo(stratum=first_token, width=2)", "which stratum=first_token does not use"),
-        ("hgpo(alpha=-1.0)", "alpha is -1.0, it must be finite and not negative"),
-    ],
-)
-def test_refusals(text, message):
-    with pytest.raises(ValueError, match=re.escape(message)) as error:
-        make(text)
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("number", [np.nan, np.inf])
-def test_numbers_that_are_not_finite_are_refused(number):
-    with pytest.raises(ValueError, match=f"alpha is {number}, it must be finite and not negative"):
-        PreferredMode(alpha=number)
-    with pytest.raises(ValueError, match=f"delta is {number}, it must be finite"):
-        PreferredMode(delta=number)
-
-
-def test_what_strata_need():
-    assert make("stratified_grpo").needs == {"planning_mask"}
-    assert make("stratified_grpo(stratum=length)").needs == frozenset()
-    assert make("stratified_grpo(stratum=first_token)").needs == frozenset()

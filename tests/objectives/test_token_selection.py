@@ -4,16 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, rollouts_of
+from groups import assert_close, random_rollouts, rollouts_of, token_advantages
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ipsrl.objectives import make
-from ipsrl.objectives.estimators.ranks import quantile
 from ipsrl.objectives.estimators.token_shares import rounded_down, rounded_up, token_covariance
 from ipsrl.objectives.penalties.covariance import ROUNDING, HighCovarianceDistance
 from ipsrl.objectives.reweighting.token_selection import DropHighCovariance, HighEntropyTokens
-from ipsrl.structures import PolicyScores, Sizes
+from ipsrl.structures import PolicyScores
 
 # Covariance
 
@@ -113,15 +111,6 @@ def with_entropies():
     return rollouts_of(np.full((1, 2, 5), -1.0), VALID, behaviour_entropy=np.array(ENTROPIES, np.float32))
 
 
-@pytest.mark.parametrize("threshold", ["rank", "quantile"])
-def test_the_fifth_of_highest_entropy(threshold):
-    """Nine valid tokens: ceil(1.8) = 2; the quantile lies at 0.78, between 0.7 and 0.9."""
-    rollouts = with_entropies()
-    assert_close(quantile(rollouts.behaviour_entropy, rollouts.token_mask, 0.8), 0.78)
-    kept = HighEntropyTokens(0.2, threshold).kept(rollouts)
-    assert (np.asarray(kept) == [[[0, 1, 0, 0, 0], [1, 0, 0, 0, 0]]]).all()
-
-
 def test_rules_that_round_differently():
     """ceil(0.9 * 9) = 9 are kept by rank; the quantile at position 0.8 lies above the lowest."""
     rollouts = with_entropies()
@@ -158,25 +147,16 @@ def test_with_equal_entropies_every_token_is_kept(threshold):
     assert (HighEntropyTokens(0.2, threshold).kept(rollouts) == VALID).all()
 
 
-# Refusals
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("clip_cov(fraction=0.0)", "fraction is 0.0, it must lie above 0 and not above 1"),
-        ("clip_cov(lowest=5.0)", "candidates lie between 5.0 and 5.0, they need 0 <= lowest < highest"),
-        ("kl_cov(fraction=1.5)", "fraction is 1.5, it must lie above 0 and not above 1"),
-        ("kl_cov(coefficient=0.0)", "the coefficient of KL-Cov is 0.0, it must be positive and finite"),
-        ("forking_tokens(fraction=0.0)", "fraction is 0.0, it must lie above 0 and not above 1"),
-    ],
-)
-def test_impossible_fractions_are_refused_in_one_sentence(text, message):
-    with pytest.raises(ValueError, match=message) as error:
-        make(text)
-    assert "\n" not in str(error.value)
-
-
-def test_clip_cov_needs_keys():
-    with pytest.raises(ValueError, match="needs keys"):
-        make("clip_cov").check(frozenset(), 4, Sizes(3))
+@pytest.mark.parametrize(("threshold", "denominator"), [("rank", "kept"), ("quantile", "all")])
+def test_the_loss_is_the_mean_over_kept_tokens_or_over_all(threshold, denominator):
+    """Divided by all tokens later, those that are kept count for more."""
+    rollouts, _ = random_rollouts(0, prompts=4, group=5, length=6)
+    text = f"forking_tokens(fraction=0.3, threshold={threshold}, denominator={denominator})"
+    mask, entropy = np.asarray(rollouts.token_mask), np.asarray(rollouts.behaviour_entropy)
+    descending = np.sort(entropy[mask])[::-1]
+    by_rank = descending[int(np.ceil(0.3 * mask.sum() - 1e-9)) - 1]
+    kept = mask & (entropy >= (by_rank if threshold == "rank" else np.quantile(descending, 0.7)))
+    share = kept.sum() / mask.sum() if denominator == "kept" else 1.0
+    expected = np.where(kept, np.asarray(token_advantages("grpo", rollouts)) / share, 0.0)
+    assert 0.25 < kept.sum() / mask.sum() < 0.35
+    assert_close(np.where(mask, token_advantages(text, rollouts), 0.0), expected)

@@ -1,6 +1,7 @@
 """The loss and its gradient off-policy, on answers of unequal lengths, against the values that rows declare."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +13,15 @@ from token_values import (
     BACKWARD,
     BEHAVIOUR,
     REFERENCE,
+    balanced,
+    binary_kl,
     clipped,
     clipped_sequence,
     constant_length,
+    control_and_response,
+    divergence_mask,
     gradient_preserving,
+    pairs,
     sequence_mean,
     tilt,
     token_mean,
@@ -86,30 +92,65 @@ def declared(tokens, log_ratio, advantages, mask, step=1e-6):
     return -found.sum(), gradient
 
 
-def computed(objective, log_ratio, advantages, mask):
-    """The loss of the code and its gradient, with these advantages and without penalties."""
-    rollouts = rollouts_with(mask)
+@functools.partial(jax.jit, static_argnames="objective")
+def program(objective, log_probs, advantages, rollouts, others):
+    """The loss with these advantages and without penalties, its gradient, and the own advantages for other rollouts.
 
-    @jax.jit
-    def value_and_gradient(log_probs):
-        weights, _, _ = objective.weigh(rollouts, objective.init(SIZES))
-        silenced = tuple(map(jnp.zeros_like, weights.coefficients))
+    One program, as compiling is what it costs.
+    """
+
+    def weigh(rollouts):
+        return objective.weigh(rollouts, objective.init(SIZES))[0]
+
+    coefficients = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), jax.eval_shape(weigh, rollouts).coefficients)
+
+    def loss(log_probs):
         scores = PolicyScores(log_probs, rollouts.behaviour_entropy, rollouts.top_log_probs)
-        output = objective.loss(
-            scores, rollouts, Weights(jnp.float32(advantages), silenced), objective.init_parameters(SIZES)
-        )
+        weights = Weights(advantages, coefficients)
+        output = objective.loss(scores, rollouts, weights, objective.init_parameters(SIZES))
         return output.loss_sum / output.count
 
-    return jax.value_and_grad(value_and_gradient)(jnp.float32(log_ratio) + rollouts.behaviour_log_probs)
+    return *jax.value_and_grad(loss)(log_probs), jax.vmap(weigh)(others).advantages
+
+
+@functools.cache
+def batch_of_all():
+    """Rollouts rewarded in the order of the answers; others, and the same but shorter; rewards and mask of these."""
+    rng = np.random.default_rng(3)
+    rewards = rng.uniform(0.1, 1.0, (PROMPTS, GROUP))
+    mask = case()[2]
+    cut = np.arange(LENGTH) < np.minimum(mask.sum(axis=-1), rng.integers(1, LENGTH + 1, mask.shape[:2]))[..., None]
+    whole = rollouts_with(mask, rewards)
+    # Only what says how long answers are differs.
+    shorter = dataclasses.replace(whole, token_mask=jnp.asarray(cut))
+    return rollouts_with(mask), jax.tree.map(lambda *leaves: jnp.stack(leaves), whole, shorter), rewards, cut
+
+
+@functools.cache
+def computed(text):
+    log_ratio, advantages, _ = case()
+    rollouts, others, _, _ = batch_of_all()
+    log_probs = jnp.float32(log_ratio) + rollouts.behaviour_log_probs
+    return jax.device_get(program(make(text), log_probs, jnp.float32(advantages), rollouts, others))
 
 
 TOKENS = {text: row.tokens for text, row in ROWS.items() if row.tokens is not None} | {
     # Arguments reach their parts: none has its default.
     "grpo(clip_low=0.1, clip_high=0.3)": sequence_mean(clipped(0.1, 0.3)),
+    "grpo(dual_clip=1.5)": sequence_mean(clipped(0.2, 0.2, dual_clip=1.5)),
+    "lite_ppo(clip_low=0.1, clip_high=0.3)": token_mean(clipped(0.1, 0.3)),
+    "clip_cov(clip_low=0.1, clip_high=0.3)": token_mean(clipped(0.1, 0.3)),
+    "reinforce_plus_plus(clip_low=0.1, clip_high=0.3)": token_mean(clipped(0.1, 0.3)),
     "dr_grpo(clip_low=0.1, clip_high=0.3)": constant_length(clipped(0.1, 0.3)),
     "reinforce_plus_plus_baseline(clip_low=0.1, clip_high=0.3)": token_mean(clipped(0.1, 0.3)),
     "gspo(clip_low=0.1, clip_high=0.05)": sequence_mean(clipped_sequence(0.1, 0.05, mean=True)),
     "rloo(clip_low=0.3, clip_high=0.1)": sequence_mean(clipped_sequence(0.3, 0.1, mean=False)),
+    "rloo(ratio=token, clip_low=0.3, clip_high=0.1)": sequence_mean(clipped(0.3, 0.1)),
+    "bapo(dual_clip=1.5)": token_mean(balanced(0.4, 0.6, 0.9, 0.02, 1.2, 3.0, 0.05, dual_clip=1.5)),
+    "dppo(ratio_cap=1.4)": constant_length(divergence_mask(0.15, cap=1.4)),
+    "dppo(divergence=binary_kl, ratio_cap=1.4)": constant_length(divergence_mask(0.05, binary_kl, cap=1.4)),
+    "degrpo(alpha=0.3)": control_and_response(0.3, clipped(0.2, 0.2)),
+    "rpo(form=cumulative, beta=0.4, eta=0.3)": sequence_mean(pairs(0.4, imitation=0.12, of_mean=False)),
     "gppo(dual_clip=1.5)": token_mean(gradient_preserving(0.2, 0.28, dual_clip=1.5)),
     "ce_gppo(clip_low=0.1, clip_high=0.3)": token_mean(gradient_preserving(0.1, 0.3, beta_low=0.75)),
     "ce_gppo(negative_scale=0.5, positive_scale=0.8)": token_mean(gradient_preserving(0.2, 0.2, 0.5, 0.8)),
@@ -121,9 +162,8 @@ TOKENS = {text: row.tokens for text, row in ROWS.items() if row.tokens is not No
 
 @pytest.mark.parametrize("text", TOKENS)
 def test_the_loss_is_that_of_the_declared_tokens(text):
-    batch = case()
-    loss, gradient = declared(TOKENS[text], *batch)
-    actual, actual_gradient = computed(make(text), *batch)
+    loss, gradient = declared(TOKENS[text], *case())
+    actual, actual_gradient, _ = computed(text)
     np.testing.assert_allclose(actual_gradient, gradient, rtol=2e-4, atol=1e-6 * np.abs(gradient).max() + 1e-7)
     if loss is not None:
         np.testing.assert_allclose(actual, loss, rtol=2e-5, atol=1e-6)
@@ -132,16 +172,8 @@ def test_the_loss_is_that_of_the_declared_tokens(text):
 @pytest.mark.parametrize("text", names())
 def test_advantages_look_at_lengths_as_declared(text):
     """The same answers but for their lengths get the same advantages, or those that the row declares."""
-    rng = np.random.default_rng(3)
-    rewards = rng.uniform(0.1, 1.0, (PROMPTS, GROUP))
-    mask = case()[2]
-    cut = np.arange(LENGTH) < np.minimum(mask.sum(axis=-1), rng.integers(1, LENGTH + 1, mask.shape[:2]))[..., None]
-    objective = make(text)
-    weigh = jax.jit(lambda rollouts: objective.weigh(rollouts, objective.init(SIZES))[0].advantages)
-    whole = rollouts_with(mask, rewards)
-    # Only what says how long answers are differs.
-    shorter = dataclasses.replace(whole, token_mask=jnp.asarray(cut))
-    before, after = np.array(weigh(whole)), np.array(weigh(shorter))
+    _, _, rewards, cut = batch_of_all()
+    mask, (before, after) = case()[2], computed(text)[2]
     lengths = ROWS[text].lengths
     if lengths is None:
         message = f"the advantages of {text!r} depend on the lengths of answers: its Row has to declare `lengths`"

@@ -19,8 +19,11 @@ pytest.importorskip("trl", reason="compares with TRL, which scripts/test.sh --sl
 import trl_trainers
 from trl.rewards import get_soft_overlong_punishment
 
-# TRL uses two names that transformers has renamed.
-pytestmark = pytest.mark.filterwarnings("ignore:`(is_)?gradient_checkpointing` is deprecated:FutureWarning")
+pytestmark = [
+    pytest.mark.slow,
+    # TRL uses two names that transformers has renamed.
+    pytest.mark.filterwarnings("ignore:`(is_)?gradient_checkpointing` is deprecated:FutureWarning"),
+]
 
 LARGE = 1024.0
 """Beside rewards of this size TRL's epsilon, 1e-4, is nothing; ours may have any scale. A power of two changes no other

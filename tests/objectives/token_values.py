@@ -52,13 +52,16 @@ def _weighted(values, weight):
 # Surrogates.
 
 
-def clipped(low, high):
+def clipped(low, high, dual_clip=np.inf):
     def values(log_ratio, advantages, mask):
         ratio = np.exp(log_ratio)
-        up, down = np.minimum(ratio, 1 + high), np.maximum(ratio, 1 - low)
+        up, down = np.minimum(ratio, 1 + high), np.clip(ratio, 1 - low, dual_clip)
         return advantages * np.where(advantages > 0, up, down)
 
     return values
+
+
+PPO = sequence_mean(clipped(0.2, 0.2))
 
 
 def clipped_sequence(low, high, mean, per_token=False):
@@ -106,17 +109,28 @@ def truncated(cap, floor=0.0):
     return lambda log_ratio, advantages, mask: (None, np.clip(np.exp(log_ratio), floor, cap) * advantages)
 
 
-def divergence_mask(threshold):
+def total_variation(policy):
+    return np.abs(BEHAVIOUR - policy)
+
+
+def binary_kl(policy):
+    """Of a token and all others together."""
+    return BEHAVIOUR * np.log(BEHAVIOUR / policy) + (1 - BEHAVIOUR) * np.log(
+        (1 - BEHAVIOUR + 1e-8) / (1 - policy + 1e-8)
+    )
+
+
+def divergence_mask(threshold, divergence=total_variation, cap=np.inf):
     def values(log_ratio, advantages, mask):
         ratio = np.exp(log_ratio)
-        far = BEHAVIOUR * np.abs(np.minimum(ratio, 1 / BEHAVIOUR) - 1) > threshold
-        weight = np.where(far & (advantages * (ratio - 1) > 0), 0.0, ratio)
+        far = divergence(np.minimum(BEHAVIOUR * ratio, 1.0)) > threshold
+        weight = np.where(far & (advantages * (ratio - 1) > 0), 0.0, np.minimum(ratio, cap))
         return weight * advantages, weight * advantages
 
     return values
 
 
-def balanced(target, low, low_end, low_step, high, high_end, high_step):
+def balanced(target, low, low_end, low_step, high, high_end, high_step, dual_clip=np.inf):
     """BAPO's limits, one step after the other until the positive tokens have their share."""
 
     def values(log_ratio, advantages, mask):
@@ -129,9 +143,9 @@ def balanced(target, low, low_end, low_step, high, high_end, high_step):
                 upper += high_step
             else:
                 lower += low_step
-        return advantages * np.where(advantages > 0, np.minimum(ratio, upper), np.maximum(ratio, lower)), np.where(
-            np.where(advantages > 0, ratio < upper, ratio > lower), ratio * advantages, 0.0
-        )
+        inside = np.where(advantages > 0, ratio < upper, (ratio > lower) & (ratio < dual_clip))
+        value = clipped(1 - lower, upper - 1, dual_clip)(log_ratio, advantages, mask)
+        return value, np.where(inside, ratio * advantages, 0.0)
 
     return values
 
@@ -218,8 +232,11 @@ def tilt(beta, low, high):
     return values
 
 
-def pairs(beta, link=lambda u: u, imitation=0.0):
-    """The later answers of a group beat all before them; `link` of the logarithm of an answer's ratio."""
+def pairs(beta, link=lambda u: u, imitation=0.0, of_mean=True):
+    """The later answers of a group beat all before them; `link` of the logarithm of an answer's ratio.
+
+    Imitated is the winner's mean log-probability, or their sum.
+    """
 
     def values(log_ratio, advantages, mask):
         total = np.where(mask, log_ratio, 0.0).sum(axis=-1)
@@ -229,7 +246,8 @@ def pairs(beta, link=lambda u: u, imitation=0.0):
         for winner in range(total.shape[1]):
             for loser in range(winner):
                 found[:, winner] -= np.log1p(np.exp(implicit[:, loser] - implicit[:, winner]))
-                found[:, winner] += imitation * (total / length + np.log(BEHAVIOUR))[:, winner]
+                log_prob = total + length * np.log(BEHAVIOUR)
+                found[:, winner] += imitation * (log_prob / length if of_mean else log_prob)[:, winner]
         return advantages * found[..., None]
 
     return values

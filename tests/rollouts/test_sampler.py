@@ -98,20 +98,13 @@ def test_a_trajectory_is_a_walk_of_legal_actions_up_to_its_end(case):
                     np.testing.assert_array_equal(sampled.legal_actions[p, g, t], legal)
                 state = environment.step(state, token)
             assert sampled.truncated[p, g] == (not environment.finished(state))
-
-
-def test_what_is_recorded_has_the_documented_types(case):
-    sampled = case.trajectories
-    assert sampled.observations.dtype == sampled.tokens.dtype == jnp.int32
-    assert sampled.token_mask.dtype == sampled.truncated.dtype == jnp.bool
-    assert sampled.behaviour_log_probs.dtype == jnp.float32
-    assert (sampled.legal_actions is None) == (case.environment is TEXT)
-
-
-def test_groups_of_the_same_prompt_differ(case):
-    first, second = case.trajectories.tokens[1], case.trajectories.tokens[3]
-    assert case.trajectories.prompts.index[1] == case.trajectories.prompts.index[3]
-    assert (first != second).any()
+    assert sampled.observations.dtype == sampled.tokens.dtype == np.int32
+    assert sampled.token_mask.dtype == sampled.truncated.dtype == bool
+    assert sampled.behaviour_log_probs.dtype == np.float32
+    assert (sampled.legal_actions is None) == (environment is TEXT)
+    # Groups of the same prompt differ.
+    assert sampled.prompts.index[1] == sampled.prompts.index[3]
+    assert (sampled.tokens[1] != sampled.tokens[3]).any()
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])

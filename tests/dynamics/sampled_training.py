@@ -1,0 +1,42 @@
+"""Independent steps of training from the same logits, to compare with their exact mean."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+
+from ipsrl.policies.tabular import Tabular
+from ipsrl.training.batches.groups import sample_and_verify
+from ipsrl.training.batches.off_policy_answers import with_best_answer
+from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.step import WHOLE_BATCH, TrainState, update
+
+STEP_SIZE = 1e-3
+# Two optimiser steps of a batch must not see each other, and the difference of two float32 logits not its rounding.
+OPTIMIZER = make_optimizer("sgd", STEP_SIZE, max_gradient_norm=None)
+
+
+@functools.partial(jax.jit, static_argnames=("objective", "environment", "group_size", "samples", "off_policy"))
+def sampled_updates(objective, environment, logits, reference, group_size, samples, off_policy=None):
+    """`[samples, S, V]`, what steps of training did to the logits `[S, V]`, over the step size."""
+    policy = Tabular(*logits.shape)
+
+    def one_step(key):
+        of_groups, of_answers, of_objective = jax.random.split(key, 3)
+        state = TrainState.create({"logits": logits}, objective, OPTIMIZER, environment)
+        prompts = environment.prompts(jnp.zeros(1, jnp.int32))
+
+        def sample(key, size):
+            tokens = objective.top_tokens
+            return sample_and_verify(environment, policy, state.parameters, prompts, key, size, 1.0, tokens)
+
+        groups = sample(of_groups, group_size)
+        if off_policy is not None:
+            groups = with_best_answer(policy, state.parameters, *groups, *sample(of_answers, off_policy.answers), 1.0)
+        after, _ = update(
+            state, *groups, {"logits": reference}, of_objective, policy=policy, objective=objective,
+            optimizer=OPTIMIZER, batching=WHOLE_BATCH, temperature=1.0,
+        )  # fmt: skip
+        return (after.parameters["logits"] - logits) / STEP_SIZE
+
+    return jax.vmap(one_step)(jax.random.split(jax.random.key(0), samples))

@@ -1,0 +1,117 @@
+"""What the theory of two and more outcomes refuses."""
+
+import numpy as np
+import pytest
+
+from ipsrl.dynamics import flows, potentials, reference_penalty, step_sizes, survival, time_scales
+from ipsrl.dynamics import moving_frequency as moving
+from ipsrl.dynamics.finite_groups import count_weights, expected_weight, mean_field
+
+NAN, INF = float("nan"), float("inf")
+TWO, FIVE = (4.0, 1.0), np.array([5.0, 4.0, 3.0, 2.0, 1.0])
+PROBS, REWARDS = np.array([0.4, 0.3, 0.3]), np.array([4.0, 1.0, 2.0])
+REFERENCE, WEIGHTS = np.array([0.2, 0.5, 0.3]), count_weights(8)
+
+REFUSED = [
+    # Finite groups.
+    ("at least 2", lambda: mean_field(PROBS, REWARDS, count_weights(1), "group mean")),
+    ("at least 2", lambda: mean_field(PROBS, REWARDS, count_weights(1), "group mean and std")),
+    ("no rule; take one of no baseline, group mean", lambda: mean_field(PROBS, REWARDS, WEIGHTS, "mean")),
+    ("sum to 1", lambda: mean_field(PROBS * 2, REWARDS, WEIGHTS, "no baseline")),
+    ("must both be", lambda: mean_field(PROBS, REWARDS[:2], WEIGHTS, "no baseline")),
+    ("one weight for each count", lambda: mean_field(PROBS, REWARDS, np.ones((4, 1)), "no baseline")),
+    ("weights must be finite", lambda: mean_field(PROBS, REWARDS, np.array([NAN, 1.0]), "no baseline")),
+    ("weights must be finite", lambda: mean_field(PROBS, REWARDS, np.array([INF, 1.0]), "no baseline")),
+    ("too many", lambda: mean_field(np.full(40, 1 / 40), np.ones(40), count_weights(16), "group mean and std")),
+    ("probability must lie between 0 and 1", lambda: expected_weight(1.5, WEIGHTS)),
+    ("probability must lie between 0 and 1", lambda: expected_weight(-0.1, WEIGHTS)),
+    ("probability must lie between 0 and 1", lambda: expected_weight(NAN, WEIGHTS)),
+    ("negative", lambda: count_weights(4, floor=-0.1)),
+    ("negative", lambda: count_weights(4, alpha=NAN)),
+    ("at least 1 sample", lambda: count_weights(0)),
+    ("above -1", lambda: count_weights(4, pseudo_count=-1.0)),
+    # Flows.
+    ("alpha", lambda: flows.flow_velocity(np.zeros(2), np.ones(2), -1.0)),
+    ("must both be", lambda: flows.flow_velocity(np.zeros(2), np.ones(3), 1.0)),
+    ("must both be", lambda: flows.entropy_velocity(np.zeros(2), np.ones(3))),
+    ("positive alpha", lambda: flows.stationary_distribution(np.ones(2), 0.0)),
+    ("positive alpha", lambda: flows.stationary_distribution(np.ones(2), NAN)),
+    ("not negative", lambda: flows.stationary_distribution(np.array([1.0, -1.0]), 1.0)),
+    ("not negative", lambda: flows.stationary_distribution(np.array([1.0, NAN]), 1.0)),
+    (r"rewards must be \[outcome\]", lambda: flows.stationary_distribution(np.array([[1.0, 2.0]]), 1.0)),
+    ("rewards must be", lambda: flows.stationary_distribution(np.zeros(2), 1.0)),
+    ("increasing", lambda: flows.integrate(lambda z: z, np.zeros(2), np.array([1.0, 1.0]))),
+    ("never moves", lambda: flows.two_outcome_time(0.0, 1.0, -1.0)),
+    ("two outcomes must be best", lambda: flows.partial_tie_ratio(1e9, PROBS, np.array([1.0, 0.5, 0.0]))),
+    ("two outcomes must be best", lambda: flows.partial_tie_ratio(1e9, PROBS, np.ones(3))),
+    ("must differ in probability", lambda: flows.partial_tie_ratio(1e9, PROBS[::-1], np.array([1.0, 1.0, 0.0]))),
+    ("sum to 1", lambda: flows.partial_tie_ratio(1e9, 2 * PROBS, np.array([1.0, 1.0, 0.0]))),
+    # Moving frequencies.
+    ("rate is", lambda: moving.lag(1e-3, 0.0)),
+    ("rate is", lambda: moving.lag(1e-3, 1.1)),
+    ("at least 1 sample", lambda: moving.variance(0.5, 0, 0.1)),
+    ("between 0 and 1", lambda: moving.variance(1.5, 16, 0.1)),
+    ("above 0", lambda: moving.distortion(0.0, 16, 0.1, 1.0)),
+    ("alpha is -1", lambda: moving.distortion(0.5, 16, 0.1, -1.0)),
+    ("must be positive", lambda: moving.rates_with_memory(0.0, 1.0)),
+    # Potentials.
+    ("alpha", lambda: potentials.flow_potential(PROBS, REWARDS, -1.0)),
+    ("must both be", lambda: potentials.group_potential(PROBS, REWARDS[:2], WEIGHTS)),
+    ("one weight for each count", lambda: potentials.group_potential(PROBS, REWARDS, np.array([]))),
+    ("negative", lambda: potentials.cross_entropy_to_rewards(PROBS, -REWARDS)),
+    # Penalties.
+    ("beta is 0", lambda: reference_penalty.distribution_of_flow(REWARDS, REFERENCE, 0.0, 1.0)),
+    ("alpha is -1", lambda: reference_penalty.distribution_of_flow(REWARDS, REFERENCE, 1.0, -1.0)),
+    ("must not be negative", lambda: reference_penalty.distribution_of_flow(-REWARDS, REFERENCE, 1.0, 1.0)),
+    ("positive everywhere", lambda: reference_penalty.distribution_of_flow(REWARDS, [0.5, 0.5, 0.0], 1.0, 1.0)),
+    ("must both be", lambda: reference_penalty.distribution_of_flow(REWARDS[:2], REFERENCE, 1.0, 1.0)),
+    ("not with the group's std", lambda: at_rest(WEIGHTS, "group mean and std")),
+    ("rise with the count", lambda: at_rest(WEIGHTS[::-1], "no baseline")),
+    # Step sizes.
+    ("positive alpha", lambda: step_sizes.rates_at_rest(REWARDS, 0.0)),
+    ("inside the simplex", lambda: step_sizes.jacobian_at_rest(np.array([1.0, 0.0]), 1.0)),
+    ("take one of euler, runge-kutta", lambda: step_sizes.largest_step(REWARDS, 1.0, "heun")),
+    ("at least two", lambda: step_sizes.largest_step(np.ones(1), 1.0)),
+    ("must be positive", lambda: step_sizes.largest_surviving_step((1.0, 0.0), WEIGHTS)),
+    ("better one first", lambda: step_sizes.critical_alpha_of_step((1.0, 2.0), 4, 0.1)),
+    ("better one first", lambda: step_sizes.critical_alpha_of_step((2.0, 1.0), 4, 0.0)),
+    # Survival.
+    ("at least 1", lambda: survival.critical_alpha(0.5, 8, "no baseline")),
+    ("at least 2", lambda: survival.critical_alpha(2.0, 1, "group mean")),
+    ("no rule", lambda: survival.critical_alpha(2.0, 8, "mean")),
+    ("alpha is 0", lambda: survival.smallest_group(2.0, "no baseline", alpha=0.0)),
+    ("positive", lambda: survival.stationary_distribution(np.array([1.0, 0.0]), WEIGHTS, "no baseline")),
+    ("must not rise", lambda: survival.stationary_distribution(np.array(TWO), WEIGHTS[::-1], "no baseline")),
+    ("all weigh the same", lambda: survival.stationary_distribution(np.array(TWO), count_weights(2), "group mean")),
+    ("all weigh the same", lambda: survival.survives(np.array(TWO), count_weights(8, alpha=0.0), "no baseline")),
+    ("two outcomes only", lambda: survival.stationary_distribution(FIVE, WEIGHTS, "group mean and std")),
+    ("not with the std", lambda: survival.extinction_exponents(np.array(TWO), 8, "group mean and std")),
+    ("positive", lambda: survival.extinction_exponents(np.array([1.0, -1.0]), 8, "no baseline")),
+    # Time scales.
+    ("where a tie starts", lambda: time_scales.tie_collapse_time(4, 0.5, threshold=0.5)),
+    ("must be positive", lambda: time_scales.tie_collapse_time(4, 0.0)),
+    ("at least 1 sample", lambda: time_scales.tie_collapse_time(0, 0.5)),
+    ("must rise", lambda: time_scales.recovery_time(0.1, 0.01, TWO, count_weights(16))),
+    ("does not recover to 0", lambda: time_scales.recovery_time(0.1, 0.3, TWO, count_weights(16))),
+    ("does not recover", lambda: time_scales.recovery_time(1e-6, 1e-3, TWO, count_weights(5), "group mean and std")),
+    ("must not rise", lambda: time_scales.recovery_time(1e-6, 1e-3, TWO, count_weights(16)[::-1])),
+    ("must not be negative and must not rise", lambda: time_scales.recovery_time(1e-6, 1e-3, TWO, WEIGHTS - 2)),
+    ("does not recover", lambda: time_scales.ideal_recovery_time(0.1, 0.2, TWO)),
+    ("no rule", lambda: time_scales.recovery_coefficient(TWO, WEIGHTS, "std")),
+    ("at least 2", lambda: time_scales.recovery_coefficient(TWO, count_weights(1), "group mean")),
+    ("a tie has at least 2", lambda: time_scales.restoring_rate(1, WEIGHTS)),
+    ("alpha is", lambda: time_scales.ideal_restoring_rate(4, -1.0)),
+    ("alpha is", lambda: time_scales.ideal_restoring_rate(4, NAN)),
+    ("reward is 0", lambda: time_scales.ideal_restoring_rate(4, 1.0, reward=0.0)),
+    ("positive", lambda: time_scales.restoring_share(64, 8, alpha=0.0)),
+]
+
+
+def at_rest(weights, rule):
+    return reference_penalty.distribution_of_groups(REWARDS, REFERENCE, 1.0, weights, rule)
+
+
+@pytest.mark.parametrize(("message", "call"), REFUSED)
+def test_bad_input_is_refused(message, call):
+    with pytest.raises(ValueError, match=message):
+        call()

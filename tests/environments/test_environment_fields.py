@@ -1,0 +1,61 @@
+"""Fields out of range, in every environment and in the verifier pool."""
+
+import pytest
+
+from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.countdown import Countdown
+from ipsrl.environments.hypergrid import Hypergrid
+from ipsrl.environments.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.hypospace_causal import HypospaceCausal
+from ipsrl.environments.hypospace_voxels import HypospaceVoxels
+from ipsrl.environments.tree import Tree
+from ipsrl.environments.verifier_pool import VerifierPool
+
+FIELDS = [
+    (Bandit, {"rewards": ()}, "rewards must be a tuple of finite numbers"),
+    (Bandit, {"rewards": [1.0, 2.0]}, "rewards must be a tuple of finite numbers"),
+    (Bandit, {"rewards": ([1.0], [2.0])}, "rewards must be a tuple of finite numbers"),
+    (Bandit, {"rewards": (1.0, float("nan"))}, "rewards must be a tuple of finite numbers"),
+    (Bandit, {"rewards": ((1.0,), (1.0, 2.0))}, "rewards must be a tuple of finite numbers"),
+    (Bandit, {"rewards": 1.0}, "rewards must be a tuple of finite numbers"),
+    (Bandit, {"rewards": ("a",)}, "rewards must be a tuple of finite numbers"),
+    (Tree, {"depth": 0}, "depth must be at least 1, not 0."),
+    (Tree, {"longest_step": 4}, "longest_step must be in 1 .. depth = 1 .. 3, not 4."),
+    (Tree, {"longest_step": 0}, "longest_step must be in 1 .. depth = 1 .. 3, not 0."),
+    (Tree, {"rewards": (1.0, 2.0)}, "rewards must be a tuple of depth [+] 1 = 4 finite numbers"),
+    (Tree, {"rewards": [1.0, 2.0, 3.0, 4.0]}, "rewards must be a tuple of depth [+] 1 = 4 finite numbers"),
+    (Tree, {"rewards": (1.0, 2.0, 3.0, float("inf"))}, "rewards must be a tuple of depth [+] 1 = 4 finite numbers"),
+    (Hypergrid, {"dimensions": 0}, "dimensions must be at least 1, not 0."),
+    (Hypergrid, {"side": 1}, "side must be at least 2, not 1."),
+    (Hypergrid, {"dimensions": 16, "side": 8}, "states fit into int32; 8[*][*]16 does not."),
+    (Hypergrid, {"base_reward": -0.1}, "base_reward must be finite and non-negative, not -0.1."),
+    (Hypergrid, {"peak_reward": float("nan")}, "peak_reward must be finite and non-negative, not nan."),
+    (HypospaceBoolean, {"operators": "none"}, "operators must be one of basic, extended, full, got 'none'"),
+    (HypospaceBoolean, {"depth": 4}, "depth must be an integer from 1 to 3, got 4"),
+    (HypospaceBoolean, {"observations": 5}, "observations must be an integer from 1 to 4, got 5"),
+    (HypospaceCausal, {"nodes": 1}, "nodes must be an integer from 2 to 8, got 1"),
+    (HypospaceCausal, {"nodes": 3.0}, r"nodes must be an integer from 2 to 8, got 3\.0"),
+    (HypospaceCausal, {"max_edges": 4}, "max_edges must be an integer from 1 to 3, got 4"),
+    (HypospaceCausal, {"perturbations": 0}, "perturbations must be an integer from 1 to 3, got 0"),
+    (HypospaceCausal, {"seed": -1}, "seed must be an integer"),
+    (HypospaceCausal, {"nodes": 6}, "give 3125913 graphs, more than the 100000 .*: choose a smaller max_edges"),
+    (HypospaceVoxels, {"grid": 1}, "grid must be an integer from 2 to 6, got 1"),
+    (HypospaceVoxels, {"max_height": 0}, "max_height must be an integer from 1 to 9, got 0"),
+    (HypospaceVoxels, {"blocks": 10}, "blocks must be an integer from 1 to 9, got 10"),
+    (HypospaceVoxels, {"fixed": "yes"}, "fixed must be one of False, True, got 'yes'"),
+    (HypospaceVoxels, {"grid": 6, "blocks": 4}, "more than the 100000 that are enumerated"),
+    (Countdown, {"numbers": 7}, "numbers must be an integer from 2 to 6, got 7"),
+    (Countdown, {"problems": 0}, "problems must be an integer from 1"),
+    (Countdown, {"largest_number": 1}, "largest_number must be an integer from 2"),
+    (Countdown, {"largest_target": 9}, "largest_target must be an integer from 10"),
+    (Countdown, {"least_solutions": 0}, "least_solutions must be an integer from 1"),
+    (Countdown, {"seed": -1}, "seed must be an integer from 0"),
+    (VerifierPool, {"workers": -1}, "workers .* is -1"),
+    (VerifierPool, {"seconds": 0}, "seconds .* is 0"),
+]
+
+
+@pytest.mark.parametrize(("kind", "fields", "message"), FIELDS)
+def test_fields_out_of_range_are_refused(kind, fields, message):
+    with pytest.raises(ValueError, match=message):
+        kind(**fields)
