@@ -16,7 +16,7 @@ REFUSED = [
     # Finite groups.
     ("at least 2", lambda: mean_field(PROBS, REWARDS, count_weights(1), "group mean")),
     ("at least 2", lambda: mean_field(PROBS, REWARDS, count_weights(1), "group mean and std")),
-    ("no rule; take one of no baseline, group mean", lambda: mean_field(PROBS, REWARDS, WEIGHTS, "mean")),
+    ("unknown rule 'mean'; known: no baseline, group mean", lambda: mean_field(PROBS, REWARDS, WEIGHTS, "mean")),
     ("sum to 1", lambda: mean_field(PROBS * 2, REWARDS, WEIGHTS, "no baseline")),
     ("must both be", lambda: mean_field(PROBS, REWARDS[:2], WEIGHTS, "no baseline")),
     ("one weight for each count", lambda: mean_field(PROBS, REWARDS, np.ones((4, 1)), "no baseline")),
@@ -70,7 +70,7 @@ REFUSED = [
     # Step sizes.
     ("positive alpha", lambda: step_sizes.rates_at_rest(REWARDS, 0.0)),
     ("inside the simplex", lambda: step_sizes.jacobian_at_rest(np.array([1.0, 0.0]), 1.0)),
-    ("take one of euler, runge-kutta", lambda: step_sizes.largest_step(REWARDS, 1.0, "heun")),
+    ("unknown method 'heun'; known: euler, runge-kutta", lambda: step_sizes.largest_step(REWARDS, 1.0, "heun")),
     ("at least two", lambda: step_sizes.largest_step(np.ones(1), 1.0)),
     ("must be positive", lambda: step_sizes.largest_surviving_step((1.0, 0.0), WEIGHTS)),
     ("better one first", lambda: step_sizes.critical_alpha_of_step((1.0, 2.0), 4, 0.1)),
@@ -78,13 +78,13 @@ REFUSED = [
     # Survival.
     ("at least 1", lambda: survival.critical_alpha(0.5, 8, "no baseline")),
     ("at least 2", lambda: survival.critical_alpha(2.0, 1, "group mean")),
-    ("no rule", lambda: survival.critical_alpha(2.0, 8, "mean")),
+    ("unknown rule", lambda: survival.critical_alpha(2.0, 8, "mean")),
     ("alpha is 0", lambda: survival.smallest_group(2.0, "no baseline", alpha=0.0)),
     ("positive", lambda: survival.stationary_distribution(np.array([1.0, 0.0]), WEIGHTS, "no baseline")),
     ("must not rise", lambda: survival.stationary_distribution(np.array(TWO), WEIGHTS[::-1], "no baseline")),
     ("all weigh the same", lambda: survival.stationary_distribution(np.array(TWO), count_weights(2), "group mean")),
     ("all weigh the same", lambda: survival.survives(np.array(TWO), count_weights(8, alpha=0.0), "no baseline")),
-    ("two outcomes only", lambda: survival.stationary_distribution(FIVE, WEIGHTS, "group mean and std")),
+    ("only for two outcomes", lambda: survival.stationary_distribution(FIVE, WEIGHTS, "group mean and std")),
     ("not with the std", lambda: survival.extinction_exponents(np.array(TWO), 8, "group mean and std")),
     ("positive", lambda: survival.extinction_exponents(np.array([1.0, -1.0]), 8, "no baseline")),
     # Time scales.
@@ -97,7 +97,7 @@ REFUSED = [
     ("must not rise", lambda: time_scales.recovery_time(1e-6, 1e-3, TWO, count_weights(16)[::-1])),
     ("must not be negative and must not rise", lambda: time_scales.recovery_time(1e-6, 1e-3, TWO, WEIGHTS - 2)),
     ("does not recover", lambda: time_scales.ideal_recovery_time(0.1, 0.2, TWO)),
-    ("no rule", lambda: time_scales.recovery_coefficient(TWO, WEIGHTS, "std")),
+    ("unknown rule", lambda: time_scales.recovery_coefficient(TWO, WEIGHTS, "std")),
     ("at least 2", lambda: time_scales.recovery_coefficient(TWO, count_weights(1), "group mean")),
     ("a tie has at least 2", lambda: time_scales.restoring_rate(1, WEIGHTS)),
     ("alpha is", lambda: time_scales.ideal_restoring_rate(4, -1.0)),
