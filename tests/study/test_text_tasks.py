@@ -105,7 +105,7 @@ def test_the_claim_compares_intervals():
 
 
 def test_the_prior_and_the_ceiling_have_rows_beside_the_objectives(tmp_path, capsys):
-    small = {"steps": 1, "evaluate_every": 1, "prior_steps": 1, "prompts_per_step": 2, "micro_batches": 1, "answers": 4}
+    small = {"evaluate_every": 4, "prompts_per_step": 2, "micro_batches": 1}
     asked = dataclasses.replace(hypospace.PRESETS["smoke"], objectives=("grpo",), mesh="replica:-1", **small)
     run(STUDY, asked, "smoke", Output(tmp_path, resume=False))
     title, _, *rows = capsys.readouterr().out.split("\n")
