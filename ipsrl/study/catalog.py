@@ -1,4 +1,4 @@
-"""Every study by name: the modules of the package `experiments` beside this one, and those of extensions."""
+"""All studies by name: the modules of the package `experiments` beside `ipsrl`, and those of extensions."""
 
 import importlib
 import importlib.util
@@ -17,15 +17,15 @@ EXTENSIONS: dict[str, ModuleType] = {}
 
 
 def root() -> Path:
-    """The folder that `python -m experiments.NAME` is run in: the one that holds the package, or the working folder."""
+    """The folder in which to run `python -m experiments.NAME`: that of the package, or the working folder."""
     return Path(_folder()).parent if _folder() else Path.cwd()
 
 
 def _folder() -> str | None:
-    """Of the package, which is not installed: it lies beside `ipsrl` in a checkout, or where Python finds it."""
+    """The package's folder: beside `ipsrl` in a checkout (it is not installed), or wherever Python finds it."""
     checkout = Path(ipsrl.__file__).parents[1]
     if (checkout / PACKAGE).is_dir() and str(checkout) not in sys.path:
-        # A script is run with its own folder on the path, not with that of the checkout.
+        # Python puts the folder of a script on the path, not that of the checkout.
         sys.path.append(str(checkout))
     package = importlib.util.find_spec(PACKAGE)
     return None if package is None else package.submodule_search_locations[0]
@@ -39,7 +39,7 @@ def names() -> list[str]:
 
 
 def module_name(name: str) -> str:
-    """What `python -m` is given to run a study."""
+    """The module name for `python -m`."""
     return EXTENSIONS[name].__name__ if name in EXTENSIONS else f"{PACKAGE}.{name}"
 
 
@@ -71,7 +71,7 @@ def drawn() -> dict[str, tuple[Study, Variant]]:
 
 
 def listing() -> str:
-    """All studies as text: what each claims, its command, and how long it takes."""
+    """All studies as text: claim, command and time of each."""
     shown = [(study, study.header.get) for study in every().values()]
     blocks = ([study.name, of("Claim", ""), study.command(), of("Time", "")] for study, of in shown)
     return "\n\n".join("\n  ".join(block) for block in blocks)

@@ -1,4 +1,4 @@
-"""What a study claims, whether it holds, and how its numbers compare with the paper's."""
+"""Claims of a study and whether they hold; its main numbers beside those of the paper."""
 
 import dataclasses
 import math
@@ -9,9 +9,9 @@ from ipsrl.measures.seeds import Interval
 from ipsrl.records.tidy import EXACT, NotRecorded, OneSeed, Records
 
 Claims = Mapping[str, Callable[[Records], bool | None]]
-"""A sentence -> whether the records bear it out; None where they cannot decide it."""
+"""A sentence -> whether the records support it; None: undecided."""
 Numbers = Mapping[str, Callable[[Records], Interval | float]]
-"""A label -> one of the main numbers of a study."""
+"""A label -> a main number of the study."""
 
 AGREES_WITHIN = 0.3
 """Largest relative difference from a number of a paper, which gives one or two digits and no intervals."""
@@ -20,13 +20,13 @@ WORDS = {True: "holds", False: "DOES NOT HOLD", None: "undecided"}
 
 
 def decided(claims: Claims, records: Records) -> dict[str, bool | None]:
-    """Each claim with its truth value: None where its subject was not asked for, or an interval takes more seeds."""
+    """Each claim with its truth value; None if the records lack its subject, or enough seeds for an interval."""
     found = {sentence: _ask(predicate, records) for sentence, predicate in claims.items()}
     return {sentence: None if held is None else bool(held) for sentence, held in found.items()}
 
 
 def measured(numbers: Numbers, records: Records) -> dict[str, Interval]:
-    """The main numbers by label, without those that were not asked for, or take more seeds."""
+    """The main numbers by label, without those that the records lack or that need more seeds."""
     found = {label: _ask(number, records) for label, number in numbers.items()}
     return {
         label: value if isinstance(value, Interval) else Interval(value, value, value, EXACT)
@@ -47,7 +47,7 @@ def verdict(claims: Mapping[str, bool | None], numbers: Mapping[str, Interval], 
     if False in claims.values():
         return "does not hold"
     if True not in claims.values():
-        return "undecided: it takes two seeds or more"
+        return "undecided: needs two or more seeds"
     far = [
         label
         for label, value in paper.items()
@@ -62,14 +62,14 @@ def lines(claims: Mapping[str, bool | None]) -> list[str]:
 
 
 def stored(numbers: Mapping[str, Interval]) -> dict[str, Any]:
-    """Numbers for summary.json: a number, or an interval as {mean, low, high, seeds}."""
+    """Numbers for summary.json: each a number, or an interval as {mean, low, high, seeds}."""
     return {
         label: number.mean if number.seeds == EXACT else dataclasses.asdict(number) for label, number in numbers.items()
     }
 
 
 def shown(numbers: Mapping[str, Any]) -> str:
-    """Numbers of a summary.json and their labels in a line of text, with intervals where there are some."""
+    """Numbers of a summary.json with labels and intervals, as one line of text."""
     return ", ".join(f"{label} {_shown(number)}" for label, number in numbers.items())
 
 
@@ -81,12 +81,12 @@ def _shown(number: Any) -> str:
 
 
 def digits(number: float | None) -> str:
-    """Three digits, or all of a number that has more before its point."""
+    """The number with three digits, or with all digits before its point."""
     if number is None or math.isnan(number):
         return "none"
     return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
 
 
 def final(name: str, **labels: Any) -> Callable[[Records], Interval]:
-    """For NUMBERS: a value at the end of the curve with these labels, as a mean over seeds."""
+    """For NUMBERS: the final value of the curve with these labels, as a mean over seeds."""
     return lambda records: records.final(name, **labels)

@@ -17,20 +17,20 @@ from ipsrl.study.settings import KINDS, as_text, kinds_of, resolve
 from ipsrl.study.study import Output, Study, run
 
 FORMER_NAMES = {"rules": "filters", "mirror": "tracker", "sample_ahead": "async_rollouts"}
-"""Flags that had another name before, which is understood as well."""
+"""Former name of a flag -> its name; both are accepted."""
 
 
 def main(module: str) -> None:
     """Runs a study from the command line: `main(__name__)` at the end of its module.
 
-    Each setting is a flag that overrides the preset. Settings may have an attribute `host_devices`: into how many
-    devices the CPU is divided where neither the flag of that name is given nor --multihost. A module with MANY_HOSTS
-    can run on many hosts as one program, and has the flag --multihost; then the first host alone prints results, bad
-    input ends all of them with the same message, and where one is lost, or fails alone, the others end within a minute.
-    A module with TRACKERS has training runs whose metrics can be tracked, and the flag --tracker.
+    Each setting is a flag that overrides the preset. Settings may have an attribute `host_devices`, the number of CPU
+    devices if neither --host_devices nor --multihost is given. A module with MANY_HOSTS has the flag --multihost and
+    can run on many hosts as one program: only the first host prints results, bad input ends all hosts with the same
+    message, and if one host is lost or fails alone, the others end within a minute. A module with TRACKERS has the flag
+    --tracker.
 
     A `ValueError` (bad input), a `NonFiniteLossError` or an `OSError` (a disk that refuses) ends the program with its
-    message in one line and exit status 1; `--verbosity=1` shows where it came from. Ctrl-C ends it with a word of
+    message in one line and exit status 1; `--verbosity=1` shows the traceback. Ctrl-C ends it with a hint about
     `--resume` and exit status 130.
     """
     loaded = sys.modules[module]
@@ -45,21 +45,21 @@ def main(module: str) -> None:
         overrides[setting] = define(setting, None, f"{kind.described}; by default {defaults}")
     preset = flags.DEFINE_string("preset", "demo", f"size of the experiment: {', '.join(presets)}")
     out = flags.DEFINE_string("out", None, f"folder for all results; runs/{name}-<preset> by default")
-    resume = flags.DEFINE_bool("resume", False, "continue the runs that --out holds")
+    resume = flags.DEFINE_bool("resume", False, "continue the runs in --out")
     extension = flags.DEFINE_string("extensions", "", extensions.FLAG_HELP)
     devices = flags.DEFINE_integer(
         "host_devices",
         None,
-        "CPU devices to divide prompts or runs over; by default one, or, where text is learned without --mesh and "
-        "--multihost, one for each core, as far as they divide the prompts of a micro-batch",
+        "number of CPU devices that share prompts or runs; by default one, or, for text tasks without --mesh and "
+        "--multihost, the largest divisor of a micro-batch's prompts that all cores allow",
     )
-    where_else = f"where else the metrics of training runs go: {', '.join(PACKAGES)}, or both"
+    where_else = f"trackers that receive the metrics of training runs: {', '.join(PACKAGES)}, or both"
     tracker = [flags.DEFINE_string("tracker", "", where_else)] if study.trackers else []
     multihost = _multihost_flags() if study.many_hosts else {}
     for former, name_now in FORMER_NAMES.items():
         if name_now in flags.FLAGS:
             flags.DEFINE_alias(former, name_now)
-    # --help shows the flags of the main module, which these belong to in all but the place of their definition.
+    # --help shows only the flags of the main module; these are defined here on its behalf.
     own = (*overrides.values(), preset, out, resume, extension, devices, *tracker, *multihost.values())
     for flag in own:
         flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[flag.name])
@@ -70,7 +70,7 @@ def main(module: str) -> None:
     main_module.__doc__ = "\n\n".join(filter(None, (main_module.__doc__, *described)))
 
     def absl_main(arguments: list[str]) -> None:
-        # absl would show what every library logs for information.
+        # absl would show the INFO messages of all libraries.
         if not flags.FLAGS["verbosity"].present:
             logging.set_verbosity(logging.WARNING)
         try:
@@ -91,19 +91,19 @@ def main(module: str) -> None:
             logging.debug("the error came from here", exc_info=True)
             sys.exit(f"error: {error}")
         except KeyboardInterrupt:
-            print("interrupted: the same command with --resume takes up what is finished", file=sys.stderr)
+            print("interrupted: the same command with --resume continues", file=sys.stderr)
             sys.exit(130)
 
     app.run(absl_main)
 
 
 def _multihost_flags() -> dict[str, flags.FlagHolder]:
-    unknown = "where JAX cannot find it out (it can on TPU pods and under SLURM, Open MPI and Kubernetes)"
+    unknown = "if JAX cannot detect it (it can on TPU pods and under SLURM, Open MPI and Kubernetes)"
     return {
         "multihost": flags.DEFINE_bool("multihost", False, "run as one program with the same command on other hosts"),
         "coordinator": flags.DEFINE_string("coordinator", None, f"address:port of the first process, {unknown}"),
         "num_processes": flags.DEFINE_integer("num_processes", None, f"number of processes, {unknown}"),
-        "process_id": flags.DEFINE_integer("process_id", None, f"which of them this is, from 0, {unknown}"),
+        "process_id": flags.DEFINE_integer("process_id", None, f"index of this process, from 0, {unknown}"),
     }
 
 

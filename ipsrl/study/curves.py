@@ -1,4 +1,4 @@
-"""The curves of a study: labels, and how the points are found. Nothing is computed before it is asked for."""
+"""The curves of a study: labels, and how to compute the points. Curves are computed lazily."""
 
 import dataclasses
 import json
@@ -17,13 +17,13 @@ Labels = Mapping[str, str | int | float]
 
 @dataclasses.dataclass(frozen=True)
 class Points:
-    """What was measured on one curve.
+    """The measured points of one curve.
 
     Attributes:
       steps: `[U]`, number of updates at each point.
-      values: name -> `[S, U]`, or whatever broadcasts to it: numbers or words.
-      seeds: S of them; None where no random number has any part in the curve, and S = 1.
-      arrays: name -> array, for figures alone; kept in the folder's `arrays/`, not among the records.
+      values: name -> `[S, U]`, or broadcastable to it: numbers or words.
+      seeds: S of them; None for a curve without randomness (S = 1).
+      arrays: name -> array, only for figures; kept in the folder's `arrays/`, not among the records.
     """
 
     steps: Sequence[int] | np.ndarray
@@ -32,7 +32,7 @@ class Points:
     arrays: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     def records(self, labels: Labels) -> Iterator[Record]:
-        """A dict for each seed and step, in the terms of JSON."""
+        """A dict for each seed and step, with JSON types."""
         seeds = [None] if self.seeds is None else self.seeds
         shape = (len(seeds), len(self.steps))
         columns = {name: np.broadcast_to(np.asarray(values), shape) for name, values in self.values.items()}
@@ -45,10 +45,10 @@ class Points:
 
 @dataclasses.dataclass(frozen=True)
 class Labelled:
-    """What all kinds of curves have.
+    """Base of both kinds of curves.
 
     Attributes:
-      labels: tell it from all other curves of the study: no curve has all labels of another.
+      labels: identify the curve in the study: no curve has all labels of another.
     """
 
     labels: Labels
@@ -62,27 +62,27 @@ class Labelled:
 
 @dataclasses.dataclass(frozen=True)
 class Curve(Labelled):
-    """One curve, which the study's own folder keeps as soon as it is computed.
+    """One curve, kept in the study's own folder as soon as it is computed.
 
     Attributes:
-      compute: finds its points; not called where the folder has them.
-      within: names of values that tell points of this curve apart, as labels do, and count as labels of `Records`.
+      compute: computes the points; not called if the folder has them.
+      within: names of values that distinguish points of this curve; `Records` treats them as labels.
     """
 
     compute: Callable[[], Points]
     within: Sequence[str] = ()
 
     def arrays_path(self, folder: Path) -> Path:
-        """Where the folder of a study keeps its arrays."""
+        """The path of the curve's arrays in the folder of a study."""
         return folder / "arrays" / f"{folder_name(json.dumps(plain(dict(self.labels))))}.npz"
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingRun(Labelled):
-    """The curve of a training run that has a folder of its own, with its own log, and goes on where it was stopped.
+    """The curve of a training run, which has its own folder and log and can be resumed.
 
     Attributes:
-      train: trains, or continues, or reads what is finished, in a folder of the `Output` it is called with.
+      train: trains the run, resumes it, or reads it if it is finished, in a folder of the given `Output`.
     """
 
     train: Callable[[Any], Points]
@@ -90,15 +90,15 @@ class TrainingRun(Labelled):
 
 
 def require_distinct(curves: Sequence[Curve | TrainingRun]) -> None:
-    """Raises ValueError where there is no curve, or one has all labels of another."""
+    """Raises ValueError if there are no curves, or if one has all labels of another."""
     if not curves:
-        raise ValueError("there is nothing to compute: name one objective at least")
+        raise ValueError("there is nothing to compute: give at least one objective")
     # Names of labels -> their values in the curves that have just these labels.
     seen: dict[tuple[str, ...], set[tuple]] = {}
     for curve in sorted(curves, key=lambda curve: len(curve.labels)):
         labels = plain(dict(curve.labels))
         for names, values in seen.items():
             if labels.keys() >= set(names) and tuple(labels[name] for name in names) in values:
-                raise ValueError(f"{curve.name} is asked for twice: name each once")
+                raise ValueError(f"{curve.name} is given twice: give it once")
         names = tuple(sorted(labels))
         seen.setdefault(names, set()).add(tuple(labels[name] for name in names))

@@ -1,4 +1,4 @@
-"""Curves of objectives whose seeds are all trained as one compiled program."""
+"""Curves of objectives; all seeds of one are trained as one compiled program."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -27,18 +27,18 @@ def trained(
     optimizer: str = "sgd",
     **changed: Any,
 ) -> Curve:
-    """The curve of one objective with all seeds of the settings, by plain gradient steps without clipped norms.
+    """The curve of one objective with all seeds of the settings, without gradient clipping.
 
     Args:
       environment: has one prompt, and computes rewards under jit.
-      policy: where training starts, and the reference of a KL penalty.
+      policy: the initial policy, and the reference of a KL penalty.
       objective: its specification.
       settings: have `EnsembleSettings`' seeds, steps, record_every, group_size and learning_rate.
-      record: what to keep of the parameters, a pytree of arrays; under jit.
-      measure: what to make of the recorded arrays, `[S, U, ...]` in float64 -> name -> `[S, U]`.
+      record: parameters -> a pytree of arrays to keep; called under jit.
+      measure: maps the recorded arrays, `[S, U, ...]` in float64, to name -> `[S, U]`.
       labels: of the curve; the objective by default.
       optimizer: sgd or adam.
-      changed: any of these settings, in the place of what `settings` says.
+      changed: overrides for these settings.
 
     Raises:
       ValueError: the objective is unknown, or cannot be trained here.

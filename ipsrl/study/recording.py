@@ -1,4 +1,4 @@
-"""From curves to records: what a folder has is read, what it lacks is computed and written down curve by curve."""
+"""From curves to records: curves in the folder are read, missing ones are computed and written one by one."""
 
 import contextlib
 import io
@@ -23,17 +23,17 @@ def record(
 ) -> Records:
     """All records of some curves, in their order.
 
-    A curve is written in one piece when it is computed. What was written last may have been cut short when the process
-    was killed: where the folder's summary does not say that all is done, that curve is computed again.
+    A curve is written when all of it is computed. If the process was killed, the last curve in the file may be
+    incomplete: unless the folder's summary says that the study is complete, the last curve is computed again.
 
     Args:
-      curves: each has labels of its own.
-      folder: keeps what is computed.
-      output: handed to training runs.
-      tell: called with a line for each curve that was trained.
+      curves: with distinct labels.
+      folder: keeps the computed curves.
+      output: passed to training runs.
+      tell: called with a line for each trained curve.
 
     Raises:
-      ValueError: two curves have the same labels, or what one of them raises.
+      ValueError: two curves have the same labels, or a curve cannot be computed.
     """
     require_distinct(curves)
     names = (name for curve in curves for name in (*curve.labels, *curve.within))
@@ -69,17 +69,17 @@ class _CurveLog:
         self._rows: list[Record] = []
         if folder.metrics_path.exists():
             self._rows = metric_log.read(folder.metrics_path)
-        # Of an unfinished study the last curve may be incomplete: which one it is, `find` tells by the last record.
+        # The last curve of an unfinished study may be incomplete; `find` recognises it by the last record.
         self._last = self._rows[-1] if self._rows and not is_complete(folder.path) else None
 
     def find(self, curve: Curve) -> list[Record] | None:
-        """The records of a curve; None where they are not all there."""
+        """The records of a curve; None if some may be missing."""
         labels = plain(dict(curve.labels)).items()
         rows = [row for row in self._rows if labels <= row.items()]
         return rows if rows and rows[-1] is not self._last else None
 
     def add(self, curve: Curve, points: Points) -> list[Record]:
-        """Appends a curve; its arrays first, so that its records say that all of it is there."""
+        """Appends a curve: arrays first, so that a curve with records is complete."""
         if points.arrays:
             _write_arrays(curve.arrays_path(self._folder.path), points.arrays)
         if self._log is None:
@@ -98,7 +98,7 @@ class _CurveLog:
 
 
 def _as_read(row: Record) -> Record:
-    """Numbers that are not finite are written as null, and read back as NaN."""
+    """Non-finite numbers are written as null and read as NaN."""
     return {name: float("nan") if value is None else value for name, value in row.items()}
 
 

@@ -27,7 +27,7 @@ class Kind:
     """A type of settings.
 
     Attributes:
-      described: what a text must be, for messages.
+      described: the texts that it accepts, for messages.
       read: text -> value; raises ValueError.
       write: value -> text.
     """
@@ -90,7 +90,7 @@ class Settings(Checked):
     FIELD_PREFIX: ClassVar[str] = "--"
 
     def resolved(self) -> Self:
-        """The same with everything filled in that presets leave open, because it depends on other flags."""
+        """These settings, with values filled in that presets leave open because they depend on other flags."""
         return self
 
 
@@ -125,12 +125,12 @@ def seeds(default: tuple[int, ...], least: int = 1) -> Any:
 
 
 def rising(default: tuple, least: float, most: float) -> Any:
-    """A field of numbers from `least` to `most`, each above the one before."""
+    """A field of strictly increasing numbers from `least` to `most`."""
 
     def rise(numbers: tuple) -> bool:
         return list(numbers) == sorted(set(numbers)) and least <= numbers[0] and numbers[-1] <= most
 
-    return in_range(Range(f"be rising numbers from {least} to {most}", rise, of_whole=True), default)
+    return in_range(Range(f"be increasing numbers from {least} to {most}", rise, of_whole=True), default)
 
 
 def better_and_worse(default: tuple[float, float]) -> Any:
@@ -143,10 +143,10 @@ def better_and_worse(default: tuple[float, float]) -> Any:
 
 
 def selecting(default: Any) -> Any:
-    """A field that says which curves are asked for, or what is made of them, but not what a curve is.
+    """A field that selects curves or changes their presentation, but not the content of a curve.
 
-    A folder keeps the curves that it has when such a setting changes, and lacks only those that are new. Instead of a
-    default it may be given a field with a range.
+    If such a setting changes, a folder keeps its curves and only the new ones are computed. `default` may be a field
+    with a range instead of a value.
     """
     if not isinstance(default, dataclasses.Field):
         default = dataclasses.field(default=default)
@@ -155,7 +155,7 @@ def selecting(default: Any) -> Any:
 
 @functools.cache
 def kinds_of(settings_class: type) -> dict[str, Kind]:
-    """Name -> kind of the fields that are flags: all of a known type. Only presets differ in the others."""
+    """Name -> kind, for the fields that are flags: those of a known type. Only presets set the others."""
     hints = typing.get_type_hints(settings_class)
     fields = dataclasses.fields(settings_class)
     return {field.name: KINDS[hints[field.name]] for field in fields if hints[field.name] in KINDS}
@@ -165,7 +165,7 @@ def read(settings_class: type, name: str, text: str) -> Any:
     """The value of a setting.
 
     Raises:
-      ValueError: the text is none of its type.
+      ValueError: the text does not have its type.
     """
     kind = kinds_of(settings_class)[name]
     try:
@@ -176,12 +176,12 @@ def read(settings_class: type, name: str, text: str) -> Any:
 
 
 def as_text(settings: Any, name: str) -> str:
-    """A setting as it is written on a command line."""
+    """The text of a setting on a command line."""
     return kinds_of(type(settings))[name].write(getattr(settings, name))
 
 
 def identity(settings: Any) -> dict[str, Any]:
-    """What determines the curves, for config.json: name -> number or text, without what only selects among them."""
+    """The settings that determine the curves, for config.json: name -> number or text, without `selecting` fields."""
     written = {}
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
@@ -191,10 +191,10 @@ def identity(settings: Any) -> dict[str, Any]:
 
 
 def resolve(presets: Mapping[str, Any], preset: str, given: Mapping[str, str]) -> Any:
-    """The settings of a preset, with what flags give, as text, in place of its own.
+    """The settings of a preset, overridden by flags given as text.
 
     Raises:
-      ValueError: the preset or a flag is unknown, a text is none of its type, or the settings are out of range.
+      ValueError: the preset is unknown, a text does not have the type of its flag, or a setting is out of range.
     """
     if preset not in presets:
         raise ValueError(f"unknown preset {preset!r}; {specifications.did_you_mean(preset, presets)}")

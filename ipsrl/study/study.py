@@ -28,9 +28,9 @@
 
 The figure is OUT/NAME.png, .pdf and .csv, and its caption OUT/NAME.txt; OUT is `runs/NAME-PRESET` by default.
 
-It may also have VARIANTS (several figures or tables by one module), `documents(records, settings, png)`, which writes
+Optional: VARIANTS (several figures or tables from one module), `documents(records, settings, png)`, which writes
 pages and pictures elsewhere and returns their paths, VMAPPED and `vmapped` (many settings as one program, for the
-launcher `vmap` of sweeps), and MANY_HOSTS and TRACKERS, which give it the flags of these names.
+launcher `vmap` of sweeps), MANY_HOSTS = True (the flag --multihost) and TRACKERS = True (the flag --tracker).
 """
 
 import contextlib
@@ -68,9 +68,9 @@ class Output:
 
     Attributes:
       path: the folder of the whole study; each training run has a folder of its own in it.
-      resume: continue what is there.
+      resume: continue the runs that the folder holds.
       trackers: where else the metrics of training runs go, see `ipsrl.records.trackers`.
-      warnings: prints what monitors say of all training runs.
+      warnings: prints the warnings of monitors of all training runs.
     """
 
     path: Path
@@ -85,7 +85,7 @@ class Variant:
 
     Attributes:
       shows: what it is.
-      flags: preset -> the flags that it has beyond the preset, name -> text.
+      flags: preset -> its flags in addition to the preset, name -> text.
     """
 
     shows: str
@@ -94,7 +94,7 @@ class Variant:
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """What a module says of itself; see the docstring of `ipsrl.study.study`."""
+    """The contents of a study's module, described in the docstring of `ipsrl.study.study`."""
 
     name: str
     module: ModuleType
@@ -116,7 +116,7 @@ class Study:
         """Reads a module.
 
         Raises:
-          ValueError: it lacks PRESETS or curves, or names a number of the paper that is not among its own.
+          ValueError: the module lacks PRESETS or curves, or a label of PAPER is not in NUMBERS.
         """
         name = name or module.__name__.rpartition(".")[2]
         for needed in ("PRESETS", "curves"):
@@ -137,29 +137,29 @@ class Study:
 
     @property
     def header(self) -> dict[str, str]:
-        """Heading -> text, of those of `HEADINGS` that the module's docstring has."""
+        """Heading -> text, for each of `HEADINGS` in the module's docstring."""
         pattern = rf"^({'|'.join(HEADINGS)})\s+(.*(?:\n(?:[ ]{{8,}}\S.*))*)"
         text = inspect.getdoc(self.module) or ""
         return {heading: " ".join(body.split()) for heading, body in re.findall(pattern, text, re.MULTILINE)}
 
     def command(self, preset: str = "", flags: Mapping[str, str] | None = None) -> str:
-        """As a user types it, but for --out."""
+        """The command that a user types, without --out."""
         written = [f"--preset={preset}"] if preset else []
         written += [f"--{name}={value}" for name, value in (flags or {}).items()]
         return shlex.join(["python", "-m", self.module_name, *written])
 
     @property
     def module_name(self) -> str:
-        """What `python -m` is given."""
+        """The name of the module for `python -m`."""
         specification = getattr(self.module, "__spec__", None)
         return specification.name if specification else self.module.__name__
 
 
 def run(study: Study, settings: Any, preset: str, output: Output) -> None:
-    """Computes what the output lacks, prints the table and the claims, and writes figure and summary.
+    """Computes the missing curves, prints the table and the claims, and writes the figure and the summary.
 
     Raises:
-      ValueError: a curve cannot be computed; before the folder is made where that can be known.
+      ValueError: a curve cannot be computed; where possible, this is found before the folder is made.
     """
     curves = list(study.curves(settings))
     with RunFolder.open(output.path, identity(settings), output.resume) as folder:
@@ -171,7 +171,7 @@ def run(study: Study, settings: Any, preset: str, output: Output) -> None:
 
 
 def publish(study: Study, settings: Any, preset: str, records: Records, folder: RunFolder) -> list[str]:
-    """Writes figure and summary; returns a line for each claim, and one with the figure's path."""
+    """Writes the figure and the summary; returns a line for each claim and one with the figure's path."""
     held = claims.decided(study.claims, records)
     numbers, smoke = claims.measured(study.numbers, records), preset == "smoke"
     ours = claims.stored(numbers)
@@ -204,7 +204,7 @@ def publish(study: Study, settings: Any, preset: str, records: Records, folder: 
 
 
 def final_rows(records: Records) -> list[dict[str, Any]]:
-    """For each curve its labels and its values at the end: means over seeds with their intervals, numbers, or words."""
+    """The labels and final values of each curve: means over seeds with intervals, numbers, or words."""
     rows = []
     for labels, of_curve in records.each():
         last = of_curve.at_end()
@@ -220,13 +220,13 @@ def final_rows(records: Records) -> list[dict[str, Any]]:
 def run_vmapped(
     study: Study, settings: Sequence[Any], presets: Sequence[str], outputs: Sequence[Output]
 ) -> list[Exception | None]:
-    """Does what `run` does for each of many settings, which differ in `study.vmapped` alone; prints nothing.
+    """Like `run` for many settings that differ only in `study.vmapped`, as one program; prints nothing.
 
     Returns:
-      for each why it has no results: its folder cannot be used, or what ended it; None where all is written.
+      for each settings object the error that left it without results, or None if everything was written.
 
     Raises:
-      ValueError: the settings differ in more than that.
+      ValueError: the settings differ in other fields.
     """
     require_same_settings(settings, study.vmapped)
     failures: list[Exception | None] = [None] * len(settings)

@@ -15,15 +15,15 @@ from ipsrl.study.settings import identity
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A row for each curve, with its values at the end: means over seeds with 95 % intervals.
+    """A row for each curve with its final values: means over seeds with 95 % intervals.
 
     Attributes:
-      columns: name of a value -> heading, or names alone. By default all values.
-      title: a line above; `{name}` stands for a setting, or for the label `each`.
+      columns: name of a value -> heading, or only names; all values by default.
+      title: the line above the table; `{name}` is replaced by a setting, or by the label `each`.
       where: labels that the curves must have.
-      rows: labels that name a row; all by default.
-      each: a label, for each value of which there is a table of its own.
-      decimals: of all numbers; by default they have three digits.
+      rows: the labels that name a row; all by default.
+      each: a label; each of its values gets a table.
+      decimals: number of decimals; by default numbers have three digits.
     """
 
     columns: Mapping[str, str] | Sequence[str] = ()
@@ -55,18 +55,18 @@ class Table:
 
 
 def one_below_the_other(*tables: Table) -> Callable[[Records, Any], str]:
-    """For TABLE: several of them."""
+    """For TABLE: several tables."""
     return lambda records, settings: "\n\n".join(table(records, settings) for table in tables)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Cells in columns, two blanks apart, the first row above the others."""
+    """Text of a table with aligned columns, two spaces apart."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
 def cell(records: Records, name: str, decimals: int | None = None) -> str:
-    """A value at the end, in three digits, or with so many decimals; empty where there is none."""
+    """The final value with three digits or the given decimals; empty if there is none."""
     ends = records.at_end().having(name)
     if ends and not np.issubdtype(ends.column(name).dtype, np.number):
         return "; ".join(sorted(set(map(str, ends.column(name)))))
@@ -74,7 +74,7 @@ def cell(records: Records, name: str, decimals: int | None = None) -> str:
 
 
 def with_interval(interval: Interval, decimals: int | None = None) -> str:
-    """A mean and its interval, if it has one, in three digits, or with so many decimals."""
+    """A mean and its interval, if it has one, with three digits or the given decimals."""
     ends = (interval.mean, interval.low, interval.high)
     mean, low, high = map(digits, ends) if decimals is None else (f"{end:.{decimals}f}" for end in ends)
     if interval.low == interval.high or (math.isnan(interval.low) and interval.seeds > 1):

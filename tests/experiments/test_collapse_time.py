@@ -62,7 +62,7 @@ def test_ties_collapse_after_the_exact_time_and_others_keep_them(tmp_path):
     ("settings", "message"),
     [
         ({"threshold": 0.5}, "must lie between 1/2"),
-        ({"group_sizes": (1,)}, "must be rising numbers from 2 to 125"),
+        ({"group_sizes": (1,)}, "must be increasing numbers from 2 to 125"),
         ({"seeds": (0,)}, "at least 2 different numbers"),
         ({"keeper_steps": 2**30}, "must be positive and below 2.30"),
         ({"step_size": 100.0}, "a tie would last 0.0124 to 0.0497 updates, it must be 10 to 2.7e"),

@@ -168,7 +168,7 @@ def test_ctrl_c_ends_in_one_sentence(tmp_path):
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert errors.endswith("interrupted: the same command with --resume takes up what is finished\n")
+    assert errors.endswith("interrupted: the same command with --resume continues\n")
 
 
 @pytest.mark.slow

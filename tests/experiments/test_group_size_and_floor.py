@@ -58,7 +58,7 @@ def test_runs_have_the_labels_of_their_cell():
     ("changes", "message"),
     [
         ({"group_sizes": (4, 12)}, "--answers_per_step is 640, it must be a multiple of the group size 12"),
-        ({"group_sizes": (8, 4)}, "--group_sizes is .* it must be rising numbers"),
+        ({"group_sizes": (8, 4)}, "--group_sizes is .* it must be increasing numbers"),
         ({"micro_batches": 0}, "--micro_batches is 0, it must be at least 1"),
     ],
 )

@@ -63,7 +63,7 @@ def test_counts_fall_behind_as_outcomes_multiply_and_exact_probabilities_do_not(
     ("settings", "message"),
     [
         ({"num_outcomes": (16, 40)}, "has 40, it must be an even multiple of 16 samples"),
-        ({"num_outcomes": (64, 16)}, "must be rising numbers"),
+        ({"num_outcomes": (64, 16)}, "must be increasing numbers"),
         ({"group_size": 2}, "must be at least 3"),
         ({"rate_batches": 1}, "must be at least 2"),
         ({"seeds": (0,)}, "at least 2 different numbers"),

@@ -153,7 +153,7 @@ def test_the_header_is_read_from_the_docstring():
 
 @pytest.mark.parametrize(
     ("powers", "message"),
-    [((2.0, 2.0), "x\\^2, power = 2 is asked for twice: name each once"), ((), "there is nothing to compute")],
+    [((2.0, 2.0), "x\\^2, power = 2 is given twice: give it once"), ((), "there is nothing to compute")],
 )
 def test_curves_have_labels_of_their_own(powers, message, tmp_path):
     with pytest.raises(ValueError, match=message):
@@ -163,7 +163,7 @@ def test_curves_have_labels_of_their_own(powers, message, tmp_path):
 def test_no_curve_has_all_labels_of_another(tmp_path):
     pair = [study.Curve({"a": 1}, None), study.Curve({"b": 2, "a": 1}, None)]
     for curves in (pair, pair[::-1]):
-        with pytest.raises(ValueError, match="is asked for twice"):
+        with pytest.raises(ValueError, match="is given twice"):
             recording.require_distinct(curves)
 
 
@@ -173,7 +173,7 @@ def test_no_curve_has_all_labels_of_another(tmp_path):
         ({"a": True, "b": None}, 0.03, "holds"),
         ({"a": True}, 0.05, "holds, other numbers for x"),
         ({"a": True, "b": False}, 0.03, "does not hold"),
-        ({"a": None}, 0.03, "undecided: it takes two seeds or more"),
+        ({"a": None}, 0.03, "undecided: needs two or more seeds"),
     ],
 )
 def test_a_verdict_is_about_claims_and_the_papers_numbers(held, ours, expected):

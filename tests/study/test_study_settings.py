@@ -75,7 +75,7 @@ def test_the_identity_of_a_run_leaves_out_what_only_selects():
         ("seeds", "3:3", "--seeds is '3:3', it must be whole numbers"),
         ("seeds", "1,1", r"--seeds is \(1, 1\), it must be at least 2 different numbers from 0 to 2\^31 - 1"),
         ("seeds", "7", r"--seeds is \(7,\), it must be at least 2 different numbers"),
-        ("sizes", "4,3", r"--sizes is \(4, 3\), it must be rising numbers from 2 to 9"),
+        ("sizes", "4,3", r"--sizes is \(4, 3\), it must be increasing numbers from 2 to 9"),
         ("rates", "0.1,-1", "--rates is -1.0, it must be positive"),
         ("rates", "nan", "--rates is nan, it must be positive"),
         ("pair", "1,2", "it must be two finite positive numbers, the larger one first"),
