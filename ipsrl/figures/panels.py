@@ -1,4 +1,4 @@
-"""Kinds of drawing that most studies need, each described by what it shows and made from tidy records.
+"""Kinds of figures that most studies need, declared by their content and drawn from tidy records.
 
     FIGURE = Panels(
         [
@@ -8,8 +8,8 @@
     )
 
 A panel draws layers on one pair of axes; `Panels` is called with the records and the settings of a study. Texts may
-name settings in braces: "groups of {group_size}", and labels of which a panel has one value. Colours and markers follow
-a label, `by`, in all panels alike.
+contain settings in braces, as in "groups of {group_size}", and labels with one value in the panel. Colours and markers
+follow the label `by`, the same in all panels.
 """
 
 import abc
@@ -33,16 +33,16 @@ Styles = Mapping[str, Mapping[str, Any]]
 
 @dataclasses.dataclass(frozen=True)
 class Layer(abc.ABC):
-    """What is drawn on a pair of axes.
+    """Base of everything drawn on a pair of axes.
 
     Attributes:
       value: the measured value on the vertical axis.
-      along: what lies on the horizontal axis: `step`, a label or another value.
-      by: the label whose values have colours of their own.
+      along: the horizontal axis: `step`, a label or another value.
+      by: the label whose values get different colours.
       where: labels that the records must have.
       without: values of `by` that are not shown.
-      at_end: whether only the last record of each curve counts.
-      over: another value, which `value` is divided by.
+      at_end: whether only the last record of each curve is drawn.
+      over: another value, the divisor of `value`.
     """
 
     value: str
@@ -55,11 +55,11 @@ class Layer(abc.ABC):
 
     @property
     def measure(self) -> str:
-        """What is shown, and its name in the records of `chosen`."""
+        """The quantity drawn, and its name in the records of `chosen`."""
         return f"{self.value} / {self.over}" if self.over else self.value
 
     def chosen(self, records: Records) -> Records:
-        """The records that it shows."""
+        """The records that the layer draws."""
         found = records.where(**self.where)
         found = found.at_end() if self.at_end else found
         rows = [row for row in found.having(self.value).rows if row.get(self.by) not in self.without]
@@ -68,7 +68,7 @@ class Layer(abc.ABC):
         return dataclasses.replace(found, rows=rows)
 
     def series(self, records: Records) -> Iterator[tuple[str, np.ndarray, Interval]]:
-        """For each value of `by`: the values of `along`, `[n]`, ascending, and at each the mean over seeds, `[n]`."""
+        """For each value of `by`: the sorted values of `along`, `[n]`, and the means over seeds at these, `[n]`."""
         for labels, of_name in self.chosen(records).having(self.along).each(self.by):
             groups = {place[self.along]: rows for place, rows in of_name.each(self.along)}
             places = sorted(groups)
@@ -77,15 +77,15 @@ class Layer(abc.ABC):
             yield str(labels.get(self.by, "")), np.array(places, float), Interval(mean, low, high, intervals[0].seeds)
 
     def names(self, records: Records) -> list[str]:
-        """What has colours of its own here."""
+        """The values of `by`, each with its own colour."""
         return [str(name) for name in self.chosen(records).distinct(self.by)]
 
     @abc.abstractmethod
     def draw(self, axes: Axes, records: Records, styles: Styles) -> None:
-        """Adds itself to the axes."""
+        """Draws the layer on the axes."""
 
     def rows(self, records: Records) -> list[table.Row]:
-        """The numbers that it shows."""
+        """The numbers that the layer draws."""
         return [
             row
             for name, places, values in self.series(records)
@@ -96,7 +96,7 @@ class Layer(abc.ABC):
 
 
 def interval_over_seeds(records: Records, value: str) -> Interval:
-    """The mean of a value over all of some records; exact where they have no seeds."""
+    """The mean of a value over records with its interval; exact if the records have no seeds."""
     return interval_of(records.column(value), seeded=any("seed" in row for row in records.rows))
 
 
@@ -105,9 +105,9 @@ class Line(Layer):
     """Means over seeds as lines with 95 % bands.
 
     Attributes:
-      named: whether names stand at the ends of lines.
-      markers: whether points are marked, six of them on each line.
-      dashed: a thin dashed line, as for a theory beside what was measured.
+      named: whether lines have their names at the end.
+      markers: whether lines have markers, six on each.
+      dashed: thin dashed lines, for theory beside measurements.
     """
 
     named: bool = True
@@ -121,7 +121,7 @@ class Line(Layer):
                 look |= {"linestyle": (0, (4, 2)), "linewidth": 1.0, "marker": ""}
             elif self.markers:
                 every = max(1, len(places) // 6)
-                # The first marker of each line is elsewhere, because lines may lie on each other.
+                # Markers of different lines are staggered, because lines may coincide.
                 look |= {"markevery": ((1 + 2 * position) % every, every), "markerfacecolor": "white"}
             else:
                 look |= {"marker": ""}
@@ -130,7 +130,7 @@ class Line(Layer):
                 axes.fill_between(places, values.low, values.high, color=look["color"], alpha=0.25, linewidth=0)
 
     def ends(self, records: Records, styles: Styles) -> dict[str, tuple[float, float, str]]:
-        """Name -> where its line ends, and its colour."""
+        """Name -> end point and colour of its line."""
         return {
             name: (float(places[-1]), float(values.mean[-1]), styles[name]["color"])
             for name, places, values in self.series(records)
@@ -140,7 +140,7 @@ class Line(Layer):
 
 @dataclasses.dataclass(frozen=True)
 class Markers(Layer):
-    """Means over seeds as markers with bars, their 95 % intervals; of more than 30 places every second, and so on."""
+    """Means over seeds as markers with 95 % intervals as bars; thinned to 15 to 30 markers."""
 
     def draw(self, axes: Axes, records: Records, styles: Styles) -> None:
         for name, places, values in self.series(records):
@@ -153,7 +153,7 @@ class Markers(Layer):
 
 @dataclasses.dataclass(frozen=True)
 class Seeds(Layer):
-    """The end of every seed as a marker, in a column for each value of `by`, with the mean as a line and a number."""
+    """The final value of every seed as a marker, one column for each value of `by`, with line and number for the mean."""
 
     at_end: bool = True
 
@@ -184,7 +184,7 @@ class Seeds(Layer):
 
 @dataclasses.dataclass(frozen=True)
 class Bars(Layer):
-    """The end as horizontal bars, one for each value of `by`, each with its 95 % interval and number."""
+    """Final values as horizontal bars, one for each value of `by`, with 95 % interval and number."""
 
     at_end: bool = True
 
@@ -215,16 +215,16 @@ class Bars(Layer):
 
 @dataclasses.dataclass(frozen=True)
 class HeatMap(Layer):
-    """A value at the end over two labels, as colours with the numbers written into the cells.
+    """Final values over two labels, as colours with numbers in the cells.
 
     Attributes:
       across: the label on the vertical axis; `along` is on the horizontal one.
       numbers: the format of the numbers in the cells; empty for none.
-      low, high: ends of the colour scale; those of the values by default.
-      bar: the heading of the colour scale, which is there where cells have no numbers.
-      border: a value, the same in all cells of a column: where on the vertical axis a line crosses that column.
-      crossed: of the records of a cell; not 0 where the cell is crossed out.
-      outlined: which cells have an outline, by their values of `along` and `across`.
+      low, high: ends of the colour scale; by default the range of the values.
+      bar: the heading of the colour scale, which is drawn if cells have no numbers.
+      border: a value, constant in each column: the height at which a line crosses that column.
+      crossed: records of a cell -> not 0 if the cell is crossed out.
+      outlined: (value of `along`, value of `across`) -> whether the cell has an outline.
     """
 
     at_end: bool = True
@@ -241,7 +241,7 @@ class HeatMap(Layer):
         return []
 
     def cells(self, records: Records, of_cell: Callable[[Records], float]) -> tuple[list, list, np.ndarray]:
-        """Values on the two axes, and a number for each cell `[across, along]`, NaN where there is no record."""
+        """Values on the two axes, and a number for each cell `[across, along]`, NaN without records."""
         rows = self.chosen(records).having(self.along, self.across)
         places, heights = sorted(rows.distinct(self.along)), sorted(rows.distinct(self.across))
         values = np.full((len(heights), len(places)), np.nan)
@@ -286,15 +286,15 @@ class Level:
     """A dotted horizontal line with a text beside its left end.
 
     Attributes:
-      height: where it is, or a function of the settings.
-      text: may name settings.
+      height: a number, or a function of the settings.
+      text: may contain settings in braces.
     """
 
     height: float | Callable[[Any], float]
     text: str = ""
 
     def draw(self, axes: Axes, settings: Any) -> None:
-        """Adds itself to the axes."""
+        """Draws the layer on the axes."""
         height = self.height(settings) if callable(self.height) else self.height
         axes.axhline(height, color="0.45", linewidth=1, linestyle=(0, (1, 2)), zorder=0)
         axes.annotate(
@@ -308,11 +308,11 @@ class Panel:
     """Layers on one pair of axes.
 
     Attributes:
-      layers: what is drawn, each above the one before.
-      title, xlabel, ylabel: texts, which may name settings.
+      layers: drawn in this order, later ones on top.
+      title, xlabel, ylabel: texts, which may contain settings in braces.
       xscale, yscale: linear or log; horizontally also log2, with ticks at powers of two.
       xlim, ylim: limits of the axes.
-      reversed: whether the horizontal axis falls from left to right.
+      reversed: whether values decrease from left to right.
       width: relative to the other panels.
     """
 
@@ -361,14 +361,14 @@ class Panel:
 
 @dataclasses.dataclass(frozen=True)
 class Panels:
-    """Panels side by side, in one row or several: a figure of a study.
+    """A figure of a study: panels in one or more rows.
 
     Attributes:
       panels: from left to right, row by row.
-      size: width and height in inches; by default as many panels want.
+      size: width and height in inches; by default it follows from the number of panels.
       columns: panels in a row; all of them by default.
-      each: a label, for each value of which there are these rows of panels.
-      caption: what a paper would write below it; may name settings.
+      each: a label; the rows of panels are repeated for each of its values.
+      caption: as below a figure in a paper; may contain settings in braces.
     """
 
     panels: Sequence[Panel]
@@ -381,7 +381,7 @@ class Panels:
         """Draws the records.
 
         Raises:
-          ValueError: there are more names than a figure can tell apart.
+          ValueError: there are more names than distinguishable styles.
         """
         layers = [layer for panel in self.panels for layer in panel.measured]
         styles = style.line_styles(name for layer in layers for name in layer.names(records))
@@ -401,5 +401,5 @@ class Panels:
 
 
 def in_lines(name: str) -> str:
-    """A specification with a line for each argument."""
+    """A specification with one line for each argument."""
     return name.replace("(", "\n(").replace(", ", ",\n").replace(") ", ")\n")

@@ -1,10 +1,9 @@
-"""Studies of text tasks: what is left of the admissible answers after training, for any objectives.
+"""Studies of text tasks: which admissible answers a policy still produces after training, for any objectives.
 
 Recovery is the share of a prompt's A admissible hypotheses among N = A answers to it, mean over all prompts.
-`independent` answers know nothing of each other, so that even uniform sampling recovers only 1 - (1 - 1/A)^A (the
-ceiling); `with_history` shows each query the earlier answers, as the HypoSpace benchmark does, to policies that can
-read them. All seeds start from the same prior and are evaluated with the same random numbers: intervals cover the
-training alone.
+`independent` answers are sampled independently, so even uniform sampling recovers only 1 - (1 - 1/A)^A (the ceiling);
+`with_history` shows each query the earlier answers, as the HypoSpace benchmark does, for policies that can read them.
+All seeds start from the same prior and are evaluated with the same random numbers: intervals cover only training.
 """
 
 import dataclasses
@@ -37,9 +36,9 @@ PRIOR, CEILING = "prior", "ceiling of independent answers"
 class TextTaskSettings(TrainingFlags, LanguageModelFlags):
     """`answers` is the number of answers to each prompt at an evaluation.
 
-    `policy` is `small`, a transformer of `hidden_size` and `num_layers` that speaks the compact language of a task and
-    starts from a prior that is learned in `prior_steps` (all of these are for it alone), or `hf`, a language model,
-    which reads prompts in plain words.
+    `policy` is `small`, a transformer of `hidden_size` and `num_layers` that uses the compact token language of a task
+    and starts from a prior learned in `prior_steps` (these settings apply only to it), or `hf`, a language model that
+    reads prompts in plain words.
     """
 
     tasks: tuple[str, ...] = ("hypospace_boolean(operators=full, depth=2)",)
@@ -56,7 +55,9 @@ class TextTaskSettings(TrainingFlags, LanguageModelFlags):
     def __post_init__(self):
         super().__post_init__()
         if (self.policy == "hf") != bool(self.model_dir):
-            raise ValueError(f"--policy={self.policy} --model_dir={self.model_dir!r}: hf, and only hf, has a folder")
+            raise ValueError(
+                f"--policy={self.policy} --model_dir={self.model_dir!r}: --model_dir is required for hf, and only for hf"
+            )
         for field in dataclasses.fields(LanguageModelFlags):
             for_both = field.name in ("dtype", "remat")
             if self.policy == "small" and not for_both and getattr(self, field.name) != field.default:
@@ -76,7 +77,7 @@ SMOKE = TextTaskSettings(
 
 
 def curves(settings: TextTaskSettings) -> Iterator[TrainingRun]:
-    """All runs on all tasks, the prior of each task, and its ceiling."""
+    """The prior, all runs and the ceiling, for each task."""
     for task in settings.tasks:
         prior, *trained = training_grid(task, settings).curves({"task": task}, PRIOR)
         yield from (prior, *trained)
@@ -84,7 +85,7 @@ def curves(settings: TextTaskSettings) -> Iterator[TrainingRun]:
 
 
 def ceiling(prior: TrainingRun, output: Output) -> Points:
-    """What independent answers can recover on average, a property of the task."""
+    """The mean recovery of independent uniform answers, a property of the task."""
     found = prior.train(output)
     return Points(found.steps, {"recovery": found.values["ceiling"]})
 
@@ -93,7 +94,7 @@ def training_grid(task: str, settings: TextTaskSettings) -> TrainingGrid:
     """The runs on one task, in a folder of the output."""
     environment, training, mesh = environments.make(task), settings.train_settings(), make_mesh(settings.mesh)
     if not isinstance(environment, TextTask):
-        raise ValueError(f"{task} is no text task: take countdown or one of the three hypospace tasks")
+        raise ValueError(f"{task} is not a text task: use countdown or one of the three hypospace tasks")
     identity, export = {"protocol": settings.protocol}, None
     if settings.policy == "small":
         names, warm_start = ("hidden_size", "num_layers", "dtype", "remat"), settings.warm_start

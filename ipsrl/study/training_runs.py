@@ -61,15 +61,15 @@ class TrainingFlags(Settings):
 
     @property
     def host_devices(self) -> int | None:
-        """Into how many devices a CPU is divided by default: one for each core, as far as they divide the prompts of a
-        micro-batch. None where a mesh is asked for, which says how many it wants.
+        """The default number of CPU devices: the largest divisor of the cores that divides the prompts of a
+        micro-batch. None if a mesh is given, which has its own number.
         """
         if self.mesh != "data:-1":
             return None
         return math.gcd(cores(), self.prompts_per_step // (self.mini_batches * self.micro_batches))
 
     def train_settings(self) -> TrainSettings:
-        """Raises ValueError where a rule or a monitor is unknown."""
+        """Raises ValueError if a batch filter or a monitor is unknown."""
         same = {field.name for field in dataclasses.fields(TrainSettings)} & {f.name for f in dataclasses.fields(self)}
         batching = Batching(self.epochs, self.mini_batches, self.micro_batches)
         return TrainSettings(
@@ -78,22 +78,22 @@ class TrainingFlags(Settings):
 
 
 Train = Callable[[Output, str, int], Points]
-"""Trains, or continues, or reads what is finished: of the run with an objective and a seed, in an output."""
+"""(output, objective, seed) -> the evaluations of this run, which is trained, resumed or read in the output."""
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingGrid:
-    """Every objective with every seed on one environment; making it checks all of them before anything is written.
+    """All objectives with all seeds on one environment; the constructor checks every run before anything is written.
 
     Attributes:
       environment, policy, settings, mesh, evaluate: as in `ipsrl.training.loop.train`.
       objectives: specifications.
       seeds: one run for each.
-      arrays: final parameters -> what figures need beside the records.
-      folder: where the folders of the runs lie in an output.
-      identity: what else determines a run (a warm start, say), for its config.json.
-      start: gives `initial_parameters` and `frozen` of `ipsrl.training.loop.train`, for each run anew.
-      export: folder, final and frozen parameters -> writes a trained model into the run's folder as `model`.
+      arrays: final parameters -> arrays that figures need besides the records.
+      folder: the subfolder of an output for the runs.
+      identity: further settings that determine a run, such as a warm start, for its config.json.
+      start: returns new `initial_parameters` and `frozen` of `ipsrl.training.loop.train` for each run.
+      export: called with a path (`model` in the run's folder), final and frozen parameters, to write the trained model.
 
     Raises:
       ValueError: an objective is unknown, or one of the runs would be impossible.
@@ -121,16 +121,16 @@ class TrainingGrid:
 
     @property
     def runs(self) -> list[tuple[str, int]]:
-        """Objective and seed of each, in the order in which they are trained."""
+        """Objective and seed of each run, in the order of training."""
         return list(itertools.product(self.objectives, self.seeds))
 
     def at(self, seeds: Sequence[int], learning_rate: float) -> Self:
-        """The same with other seeds and another learning rate; it shares environment and policy, and programs."""
+        """This grid with other seeds and another learning rate; compiled programs are shared."""
         settings = dataclasses.replace(self.settings, learning_rate=learning_rate)
         return dataclasses.replace(self, seeds=seeds, settings=settings)
 
     def open(self, output: Output, objective: str, seed: int) -> RunFolder:
-        """The folder of one run, whose config.json holds all that determines it."""
+        """Opens the folder of one run; its config.json holds all settings that determine the run."""
         where = {"environment": repr(self.environment), "policy": repr(self.policy)}
         config = where | {"objective": objective, "training": dataclasses.asdict(self.settings), "seed": seed}
         path = output.path / self.folder / folder_name(objective) / f"seed_{seed}"
@@ -154,13 +154,13 @@ class TrainingGrid:
         return evaluations(records, self.arrays(state.parameters))
 
     def curves(self, labels: Labels, start: str = "", train: Train | None = None) -> list[TrainingRun]:
-        """The curves of all runs, each of which is trained when it is asked for.
+        """The curves of all runs; each is trained lazily.
 
         Args:
-          labels: of all, beside `objective` and `seed`.
-          start: where all runs start from the same policy, its name in the place of an objective: what the first run
-            found before training is a curve of its own then, without a seed.
-          train: instead of `TrainingGrid.train`.
+          labels: of all curves, besides `objective` and `seed`.
+          start: the name of the initial policy that all runs share, if they do: the first run's evaluation before
+            training is then a curve with this name as its objective and without a seed.
+          train: replaces `TrainingGrid.train`.
         """
         train_once = functools.cache(train or self.train)
 
@@ -179,7 +179,7 @@ class TrainingGrid:
 
 
 def evaluations(records: Sequence[Mapping[str, Any]], arrays: Mapping[str, np.ndarray]) -> Points:
-    """All evaluations that metrics.jsonl holds, and the arrays that a run has left."""
+    """All evaluations among the records of a run, with its arrays."""
     evaluated = [record for record in records if any(name.startswith(EVALUATION) for name in record)]
     names = [name for name in evaluated[0] if name.startswith(EVALUATION)]
     values = {name.removeprefix(EVALUATION): [record[name] for record in evaluated] for name in names}
@@ -187,13 +187,13 @@ def evaluations(records: Sequence[Mapping[str, Any]], arrays: Mapping[str, np.nd
 
 
 def train_grids(grids: Sequence[TrainingGrid], outputs: Sequence[Output]) -> list[Train]:
-    """Trains grids that differ in their seeds and learning rates alone, all runs with an objective as one program.
+    """Trains grids that differ only in seeds and learning rates; all runs of one objective are one program.
 
-    Each run has a folder of its own in the output of its grid, as `TrainingGrid.train` makes it, but without
-    checkpoints: what is there of a run is made again. All have the trackers of the first output.
+    Each run has a folder in the output of its grid, as in `TrainingGrid.train`, but without checkpoints: an interrupted
+    run starts again. All runs use the trackers of the first output.
 
     Returns:
-      for each grid what gives its finished runs, and for others raises what ended the grid before they were finished.
+      a `Train` function for each grid, which returns finished runs and raises the error that ended the others.
     """
     shared = grids[0]
     finished: list[dict[tuple[str, int], Points]] = [{} for _ in grids]

@@ -56,7 +56,7 @@ def test_a_run_on_a_mesh_continues_and_leaves_a_model(checkpoint, tmp_path, lora
     ("changes", "message"),
     [
         ({"policy": "big"}, "--policy is 'big', it must be one of small, hf"),
-        ({"model_dir": ""}, "hf, and only hf, has a folder"),
+        ({"model_dir": ""}, "required for hf, and only for hf"),
         ({"policy": "small", "model_dir": "", "max_tokens": 256, "lora_rank": 4}, "--lora_rank is for language models"),
         ({"policy": "small", "model_dir": "", "max_tokens": 256, "export": True}, "--export is for language models"),
         ({"policy": "small", "model_dir": "", "max_tokens": 9}, "--max_tokens is for language models"),
@@ -74,7 +74,7 @@ def test_a_run_on_a_mesh_continues_and_leaves_a_model(checkpoint, tmp_path, lora
         ({"remat": "all"}, "remat is 'all', it must be one of"),
         ({"max_tokens": 0}, "max_tokens is 0, it must be positive"),
         ({"mesh": "data:2,model:4"}, "num_key_value_heads is 2, which cannot be split evenly over the 4 devices"),
-        ({"tasks": ("bandit",)}, "bandit is no text task"),
+        ({"tasks": ("bandit",)}, "bandit is not a text task"),
     ],
     ids=lambda value: "" if isinstance(value, str) else ",".join(value),
 )
