@@ -45,7 +45,7 @@ ABOVE_A_TIE = Range("lie between 1/2, where a tie starts, and 1", lambda thresho
 
 @dataclasses.dataclass(frozen=True)
 class Settings(study.Settings):
-    """The `keepers`, which should keep the tie, are watched for `keeper_steps` updates."""
+    """`keepers` are objectives that should keep the tie; they are trained for `keeper_steps` updates."""
 
     group_sizes: tuple[int, ...] = study.rising((4, 8, 16, 32, 64), least=2, most=LARGEST_GROUP)
     seeds: tuple[int, ...] = study.seeds(tuple(range(2000)), least=2)
@@ -72,7 +72,7 @@ class Settings(study.Settings):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """-U and U, the log-ratios at which an outcome has the threshold."""
+        """-U and U, the log-ratios at which an outcome reaches the threshold."""
         return -(exit := math.log(self.threshold / (1 - self.threshold))), exit
 
     def tied(self, text: str) -> list[Cell]:
@@ -106,7 +106,7 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
 
 
 def collapse_times(settings: Settings) -> study.Points:
-    """Sampled, in the limit of small steps, and exact for steps of this size."""
+    """Collapse times: sampled, in the limit of small steps, and exact for this step size."""
     cells, formula, bounds = settings.tied(COLLAPSES), settings.formula, settings.bounds
     times = first_passage(cells, settings.seeds, *bounds, round(MOST * max(formula)), make_mesh())
     exact = [mean_first_passage(cell, *bounds) for cell in cells]
@@ -115,7 +115,7 @@ def collapse_times(settings: Settings) -> study.Points:
 
 
 def share_collapsed(records: Records, objective: str) -> Interval:
-    """Of an objective's runs of all group sizes."""
+    """The collapse times of an objective for all group sizes."""
     return share_of_runs(records.where(objective=objective).column("collapsed"))
 
 

@@ -99,7 +99,7 @@ SHORT_RUN = 1_000_000
 
 
 class Size(typing.NamedTuple):
-    """How much each objective is trained."""
+    """The training budget of each objective."""
 
     seeds: tuple[int, ...]
     steps: int
@@ -185,7 +185,7 @@ def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
 
 
 def chosen_objectives(listed: Sequence[str]) -> tuple[str, ...]:
-    """The objectives of a list, each once, `all` written out; raises as `objectives.make_each`."""
+    """The distinct objectives of a list, with `all` expanded; raises like `objectives.make_each`."""
     written_out = [objectives.names() if item == "all" else (item,) for item in listed]
     return tuple(objectives.make_each(dict.fromkeys(itertools.chain(*written_out))))
 
@@ -204,7 +204,7 @@ def kind_of(environment: str) -> Kind:
 
 @functools.cache
 def refused(settings: Settings) -> dict[str, str]:
-    """Why objectives cannot be computed here."""
+    """Objective -> why it cannot be computed here."""
     reasons = {}
     for text in chosen_objectives(settings.objectives):
         try:
@@ -215,7 +215,7 @@ def refused(settings: Settings) -> dict[str, str]:
 
 
 def check(objective: str, settings: Settings) -> None:
-    """Raises ValueError where an objective cannot be computed here."""
+    """Raises ValueError if an objective cannot be computed here."""
     if kind_of(settings.environment) == "text":
         text_grid(objective, settings.learning_rates[0], settings)
     else:
@@ -225,7 +225,7 @@ def check(objective: str, settings: Settings) -> None:
 
 
 def step_size(objective: str, learning_rate: float) -> float:
-    """The learning rate of one optimiser step: those that an objective makes of the same batch share it."""
+    """The learning rate of one optimiser step; several steps on the same batch share the objective's rate."""
     return learning_rate / objectives.make(objective).num_stages
 
 
@@ -247,7 +247,7 @@ def exact_curves(objective: str, rate: float, settings: Settings) -> Iterator[st
 
 
 def exact_points(objective: str, rate: float, settings: Settings, proportional: float) -> study.Points:
-    """All seeds, as one compiled program."""
+    """Trains all seeds as one compiled program."""
     environment, policy = environment_of(settings.environment), policy_of(settings)
     made, seeds = objectives.make(objective), jnp.asarray(settings.seeds, jnp.int32)
     group_size, off_policy = spend_samples(made, settings.group_size)
@@ -273,7 +273,7 @@ def outcome_probs_at_prompts(environment: StateGraph, policy: Tabular, parameter
 
 @functools.cache
 def text_task(settings: Settings) -> TrainingGrid:
-    """Policy, prior and evaluation are those that `experiments.hypospace` has in this preset."""
+    """Policy, prior and evaluation are those of `experiments.hypospace` with this preset."""
     preset, prompts = hypospace.PRESETS[settings.preset], settings.prompts_per_step
     fitting = [n for n in range(1, preset.micro_batches + 1) if prompts % (n * jax.device_count()) == 0]
     same = ("seeds", "steps", "prompts_per_step", "group_size", "epochs", "evaluate_every", "filters")
@@ -360,7 +360,7 @@ def title(results: Sequence[Result], settings: Settings) -> str:
 
 
 def table(records: Records, settings: Settings) -> str:
-    """The results as text, in the order of the figure."""
+    """The table, in the order of the figure."""
     results, bar = ranked(records, settings.reward_share)
     columns = ("reward", "effective_outcomes", *COLUMNS[kind_of(settings.environment)])
     several = ("learning_rate",) if len(settings.learning_rates) > 1 else ()

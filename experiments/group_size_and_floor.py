@@ -28,7 +28,7 @@ from ipsrl.study import text_tasks
 
 @dataclasses.dataclass(frozen=True)
 class Settings(study.Settings):
-    """`objectives` is the one objective that gets a floor; the rest is as in `ipsrl.study.text_tasks`.
+    """`objectives` is the single objective that gets a floor; other settings as in `ipsrl.study.text_tasks`.
 
     The prompts of an update are shared by up to `micro_batches` micro-batches.
     """
@@ -91,7 +91,7 @@ def curves(settings: Settings) -> Iterator[study.TrainingRun]:
 
 
 def inert_floors_agree(records: Records) -> bool | None:
-    """Whether all cells of a row with floor <= 1/G hold exactly the same numbers."""
+    """Whether all cells of a row with floor <= 1/G have exactly the same numbers."""
     pairs = []
     for row, cells in records.each("group_size"):
         inert = [floor for floor in cells.distinct("floor") if floor <= 1 / row["group_size"]]

@@ -78,7 +78,7 @@ def curves(settings: Settings) -> Iterator[study.TrainingRun]:
 
 
 def vmapped(settings: Sequence[Settings], outputs: Sequence[study.Output]) -> list[list[study.TrainingRun]]:
-    """The curves of several settings, whose runs with an objective are all trained as one program."""
+    """The curves of several settings; all runs with the same objective are trained as one program."""
     found: list[list[study.TrainingRun]] = [[] for _ in settings]
     for dimensions in settings[0].dimensions:
         shared = training_grid(dimensions, settings[0])
@@ -106,7 +106,7 @@ def training_grid(dimensions: int, settings: Settings) -> TrainingGrid:
 
 
 def figure(records: Records, settings: Settings) -> style.Drawing:
-    """The target and what the first seed of each objective has learned, on one logarithmic colour scale.
+    """The target and the distribution learned by the first seed of each objective, on one logarithmic colour scale.
 
     The scale is logarithmic because a collapsed policy has all its mass on one cell, beside which the target would be
     blank; it starts at a third of the target's least probability, and cells below that, with zero too, are white.

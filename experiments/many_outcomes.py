@@ -37,7 +37,7 @@ COUNTS, EMA, EXACT = (f"ips_grpo(probability={estimate})" for estimate in ("coun
 
 @dataclasses.dataclass(frozen=True)
 class Settings(study.Settings):
-    """A pass is K samples; `rate_batches` are of 32 groups each."""
+    """A pass is K samples; each of `rate_batches` has 32 groups."""
 
     objectives: tuple[str, ...] = ("grpo", COUNTS, EMA, EXACT)
     num_outcomes: tuple[int, ...] = study.rising((16, 64, 256, 1024, 4096), least=2, most=2**20)
@@ -80,14 +80,14 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
 
 
 def measures(parameters) -> dict[str, jax.Array]:
-    """`diversity`, effective outcomes that pay over their number, and `reward`, their probability."""
+    """`diversity`, the effective number of rewarded outcomes as a share of them, and `reward`, their probability."""
     right = jax.nn.softmax(parameters["logits"][0])[:-1]
     reward = right.sum()
     return {"diversity": diversity.effective_outcomes_of_distribution(right / reward) / len(right), "reward": reward}
 
 
 def rate(estimate: restoring_rates.Estimate, count: int, settings: Settings) -> study.Points:
-    """Each batch of groups is a seed of its own."""
+    """The rates; each batch of groups counts as a seed."""
     where = (estimate, count, settings.group_size)
     values = {
         "rate": restoring_rates.sampled(*where, settings.displacement, settings.rate_batches)[:, None],

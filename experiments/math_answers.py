@@ -54,7 +54,7 @@ NEEDED = {
 
 @dataclasses.dataclass(frozen=True)
 class Settings(TrainingFlags, LanguageModelFlags):
-    """`data` are the questions of training, `evaluation_data` those that are held out.
+    """`data` are the questions for training, `evaluation_data` the held-out ones.
 
     An evaluation samples `answers` to each of the latter, at the temperature of training, and holds those to
     `prompts_at_once` questions in memory. pass@k is estimated for k = 1, 2, 4, ... up to `pass_at`; the more answers
@@ -155,7 +155,7 @@ def narrows(objective: str, records: Records) -> bool:
 
 
 def figure(records: Records, settings: Settings) -> style.Drawing:
-    """pass@k against k: what a policy gets right in one answer, and what it can still find in many."""
+    """pass@k against k: how often one answer is right, and whether one of many is."""
     rows = [
         {"objective": row["objective"], "seed": row.get("seed"), "k": k, "pass_at": row[f"pass_at_{k}"]}
         for row in records.at_end().rows

@@ -56,7 +56,7 @@ class Settings(study.EnsembleSettings):
 
     @property
     def paths(self) -> np.ndarray:
-        """`[2]`, how many lead to the rewarded ends."""
+        """`[2]`, the number of paths to each rewarded end."""
         return self.tree().path_counts()[list(self.ends)]
 
     def tree(self, kind: type[Tree] = Tree) -> Tree:
@@ -71,7 +71,7 @@ PRESETS = {
 
 
 class UncorrectedTree(Tree):
-    """A tree that leaves the backward policy out, log q = 0, so that `probability=exact` is that of a path.
+    """A tree without the backward policy, log q = 0, so that `probability=exact` is the probability of a path.
 
     Each path into x then has the weight r(x) / P(path), and the m(x) paths together aim at m(x) r(x).
     """
@@ -96,7 +96,7 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
 
 
 def measures(probs: np.ndarray, ends: tuple[int, int]) -> dict[str, np.ndarray]:
-    """Of distributions `[S, U, K]`: the first end's share of both, exp(H) of the two shares, probability of both."""
+    """From distributions `[S, U, K]`: the share of the first end, exp(H) of both shares, the probability of both."""
     both = probs[..., ends]
     reward = both.sum(axis=-1)
     shares = both / reward[..., None]

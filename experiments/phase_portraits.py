@@ -66,7 +66,7 @@ EIGHT = (
 
 @dataclasses.dataclass(frozen=True)
 class Settings(study.Settings):
-    """`reference` are the probabilities of the reference policy, uniform where it is empty.
+    """`reference` are the probabilities of the reference policy; empty for uniform.
 
     `arrows` is how many there are along an edge, `starts` how many paths each portrait has, `seed` which starts these
     are, `document` a further path for the figure, which ends in .png.
@@ -89,7 +89,7 @@ class Settings(study.Settings):
 
     @property
     def intervals(self) -> int:
-        """Of the lattice of policies."""
+        """The lattice of policies."""
         return figure.LINES_FOR_ONE_ARROW * self.arrows
 
 
@@ -125,7 +125,7 @@ def field_of(name: str, rewards: tuple[float, ...], settings: Settings) -> Field
 
 
 def points(name: str, field: Field, settings: Settings) -> study.Points:
-    """A point for each rest point; the rest of the portrait are arrays."""
+    """One point for each rest point; the rest of the portrait is in arrays."""
     starts = portraits.spread_starts(settings.starts, settings.seed)
     portrait = portraits.portrait(name, field, settings.intervals, starts)
     rows = list(map(record_of, portrait.rest_points))
@@ -135,7 +135,7 @@ def points(name: str, field: Field, settings: Settings) -> study.Points:
 
 
 def record_of(point: RestPoint) -> dict[str, float | str]:
-    """A rest point; outcomes and rates are numbered from 1, and NaN stands for those that it does not have."""
+    """The values of a rest point; outcomes and rates are numbered from 1, NaN for missing ones."""
     rates = np.append(point.rates, np.full(2 - len(point.rates), np.nan))
     invasion = np.full(3, np.nan)
     invasion[point.probs == 0] = point.invasion
@@ -145,7 +145,7 @@ def record_of(point: RestPoint) -> dict[str, float | str]:
 
 
 def portraits_of(records: Records, settings: Settings) -> list[Portrait]:
-    """The portraits again."""
+    """The portraits, rebuilt from the records."""
     found = []
     for labels, rows in records.each("objective", "rewards"):
         array = functools.partial(records.array, **labels)
@@ -208,7 +208,7 @@ def documents(records: Records, settings: Settings, png: Path) -> list[Path]:
 
 
 def best_at_rest(records: Records, objective: str) -> float:
-    """The probability of the best of the outcomes with rewards 1, 0.6, 0.3 where training ends."""
+    """The final probability of the best of the outcomes with rewards 1, 0.6, 0.3."""
     return float(records.where(objective=objective, rewards="1,0.6,0.3", kind="attracts").column("p_1")[-1])
 
 

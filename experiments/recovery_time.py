@@ -39,7 +39,7 @@ MOST = 20  # Recovery times of the mean field after which a run counts as lost.
 
 @dataclasses.dataclass(frozen=True)
 class Settings(study.Settings):
-    """`starts` are p_2 at the start of the sampled runs; the better reward comes first."""
+    """`starts` are the initial p_2 of the sampled runs; `rewards` has the better one first."""
 
     rewards: tuple[float, ...] = study.better_and_worse((4.0, 1.0))
     alpha: float = between(0.01, 8, 1.0)
@@ -61,7 +61,7 @@ class Settings(study.Settings):
 
     @property
     def weights(self) -> np.ndarray:
-        """`[G]`, of the counts."""
+        """`[G]`, the weight for each count."""
         return count_weights(self.group_size, self.alpha)
 
     def at_rest(self, rule: Rule) -> float:
@@ -70,7 +70,7 @@ class Settings(study.Settings):
 
     @property
     def recovered(self) -> float:
-        """p_2 at which runs end."""
+        """The p_2 at which a run ends."""
         return self.at_rest("no baseline") / 2
 
 
@@ -104,7 +104,7 @@ def mean_field_time(rule: str, start: float, settings: Settings) -> float:
 
 
 def sampled_times(rule: Rule, start: float, settings: Settings) -> study.Points:
-    """The time of each seed, beside the mean field's and 1 / (c p_2)."""
+    """The time of each seed, beside the mean field's time and 1 / (c p_2)."""
     mean_field = mean_field_time(rule, start, settings)
     objective = objectives.make(f"{COUNT_RULES[rule]}(alpha={settings.alpha})")
     cell = Cell(objective, settings.rewards, settings.group_size, settings.step_size, log_ratio=-float(logit(start)))

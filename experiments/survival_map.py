@@ -39,7 +39,7 @@ A_SHARE = Range("be a share of the group: 0 (none) or more, and less than 1", la
 
 @dataclasses.dataclass(frozen=True)
 class Settings(study.Settings):
-    """There are `alphas` exponents from `lowest_alpha` to `highest_alpha`; the better reward comes first."""
+    """`alphas` is the number of exponents from `lowest_alpha` to `highest_alpha`; the better reward comes first."""
 
     rewards: tuple[float, ...] = study.better_and_worse((4.0, 1.0))
     group_sizes: tuple[int, ...] = study.rising((2, 3, 4, 5, 6, 8, 11, 16, 23, 32, 45, 64), least=2, most=LARGEST_GROUP)
@@ -61,7 +61,7 @@ class Settings(study.Settings):
 
     @property
     def cells(self) -> list[tuple[float, int]]:
-        """Exponent and group size of all cells of a rule."""
+        """Exponents and group sizes of all cells."""
         exponents = np.linspace(self.lowest_alpha, self.highest_alpha, self.alphas).tolist()
         return [(alpha, size) for alpha in exponents for size in self.group_sizes]
 
@@ -81,7 +81,7 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
 
 
 def train_all(settings: Settings) -> dict[Rule, np.ndarray]:
-    """For each rule p_2 of each run `[seed, cell]`, averaged over the last half of training; all are one program."""
+    """For each rule, p_2 of all runs `[seed, cell]`, averaged over the last half of training; all in one program."""
     rewards, step_size = settings.rewards, settings.step_size
     texts = [f"{name}(alpha={{}}, floor={settings.floor})" for name in COUNT_RULES.values()]
     made = [(objectives.make(text.format(alpha)), size) for text in texts for alpha, size in settings.cells]
@@ -94,7 +94,7 @@ def train_all(settings: Settings) -> dict[Rule, np.ndarray]:
 
 
 def points(rule: Rule, settings: Settings, trained: Callable[[], dict[Rule, np.ndarray]]) -> study.Points:
-    """p_2, whether it survived (1), and by the closed forms the border and p_2 at rest."""
+    """p_2, whether it survived (1), and the border and the rest point by the closed forms."""
     second = trained()[rule]
     alphas, sizes = zip(*settings.cells, strict=True)
     rewards, floor = settings.rewards, settings.floor
@@ -106,7 +106,7 @@ def points(rule: Rule, settings: Settings, trained: Callable[[], dict[Rule, np.n
 
 
 def beyond(cell: Records, threshold: float | None = None) -> float:
-    """How far in alpha a cell is beyond the border, if most seeds end on the other side; 0 if not, or on the border."""
+    """Distance in alpha from the border of a cell where most seeds end on the wrong side; 0 for other cells."""
     # Infinity, where no exponent saves it, is recorded as NaN.
     alpha, border = cell.column("alpha")[0], np.nan_to_num(cell.column("critical_alpha")[0], nan=np.inf)
     survived = cell.column("survived") if threshold is None else cell.column("second") > threshold
@@ -115,12 +115,12 @@ def beyond(cell: Records, threshold: float | None = None) -> float:
 
 
 def all_beyond(records: Records, threshold: float | None = None) -> np.ndarray:
-    """`[cell]`."""
+    """`beyond` for each cell, `[cell]`."""
     return np.array([beyond(cell, threshold) for _, cell in records.each()])
 
 
 def table(records: Records, settings: Settings) -> str:
-    """A threshold of a third or of three times as much might call the undecided runs otherwise."""
+    """Undecided runs are those that a threshold three times lower or higher would classify differently."""
     low, high = settings.threshold / 3, settings.threshold * 3
     heading = ["rule", "wrong cells", "farthest in alpha", f"p_2 > {low:.2g}", f"p_2 > {high:.2g}", "undecided runs"]
     lines = [[*heading, "p_2 off its rest: median", "most"]]

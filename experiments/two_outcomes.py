@@ -43,7 +43,7 @@ TWO_POSITIVE = Range("be two positive numbers", lambda rewards: len(rewards) == 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(study.EnsembleSettings):
-    """`learning_rate` is the step size h, so that time is steps times h."""
+    """`learning_rate` is the step size h; time is steps times h."""
 
     objectives: tuple[str, ...] = tuple(FLOWS)
     rewards: tuple[float, ...] = in_range(TWO_POSITIVE, (2.0, 1.0))
@@ -66,7 +66,7 @@ def curves(settings: Settings) -> list[study.Curve]:
 
 
 def vmapped(settings: Sequence[Settings], outputs: Sequence[study.Output | None]) -> list[list[study.Curve]]:
-    """For each of settings that differ in `VMAPPED` alone its curves; those of an objective are one program."""
+    """The curves of each of several settings that differ only in `VMAPPED`; one program for each objective."""
     for name in settings[0].objectives if settings else ():
         if name not in FLOWS:
             raise ValueError(f"{name} has no noisy training with a closed form here; take one of {', '.join(FLOWS)}")
@@ -87,7 +87,7 @@ def vmapped(settings: Sequence[Settings], outputs: Sequence[study.Output | None]
 
 
 def log_ratios(settings: Sequence[Settings], name: str) -> list[np.ndarray]:
-    """For each of the settings ln(p_1 / p_2) of policies, `[seed, time]`, trained as one program."""
+    """ln(p_1 / p_2) of the policies of each settings object, `[seed, time]`, trained as one program."""
     shared, environment = settings[0], Bandit()
     counts = [len(each.seeds) for each in settings]
     rates = np.repeat([each.learning_rate for each in settings], counts)
@@ -109,7 +109,7 @@ def log_ratios(settings: Sequence[Settings], name: str) -> list[np.ndarray]:
 
 @functools.cache
 def closed_form(name: str, rewards: tuple[float, ...], initial: float, times: tuple[float, ...]) -> np.ndarray:
-    """ln(p_1 / p_2) of the flow at some times; runs that differ in their seeds share it."""
+    """ln(p_1 / p_2) of the flow at the given times, shared by all seeds."""
     alpha, slower = FLOWS[name]
     scale = sum(rewards) if slower else 1.0
     velocity = functools.partial(flows.flow_velocity, rewards=np.array(rewards) / scale, alpha=alpha)
@@ -118,7 +118,7 @@ def closed_form(name: str, rewards: tuple[float, ...], initial: float, times: tu
 
 
 def share_outside(records: Records) -> float:
-    """The largest over objectives: share of times after the start with theory over 3 standard errors off the mean."""
+    """Share of times after the start at which theory is over 3 standard errors from the mean; the worst objective."""
     shares = []
     for labels, _ in records.each():
         deviation = records.curve("deviation", **labels)[1][:, 1:]

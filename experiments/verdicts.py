@@ -44,7 +44,7 @@ ADDED = (
     "grpo(kl=0.04)", "ips_grpo(kl=0.04)", "ips_grpo(alpha=0.5)", "ips_reinforce(probability=exact)",
     "progrpo(reference=correct)",
 )  # fmt: skip
-"""What `all` adds to the catalog's rows."""
+"""Variants that `all` adds to the catalog's rows."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,11 +64,11 @@ class Settings(study.Settings):
         if self.document and Path(self.document).suffix != ".md":
             raise ValueError(f"--document={self.document} must end in .md: the figure goes beside it, as .png")
         if self.only and not self.document:
-            raise ValueError("--only updates a page: say which one by --document, or take --objectives")
+            raise ValueError("--only updates a page: name it by --document, or use --objectives")
 
     @property
     def data(self) -> Path:
-        """What the page is made of."""
+        """The data file of the page."""
         return Path(self.document).with_suffix(".json")
 
 
@@ -88,7 +88,7 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
 
 
 def chosen_objectives(listed: Sequence[str], group_size: int) -> tuple[list[str], dict[str, str]]:
-    """The objectives to judge, `all` written out, and what of the catalog cannot be judged, with the reason.
+    """The objectives to judge, with `all` expanded, and the reasons why others of the catalog cannot be judged.
 
     Raises:
       ValueError: one that is named cannot be judged.
@@ -107,7 +107,7 @@ def chosen_objectives(listed: Sequence[str], group_size: int) -> tuple[list[str]
 
 
 def refusal(name: str, group_size: int) -> str | None:
-    """Why an objective cannot be judged; None where it can."""
+    """Why an objective cannot be judged; None if it can."""
     try:
         made = objectives.make(name)
         check(made, *spend_samples(made, group_size))
@@ -117,7 +117,7 @@ def refusal(name: str, group_size: int) -> str | None:
 
 
 def flows(name: str, group_size: int) -> study.Points:
-    """A point for each flow, numbered by reference policy, rewards and start."""
+    """One point for each flow, numbered by reference policy, rewards and start."""
     made = objectives.make(name)
     records = verdict_page.records_of(verdict(made, *spend_samples(made, group_size)))
     # Programs of an objective are of no use to the next one, and hundreds of them take gigabytes.
@@ -126,7 +126,7 @@ def flows(name: str, group_size: int) -> study.Points:
 
 
 def rows_of(records: Records, settings: Settings) -> list[list[Judgement]]:
-    """Objectives that do the same, together; with --only, those of the page, the new ones in their place."""
+    """Groups of objectives with equal results; with --only, those of the page with the new ones replaced."""
     judged = {of["objective"]: Judgement.of(of["objective"], rows) for of, rows in records.each("objective")}
     if settings.only:
         kept = {old.objective: old for old in verdict_page.read(settings.data, settings.group_size)} | judged
@@ -137,7 +137,7 @@ def rows_of(records: Records, settings: Settings) -> list[list[Judgement]]:
 
 
 def table(records: Records, settings: Settings) -> str:
-    """A line for each row, with a uniform reference policy."""
+    """One line for each row, for a uniform reference policy."""
     heads = (f"{name} {verdict_page.numbers(rewards)}" for name, rewards in CASES.items())
     lines = [("verdict", "objectives", *heads)]
     for first, *more in rows_of(records, settings):
@@ -151,7 +151,7 @@ def draw(records: Records, settings: Settings) -> Drawing:
 
 
 def documents(records: Records, settings: Settings, png: Path) -> list[Path]:
-    """The page in the folder of the results, and where --document says."""
+    """Writes the page to the folder of the results, and to --document."""
     rows = rows_of(records, settings)
     _, left_out = chosen_objectives(("all",) if settings.only else settings.objectives, settings.group_size)
     usual, names = Settings(), ("objectives", "group_size", "document")

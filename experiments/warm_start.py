@@ -6,7 +6,7 @@ Paper     None; the bias is that of `ipsrl.training.warm_start`, from which the 
 Command   python -m experiments.warm_start --model_dir=DIR --out=OUT
 Time      demo, with the checkpoint that scripts/make_checkpoint.py writes: five minutes of CPU time, twenty minutes on
           two CPU cores beside other work; smoke under one minute.
-Expected  demo, that checkpoint: of 16 answers to each prompt 0.48 +- 0.05 are right, 0.03 say nothing.
+Expected  demo, that checkpoint: of 16 answers to each prompt 0.48 +- 0.05 are right, 0.03 cannot be parsed.
 Smoke     python -m experiments.warm_start --preset=smoke --model_dir=DIR --out=OUT
 
 OUT/model is a folder that `transformers` loads, and that --policy=hf --model_dir=OUT/model starts from.
@@ -35,7 +35,7 @@ from ipsrl.training.warm_start import WarmStart, learn_prior
 
 @dataclasses.dataclass(frozen=True)
 class Settings(study.Settings):
-    """`admissible_share` of the training answers are right, the others any hypothesis."""
+    """`admissible_share` is the share of right training answers; the others are any hypothesis."""
 
     model_dir: str = ""
     task: str = "hypospace_boolean(operators=basic, depth=2)"
@@ -71,7 +71,7 @@ def curves(settings: Settings) -> list[study.TrainingRun]:
 def teach(
     settings: Settings, model: LanguageModel, environment: LanguageTask, mesh: Mesh, output: study.Output
 ) -> study.Points:
-    """Shares of 16 answers to each prompt that are right, and that say nothing, after training."""
+    """Shares of right and of unparsable answers among 16 to each prompt, after training."""
     names = ("admissible_share", "steps", "prompts_per_step", "answers_per_prompt", "learning_rate", "seed")
     warm_start, path = WarmStart(**{name: getattr(settings, name) for name in names}), output.path / "model"
     with jax.set_mesh(mesh):
@@ -91,7 +91,7 @@ def teach(
 
 
 CLAIMS = {"four in ten answers are right, or more": lambda records: records.mean("validity") >= 0.4}
-NUMBERS = {"share of right answers": study.final("validity"), "of those that say nothing": study.final("unparsed")}
+NUMBERS = {"share of right answers": study.final("validity"), "share of unparsable answers": study.final("unparsed")}
 VARIANTS: dict[str, study.Variant] = {}
 
 if __name__ == "__main__":

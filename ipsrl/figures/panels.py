@@ -153,7 +153,7 @@ class Markers(Layer):
 
 @dataclasses.dataclass(frozen=True)
 class Seeds(Layer):
-    """The final value of every seed as a marker, one column for each value of `by`, with line and number for the mean."""
+    """The final value of every seed as a marker, one column for each value of `by`, the mean as line and number."""
 
     at_end: bool = True
 

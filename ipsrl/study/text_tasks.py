@@ -56,7 +56,7 @@ class TextTaskSettings(TrainingFlags, LanguageModelFlags):
         super().__post_init__()
         if (self.policy == "hf") != bool(self.model_dir):
             raise ValueError(
-                f"--policy={self.policy} --model_dir={self.model_dir!r}: --model_dir is required for hf, and only for hf"
+                f"--policy={self.policy} --model_dir={self.model_dir!r}: --model_dir is required for, and only for, hf"
             )
         for field in dataclasses.fields(LanguageModelFlags):
             for_both = field.name in ("dtype", "remat")

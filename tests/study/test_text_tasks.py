@@ -56,7 +56,7 @@ def test_a_run_on_a_mesh_continues_and_leaves_a_model(checkpoint, tmp_path, lora
     ("changes", "message"),
     [
         ({"policy": "big"}, "--policy is 'big', it must be one of small, hf"),
-        ({"model_dir": ""}, "required for hf, and only for hf"),
+        ({"model_dir": ""}, "required for, and only for, hf"),
         ({"policy": "small", "model_dir": "", "max_tokens": 256, "lora_rank": 4}, "--lora_rank is for language models"),
         ({"policy": "small", "model_dir": "", "max_tokens": 256, "export": True}, "--export is for language models"),
         ({"policy": "small", "model_dir": "", "max_tokens": 9}, "--max_tokens is for language models"),
