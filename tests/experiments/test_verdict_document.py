@@ -163,7 +163,7 @@ def test_one_row_of_a_page_is_replaced(tmp_path, monkeypatch, capsys):
 def test_a_row_needs_a_page_of_the_same_groups(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"must end in \.md"):
         Settings(document="docs/verdicts.png")
-    with pytest.raises(ValueError, match="--only updates a page: say which one by --document"):
+    with pytest.raises(ValueError, match="--only updates a page: name it by --document"):
         Settings(only=("grpo",))
     page = tmp_path / "page.md"
     with pytest.raises(ValueError, match=r"page\.json is missing: write the whole page"):
