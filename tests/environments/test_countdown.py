@@ -193,10 +193,10 @@ def test_other_expressions_have_outcomes_without_reward():
     ids=lambda text: text[:12],
 )
 def test_hostile_answers_end_soon(hostile):
-    start = time.perf_counter()
+    start = time.process_time()
     assert verdict_of("Answer: " + hostile)[1] == 0
     assert verdict_of("<answer>" + hostile + "</answer>")[1] == 0
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_prompts():

@@ -115,8 +115,8 @@ def test_any_text_is_read(parts):
     ],
 )
 def test_long_text_ends_soon(hostile):
-    start = time.perf_counter()
+    start = time.process_time()
     for text in (hostile * (100_000 // len(hostile)), hostile + " " * 100_000 + "1", f"#### {hostile}" * 10_000):
         read_number(text)
     assert read_number("1e999999999") is read_number("10**10**10**" + "9" * 10_000) is None
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
