@@ -84,8 +84,8 @@ def test_steps_of_the_same_batch_share_the_learning_rate():
 def test_any_number_of_prompts_can_be_split(prompts, micro_batches, monkeypatch):
     # Five is what the preset has.
     monkeypatch.setattr(compare.jax, "device_count", lambda: 8)
-    monkeypatch.setattr(compare.text_tasks, "training_grid", lambda *arguments: None)
-    task, _ = compare.text_task(on_text(preset="demo", prompts_per_step=prompts))
+    monkeypatch.setattr(compare.text_tasks, "training_grid", lambda environment, task: task)
+    task = compare.text_task(on_text(preset="demo", prompts_per_step=prompts))
     assert (task.prompts_per_step, task.micro_batches) == (prompts, micro_batches)
 
 
