@@ -2,9 +2,6 @@
 
 import dataclasses
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +12,6 @@ from ipsrl.objectives import names
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study.study import Study, run
 
-ROOT = Path(__file__).parents[2]
 # Two best outcomes, one graded, one worthless; reward-proportional probabilities are 0.4, 0.4, 0.2, 0.
 BANDIT = "bandit(rewards=(1.0, 1.0, 0.5, 0.0))"
 SMALL = {"environment": BANDIT, "seeds": (0, 1, 5), "steps": 4, "group_size": 6, "evaluate_every": 2}
@@ -229,13 +225,9 @@ def test_bad_settings_are_refused_before_anything_is_written(settings, message, 
 
 
 @pytest.mark.slow
-def test_every_objective_of_the_catalog_is_trained_or_left_out_with_a_reason(tmp_path):
-    # The bandit is the smoke command, see test_commands.py.
-    command = [sys.executable, "-m", "experiments.compare", "--preset=smoke"]
-    command += [f"--environment={TEXT['environment']}", f"--out={tmp_path}"]
-    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1800)
-    assert finished.returncode == 0, finished.stderr
+def test_every_objective_of_the_catalog_is_trained_on_text_or_left_out_with_a_reason(tmp_path, capsys):
+    run(Study.of(compare), on_text(), "smoke", study.Output(tmp_path, resume=False))
     final = json.loads((tmp_path / "summary.json").read_text())["final"]
-    left_out = {line.split(": ")[1] for line in finished.stdout.splitlines() if line.startswith("left out: ")}
+    left_out = {line.split(": ")[1] for line in capsys.readouterr().out.splitlines() if line.startswith("left out: ")}
     assert sorted([*(row["objective"] for row in final), *left_out]) == sorted(names())
     assert {"grpo", "ips_grpo", "placebo", "critique_grpo"} <= {row["objective"] for row in final}
