@@ -38,7 +38,7 @@ def pytest_configure(config):
 
 
 def _compile_fast():
-    """Most tests run a program once: here code is generated without LLVM's optimisations, in a third less time.
+    """Most tests run a program once: here code is generated without LLVM's optimisations, which is faster.
 
     The flag is read when JAX makes its backend, and is not for the commands that tests start.
     """
