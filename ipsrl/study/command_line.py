@@ -40,7 +40,7 @@ def main(module: str) -> None:
     settings_class = type(next(iter(presets.values())))
     overrides = {}
     for setting, kind in kinds_of(settings_class).items():
-        defaults = ", ".join(f"{name}: {as_text(settings, setting)!r}" for name, settings in presets.items())
+        defaults = ", ".join(f"{size}: {as_text(settings, setting)!r}" for size, settings in presets.items())
         define = flags.DEFINE_bool if kind is KINDS[bool] else flags.DEFINE_string
         overrides[setting] = define(setting, None, f"{kind.described}; by default {defaults}")
     preset = flags.DEFINE_string("preset", "demo", f"size of the experiment: {', '.join(presets)}")

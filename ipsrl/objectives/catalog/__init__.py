@@ -104,7 +104,7 @@ def make_each(texts: Iterable[str]) -> dict[str, Objective]:
     """Text -> the objective that it names, in the order given.
 
     Raises:
-      ValueError: one is unknown, or two are the same one, be it in other words.
+      ValueError: as `make`, or two texts describe the same objective.
     """
     made: dict[Objective, str] = {}
     for text in texts:
