@@ -40,8 +40,11 @@ def place(tree: PyTree, sharding: Sharding) -> PyTree:
     `jax.device_put` would compare such values over the network, array by array.
     """
 
+    if sharding.is_fully_addressable:
+        return jax.device_put(tree, sharding)
+
     def place_one(leaf):
-        if sharding.is_fully_addressable or not _is_available_here(leaf):
+        if not _is_available_here(leaf):
             return jax.device_put(leaf, sharding)
         value = np.asarray(leaf)
         return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -164,9 +165,11 @@ class TextTask(Questions):
         return _left_padded([self.prompt_tokens(prompt) for prompt in range(self.num_prompts)], None)
 
     def prompts(self, index: Array) -> Prompts:
-        index = jnp.asarray(index, jnp.int32)
-        tokens = jnp.asarray(self.prompt_table)[index]
-        return _as_prompts(index, tokens)
+        """As in `Environment`, in NumPy; only a traced index makes the whole table a constant of the program."""
+        if isinstance(index, jax.core.Tracer):
+            return _as_prompts(index, jnp.asarray(self.prompt_table)[index])
+        index = np.asarray(index, np.int32)
+        return _as_prompts(index, self.prompt_table[index])
 
     def prompts_with_history(
         self, index: Sequence[int] | np.ndarray, histories: Sequence[Sequence[Sequence[int]]], width: int | None = None

@@ -8,5 +8,10 @@ from jax import Array
 
 def stream(seed: int | Array, step: int | Array, name: str) -> Array:
     """The key of the stream `name` at a step; streams of different names are independent."""
-    key = jax.random.fold_in(jax.random.key(seed), step)
-    return jax.random.fold_in(key, zlib.crc32(name.encode()) & 0x7FFFFFFF)
+    return _stream(seed, step, zlib.crc32(name.encode()) & 0x7FFFFFFF)
+
+
+# Compiled, because operation by operation it would take the host several milliseconds of every step.
+@jax.jit
+def _stream(seed, step, number):
+    return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), step), number)
