@@ -79,11 +79,10 @@ class Field:
           ValueError: the result is not finite.
         """
         reference = np.log(self.reference) if self.reference else np.zeros(len(self.rewards))
+        # Root finding evaluates fields thousands of times: a compiled function takes NumPy arrays fastest.
+        arrays = (np.asarray(array, np.float64) for array in (logits, self.rewards, reference))
         with jax.enable_x64(True):
-            points, rewards, reference = (
-                jnp.asarray(array, jnp.float64) for array in (logits, self.rewards, reference)
-            )
-            values = np.asarray(function(self.objective, self.group_size, self.off_policy, points, rewards, reference))
+            values = np.asarray(function(self.objective, self.group_size, self.off_policy, *arrays))
         if not np.isfinite(values).all():
             raise ValueError(
                 f"the expected update is not finite for rewards {self.rewards} at logits {logits.tolist()}"
