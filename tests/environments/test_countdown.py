@@ -69,7 +69,7 @@ def test_larger_problems_contain_every_random_solution(numbers):
     solver = Solver(given_numbers, use_all=True)
     checked = 0
     while checked < 100:
-        tree = random_tree([*given_numbers], rng)
+        tree = random_tree(given_numbers, rng)
         try:
             target = evaluate(tree)
         except ZeroDivisionError:
@@ -84,13 +84,11 @@ def test_larger_problems_contain_every_random_solution(numbers):
 
 
 def random_tree(numbers, rng):
-    """Any tree, with negative signs at random."""
-    rng.shuffle(numbers)
-    size = rng.randint(1, len(numbers) - 1) if len(numbers) > 1 else 0
-    tree = (
-        (rng.choice("+-*/"), random_tree(numbers[:size], rng), random_tree(numbers[size:], rng)) if size else numbers[0]
-    )
-    return ("-", tree) if rng.random() < 0.2 else tree
+    trees = [*numbers]
+    while len(trees) > 1:
+        left, right = (trees.pop(rng.randrange(len(trees))) for _ in "ab")
+        trees.append((rng.choice("+-*/"), left, right))
+    return trees[0]
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,8 @@ def test_parameters_are_a_nested_dict_of_kernels_and_biases():
         "layer_2": {"kernel": (4, 3), "bias": (3,)},
     }
     assert {leaf.dtype for leaf in jax.tree.leaves(parameters)} == {jnp.dtype("float32")}
+    linear = jax.eval_shape(mlp(hidden=()).init, jax.random.key(0))
+    assert jax.tree.map(jnp.shape, linear) == {"layer_0": {"kernel": (6, 3), "bias": (3,)}}
 
 
 def test_logits_are_the_layers_written_out():
@@ -45,11 +47,6 @@ def test_logits_are_the_layers_written_out():
     expected = x @ parameters["layer_2"]["kernel"] + parameters["layer_2"]["bias"]
     logits, _ = policy.step(parameters, (), jnp.arange(9)[None], jnp.asarray(0))
     np.testing.assert_allclose(logits[0], expected, rtol=1e-5, atol=1e-6)
-
-
-def test_no_hidden_layer_is_linear():
-    shapes = jax.tree.map(jnp.shape, jax.eval_shape(mlp(hidden=()).init, jax.random.key(0)))
-    assert shapes == {"layer_0": {"kernel": (6, 3), "bias": (3,)}}
 
 
 def test_distinct_rows_alone_give_the_same_walks_losses_and_gradients():
