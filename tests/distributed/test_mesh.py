@@ -1,6 +1,5 @@
 """Meshes over eight CPU devices."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -47,15 +46,12 @@ def test_errors(text, message):
         make_mesh(text)
 
 
-def test_prompts_are_split_and_statistics_of_a_group_stay_local():
+def test_prompts_are_split_over_the_devices():
     mesh = make_mesh("data:-1")
     rewards = np.arange(48, dtype=np.float32).reshape(16, 3)
     placed = shard_prompts({"rewards": rewards, "index": jnp.arange(16)}, mesh)
     assert [shard.data.shape for shard in placed["rewards"].addressable_shards] == [(2, 3)] * 8
     assert placed["index"].addressable_shards[3].data.tolist() == [6, 7]
-    program = jax.jit(lambda x: x - x.mean(axis=1, keepdims=True)).lower(placed["rewards"]).compile()
-    assert not any(word in program.as_text() for word in ("all-gather", "all-reduce", "all-to-all"))
-    np.testing.assert_array_equal(program(placed["rewards"]), rewards - rewards.mean(axis=1, keepdims=True))
 
 
 def test_a_number_of_prompts_that_does_not_divide_is_refused():

@@ -102,10 +102,7 @@ def test_rules_are_checked_for_several_trees_together():
 
 @pytest.mark.parametrize(
     ("heads", "key_value_heads", "problem", "sizes"),
-    [
-        (6, 2, "num_heads is 6", "1, 2, 3, 6"),
-        (8, 2, "num_key_value_heads is 2", "1, 2"),
-    ],
+    [(6, 2, "num_heads is 6", "1, 2, 3, 6"), (8, 2, "num_key_value_heads is 2", "1, 2")],
 )
 def test_heads_are_never_cut(heads, key_value_heads, problem, sizes):
     policy = Transformer(16, hidden_size=48, num_heads=heads, num_key_value_heads=key_value_heads)

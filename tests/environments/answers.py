@@ -18,3 +18,8 @@ def trajectories_of(environment, prompts, answers, behind=77):
     zeros = np.zeros(tokens.shape, np.float32)
     shown = jax.device_get(environment.prompts(jnp.array(prompts)))
     return Trajectories(shown, tokens, tokens, mask, None, zeros, zeros, ~mask.any(-1))
+
+
+def tokens_of(task, symbols):
+    """The tokens of symbols of a task's compact answers."""
+    return [task.vocabulary.index(symbol) for symbol in symbols]

@@ -18,6 +18,3 @@ def test_every_prompt_has_its_own_state_and_rewards():
     assert (bandit.num_prompts, bandit.num_observations, bandit.num_outcomes) == (2, 2, 2)
     np.testing.assert_array_equal(bandit.observe(bandit.reset(jnp.arange(2))), [0, 1])
     np.testing.assert_array_equal(bandit.outcome_space(1).rewards, [0.25, 0.5])
-    table = jnp.log(jnp.array([[0.75, 0.25], [0.5, 0.5]]))
-    np.testing.assert_allclose(bandit.terminal_distribution(table, 0), [0.75, 0.25], rtol=1e-6)
-    np.testing.assert_allclose(bandit.terminal_distribution(table, 1), [0.5, 0.5], rtol=1e-6)

@@ -1,5 +1,6 @@
 """Countdown: solution sets against brute force, problems, the parser on text, and bounds."""
 
+import dataclasses
 import itertools
 import random
 import time
@@ -42,15 +43,10 @@ def test_every_tree_of_up_to_three_numbers(numbers, use_all):
     solver = Solver(numbers, use_all)
     for target in {*expected, 97}:
         assert solver.solutions(target) == expected.get(target, set())
-    # What is positive is complete: none of it needs a sign before everything else.
-    assert all(as_tree_or_none(form) for target in expected if target > 0 for form in solver.solutions(target))
-
-
-def as_tree_or_none(form):
-    try:
-        return as_tree(form)
-    except ValueError:
-        return None
+    for target in expected:
+        if target > 0:
+            # What is positive is complete: none of it needs a sign before everything else.
+            assert all(map(as_tree, solver.solutions(target)))
 
 
 @pytest.mark.parametrize("numbers", [(3, 3, 8, 8), (1, 2, 3, 4), (5, 5, 5, 1), (2, 2, 2, 2)], ids=str)
@@ -73,7 +69,7 @@ def test_larger_problems_contain_every_random_solution(numbers):
     solver = Solver(given_numbers, use_all=True)
     checked = 0
     while checked < 100:
-        tree = random_tree([*given_numbers], rng)
+        tree = random_tree(given_numbers, rng)
         try:
             target = evaluate(tree)
         except ZeroDivisionError:
@@ -88,13 +84,11 @@ def test_larger_problems_contain_every_random_solution(numbers):
 
 
 def random_tree(numbers, rng):
-    """Any tree, with negative signs at random."""
-    rng.shuffle(numbers)
-    size = rng.randint(1, len(numbers) - 1) if len(numbers) > 1 else 0
-    tree = (
-        (rng.choice("+-*/"), random_tree(numbers[:size], rng), random_tree(numbers[size:], rng)) if size else numbers[0]
-    )
-    return ("-", tree) if rng.random() < 0.2 else tree
+    trees = [*numbers]
+    while len(trees) > 1:
+        left, right = (trees.pop(rng.randrange(len(trees))) for _ in "ab")
+        trees.append((rng.choice("+-*/"), left, right))
+    return trees[0]
 
 
 @pytest.mark.parametrize(
@@ -124,17 +118,13 @@ def test_every_prompt_has_exactly_its_own_solutions(task):
 
 
 def test_the_seed_draws_the_problems():
-    again, other = (Countdown(numbers=3, problems=12, largest_number=9, largest_target=30, least_solutions=2, seed=s)
-                    for s in (0, 1))  # fmt: skip
-    assert again.drawn_problems == SMALL.drawn_problems != other.drawn_problems
-    assert (
-        catalog.make("countdown(numbers=3, problems=12, largest_number=9, largest_target=30, least_solutions=2)")
-        == SMALL
-    )
+    again = catalog.make("countdown(numbers=3, problems=12, largest_number=9, largest_target=30, least_solutions=2)")
+    assert again == SMALL
+    assert again.drawn_problems == SMALL.drawn_problems != dataclasses.replace(SMALL, seed=1).drawn_problems
 
 
-def verdict_of(text, task=None, prompt=0):
-    outcomes = (task or SMALL).verify_texts([prompt], [[text]])
+def verdict_of(text, prompt=0):
+    outcomes = SMALL.verify_texts([prompt], [[text]])
     return int(outcomes.outcome_id[0, 0]), float(outcomes.rewards[0, 0])
 
 
@@ -170,9 +160,6 @@ def test_other_expressions_have_outcomes_without_reward():
     assert verdict_of("Answer: 2 + 3") == verdict_of("Answer: 3 + 2")
     for nothing in (f"Answer: {a} / ({b} - {b})", solution, "Answer: Answer:", "Answer: eval('1')"):
         assert verdict_of(nothing) == (-1, 0)
-    # A solution of another prompt is a hypothesis, but not a right answer here.
-    elsewhere = int(np.flatnonzero(~SMALL.admissible[0])[0])
-    assert verdict_of(SMALL.answer_text(elsewhere)) == (elsewhere, 0)
 
 
 @pytest.mark.parametrize(
@@ -208,15 +195,12 @@ def test_prompts():
     assert "at most once" in Countdown(numbers=3, problems=1, use_all=False).prompt_text(0)
     # The example of the format is no answer to this prompt.
     assert SMALL.answer_text(0) not in text
-    assert SMALL.answer_text(0) in SMALL.prompt_text(1, [SMALL.answer_text(0)])
     symbols = [SMALL.vocabulary[token] for token in SMALL.prompt_tokens(1)]
     assert symbols == ["<bos>", *map(str, problem.numbers), "=", str(problem.target), "<answer>"]
 
 
 def test_problems_that_are_not_there():
-    with pytest.raises(
-        ValueError, match="only 0 of 1 problems with 2 numbers up to 9 and 9 solutions or more were fou"
-    ):
+    with pytest.raises(ValueError, match="only 0 of 1 problems with 2 numbers up to 9 and 9 solutions or more"):
         _ = Countdown(numbers=2, problems=1, largest_number=9, least_solutions=9).admissible
 
 

@@ -3,7 +3,6 @@
 import itertools
 import random
 import sys
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from ipsrl.environments.expressions import (
     canonical,
     evaluate,
     infix,
-    join,
     negative,
     numbers_of,
     prefix,
@@ -43,45 +41,42 @@ def all_trees(numbers):
                 yield from ((operator, left, right) for operator in "+-*/")
 
 
-def as_function(tree, points):
-    """The values of a tree whose numbers are names of variables, at some points: they tell rational functions apart."""
-
-    def at(tree, point):
-        if isinstance(tree, int):
-            return point[tree]
-        left, right = (at(part, point) for part in tree[1:])
-        return {"+": left + right, "-": left - right, "*": left * right, "/": left / right}[tree[0]]
-
-    return tuple(at(tree, point) for point in points)
+def with_signs(tree):
+    """The tree with every choice of negative signs before its parts."""
+    plain = [tree]
+    if not isinstance(tree, int):
+        plain = [(tree[0], left, right) for left in with_signs(tree[1]) for right in with_signs(tree[2])]
+    return [*plain, *(("-", part) for part in plain)]
 
 
-def random_points(variables, seed=0):
-    rng = random.Random(seed)
-    return [{name: Fraction(rng.randint(10**6, 10**7), rng.randint(10**3, 10**4)) for name in variables} for _ in "ab"]
+# Different rational functions of these have different values: otherwise there would be fewer values than forms below.
+GENERIC = (101, 1009, 10007, 100003)
 
 
 @pytest.mark.parametrize(("count", "inequivalent"), [(1, 1), (2, 6), (3, 68), (4, 1170)])
 def test_different_numbers_have_the_same_form_exactly_where_the_rational_functions_are_equal(count, inequivalent):
     # The counts are the sequence A140606 of the On-Line Encyclopedia of Integer Sequences.
-    trees = list(all_trees(range(1, count + 1)))
-    points = random_points(range(1, count + 1))
-    pairs = {(canonical(tree), as_function(tree, points)) for tree in trees}
+    pairs = {(canonical(tree), evaluate(tree)) for tree in all_trees(GENERIC[:count])}
     forms, functions = zip(*pairs, strict=True)
     assert len(pairs) == len(set(forms)) == len(set(functions)) == inequivalent
 
 
-@pytest.mark.parametrize("values", [(5, 5), (5, 5, 3), (5, 5, 5), (5, 5, 3, 3), (5, 5, 5, 3)], ids=str)
-def test_equal_numbers_may_change_places(values):
+@pytest.mark.parametrize("values", [(1, 2, 3), (5, 5), (5, 5, 3), (5, 5, 5), (5, 5, 3, 3), (5, 5, 5, 3)], ids=str)
+def test_equal_numbers_may_change_places_and_signs_may_move(values):
     # Forms are equal exactly where a change of places makes the functions of the places equal.
     places = range(len(values))
     swaps = [p for p in itertools.permutations(places) if all(values[i] == values[p[i]] for i in places)]
-    (point,) = random_points(places)[:1]
-    points = [{i: point[p[i]] for i in places} for p in swaps]
 
-    def labelled(tree):
-        return values[tree] if isinstance(tree, int) else (tree[0], *map(labelled, tree[1:]))
+    def labelled(tree, names):
+        return names[tree] if isinstance(tree, int) else (tree[0], *(labelled(part, names) for part in tree[1:]))
 
-    pairs = {(canonical(labelled(tree)), frozenset(as_function(tree, points))) for tree in all_trees(list(places))}
+    def orbit(tree):
+        return frozenset(evaluate(labelled(tree, [GENERIC[place] for place in swap])) for swap in swaps)
+
+    trees = list(all_trees(list(places)))
+    if len(values) < 4:
+        trees = itertools.chain(*map(with_signs, trees))
+    pairs = {(canonical(labelled(tree, values)), orbit(tree)) for tree in trees}
     forms, orbits = zip(*pairs, strict=True)
     assert len(pairs) == len(set(forms)) == len(set(orbits))
 
@@ -89,74 +84,19 @@ def test_equal_numbers_may_change_places(values):
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
-        ("1 + (2 + 3)", "3 + 2 + 1", True),
-        ("1 - (2 - 3)", "1 + 3 - 2", True),
-        ("1 / (2 / 3)", "1 * 3 / 2", True),
-        ("-2 + 3", "3 - 2", True),
         ("(1 - 2) * (3 - 4)", "(2 - 1) * (4 - 3)", True),
-        ("1 / (2 - 3)", "-1 / (3 - 2)", True),
+        ("-(-2)", "2", True),
         ("4 + 2 * (3 - 3)", "4 - 2 * (3 - 3)", True),
         ("4 + 2 / (3 - 3 * 1)", "4 - 2 / (3 - 3 * 1)", False),
-        ("(1 - 2) * 3", "(2 - 1) * 3", False),
         ("2 * 3", "6", False),
         ("2 * 2", "2 + 2", False),
         ("2 * (3 + 4)", "2 * 3 + 2 * 4", False),
         ("5 - 5 + 1", "1", False),
-        ("1 * 5", "5 / 1", False),
         ("5 / 5 * 1", "1", False),
     ],
 )
 def test_what_is_identified(one, other, same):
     assert (canonical(read_expression(one)) == canonical(read_expression(other))) is same
-
-
-def rewritten(tree, rng):
-    """A tree that differs by rules that do not change the expression."""
-    if isinstance(tree, int):
-        return tree
-    parts = [rewritten(part, rng) for part in tree[1:]]
-    if len(parts) == 1:
-        # -(a * b) = (-a) * b, -(a - b) = b - a
-        (inner,) = parts
-        if not isinstance(inner, int) and len(inner) == 3 and rng.random() < 0.7:
-            operator, left, right = inner
-            return (
-                (operator, ("-", left), right) if operator in "*/" else ("-", ("-", left), inverse_of(operator, right))
-            )
-        return ("-", inner)
-    (operator, (left, right)), choice = (tree[0], parts), rng.random()
-    if operator in "+*" and choice < 0.4:
-        return (operator, right, left)
-    if operator in "+-" and choice < 0.7:
-        return ("-", left, ("-", right)) if operator == "+" else ("+", ("-", right), left)
-    # a op (b op c) = (a op b) op c
-    group = "+-" if operator in "+-" else "*/"
-    if not isinstance(right, int) and len(right) == 3 and right[0] in group:
-        flipped = {group[0]: group[1], group[1]: group[0]}
-        inner = right[0] if operator == group[0] else flipped[right[0]]
-        return (inner, (operator, left, right[1]), right[2])
-    return (operator, left, right)
-
-
-def inverse_of(operator, tree):
-    return ("-", tree) if operator == "-" else tree
-
-
-@settings(deadline=None, max_examples=300)
-@given(TREES, st.randoms(use_true_random=False))
-def test_rewriting_changes_neither_form_nor_value(tree, rng):
-    other = tree
-    for _ in range(4):
-        other = rewritten(other, rng)
-    assert canonical(other) == canonical(tree)
-    assert sorted(numbers_of(other)) == sorted(numbers_of(tree))
-    try:
-        value = evaluate(tree)
-    except ZeroDivisionError:
-        with pytest.raises(ZeroDivisionError):
-            evaluate(other)
-    else:
-        assert evaluate(other) == value
 
 
 @settings(deadline=None, max_examples=300)
@@ -189,11 +129,6 @@ def test_random_trees_are_all_trees_of_a_form(text):
     form = canonical(tree)
     expected = {other for other in all_trees(numbers_of(tree)) if canonical(other) == form}
     assert {as_tree(form, random.Random(seed)) for seed in range(2000)} == expected
-
-
-def test_joining_forms_is_the_form_of_the_joined_tree():
-    for operator, left, right in itertools.product("+-*/", all_trees([1, 2]), all_trees([1, 3])):
-        assert join(operator, canonical(left), canonical(right)) == canonical((operator, left, right))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from ipsrl.environments.hypospace_causal import HypospaceCausal, acyclic_graphs, count_acyclic_graphs
+from tests.environments.answers import tokens_of
 
 # nodes, k -> size of the admissible set: how many observation sets have it
 SIZES = {
@@ -15,43 +16,34 @@ SIZES = {
     (4, 3): {1: 76, 2: 84, 3: 48, 4: 12, 5: 12, 8: 76, 9: 12, 12: 48, 16: 24},
     (4, 4): {1: 87, 2: 84, 4: 24, 8: 24},
 }
-# The recovery of a policy that always gives one and the same valid answer.
-MEAN_INVERSE = {(3, 1): 0.196, (3, 2): 0.542, (3, 3): 0.842, (4, 1): 0.019, (4, 2): 0.164, (4, 3): 0.397, (4, 4): 0.630}
 
 
 @pytest.mark.parametrize(("nodes", "k"), SIZES)
 def test_sizes_of_admissible_sets(nodes, k):
-    sizes = HypospaceCausal(nodes, perturbations=k).admissible.sum(1)
-    assert Counter(sizes.tolist()) == SIZES[nodes, k]
-    assert (1 / sizes).mean() == pytest.approx(MEAN_INVERSE[nodes, k], abs=6e-4)
+    assert Counter(HypospaceCausal(nodes, perturbations=k).admissible.sum(1).tolist()) == SIZES[nodes, k]
 
 
-@pytest.mark.parametrize(
-    ("nodes", "graphs", "patterns", "prompts", "mean", "largest", "inverse"),
-    [(3, 25, 19, 61, 2.869, 12, 0.567), (4, 543, 219, 847, 9.616, 200, 0.387)],
-)
-def test_complete_collections(nodes, graphs, patterns, prompts, mean, largest, inverse):
+@pytest.mark.parametrize(("nodes", "graphs", "patterns"), [(3, 25, 19), (4, 543, 219)])
+def test_complete_collections(nodes, graphs, patterns):
     task = HypospaceCausal(nodes)
-    sizes = task.admissible.sum(1)
     assert len(set(task.hypotheses)) == task.num_hypotheses == graphs
     assert len(np.unique(task.graphs[1], axis=0)) == patterns
-    assert task.num_prompts == len(set(task.observation_sets)) == prompts
-    assert sizes.mean() == pytest.approx(mean, abs=6e-4)
-    assert sizes.max() == largest
-    assert (1 / sizes).mean() == pytest.approx(inverse, abs=6e-4)
+    assert task.num_prompts == len(set(task.observation_sets))
+    together = sum((Counter(SIZES[nodes, k]) for k in range(1, nodes + 1)), Counter())
+    assert Counter(task.admissible.sum(1).tolist()) == together
 
 
 def test_numbers_of_acyclic_graphs():
     assert [count_acyclic_graphs(nodes, 15) for nodes in range(1, 7)] == [1, 3, 25, 543, 29281, 3781503]
     for limit in range(1, 7):
-        edges, reach = acyclic_graphs(4, limit)
+        edges, _ = acyclic_graphs(4, limit)
         assert len(edges) == count_acyclic_graphs(4, limit)
         assert edges.sum(1).max() == limit
-        assert not reach[:, range(4), range(4)].any()
 
 
 def test_descendants_agree_with_powers_of_the_adjacency_matrix():
     edges, reach = acyclic_graphs(4, 6)
+    assert not reach[:, range(4), range(4)].any()
     adjacency = np.zeros((len(edges), 4, 4), int)
     adjacency[:, ~np.eye(4, dtype=bool)] = edges
     paths = adjacency + adjacency @ adjacency + adjacency @ adjacency @ adjacency
@@ -85,10 +77,9 @@ def test_answers_that_break_a_rule(answer):
     assert task.parse_text(f"Graph: {answer}") == -1
     # It is the last well-formed answer all the same.
     assert task.parse_text(f"Graph: A->B\nGraph: {answer}") == -1
-    token_of = {name: token for token, name in enumerate(task.vocabulary)}
     edges = answer.split(", ")
-    if set(edges) <= set(token_of):
-        assert task.parse([*(token_of[edge] for edge in edges), task.stop_token]) == -1
+    if set(edges) <= set(task.vocabulary):
+        assert task.parse([*tokens_of(task, edges), task.stop_token]) == -1
 
 
 @pytest.mark.parametrize(
@@ -108,8 +99,7 @@ def test_lenient_text(text):
 
 def test_the_empty_graph_needs_its_token():
     task = HypospaceCausal(3)
-    token_of = {name: token for token, name in enumerate(task.vocabulary)}
-    none, edge, stop = token_of["No edges"], token_of["A->B"], task.stop_token
+    (none, edge), stop = tokens_of(task, ["No edges", "A->B"]), task.stop_token
     assert task.parse([none, stop]) == task.parse_text("Graph: no edges.") == 0
     assert task.parse([stop]) == task.parse([none, edge, stop]) == task.parse_text("Graph:") == -1
     assert task.parse([edge, edge, stop]) == task.parse([edge, stop]) == task.hypotheses.index("A->B")

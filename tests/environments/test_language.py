@@ -1,7 +1,7 @@
 """A text task in the tokens of a language model: prompts, stops, verdicts, and what warm start and evaluation need."""
 
-import dataclasses
 import types
+from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
@@ -14,15 +14,12 @@ from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.language import LanguageTask
-from ipsrl.environments.questions import Questions
+from ipsrl.environments.math_answers import MathAnswers
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.policies.tabular import Tabular
-from ipsrl.policies.transformer import Transformer
-from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.structures import Outcomes
 from ipsrl.training.batches.groups import choose_prompts
 from ipsrl.training.text_evaluation import evaluate_text
-from ipsrl.training.warm_start import WarmStart, learn_prior, rendered_answers
+from ipsrl.training.warm_start import WarmStart, learn_prior
 from tests.environments.answers import trajectories_of
 from tests.environments.tokenizers_for_tests import BOS, END, EOS, TURN, save_tokenizer
 
@@ -51,6 +48,12 @@ def folder(tmp_path_factory):
 def asked(folder, task=BOOLEAN, **fields):
     fields = {"max_tokens": 60, "longest_prompt": 1500, "verifier": HERE} | fields
     return LanguageTask(task, folder, VOCABULARY, **fields)
+
+
+def decoded(environment, prompts, row=0):
+    """The text of a prompt, and the question in it."""
+    masks = prompts.mask[row], prompts.question_mask[row]
+    return [environment.tokenizer.decode(prompts.tokens[row][mask]) for mask in masks]
 
 
 @pytest.fixture(scope="module", params=TASKS, ids=lambda task: type(task).__name__)
@@ -91,28 +94,23 @@ def test_no_template_knows_what_day_it_is(tmp_path):
         "Today: {{ date_string }}\n{{ messages[0]['content'] }}"
     )
     environment = asked(save_tokenizer(tmp_path, texts_of(BOOLEAN), template=template))
-    prompts = environment.prompts(jnp.array([0]))
-    assert environment.tokenizer.decode(prompts.tokens[0][prompts.mask[0]]).startswith("Today: 26 Jul 2024\n")
+    text, _ = decoded(environment, environment.prompts(jnp.array([0])))
+    assert text.startswith("Today: 26 Jul 2024\n")
 
 
 def test_system_prompt_and_thinking(folder):
     environment = asked(folder, system_prompt="Be brief.", thinking=True)
-    prompts = environment.prompts(jnp.array([1]))
-    text = environment.tokenizer.decode(prompts.tokens[0][prompts.mask[0]])
-    question = BOOLEAN.prompt_text(1)
+    text, question = decoded(environment, environment.prompts(jnp.array([1])))
+    assert question == BOOLEAN.prompt_text(1)
     assert text == f"<bos><turn>system\nBe brief.<end>\n<turn>user\n{question}<end>\n<turn>model\n<think>"
-    assert environment.tokenizer.decode(prompts.tokens[0][prompts.question_mask[0]]) == question
 
 
 @pytest.mark.parametrize("system_prompt", ["", "Be brief."])
 def test_without_a_template_the_prompt_is_plain_text(tmp_path, system_prompt):
     environment = asked(save_tokenizer(tmp_path, texts_of(BOOLEAN), template=None), system_prompt=system_prompt)
-    prompts = environment.prompts(jnp.array([2]))
-    row = np.asarray(prompts.tokens[0])[np.asarray(prompts.mask[0])]
+    text, question = decoded(environment, environment.prompts(jnp.array([2])))
     before = "Be brief.\n\n" if system_prompt else ""
-    assert row[0] == BOS
-    assert environment.tokenizer.decode(row[1:]) == f"{before}{BOOLEAN.prompt_text(2)}\n"
-    question = environment.tokenizer.decode(prompts.tokens[0][prompts.question_mask[0]])
+    assert text == f"<bos>{before}{question}\n"
     assert question == BOOLEAN.prompt_text(2)
 
 
@@ -162,9 +160,6 @@ def test_hypotheses_are_rendered_in_the_tokens_of_the_model(environment):
         assert environment.tokenizer.decode(tokens) == f"{environment.task.answer_text(hypothesis)}<eos>"
         answers = [[environment.render(hypothesis, rng), tokens]]
         assert (environment.verify(trajectories_of(environment, [0], answers)).outcome_id == hypothesis).all()
-    tokens, lengths = rendered_answers(environment, 3, np.random.default_rng(1))
-    assert tokens.shape == (len(environment.hypotheses), 3, environment.max_tokens)
-    assert lengths.max() < environment.max_tokens
 
 
 def test_histories_are_shown_as_text(environment):
@@ -176,7 +171,7 @@ def test_histories_are_shown_as_text(environment):
     assert prompts.tokens.shape == (2, width) == (2, environment.longest_prompt)
     # Hypotheses in canonical form, all else in the model's words.
     history = [task.answer_text(0), task.answer_text(1), "Answer: 1 + 1. Perhaps?"]
-    shown = environment.tokenizer.decode(prompts.tokens[0][prompts.question_mask[0]])
+    _, shown = decoded(environment, prompts)
     assert shown == task.prompt_text(1, history) != task.prompt_text(1)
     plain = environment.prompts(jnp.array([0]))
     np.testing.assert_array_equal(prompts.tokens[1][prompts.mask[1]], plain.tokens[0][plain.mask[0]])
@@ -192,63 +187,29 @@ def test_of_a_long_history_the_latest_answers_are_shown(folder):
     said = [f"Answer: {i} + {i}" for i in range(300)]
     history = [environment.tokenizer(text, add_special_tokens=False)["input_ids"] for text in said]
     prompts = environment.prompts_with_history([0, 1], [history, history[:1]], 9000)
-    mask = np.asarray(prompts.mask)
-    assert environment.longest_prompt - 20 < mask[0].sum() <= environment.longest_prompt
-    shown = environment.tokenizer.decode(prompts.tokens[0][prompts.question_mask[0]])
+    length = prompts.mask[0].sum()
+    assert environment.longest_prompt - 20 < length <= environment.longest_prompt
+    _, shown = decoded(environment, prompts)
     first = next(i for i in range(300) if said[i] + "\n" in shown)
     assert first > 0
     assert shown == environment.task.prompt_text(0, said[first:])
-    assert said[0] in environment.tokenizer.decode(prompts.tokens[1][mask[1]])
+    assert said[0] in decoded(environment, prompts, 1)[1]
     one_more = environment.task.prompt_text(0, said[first - 1 :])
-    template = mask[0].sum() - np.asarray(prompts.question_mask[0]).sum()
+    template = length - prompts.question_mask[0].sum()
     assert len(environment.tokenizer(one_more, add_special_tokens=False)["input_ids"]) + template > 1500
 
 
-@dataclasses.dataclass(frozen=True)
-class Riddles(Questions):
-    """Questions without a list of outcomes."""
-
-    num_prompts = 2
-
-    def prompt_text(self, prompt, history=()):
-        return f"Who is number {prompt}?"
-
-    @property
-    def reader(self):
-        return str.strip
-
-    def verify_answers(self, prompt_index, answers):
-        rewards = np.array([[answer == "x" for answer in group] for group in answers], np.float32)
-        return Outcomes(rewards, np.array([[len(answer) for answer in group] for group in answers], np.int32))
-
-    def outcome_space(self, prompt):
-        raise ValueError("nobody knows them all")
-
-
-def test_questions_without_hypotheses(folder):
-    environment = asked(folder, Riddles())
-    x = environment.tokenizer(" x ", add_special_tokens=False)["input_ids"]
-    outcomes = environment.verify(trajectories_of(environment, [1], [[[*x, EOS], [EOS]]]))
+def test_questions_without_hypotheses(folder, monkeypatch):
+    monkeypatch.setattr(MathAnswers, "rows", (("What is 1 + 1?", Fraction(2)), ("What is 2 + 2?", Fraction(4))))
+    environment = asked(folder, MathAnswers())
+    four = environment.tokenizer("#### 4", add_special_tokens=False)["input_ids"]
+    outcomes = environment.verify(trajectories_of(environment, [1], [[[*four, EOS], [EOS]]]))
     assert outcomes.rewards.tolist() == [[1, 0]]
     for asking in (lambda: environment.hypotheses, lambda: environment.admissible, lambda: environment.render(0)):
-        with pytest.raises(ValueError, match=r"the outcomes of Riddles\(\) cannot be listed"):
+        with pytest.raises(ValueError, match=r"the outcomes of MathAnswers\(.*\) cannot be listed"):
             asking()
-    with pytest.raises(ValueError, match="nobody knows them all"):
+    with pytest.raises(ValueError, match="any number can be the answer"):
         environment.outcome_space(0)
-
-
-def test_a_transformer_samples_and_is_judged(folder):
-    environment = asked(folder, max_tokens=12)
-    policy = Transformer(VOCABULARY, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=1)
-    parameters = policy.init(jax.random.key(0))
-    prompts = environment.prompts(jnp.array([3, 1]))
-    sampled = jax.device_get(sample_groups(environment, policy, parameters, prompts, jax.random.key(1), 64))
-    np.testing.assert_array_equal(sampled.observations[:, :, 0], np.asarray(prompts.tokens)[:, -1:].repeat(64, 1))
-    stopped = np.isin(sampled.tokens, environment.stop_tokens) & sampled.token_mask
-    np.testing.assert_array_equal(stopped.any(-1), ~sampled.truncated)
-    assert 0 < stopped.any(-1).mean() < 1
-    outcomes = environment.verify(sampled)
-    assert outcomes.rewards.shape == outcomes.outcome_id.shape == (2, 64)
 
 
 def test_warm_start_and_evaluation_take_it(folder):

@@ -44,8 +44,6 @@ def test_questions_and_references(task, folder):
     assert MathAnswers(folder, "tiny_math", limit=9).rows == task.rows
     assert MathAnswers(folder, "tiny_math", split="train[1:]").rows == task.rows[1:]
     assert MathAnswers(folder, "tiny_math", answer_key="question", limit=1).rows[0][1] == 2
-    assert task == MathAnswers(folder, builder="tiny_math")
-    assert hash(task) == hash(MathAnswers(folder, builder="tiny_math"))
 
 
 def test_tensorflow_is_never_imported(task):
@@ -70,13 +68,6 @@ def test_verdict(task):
     assert outcome_of(Fraction(42)) == 841265288
     swapped = task.verify_texts(np.array([1, 0]), texts[::-1])
     np.testing.assert_array_equal(swapped.rewards, outcomes.rewards[::-1])
-    with pytest.raises(ValueError, match="2 prompts need as many groups of texts, got 1"):
-        task.verify_texts([0, 1], texts[:1])
-
-
-def test_outcomes_cannot_be_listed(task):
-    with pytest.raises(ValueError, match="any number can be the answer"):
-        task.outcome_space(0)
 
 
 def test_prompts_out_of_range(task):

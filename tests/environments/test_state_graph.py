@@ -133,7 +133,6 @@ def test_no_walk_is_longer_than_max_tokens_and_one_is_as_long(environment):
 
 @every_environment
 def test_terminal_distribution_is_the_sum_over_all_walks(environment):
-    """For policies one by one and mapped."""
     policies = jnp.stack([random_table(environment, seed) for seed in range(2)])
     for prompt in range(environment.num_prompts):
         walks = all_walks(environment, prompt)
@@ -163,15 +162,6 @@ def test_gradient_of_terminal_distribution_is_finite_and_right(environment):
     assert np.isfinite(gradient).all()
     assert (gradient[~np.asarray(legal)] == 0).all()
     np.testing.assert_allclose(np.vdot(gradient, direction), (values[1] - values[2]) / 2e-2, rtol=2e-2, atol=2e-3)
-
-
-@every_environment
-def test_moves_treat_arrays_of_states_one_by_one(environment):
-    states = jnp.arange(environment.num_observations)
-    tokens = jnp.arange(environment.vocabulary_size)
-    legal, following, _ = (table[: len(states)] for table in tables(environment))
-    np.testing.assert_array_equal(environment.legal(states), legal)
-    np.testing.assert_array_equal(np.asarray(environment.step(states[:, None], tokens))[legal], following[legal])
 
 
 @every_environment

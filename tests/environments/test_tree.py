@@ -18,12 +18,6 @@ def test_lattice_paths_at_depth_seven():
     assert (names[3], names[1]) == ("(3, 4)", "(1, 6)")
 
 
-def test_path_counts_are_the_mass_that_flows_when_every_legal_move_carries_one():
-    tree = Tree(depth=5, longest_step=2, rewards=(1.0,) * 6)
-    everything = jnp.where(tree.legal(jnp.arange(tree.num_observations)), 0.0, -jnp.inf)
-    np.testing.assert_allclose(tree.terminal_distribution(everything), tree.path_counts(), rtol=1e-6)
-
-
 def test_only_steps_that_do_not_overshoot_are_legal():
     tree = Tree()
     state = tree.reset(jnp.asarray(0))

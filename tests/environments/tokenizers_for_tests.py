@@ -14,13 +14,8 @@ BOS, EOS, TURN, END = range(4)
 def save_tokenizer(folder, texts, template=TEMPLATE, eos="<eos>", stops=(EOS, END), vocabulary_size=420):
     """Trains a byte-level BPE on texts and writes it to a folder, which it returns as text.
 
-    Args:
-      folder: a path.
-      texts: what to train on.
-      template: chat template, or None for a tokenizer without one.
-      eos: the token that ends texts, or None.
-      stops: eos tokens of generation_config.json, which is not written where this is None.
-      vocabulary_size: at most as many tokens.
+    The chat template and the token that ends texts may be None. `stops` are the eos tokens of generation_config.json,
+    which is not written where they are None.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast

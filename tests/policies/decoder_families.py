@@ -155,26 +155,13 @@ def shapes_in(jaxpr) -> set[tuple[int, ...]]:
     return found
 
 
-def stepped_logits(policy: Transformer, parameters: Any, tokens: np.ndarray, read_ahead: int) -> np.ndarray:
-    """`[P, N - read_ahead, V]` logits after the tokens `[P, N]` from number `read_ahead` on, by `start` and `step`."""
-    prompts = left_padded(list(tokens[:, : read_ahead + 1]))
-    steps = tokens.shape[1] - read_ahead
-    cache = jax.jit(policy.start, static_argnums=(2, 3))(parameters, prompts, 1, steps)
+def step_logits(policy: Transformer, parameters: Any, prompts: Prompts, observations: np.ndarray) -> np.ndarray:
+    """`[P, G, T, V]` logits by `start` and T times `step`, which are given the observations `[P, G, T]`."""
+    _, group_size, steps = observations.shape
+    cache = jax.jit(policy.start, static_argnums=(2, 3))(parameters, prompts, group_size, steps)
     step = jax.jit(policy.step)
     logits = []
     for position in range(steps):
-        new, cache = step(parameters, cache, tokens[:, None, read_ahead + position], position)
-        logits.append(np.asarray(new[:, 0]))
-    return np.stack(logits, axis=1)
-
-
-def greedy(policy: Transformer, parameters: Any, prompts: Prompts, steps: int) -> np.ndarray:
-    """`[P, steps]` likeliest tokens, by `start` and `step`."""
-    cache = jax.jit(policy.start, static_argnums=(2, 3))(parameters, prompts, 1, steps)
-    step = jax.jit(policy.step)
-    observations, chosen = prompts.tokens[:, -1:], []
-    for position in range(steps):
-        logits, cache = step(parameters, cache, observations, position)
-        observations = np.asarray(logits).argmax(-1)
-        chosen.append(observations[:, 0])
-    return np.stack(chosen, axis=1)
+        new, cache = step(parameters, cache, observations[:, :, position], position)
+        logits.append(np.asarray(new))
+    return np.stack(logits, axis=2)

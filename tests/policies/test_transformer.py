@@ -6,13 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from decoder_families import answered, left_padded, random_parameters, shapes_in
+from decoder_families import answered, left_padded, random_parameters, shapes_in, step_logits
 from jax.sharding import AbstractDevice, AbstractMesh, AxisType, use_abstract_mesh
 from scipy.special import log_softmax
 
-from ipsrl.policies.attention import UNREACHABLE, KeyValues, Positions, attend
 from ipsrl.policies.rotary import Rotary
 from ipsrl.policies.transformer import Transformer
+from ipsrl.policies.transformer_config import SlidingWindow
 from ipsrl.structures import Prompts, Trajectories
 
 V, G, T = 11, 3, 5
@@ -89,13 +89,8 @@ def scored(policy, parameters, trajectories):
 
 def step_through(policy, parameters, trajectories):
     """`[P, G, T, V]` log-probabilities from `start` and T times `step`."""
-    cache = jax.jit(policy.start, static_argnums=(2, 3))(parameters, trajectories.prompts, G, T)
-    step = jax.jit(policy.step)
-    logits = []
-    for position in range(T):
-        new, cache = step(parameters, cache, trajectories.observations[:, :, position], position)
-        logits.append(np.asarray(new))
-    return log_softmax(np.stack(logits, axis=2) / TEMPERATURE, axis=-1)
+    logits = step_logits(policy, parameters, trajectories.prompts, trajectories.observations)
+    return log_softmax(logits / TEMPERATURE, axis=-1)
 
 
 @pytest.mark.parametrize("policy", VARIANTS.values(), ids=VARIANTS)
@@ -205,16 +200,6 @@ def test_prompts_of_one_token_or_none():
         assert not log_probs.any()
 
 
-def test_a_query_that_sees_nothing_gets_no_nan():
-    ones = KeyValues(jnp.ones((1, 1, 2, 4)), jnp.ones((1, 1, 2, 4)))
-    own = KeyValues(ones.keys[:, :, None], ones.values[:, :, None])
-    padding = jnp.full((1, 2), UNREACHABLE)
-    attended = attend(
-        jnp.ones((1, 1, 1, 2, 4)), ones, own, Positions(jnp.zeros((1, 1), int), padding, padding), scale=1.0
-    )
-    np.testing.assert_allclose(attended, 1.0)
-
-
 def test_bfloat16_is_close_to_float32_and_keeps_float32_parameters():
     half = dataclasses.replace(SMALL, dtype="bfloat16")
     parameters = half.init(jax.random.key(0))
@@ -303,6 +288,12 @@ def test_step_runs_in_a_while_loop_mapped_over_parameters():
         ({"intermediate_size": 0}, "intermediate_size is 0, it must be positive"),
         ({"head_dim": 5}, "5 wide"),
         ({"dtype": "float16"}, "dtype is 'float16'"),
+        ({"block": "gpt"}, "block is 'gpt', it must be one of llama, gemma"),
+        ({"remat": "all"}, "remat is 'all', it must be one of none, layer, dots"),
+        ({"biases": ("q_proj", "lm_head")}, r"biases has \['lm_head'\], but only"),
+        ({"query_block": 0}, "query_block is 0, it must be positive"),
+        ({"logit_soft_cap": -1.0}, "logit_soft_cap is -1.0, it must be positive"),
+        ({"sliding": SlidingWindow(3, (2,))}, "Layer 2 cannot have a sliding window: the last of 2 layers is number 1"),
     ],
 )
 def test_bad_arguments(arguments, message):

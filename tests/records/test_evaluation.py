@@ -29,31 +29,37 @@ def run(path, evaluate, resume=False):
     train_bandit(path, evaluate, resume, steps=7, evaluate_every=2, checkpoint_every=3)
 
 
-def test_shares_at_every_evaluation_and_texts_at_the_first_and_the_last(tmp_path):
-    run(tmp_path, evaluate)
-    outcomes = lines(tmp_path / "outcomes.jsonl")
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The folder of a run that nobody interrupted."""
+    path = tmp_path_factory.mktemp("whole")
+    run(path, evaluate)
+    return path
+
+
+def test_shares_at_every_evaluation_and_texts_at_the_first_and_the_last(whole):
+    outcomes = lines(whole / "outcomes.jsonl")
     assert [record["step"] for record in outcomes] == [0, 2, 4, 6, 7]
-    metrics = {record["step"]: record for record in lines(tmp_path / "metrics.jsonl")}
+    metrics = {record["step"]: record for record in lines(whole / "metrics.jsonl")}
     for record in outcomes:
         assert record["ranked_shares"][0] == metrics[record["step"]]["evaluation/largest"]
         assert sum(record["ranked_shares"]) == pytest.approx(1)
         assert record["rest"] == 0
     said = {"prompt_index": 3, "prompt": "a\nb", "completion": SAID.completion, "reward": 1.0, "outcome": None}
-    assert lines(tmp_path / "completions.jsonl") == [{"step": step, **said} for step in (0, 0, 7, 7)]
+    assert lines(whole / "completions.jsonl") == [{"step": step, **said} for step in (0, 0, 7, 7)]
 
 
 @pytest.mark.parametrize("stop", [2, 4, 7])
-def test_an_interrupted_run_leaves_the_same_bytes(tmp_path, stop):
-    run(tmp_path / "whole", evaluate)
+def test_an_interrupted_run_leaves_the_same_bytes(whole, tmp_path, stop):
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "cut", interrupted_at(stop, evaluate))
+        run(tmp_path, interrupted_at(stop, evaluate))
     # The process was killed while it wrote.
     for name in FILES:
-        with (tmp_path / "cut" / name).open("a") as file:
+        with (tmp_path / name).open("a") as file:
             file.write('{"step": 99, "ranked_sh')
-    run(tmp_path / "cut", evaluate, resume=True)
+    run(tmp_path, evaluate, resume=True)
     for name in FILES:
-        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+        assert (tmp_path / name).read_bytes() == (whole / name).read_bytes()
 
 
 def test_evaluations_of_metrics_alone_leave_no_files(tmp_path):

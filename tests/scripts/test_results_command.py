@@ -83,13 +83,6 @@ def test_csv_and_json_have_all_digits(folder, tmp_path, capsys):
     assert answers[0]["last_written"].startswith("20")
 
 
-def test_parquet_files_are_read_again(folder, tmp_path, capsys):
-    main([str(folder), f"--sql={QUESTION}", f"--parquet={tmp_path / 'tables'}"])
-    first = capsys.readouterr().out
-    main([str(tmp_path / "tables"), f"--sql={QUESTION}"])
-    assert capsys.readouterr().out == first
-
-
 def test_one_sentence_where_there_is_no_answer(folder, tmp_path, capsys):
     (folder / "grpo" / "seed_0" / "config.json").write_text('{"seed"')
     for arguments, message in (

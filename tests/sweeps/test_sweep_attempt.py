@@ -95,11 +95,8 @@ def test_a_process_that_does_not_hear_is_killed(folder, work, monkeypatch):
     monkeypatch.setattr(attempt_file, "SECONDS_TO_END", 0.3)
     ending = threading.Event()
     threading.Timer(0.5, ending.set).start()
-    assert (
-        work("signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)", 0, ending)
-        == "broken"
-    )
-    assert folder.state(RUN) == "broken"
+    program = "signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
+    assert work(program, 0, ending) == folder.state(RUN) == "broken"
 
 
 def test_what_a_killed_sweep_has_left_behind_is_waited_for(folder, work):

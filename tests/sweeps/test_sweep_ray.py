@@ -1,5 +1,6 @@
 """Launcher `ray` on a cluster of two nodes, all on this machine, one of which is lost in the middle."""
 
+import contextlib
 import json
 import os
 import signal
@@ -29,14 +30,19 @@ def cluster():
     cluster.shutdown()
 
 
+@contextlib.contextmanager
 def sweep(out, *arguments):
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, str(ROOT / "scripts" / "sweep.py"), f"--out={out}", *arguments],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+    try:
+        yield process
+    finally:
+        process.kill()
 
 
 def descendants(pid):
@@ -69,13 +75,10 @@ def test_an_interrupted_sweep_ends_its_processes_on_all_nodes(cluster, tmp_path)
     out = tmp_path / "out"
     grid = "seeds=[0:64],[1:65],[2:66];steps=2000000;record_every=1000"
     launcher = f"--launcher=ray(address='{cluster.address}')"
-    process = sweep(out, "--experiment=two_outcomes", "--preset=smoke", f"--grid={grid}", launcher)
-    try:
+    with sweep(out, "--experiment=two_outcomes", "--preset=smoke", f"--grid={grid}", launcher) as process:
         wait_for(lambda: len(list(out.glob("runs/*/config.json"))) == 2, process)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=120)
-    finally:
-        process.kill()
     assert process.returncode == 130
     assert errors == "interrupted: the same command continues the sweep\n"
     states = [SweepFolder.at(out).state(run) for run in SweepFolder.at(out).runs()]
@@ -104,8 +107,7 @@ def test_a_run_whose_node_is_lost_goes_on_on_another(cluster, tmp_path):
     out = tmp_path / "out"
     grid = f"objectives=grpo;seeds=0:2;steps={STEPS};evaluate_every={STEPS};checkpoint_every=10"
     launcher = f"--launcher=ray(address='{cluster.address}')"
-    process = sweep(out, "--experiment=hypergrid", "--preset=smoke", f"--grid={grid}", launcher)
-    try:
+    with sweep(out, "--experiment=hypergrid", "--preset=smoke", f"--grid={grid}", launcher) as process:
         # Both are at work, each on a node, and have something to continue.
         wait_for(lambda: len({path.parents[4] for path in out.glob("runs/*/*/*/*/checkpoints/[1-9]*")}) == 2, process)
         lost = cluster.nodes[0]
@@ -118,8 +120,6 @@ def test_a_run_whose_node_is_lost_goes_on_on_another(cluster, tmp_path):
             except ProcessLookupError:
                 continue
         printed, errors = process.communicate(timeout=400)
-    finally:
-        process.kill()
     assert process.returncode == 0, errors
     # Ray itself says on stdout that a node is gone.
     assert "finished  2\n" in printed
@@ -132,12 +132,9 @@ def test_a_run_whose_node_is_lost_goes_on_on_another(cluster, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "head:port"])
 def test_a_cluster_that_does_not_answer_is_one_sentence(address, tmp_path):
-    process = sweep(
+    with sweep(
         tmp_path / "out", "--experiment=two_outcomes", "--grid=steps=100", f"--launcher=ray(address='{address}')"
-    )
-    try:
+    ) as process:
         _, errors = process.communicate(timeout=120)
-    finally:
-        process.kill()
     assert process.returncode == 1
     assert errors == f"error: no Ray cluster answers at '{address}': start one, or give its address\n"

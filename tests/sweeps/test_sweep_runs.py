@@ -173,10 +173,7 @@ command_line.main(hypospace.__name__)
         ({"experiment": "two_outcomes", "speed": 3}, "two_outcomes has no flag 'speed'; "),
         ({"experiment": "two_outcomes", "steps": "many"}, "--steps is 'many', it must be a whole number"),
         ({"experiment": "two_outcomes", "steps": 7.5}, "--steps is '7.5', it must be a whole number"),
-        (
-            {"experiment": "two_outcomes", "rewards": (2.0, 1.0)},
-            "it must be numbers between commas",
-        ),
+        ({"experiment": "two_outcomes", "rewards": (2.0, 1.0)}, "it must be numbers between commas"),
         ({"experiment": "hypospace", "export": "maybe"}, "--export is 'maybe', it must be true or false"),
         (
             {"experiment": "two_outcomes", "group_size": 0},

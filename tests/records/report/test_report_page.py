@@ -194,8 +194,10 @@ def test_the_table_sorts_and_chooses_columns(opened):
     def column(number):
         return [cell.text for cell in opened.find_elements("css selector", f"#table td:nth-child({number})")]
 
-    head = [cell.text for cell in opened.find_elements("css selector", "#table th")]
-    assert head == ["objective", "finished", "recovery", "validity"]
+    def titles():
+        return [cell.text for cell in opened.find_elements("css selector", "#table th")]
+
+    assert titles() == ["objective", "finished", "recovery", "validity"]
     assert column(1) == ["grpo", "ips_grpo", " ".join(HOSTILE.split())]
     assert column(3)[0] == "0.210\n[0.200, 0.220]\nbefore 0.100"
     recovery = "#table th:nth-child(3)"
@@ -206,11 +208,7 @@ def test_the_table_sorts_and_chooses_columns(opened):
     tick(opened, "#table th:nth-child(1) button")
     assert column(1)[1:] == ["grpo", "ips_grpo"]
     tick(opened, "#columns .chip:nth-child(2) input")
-    assert [cell.text for cell in opened.find_elements("css selector", "#table th")] == [
-        "objective",
-        "finished",
-        "validity",
-    ]
+    assert titles() == ["objective", "finished", "validity"]
 
 
 @pytest.mark.slow
@@ -261,10 +259,8 @@ def test_answers_are_shown_as_they_are(opened):
 def test_tasks_and_settings(opened):
     opened.find_element("css selector", "#settings summary").click()
     assert "training.steps" in opened.find_element("id", "settings").text
-    assert (
-        "git checkout 0123456789abcdef  # with changes that were not committed"
-        in opened.find_element("id", "again").text
-    )
+    again = opened.find_element("id", "again").text
+    assert "git checkout 0123456789abcdef  # with changes that were not committed" in again
     choose(opened, "task", "Countdown")
     assert set(drawn(opened)) == {"grpo"}
     assert len(opened.find_elements("css selector", "#table tbody tr")) == 1
@@ -284,11 +280,8 @@ def test_it_fits_and_can_be_read(opened, scheme, width):
         wait_for(opened, f"document.documentElement.scrollWidth <= {width}")
         ink = {"light": "rgb(29, 34, 38)", "dark": "rgb(230, 232, 234)"}[scheme]
         assert opened.find_element("css selector", "#curve .xtitle").value_of_css_property("fill") == ink
-        assert (
-            opened.find_element("tag name", "body")
-            .value_of_css_property("color")
-            .startswith(ink.replace("rgb", "rgba")[:-1])
-        )
+        written = opened.find_element("tag name", "body").value_of_css_property("color")
+        assert written.startswith(ink.replace("rgb", "rgba")[:-1])
     finally:
         opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
