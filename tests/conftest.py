@@ -7,6 +7,7 @@ that do not ask for more, which is faster, and `--devices=8` runs the others, wh
 
 import difflib
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -69,10 +70,15 @@ def _check_declared(name):
 
 
 def pytest_ignore_collect(collection_path, config):
-    devices = config.getoption("--devices")
-    if devices is None or collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+    if collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
         return None
-    return True if ("eight_devices" in collection_path.read_text()) != (devices == 8) else None
+    text, devices = collection_path.read_text(), config.getoption("--devices")
+    other_devices = devices is not None and ("eight_devices" in text) != (devices == 8)
+    # PyTorch takes seconds to import, and only files of slow tests need it.
+    slow = config.option.markexpr == "not slow" and re.search(
+        r"^pytestmark = \[?\s*pytest\.mark\.slow", text, re.MULTILINE
+    )
+    return True if other_devices or slow else None
 
 
 def pytest_collection_modifyitems(config, items):
