@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tiers import slow_after
 
 from ipsrl.environments import catalog, countdown, countdown_solver
 from ipsrl.environments.countdown import Countdown
@@ -62,7 +63,7 @@ def test_search_from_the_target_finds_what_enumeration_finds(numbers, monkeypatc
         assert searched.solutions(target) == forms
 
 
-@pytest.mark.parametrize("numbers", [5, 6])
+@pytest.mark.parametrize("numbers", slow_after(1, [5, 6]))
 def test_larger_problems_contain_every_random_solution(numbers):
     rng = random.Random(numbers)
     given_numbers = [rng.randint(1, 12) for _ in range(numbers)]

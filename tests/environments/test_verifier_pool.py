@@ -42,6 +42,7 @@ def test_processes_are_shared_light_and_keep_off_the_accelerator():
     assert POOL.read(readers.platform_of_jax, ["here"]) == ["cpu"]
 
 
+@pytest.mark.slow
 def test_a_hanging_answer_costs_itself_alone():
     texts = [f"fine {i}" for i in range(20)] + ["hang"] + [f"fine {i}" for i in range(20, 40)] + ["hang"]
     start = time.perf_counter()

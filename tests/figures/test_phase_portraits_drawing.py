@@ -51,6 +51,7 @@ def test_every_mark_has_an_entry_in_the_key():
     assert not [entry for entry in kinds if entry in text]
 
 
+@pytest.mark.slow
 def test_a_block_for_each_reward_vector(tmp_path):
     names = ("grpo", "grpo(kl=0.1)", "ips_grpo", "darling", "gapo", "ucpo")
     portraits = [portrait(rewards, name) for name in names for rewards in ((1.0, 1.0, 0.5), (1.0, 1.0, 1.0))]

@@ -17,6 +17,7 @@ def judgement(objective, word, ends, references=("uniform",)):
     return Judgement(objective, word, "seen", "", dict.fromkeys(references, texts), dict.fromkeys(references, of_case))
 
 
+@pytest.mark.slow
 def test_a_bar_for_each_start_in_each_cell(tmp_path):
     corners = np.tile(np.eye(3), (4, 1))
     first = [judgement(name, "collapses", corners) for name in ("first", "second(alpha=0.5)")]

@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tiers import slow_after
 
 from ipsrl.distributed.placement import check_placement_rules
-from ipsrl.policies.adapters import FEW_BITS, FLOATS, LoRA, frozen_as, merged, split
+from ipsrl.policies.adapters import FEW_BITS, LoRA, frozen_as, merged, split
 from ipsrl.policies.policy import union
 from ipsrl.policies.transformer import Transformer
 from ipsrl.structures import Prompts
@@ -63,7 +64,7 @@ def test_a_new_adapter_changes_nothing():
     np.testing.assert_array_equal(log_probs(adapted(), union(adapters, frozen)), log_probs(BASE, frozen))
 
 
-@pytest.mark.parametrize("frozen", FLOATS + FEW_BITS)
+@pytest.mark.parametrize("frozen", slow_after(1, ["nf4", "float32", "bfloat16", "int8", "int4"]))
 def test_merged_parameters_compute_the_same(frozen):
     policy = adapted(frozen)
     parameters = union(*parameters_of(policy, trained=True))
@@ -102,7 +103,7 @@ def test_few_bits_are_near_the_matrix_they_stand_for(dtype, error):
     )
 
 
-@pytest.mark.parametrize("frozen", ["float32", "nf4"])
+@pytest.mark.parametrize("frozen", slow_after(1, ["nf4", "float32"]))
 def test_gradients_reach_the_adapters_through_frozen_matrices(frozen):
     policy = adapted(frozen)
     adapters, rest = parameters_of(policy, trained=True)

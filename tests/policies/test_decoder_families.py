@@ -124,6 +124,7 @@ def test_only_a_block_of_queries_has_weights_at_a_time():
     assert (3, prompts, kv_heads, G, repeats, 3, 11) not in shapes
 
 
+@pytest.mark.slow
 def test_rematerialisation_stores_less():
     # What the backward pass finds stored, not the compiler's account: on CPU XLA merges what is computed twice.
     trajectories = make_trajectories(steps=100)

@@ -13,6 +13,7 @@ from decoder_families import FAMILIES, random_parameters, write_checkpoint, writ
 from jax.sharding import NamedSharding, PartitionSpec
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
+from tiers import slow_after
 
 from ipsrl.policies import hugging_face
 from ipsrl.policies.hugging_face import load_parameters, save, stored_tensors
@@ -48,7 +49,7 @@ def load(folder):
     return load_parameters(folder, read_policy(folder))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", slow_after(3, list(FAMILIES)))
 def test_export_and_import_are_inverse(family, tmp_path):
     folder, policy, parameters = write_checkpoint(tmp_path, family)
     assert read_policy(folder) == policy

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tiers import slow_after
 
 from ipsrl.policies.policy import Actions, score_hidden, score_logits
 
@@ -28,7 +29,7 @@ def random_actions(rng, legal=False, top=False):
 
 
 @pytest.mark.parametrize("options", [{}, {"legal": True}, {"top": True}], ids=["plain", "legal actions", "top tokens"])
-@pytest.mark.parametrize("at_once", [1, 3, 8])
+@pytest.mark.parametrize("at_once", slow_after(1, [3, 1, 8]))
 def test_blocks_change_neither_scores_nor_gradients(options, at_once):
     rng = np.random.default_rng(0)
     actions = random_actions(rng, **options)

@@ -9,6 +9,7 @@ import pytest
 from decoder_families import answered, left_padded, random_parameters, shapes_in, step_logits
 from jax.sharding import AbstractDevice, AbstractMesh, AxisType, use_abstract_mesh
 from scipy.special import log_softmax
+from tiers import slow_after
 
 from ipsrl.policies.rotary import Rotary
 from ipsrl.policies.transformer import Transformer
@@ -93,7 +94,7 @@ def step_through(policy, parameters, trajectories):
     return log_softmax(logits / TEMPERATURE, axis=-1)
 
 
-@pytest.mark.parametrize("policy", VARIANTS.values(), ids=VARIANTS)
+@pytest.mark.parametrize("policy", slow_after(2, [*VARIANTS.values()]), ids=VARIANTS)
 def test_score_and_step_equal_the_plain_transformer(policy):
     parameters = random_parameters(policy)
     trajectories = make_trajectories(make_prompts())
@@ -200,6 +201,7 @@ def test_prompts_of_one_token_or_none():
         assert not log_probs.any()
 
 
+@pytest.mark.slow
 def test_bfloat16_is_close_to_float32_and_keeps_float32_parameters():
     half = dataclasses.replace(SMALL, dtype="bfloat16")
     parameters = half.init(jax.random.key(0))

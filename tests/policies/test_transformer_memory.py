@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import pytest
 from decoder_families import answered, left_padded
 
 from ipsrl.policies.transformer import Transformer
@@ -9,6 +10,7 @@ from ipsrl.policies.transformer import Transformer
 PROMPTS, GROUP, LENGTH = 2, 4, 64
 
 
+@pytest.mark.slow
 def test_no_array_of_all_logits_in_a_gradient():
     vocabulary = 150_000
     policy = Transformer(vocabulary, hidden_size=8, num_layers=1, logits_at_once=2 * PROMPTS * GROUP * vocabulary)

@@ -7,6 +7,7 @@ import pytest
 from bandit_run import interrupted_at, train_bandit
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import slow_after
 
 from ipsrl.records.evaluation import RANKS, Evaluation, EvaluationLog, shared_at_start
 from ipsrl.rollouts.sampled_answers import Completion
@@ -49,7 +50,7 @@ def test_shares_at_every_evaluation_and_texts_at_the_first_and_the_last(whole):
     assert lines(whole / "completions.jsonl") == [{"step": step, **said} for step in (0, 0, 7, 7)]
 
 
-@pytest.mark.parametrize("stop", [2, 4, 7])
+@pytest.mark.parametrize("stop", slow_after(1, [4, 2, 7]))
 def test_an_interrupted_run_leaves_the_same_bytes(whole, tmp_path, stop):
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, interrupted_at(stop, evaluate))

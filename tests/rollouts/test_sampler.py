@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tiers import slow_after
 
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
 from ipsrl.environments.bandit import Bandit
@@ -118,7 +119,9 @@ def test_behaviour_is_the_softmax_of_the_logits_over_the_temperature(temperature
 
 
 @pytest.mark.parametrize(
-    ("environment", "temperature"), [(Bandit((1.0,) * 5), 1.0), (Bandit((1.0,) * 5), 2.0), (Tree(), 1.0)], ids=str
+    ("environment", "temperature"),
+    slow_after(1, [(Tree(), 1.0), (Bandit((1.0,) * 5), 1.0), (Bandit((1.0,) * 5), 2.0)]),
+    ids=str,
 )
 def test_outcomes_are_as_frequent_as_the_exact_distribution_says(environment, temperature):
     policy, parameters, samples = tabular(environment), random_logits(environment), 20_000

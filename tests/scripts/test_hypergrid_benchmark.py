@@ -77,6 +77,7 @@ def test_contenders_stop_at_the_last_distance_or_when_their_time_is_up():
     assert rows[1].split()[-4:] == ["-", "-", "0.500", "7.0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", bandit.OBJECTIVES)
 def test_numpy_makes_the_updates_of_ipsrl_on_average(name):
     rewards, runs = np.float32([0.2, 0.5, 1.0]), 20_000
@@ -95,6 +96,7 @@ def test_numpy_leaves_groups_of_one_outcome_alone():
         np.testing.assert_array_equal(new, certain)
 
 
+@pytest.mark.slow
 def test_bandits_can_be_timed(tmp_path, capsys):
     file = tmp_path / "bandit.json"
     benchmark.main(["bandit", "--ensemble=3", "--arms=2", "--group=2", "--only=grpo", "--runs=5", f"--json={file}"])

@@ -7,6 +7,7 @@ import sys
 import jax
 import numpy as np
 import pytest
+from tiers import slow_after
 
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.policies.hugging_face import load_parameters
@@ -14,7 +15,7 @@ from ipsrl.policies.hugging_face_config import read_policy
 from scripts.make_checkpoint import FAMILIES, make_checkpoint
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+@pytest.fixture(scope="module", params=slow_after(1, list(FAMILIES)))
 def checkpoint(request, tmp_path_factory):
     return make_checkpoint(tmp_path_factory.mktemp("made") / "model", request.param, hidden_size=32)
 
