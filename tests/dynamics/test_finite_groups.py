@@ -52,16 +52,6 @@ def test_mean_fields_are_means_over_all_groups(weights, rule):
         np.testing.assert_allclose(exact, enumerated_update(rule, probs, rewards, weights), rtol=0, atol=1e-12)
 
 
-def test_expected_weight_is_the_mean_weight_of_a_sampled_outcome():
-    """w_G(p) = E[omega(n) | the first sample is the outcome], by going through the other samples one by one."""
-    weights, p = count_weights(6, alpha=0.7, floor=0.25), 0.3
-    mean = sum(
-        p ** sum(others) * (1 - p) ** (5 - sum(others)) * weights[sum(others)]
-        for others in itertools.product((0, 1), repeat=5)
-    )
-    assert expected_weight(p, weights) == pytest.approx(mean, rel=1e-13)
-
-
 def test_expected_weight_where_an_outcome_is_certain_or_impossible():
     assert expected_weight(0.0, count_weights(16)) == 16.0
     assert expected_weight(0.0, count_weights(16, floor=0.2)) == 5.0

@@ -78,11 +78,3 @@ def test_rates_with_memory_are_those_of_the_policy_and_its_average_together(memo
     np.testing.assert_allclose(np.sort_complex(np.linalg.eigvals(np.transpose(columns))), expected, atol=1e-6)
     for pair, rate in zip(pairs, restoring_rates, strict=True):
         assert np.any(pair.imag != 0) == (memory_rate < 4 * rate)
-
-
-def test_the_fastest_memory():
-    """At kappa = 4 lambda both rates are -2 lambda."""
-    np.testing.assert_allclose(moving_frequency.rates_with_memory(6.4, 1.6), -3.2)
-    memory_rates = np.linspace(1, 30, 291)
-    slower = [moving_frequency.rates_with_memory(memory_rate, 1.6).real.max() for memory_rate in memory_rates]
-    assert memory_rates[np.argmin(slower)] == pytest.approx(6.4)

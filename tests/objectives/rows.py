@@ -78,3 +78,8 @@ def like_grpo(advantages=lambda n, p, r: standardised(n, r), **more):
 def like_dr_grpo(advantages=lambda n, p, r: centred(n, r), **more):
     """A shift of the rewards does not change it, and it grows with their scale."""
     return Row(True, 1, "equal rewards", advantages, **more)
+
+
+def never_silent(advantages, **more):
+    """A shift of the rewards does not change it, and it tells apart answers of equal rewards."""
+    return Row(True, None, "never", advantages, **more)

@@ -1,7 +1,7 @@
 """Declarations of the rows in `catalog/expected_return.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
-from rows import Row, like_dr_grpo, like_grpo, standardised
+from rows import Row, like_dr_grpo, like_grpo, never_silent, standardised
 from token_values import (
     PPO,
     clipped,
@@ -55,11 +55,9 @@ ROWS = {
         lambda n, p, r: standardised(n, r) - 0.04 * np.log(p * len(p))
     ),
     # Taken from the reward, the divergence tells apart answers that are equally good.
-    "grpo(kl=0.3, kl_in=reward, kl_estimator=k3)": Row(
-        True, None, "never", lambda n, p, r: standardised(n, r - 0.3 * k3(p))
-    ),
-    "grpo(kl=0.3, kl_in=reward, kl_estimator=k2, kl_target=0.5)": Row(
-        True, None, "never", lambda n, p, r: standardised(n, r - 0.15 * np.log(p * len(p)) ** 2)
+    "grpo(kl=0.3, kl_in=reward, kl_estimator=k3)": never_silent(lambda n, p, r: standardised(n, r - 0.3 * k3(p))),
+    "grpo(kl=0.3, kl_in=reward, kl_estimator=k2, kl_target=0.5)": never_silent(
+        lambda n, p, r: standardised(n, r - 0.15 * np.log(p * len(p)) ** 2)
     ),
     "grpo(dual_clip=3.0)": like_grpo(),
     "dr_grpo": like_dr_grpo(tokens=constant_length(clipped(0.2, 0.2))),
@@ -67,11 +65,11 @@ ROWS = {
     "rloo(ratio=token, kl=0.05, kl_in=loss)": like_dr_grpo(
         lambda n, p, r: left_out(n, p, r) - 0.05 * np.log(p * len(p))
     ),
-    "rloo(kl=0.05)": Row(True, None, "never", lambda n, p, r: left_out(n, p, r - 0.05 * np.log(p * len(p)))),
+    "rloo(kl=0.05)": never_silent(lambda n, p, r: left_out(n, p, r - 0.05 * np.log(p * len(p)))),
     # Enumerated, each group is a batch of its own.
     "reinforce_plus_plus": like_grpo(tokens=token_mean(clipped(0.2, 0.2)), lengths=whitened(lambda rewards: rewards)),
-    "reinforce_plus_plus(kl=0.05, unbiased_std=True)": Row(
-        True, None, "never", lambda n, p, r: standardised(n, r - 0.05 * np.log(p * len(p)), unbiased=True)
+    "reinforce_plus_plus(kl=0.05, unbiased_std=True)": never_silent(
+        lambda n, p, r: standardised(n, r - 0.05 * np.log(p * len(p)), unbiased=True)
     ),
     "reinforce_plus_plus(kl=0.05, kl_in=loss)": like_grpo(
         lambda n, p, r: standardised(n, r) - 0.05 * np.log(p * len(p))
@@ -83,18 +81,10 @@ ROWS = {
         lengths=whitened(lambda rewards: rewards - rewards.mean(axis=-1, keepdims=True)),
     ),
     # The random answers differ in length, those of the bandit do not.
-    "dapo": Row(
-        True,
-        None,
-        "never",
-        lambda n, p, r: standardised(n, r),
-        reads_width=True,
-        tokens=token_mean(clipped(0.2, 0.28)),
-        lengths=overlong,
+    "dapo": never_silent(
+        lambda n, p, r: standardised(n, r), reads_width=True, tokens=token_mean(clipped(0.2, 0.28)), lengths=overlong
     ),
-    "dapo(overlong_limit=3, overlong_cache=2, overlong_filter=True)": Row(
-        True, None, "never", lambda n, p, r: standardised(n, r)
-    ),
+    "dapo(overlong_limit=3, overlong_cache=2, overlong_filter=True)": never_silent(lambda n, p, r: standardised(n, r)),
     "dapo(overlong_weight=0.0)": like_grpo(),
     "lite_ppo": like_grpo(tokens=token_mean(clipped(0.2, 0.2))),
     "lite_ppo(unbiased_std=True)": like_grpo(lambda n, p, r: standardised(n, r, unbiased=True)),

@@ -4,7 +4,7 @@ The reference is uniform on the bandit, so that a policy's ratio to it is K p.
 """
 
 import numpy as np
-from rows import Row, centred, like_dr_grpo, like_grpo, standardised
+from rows import Row, centred, like_dr_grpo, like_grpo, never_silent, standardised
 from token_values import clipped, constant_length, sequence_mean, sequence_sum
 
 
@@ -76,27 +76,21 @@ ROWS = {
     "dph_rl(mastered_at=0.7, ratio_limit=1.2)": Row(
         False, 0, "equal rewards", lambda n, p, r: learned(n, r, 0.7) + preserved(n, p, r, share=0.7, limit=1.2)
     ),
-    "tsallis": Row(
-        True,
-        None,
-        "never",
+    "tsallis": never_silent(
         lambda n, p, r: centred(n, r - 0.2 * p),
         tokens=sequence_sum(clipped(0.2, 0.2)),
         lengths="takes the probabilities of whole answers: see test_regularised.py",
     ),
-    "tsallis(q=0.5)": Row(True, None, "never", lambda n, p, r: centred(n, r + 0.1 / np.sqrt(p))),
-    "tsallis(q=1.0, beta=0.5)": Row(True, None, "never", lambda n, p, r: centred(n, r - 0.5 * np.log(p))),
-    "f_divergence": Row(
-        True,
-        None,
-        "never",
+    "tsallis(q=0.5)": never_silent(lambda n, p, r: centred(n, r + 0.1 / np.sqrt(p))),
+    "tsallis(q=1.0, beta=0.5)": never_silent(lambda n, p, r: centred(n, r - 0.5 * np.log(p))),
+    "f_divergence": never_silent(
         linked("reverse_kl"),
         tokens=sequence_sum(clipped(0.2, 0.2)),
         lengths="takes the divergence of whole answers: see test_regularised.py",
     ),
-    "f_divergence(divergence=forward_kl)": Row(True, None, "never", linked("forward_kl")),
-    "f_divergence(divergence=jensen_shannon, beta=0.7)": Row(True, None, "never", linked("jensen_shannon", 0.7)),
-    "f_divergence(divergence=alpha, alpha=0.3)": Row(True, None, "never", linked("alpha")),
+    "f_divergence(divergence=forward_kl)": never_silent(linked("forward_kl")),
+    "f_divergence(divergence=jensen_shannon, beta=0.7)": never_silent(linked("jensen_shannon", 0.7)),
+    "f_divergence(divergence=alpha, alpha=0.3)": never_silent(linked("alpha")),
     "backward_correction": like_dr_grpo(lambda n, p, r: centred(n, r) / 0.5, tokens=constant_length(clipped(0.2, 0.2))),
     "backward_correction(false_positive_rate=0.45, standardise=True)": like_grpo(),
     "forward_correction": Row(False, None, "never", lambda n, p, r: r - 0.7, tokens=constant_length(clipped(0.2, 0.2))),

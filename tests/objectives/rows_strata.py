@@ -1,7 +1,7 @@
 """Declarations of the rows in `catalog/strata.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
-from rows import Row, like_dr_grpo, like_grpo, standardised
+from rows import like_dr_grpo, like_grpo, never_silent, standardised
 from rows_expected_return import k3_gradient
 from token_values import PPO, clipped, sequence_mean
 
@@ -25,12 +25,6 @@ ROWS = {
     # Each outcome is a stratum, in which all rewards are equal.
     "stratified_grpo(stratum=first_token)": like_grpo(lambda n, p, r: 0.2 * standardised(n, r)),
     # The head start is in units of reward, and decides where rewards are equal.
-    "hgpo": Row(
-        True,
-        None,
-        "never",
-        lambda n, p, r: modes(n, r) - 0.001 * k3_gradient(p),
-        tokens=sequence_mean(clipped(0.5, 0.5)),
-    ),
+    "hgpo": never_silent(lambda n, p, r: modes(n, r) - 0.001 * k3_gradient(p), tokens=sequence_mean(clipped(0.5, 0.5))),
     "hgpo(delta=0.0, alpha=0.5, kl=0.0)": like_grpo(lambda n, p, r: modes(n, r, 0.0, 0.5)),
 }

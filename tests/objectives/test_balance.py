@@ -9,16 +9,11 @@ from tree_walks import every_walk
 
 from ipsrl.environments.tree import Tree
 from ipsrl.objectives import make
-from ipsrl.structures import PolicyScores, Sizes
+from ipsrl.structures import PolicyScores
 
 TREE = Tree()
 REWARDS = np.array(TREE.rewards)
-LOSSES = [
-    "trajectory_balance",
-    "vargrad",
-    "detailed_balance",
-    "subtrajectory_balance",
-]
+LOSSES = ["trajectory_balance", "vargrad", "detailed_balance", "subtrajectory_balance"]
 
 
 def balanced():
@@ -103,25 +98,18 @@ def test_sub_trajectories_by_brute_force(decay):
             assert gradient[place] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=2e-4, abs=1e-4)
 
 
-# FlowRL
-
-
-def flowrl(text, log_probs, behaviour=None, log_partition=0.0):
-    """Loss and gradient of a group of two, of lengths 1 and 2, whose advantages are 1 and -1; pi_ref is 1/2."""
-    mask = [[[True, False], [True, True]]]
-    log_probs = jnp.asarray(log_probs, jnp.float32)
-    behaviour = log_probs if behaviour is None else behaviour
-    rollouts = rollouts_of(
-        behaviour, mask=mask, rewards=[[1.0, 0.0]], reference_log_probs=np.full((1, 2, 2), np.log(0.5))
-    )
-    objective = make(text)
-    parameters = {name: jnp.array([log_partition]) for name in objective.init_parameters(Sizes(1))}
-    return jax.value_and_grad(lambda scores: loss(objective, scores, parameters, rollouts))(scores_of(log_probs))
-
-
 def test_flowrl_is_zero_at_the_reference_tilted_by_length():
     """log pi = log pi_ref + length (beta A - log Z): 0.5 - 0.25 for one token, 2 (-0.5 - 0.25) for two."""
-    log_probs = np.log(0.5) + np.array([[[0.25, 5.0], [-0.9, -0.6]]])
-    value, gradient = flowrl("flowrl(beta=0.5)", log_probs, log_partition=0.25)
+    log_probs = jnp.float32(np.log(0.5) + np.array([[[0.25, 5.0], [-0.9, -0.6]]]))
+    rollouts = rollouts_of(
+        log_probs,
+        mask=[[[True, False], [True, True]]],
+        rewards=[[1.0, 0.0]],
+        reference_log_probs=np.full((1, 2, 2), np.log(0.5)),
+    )
+    objective, log_partition = make("flowrl(beta=0.5)"), {"log_partition": jnp.array([0.25])}
+    value, gradient = jax.value_and_grad(lambda scores: loss(objective, scores, log_partition, rollouts))(
+        scores_of(log_probs)
+    )
     assert abs(value) < 1e-12
     np.testing.assert_allclose(gradient.log_probs, 0.0, atol=1e-6)

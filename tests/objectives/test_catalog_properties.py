@@ -228,7 +228,6 @@ def test_groups_that_say_nothing_get_exactly_zero(text):
     [text if text in {*covering(), "tsallis"} else pytest.param(text, marks=pytest.mark.slow) for text in names()],
 )
 def test_advantages_are_constants(text):
-    """No gradient reaches the rollouts through the weights."""
     objective = make(text)
 
     def squared(rollouts):

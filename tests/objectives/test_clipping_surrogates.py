@@ -20,16 +20,15 @@ from ipsrl.objectives.surrogates.ratio import BoundedRatio, ClippedRatio, Clippe
 from ipsrl.structures import PolicyScores, Sizes
 
 
-def judged(surrogate, behaviour, policy, advantages, policy_top=None, **fields):
+def judged(surrogate, behaviour, policy, advantages):
     """Values, gradient by log pi, and metrics of one answer, given the probabilities of its tokens."""
-    rollouts = rollouts_of(np.log(behaviour).reshape(1, 1, -1), **fields)
+    rollouts = rollouts_of(np.log(behaviour).reshape(1, 1, -1))
     log_probs, advantages = (
         jnp.asarray(a, jnp.float32).reshape(rollouts.tokens.shape) for a in (np.log(policy), advantages)
     )
-    top = None if policy_top is None else jnp.log(jnp.asarray(policy_top, jnp.float32)).reshape(1, 1, 1, -1)
 
     def total(log_probs):
-        scores = PolicyScores(log_probs, jnp.zeros_like(log_probs), top)
+        scores = PolicyScores(log_probs, jnp.zeros_like(log_probs))
         statistics = surrogate.statistics(scores, rollouts, advantages)
         values, metrics = surrogate.evaluate(scores, rollouts, advantages, {}, statistics)
         return values.sum(), (values[0, 0], metrics)
@@ -101,10 +100,6 @@ def test_ratios_at_the_limits_are_not_clipped():
 # BAPO
 
 
-BAPO_RATIOS = np.array([0.5, 0.7, 1, 1.5, 2.5, 0.9])
-BAPO_ADVANTAGES = np.array([-1.0, -1, -1, 1, 1, -1])
-
-
 def literal_search(part, ratios, advantages, behaviour):
     """Limits by the paper's loop, or by that of the released code, in float64; limits are counted in steps."""
     weight = np.abs(advantages) * (behaviour if part.rule == "paper" else 1.0)
@@ -128,24 +123,18 @@ def literal_search(part, ratios, advantages, behaviour):
             return low, high
 
 
-def found_limits(part, behaviour=None, ratios=BAPO_RATIOS, advantages=BAPO_ADVANTAGES):
-    behaviour = np.full(len(ratios), 1.0) if behaviour is None else behaviour
-    values, gradient, metrics = judged(part, behaviour, behaviour * ratios, advantages)
-    low, high = (float(metrics[name][0] / metrics[name][1]) for name in ("clip_low", "clip_high"))
-    return low, high, values, gradient
-
-
 @pytest.mark.parametrize("rule", ["paper", "released"])
 @pytest.mark.parametrize("target", [0.1, 0.3, 0.45, 0.6, 0.75, 0.9, 1.1, 2.0])
 def test_limits_are_those_of_the_published_loop(rule, target):
     arguments = {"low_start": 0.6, "low_end": 0.8, "low_step": 0.05, "high_start": 1.2, "high_end": 2.0}
+    part = BalancedClip(rule, target, **arguments)
     for seed in range(4):
         rng = np.random.default_rng(seed)
         ratios, advantages = np.exp(rng.normal(0, 0.6, 9)), rng.normal(0, 1, 9)
         behaviour = rng.uniform(0.05, 0.3, 9)
-        part = BalancedClip(rule, target, **arguments)
-        found = found_limits(part, behaviour, ratios, advantages)
-        assert_close(found[:2], literal_search(part, ratios, advantages, behaviour))
+        metrics = judged(part, behaviour, behaviour * ratios, advantages)[2]
+        found = [metrics[name][0] / metrics[name][1] for name in ("clip_low", "clip_high")]
+        assert_close(found, literal_search(part, ratios, advantages, behaviour))
 
 
 @pytest.mark.parametrize("rule", ["paper", "released"])
@@ -193,55 +182,33 @@ def test_limits_of_a_mini_batch_do_not_depend_on_its_pieces():
 MU, PI = [0.6, 0.2, 0.1, 0.05, 0.05], [0.4, 0.3, 0.1, 0.1, 0.1]
 
 
-@pytest.mark.parametrize(("likeliest", "sampled"), [(2, 3), (2, 0), (4, 3), (5, 3)])
-def test_divergences_over_the_likeliest_tokens(likeliest, sampled):
-    """Buckets: the likeliest, the sampled one unless it is among them, and the rest; with all tokens none is left."""
+@pytest.mark.parametrize(
+    ("mu", "pi", "likeliest", "sampled"),
+    [(MU, PI, 2, 3), (MU, PI, 2, 0), (MU, PI, 4, 3), (MU, PI, 5, 3), ([0.6, 0.4, 0.0], [0.5, 0.5, 0.0], 3, 0)],
+)
+def test_divergences_over_the_likeliest_tokens(mu, pi, likeliest, sampled):
+    """Buckets: the likeliest, the sampled one unless it is among them, and the rest; illegal tokens have no mass."""
     kept = sorted({*range(likeliest), sampled})
-    reduced = [np.append(np.array(probs)[kept], 1 - np.array(probs)[kept].sum()) for probs in (MU, PI)]
-    mu, pi = (np.maximum(probs, 1e-12) for probs in reduced)
-    tv, kl = np.abs(mu - pi).sum() / 2, (mu * np.log(mu / pi)).sum()
-    if (likeliest, sampled) == (2, 3):
-        np.testing.assert_allclose((tv, kl), (0.2, 0.084376), atol=1e-6)
-    if likeliest == 5:
-        np.testing.assert_allclose((tv, kl), (0.2, 0.092871), atol=1e-6)
-    tokens = np.full((1, 1, 1), sampled)
+    masses = [np.maximum([*np.array(probs)[kept], 1 - np.array(probs)[kept].sum()], 1e-12) for probs in (mu, pi)]
+    top_mu, top_pi = (jnp.log(jnp.float32(probs[:likeliest])).reshape(1, 1, 1, -1) for probs in (mu, pi))
     rollouts = rollouts_of(
-        np.log([[[MU[sampled]]]]),
-        top_tokens=np.arange(likeliest).reshape(1, 1, 1, -1),
-        top_log_probs=np.log(MU[:likeliest], dtype=np.float32).reshape(1, 1, 1, -1),
+        np.log([[[mu[sampled]]]]),
+        tokens=np.full((1, 1, 1), sampled),
+        top_tokens=np.arange(likeliest).reshape(top_mu.shape),
+        top_log_probs=top_mu,
     )
-    rollouts = dataclasses.replace(rollouts, tokens=jnp.asarray(tokens))
-    scores = PolicyScores(
-        jnp.log(jnp.full((1, 1, 1), PI[sampled])),
-        jnp.zeros((1, 1, 1)),
-        jnp.log(jnp.array(PI[:likeliest])).reshape(1, 1, 1, -1),
-    )
-    np.testing.assert_allclose(DivergenceMask("top_tv").between(scores, rollouts), [[[tv]]], atol=1e-6)
-    np.testing.assert_allclose(DivergenceMask("top_kl").between(scores, rollouts), [[[kl]]], atol=1e-6)
+    scores = PolicyScores(jnp.log(jnp.full((1, 1, 1), pi[sampled])), jnp.zeros((1, 1, 1)), top_pi)
+    for divergence, expected in (
+        ("top_tv", np.abs(masses[0] - masses[1]).sum() / 2),
+        ("top_kl", (masses[0] * np.log(masses[0] / masses[1])).sum()),
+    ):
+        np.testing.assert_allclose(DivergenceMask(divergence).between(scores, rollouts), [[[expected]]], atol=1e-6)
 
 
-def test_tokens_that_are_not_legal_have_no_mass():
-    """The sampler pads the likeliest tokens with probability 0 where fewer are legal."""
-    top = np.array([0.6, 0.4, 0.0]).reshape(1, 1, 1, -1)
-    with np.errstate(divide="ignore"):
-        rollouts = rollouts_of(
-            np.log([[[0.6]]]), top_tokens=np.arange(3).reshape(top.shape), top_log_probs=np.log(top, dtype=np.float32)
-        )
-    scores = PolicyScores(
-        jnp.log(jnp.full((1, 1, 1), 0.5)), jnp.zeros((1, 1, 1)), jnp.log(jnp.array([0.5, 0.5, 0.0])).reshape(top.shape)
-    )
-    assert_close(DivergenceMask("top_tv").between(scores, rollouts), [[[0.1]]])
-    expected = 0.6 * np.log(0.6 / 0.5) + 0.4 * np.log(0.4 / 0.5)
-    assert_close(DivergenceMask("top_kl").between(scores, rollouts), [[[expected]]])
-
-
-def test_divergence_masks_ask_for_what_they_read():
-    for divergence, threshold in (("binary_tv", 0.15), ("top_tv", 0.15), ("binary_kl", 0.05), ("top_kl", 0.05)):
-        objective = make(f"dppo(divergence={divergence})")
-        assert objective.surrogate.threshold == threshold
-        is_top = divergence.startswith("top")
-        assert objective.needs == (frozenset({"top_log_probs"}) if is_top else frozenset())
-        assert objective.top_tokens == (20 if is_top else 0)
-
-
-# Refusals
+@pytest.mark.parametrize(
+    ("divergence", "threshold", "likeliest"),
+    [("binary_tv", 0.15, 0), ("top_tv", 0.15, 20), ("binary_kl", 0.05, 0), ("top_kl", 0.05, 20)],
+)
+def test_each_divergence_has_a_threshold_and_a_number_of_tokens(divergence, threshold, likeliest):
+    objective = make(f"dppo(divergence={divergence})")
+    assert (objective.surrogate.threshold, objective.top_tokens) == (threshold, likeliest)

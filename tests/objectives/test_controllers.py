@@ -32,10 +32,6 @@ def states(part, entropies):
         yield coefficients, state
 
 
-def test_entropy_is_that_of_valid_tokens():
-    assert_close(mean_entropy(batch_of(0.4)), 0.4)
-
-
 # AER
 
 

@@ -89,17 +89,3 @@ def test_mean_update_is_the_enumerated_one(text, outcomes, group):
         expected = expectation(ROWS[text], outcomes, rewards, group)
         np.testing.assert_allclose(mean_update(text, outcomes, rewards, group), expected, atol=1e-5)
     assert np.abs(expected).max() > 1e-3
-
-
-@pytest.mark.parametrize("text", ["grpo", "ips_grpo(alpha=0.5)"])
-def test_with_two_outcomes_a_standardised_step_knows_only_the_sign(text):
-    """sqrt(phat_1 phat_2) sign(Rt_1 - Rt_2), and nothing at a tie: r = (4, 1) with counts 4 and 1, for example."""
-    alpha = 0.0 if text == "grpo" else make(text).reward_shaping[0].alpha
-    groups = all_groups(2, 5)
-    first = (groups == 0).mean(axis=-1)
-    for rewards in [(4.0, 1.0), (0.6, 0.9), (1.3, 1.3 * 4**alpha), (0.7, 0.7 * 1.5**alpha)]:
-        with np.errstate(divide="ignore"):
-            gap = rewards[0] / first**alpha - rewards[1] / (1 - first) ** alpha
-        step = np.where(np.abs(gap) < 1e-9, 0.0, np.sqrt(first * (1 - first)) * np.sign(gap))
-        sampled = updates(make(text), LOGITS[2], np.array(rewards, np.float32), groups)
-        np.testing.assert_allclose(sampled, np.stack([step, -step], axis=-1), atol=1e-5)

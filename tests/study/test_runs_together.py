@@ -24,13 +24,6 @@ def files(folder):
     }
 
 
-def test_settings_that_differ_in_more_are_refused(tmp_path):
-    settings = [dataclasses.replace(hypergrid.PRESETS["smoke"], group_size=size) for size in (16, 32)]
-    with pytest.raises(ValueError, match=r"may differ in seeds, learning_rate, but group_size is 16 and 32$"):
-        run_vmapped(STUDY, settings, ["smoke"] * 2, outputs(tmp_path, settings))
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.slow
 def test_hypergrids_leave_the_same_files_and_numbers_together_as_alone(tmp_path):
     smoke = dataclasses.replace(hypergrid.PRESETS["smoke"], objectives=("grpo", "ips_grpo(probability=exact)"))

@@ -132,16 +132,18 @@ def test_many_settings_together_leave_what_each_would_leave_alone(tmp_path, monk
     alike = dataclasses.replace(SMALL, vmapped=("seeds",))
     monkeypatch.setattr(small_study, "vmapped", lambda many, outputs: map(small_study.curves, many), raising=False)
     outputs = [study.Output(tmp_path / str(number), False) for number in range(2)]
-    (tmp_path / "1").mkdir()
-    (tmp_path / "1" / "other").touch()
+    (tmp_path / "0").mkdir()
+    (tmp_path / "0" / "other").touch()
     ends = run_vmapped(alike, settings, ["demo"] * 2, outputs)
-    assert ends[0] is None
-    assert "holds 'other' but no config.json" in str(ends[1])
-    compute(tmp_path / "alone", settings[0])
+    assert "holds 'other' but no config.json" in str(ends[0])
+    assert ends[1] is None
+    compute(tmp_path / "alone", settings[1])
     for name in ("metrics.jsonl", "summary.json"):
-        assert (tmp_path / "0" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
+        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
     with pytest.raises(ValueError, match=r"may differ in seeds, but steps is 4 and 9"):
         run_vmapped(alike, [settings[0], dataclasses.replace(settings[1], steps=9)], ["demo"] * 2, outputs)
+    with pytest.raises(ValueError, match="give the settings of one run at least"):
+        run_vmapped(alike, [], [], [])
 
 
 def test_the_header_is_read_from_the_docstring():

@@ -81,11 +81,6 @@ def test_the_round_trip_is_exact(tmp_path, like):
     assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(restored))
 
 
-def test_an_empty_folder_gives_nothing(tmp_path):
-    with Checkpoints(tmp_path / "new", every=5) as checkpoints:
-        assert checkpoints.restore(make_state()) is None
-
-
 def test_which_steps_are_kept(tmp_path):
     with Checkpoints(tmp_path, every=5, keep=2) as checkpoints:
         written = [step for step in range(1, 18) if checkpoints.save(step, make_state(step))]

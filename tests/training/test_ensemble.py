@@ -126,7 +126,6 @@ def test_records_can_be_any_tree_and_as_rare_as_the_steps():
     [
         ({"environment": FIRST_TOKEN, "policy": TRANSFORMER}, "verifies on the host"),
         ({"steps": 5}, "steps is 5, it must be a multiple of record_every, 2"),
-        ({"text": "progrpo"}, "needs prompt_log_probs"),
         ({"text": "critique_grpo"}, "needs off-policy answers"),
         ({"batching": Batching(mini_batches=4)}, "2 prompts cannot be split into 4 mini-batches"),
     ],

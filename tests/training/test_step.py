@@ -2,25 +2,23 @@
 
 import dataclasses
 import math
-import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compilations import compilations_of
 from one_update import GROUP_SIZE, TABLE, assert_close, sample, start, step
 
 from ipsrl import objectives
+from ipsrl.distributed.collectives import collectives
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
 from ipsrl.environments.bandit import Bandit
-from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
 from ipsrl.structures import Rollouts
-from ipsrl.training.batches.groups import choose_prompts, collect
+from ipsrl.training.batches.groups import choose_prompts
 from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.step import WHOLE_BATCH, Batching, TrainState, compiled_update, group_metrics
+from ipsrl.training.step import Batching, group_metrics
 
 pytestmark = pytest.mark.eight_devices
 
@@ -104,16 +102,6 @@ def test_a_disagreement_of_sampler_and_scorer_is_measured():
     assert metrics["sampler_scorer_difference"] == pytest.approx(0.25, abs=1e-5)
 
 
-def collectives(compiled) -> list[tuple[str, tuple[int, ...]]]:
-    """(operation, shape of a result) of every communication between devices in a compiled program."""
-    names = "all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter|collective-broadcast"
-    found = []
-    for result, operation in re.findall(rf"= (.*?) ({names})(?:-start)?\(", compiled.as_text()):
-        for shape in re.findall(r"\[([\d,]*)\]", result):
-            found.append((operation, tuple(int(size) for size in shape.split(",") if size)))
-    return found
-
-
 def communication(*texts, prompts=16):
     """Of one program that weighs the same batch by all these objectives: what is common to them is computed once."""
     mesh = make_mesh("data:8")
@@ -124,7 +112,8 @@ def communication(*texts, prompts=16):
     def weigh(rollouts, states):
         return [objective.weigh(rollouts, state) for objective, state in zip(weighed, states, strict=True)]
 
-    moved = set(collectives(jax.jit(weigh).lower(shard_prompts(rollouts, mesh), states).compile()))
+    compiled = jax.jit(weigh).lower(shard_prompts(rollouts, mesh), states).compile()
+    moved = {(one.kind, shape) for one in collectives(compiled.as_text()) for shape in one.shapes}
     # The share of degenerate groups is a sum over all groups, and so is the scale of a whole batch.
     assert ("all-reduce", ()) in moved
     return moved - {("all-reduce", ()), ("all-reduce", (1,))}
@@ -199,28 +188,6 @@ def test_prompts_that_cannot_be_split_are_refused(batching):
     Batching(mini_batches=2, micro_batches=4).check(8)
     with pytest.raises(ValueError, match="micro_batches is 0, it must be at least 1"):
         Batching(micro_batches=0)
-
-
-def test_many_steps_are_one_program_which_takes_over_the_state():
-    environment, policy = Hypergrid(2, side=3), Tabular(9, 3)
-    objective = objectives.make("ips_grpo(probability=exact)")
-    optimizer = make_optimizer("adam", learning_rate=0.01)
-    # As the loop does: what is placed on a mesh keeps one type from the first step on.
-    mesh = make_mesh("data:8")
-    state = replicate(TrainState.create(policy.init(jax.random.key(0)), objective, optimizer, environment), mesh)
-    with compilations_of("update") as programs:
-        for number in range(3):
-            sampled = collect(
-                environment, policy, state.parameters, choose_prompts(environment, 0, number, 2), 0, number, 4, 1.0
-            )
-            before = state
-            state, _ = compiled_update(
-                state, *sampled, None, jax.random.key(0), policy=policy, objective=objective, optimizer=optimizer,
-                batching=WHOLE_BATCH, temperature=1.0,
-            )  # fmt: skip
-            assert all(leaf.is_deleted() for leaf in jax.tree.leaves(before))
-    assert len(programs) == 1
-    assert state.step == 3
 
 
 def test_prompts_are_drawn_without_replacement_and_equally_often():

@@ -138,23 +138,13 @@ def test_what_is_there_of_a_run_is_made_again(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            {"settings": [at(0.1), at(0.1), at(0.1, group_size=4)]},
-            "runs of one program may differ in learning_rate, but group_size is 8 and 4",
-        ),
-        (
-            {"environment": FIRST_TOKEN, "policy": TRANSFORMER},
-            "verifies on the host, so its runs cannot be one program",
-        ),
-        (
-            {"settings": [at(0.1, difficulty_filter=DifficultyFilter())] * 3},
-            "difficulty_filter runs on the host",
-        ),
+        ({"settings": [at(0.1), at(0.1), at(0.1, group_size=4)]}, "differ in learning_rate, but group_size is 8 and 4"),
+        ({"environment": FIRST_TOKEN, "policy": TRANSFORMER}, "verifies on the host, so its runs cannot be one "),
+        ({"settings": [at(0.1, difficulty_filter=DifficultyFilter())] * 3}, "difficulty_filter runs on the host"),
         (
             {"settings": [at(0.1, refresh_reference_every=2)] * 3, "objective": "grpo(kl=0.1)"},
             "refresh_reference_every runs on the host",
         ),
-        ({"objective": "progrpo"}, "needs prompt_log_probs"),
         ({"settings": [at(0.1, optimizer="adagrad")] * 3}, "known: adam, sgd"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
