@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sampled_training import sampled_updates
 from scipy.special import softmax
+from tiers import slow_after
 
 from ipsrl import objectives
 from ipsrl.dynamics import flows
@@ -30,11 +31,14 @@ def exact(text, logits=LOGITS, rewards=REWARDS, group_size=5, **options):
 
 @pytest.mark.parametrize(
     ("name", "rule", "group_size", "alpha", "floor"),
-    [
-        ("ips_reinforce", "no baseline", 5, 1.0, 0.0),
-        ("ips_dr_grpo", "group mean", 2, 1.0, 0.0),
-        ("ips_grpo", "group mean and std", 6, 0.5, 0.4),
-    ],
+    slow_after(
+        1,
+        [
+            ("ips_grpo", "group mean and std", 6, 0.5, 0.4),
+            ("ips_dr_grpo", "group mean", 2, 1.0, 0.0),
+            ("ips_reinforce", "no baseline", 5, 1.0, 0.0),
+        ],
+    ),
 )
 def test_closed_mean_fields(name, rule, group_size, alpha, floor):
     update = exact(f"{name}(alpha={alpha}, floor={floor})", group_size=group_size)
@@ -73,6 +77,7 @@ def test_carried_state_is_used(group_size):
     np.testing.assert_allclose(update, flow / mean_weight, rtol=2e-5)
 
 
+@pytest.mark.slow
 def test_jacobian_sees_weights_that_follow_the_policy():
     """At rest the ideal flow has the derivative -R (diag p - p p^T): stopped gradients would give another."""
     probs = REWARDS / REWARDS.sum()
@@ -95,7 +100,8 @@ def test_jacobian_sees_weights_that_follow_the_policy():
     np.testing.assert_allclose(eigenvalues, ideal / 2, atol=1e-6)
 
 
-@pytest.mark.parametrize("text", ["grpo", pytest.param("ips_grpo(probability=exact)", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["grpo", "ips_grpo(probability=exact)"])
 def test_an_outcome_that_never_occurs_changes_nothing(text):
     without = exact(text, np.array([0.3, 0.1]), np.array([1.0, 0.2]), group_size=3)
     for rare in (-100.0, -np.inf) if text == "grpo" else (-np.inf,):
@@ -104,6 +110,7 @@ def test_an_outcome_that_never_occurs_changes_nothing(text):
         assert abs(update[0]) < 1e-30
 
 
+@pytest.mark.slow
 def test_best_answer_among_all_but_impossible_ones():
     """Float32 chances of 1e-48 are 0, and the update is that without the outcome."""
     objective, off_policy = objectives.make("critique_grpo"), OffPolicyAnswers(8)
@@ -122,7 +129,8 @@ def trained(objective, environment, logits, group_size, samples):
     return np.asarray(sampled_updates(objective, environment, logits, 0 * logits, group_size, samples), np.float64)
 
 
-@pytest.mark.parametrize("text", [pytest.param("ips_grpo", marks=pytest.mark.slow), "ips_grpo(probability=exact)"])
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["ips_grpo", "ips_grpo(probability=exact)"])
 def test_tree_against_training_and_estimate(text):
     """Several trajectories share an outcome: counts are of outcomes, probabilities need the backward policy."""
     objective, tree = objectives.make(text), Tree()
@@ -168,6 +176,7 @@ def test_antithetic_estimate_knows_its_error():
     np.testing.assert_allclose(estimate.standard_error, spread * math.sqrt(2 / 4000), rtol=0.15)
 
 
+@pytest.mark.slow
 def test_pairs_gain_whatever_the_order_of_the_arms():
     """Of grpo with rewards 0, 1/2 and 1 the error is less than two thirds of that of independent groups."""
     objective = objectives.make("grpo")

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
+from tiers import slow_after
 
 from ipsrl import objectives
 from ipsrl.dynamics import finite_groups, flows, step_sizes, survival
@@ -48,7 +49,7 @@ def test_full_tie_stays(expected_return):
     assert kinds == {"neutral"}
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-3])
+@pytest.mark.parametrize("scale", slow_after(1, [1e-3, 1.0]))
 def test_rest_points_of_expected_return_are_corners(expected_return, scale):
     """Whatever the scale of the rewards."""
     field = expected_return(tuple(scale * reward for reward in UNEQUAL))

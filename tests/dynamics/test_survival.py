@@ -3,6 +3,7 @@ import math
 
 import numpy as np
 import pytest
+from tiers import slow_after
 
 from ipsrl.dynamics import survival
 from ipsrl.dynamics.finite_groups import count_weights, mean_field
@@ -105,7 +106,7 @@ def test_extinction_exponents():
 
 
 @pytest.mark.parametrize("rule", ["no baseline", "group mean"])
-@pytest.mark.parametrize("floor", [0.0, 0.15])
+@pytest.mark.parametrize("floor", slow_after(1, [0.15, 0.0]))
 def test_outcomes_return_where_their_extinction_exponent_is_passed(rule, floor):
     exponents = survival.extinction_exponents(FIVE, 12, rule, floor)
     assert np.all(np.diff(exponents) > 0)

@@ -63,6 +63,7 @@ def test_what_cannot_be_computed_is_told_with_the_reason():
         trained("grpo", environment="bandit(rewards=(1.0, -1.0))")
 
 
+@pytest.mark.slow
 def test_rows_that_are_the_same_rule_here_train_alike():
     runs = [trained(row, 0.01) for row in ("grpo", "dapo", "dapo(overlong_weight=0)")]
     for other in runs[1:]:

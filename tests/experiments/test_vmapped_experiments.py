@@ -32,6 +32,7 @@ def files(folder):
     }
 
 
+@pytest.mark.slow
 def test_two_outcomes_leave_the_same_bytes_together_as_alone(tmp_path):
     settings = [
         dataclasses.replace(TWO, seeds=(0,)),

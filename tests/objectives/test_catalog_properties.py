@@ -14,6 +14,7 @@ import pytest
 from declared import ROWS
 from groups import random_rollouts, sizes
 from rows import SILENCE
+from tiers import slow_after
 
 from ipsrl.objectives import Objective, make, names
 from ipsrl.objectives.aggregation import SequenceSum
@@ -179,9 +180,7 @@ def test_every_row_of_the_catalog_is_declared(name):
     assert row.tokens is not None, f"{name!r} declares no tokens: its loss off-policy, see token_values.py"
 
 
-@pytest.mark.parametrize(
-    "text", [pytest.param(text, marks=[pytest.mark.slow] if at >= 3 else []) for at, text in enumerate(covering())]
-)
+@pytest.mark.parametrize("text", slow_after(2, covering()))
 def test_neither_jit_nor_padding_changes_anything(text):
     """Op by op at the width of the answers, against the program's wide arrays with garbage behind the masks."""
     weights, output, gradient = evaluate(make(text), *batches(padding_of(text))[0])

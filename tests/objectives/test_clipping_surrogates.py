@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from groups import assert_close, random_rollouts, rollouts_of
+from tiers import slow_after
 
 from ipsrl.objectives import make
 from ipsrl.objectives.surrogates.clip_variants import (
@@ -124,7 +125,7 @@ def literal_search(part, ratios, advantages, behaviour):
 
 
 @pytest.mark.parametrize("rule", ["paper", "released"])
-@pytest.mark.parametrize("target", [0.1, 0.3, 0.45, 0.6, 0.75, 0.9, 1.1, 2.0])
+@pytest.mark.parametrize("target", slow_after(3, [0.45, 0.9, 2.0, 0.1, 0.3, 0.6, 0.75, 1.1]))
 def test_limits_are_those_of_the_published_loop(rule, target):
     arguments = {"low_start": 0.6, "low_end": 0.8, "low_step": 0.05, "high_start": 1.2, "high_end": 2.0}
     part = BalancedClip(rule, target, **arguments)
@@ -138,7 +139,7 @@ def test_limits_are_those_of_the_published_loop(rule, target):
 
 
 @pytest.mark.parametrize("rule", ["paper", "released"])
-@pytest.mark.parametrize("high_end", [1.2, 1.5])
+@pytest.mark.parametrize("high_end", slow_after(1, [1.5, 1.2]))
 def test_a_whole_mini_batch_finds_the_limits_of_its_pieces(rule, high_end):
     """Targets that the pairs of the path just reach, each in turn, and one that nothing reaches."""
     part = BalancedClip(rule, low_end=0.7, low_step=0.05, high_end=high_end)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from compilations import compilations_of
 from first_token import FIRST_TOKEN, TRANSFORMER
+from tiers import slow_after
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
@@ -33,8 +34,8 @@ STATIC = {"optimizer": SGD, "batching": Batching(mini_batches=2, micro_batches=2
 
 # What looks at a whole batch or mini-batch, or carries something, has the most to say to other devices; these are
 # scales of a batch, quantiles of a mini-batch, a running mean and a reference. All take minutes together.
-TELLING = ("reinforce_plus_plus", "forking_tokens", "ips_grpo(probability=exact, kl=0.1)")
-EVERY = [*TELLING, *(pytest.param(name, marks=pytest.mark.slow) for name in objectives.names() if name not in TELLING)]
+TELLING = ("reinforce_plus_plus", "ips_grpo(probability=exact, kl=0.1)", "forking_tokens")
+EVERY = slow_after(2, [*TELLING, *(name for name in objectives.names() if name not in TELLING)])
 
 
 def able(objective):

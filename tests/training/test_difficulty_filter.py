@@ -10,6 +10,7 @@ import numpy as np
 import optax
 import pytest
 from first_token import FIRST_TOKEN, TRANSFORMER
+from tiers import slow_after
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
@@ -128,7 +129,7 @@ def test_the_filter_reads_the_stream_until_the_batch_is_full(predicted):
     assert choose(once) == (first + rejected, P, len(first))
 
 
-@pytest.mark.parametrize("scan", [1, 4, 20])
+@pytest.mark.parametrize("scan", slow_after(1, [4, 1, 20]))
 def test_no_slot_that_is_left_repeats_a_prompt(predicted, scan):
     filter_settings = predicted([-9.0] * PROMPTS, exploration=0.02, scan=scan)
     partly = 0

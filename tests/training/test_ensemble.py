@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from first_token import FIRST_TOKEN, TRANSFORMER
 from jax.sharding import AxisType
+from tiers import slow_after
 
 from ipsrl import objectives
 from ipsrl.environments.bandit import Bandit
@@ -53,14 +54,15 @@ def ensemble(
 
 @pytest.mark.parametrize(
     ("text", "environment", "policy", "off_policy"),
-    [
-        ("ips_grpo", BANDIT, ON_BANDIT, None),
-        pytest.param("ips_grpo(probability=exact)", GRID, ON_GRID, None, marks=pytest.mark.slow),
-        ("critique_grpo", BANDIT, ON_BANDIT, OffPolicyAnswers(answers=3)),
-        pytest.param(
-            "critique_grpo", BANDIT, ON_BANDIT, OffPolicyAnswers(answers=3, source="reference"), marks=pytest.mark.slow
-        ),
-    ],
+    slow_after(
+        1,
+        [
+            ("ips_grpo", BANDIT, ON_BANDIT, None),
+            ("ips_grpo(probability=exact)", GRID, ON_GRID, None),
+            ("critique_grpo", BANDIT, ON_BANDIT, OffPolicyAnswers(answers=3)),
+            ("critique_grpo", BANDIT, ON_BANDIT, OffPolicyAnswers(answers=3, source="reference")),
+        ],
+    ),
     ids=["bandit", "grid", "best of three", "best of three of the reference"],
 )
 def test_a_seed_of_the_ensemble_is_the_loop_with_that_seed(text, environment, policy, off_policy, tmp_path):

@@ -12,6 +12,7 @@ from absl import logging
 from compilations import compilations_of
 from first_token import FIRST_TOKEN, TRANSFORMER
 from jax.sharding import AxisType, Mesh
+from tiers import slow_after
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
@@ -103,7 +104,7 @@ class Undisturbed(NamedTuple):
     state: TrainState
 
 
-@pytest.fixture(scope="module", params=list(CASES))
+@pytest.fixture(scope="module", params=slow_after(1, list(CASES)))
 def undisturbed(request, tmp_path_factory) -> Undisturbed:
     case, path = CASES[request.param], tmp_path_factory.mktemp(request.param) / "run"
     return Undisturbed(case, path, run(path, case))

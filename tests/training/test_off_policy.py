@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from first_token import FIRST_TOKEN, TRANSFORMER
+from tiers import slow_after
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
@@ -120,7 +121,7 @@ def collected(reference=None, refinements=None, environment=TREE, policy=POLICY,
 
 
 @pytest.mark.parametrize(
-    ("environment", "policy"), [(TREE, POLICY), (FIRST_TOKEN, TRANSFORMER)], ids=["device", "host"]
+    ("environment", "policy"), slow_after(1, [(TREE, POLICY), (FIRST_TOKEN, TRANSFORMER)]), ids=["device", "host"]
 )
 def test_without_a_critic_it_is_best_of_n(environment, policy):
     groups, metrics, plain = collected(environment=environment, policy=policy)
