@@ -16,28 +16,8 @@ Expected  effective outcomes at the end and reward as a share of the best possib
           darling 4.0, grpo 1.6.
 Smoke     python -m experiments.compare --preset=smoke
 
-Equal terms: the same start, samples, optimiser and grid of learning rates for all, one by default. The optimiser is
-Adam, under which the scale of an objective plays no part while its gradients are far above epsilon, which is 1e-5 here:
-with the usual 1e-8 the rounding of gradients that should be 0 becomes steps. An objective that makes several steps of
-one batch (`ar_lopti`) makes them at its share of the learning rate. `dapo` runs without its dynamic sampling, and DEPO
-is a batch filter, not an objective: --filters=dynamic_sampling or =difficulty_filter is for all objectives alike, on
-text tasks. With --resume, OUT keeps its objectives and learning rates and trains new ones.
-
-Rewards are shares of the best possible one. Objectives are sorted by the effective outcomes at the end, among those
-whose final reward is at least the bar: `reward_share` of what reward-proportional probabilities earn, if the best
-possible reward were that of the best objective here, so that there is room for policies that trade reward for outcomes,
-as far as the reward-proportional one does; and no less than a tenth of the way from the start to the best possible
-reward, so that no policy passes that has hardly learned. What stays below comes last, in grey, without a rank. Ranks
-are shared where intervals overlap. Of several learning rates, an objective has the one with the most effective outcomes
-among those that reach the bar, and where none does the one of the highest reward; the bar is made of the highest
-rewards. Objectives that the environment cannot give what they need are listed with the reason.
-
-What equal terms hide: rules that act on a policy that has moved on, such as all clips, are GRPO itself as long as each
-batch is used for one optimiser step. --epochs=4 tells few of them apart on the bandit: at the default learning rate no
-ratio reaches the clips of grpo, dapo and cispo, which stay equal (gspo, whose clip is tight, keeps 2.6 outcomes in the
-place of 1.1), and at --learning_rates=0.1 they differ, within intervals that overlap. Rules that know only right and
-wrong take every positive reward for right, so that on the hypergrid, where every cell has one, they learn nothing. The
-figure gives objectives that are the same at every measurement one line.
+What equal terms are, what they hide, and how ranks are found: docs/comparison.md. With --resume, OUT keeps its
+objectives and learning rates and trains new ones.
 """
 
 import dataclasses
