@@ -151,8 +151,8 @@ FAULTS = (
     ),
     Fault(
         "the same noise in every step",
-        "key = jax.random.fold_in(jax.random.key(seed), step)",
-        "key = jax.random.key(seed)",
+        "jax.random.fold_in(jax.random.key(seed), step), number)",
+        "jax.random.key(seed), number)",
         "test_randomness.py",
     ),
     Fault(

@@ -39,12 +39,18 @@ def pytest_configure(config):
 
 
 def _compile_fast():
-    """Most tests run a program once: here code is generated without LLVM's optimisations, which is faster.
+    """Most tests run a program once: what makes it faster takes longer to compile than it saves.
 
-    The flag is read when JAX makes its backend, and is not for the commands that tests start.
+    That is LLVM's optimisations, and the emitters of fused loops, which alone take half of a compilation. The flags are
+    read when JAX makes its backend, and are not for the commands that tests start.
     """
+    flags = (
+        os.environ.get("XLA_FLAGS", ""),
+        "--xla_backend_optimization_level=0",
+        "--xla_cpu_use_fusion_emitters=false",
+    )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XLA_FLAGS", f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0".strip())
+        patch.setenv("XLA_FLAGS", " ".join(flags).strip())
         jax.devices()
 
 
