@@ -10,6 +10,7 @@ from ipsrl.dynamics.rest_points import Field
 NOTHING = Portrait("none", (1.0, 0.6, 0.3), 6, np.zeros((28, 3)), np.zeros(28, bool), [], [], [])
 
 
+@pytest.mark.slow
 def test_expected_return_flows_to_the_best_outcome():
     rewards = np.array([1.0, 0.6, 0.3])
     field = Field(objectives.make("reinforce"), tuple(rewards.tolist()), group_size=3)

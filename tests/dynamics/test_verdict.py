@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from scipy.special import softmax
+from tiers import slow_after
 
 from ipsrl import objectives
 from ipsrl.dynamics.rest_points import Field
@@ -88,16 +89,19 @@ def test_fitted_alpha():
 
 @pytest.mark.parametrize(
     ("text", "word"),
-    [
-        ("reinforce", "collapses"),
-        ("ips_reinforce(probability=exact)", "reward-proportional"),
-        pytest.param("grpo", "collapses", marks=pytest.mark.slow),
-        pytest.param("darling", "uniform over correct", marks=pytest.mark.slow),
-        pytest.param("unlikeliness", "uniform over correct", marks=pytest.mark.slow),
-        pytest.param("grpo(kl=0.5)", "reference-shaped", marks=pytest.mark.slow),
-        pytest.param("reinforce(entropy=0.3)", "uniform over correct", marks=pytest.mark.slow),
-        pytest.param("flowrl", "reference-shaped", marks=pytest.mark.slow),
-    ],
+    slow_after(
+        1,
+        [
+            ("reinforce", "collapses"),
+            ("ips_reinforce(probability=exact)", "reward-proportional"),
+            ("grpo", "collapses"),
+            ("darling", "uniform over correct"),
+            ("unlikeliness", "uniform over correct"),
+            ("grpo(kl=0.5)", "reference-shaped"),
+            ("reinforce(entropy=0.3)", "uniform over correct"),
+            ("flowrl", "reference-shaped"),
+        ],
+    ),
 )
 def test_words(text, word):
     found = verdict(objectives.make(text), group_size=3)

@@ -49,7 +49,7 @@ def scores_of(log_probs):
     return PolicyScores(log_probs, jnp.zeros_like(log_probs))
 
 
-@pytest.mark.parametrize("text", slow_after(2, LOSSES))
+@pytest.mark.parametrize("text", slow_after(1, LOSSES))
 def test_loss_and_gradient_vanish_where_the_policy_has_its_distribution(text):
     log_flows, policy = balanced()
     assert_close(jnp.exp(log_flows[0]), 2.05)

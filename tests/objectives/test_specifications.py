@@ -56,6 +56,7 @@ def test_an_argument_can_be_added_or_replaced():
         specifications.with_argument("grpo,ips_grpo", "floor", 0.2)
 
 
+@pytest.mark.slow
 def test_every_environment_can_be_made_by_name():
     for name in environment_catalog.names():
         environment = environment_catalog.make(name)
