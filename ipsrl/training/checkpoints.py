@@ -132,12 +132,8 @@ class Checkpoints:
         # Orbax takes longer to import than this whole package: only runs that write import it.
         from orbax.checkpoint import v1 as ocp
 
-        context = ocp.Context()
-        # Replicas share the writing of an array: to slice a small one takes longer than to write it.
-        context.array.saving.min_slice_bytes_for_replica_parallel = 2**20
         return ocp.training.Checkpointer(
             self._directory,
-            context=context,
             preservation_policy=ocp.training.preservation_policies.LatestN(self._keep),
             # Removes what a killed process had begun to write.
             cleanup_tmp_directories=True,
