@@ -69,6 +69,7 @@ COLUMNS: dict[Kind, tuple[str, ...]] = {
 # What `--environment=bandit` means here: four equally good outcomes, three graded ones, five without reward.
 TWELVE = "bandit(rewards=(1.0, 1.0, 1.0, 1.0, 0.75, 0.5, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0))"
 PLACEBO = "placebo"
+REWARD_SHARE = 0.9  # Of what reward-proportional probabilities would earn: the bar.
 # The share of the way from the start's reward to the best possible one that counts as having learned.
 LEARNED = 0.1
 MAX_GRADIENT_NORM = 1.0
@@ -130,7 +131,6 @@ class Settings(study.Settings):
     learning_rates: tuple[float, ...] = study.selecting(in_range(DIFFERENT, ()))
     evaluate_every: int = non_negative(0)
     epochs: int = positive(1)
-    reward_share: float = study.selecting(positive(0.9))
     skew: float = 1.0
     filters: str = ""
 
@@ -296,7 +296,7 @@ def text_points(run: study.TrainingRun, output: study.Output) -> study.Points:
     return dataclasses.replace(found, values=values)
 
 
-def ranked(records: Records, reward_share: float = 0.9) -> tuple[list[Result], float]:
+def ranked(records: Records) -> tuple[list[Result], float]:
     """Objectives with their ranks in the order of table and figure, and the reward that had to be reached.
 
     Raises:
@@ -311,7 +311,7 @@ def ranked(records: Records, reward_share: float = 0.9) -> tuple[list[Result], f
     highest = {text: max(results, key=final_reward) for text, results in trained.items()}
     some, best = next(iter(highest.values())).records, max(map(final_reward, highest.values()))
     start, proportional = some.curve("reward")[1][:, 0].mean(), some.column("proportional_reward")[0]
-    bar = float(max(reward_share * proportional * best, start + LEARNED * (1 - start)))
+    bar = float(max(REWARD_SHARE * proportional * best, start + LEARNED * (1 - start)))
     reaching = {text: [r for r in results if final_reward(r) >= bar] for text, results in trained.items()}
     above = [max(results, key=final_outcomes) for results in reaching.values() if results]
     below = [highest[text] for text, results in reaching.items() if not results]
@@ -341,7 +341,7 @@ def title(results: Sequence[Result], settings: Settings) -> str:
 
 def table(records: Records, settings: Settings) -> str:
     """The table, in the order of the figure."""
-    results, bar = ranked(records, settings.reward_share)
+    results, bar = ranked(records)
     columns = ("reward", "effective_outcomes", *COLUMNS[kind_of(settings.environment)])
     several = ("learning_rate",) if len(settings.learning_rates) > 1 else ()
     cells = [["", *(column.replace("_", " ") for column in (*columns, *several))]]
@@ -366,7 +366,7 @@ def table(records: Records, settings: Settings) -> str:
 
 
 def draw(records: Records, settings: Settings) -> Drawing:
-    results, bar = ranked(records, settings.reward_share)
+    results, bar = ranked(records)
     return figure.draw(title(results, settings), results, bar, PLACEBO)
 
 

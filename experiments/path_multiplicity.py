@@ -112,7 +112,7 @@ CLAIMS = {
     ),
 }
 NUMBERS = {
-    "share of the 35 paths under GRPO": study.final("share", **GRPO),
+    "share of the outcome with more paths under GRPO": study.final("share", **GRPO),
     "under IPS-GRPO": study.final("share", **SCALED),
 }
 AXES = {"ylabel": "share of the outcome with more paths", "ylim": (-0.03, 1.03)}

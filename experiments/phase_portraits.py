@@ -172,14 +172,14 @@ def row_of(portrait: Portrait) -> tuple[str, ...]:
     attracting = portrait.attracting
     rates = [-float(point.rates.max()) for point in attracting if len(point.rates)]
     losses = [point.slowest_loss for point in attracting if len(point.invasion)]
-    ends, given_up = [probs(point.probs) for point in attracting], portrait.finished.count(False)
+    ends, stopped = [probs(point.probs) for point in attracting], portrait.finished.count(False)
     if portrait.rests_everywhere:
         ends = ["none: every policy rests"]
     else:
         ends += [f"every policy of {first + 1} and {second + 1} rests" for first, second in portrait.resting_edges]
         near = ", ".join(sorted({probs(path[-1]) for path in portrait.paths}))
         ends = ends or [f"no rest point is stable to first order; paths end near {near}"]
-        ends += [f"{given_up} of {len(portrait.paths)} paths given up where the field jumps"] * (given_up > 0)
+        ends += [f"{stopped} of {len(portrait.paths)} paths stop where the field jumps"] * (stopped > 0)
     slowest = f"{min(rates):.2g}" if rates else "", str(max(losses)) if losses else ""
     return portrait.objective, shown(portrait.rewards), *slowest, "; ".join(ends)
 

@@ -1,12 +1,12 @@
 """Verdicts: what every objective does to the set of outcomes, in one word each.
 
 Claim     Expected return, however it is clipped and normalised, loses all but one of several equally good outcomes, at
-          t^-0.5; inverse probability scaling keeps them all, by a power of their rewards that nears 1 as groups grow;
-          exact probabilities and trajectory balance keep them in proportion.
+          t^-0.5; inverse probability scaling keeps them all, by a power of their rewards; exact probabilities and
+          trajectory balance keep them in proportion.
 Paper     Theorems 3.1 and 4.1 of arXiv 2601.21669 for expected return and inverse probability scaling; for the others
           exact dynamics of the objectives' own code.
 Command   python -m experiments.verdicts --document=docs/verdicts.md
-          and, for one row of that page in seconds, the same with --only=NAME
+          and, for one row of that page in half a minute, the same with --only=NAME
 Time      demo 3.5 to 10 minutes on two CPU cores by how fast they are, paper three times that; mostly compilation
 Expected  exact, no seeds: most of the catalog is one row, that of GRPO, where the rarer of two right outcomes is lost
           as t^-0.5. Rewards 1, 0.6, 0.3 end at 0.58 : 0.32 : 0.10 under ips_grpo (G = 8; 0.54 : 0.32 : 0.14 at
@@ -30,7 +30,7 @@ import jax
 from ipsrl import objectives, study
 from ipsrl.dynamics import verdict_page
 from ipsrl.dynamics.verdict import CASES, check, verdict
-from ipsrl.dynamics.verdict_page import MEANINGS, Judgement, grouped
+from ipsrl.dynamics.verdict_page import MEANINGS, PublishedVerdict, grouped
 from ipsrl.fields import positive
 from ipsrl.figures import verdicts as figure
 from ipsrl.figures.style import Drawing
@@ -88,10 +88,10 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
 
 
 def chosen_objectives(listed: Sequence[str], group_size: int) -> tuple[list[str], dict[str, str]]:
-    """The objectives to judge, with `all` expanded, and the reasons why others of the catalog cannot be judged.
+    """The objectives that get a verdict, with `all` expanded, and the reasons why others of the catalog can have none.
 
     Raises:
-      ValueError: one that is named cannot be judged.
+      ValueError: one that is named can have no verdict.
     """
     chosen, left_out = {}, {}
     for item in listed:
@@ -102,12 +102,12 @@ def chosen_objectives(listed: Sequence[str], group_size: int) -> tuple[list[str]
             elif item == "all":
                 left_out[name] = reason
             else:
-                raise ValueError(f"{name} cannot be judged: {reason}")
+                raise ValueError(f"{name} has no verdict: {reason}")
     return list(chosen), left_out
 
 
 def refusal(name: str, group_size: int) -> str | None:
-    """Why an objective cannot be judged; None if it can."""
+    """Why an objective can have no verdict; None if it can."""
     try:
         made = objectives.make(name)
         check(made, *spend_samples(made, group_size))
@@ -125,15 +125,15 @@ def flows(name: str, group_size: int) -> study.Points:
     return study.Points(range(len(records)), {column: [[row[column] for row in records]] for column in records[0]})
 
 
-def rows_of(records: Records, settings: Settings) -> list[list[Judgement]]:
+def rows_of(records: Records, settings: Settings) -> list[list[PublishedVerdict]]:
     """Groups of objectives with equal results; with --only, those of the page with the new ones replaced."""
-    judged = {of["objective"]: Judgement.of(of["objective"], rows) for of, rows in records.each("objective")}
+    entries = {of["objective"]: PublishedVerdict.of(of["objective"], rows) for of, rows in records.each("objective")}
     if settings.only:
-        kept = {old.objective: old for old in verdict_page.read(settings.data, settings.group_size)} | judged
+        kept = {old.objective: old for old in verdict_page.read(settings.data, settings.group_size)} | entries
         in_order = [name for name in (*objectives.names(), *ADDED) if name in kept]
         # What the catalog no longer has is dropped.
-        judged = {n: kept[n] for n in (*in_order, *kept) if refusal(n, settings.group_size) is None}
-    return grouped(list(judged.values()))
+        entries = {n: kept[n] for n in (*in_order, *kept) if refusal(n, settings.group_size) is None}
+    return grouped(list(entries.values()))
 
 
 def table(records: Records, settings: Settings) -> str:
@@ -162,7 +162,7 @@ def documents(records: Records, settings: Settings, png: Path) -> list[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.with_suffix(".png") != png:
             shutil.copyfile(png, path.with_suffix(".png"))
-            verdict_page.write(settings.data, [judged for row in rows for judged in row], settings.group_size)
+            verdict_page.write(settings.data, [entry for row in rows for entry in row], settings.group_size)
         figure_name = path.with_suffix(".png").name
         replace_file(path, verdict_page.document(rows, left_out, settings.group_size, command, figure_name))
     return paths[-1:]

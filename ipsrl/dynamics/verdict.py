@@ -142,10 +142,10 @@ class Verdict:
 
 
 def check(objective: Objective, group_size: int, off_policy: OffPolicyAnswers | None = None) -> None:
-    """Raises ValueError if an objective cannot be judged.
+    """Raises ValueError if an objective can have no verdict.
 
     It may need fields that three outcomes do not have; or sample at random, so that its mean update is not exact: where
-    nothing moves on average, as on ties, the error of the mean would be judged.
+    nothing moves on average, as on ties, the error of the mean would decide.
     """
     bandit = Bandit(CASES["full tie"])
     policy = Tabular(bandit.num_observations, bandit.vocabulary_size)

@@ -72,11 +72,11 @@ REMARKS = {
 """Objective -> a remark for its row."""
 
 
-def records_of(judged: Verdict) -> list[Record]:
+def records_of(entry: Verdict) -> list[Record]:
     """A record for each flow, by reference policy, rewards and start; outcomes are numbered from 1."""
-    of_all = {"word": judged.word, "evidence": judged.evidence, "unseen": judged.unseen}
+    of_all = {"word": entry.word, "evidence": entry.evidence, "unseen": entry.unseen}
     records = []
-    for side, cases in judged.sides.items():
+    for side, cases in entry.sides.items():
         for name, case in cases.items():
             of_case = of_all | {"reference": side, "rewards": name, "text": case.text}
             for flow in zip(STARTS, case.ends, case.exponents, strict=True):
@@ -87,7 +87,7 @@ def records_of(judged: Verdict) -> list[Record]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Judgement:
+class PublishedVerdict:
     """The published verdict on one objective.
 
     Attributes:
@@ -139,13 +139,13 @@ class Judgement:
         )
 
 
-def write(path: Path, judgements: Sequence[Judgement], group_size: int) -> None:
-    """Writes judgements as JSON, one line each, probabilities with four digits."""
-    lines = ",\n".join(json.dumps(dataclasses.asdict(judged.rounded())) for judged in judgements)
-    replace_file(path, f'{{"group_size": {group_size}, "judgements": [\n{lines}\n]}}\n')
+def write(path: Path, published: Sequence[PublishedVerdict], group_size: int) -> None:
+    """Writes verdicts as JSON, one line each, probabilities with four digits."""
+    lines = ",\n".join(json.dumps(dataclasses.asdict(entry.rounded())) for entry in published)
+    replace_file(path, f'{{"group_size": {group_size}, "verdicts": [\n{lines}\n]}}\n')
 
 
-def read(path: Path, group_size: int) -> list[Judgement]:
+def read(path: Path, group_size: int) -> list[PublishedVerdict]:
     """Reads the file of `write`.
 
     Raises:
@@ -156,23 +156,23 @@ def read(path: Path, group_size: int) -> list[Judgement]:
     kept = read_json(path)
     if kept["group_size"] != group_size:
         raise ValueError(f"{path} has groups of {kept['group_size']}, not {group_size}: use its --group_size")
-    return [Judgement(**judged) for judged in kept["judgements"]]
+    return [PublishedVerdict(**entry) for entry in kept["verdicts"]]
 
 
-def grouped(judgements: Sequence[Judgement]) -> list[list[Judgement]]:
-    """Groups judgements that differ only in the name; in the order of `MEANINGS`."""
+def grouped(published: Sequence[PublishedVerdict]) -> list[list[PublishedVerdict]]:
+    """Groups verdicts that differ only in the name; in the order of `MEANINGS`."""
     rows = []
-    for judged in judgements:
-        row = next((row for row in rows if judged.equals(row[0])), None)
+    for entry in published:
+        row = next((row for row in rows if entry.equals(row[0])), None)
         if row is None:
-            rows.append([judged])
+            rows.append([entry])
         else:
-            row.append(judged)
+            row.append(entry)
     return sorted(rows, key=lambda row: list(MEANINGS).index(row[0].word))
 
 
 def document(
-    rows: Sequence[Sequence[Judgement]],
+    rows: Sequence[Sequence[PublishedVerdict]],
     left_out: Mapping[str, str],
     group_size: int,
     command: str,
@@ -182,7 +182,7 @@ def document(
 
     Args:
       rows: from `grouped`.
-      left_out: objective -> why it could not be judged.
+      left_out: objective -> why it has no verdict.
       group_size: G.
       command: command that writes the page.
       figure: path of the figure, relative to the page.
@@ -207,12 +207,12 @@ def document(
     sections.append(_LIMITS.format(step_size=STEP_SIZE, steps=STEPS, unseen=_unseen(rows)))
     if left_out:
         reasons = "\n".join(f"- `{name}`: {reason}." for name, reason in left_out.items())
-        sections.append(f"Not judged:\n\n{reasons}")
+        sections.append(f"Without a verdict:\n\n{reasons}")
     sections.append(f"This page is written by\n\n    {command}")
     return "\n\n".join(sections) + "\n"
 
 
-def _table(rows: Sequence[Sequence[Judgement]]) -> str:
+def _table(rows: Sequence[Sequence[PublishedVerdict]]) -> str:
     heads = ("objectives", *(f"{name}: {numbers(rewards)}" for name, rewards in CASES.items()), "evidence")
     lines = [heads, ("---",) * len(heads)]
     for row in rows:
@@ -221,17 +221,17 @@ def _table(rows: Sequence[Sequence[Judgement]]) -> str:
             "<br>".join(f"{side}: {cases[name]}" if len(texts) > 1 else cases[name] for side, cases in texts.items())
             for name in CASES
         ]
-        remarks = [REMARKS[judged.objective] for judged in row if judged.objective in REMARKS]
+        remarks = [REMARKS[entry.objective] for entry in row if entry.objective in REMARKS]
         evidence = "; ".join([row[0].evidence, *remarks])
-        lines.append((", ".join(f"`{judged.objective}`" for judged in row), *cells, evidence))
+        lines.append((", ".join(f"`{entry.objective}`" for entry in row), *cells, evidence))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _unseen(rows: Sequence[Sequence[Judgement]]) -> str:
+def _unseen(rows: Sequence[Sequence[PublishedVerdict]]) -> str:
     """Surrogates that have no effect here, with their objectives."""
     by_name: dict[str, list[str]] = {}
-    for judged in (judged for row in rows for judged in row if judged.unseen):
-        by_name.setdefault(judged.unseen, []).append(f"`{judged.objective}`")
+    for entry in (entry for row in rows for entry in row if entry.unseen):
+        by_name.setdefault(entry.unseen, []).append(f"`{entry.objective}`")
     return "; ".join(f"{surrogate} of {', '.join(names)}" for surrogate, names in by_name.items()) or "none"
 
 
@@ -284,8 +284,9 @@ _LIMITS = """\
 - Three outcomes of one token: nothing here shows what happens in long answers, or where outcomes share tokens. An
   objective that needs a certain token finds it in the first outcome, if anywhere.
 - The mean over groups is exact, but it is a mean: single runs also drift by sampling noise, most where it is zero.
-- The group size is fixed. Objectives that count outcomes in the group get closer to r^1 with larger groups, and lose
-  the worst outcome with smaller ones.
+- The group size is fixed. Objectives that count outcomes lose the worst outcome if groups are too small.
+  `ips_reinforce` and `ips_dr_grpo` get closer to r^1 in larger groups; `ips_grpo`, which divides by the std, does so
+  only roughly: beside a reward of 1, one of 0.3 keeps 0.133, 0.204, 0.228, 0.224 at G = 8, 16, 32, 64 (0.231 is r^1).
 - With one update on each batch the policy is the one that sampled it, and all importance ratios are 1. Then these
   surrogates are the plain policy gradient, and their clips and weights have no effect: {unseen}.
 - Steps are infinitely small. Where the mean update jumps from one policy to the next and no flow exists, it was

@@ -26,6 +26,7 @@ from matplotlib.patches import Rectangle
 from ipsrl.figures import style, table
 from ipsrl.figures.style import Drawing
 from ipsrl.measures.seeds import Interval
+from ipsrl.records.line_styles import line_styles
 from ipsrl.records.tidy import Records, interval_of
 
 Styles = Mapping[str, Mapping[str, Any]]
@@ -384,7 +385,7 @@ class Panels:
           ValueError: there are more names than distinguishable styles.
         """
         layers = [layer for panel in self.panels for layer in panel.measured]
-        styles = style.line_styles(name for layer in layers for name in layer.names(records))
+        styles = line_styles(name for layer in layers for name in layer.names(records))
         parts = list(records.each(self.each)) if self.each else [({}, records)]
         with style.looks():
             columns = self.columns or len(self.panels)

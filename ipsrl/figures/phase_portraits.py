@@ -40,7 +40,7 @@ START = {"marker": "o", "markersize": 4.2, "color": PATH["color"], "markeredgeco
 RESTING_EDGE = {"color": "0.35", "linewidth": 5, "alpha": 0.9, "solid_capstyle": "round"}
 PROPORTIONAL = {"marker": "*", "markersize": 6.5, "markerfacecolor": "#F0E442", "markeredgecolor": "black"}
 REFERENCE = {"marker": "D", "markersize": 4.5, "markerfacecolor": "white", "markeredgecolor": "black"}
-GIVEN_UP = {"marker": "X", "markersize": 5.5, "markerfacecolor": PATH["color"], "markeredgecolor": "white"}
+STOPPED = {"marker": "X", "markersize": 5.5, "markerfacecolor": PATH["color"], "markeredgecolor": "white"}
 
 
 CAPTION = (
@@ -152,7 +152,7 @@ def _draw_portrait(
             axes.plot(*line.T, **PATH, zorder=2.5, path_effects=[withStroke(linewidth=2.4, foreground="white")])
             axes.plot(*line[0], **START, zorder=2.6)
             if not finished:
-                axes.plot(*line[-1], **GIVEN_UP, markeredgewidth=0.5, zorder=2.8)
+                axes.plot(*line[-1], **STOPPED, markeredgewidth=0.5, zorder=2.8)
     # Attracting ones last, so that they are on top where two are close to each other.
     for point in sorted(portrait.rest_points, key=lambda point: point.kind == "attracts"):
         if not _is_on_resting_face(point, portrait):
@@ -211,5 +211,5 @@ def _key(portraits: Sequence[Portrait], reference: Sequence[float]) -> list[Line
     if reference:
         shown.append(("reference policy", REFERENCE | ALONE))
     if not all(finished for portrait in portraits for finished in portrait.finished):
-        shown.append(("given up: the field jumps", GIVEN_UP | ALONE))
+        shown.append(("stopped: the field jumps", STOPPED | ALONE))
     return [Line2D([], [], label=name, **look) for name, look in shown]

@@ -8,7 +8,7 @@ and `save` writes both. What takes more than a line to say is a caption: `save` 
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -41,23 +41,6 @@ _LOOKS = {
     "pdf.fonttype": 42,  # text stays text in the PDF
 }
 
-# Okabe and Ito's colours, ordered so that neighbours differ in lightness; yellow is left out, it vanishes on white.
-# Where a colour comes again, its line and its marker are others.
-_STYLES = (
-    ("#000000", "-", "o"),
-    ("#E69F00", "--", "s"),
-    ("#0072B2", "-.", "^"),
-    ("#56B4E9", ":", "D"),
-    ("#D55E00", (0, (5, 1)), "v"),
-    ("#009E73", (0, (3, 1, 1, 1, 1, 1)), "P"),
-    ("#CC79A7", (0, (1, 1)), "X"),
-    ("#000000", "--", "*"),
-    ("#E69F00", "-", "<"),
-    ("#0072B2", ":", "p"),
-    ("#56B4E9", "-", ">"),
-    ("#D55E00", "-.", "h"),
-)
-
 OUTLINE = {
     "fill": False, "edgecolor": "#D55E00", "linewidth": 1.6, "clip_on": False,
     "path_effects": [withStroke(linewidth=3.2, foreground="white")],
@@ -83,18 +66,6 @@ class Drawing:
 def looks() -> contextlib.AbstractContextManager[None]:
     """The settings under which a figure must be built and saved."""
     return matplotlib.rc_context(_LOOKS)
-
-
-def line_styles(names: Iterable[str]) -> dict[str, dict]:
-    """Colour, line style and marker for each name, in order of first appearance, as keyword arguments of `Axes.plot`.
-
-    Raises:
-      ValueError: there are more names than distinguishable styles.
-    """
-    names = list(dict.fromkeys(names))
-    if len(names) > len(_STYLES):
-        raise ValueError(f"a figure can tell at most {len(_STYLES)} lines apart, not {len(names)}: draw fewer at once")
-    return {n: {"color": c, "linestyle": line, "marker": m} for n, (c, line, m) in zip(names, _STYLES, strict=False)}
 
 
 def label_ends(axes: Axes, x: float, ends: Mapping[str, tuple[float, str]]) -> None:

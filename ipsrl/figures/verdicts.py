@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ipsrl.dynamics.verdict import CASES, STARTS
-from ipsrl.dynamics.verdict_page import BARS, MEANINGS, SHOWN, Judgement
+from ipsrl.dynamics.verdict_page import BARS, MEANINGS, SHOWN, PublishedVerdict
 from ipsrl.figures import style, table
 from ipsrl.figures.style import Drawing
 
@@ -22,7 +22,7 @@ HEAD, WORD = 1.27, 0.5
 LETTERS = 44
 """In a line of names."""
 
-Row = Sequence[Judgement]
+Row = Sequence[PublishedVerdict]
 """Objectives that do the same."""
 
 
@@ -75,10 +75,10 @@ def _strips(row: Row) -> Mapping[str, Mapping[str, np.ndarray]]:
 def _numbers(row: Row) -> list[table.Row]:
     starts = np.array(STARTS)[list(SHOWN)]
     return [
-        {"verdict": judged.word, "objective": judged.objective, "condition": condition, "rewards": name}
+        {"verdict": entry.word, "objective": entry.objective, "condition": condition, "rewards": name}
         | {f"start_p{outcome}": chance for outcome, chance in enumerate(start, 1)}
         | {f"end_p{outcome}": chance for outcome, chance in enumerate(end, 1)}
-        for judged in row
+        for entry in row
         for condition, cases in _strips(row).items()
         for name, ends in cases.items()
         for start, end in zip(starts, ends, strict=True)
@@ -87,7 +87,7 @@ def _numbers(row: Row) -> list[table.Row]:
 
 def _lines(row: Row) -> list[str]:
     """The names, as they stand beside the bars."""
-    return textwrap.wrap(", ".join(judged.objective for judged in row), LETTERS, break_long_words=False)
+    return textwrap.wrap(", ".join(entry.objective for entry in row), LETTERS, break_long_words=False)
 
 
 def _height(row: Row) -> float:

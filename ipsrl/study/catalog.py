@@ -73,5 +73,5 @@ def drawn() -> dict[str, tuple[Study, Variant]]:
 def listing() -> str:
     """All studies as text: claim, command and time of each."""
     shown = [(study, study.header.get) for study in every().values()]
-    blocks = ([study.name, of("Claim", ""), study.command(), of("Time", "")] for study, of in shown)
+    blocks = ([study.name, of("Claim", ""), of("Command", study.command()), of("Time", "")] for study, of in shown)
     return "\n\n".join("\n  ".join(block) for block in blocks)

@@ -47,13 +47,15 @@ def verdict(claims: Mapping[str, bool | None], numbers: Mapping[str, Interval], 
     if False in claims.values():
         return "does not hold"
     if True not in claims.values():
-        return "undecided: needs two or more seeds"
+        return "undecided"
     far = [
         label
         for label, value in paper.items()
         if label in numbers and abs(numbers[label].mean / value - 1) > AGREES_WITHIN
     ]
-    return f"holds, other numbers for {', '.join(far)}" if far else "holds"
+    undecided = sum(held is None for held in claims.values())
+    parts = ("holds", f"{undecided} undecided" * (undecided > 0), f"other numbers for {', '.join(far)}" * bool(far))
+    return ", ".join(filter(None, parts))
 
 
 def lines(claims: Mapping[str, bool | None]) -> list[str]:

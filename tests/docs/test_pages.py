@@ -42,7 +42,7 @@ def test_catalog_example():
 @pytest.mark.parametrize("page", ["README.md", "docs/wind_tunnel.md"])
 def test_wind_tunnel_example(page):
     names = execute(page, "import verdict")
-    assert names["judged"].word == "collapses"
+    assert names["result"].word == "collapses"
     np.testing.assert_allclose(names["flow"].exponents[0], [0.0, -0.5, -1.0], atol=0.01)
 
 

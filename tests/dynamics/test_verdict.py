@@ -125,7 +125,7 @@ def test_exponent_is_found_again(alpha):
 @pytest.mark.parametrize(
     ("text", "message"), [("progrpo", "needs prompt_log_probs"), ("placebo", "the objective samples at random")]
 )
-def test_what_cannot_be_judged_is_refused(text, message):
+def test_what_can_have_no_verdict_is_refused(text, message):
     with pytest.raises(ValueError, match=message):
         verdict(objectives.make(text), group_size=4)
 

@@ -97,7 +97,7 @@ def test_all_studies_are_listed(monkeypatch, capsys):
     runpy.run_module("experiments", run_name="__main__")
     listed = capsys.readouterr().out
     for experiment in STUDIES:
-        assert f"\n  python -m experiments.{experiment}\n" in listed
+        assert f"\n  python -m experiments.{experiment}" in listed
 
 
 @pytest.mark.slow

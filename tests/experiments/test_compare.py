@@ -117,16 +117,16 @@ def test_ranks_are_by_effective_outcomes_among_those_that_reach_the_bar():
             ("lazy", 0.1): ((0.4, 0.5), (4.0, 4.0)),
             ("best", 0.1): ((0.8, 1.0), (1.0, 1.4)),
             ("best", 0.2): ((0.9, 1.0), (1.0, 1.2)),
-            ("diverse", 0.1): ((0.8, 0.7), (3.0, 3.2)),
-            ("as diverse", 0.1): ((0.9, 0.7), (3.1, 3.3)),
+            ("diverse", 0.1): ((0.8, 0.9), (3.0, 3.2)),
+            ("as diverse", 0.1): ((0.9, 0.8), (3.1, 3.3)),
             ("idle", 0.1): ((0.1, 0.1), (5.0, 5.0)),
             ("idle", 0.2): ((0.2, 0.2), (4.5, 4.5)),
             ("diverged", 0.1): ((0.9, float("nan")), (1.0, 1.0)),
         }
     )
-    results, bar = compare.ranked(records, reward_share=0.8)
+    results, bar = compare.ranked(records)
     # The best objective here earns 0.95 of the best possible reward.
-    assert bar == pytest.approx(0.8 * 0.9 * 0.95)
+    assert bar == pytest.approx(0.9 * 0.9 * 0.95)
     ranks = {result.name: result.rank for result in results}
     assert ranks == {"as diverse": 1, "diverse": 1, "best": 3, "idle": None, "lazy": None}
     assert list(ranks) == ["as diverse", "diverse", "best", "idle", "lazy"]
@@ -146,7 +146,7 @@ def test_no_policy_is_ranked_that_has_hardly_learned():
             ("learned", 0.1): ((0.55, 0.57), (7.0, 7.0)),
         }
     )
-    results, bar = compare.ranked(records, reward_share=0.8)
+    results, bar = compare.ranked(records)
     assert bar == pytest.approx(0.5 + 0.1 * 0.5)
     assert {result.name: result.rank for result in results} == {"learned": 1, "untrained": None, "lucky": None}
 
@@ -178,7 +178,7 @@ def test_objectives_and_rates_can_be_added(tmp_path, capsys):
     assert "\ngrpo  " in printed
     assert "\nleft out: progrpo: the objective needs prompt_log_probs" in printed
     assert "finished grpo" in err
-    train(tmp_path, True, objectives=("grpo", "ips_grpo"), learning_rates=(0.05, 0.1), reward_share=0.5, **short)
+    train(tmp_path, True, objectives=("grpo", "ips_grpo"), learning_rates=(0.05, 0.1), **short)
     printed, err = capsys.readouterr()
     new = (("grpo", 0.1), ("ips_grpo", 0.05), ("ips_grpo", 0.1))
     lines = [f"finished {name}, learning_rate = {rate}" for name, rate in new]
@@ -212,7 +212,6 @@ def test_lists_of_objectives_may_hold_all():
         ({"objectives": ("all", "grpo(clip_low=0.2)")}, "are the same objective: name each once"),
         ({"filters": "dynamic_sampling"}, "--filters=dynamic_sampling are for text tasks"),
         (TEXT | {"filters": "off_policy"}, "--filters=off_policy is not for all"),
-        ({"reward_share": 0.0}, "--reward_share is 0.0, it must be positive"),
         ({"environment": "math_answers"}, "math_answers has no small policy: take a bandit, a tree, a grid or a text"),
     ],
     ids=str,

@@ -47,11 +47,11 @@ def test_reward_proportional_rules_end_at_the_star(portrait, name):
 
 
 @pytest.mark.slow
-def test_paths_that_are_given_up_at_a_jump_are_counted(portrait):
+def test_paths_that_stop_at_a_jump_are_counted(portrait):
     found = portrait("unlikeliness", (1.0, 1.0, 0.0))
-    given_up = found.finished.count(False)
-    assert given_up > 0
-    assert f"{given_up} of 2 paths given up where the field jumps" in row_of(found)[-1]
+    stopped = found.finished.count(False)
+    assert stopped > 0
+    assert f"{stopped} of 2 paths stop where the field jumps" in row_of(found)[-1]
 
 
 def test_records_and_arrays_are_the_portrait(tmp_path, capsys):

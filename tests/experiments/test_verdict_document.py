@@ -14,7 +14,7 @@ from experiments.verdicts import ADDED, PRESETS, Settings, chosen_objectives
 from ipsrl import objectives, study
 from ipsrl.dynamics import verdict_page
 from ipsrl.dynamics.verdict import CASES, REFERENCES, STARTS, Case, Verdict, Word, verdict
-from ipsrl.dynamics.verdict_page import MEANINGS, REWARDS, SHOWN, Judgement, document, grouped
+from ipsrl.dynamics.verdict_page import MEANINGS, REWARDS, SHOWN, PublishedVerdict, document, grouped
 from ipsrl.records.tidy import Records
 from ipsrl.study.study import Study, run
 from ipsrl.training.batches.off_policy_answers import spend_samples
@@ -23,10 +23,10 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "verdicts.md"
 
 
 def made_up(objective, word, text="0.50 : 0.50 : 0", ends=(0.5, 0.5, 0.0), references=("uniform",), evidence="seen"):
-    """A judgement with the same end in all cases."""
+    """A verdict with the same end in all cases."""
     of_case = {name: np.tile(ends, (len(STARTS), 1)).tolist() for name in CASES}
     texts = dict.fromkeys(CASES, text)
-    return Judgement(
+    return PublishedVerdict(
         objective, word, evidence, "", dict.fromkeys(references, texts), dict.fromkeys(references, of_case)
     )
 
@@ -63,14 +63,14 @@ def test_every_word_case_and_reference_is_explained():
 
 
 def test_objectives_that_do_the_same_share_a_row_under_their_word():
-    judgements = [
+    made = [
         made_up("late", "other", text="0.40 : 0.40 : 0.20"),
         made_up("first", "collapses"),
         dataclasses.replace(made_up("second(alpha=0.5)", "collapses"), unseen="SoftGate"),
         made_up("third", "collapses", evidence="seen otherwise"),
     ]
-    rows = grouped(judgements)
-    assert [[judged.objective for judged in row] for row in rows] == [
+    rows = grouped(made)
+    assert [[entry.objective for entry in row] for row in rows] == [
         ["first", "second(alpha=0.5)"],
         ["third"],
         ["late"],
@@ -79,7 +79,7 @@ def test_objectives_that_do_the_same_share_a_row_under_their_word():
     assert "\n| `first`, `second(alpha=0.5)` |" + " 0.50 : 0.50 : 0 |" * len(CASES) + " seen |\n" in page
     assert "\n- `fourth`: no prompt.\n" in page
     assert "their clips and weights have no effect: SoftGate of `second(alpha=0.5)`." in page
-    assert words_of(page) == {judged.objective: judged.word for judged in judgements}
+    assert words_of(page) == {entry.objective: entry.word for entry in made}
 
 
 def test_other_ends_are_another_row_even_where_the_words_are_the_same():
@@ -109,25 +109,25 @@ def test_records_say_all_that_is_told():
     records = verdict_page.records_of(Verdict("other", "seen", cases, kept, "SoftGate"))
     assert len(records) == 2 * len(CASES) * len(STARTS)
     assert (records[1]["start_1"], records[1]["exponent_3"]) == (STARTS[1][0], -0.5)
-    judged = Judgement.of("it", Records(records, ()))
-    assert (judged.word, judged.evidence, judged.unseen) == ("other", "seen", "SoftGate")
-    assert judged.texts == {"uniform": dict.fromkeys(CASES, "1.00 : 0 : 0"),
+    entry = PublishedVerdict.of("it", Records(records, ()))
+    assert (entry.word, entry.evidence, entry.unseen) == ("other", "seen", "SoftGate")
+    assert entry.texts == {"uniform": dict.fromkeys(CASES, "1.00 : 0 : 0"),
                             "skewed": dict.fromkeys(CASES, "0.20 : 0.30 : 0.50")}  # fmt: skip
-    np.testing.assert_allclose(judged.ends["uniform"]["binary"], np.tile([1, 0, 0], (12, 1)))
-    np.testing.assert_allclose(judged.ends["skewed"]["binary"], kept["binary"].ends)
+    np.testing.assert_allclose(entry.ends["uniform"]["binary"], np.tile([1, 0, 0], (12, 1)))
+    np.testing.assert_allclose(entry.ends["skewed"]["binary"], kept["binary"].ends)
 
 
-def test_all_is_the_catalog_without_what_cannot_be_judged():
+def test_all_is_the_catalog_without_what_has_no_verdict():
     chosen, left_out = chosen_objectives(("all",), 8)
     assert {*chosen, *left_out} == {*objectives.names(), *ADDED}
     # It needs a prompt; they sample at random.
     assert set(left_out) == {"progrpo", "clip_cov", "placebo"}
     assert "progrpo(reference=correct)" in chosen
-    with pytest.raises(ValueError, match=r"progrpo cannot be judged: .*prompt_log_probs"):
+    with pytest.raises(ValueError, match=r"progrpo has no verdict: .*prompt_log_probs"):
         chosen_objectives(("progrpo",), 8)
 
 
-def judge(path, page, verdict=None, monkeypatch=None, **changes):
+def publish(path, page, verdict=None, monkeypatch=None, **changes):
     """The study, with made-up verdicts."""
     monkeypatch.setattr(verdicts, "verdict", lambda *arguments: verdict or made_up_verdict())
     settings = Settings(objectives=("grpo", "maxrl", "dapo"), document=str(page), **changes)
@@ -136,7 +136,7 @@ def judge(path, page, verdict=None, monkeypatch=None, **changes):
 
 def test_one_row_of_a_page_is_replaced(tmp_path, monkeypatch, capsys):
     page = tmp_path / "docs" / "page.md"
-    judge(tmp_path / "all", page, monkeypatch=monkeypatch)
+    publish(tmp_path / "all", page, monkeypatch=monkeypatch)
     assert words_of(page.read_text()) == dict.fromkeys(("grpo", "maxrl", "dapo"), "collapses")
     assert f"document: {page}" in capsys.readouterr().out
     pictured = page.with_suffix(".png").read_bytes()
@@ -145,7 +145,7 @@ def test_one_row_of_a_page_is_replaced(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setitem(objectives.catalog.CATALOG, "mine", objectives.catalog.CATALOG["grpo"])
     new = made_up_verdict("other", winner=2)
-    judge(tmp_path / "one", page, verdict=new, monkeypatch=monkeypatch, only=("maxrl", "mine"))
+    publish(tmp_path / "one", page, verdict=new, monkeypatch=monkeypatch, only=("maxrl", "mine"))
     expected = {"grpo": "collapses", "dapo": "collapses", "maxrl": "other", "mine": "other"}
     assert words_of(page.read_text()) == expected
     assert page.with_suffix(".png").read_bytes() != pictured
@@ -156,7 +156,7 @@ def test_one_row_of_a_page_is_replaced(tmp_path, monkeypatch, capsys):
     assert {json.loads(row)["objective"] for row in rows} == {"maxrl", "mine"}
 
     monkeypatch.delitem(objectives.catalog.CATALOG, "mine")
-    judge(tmp_path / "again", page, monkeypatch=monkeypatch, only=("maxrl",))
+    publish(tmp_path / "again", page, monkeypatch=monkeypatch, only=("maxrl",))
     assert words_of(page.read_text()) == dict.fromkeys(("grpo", "maxrl", "dapo"), "collapses")
 
 
@@ -167,10 +167,10 @@ def test_a_row_needs_a_page_of_the_same_groups(tmp_path, monkeypatch):
         Settings(only=("grpo",))
     page = tmp_path / "page.md"
     with pytest.raises(ValueError, match=r"page\.json is missing: write the whole page"):
-        judge(tmp_path / "out", page, monkeypatch=monkeypatch, only=("grpo",))
-    judge(tmp_path / "out", page, monkeypatch=monkeypatch, group_size=4)
+        publish(tmp_path / "out", page, monkeypatch=monkeypatch, only=("grpo",))
+    publish(tmp_path / "out", page, monkeypatch=monkeypatch, group_size=4)
     with pytest.raises(ValueError, match="has groups of 4, not 8"):
-        judge(tmp_path / "other", page, monkeypatch=monkeypatch, only=("grpo",))
+        publish(tmp_path / "other", page, monkeypatch=monkeypatch, only=("grpo",))
     assert not (tmp_path / "other").exists()
 
 
@@ -179,13 +179,13 @@ def test_the_page_in_docs_names_every_objective():
     page, every = DOCUMENT.read_text(), {*objectives.names(), *ADDED}
     command = "python -m experiments.verdicts --document=docs/verdicts.md --only="
     missing = sorted(name for name in every - words_of(page).keys() if f"\n- `{name}`: " not in page)
-    # Any row will do for those that cannot be judged, which are listed below the tables.
-    to_judge = ",".join(name for name in missing if name not in left_out) or "grpo"
-    assert not missing, f"docs/verdicts.md lacks {', '.join(missing)}: run {command}{to_judge}"
+    # Any row will do for those without a verdict, which are listed below the tables.
+    chosen = ",".join(name for name in missing if name not in left_out) or "grpo"
+    assert not missing, f"docs/verdicts.md lacks {', '.join(missing)}: run {command}{chosen}"
     more = words_of(page).keys() - (every - left_out.keys())
     assert not more, f"docs/verdicts.md has {', '.join(more)}, which the catalog has not: run {command}grpo"
     kept = verdict_page.read(DOCUMENT.with_suffix(".json"), PRESETS["demo"].group_size)
-    assert {judged.objective: judged.word for judged in kept} == words_of(page)
+    assert {entry.objective: entry.word for entry in kept} == words_of(page)
 
 
 @pytest.mark.slow
@@ -193,10 +193,10 @@ def test_the_page_in_docs_names_every_objective():
 def test_the_page_in_docs_says_what_is_computed(objective):
     page, made = DOCUMENT.read_text(), objectives.make(objective)
     records = verdict_page.records_of(verdict(made, *spend_samples(made, PRESETS["demo"].group_size)))
-    judged = Judgement.of(objective, Records(records, ()))
-    assert words_of(page)[objective] == judged.word
+    entry = PublishedVerdict.of(objective, Records(records, ()))
+    assert words_of(page)[objective] == entry.word
     (row,) = [line for line in page.splitlines() if line.startswith("| `") and f"`{objective}`" in line.split(" | ")[0]]
     _, *cells, evidence = row.strip("| ").split(" | ")
     for name, cell in zip(CASES, cells, strict=True):
-        assert all(cases[name] in cell for cases in judged.texts.values())
-    assert evidence.startswith(judged.evidence)
+        assert all(cases[name] in cell for cases in entry.texts.values())
+    assert evidence.startswith(entry.evidence)

@@ -42,10 +42,10 @@ def test_every_mark_has_an_entry_in_the_key():
     for shown, point in kinds.items():
         text = words_of(phase_portraits.draw([dataclasses.replace(plain, rest_points=[point])], 8).figure)
         assert [entry for entry in kinds if entry in text] == [shown]
-        assert not any(entry in text for entry in ("every policy", "given up", "reference policy"))
+        assert not any(entry in text for entry in ("every policy", "stopped", "reference policy"))
     tied = dataclasses.replace(portrait((1.0, 1.0, 0.5)), finished=[False])
     text = words_of(phase_portraits.draw([tied], 8, reference=(0.2, 0.3, 0.5)).figure)
-    for entry in ("every policy of the edge rests", "given up: the field jumps", "reference policy"):
+    for entry in ("every policy of the edge rests", "stopped: the field jumps", "reference policy"):
         assert entry in text.replace("\n", " ")
     # A corner of an edge that rests is no rest point of its own.
     assert not [entry for entry in kinds if entry in text]

@@ -4,13 +4,14 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from ipsrl.figures import style
+from ipsrl.records.line_styles import line_styles
 
 
 def test_save_writes_the_same_bytes_again(tmp_path):
     def draw():
         with style.looks():
             figure = Figure(figsize=(2, 1.5))
-            figure.subplots().plot([0, 1, 4], **style.line_styles(["one"])["one"])
+            figure.subplots().plot([0, 1, 4], **line_styles(["one"])["one"])
         return figure
 
     rows = [{"x": 0, "value": np.float32(0.1)}, {"x": 1, "value": np.float64(0.1)}]
@@ -41,7 +42,7 @@ def test_a_caption_lies_beside_the_figure_and_a_mark_stands_in_it(tmp_path):
 
 
 def test_names_keep_their_styles_and_differ_in_more_than_colour():
-    looks = style.line_styles(["grpo", "ips_grpo", "grpo", "progrpo"])
+    looks = line_styles(["grpo", "ips_grpo", "grpo", "progrpo"])
     assert list(looks) == ["grpo", "ips_grpo", "progrpo"]
     for part in ("color", "linestyle", "marker"):
         assert len({str(look[part]) for look in looks.values()}) == 3
@@ -50,7 +51,7 @@ def test_names_keep_their_styles_and_differ_in_more_than_colour():
 
 
 def test_any_two_lines_differ_in_marker_and_in_colour_or_dashes():
-    looks = style.line_styles("abcdefghijkl").values()
+    looks = line_styles("abcdefghijkl").values()
     assert len({look["marker"] for look in looks}) == 12
     assert len({(look["color"], str(look["linestyle"])) for look in looks}) == 12
     with style.looks():
@@ -58,4 +59,4 @@ def test_any_two_lines_differ_in_marker_and_in_colour_or_dashes():
         for look in looks:
             axes.plot([0, 1], **look)
     with pytest.raises(ValueError, match="at most 12 lines apart, not 13: draw fewer at once"):
-        style.line_styles("abcdefghijklm")
+        line_styles("abcdefghijklm")

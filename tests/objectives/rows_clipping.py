@@ -32,7 +32,7 @@ ROWS = {
     "bapo": like_grpo(tokens=token_mean(balanced(0.4, 0.6, 0.9, 0.02, 1.2, 3.0, 0.05))),
     # With targets that are out of reach the limits walk to their ends.
     "bapo(target=0.9, low_start=0.5, high_end=1.5)": like_grpo(),
-    "bapo(rule=released, target=9.0)": like_grpo(),
+    "bapo(form=code, target=9.0)": like_grpo(),
     "dppo": like_dr_grpo(tokens=constant_length(divergence_mask(0.15))),
     "dppo(divergence=binary_kl)": like_dr_grpo(),
     "dppo(divergence=top_tv)": like_dr_grpo(),

@@ -103,7 +103,7 @@ def test_ratios_at_the_limits_are_not_clipped():
 
 def literal_search(part, ratios, advantages, behaviour):
     """Limits by the paper's loop, or by that of the released code, in float64; limits are counted in steps."""
-    weight = np.abs(advantages) * (behaviour if part.rule == "paper" else 1.0)
+    weight = np.abs(advantages) * (behaviour if part.form == "paper" else 1.0)
     last_low = round((part.low_end - part.low_start) / part.low_step)
     last_high = round((part.high_end - part.high_start) / part.high_step)
     low_steps = high_steps = 0
@@ -111,24 +111,24 @@ def literal_search(part, ratios, advantages, behaviour):
         low, high = part.low_start + low_steps * part.low_step, part.high_start + high_steps * part.high_step
         positive = (weight * np.minimum(ratios, high))[advantages > 0].sum()
         negative = (weight * np.maximum(ratios, low))[advantages < 0].sum()
-        measure = positive / (positive + negative) if part.rule == "paper" else positive / negative
+        measure = positive / (positive + negative) if part.form == "paper" else positive / negative
         if measure >= part.target:
             return low, high
-        if part.rule == "paper" and high_steps < last_high:
+        if part.form == "paper" and high_steps < last_high:
             high_steps += 1
         elif low_steps < last_low:
             low_steps += 1
-        elif part.rule == "released" and high_steps < last_high:
+        elif part.form == "code" and high_steps < last_high:
             high_steps += 1
         else:
             return low, high
 
 
-@pytest.mark.parametrize("rule", ["paper", "released"])
+@pytest.mark.parametrize("form", ["paper", "code"])
 @pytest.mark.parametrize("target", slow_after(3, [0.45, 0.9, 2.0, 0.1, 0.3, 0.6, 0.75, 1.1]))
-def test_limits_are_those_of_the_published_loop(rule, target):
+def test_limits_are_those_of_the_published_loop(form, target):
     arguments = {"low_start": 0.6, "low_end": 0.8, "low_step": 0.05, "high_start": 1.2, "high_end": 2.0}
-    part = BalancedClip(rule, target, **arguments)
+    part = BalancedClip(form, target, **arguments)
     for seed in range(4):
         rng = np.random.default_rng(seed)
         ratios, advantages = np.exp(rng.normal(0, 0.6, 9)), rng.normal(0, 1, 9)
@@ -138,18 +138,18 @@ def test_limits_are_those_of_the_published_loop(rule, target):
         assert_close(found, literal_search(part, ratios, advantages, behaviour))
 
 
-@pytest.mark.parametrize("rule", ["paper", "released"])
+@pytest.mark.parametrize("form", ["paper", "code"])
 @pytest.mark.parametrize("high_end", slow_after(1, [1.5, 1.2]))
-def test_a_whole_mini_batch_finds_the_limits_of_its_pieces(rule, high_end):
+def test_a_whole_mini_batch_finds_the_limits_of_its_pieces(form, high_end):
     """Targets that the pairs of the path just reach, each in turn, and one that nothing reaches."""
-    part = BalancedClip(rule, low_end=0.7, low_step=0.05, high_end=high_end)
+    part = BalancedClip(form, low_end=0.7, low_step=0.05, high_end=high_end)
     rng = np.random.default_rng(0)
     rollouts = rollouts_of(np.log(rng.uniform(0.05, 0.3, (3, 4, 5))), rng.random((3, 4, 5)) < 0.8)
     change = jnp.array(rng.normal(0, 0.6, (3, 4, 5)), jnp.float32)
     batch = PolicyScores(rollouts.behaviour_log_probs + change, change), rollouts, change[::-1]
     sums = part.statistics(*batch)
     positive, negative = np.asarray(sums["positive"])[part.path[:, 1]], np.asarray(sums["negative"])[part.path[:, 0]]
-    measures = positive / (positive + negative if rule == "paper" else negative)
+    measures = positive / (positive + negative if form == "paper" else negative)
     found = set()
     for target in [*(0.9999 * measures), 100.0]:
         aimed = dataclasses.replace(part, target=float(target))
@@ -157,7 +157,7 @@ def test_a_whole_mini_batch_finds_the_limits_of_its_pieces(rule, high_end):
         np.testing.assert_array_equal(limits, aimed.found(sums))
         found.add(tuple(map(float, limits)))
     # The start, every other upper limit, and the end of the path where that is yet another pair.
-    assert len(found) == (7 if high_end == 1.5 else 1) + (rule == "paper" or high_end == 1.2)
+    assert len(found) == (7 if high_end == 1.5 else 1) + (form == "paper" or high_end == 1.2)
 
 
 def test_limits_of_a_mini_batch_do_not_depend_on_its_pieces():

@@ -42,7 +42,7 @@ ENTROPIES = [1, 0.6, 0.39, 0.2, 0.3, 0.45, 0.41]
     ("part", "alphas"),
     [
         (AdaptiveEntropyBonus(), [0, 0, 0.005, 0.010, 0.015, 0.010, 0.005]),
-        (AdaptiveEntropyBonus(rule="proportional", eta=0.02), [0, 0, 0.0002, 0.0042, 0.0062, 0.0052, 0.0050]),
+        (AdaptiveEntropyBonus(step="proportional", eta=0.02), [0, 0, 0.0002, 0.0042, 0.0062, 0.0052, 0.0050]),
         (AdaptiveEntropyBonus(alpha_max=0.007), [0, 0, 0.005, 0.007, 0.007, 0.002, 0]),
         (AdaptiveEntropyBonus(0.01, tau=0.25), [0.005, 0, 0, 0.005, 0, 0, 0]),
     ],

@@ -95,7 +95,7 @@ BAPO: dict[str, dict[str, Any]] = {
         "high_step": 0.05,
         "dual_clip": None,
     },
-    "released": {
+    "code": {
         "target": 1.0,
         "low_start": 0.6,
         "low_end": 0.8,
@@ -110,7 +110,7 @@ BAPO: dict[str, dict[str, Any]] = {
 
 
 def bapo(
-    rule: Literal["paper", "released"] = "paper",
+    form: Literal["paper", "code"] = "paper",
     target: float | None = None,
     low_start: float | None = None,
     low_end: float | None = None,
@@ -144,7 +144,7 @@ def bapo(
     return Objective(
         advantages=GroupMeanStd(),
         surrogate=BalancedClip(
-            rule, **{name: BAPO[rule][name] if value is None else value for name, value in given.items()}
+            form, **{name: BAPO[form][name] if value is None else value for name, value in given.items()}
         ),
         aggregation=aggregated_by(aggregation),
     )

@@ -40,7 +40,7 @@ def forking_tokens(
 def aer(
     tau: float = 0.4,
     eta: float = 0.005,
-    rule: Literal["sign", "proportional"] = "sign",
+    step: Literal["sign", "proportional"] = "sign",
     alpha0: float = 0.0,
     alpha_max: float = 0.02,
     weight: Literal["indicator", "linear", "complement"] = "indicator",
@@ -60,7 +60,7 @@ def aer(
     Evidence: our reading (abstract); tau second-hand.
     """
     bonus = AdaptiveEntropyBonus(
-        alpha0, tau=tau, eta=eta, rule=rule, alpha_max=alpha_max, weight=weight, rho=rho, threshold=threshold
+        alpha0, tau=tau, eta=eta, step=step, alpha_max=alpha_max, weight=weight, rho=rho, threshold=threshold
     )
     return Objective(
         advantages=GroupMeanStd(),

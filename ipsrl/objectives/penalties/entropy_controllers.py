@@ -31,7 +31,7 @@ class AdaptiveEntropyBonus(Penalty):
       coefficient: alpha_0.
       tau: target entropy divided by the first entropy.
       eta: step of alpha; with `proportional`, per nat of error.
-      rule: f = `sign`, steps of fixed size, or `proportional`, the error itself.
+      step: f = `sign`, steps of fixed size, or `proportional`, the error itself.
       alpha_max: upper limit of alpha.
       weight: w = `indicator` [g <= rho], `linear` max(0, 1 - g / rho), or `complement` 1 - g, which does not use rho.
       rho: share of correct answers up to which a prompt is hard.
@@ -42,7 +42,7 @@ class AdaptiveEntropyBonus(Penalty):
     coefficient: float = 0.0
     tau: float = positive(0.4)
     eta: float = positive(0.005)
-    rule: Literal["sign", "proportional"] = "sign"
+    step: Literal["sign", "proportional"] = "sign"
     alpha_max: float = positive(0.02)
     weight: Literal["indicator", "linear", "complement"] = "indicator"
     rho: float = share(0.5, called="rho, an accuracy,")
@@ -67,7 +67,7 @@ class AdaptiveEntropyBonus(Penalty):
         entropy = mean_entropy(rollouts)
         first_entropy = jnp.where(jnp.isneginf(state["first_entropy"]), entropy, state["first_entropy"])
         error = self.tau * first_entropy - entropy
-        step = self.eta * (jnp.sign(error) if self.rule == "sign" else error)
+        step = self.eta * (jnp.sign(error) if self.step == "sign" else error)
         alpha = jnp.clip(state["alpha"] + step, 0.0, self.alpha_max)
         correct = (rollouts.rewards > self.threshold).sum(axis=-1)
         coefficients = (state["alpha"] * self.weight_of(correct, rollouts.rewards.shape[-1]))[:, None, None]

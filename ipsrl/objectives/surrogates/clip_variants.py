@@ -106,8 +106,8 @@ class BalancedClip(Surrogate):
 
         paper:     sum_{A > 0} p |A| min(rho, c_high)  >=  target * sum over all tokens, p = behaviour probability;
                    first c_high grows to high_end, then c_low to low_end
-        released:  sum_{A > 0} |A| min(rho, c_high)    >=  target * sum_{A < 0} |A| max(rho, c_low);
-                   first c_low grows, then c_high
+        code:      sum_{A > 0} |A| min(rho, c_high)    >=  target * sum_{A < 0} |A| max(rho, c_low);
+                   first c_low grows, then c_high (the released code)
 
     or the path ends. Then min( rho A, clip(rho, c_low, c_high) A ) is maximised; the limits are ratios. The terms of
     the paper's sums are |min( rho A, clip(rho) A )|; they never shrink as c_low grows, so only c_high can reach the
@@ -118,7 +118,7 @@ class BalancedClip(Surrogate):
     micro-batches, over which sums are added; an unsplit one is searched by bisection.
     """
 
-    rule: Literal["paper", "released"] = "paper"
+    form: Literal["paper", "code"] = "paper"
     target: float = positive(0.4)
     low_start: float = 0.6
     low_end: float = 0.9
@@ -150,7 +150,7 @@ class BalancedClip(Surrogate):
     def path(self) -> np.ndarray:
         """`[pairs, 2]`, indices into the lower and the upper limits."""
         lows, highs = (list(range(len(limits))) for limits in self._limits)
-        if self.rule == "paper":
+        if self.form == "paper":
             return np.array([(0, high) for high in highs] + [(low, highs[-1]) for low in lows[1:]])
         return np.array([(low, 0) for low in lows] + [(lows[-1], high) for high in highs[1:]])
 
@@ -168,7 +168,7 @@ class BalancedClip(Surrogate):
         """
         negative, positive = self._sums(scores, rollouts, advantages)
         lows, highs = map(jnp.asarray, self._limits)
-        beside = lows[0 if self.rule == "paper" else -1]
+        beside = lows[0 if self.form == "paper" else -1]
         negative_beside = negative(beside)
         bits = len(highs).bit_length()
 
@@ -181,7 +181,7 @@ class BalancedClip(Surrogate):
         passed = jax.lax.fori_loop(0, bits, walk, jnp.int32(0))
         at_end = passed == len(highs)
         low, high = jnp.where(at_end, lows[-1], beside), jnp.where(at_end, highs[-1], highs[passed])
-        if self.rule == "paper":
+        if self.form == "paper":
             return low, high
         at_start = self._reached(negative(lows[0]), positive(highs[0]))
         return jnp.where(at_start, lows[0], low), jnp.where(at_start, highs[0], high)
@@ -212,7 +212,7 @@ class BalancedClip(Surrogate):
         """Two functions: lower limit -> sum over negative advantages; upper limit -> sum over positive ones."""
         ratio = importance_ratio(scores, rollouts)
         weight = jnp.where(rollouts.token_mask, jnp.abs(advantages), 0.0)
-        if self.rule == "paper":
+        if self.form == "paper":
             weight *= jnp.exp(jnp.where(rollouts.token_mask, rollouts.behaviour_log_probs, 0.0))
         negative, positive = (jnp.where(chosen, weight, 0.0) for chosen in (advantages < 0, advantages > 0))
 
@@ -226,7 +226,7 @@ class BalancedClip(Surrogate):
 
     def _reached(self, negative: Array, positive: Array) -> Array:
         """Whether the sums reach the target."""
-        whole = negative + positive if self.rule == "paper" else negative
+        whole = negative + positive if self.form == "paper" else negative
         # A target met exactly must not be missed by rounding.
         return positive >= self.target * whole * (1.0 - 1e-6)
 
@@ -273,8 +273,8 @@ class DivergenceMask(Surrogate):
         dropped = leaves & (self.between(jax.lax.stop_gradient(scores), rollouts) > self.threshold)
         weight = jnp.where(dropped, 0.0, ratio if self.ratio_cap is None else jnp.minimum(ratio, self.ratio_cap))
         metrics = ratio_metrics(ratio, rollouts.token_mask, dropped)
-        judged = masked_sum((advantages != 0).astype(jnp.float32), rollouts.token_mask)
-        metrics["clip_fraction"] = (metrics["clip_fraction"][0], judged)
+        counted = masked_sum((advantages != 0).astype(jnp.float32), rollouts.token_mask)
+        metrics["clip_fraction"] = (metrics["clip_fraction"][0], counted)
         weight = with_constant_weight(weight, log_importance_ratio(scores, rollouts), scores, rollouts)
         return weight * advantages, metrics
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ipsrl.figures import style
+from ipsrl.records.line_styles import line_styles
 from ipsrl.records.monitors import PREFIX
 from ipsrl.records.report.recorded_runs import Folder, Record, Run, is_number, runs_of
 from ipsrl.records.report.tasks import by_task, cut, grouped
@@ -41,7 +41,7 @@ def content(folders: Sequence[Folder], title: str) -> Record:
         "version": importlib.metadata.version("ipsrl"),
         "folders": len(folders),
         "complete": sum(folder.complete for folder in folders),
-        "styles": line_styles(),
+        "styles": plotly_styles(),
         "tasks": tasks,
         "warnings": warnings(folders),
         "figures": drawn,
@@ -103,14 +103,14 @@ def changes(folders: Sequence[Folder]) -> list[Record]:
     return [{"runs": count, "diff": cut(text, LONGEST_DIFF)} for text, count in counts.most_common()]
 
 
-def line_styles() -> list[Record]:
+def plotly_styles() -> list[Record]:
     """The colours and dashes of the figures, in Plotly's terms."""
     return [
         {
             "color": line["color"],
             "dash": _DASHES.get(line["linestyle"]) or ",".join(f"{2 * length}px" for length in line["linestyle"][1]),
         }
-        for line in style.line_styles(map(str, range(12))).values()
+        for line in line_styles(map(str, range(12))).values()
     ]
 
 
