@@ -2,8 +2,8 @@
 
 It is a sweep of the studies in `experiments/`, in OUT: the same command continues with what is missing, and repeats
 nothing that is finished. PNG, PDF and CSV of all are in OUT/figures, and OUT/figures.md has the table: figure, command,
-time, our numbers, the paper's, verdict; --document=docs/figures.md also writes it there. If a study fails, the others
-continue, and the exit status is 1.
+time, our numbers, the paper's, verdict. --document=docs/figures.md also writes the table there, between its marks, and
+redraws the figures that lie beside it. If a study fails, the others continue, and the exit status is 1.
 
 smoke takes seven minutes on two CPU cores and shows only that everything runs; demo takes an hour and a half; paper
 takes hours to days, and was run for only a few of them.
@@ -34,6 +34,9 @@ SUFFIXES = (".png", ".pdf", ".csv")
 RESTARTS = 3
 """Maximum number of restarts of a killed study."""
 
+BEGIN = "<!-- The table is written by scripts/reproduce_figures.py. -->"
+END = "<!-- Here the table ends. -->"
+
 Figures = Mapping[str, tuple[Study, Variant]]
 Result = tuple[str, str, str, str]
 """Of a finished run: its time, its numbers, the paper's, and the verdict."""
@@ -50,7 +53,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
         help="some of them, also separated by commas; --list prints all",
     )
     parser.add_argument("--out", type=Path, help="folder for all results; runs/figures-PRESET by default")
-    parser.add_argument("--document", type=Path, metavar="PAGE.md", help="a further path for the table")
+    parser.add_argument("--document", type=Path, metavar="PAGE.md", help="a page with marks for the table")
     parser.add_argument("--launcher", default="local", help="where they run, see scripts/sweep.py; local by default")
     parser.add_argument("--extensions", default="", help=extensions.FLAG_HELP)
     parser.add_argument("--list", action="store_true", help="print names, commands and titles, and run nothing")
@@ -69,6 +72,8 @@ def main(command_line: Sequence[str] | None = None) -> None:
         else:
             folder = SweepFolder.at(arguments.out or Path("runs") / f"figures-{arguments.preset}")
             launcher = launcher_catalog.make(arguments.launcher)
+            if arguments.document is not None:
+                around_table(arguments.document)
             reproduce(figures, names, arguments.preset, folder, launcher, arguments.document)
     except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
@@ -108,7 +113,7 @@ def reproduce(
     sweep(folder, chosen, launcher, retry=True, restarts=RESTARTS, after_each=after_each)
     table = publish(figures, runs, preset, folder)
     if document is not None:
-        replace_file(document, table)
+        write_document(document, table, figures, folder)
     print(f"{table}\nfigures: {folder.path / 'figures'}, table: {document or folder.path / 'figures.md'}")
     print(report(folder, chosen))
     if failed := [name for name in names if folder.state(runs[name]) != "finished"]:
@@ -137,6 +142,29 @@ def publish(figures: Figures, runs: Mapping[str, SweepRun], preset: str, folder:
     return text
 
 
+def write_document(document: Path, table: str, figures: Figures, folder: SweepFolder) -> None:
+    """Replaces what stands between the marks of a page, and the figures beside it that no study writes by itself."""
+    before, after = around_table(document)
+    replace_file(document, f"{before}{BEGIN}\n\n{table}\n{END}{after}")
+    for name, (study, _) in figures.items():
+        drawn, beside = folder.path / "figures" / f"{name}.png", document.parent / f"{name}.png"
+        if drawn.exists() and beside.exists() and not hasattr(study.module, "documents"):
+            shutil.copyfile(drawn, beside)
+
+
+def around_table(document: Path) -> tuple[str, str]:
+    """What stands before and after the marks of a page.
+
+    Raises:
+      ValueError: it lacks them.
+    """
+    before, _, rest = document.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise ValueError(f"{document} lacks the lines {BEGIN!r} and {END!r}, between which the table belongs")
+    return before, after
+
+
 def result(path: Path) -> Result:
     """The cells of a finished run's row."""
     summary = read_json(path / "summary.json")
@@ -160,8 +188,7 @@ def page(figures: Figures, preset: str, results: Mapping[str, Result]) -> str:
     not_drawn = [study for study in catalog.every().values() if not study.variants]
     left_out = "\n".join(f"- `{study.command()}`: {study.header.get('Time', '')}" for study in not_drawn)
     parts = (
-        "# Figures and tables, and whether their claims hold",
-        f"Written by `python scripts/reproduce_figures.py --preset={preset}`, which makes a run of each study.",
+        f"`python scripts/reproduce_figures.py --preset={preset}` makes a run of each study:",
         "\n".join(f"| {' | '.join(row)} |" for row in rows),
         EXPLAINED["smoke" if preset == "smoke" else "others"],
         f"Not drawn:\n\n{left_out}" if left_out else "",
