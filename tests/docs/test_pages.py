@@ -39,10 +39,10 @@ def test_catalog_example():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/wind_tunnel.md"])
-def test_wind_tunnel_example(page):
+@pytest.mark.parametrize(("page", "name"), [("README.md", "judged"), ("docs/wind_tunnel.md", "result")])
+def test_wind_tunnel_example(page, name):
     names = execute(page, "import verdict")
-    assert names["judged"].word == "collapses"
+    assert names[name].word == "collapses"
     np.testing.assert_allclose(names["flow"].exponents[0], [0.0, -0.5, -1.0], atol=0.01)
 
 
