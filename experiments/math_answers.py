@@ -133,8 +133,8 @@ def evaluate(
     the same random numbers.
     """
     key, how = stream(0, 0, "evaluation"), (settings.answers, settings.temperature, settings.prompts_at_once)
-    asked = independent_answers(held_out, policy, parameters, key, *how)
-    outcomes = asked.outcomes
+    answers = independent_answers(held_out, policy, parameters, key, *how)
+    outcomes = answers.outcomes
     pass_at = mean_pass_at_k((outcomes.rewards > 0).sum(axis=1), settings.answers, settings.tried)
     metrics = {
         **{f"pass_at_{k}": value for k, value in pass_at.items()},
@@ -143,7 +143,7 @@ def evaluate(
         "parse_rate": float((outcomes.outcome_id >= 0).mean()),
     }
     shares = np.asarray(diversity.ranked_shares(outcomes.outcome_id)).mean(axis=0)
-    return Evaluation(metrics, shares, completions(held_out, asked, names=()))
+    return Evaluation(metrics, shares, completions(held_out, answers, names=()))
 
 
 def narrows(objective: str, records: Records) -> bool:

@@ -166,7 +166,7 @@ class Rollouts:
     def of(cls, trajectories: Trajectories, outcomes: Outcomes, **optional: Array) -> "Rollouts":
         """Joins trajectories and outcomes; `optional` are further fields."""
         known = {field.name for field in dataclasses.fields(cls)}
-        said = {
+        fields = {
             field.name: getattr(source, field.name)
             for source in (trajectories, outcomes)
             for field in dataclasses.fields(source)
@@ -176,7 +176,7 @@ class Rollouts:
             "prompt_index": trajectories.prompts.index,
             "question_mask": trajectories.prompts.question_mask,
         }
-        return cls(**(prompts | said | optional))
+        return cls(**(prompts | fields | optional))
 
 
 @jax.tree_util.register_dataclass

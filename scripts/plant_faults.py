@@ -1,11 +1,11 @@
 """Which tests catch which faults: `python scripts/plant_faults.py`.
 
 Plants twenty faults, one at a time, in a copy of the tree, and runs the tests that should catch it: those named beside
-the fault, or with --whole all tests of the default run and, if these miss it, the slow ones. Prints a table and exits
-with 1 if a fault was not caught. About ten seconds for each fault; with --whole as long as the tests take.
+the fault, or with --all every test of the default run and, if these miss it, the slow ones. Prints a table and exits
+with 1 if a fault was not caught. About ten seconds for each fault; with --all as long as the tests take.
 
     --only=a,b   only these faults; --list prints their names
-    --whole      runs all tests until the first failure, not only those named
+    --all        runs all tests until the first failure, not only those named
 """
 
 import argparse
@@ -206,9 +206,9 @@ def failures(tree: Path, arguments: list[str]) -> list[str]:
     return sorted(set(named)) or (["collection"] if done.returncode else [])
 
 
-def caught_by(fault: Fault, tree: Path, whole: bool) -> tuple[str, str]:
+def caught_by(fault: Fault, tree: Path, all_tests: bool) -> tuple[str, str]:
     """The test files that caught a planted fault, and their run; two dashes if none did."""
-    if whole:
+    if all_tests:
         runs = {"default": ["-n", "auto", "--dist=loadfile"]}
         runs["slow"] = [*runs["default"], "-m", "slow"]
     else:
@@ -225,7 +225,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="names of faults, separated by commas")
     parser.add_argument("--list", action="store_true", help="print the names of the faults")
-    parser.add_argument("--whole", action="store_true", help="run all tests, not only those named beside the fault")
+    parser.add_argument("--all", action="store_true", help="run all tests, not only those named beside the fault")
     options = parser.parse_args(arguments)
     only = {name.strip() for name in options.only.split(",") if name.strip()}
     if unknown := sorted(only - {fault.name for fault in FAULTS}):
@@ -246,7 +246,7 @@ def main(arguments: list[str] | None = None) -> int:
         for fault, path in places.items():
             sound, started = path.read_text(), time.monotonic()
             path.write_text(sound.replace(fault.text, fault.planted))
-            files, run = caught_by(fault, tree, options.whole)
+            files, run = caught_by(fault, tree, options.all)
             path.write_text(sound)
             missed += run == "-"
             print(f"| {fault.name} | {files} | {run} | {time.monotonic() - started:.0f} |", flush=True)

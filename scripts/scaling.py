@@ -287,14 +287,14 @@ def seven_billion() -> str:
         first, second = measure(one), measure(two)
         return first + (QWEN_7B.num_layers - 1) * (second - first)
 
-    piece = dataclasses.replace(
+    part = dataclasses.replace(
         whole,
         policy=dataclasses.replace(QWEN_7B, query_block=environment.max_tokens, logits_at_once=2**50),
         prompts=whole.prompts // whole.micro_batches,
         micro_batches=1,
     )
     single = Mesh(jax.devices("cpu")[:1], (DATA,))
-    operations = _lower(piece, single)[0].cost_analysis()["flops"] * whole.micro_batches
+    operations = _lower(part, single)[0].cost_analysis()["flops"] * whole.micro_batches
     # Data through a device in an endless ring: a sum passes twice.
     passed = of_all_layers(
         lambda program: sum(one.bytes * one.times * (2 if one.kind == "all-reduce" else 1) for one in program.sends)

@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(f"--restarts is {arguments.restarts}, it must not be negative")
     launcher = launcher_catalog.make(arguments.launcher)
     folder = SweepFolder.at(arguments.out)
-    runs = asked_for(arguments, folder)
+    runs = requested_runs(arguments, folder)
     if arguments.tracker:
         runs = tracked(runs, arguments.tracker)
     if arguments.list:
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def asked_for(arguments: argparse.Namespace, folder: SweepFolder) -> list[SweepRun]:
+def requested_runs(arguments: argparse.Namespace, folder: SweepFolder) -> list[SweepRun]:
     """The runs requested on the command line."""
     by_default = {"experiment": arguments.experiment, "preset": arguments.preset}
     by_default = {name: value for name, value in by_default.items() if value is not None}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The tests: installs into .venv where needed, then runs pytest, on one process for each core.
 #
-#   scripts/test.sh                    what tells most, in minutes
+#   scripts/test.sh                    the most informative tests, in minutes
 #   scripts/test.sh --slow             everything; also compares with other people's trainers (PyTorch: 1.5 GB on disk)
 #   scripts/test.sh --objective=NAME   the generated tests of one row of the catalog, in one process
 #   scripts/test.sh -k hypergrid ...   further arguments go to pytest
@@ -29,7 +29,8 @@ fi
 # Each file stays in one process, whose programs its tests share; each process may take 6 GB of memory.
 workers=(--numprocesses=auto --maxprocesses=4 --dist=loadfile)
 status=0
-# The number of devices is fixed when JAX starts. 5: nothing was chosen here, as with -k.
+# The number of devices is fixed when JAX starts.
+# Exit status 5: no test was selected for this number of devices, for example by -k.
 for devices in 1 8; do
     run "${workers[@]}" --devices="$devices" || { failed=$?; [ "$failed" = 5 ] || status="$failed"; }
 done

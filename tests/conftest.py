@@ -5,7 +5,6 @@ that do not ask for more, which is faster, and `--devices=8` runs the others, wh
 `pytestmark = pytest.mark.eight_devices`. `--objective=NAME` runs the generated tests of one row of the catalog.
 """
 
-import difflib
 import os
 import re
 import signal
@@ -57,13 +56,10 @@ def _compile_fast():
 def _check_declared(name):
     """Says in a sentence what keeps the tests of a row from running."""
     from ipsrl.objectives import names
+    from ipsrl.specifications import did_you_mean
 
     if name not in names():
-        close = difflib.get_close_matches(name, names(), n=1)
-        raise pytest.UsageError(
-            f"unknown objective {name!r}"
-            + (f": did you mean {close[0]!r}?" if close else "; see ipsrl.objectives.names()")
-        )
+        raise pytest.UsageError(f"unknown objective {name!r}; {did_you_mean(name, names())}")
     sys.path.insert(0, str(Path(__file__).parent / "objectives"))
     from declared import ROWS
 
@@ -138,8 +134,8 @@ def _no_variable_is_left():
 
 
 @pytest.fixture
-def _ctrl_c_is_heard():
-    """A shell that runs the tests in the background makes them, and all that they start, deaf to it."""
+def _ctrl_c_works():
+    """A shell that runs the tests in the background makes them, and all that they start, ignore it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -92,11 +92,11 @@ def broadcast(value: Any) -> Any:
     """The first host's value on every host; it must be JSON. The values of the others are ignored."""
     if jax.process_count() == 1:
         return value
-    said = json.dumps(value).encode() if is_first() else b""
-    length = int(multihost_utils.broadcast_one_to_all(np.int32(len(said))))
+    encoded = json.dumps(value).encode() if is_first() else b""
+    length = int(multihost_utils.broadcast_one_to_all(np.int32(len(encoded))))
     # Few different lengths, so that few programs are compiled.
     letters = np.zeros(max(1024, 1 << (length - 1).bit_length()), np.uint8)
-    letters[: len(said)] = np.frombuffer(said, np.uint8)
+    letters[: len(encoded)] = np.frombuffer(encoded, np.uint8)
     return json.loads(multihost_utils.broadcast_one_to_all(letters)[:length].tobytes())
 
 

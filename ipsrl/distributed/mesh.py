@@ -27,7 +27,7 @@ def make_mesh(text: str = "data:-1") -> Mesh:
     """
     axes: dict[str, int] = {}
     for part in text.split(","):
-        name, colon, size = (piece.strip() for piece in part.partition(":"))
+        name, colon, size = (item.strip() for item in part.partition(":"))
         if not (name.isidentifier() and colon and (size == "-1" or (size.isdecimal() and int(size) > 0))):
             raise ValueError(
                 f"mesh {text!r} must be a list of name:size with positive sizes or -1, like 'data:4,model:2'"

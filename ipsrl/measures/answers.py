@@ -105,8 +105,8 @@ class AnswerMeasures:
         A varies from 1 to hundreds between prompts, and one answer to a prompt with A = 1 recovers all or nothing, so
         the mean over all prompts can hide changes at large A.
         """
-        asked = (self.admissible_size >= low) & (self.admissible_size <= high)
-        return float(self.recovery[asked].mean()) if asked.any() else None
+        within = (self.admissible_size >= low) & (self.admissible_size <= high)
+        return float(self.recovery[within].mean()) if within.any() else None
 
 
 def measure_answers(
@@ -141,15 +141,15 @@ def measure_answers(
     ceiling = independent_ceiling(admissible_size, queries)
     if queries.max() > outcome_id.shape[1]:
         raise ValueError(f"a prompt needs {queries.max()} answers, but outcome_id holds only {outcome_id.shape[1]}")
-    asked = [(outcome_id[p, :n], valid[p, :n]) for p, n in enumerate(queries)]
+    answered = [(outcome_id[p, :n], valid[p, :n]) for p, n in enumerate(queries)]
     return AnswerMeasures(
         protocol=protocol,
         admissible_size=admissible_size,
         queries=queries,
-        parse_rate=np.array([parse_rate(ids) for ids, _ in asked]),
-        validity=np.array([validity(good) for _, good in asked]),
-        uniqueness=np.array([uniqueness(ids) for ids, _ in asked]),
-        recovery=np.array([recovery(ids, right) for (ids, _), right in zip(asked, admissible, strict=True)]),
+        parse_rate=np.array([parse_rate(ids) for ids, _ in answered]),
+        validity=np.array([validity(good) for _, good in answered]),
+        uniqueness=np.array([uniqueness(ids) for ids, _ in answered]),
+        recovery=np.array([recovery(ids, right) for (ids, _), right in zip(answered, admissible, strict=True)]),
         ceiling=ceiling,
     )
 

@@ -27,16 +27,16 @@ def verify_on_hosts(environment: Environment, trajectories: Trajectories) -> Out
     outcomes = environment.verify(jax.tree.map(lambda leaf: leaf[chosen], trajectories))
     most = np.bincount(verifier).max()
 
-    def tell(said):
-        padded = np.zeros((most, *said.shape[1:]), said.dtype)
-        padded[: len(mine)] = said[: len(mine)]
-        whole = np.empty((len(verifier), *said.shape[1:]), said.dtype)
-        for process, heard in enumerate(multihost_utils.process_allgather(padded)):
+    def gather(values):
+        padded = np.zeros((most, *values.shape[1:]), values.dtype)
+        padded[: len(mine)] = values[: len(mine)]
+        whole = np.empty((len(verifier), *values.shape[1:]), values.dtype)
+        for process, received in enumerate(multihost_utils.process_allgather(padded)):
             rows = np.flatnonzero(verifier == process)
-            whole[rows] = heard[: len(rows)]
+            whole[rows] = received[: len(rows)]
         return whole
 
-    return jax.tree.map(tell, outcomes)
+    return jax.tree.map(gather, outcomes)
 
 
 def verifier_of_rows(sharding: Sharding, num_rows: int) -> np.ndarray:

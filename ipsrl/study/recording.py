@@ -19,7 +19,7 @@ from ipsrl.study.curves import Curve, Points, TrainingRun, require_distinct
 
 
 def record(
-    curves: Sequence[Curve | TrainingRun], folder: RunFolder, output: Any, tell: Callable[[str], None] = report_line
+    curves: Sequence[Curve | TrainingRun], folder: RunFolder, output: Any, report: Callable[[str], None] = report_line
 ) -> Records:
     """All records of some curves, in their order.
 
@@ -30,7 +30,7 @@ def record(
       curves: with distinct labels.
       folder: keeps the computed curves.
       output: passed to training runs.
-      tell: called with a line for each trained curve.
+      report: called with a line for each trained curve.
 
     Raises:
       ValueError: two curves have the same labels, or a curve cannot be computed.
@@ -53,7 +53,7 @@ def record(
                 points = curve.compute()
             kept = log.add(curve, points)
             if points.seeds is not None:
-                tell(f"finished {curve.name}")
+                report(f"finished {curve.name}")
         rows += kept
         arrays.append((curve.labels, _read_arrays(curve.arrays_path(folder.path))))
     log.close()

@@ -241,7 +241,7 @@ def run_vmapped(
         curves = study.module.vmapped([settings[run] for run in folders], [outputs[run] for run in folders])
         for (number, folder), of_run in zip(folders.items(), curves, strict=True):
             try:
-                records = record(list(of_run), folder, outputs[number], tell=lambda line: None)
+                records = record(list(of_run), folder, outputs[number], report=lambda line: None)
                 publish(study, settings[number], presets[number], records, folder)
             except (ValueError, NonFiniteLossError) as error:
                 failures[number] = error

@@ -98,6 +98,6 @@ def report(folder: SweepFolder, runs: Sequence[SweepRun]) -> str:
         failure = folder.failure(run)
         # Another sweep may be running.
         if states[run.identity] == "failed" and failure is not None:
-            said = (failure["last_lines"] or ["nothing"])[-1]
-            lines.append(f"failed: {run.identity}, exit status {failure['exit_status']}: {said}")
+            last_line = (failure["last_lines"] or ["nothing"])[-1]
+            lines.append(f"failed: {run.identity}, exit status {failure['exit_status']}: {last_line}")
     return "\n".join(lines)

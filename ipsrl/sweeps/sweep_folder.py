@@ -129,20 +129,20 @@ class SweepFolder:
                 pass
             yield log if held else None
 
-    def record_failure(self, run: SweepRun, command: Sequence[str], status: int | str, said: str) -> None:
+    def record_failure(self, run: SweepRun, command: Sequence[str], status: int | str, output: str) -> None:
         """Records the failure of a run.
 
         Args:
           run: the run.
           command: the command that was tried.
           status: exit status, the negative number of a signal, or the reason in words why there is none.
-          said: output of the command.
+          output: output of the command.
         """
         failure = {
             "command": list(command),
             "exit_status": status,
             "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "last_lines": said.splitlines()[-LAST_LINES:],
+            "last_lines": output.splitlines()[-LAST_LINES:],
         }
         write_json(self.failure_path(run), failure)
 

@@ -77,7 +77,7 @@ def _launch_group(folder: SweepFolder, group: Sequence[SweepRun]) -> Iterator[tu
             ends = [error] * len(left)
         for run, error in zip(left, ends, strict=True):
             if error is not None:
-                said = "".join(traceback.format_exception_only(error))
-                folder.record_failure(run, child_command(folder, run), "none, in one program", said)
+                output = "".join(traceback.format_exception_only(error))
+                folder.record_failure(run, child_command(folder, run), "none, in one program", output)
     for run in group:
         yield run, folder.state(run)

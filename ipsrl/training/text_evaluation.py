@@ -46,11 +46,11 @@ def evaluate_text(
     if independent:
         count = max(kept, queries)
         at_once = prompts_at_once(settings, mesh, count) if in_words else None
-        asked = independent_answers(environment, policy, parameters, key, count, temperature, at_once)
+        answered = independent_answers(environment, policy, parameters, key, count, temperature, at_once)
     else:
         at_once = settings.prompts_per_step if in_words else None
-        asked = answers_with_history(environment, policy, parameters, key, queries, temperature, at_once)
-    outcomes = asked.outcomes
+        answered = answers_with_history(environment, policy, parameters, key, queries, temperature, at_once)
+    outcomes = answered.outcomes
     valid = outcomes.rewards > 0
     measured = answers.measure_answers(outcomes.outcome_id, valid, environment.admissible, protocol)
     outcomes = np.where(valid, outcomes.outcome_id, -1)[:, :kept]
@@ -66,7 +66,7 @@ def evaluate_text(
         **{f"recovery_of_{low}_to_{high}": value for (low, high), value in sizes.items() if value is not None},
     }
     shares = np.asarray(diversity.ranked_shares(outcomes)).mean(axis=0)
-    return Evaluation(metrics, shares, completions(environment, asked, environment.hypotheses))
+    return Evaluation(metrics, shares, completions(environment, answered, environment.hypotheses))
 
 
 def prompts_at_once(settings: TrainSettings, mesh: Mesh, answers_per_prompt: int) -> int:

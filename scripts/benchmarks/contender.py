@@ -29,8 +29,8 @@ def serve(description: dict[str, Any], step: Callable[[], dict[str, Any]]) -> No
     print(json.dumps(description), file=answers, flush=True)
     for _ in sys.stdin:
         started = time.perf_counter()
-        told = step()
-        print(json.dumps({"seconds": time.perf_counter() - started, **told}), file=answers, flush=True)
+        report = step()
+        print(json.dumps({"seconds": time.perf_counter() - started, **report}), file=answers, flush=True)
 
 
 @dataclasses.dataclass

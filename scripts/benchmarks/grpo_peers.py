@@ -124,12 +124,12 @@ def measure(contenders: Sequence[Contender], runs: int) -> list[Steps]:
       ValueError: they do not do the same work, or do not get the same rewards.
     """
     check_same_work([contender.description for contender in contenders])
-    told: dict[str, list[dict[str, Any]]] = {contender.name: [] for contender in contenders}
+    reports: dict[str, list[dict[str, Any]]] = {contender.name: [] for contender in contenders}
     for number in range(runs + 1):
         for contender in in_turn(contenders, number):
-            told[contender.name].append(contender.step())
-    check_rewards({name: steps[0]["reward"] for name, steps in told.items()})
-    times = {name: [step["seconds"] for step in steps[1:]] for name, steps in told.items()}
+            reports[contender.name].append(contender.step())
+    check_rewards({name: steps[0]["reward"] for name, steps in reports.items()})
+    times = {name: [step["seconds"] for step in steps[1:]] for name, steps in reports.items()}
     reference = times[contenders[0].name]
     return [
         Steps(
@@ -138,7 +138,7 @@ def measure(contenders: Sequence[Contender], runs: int) -> list[Steps]:
             ratio(times[contender.name], reference),
             contender.first_step,
             contender.peak_memory(),
-            statistics.mean(step["reward"] for step in told[contender.name]),
+            statistics.mean(step["reward"] for step in reports[contender.name]),
             contender.description,
             times[contender.name],
         )

@@ -185,8 +185,8 @@ def compete(workload: Workload, dtype: str, micro_batches: int | None, host_devi
         metrics = jax.device_get(metrics)
         updated = time.perf_counter()
         done += 1
-        told = {"temporary": temporary_memory(trainer, state, groups)} if memory and done == 1 else {}
-        return told | {
+        report = {"temporary": temporary_memory(trainer, state, groups)} if memory and done == 1 else {}
+        return report | {
             "reward": float(metrics["reward"]),
             "tokens": tokens,
             "sampling": sampled - started,

@@ -118,8 +118,8 @@ def finish(*arguments: str) -> None:
     root = Path(__file__).parents[2]
     finished = subprocess.run([sys.executable, *arguments], cwd=root, capture_output=True, text=True)
     if finished.returncode:
-        said = finished.stderr.strip().splitlines() or ["nothing"]
-        raise ValueError(f"{' '.join(arguments)} ended with status {finished.returncode} and said: {said[-1]}")
+        lines = finished.stderr.strip().splitlines() or ["nothing"]
+        raise ValueError(f"{' '.join(arguments)} ended with status {finished.returncode} and said: {lines[-1]}")
 
 
 def largest_difference(together: Path, apart: Path) -> float:

@@ -6,4 +6,4 @@ from ipsrl.study.recording import record
 
 def recorded(module, settings, path):
     with RunFolder.open(path, {}, resume=False) as folder:
-        return record(list(module.curves(settings)), folder, None, tell=lambda line: None)
+        return record(list(module.curves(settings)), folder, None, report=lambda line: None)

@@ -148,7 +148,7 @@ def test_rewards_are_refused_for_answers_of_another_length():
     answers = np.random.default_rng(0).integers(0, 64, (128, 32)).tolist()
     given = rewards(answers)
     assert given == [reward(answer) for answer in answers]
-    assert rewards.told == {"reward": pytest.approx(np.mean(given)), "tokens": 4096}
+    assert rewards.report == {"reward": pytest.approx(np.mean(given)), "tokens": 4096}
     with pytest.raises(ValueError, match=r"\[31, 32\] tokens"):
         rewards([answers[0][1:], *answers[1:]])
     with pytest.raises(ValueError, match="samples 127 answers"):

@@ -171,7 +171,7 @@ def test_the_list(capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_ctrl_c_is_heard")
+@pytest.mark.usefixtures("_ctrl_c_works")
 def test_who_ends_it_ends_the_experiment_too(tmp_path):
     command = [sys.executable, "scripts/reproduce_figures.py", f"--out={tmp_path}", "--preset=smoke"]
     with subprocess.Popen(

@@ -229,7 +229,7 @@ def test_real_runs_are_those_of_the_experiment(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_ctrl_c_is_heard")
+@pytest.mark.usefixtures("_ctrl_c_works")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_sweep_ends_its_runs_and_says_how_to_go_on(tmp_path, number):
     out = tmp_path / "out"

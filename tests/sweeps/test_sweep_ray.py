@@ -70,7 +70,7 @@ def wait_for(condition, process):
 @pytest.mark.slow
 # Ray leaves sockets and processes to the end of the interpreter.
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.usefixtures("_ctrl_c_is_heard")
+@pytest.mark.usefixtures("_ctrl_c_works")
 def test_an_interrupted_sweep_ends_its_processes_on_all_nodes(cluster, tmp_path):
     out = tmp_path / "out"
     grid = "seeds=[0:64],[1:65],[2:66];steps=2000000;record_every=1000"

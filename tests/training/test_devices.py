@@ -64,7 +64,7 @@ def sample(objective, environment, policy, parameters):
 
 @pytest.mark.parametrize("text", EVERY)
 def test_one_device_trains_as_eight_do(text):
-    """What moves, what is learned and what is measured in two updates of two optimiser steps of two pieces each."""
+    """What moves, is learned and is measured in two updates of two optimiser steps of two micro-batches each."""
     objective = objectives.make(text)
     environment, policy = able(objective)
     start = moved(policy.init(jax.random.key(0)), 1, 0.1)

@@ -1,4 +1,4 @@
-"""One training step: its gradient, its pieces, its devices and its metrics."""
+"""One training step: its gradient, its micro-batches, its devices and its metrics."""
 
 import dataclasses
 import math
@@ -44,7 +44,7 @@ def test_the_expected_return_update_is_the_one_derived_by_hand():
 
 
 def test_micro_batches_change_nothing():
-    """With token means the pieces have different counts, so that a mean of means would show."""
+    """With token means the micro-batches have different counts, so that a mean of means would show."""
     objective = objectives.make("grpo(aggregation=token_mean)")
     sampled = sample()
     assert len(set(np.asarray(sampled[0].token_mask).sum(axis=(1, 2)))) > 1

@@ -28,8 +28,8 @@ def kl_penalty(
       ValueError: kl is 0 but another KL argument was given.
     """
     if not coefficient:
-        told = {"kl_estimator": (estimator, defaults[0]), "kl_in": (place, defaults[1]), "kl_target": (target, None)}
-        for name, (value, default) in told.items():
+        given = {"kl_estimator": (estimator, defaults[0]), "kl_in": (place, defaults[1]), "kl_target": (target, None)}
+        for name, (value, default) in given.items():
             if value != default:
                 raise ValueError(f"{name}={value} is about the KL penalty, whose coefficient kl is 0: give kl as well")
     if place == "reward" or not coefficient:

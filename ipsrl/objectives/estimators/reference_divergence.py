@@ -1,6 +1,5 @@
 """KL(policy || reference), estimated at the sampled tokens, and the adaptation of its coefficient."""
 
-import math
 from typing import Literal
 
 import jax.numpy as jnp
@@ -45,17 +44,3 @@ def adapted_coefficient(coefficient: Array, divergence: Array, target: float, ga
     KL is `mean_answer_divergence`.
     """
     return coefficient * (1.0 + gain * jnp.clip(divergence / target - 1.0, -0.2, 0.2))
-
-
-def check_coefficient(coefficient: float) -> None:
-    """Raises ValueError unless the coefficient is positive and finite."""
-    if not 0.0 < coefficient < math.inf:
-        raise ValueError(f"the coefficient of the KL penalty is {coefficient}, it must be positive and finite")
-
-
-def check_target(target: float, gain: float) -> None:
-    """Raises ValueError unless the target is positive and finite, and the gain lies in (0, 1]."""
-    if not 0.0 < target < math.inf:
-        raise ValueError(f"the target of the KL penalty is {target}, it must be positive and finite")
-    if not 0.0 < gain <= 1.0:
-        raise ValueError(f"the gain of the KL penalty is {gain}, it must lie above 0 and not above 1")

@@ -12,7 +12,7 @@ from typing import Any
 from ipsrl.records.line_styles import line_styles
 from ipsrl.records.monitors import PREFIX
 from ipsrl.records.report.recorded_runs import Folder, Record, Run, is_number, runs_of
-from ipsrl.records.report.tasks import by_task, cut, grouped
+from ipsrl.records.report.tasks import by_task, grouped, shortened
 
 # Bounds that keep a page of a hundred runs under 20 MB, 5 of which are Plotly's, beside those of `tasks`.
 LONGEST_DIFF = 100_000
@@ -100,7 +100,7 @@ def figures(folders: Sequence[Folder]) -> tuple[list[Record], int]:
 def changes(folders: Sequence[Folder]) -> list[Record]:
     """The uncommitted changes with which runs were started, each once, and the number of runs that had them."""
     counts = Counter(folder.changes for folder in folders if folder.changes)
-    return [{"runs": count, "diff": cut(text, LONGEST_DIFF)} for text, count in counts.most_common()]
+    return [{"runs": count, "diff": shortened(text, LONGEST_DIFF)} for text, count in counts.most_common()]
 
 
 def plotly_styles() -> list[Record]:
@@ -165,8 +165,8 @@ def environments(folders: Sequence[Folder]) -> list[Record]:
     counts = Counter()
     for folder in folders:
         for start in folder.starts:
-            told = {name: value for name, value in start.items() if name not in ("time", "command")}
-            counts[tuple((name, _phrase(value)) for name, value in told.items())] += 1
+            entries = {name: value for name, value in start.items() if name not in ("time", "command")}
+            counts[tuple((name, _phrase(value)) for name, value in entries.items())] += 1
     return [{"starts": count, "entries": dict(entries)} for entries, count in counts.most_common()]
 
 

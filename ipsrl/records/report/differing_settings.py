@@ -56,14 +56,14 @@ def differing(groups: Sequence[Mapping[str, str]]) -> list[str]:
 
 def telling(groups: Sequence[Mapping[str, str]]) -> list[str]:
     """A few of the differing names, which distinguish as many groups as all of them; the best splits come first."""
-    names, told = differing(groups), []
+    names, chosen = differing(groups), []
 
-    def kinds(chosen: Sequence[str]) -> int:
-        return len({tuple(settings.get(name) for name in chosen) for settings in groups})
+    def kinds(subset: Sequence[str]) -> int:
+        return len({tuple(settings.get(name) for name in subset) for settings in groups})
 
-    while kinds(told) < kinds(names):
-        told.append(max(names, key=lambda name: kinds([*told, name])))
-    return [name for name in names if name in told]
+    while kinds(chosen) < kinds(names):
+        chosen.append(max(names, key=lambda name: kinds([*chosen, name])))
+    return [name for name in names if name in chosen]
 
 
 def shared(groups: Sequence[Mapping[str, str]]) -> dict[str, str]:

@@ -71,12 +71,12 @@ def task(name: str, groups: Sequence[Sequence[Run]], texts: Mapping[Run, list[Re
     runs = list(itertools.chain(*groups))
     leaves = [differing_settings.flat(same[0].settings) for same in groups]
     short_names = differing_settings.short_names(differing_settings.differing(leaves))
-    told_by = telling(groups, leaves)
+    chosen_names = telling(groups, leaves)
     curves, axes, every = thinned(runs, most)
     return {
         "name": name,
         "differing": list(short_names.values()),
-        "telling": [short for long, short in short_names.items() if long in set(itertools.chain(*told_by))],
+        "telling": [short for long, short in short_names.items() if long in set(itertools.chain(*chosen_names))],
         "shared": differing_settings.shared(leaves),
         "groups": [
             {
@@ -84,7 +84,9 @@ def task(name: str, groups: Sequence[Sequence[Run]], texts: Mapping[Run, list[Re
                 "objective": same[0].objective,
                 "settings": {short: of_group[long] for long, short in short_names.items() if long in of_group},
             }
-            for same, of_group, label in zip(groups, leaves, labels(groups, leaves, told_by, short_names), strict=True)
+            for same, of_group, label in zip(
+                groups, leaves, labels(groups, leaves, chosen_names, short_names), strict=True
+            )
         ],
         "runs": [
             {
@@ -110,21 +112,21 @@ def telling(groups: Sequence[Sequence[Run]], leaves: Sequence[Mapping[str, str]]
     by_objective = {}
     for same, of_group in zip(groups, leaves, strict=True):
         by_objective.setdefault(same[0].objective, []).append(of_group)
-    told = {objective: differing_settings.telling(rivals) for objective, rivals in by_objective.items()}
-    return [told[same[0].objective] for same in groups]
+    chosen = {objective: differing_settings.telling(rivals) for objective, rivals in by_objective.items()}
+    return [chosen[same[0].objective] for same in groups]
 
 
 def labels(
     groups: Sequence[Sequence[Run]],
     leaves: Sequence[Mapping[str, str]],
-    told_by: Sequence[Sequence[str]],
+    chosen_names: Sequence[Sequence[str]],
     short_names: Mapping[str, str],
 ) -> Iterator[str]:
     """A unique name for each group: its objective, and the distinguishing settings."""
     taken = Counter()
-    for same, of_group, names in zip(groups, leaves, told_by, strict=True):
-        told = [f"{short_names[name]}={of_group[name]}" for name in names if name in of_group]
-        label = ", ".join([same[0].objective, *told])
+    for same, of_group, names in zip(groups, leaves, chosen_names, strict=True):
+        chosen = [f"{short_names[name]}={of_group[name]}" for name in names if name in of_group]
+        label = ", ".join([same[0].objective, *chosen])
         taken[label] += 1
         # Settings that one of the two lacks, because it is of an older version, do not distinguish them.
         yield f"{label} ({taken[label]})" if taken[label] > 1 else label
@@ -223,14 +225,14 @@ def _completion(record: Record) -> Record:
     return {
         "step": record["step"],
         "prompt_index": str(record.get("prompt_index", "")),
-        "prompt": cut(str(record.get("prompt", ""))),
-        "completion": cut(str(record.get("completion", ""))),
+        "prompt": shortened(str(record.get("prompt", ""))),
+        "completion": shortened(str(record.get("completion", ""))),
         "reward": short(reward) if is_number(reward) else None,
         "outcome": None if outcome is None else str(outcome),
     }
 
 
-def cut(text: str, longest: int = LONGEST_TEXT) -> str:
+def shortened(text: str, longest: int = LONGEST_TEXT) -> str:
     """The beginning of a long text, and how much is missing."""
     return text if len(text) <= longest else f"{text[:longest]} ... ({len(text) - longest} more characters)"
 

@@ -16,8 +16,8 @@ class Gate:
     """
 
     def __init__(self):
-        self._asked: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self._told: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._reports: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
     def open(self, description: dict[str, Any]) -> None:
         """Describes this program, and starts to listen. Call it right before the trainer starts."""
@@ -27,22 +27,22 @@ class Gate:
         try:
             contender.serve(description, self._step)
         finally:
-            self._asked.put(False)
+            self._requests.put(False)
 
     def _step(self) -> dict[str, Any]:
-        self._asked.put(True)
-        return self._told.get()
+        self._requests.put(True)
+        return self._reports.get()
 
-    def wait(self, told: dict[str, Any] | None = None) -> None:
+    def wait(self, report: dict[str, Any] | None = None) -> None:
         """Ends the previous step, and waits for the next.
 
         Args:
-          told: report of the step that ends here; None the first time.
+          report: of the step that ends here; None the first time.
 
         Raises:
           SystemExit: there are no more requests.
         """
-        if told is not None:
-            self._told.put(told)
-        if not self._asked.get():
+        if report is not None:
+            self._reports.put(report)
+        if not self._requests.get():
             sys.exit()

@@ -21,12 +21,12 @@ class Rewards:
     """Rewards answers, and collects the report of a step.
 
     Attributes:
-      told: the number of sampled tokens and the mean reward since the last report.
+      report: the number of sampled tokens and the mean reward since the last report.
     """
 
     def __init__(self, workload: Workload):
         self._workload = workload
-        self.told: dict[str, Any] = {}
+        self.report: dict[str, Any] = {}
 
     def __call__(self, completions: Sequence[Sequence[int]]) -> list[float]:
         """The reward of each answer.
@@ -44,7 +44,7 @@ class Rewards:
                 "some were cut or ended early"
             )
         rewards = [workloads.reward(completion) for completion in completions]
-        self.told = {"reward": sum(rewards) / len(rewards), "tokens": sum(map(len, completions))}
+        self.report = {"reward": sum(rewards) / len(rewards), "tokens": sum(map(len, completions))}
         return rewards
 
 

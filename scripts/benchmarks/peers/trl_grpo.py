@@ -58,7 +58,7 @@ class AtGate(TrainerCallback):
         self._gate.wait()
 
     def on_step_end(self, *_, **__) -> None:
-        self._gate.wait(self._rewards.told)
+        self._gate.wait(self._rewards.report)
 
 
 def tokenizer(size: int) -> PreTrainedTokenizerFast:

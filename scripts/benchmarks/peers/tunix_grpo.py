@@ -141,7 +141,7 @@ def main() -> None:
             yield {"prompts": texts.take(np.arange(workload.prompts) + step * workload.prompts, mode="wrap")}
             # The learner waits for its update before it fetches a batch; this makes sure of it.
             jax.block_until_ready(nnx.state(trained.actor_trainer.model))
-            gate.wait(rewards.told)
+            gate.wait(rewards.report)
 
     config = GRPOConfig(num_generations=workload.group_size, num_iterations=1, beta=0.0)
     learner = GRPOLearner(trained, config, even)
