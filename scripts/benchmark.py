@@ -26,7 +26,8 @@ bandit            Updates per second of 4096 bandit runs in one program, beside 
 sweeps            256 seeds of two_outcomes by scripts/sweep.py --launcher=vmap, beside one process for each seed, of
                   which a sample is timed, or all with --all. Four minutes; --all takes a quarter of an hour.
 
-Every command accepts --runs=N and --json=FILE; the file also describes the machine, its load and the versions.
+Every command accepts --runs=N, --extensions=my_module and --json=FILE; the file also describes the machine, its load
+and the versions.
 """
 
 import argparse
@@ -49,6 +50,7 @@ from benchmarks import (
     shared_prompt,
     sweeps,
 )
+from ipsrl import extensions
 from ipsrl.distributed.start_up import start_up
 from ipsrl.records.json_files import write_json
 
@@ -73,9 +75,12 @@ def main(command_line: Sequence[str] | None = None) -> None:
     commands = parser.add_subparsers(required=True)
     for module in COMMANDS:
         module.add_command(commands)
+    for command in commands.choices.values():
+        command.add_argument("--extensions", default="", help=extensions.FLAG_HELP)
     arguments = parser.parse_args(command_line)
     start_up(arguments.devices)
     try:
+        extensions.load(arguments.extensions)
         if arguments.json is not None:
             measuring.check_file(arguments.json)
         before = measuring.machine()
