@@ -32,8 +32,9 @@ from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, Cell, advantage_w
 from ipsrl.fields import Range, in_range, positive
 from ipsrl.figures.panels import Bars, Level, Line, Markers, Panel, Panels
 from ipsrl.measures.seeds import Interval, share_of_runs
+from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import Records
-from ipsrl.study.tables import aligned, with_interval
+from ipsrl.study.tables import with_interval
 
 COLLAPSES, HALF = "reinforce", "ips_reinforce(alpha=0.5)"
 KEEPERS = ("dr_grpo", "grpo", "ips_reinforce", "ips_dr_grpo", "ips_grpo")

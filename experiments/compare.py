@@ -48,10 +48,10 @@ from ipsrl.policies.policy import Parameters
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.run_log import NonFiniteLossError
+from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study import text_tasks
 from ipsrl.study.settings import as_text
-from ipsrl.study.tables import aligned
 from ipsrl.study.training_runs import TrainingGrid
 from ipsrl.training.batches.off_policy_answers import spend_samples
 from ipsrl.training.ensemble import train_ensemble

@@ -36,8 +36,8 @@ from ipsrl.dynamics.verdict import check
 from ipsrl.fields import Range, at_least, in_range, positive
 from ipsrl.figures import phase_portraits as figure
 from ipsrl.figures.style import Drawing
+from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import Records
-from ipsrl.study.tables import aligned
 from ipsrl.training.batches.off_policy_answers import spend_samples
 
 HEAD = """\

@@ -30,8 +30,8 @@ from ipsrl.dynamics.survival import critical_alpha, weaker_at_rest
 from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, Cell, train
 from ipsrl.fields import Range, at_least, in_range, non_negative, open_probability, positive
 from ipsrl.figures.panels import HeatMap, Panel, Panels
+from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import Records
-from ipsrl.study.tables import aligned
 
 RECORDS = 20  # Intervals in which p_2 is averaged.
 A_SHARE = Range("be a share of the group: 0 (none) or more, and less than 1", lambda floor: 0 <= floor < 1)

@@ -35,9 +35,9 @@ from ipsrl.fields import positive
 from ipsrl.figures import verdicts as figure
 from ipsrl.figures.style import Drawing
 from ipsrl.records.json_files import replace_file
+from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study.settings import as_text
-from ipsrl.study.tables import aligned
 from ipsrl.training.batches.off_policy_answers import spend_samples
 
 ADDED = (

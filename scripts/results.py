@@ -24,6 +24,7 @@ from typing import Any
 
 from ipsrl.records import results
 from ipsrl.records.json_files import plain, replace_file
+from ipsrl.records.text_table import aligned
 
 OVERVIEW = (
     "select kind, objective, count(*) as runs, count(*) filter (complete) as complete, "
@@ -37,10 +38,7 @@ COLUMNS = (
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Aligned columns; numbers have four digits."""
-    cells = [columns, *([_cell(value) for value in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
-    return "\n".join(lines) + "\n"
+    return aligned([columns, *([_cell(value) for value in row] for row in rows)]) + "\n"
 
 
 def _cell(value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Self
 
 from ipsrl.records.monitors import Finding, Monitor
 from ipsrl.records.progress_line import report_line
+from ipsrl.records.text_table import aligned
 
 _SEED = re.compile(r"(seeds?[_=])\d+")
 
@@ -59,10 +60,7 @@ class WarningLines:
             found = [self._steps.get((runs, name), {}) for name in monitors]
             only = {run for steps in found for run in steps}
             rows.append([only.pop() if len(only) == 1 else runs, *map(_cell, found)])
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        lines += [f"{name}: {advice}" for name, advice in self._advice.items()]
-        return "\n".join(lines)
+        return "\n".join([aligned(rows), *(f"{name}: {advice}" for name, advice in self._advice.items())])
 
     def __enter__(self) -> Self:
         return self

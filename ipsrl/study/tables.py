@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ipsrl.measures.seeds import Interval
+from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import Records
 from ipsrl.study.claims import digits
 from ipsrl.study.settings import identity
@@ -57,12 +58,6 @@ class Table:
 def one_below_the_other(*tables: Table) -> Callable[[Records, Any], str]:
     """For TABLE: several tables."""
     return lambda records, settings: "\n\n".join(table(records, settings) for table in tables)
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Text of a table with aligned columns, two spaces apart."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
 def cell(records: Records, name: str, decimals: int | None = None) -> str:
