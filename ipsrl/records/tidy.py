@@ -109,8 +109,17 @@ class Records:
         return dataclasses.replace(self, rows=list(last.values()))
 
     def ends(self, name: str, **labels: Any) -> np.ndarray:
-        """`[S]`, a value at the end, one for each seed."""
-        return self.at_end(**labels).having(name)._of_one_curve(name, labels).column(name).astype(np.float64)
+        """`[S]`, a value at the end, one for each seed.
+
+        Raises:
+          NotRecorded: no record has these labels and this value.
+          ValueError: the labels match several curves.
+        """
+        rows = self.at_end(**labels).having(name)
+        if not rows.rows:
+            known = f" with {labels}" if name in self.measured else f"; recorded are {', '.join(self.measured)}"
+            raise NotRecorded(f"there is no record of {name}" + known * bool(self.rows))
+        return rows._of_one_curve(name, labels).column(name).astype(np.float64)
 
     def final(self, name: str, **labels: Any) -> Interval:
         """A value at the end: its mean over seeds with a 95 % bootstrap interval.

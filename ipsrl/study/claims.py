@@ -21,13 +21,13 @@ WORDS = {True: "holds", False: "DOES NOT HOLD", None: "undecided"}
 
 def decided(claims: Claims, records: Records) -> dict[str, bool | None]:
     """Each claim with its truth value; None if the records lack its subject, or enough seeds for an interval."""
-    found = {sentence: _ask(predicate, records) for sentence, predicate in claims.items()}
+    found = {sentence: _ask(predicate, records)[0] for sentence, predicate in claims.items()}
     return {sentence: None if held is None else bool(held) for sentence, held in found.items()}
 
 
 def measured(numbers: Numbers, records: Records) -> dict[str, Interval]:
     """The main numbers by label, without those that the records lack or that need more seeds."""
-    found = {label: _ask(number, records) for label, number in numbers.items()}
+    found = {label: _ask(number, records)[0] for label, number in numbers.items()}
     return {
         label: value if isinstance(value, Interval) else Interval(value, value, value, EXACT)
         for label, value in found.items()
@@ -35,11 +35,12 @@ def measured(numbers: Numbers, records: Records) -> dict[str, Interval]:
     }
 
 
-def _ask(question: Callable[[Records], Any], records: Records) -> Any:
+def _ask(question: Callable[[Records], Any], records: Records) -> tuple[Any, str]:
+    """The answer, or None and why there is none."""
     try:
-        return question(records)
-    except (NotRecorded, OneSeed):
-        return None
+        return question(records), ""
+    except (NotRecorded, OneSeed) as error:
+        return None, str(error)
 
 
 def verdict(claims: Mapping[str, bool | None], numbers: Mapping[str, Interval], paper: Mapping[str, float]) -> str:
@@ -58,9 +59,10 @@ def verdict(claims: Mapping[str, bool | None], numbers: Mapping[str, Interval], 
     return ", ".join(filter(None, parts))
 
 
-def lines(claims: Mapping[str, bool | None]) -> list[str]:
-    """A line of text for each claim."""
-    return [f"{WORDS[held]}: {sentence}" for sentence, held in claims.items()]
+def lines(claims: Claims, records: Records) -> list[str]:
+    """A line of text for each claim, with the reason where it is undecided."""
+    found = {sentence: _ask(predicate, records) for sentence, predicate in claims.items()}
+    return [f"{WORDS[held]}: {sentence}" + (f" ({why})" if why else "") for sentence, (held, why) in found.items()]
 
 
 def stored(numbers: Mapping[str, Interval]) -> dict[str, Any]:

@@ -176,10 +176,10 @@ def publish(study: Study, settings: Any, preset: str, records: Records, folder: 
     numbers, smoke = claims.measured(study.numbers, records), preset == "smoke"
     ours = claims.stored(numbers)
     beside = {label: {"ours": ours[label], "paper": value} for label, value in study.paper.items() if label in ours}
+    lines = claims.lines(study.claims, records)
     if smoke:
-        held, lines = dict.fromkeys(held), [SMOKE]
-    else:
-        lines = claims.lines(held)
+        # What cannot be decided at all is worth knowing; what holds is not.
+        held, lines = dict.fromkeys(held), [SMOKE, *(line for line in lines if line.startswith(claims.WORDS[None]))]
     if study.figure is not None:
         mark = SMOKE.partition(";")[0] if smoke else ""
         try:

@@ -38,7 +38,8 @@ def test_it_writes_everything_and_says_what_holds(tmp_path, capsys):
         ["x^2", "2", "16", "[16,", "16]", "2", "power"],
     ]
     assert lines == [
-        "squares end higher, intervals apart\nDOES NOT HOLD: lines end higher\nundecided: cubes end higher still\n"
+        "squares end higher, intervals apart\nDOES NOT HOLD: lines end higher\nundecided: cubes end higher still "
+        "(there is no record of height)\n"
         f"figure: {tmp_path}/out/small_study.png\n"
     ]
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
