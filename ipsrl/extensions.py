@@ -48,7 +48,8 @@ def _enter(name: str) -> None:
     try:
         module = importlib.import_module(name)
     except ImportError as error:
-        raise ValueError(f"the extension {name!r} cannot be imported: {error}") from error
+        where = "give the name of a module, not a path, and put its folder on PYTHONPATH"
+        raise ValueError(f"the extension {name!r} cannot be imported: {error}; {where}") from error
     found = {kind: vars(module)[kind] for kind in ("OBJECTIVES", "ENVIRONMENTS", "STUDIES") if kind in vars(module)}
     if not found:
         raise ValueError(f"the extension {name!r} has neither OBJECTIVES nor ENVIRONMENTS nor STUDIES: give it one")

@@ -83,6 +83,7 @@ def test_study_example(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "two_dice", module := types.ModuleType("two_dice"))
     vars(module).update(execute("docs/extending.md", "class TwoDice", {"__name__": "two_dice"}))
     vars(module).update(execute("docs/extending.md", "class EqualDice", vars(module)))
+    execute("docs/extending.md", "claims.decided(", vars(module))
     settings = dataclasses.replace(module.PRESETS["smoke"], steps=400, record_every=100, seeds=(0, 1, 2, 3))
     run(study.Study.of(module), settings, "demo", study.Output(tmp_path / "out", resume=False))
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["verdict"] == "holds"

@@ -87,5 +87,7 @@ WITH_RULE = [text for text, row in ROWS.items() if not isinstance(row.advantages
 def test_mean_update_is_the_enumerated_one(text, outcomes, group):
     for rewards in REWARDS[outcomes]:
         expected = expectation(ROWS[text], outcomes, rewards, group)
-        np.testing.assert_allclose(mean_update(text, outcomes, rewards, group), expected, atol=1e-5)
+        update = mean_update(text, outcomes, rewards, group)
+        differs = f"rewards {rewards}: the mean update is not that of the advantages declared in the Row"
+        np.testing.assert_allclose(update, expected, atol=1e-5, err_msg=differs)
     assert np.abs(expected).max() > 1e-3
