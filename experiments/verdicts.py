@@ -125,9 +125,13 @@ def flows(name: str, group_size: int) -> study.Points:
     return study.Points(range(len(records)), {column: [[row[column] for row in records]] for column in records[0]})
 
 
+def computed(records: Records) -> list[PublishedVerdict]:
+    return [PublishedVerdict.of(labels["objective"], rows) for labels, rows in records.each("objective")]
+
+
 def rows_of(records: Records, settings: Settings) -> list[list[PublishedVerdict]]:
     """Groups of objectives with equal results; with --only, those of the page with the new ones replaced."""
-    entries = {of["objective"]: PublishedVerdict.of(of["objective"], rows) for of, rows in records.each("objective")}
+    entries = {entry.objective: entry for entry in computed(records)}
     if settings.only:
         kept = {old.objective: old for old in verdict_page.read(settings.data, settings.group_size)} | entries
         in_order = [name for name in (*objectives.names(), *ADDED) if name in kept]
@@ -143,7 +147,8 @@ def table(records: Records, settings: Settings) -> str:
     for first, *more in rows_of(records, settings):
         texts = [text.partition(": 0.")[0] if "start" in text else text for text in first.texts["uniform"].values()]
         lines.append((first.word, first.objective + (f" and {len(more)} more" if more else ""), *texts))
-    return aligned(lines)
+    own = [f"{entry.objective}: {entry.word}, {entry.evidence}" for entry in computed(records) if settings.only]
+    return "\n".join([aligned(lines), *own])
 
 
 def draw(records: Records, settings: Settings) -> Drawing:

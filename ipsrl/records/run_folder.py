@@ -252,8 +252,11 @@ def _git_commit() -> str | None:
 
 @functools.cache
 def _uncommitted() -> str:
-    """The uncommitted changes to tracked files; empty if there are none, or too many to store."""
-    changes = _git("diff", "HEAD") or ""
+    """The uncommitted changes, with new modules; empty if there are none, or too many to store."""
+    new = (_git("ls-files", "--others", "--exclude-standard", "--", "*.py") or "").splitlines()
+    changes = "".join(
+        [_git("diff", "HEAD") or "", *(_git("diff", "--no-index", "/dev/null", path) or "" for path in new)]
+    )
     return changes if len(changes) <= LONGEST_DIFF else ""
 
 
@@ -263,7 +266,8 @@ def _git(*command: str) -> str | None:
     if not (root / ".git").exists():
         return None
     try:
-        done = subprocess.run(["git", "-C", str(root), *command], capture_output=True, check=True, timeout=10)
+        done = subprocess.run(["git", "-C", str(root), *command], capture_output=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.decode(errors="replace")
+    # 1: files differ, which is no failure.
+    return done.stdout.decode(errors="replace") if done.returncode in (0, 1) else None

@@ -35,7 +35,10 @@ def main(module: str) -> None:
     """
     loaded = sys.modules[module]
     name = (loaded.__spec__.name if loaded.__spec__ else Path(loaded.__file__).stem).rpartition(".")[2]
-    study = Study.of(loaded, name)
+    try:
+        study = Study.of(loaded, name)
+    except ValueError as error:
+        sys.exit(f"error: {error}")
     presets = study.presets
     settings_class = type(next(iter(presets.values())))
     overrides = {}

@@ -45,6 +45,7 @@ from typing import Any
 
 import numpy as np
 
+from ipsrl import extensions
 from ipsrl.figures import style
 from ipsrl.records.run_folder import RunFolder, RunFolderError
 from ipsrl.records.run_log import NonFiniteLossError
@@ -146,6 +147,7 @@ class Study:
         """The command that a user types, without --out."""
         written = [f"--preset={preset}"] if preset else []
         written += [f"--{name}={value}" for name, value in (flags or {}).items()]
+        written += [f"--extensions={loaded}"] if (loaded := extensions.loaded()) else []
         return shlex.join(["python", "-m", self.module_name, *written])
 
     @property
