@@ -27,6 +27,7 @@ LATE_SECONDS = 30
 UNCOMMITTED = "uncommitted.diff"
 # A longer diff is data that was added, not a record of the code.
 LONGEST_DIFF = 1_000_000
+NEW_MODULES = 50
 
 
 class RunFolderError(ValueError):
@@ -252,11 +253,10 @@ def _git_commit() -> str | None:
 
 @functools.cache
 def _uncommitted() -> str:
-    """The uncommitted changes, with new modules; empty if there are none, or too many to store."""
+    """The uncommitted changes, with up to `NEW_MODULES` new modules; empty if there are none, or too many to store."""
     new = (_git("ls-files", "--others", "--exclude-standard", "--", "*.py") or "").splitlines()
-    changes = "".join(
-        [_git("diff", "HEAD") or "", *(_git("diff", "--no-index", "/dev/null", path) or "" for path in new)]
-    )
+    commands = [("diff", "HEAD"), *(("diff", "--no-index", "/dev/null", path) for path in new[:NEW_MODULES])]
+    changes = "".join(_git(*command) or "" for command in commands)
     return changes if len(changes) <= LONGEST_DIFF else ""
 
 

@@ -54,7 +54,9 @@ def test_uncommitted_changes_are_those_that_git_sees(tmp_path, monkeypatch):
         subprocess.run([*git, *command], check=True)
     assert uncommitted() == ""
     code.write_text("a = 2\n")
+    (root / "my_study.py").write_text("b = 3\n")
     assert "-a = 1\n+a = 2\n" in uncommitted()
+    assert "+++ b/my_study.py\n" in uncommitted()
     monkeypatch.setattr(run_folder, "LONGEST_DIFF", 10)
     assert uncommitted() == ""
 
