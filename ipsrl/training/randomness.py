@@ -7,7 +7,7 @@ from jax import Array
 
 
 def stream(seed: int | Array, step: int | Array, name: str) -> Array:
-    """The key of the stream `name` at a step; streams of different names are independent."""
+    """The key of the stream `name` at a step, for a seed below 2^31; streams of different names are independent."""
     return _stream(seed, step, zlib.crc32(name.encode()) & 0x7FFFFFFF)
 
 
