@@ -14,11 +14,14 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping, MutableMapping
+from types import ModuleType
 from typing import Any
 
 FLAG_HELP = "modules with OBJECTIVES, ENVIRONMENTS or STUDIES of your own, separated by commas; see docs/extending.md"
 VARIABLE = "IPSRL_EXTENSIONS"
 """Child processes load the same modules."""
+STUDIES: dict[str, ModuleType] = {}
+"""The loaded studies by name."""
 
 
 def load(modules: str = "") -> None:
@@ -65,11 +68,11 @@ def _enter(name: str) -> None:
 
 
 def _catalog(kind: str) -> MutableMapping[str, Any]:
+    if kind == "STUDIES":
+        return STUDIES
     # Imported here: extensions with only studies need not import environments.
     if kind == "OBJECTIVES":
         from ipsrl.objectives.catalog import CATALOG
-    elif kind == "ENVIRONMENTS":
-        from ipsrl.environments.catalog import CATALOG
     else:
-        from ipsrl.study.catalog import EXTENSIONS as CATALOG
+        from ipsrl.environments.catalog import CATALOG
     return CATALOG

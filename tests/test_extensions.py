@@ -17,7 +17,7 @@ def extend(monkeypatch):
     """Makes a module with these names importable, and leaves the catalogs as they were."""
     monkeypatch.setattr(catalog, "CATALOG", dict(catalog.CATALOG))
     monkeypatch.setattr(environments, "CATALOG", dict(environments.CATALOG))
-    monkeypatch.setattr(studies, "EXTENSIONS", {})
+    monkeypatch.setattr(extensions, "STUDIES", {})
     # Set and deleted: `delenv` alone would leave behind what a test has loaded, for all commands that others start.
     monkeypatch.setenv(extensions.VARIABLE, "")
     monkeypatch.delenv(extensions.VARIABLE)

@@ -5,15 +5,13 @@ import importlib.util
 import pkgutil
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import ipsrl
+from ipsrl import extensions
 from ipsrl.specifications import did_you_mean
 from ipsrl.study.study import Study, Variant
 
 PACKAGE = "experiments"
-EXTENSIONS: dict[str, ModuleType] = {}
-"""Studies that `ipsrl.extensions` has loaded."""
 
 
 def root() -> Path:
@@ -35,12 +33,12 @@ def names() -> list[str]:
     """Names of all studies; nothing is imported."""
     folder = _folder()
     own = [] if folder is None else [module.name for module in pkgutil.iter_modules([folder])]
-    return [*(name for name in own if not name.startswith("_")), *EXTENSIONS]
+    return [*(name for name in own if not name.startswith("_")), *extensions.STUDIES]
 
 
 def module_name(name: str) -> str:
     """The module name for `python -m`."""
-    return EXTENSIONS[name].__name__ if name in EXTENSIONS else f"{PACKAGE}.{name}"
+    return extensions.STUDIES[name].__name__ if name in extensions.STUDIES else f"{PACKAGE}.{name}"
 
 
 def find(name: str) -> Study:
@@ -51,7 +49,7 @@ def find(name: str) -> Study:
     """
     if name not in names():
         raise ValueError(f"unknown experiment {name!r}; {did_you_mean(name, names())}")
-    return Study.of(EXTENSIONS.get(name) or importlib.import_module(module_name(name)), name)
+    return Study.of(extensions.STUDIES.get(name) or importlib.import_module(module_name(name)), name)
 
 
 def every() -> dict[str, Study]:
