@@ -1,5 +1,7 @@
 """What an import does not bring along: every command waits for its imports first."""
 
+import ast
+import graphlib
 import importlib.metadata
 import subprocess
 import sys
@@ -36,3 +38,16 @@ def test_one_version_everywhere():
     citation = (ROOT / "CITATION.cff").read_text().splitlines()
     assert f"version: {ipsrl.__version__}" in citation
     assert f"## {ipsrl.__version__}" in (ROOT / "CHANGELOG.md").read_text().splitlines()
+
+
+def test_no_room_imports_one_that_imports_it():
+    """Rooms are the folders and modules of `ipsrl/`; also imports inside functions count."""
+    package = Path(ipsrl.__file__).parent
+    imports = {}
+    for path in package.rglob("*.py"):
+        room = path.relative_to(package).parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "ipsrl":
+                names = [node.module] if "." in node.module else [f"ipsrl.{alias.name}" for alias in node.names]
+                imports.setdefault(room, set()).update(name.split(".")[1] for name in names)
+    graphlib.TopologicalSorter({room: others - {room} for room, others in imports.items()}).prepare()
