@@ -13,7 +13,7 @@ from ipsrl.distributed import hosts
 from ipsrl.distributed.start_up import Cluster, start_up
 from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.records.trackers import PACKAGES, read_trackers
-from ipsrl.study.settings import KINDS, as_text, kinds_of, resolve
+from ipsrl.study.settings import KINDS, Settings, as_text, kinds_of, resolve
 from ipsrl.study.study import Output, Study, run
 
 FORMER_NAMES = {"rules": "filters", "mirror": "tracker", "sample_ahead": "async_rollouts"}
@@ -69,7 +69,8 @@ def main(module: str) -> None:
 
     # --help shows the docstring of the main module; the flags are described by those of the settings.
     main_module = sys.modules["__main__"]
-    described = [inspect.getdoc(base) for base in settings_class.__mro__ if base.__module__ != "builtins"]
+    bases = [base for base in settings_class.__mro__ if issubclass(base, Settings) and base is not Settings]
+    described = [inspect.getdoc(base) for base in bases]
     main_module.__doc__ = "\n\n".join(filter(None, (main_module.__doc__, *described)))
 
     def absl_main(arguments: list[str]) -> None:
