@@ -107,11 +107,11 @@ def reproduce(
     chosen = [runs[name] for name in names]
 
     def after_each(run: SweepRun, state: State) -> None:
-        publish(figures, runs, preset, folder)
+        publish(figures, runs, names, preset, folder)
         report_line(f"{names_of[run.identity]}: {state}")
 
     sweep(folder, chosen, launcher, retry=True, restarts=RESTARTS, after_each=after_each)
-    table = publish(figures, runs, preset, folder)
+    table = publish(figures, runs, names, preset, folder)
     if document is not None:
         write_document(document, table, figures, folder)
     print(f"{table}\nfigures: {folder.path / 'figures'}, table: {document or folder.path / 'figures.md'}")
@@ -120,8 +120,10 @@ def reproduce(
         raise ValueError(f"{len(failed)} of {len(names)} failed: {', '.join(failed)}; see {folder.path / 'logs'}")
 
 
-def publish(figures: Figures, runs: Mapping[str, SweepRun], preset: str, folder: SweepFolder) -> str:
-    """Copies the figures of finished studies to one place, and writes and returns the table."""
+def publish(
+    figures: Figures, runs: Mapping[str, SweepRun], names: Sequence[str], preset: str, folder: SweepFolder
+) -> str:
+    """Copies the figures of finished studies to one place; writes and returns the table of these and of `names`."""
     to = folder.path / "figures"
     to.mkdir(exist_ok=True)
     results = {}
@@ -137,7 +139,7 @@ def publish(figures: Figures, runs: Mapping[str, SweepRun], preset: str, folder:
                 # An unreadable run must not stop the others.
                 fault = f"{path} cannot be read ({type(error).__name__}: {error})"
                 results[name] = ("finished", f"{fault}: move it away to run it again", "", "")
-    text = page(figures, preset, results)
+    text = page({name: of for name, of in figures.items() if name in {*names, *results}}, preset, results)
     replace_file(folder.path / "figures.md", text)
     return text
 

@@ -137,7 +137,7 @@ def test_what_cannot_be_read_any_more_is_told(damage, error, play, tmp_path):
 
 def test_some_of_them(play, tmp_path):
     assert play("--only=recovery_time,path_multiplicity") == ["recovery_time", "path_multiplicity"]
-    assert row_of("many_outcomes", tmp_path / "out")[3] == "not finished"
+    assert "the many_outcomes" not in (tmp_path / "out" / "figures.md").read_text()
     assert play("--only", "path_multiplicity, many_outcomes", "many_outcomes", "--only=recovery_time") == [
         "many_outcomes"
     ]
@@ -186,3 +186,21 @@ def test_who_ends_it_ends_the_experiment_too(tmp_path):
     assert "the same command continues with what is missing" in errors
     with locks[0].open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_page_gets_the_table_between_its_marks_and_the_pictures_it_shows(play, tmp_path):
+    page, picture = tmp_path / "page.md", tmp_path / "recovery_time.png"
+    page.write_text("words\n")
+    with pytest.raises(SystemExit, match="lacks the lines"):
+        play("--only=recovery_time", f"--document={page}")
+    assert not (tmp_path / "out").exists()
+    page.write_text(f"before\n{reproduce_figures.BEGIN}\nstale\n{reproduce_figures.END}\nafter\n")
+    picture.write_text("old")
+    play("--only=recovery_time,path_multiplicity", f"--document={page}")
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("\nafter\n")
+    assert "| the recovery_time |" in text
+    assert "stale" not in text
+    assert picture.read_text() == "recovery_time"
+    assert not (tmp_path / "path_multiplicity.png").exists()
