@@ -181,7 +181,8 @@ def publish(study: Study, settings: Any, preset: str, records: Records, folder: 
     lines = claims.lines(study.claims, records)
     if smoke:
         # What cannot be decided at all is worth knowing; what holds is not.
-        held, lines = dict.fromkeys(held), [SMOKE, *(line for line in lines if line.startswith(claims.WORDS[None]))]
+        undecided = [line for line, holds in zip(lines, held.values(), strict=True) if holds is None]
+        held, lines = dict.fromkeys(held), [SMOKE, *undecided]
     if study.figure is not None:
         mark = SMOKE.partition(";")[0] if smoke else ""
         try:

@@ -14,6 +14,7 @@ def test_every_objective_has_defaults_a_description_and_a_hash(name):
     assert make(name) == make(f" {name} ( ) ")
     assert hash(make(name)) == hash(make(name))
     assert describe(name).startswith(f"{name}(")
+    assert "arXiv" in describe(name) or "(ours)" in describe(name), f"the docstring of {name!r} names no source"
 
 
 @pytest.mark.parametrize(
