@@ -115,7 +115,10 @@ def test_arrays_are_kept_for_figures(tmp_path):
 
 def test_a_smoke_run_decides_nothing(tmp_path, capsys):
     compute(tmp_path, preset="smoke")
-    assert "smoke: nothing was learned" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "smoke: nothing was learned" in printed
+    assert "undecided: cubes end higher still (there is no record of height)\n" in printed
+    assert "holds: " not in printed
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert set(summary["claims"].values()) == {None}
     assert summary["verdict"] == ""
