@@ -30,7 +30,8 @@ from ipsrl.dynamics.passage_times import mean_first_passage
 from ipsrl.dynamics.time_scales import tie_collapse_time
 from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, Cell, advantage_weighted_frequencies, first_passage
 from ipsrl.fields import Range, in_range, positive
-from ipsrl.figures.panels import Bars, Level, Line, Markers, Panel, Panels
+from ipsrl.figures.layers import Bars, Level, Line, Markers
+from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures.seeds import Interval, share_of_runs
 from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import Records

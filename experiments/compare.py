@@ -40,13 +40,12 @@ from ipsrl.environments.state_graph import StateGraph
 from ipsrl.environments.text import TextTask
 from ipsrl.fields import Range, in_range, non_negative, positive
 from ipsrl.figures import comparison as figure
-from ipsrl.figures.comparison import Result
 from ipsrl.figures.style import Drawing
 from ipsrl.measures import rewarded
-from ipsrl.measures.seeds import shared_ranks
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
+from ipsrl.records.ranking import Result, ranked
 from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import NotRecorded, Records
@@ -69,9 +68,6 @@ COLUMNS: dict[Kind, tuple[str, ...]] = {
 # What `--environment=bandit` means here: four equally good outcomes, three graded ones, five without reward.
 TWELVE = "bandit(rewards=(1.0, 1.0, 1.0, 1.0, 0.75, 0.5, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0))"
 PLACEBO = "placebo"
-REWARD_SHARE = 0.9  # Of what reward-proportional probabilities would earn: the bar.
-# The share of the way from the start's reward to the best possible one that counts as having learned.
-LEARNED = 0.1
 MAX_GRADIENT_NORM = 1.0
 # Well above the rounding of a gradient that is 0, that of an arm which was not sampled: Adam would walk along it.
 ADAM_EPSILON = 1e-5
@@ -294,43 +290,6 @@ def text_points(run: study.TrainingRun, output: study.Output) -> study.Points:
         return study.Points([0], dict.fromkeys(("reward", "effective_outcomes"), np.nan))
     values = {**found.values, "reward": found.values["pass_at_1"], "proportional_reward": 1.0}
     return dataclasses.replace(found, values=values)
-
-
-def ranked(records: Records) -> tuple[list[Result], float]:
-    """Objectives with their ranks in the order of table and figure, and the reward that had to be reached.
-
-    Raises:
-      ValueError: no run stayed among the real numbers.
-    """
-    trained: dict[str, list[Result]] = {}
-    for labels, rows in records.each("objective", "learning_rate"):
-        if all(np.isfinite(value) for row in rows.rows for value in row.values() if isinstance(value, float)):
-            trained.setdefault(labels["objective"], []).append(Result(labels["objective"], None, rows))
-    if not trained:
-        raise ValueError("every run diverged: take smaller --learning_rates")
-    highest = {text: max(results, key=final_reward) for text, results in trained.items()}
-    some, best = next(iter(highest.values())).records, max(map(final_reward, highest.values()))
-    start, proportional = some.curve("reward")[1][:, 0].mean(), some.column("proportional_reward")[0]
-    bar = float(max(REWARD_SHARE * proportional * best, start + LEARNED * (1 - start)))
-    reaching = {text: [r for r in results if final_reward(r) >= bar] for text, results in trained.items()}
-    above = [max(results, key=final_outcomes) for results in reaching.values() if results]
-    below = [highest[text] for text, results in reaching.items() if not results]
-    ranks = shared_ranks([result.final("effective_outcomes") for result in above])
-    above = [dataclasses.replace(result, rank=rank) for result, rank in zip(above, ranks, strict=True)]
-
-    # What differs by less stays in the order of the catalog.
-    def order(result: Result) -> tuple[int, float]:
-        return result.rank or 0, -round(final_outcomes(result), 3)
-
-    return [*sorted(above, key=order), *sorted(below, key=order)], bar
-
-
-def final_reward(result: Result) -> float:
-    return result.records.mean("reward")
-
-
-def final_outcomes(result: Result) -> float:
-    return result.records.mean("effective_outcomes")
 
 
 def title(results: Sequence[Result], settings: Settings) -> str:

@@ -21,7 +21,8 @@ import numpy as np
 
 from ipsrl import specifications, study
 from ipsrl.fields import at_least, non_negative, positive, probability
-from ipsrl.figures.panels import HeatMap, Panel, Panels
+from ipsrl.figures.layers import HeatMap
+from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records
 from ipsrl.study import text_tasks
 

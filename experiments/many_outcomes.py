@@ -28,7 +28,8 @@ from ipsrl import study
 from ipsrl.dynamics import restoring_rates
 from ipsrl.environments.bandit import Bandit
 from ipsrl.fields import at_least, positive
-from ipsrl.figures.panels import Line, Markers, Panel, Panels
+from ipsrl.figures.layers import Line, Markers
+from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures import diversity
 from ipsrl.policies.tabular import Tabular
 

@@ -33,7 +33,8 @@ from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.math_answers import MathAnswers
 from ipsrl.fields import positive
 from ipsrl.figures import style
-from ipsrl.figures.panels import Line, Panel, Panels
+from ipsrl.figures.layers import Line
+from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures import diversity
 from ipsrl.measures.pass_at_k import mean_pass_at_k
 from ipsrl.policies.policy import Parameters, Policy

@@ -26,7 +26,8 @@ import numpy as np
 from ipsrl import objectives, study
 from ipsrl.environments.tree import Tree
 from ipsrl.fields import at_least, positive
-from ipsrl.figures.panels import Level, Line, Panel, Panels, Seeds
+from ipsrl.figures.layers import Level, Line, Seeds
+from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures import diversity
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular

@@ -31,7 +31,8 @@ from ipsrl.dynamics.survival import smallest_group, weaker_at_rest
 from ipsrl.dynamics.time_scales import ideal_recovery_time, recovery_coefficient, recovery_time
 from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, Cell, first_passage
 from ipsrl.fields import between, positive
-from ipsrl.figures.panels import Line, Markers, Panel, Panels
+from ipsrl.figures.layers import Line, Markers
+from ipsrl.figures.panels import Panel, Panels
 
 EXACT = "exact probabilities"
 MOST = 20  # Recovery times of the mean field after which a run counts as lost.

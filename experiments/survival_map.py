@@ -29,7 +29,8 @@ from ipsrl.dynamics.finite_groups import COUNT_RULES, Rule
 from ipsrl.dynamics.survival import critical_alpha, weaker_at_rest
 from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, Cell, train
 from ipsrl.fields import Range, at_least, in_range, non_negative, open_probability, positive
-from ipsrl.figures.panels import HeatMap, Panel, Panels
+from ipsrl.figures.layers import HeatMap
+from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import Records
 

@@ -23,7 +23,8 @@ from ipsrl.distributed.runs import filled, runs_mesh
 from ipsrl.dynamics import flows
 from ipsrl.environments.bandit import Bandit
 from ipsrl.fields import Range, in_range, positive
-from ipsrl.figures.panels import Level, Line, Markers, Panel, Panels
+from ipsrl.figures.layers import Level, Line, Markers
+from ipsrl.figures.panels import Panel, Panels
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.tidy import OneSeed, Records
 from ipsrl.training.ensemble import train_ensemble

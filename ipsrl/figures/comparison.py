@@ -1,6 +1,5 @@
 """What many objectives leave, as a dot plot sorted by effective outcomes; objectives that did the same share a line."""
 
-import dataclasses
 import textwrap
 from collections.abc import Sequence
 
@@ -12,7 +11,7 @@ from matplotlib.lines import Line2D
 from ipsrl.figures import style, table
 from ipsrl.figures.style import Drawing
 from ipsrl.measures.seeds import Interval, mean_over_seeds
-from ipsrl.records.tidy import Records
+from ipsrl.records.ranking import Result
 
 _MEASURES = ("effective_outcomes", "reward")
 _OUTCOMES, _REWARD, _PLACEBO, _BELOW = "#0072B2", "#B97700", "#D55E00", "0.6"
@@ -20,38 +19,6 @@ _CHARACTERS = 62
 """Of a line of names."""
 _LINE, _ROW = 0.135, 0.19
 """Inches: a further line of names, and a row of one line."""
-_SAME = 0.005
-"""Numbers that differ by less are the same in print."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Result:
-    """One objective.
-
-    Attributes:
-      name: its specification.
-      rank: by outcomes at the end; None where the final reward is too low for them to be compared.
-      records: of `effective_outcomes`, and of `reward` as a share of the best possible one; of nothing else.
-    """
-
-    name: str
-    rank: int | None
-    records: Records
-
-    @property
-    def label(self) -> str:
-        return self.name if self.rank is None else f"{self.rank}. {self.name}"
-
-    def final(self, measure: str) -> Interval:
-        """Mean over seeds at the end, with a 95 % bootstrap interval."""
-        return self.records.final(measure)
-
-    def equals(self, other: "Result") -> bool:
-        """In every seed at every measurement."""
-        pairs = [(self.records.curve(measure)[1], other.records.curve(measure)[1]) for measure in _MEASURES]
-        return self.rank == other.rank and all(
-            mine.shape == theirs.shape and np.allclose(mine, theirs, rtol=0, atol=_SAME) for mine, theirs in pairs
-        )
 
 
 def merged(results: Sequence[Result]) -> list[list[Result]]:

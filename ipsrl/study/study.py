@@ -21,7 +21,7 @@
     NUMBERS = {"label": lambda records: ...}           # the main numbers
     PAPER = {"label": 0.028}                           # the same numbers in the paper, by the same labels
     TABLE = Table({"value": "heading"})                # `ipsrl.study.tables`; all values by default
-    FIGURE = Panels(...)                               # a kind of `ipsrl.figures.panels`, or a function; may be None
+    FIGURE = Panels(...)                               # `ipsrl.figures.panels`, or a function; may be None
 
     if __name__ == "__main__":
         main(__name__)

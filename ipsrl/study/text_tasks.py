@@ -15,7 +15,8 @@ from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.text import TextTask
 from ipsrl.fields import between, one_of, positive, probability
-from ipsrl.figures.panels import Bars, Line, Panel, Panels
+from ipsrl.figures.layers import Bars, Line
+from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures.answers import Protocol
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.evaluation import shared_at_start

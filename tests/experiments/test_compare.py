@@ -9,6 +9,7 @@ import pytest
 from experiments import compare
 from ipsrl import study
 from ipsrl.objectives import names
+from ipsrl.records import ranking
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.study.study import Study, run
 
@@ -124,7 +125,7 @@ def test_ranks_are_by_effective_outcomes_among_those_that_reach_the_bar():
             ("diverged", 0.1): ((0.9, float("nan")), (1.0, 1.0)),
         }
     )
-    results, bar = compare.ranked(records)
+    results, bar = ranking.ranked(records)
     # The best objective here earns 0.95 of the best possible reward.
     assert bar == pytest.approx(0.9 * 0.9 * 0.95)
     ranks = {result.name: result.rank for result in results}
@@ -135,7 +136,7 @@ def test_ranks_are_by_effective_outcomes_among_those_that_reach_the_bar():
     assert (rates["best"], rates["idle"]) == ([0.1], [0.2])
     assert results[2].final("effective_outcomes").mean == pytest.approx(1.2)
     with pytest.raises(ValueError, match="every run diverged"):
-        compare.ranked(records.where(objective="diverged"))
+        ranking.ranked(records.where(objective="diverged"))
 
 
 def test_no_policy_is_ranked_that_has_hardly_learned():
@@ -146,7 +147,7 @@ def test_no_policy_is_ranked_that_has_hardly_learned():
             ("learned", 0.1): ((0.55, 0.57), (7.0, 7.0)),
         }
     )
-    results, bar = compare.ranked(records)
+    results, bar = ranking.ranked(records)
     assert bar == pytest.approx(0.5 + 0.1 * 0.5)
     assert {result.name: result.rank for result in results} == {"learned": 1, "untrained": None, "lucky": None}
 

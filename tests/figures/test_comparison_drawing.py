@@ -6,6 +6,7 @@ from matplotlib.image import imread
 from words import words_of
 
 from ipsrl.figures import comparison, style
+from ipsrl.records import ranking
 from ipsrl.records.tidy import Records
 
 
@@ -26,7 +27,7 @@ def result(name, outcomes, reward, rank):
         for seed in range(2)
         for number in range(3)
     ]
-    return comparison.Result(name, rank, Records(rows, ()))
+    return ranking.Result(name, rank, Records(rows, ()))
 
 
 def test_comparison(tmp_path):

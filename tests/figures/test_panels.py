@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ipsrl.figures.panels import Bars, HeatMap, Line, Markers, Panel, Panels
+from ipsrl.figures.layers import Bars, HeatMap, Line, Markers
+from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records
 
 

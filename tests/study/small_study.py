@@ -15,7 +15,8 @@ import numpy as np
 
 from ipsrl import study
 from ipsrl.fields import at_least
-from ipsrl.figures.panels import Bars, HeatMap, Level, Line, Markers, Panel, Panels, Seeds
+from ipsrl.figures.layers import Bars, HeatMap, Level, Line, Markers, Seeds
+from ipsrl.figures.panels import Panel, Panels
 
 COMPUTED = []
 

@@ -1,0 +1,92 @@
+"""Objectives in the order of the outcomes they leave, among those whose reward reaches a common bar."""
+
+import dataclasses
+
+import numpy as np
+
+from ipsrl.measures.seeds import Interval, shared_ranks
+from ipsrl.records.tidy import Records
+
+REWARD_SHARE = 0.9
+"""Of what reward-proportional probabilities would earn: the bar."""
+LEARNED = 0.1
+"""The share of the way from the start's reward to the best possible one that counts as having learned."""
+_SAME = 0.005
+"""Numbers that differ by less are the same in print."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """One objective.
+
+    Attributes:
+      name: its specification.
+      rank: by outcomes at the end; None where the final reward is too low for them to be compared.
+      records: of `effective_outcomes`, and of `reward` as a share of the best possible one; of nothing else.
+    """
+
+    name: str
+    rank: int | None
+    records: Records
+
+    @property
+    def label(self) -> str:
+        return self.name if self.rank is None else f"{self.rank}. {self.name}"
+
+    @property
+    def reward(self) -> float:
+        """At the end, mean over seeds."""
+        return self.records.mean("reward")
+
+    @property
+    def outcomes(self) -> float:
+        """Effective outcomes at the end, mean over seeds."""
+        return self.records.mean("effective_outcomes")
+
+    def final(self, measure: str) -> Interval:
+        """Mean over seeds at the end, with a 95 % bootstrap interval."""
+        return self.records.final(measure)
+
+    def equals(self, other: "Result") -> bool:
+        """In every seed at every measurement."""
+        measures = ("effective_outcomes", "reward")
+        pairs = [(self.records.curve(measure)[1], other.records.curve(measure)[1]) for measure in measures]
+        return self.rank == other.rank and all(
+            mine.shape == theirs.shape and np.allclose(mine, theirs, rtol=0, atol=_SAME) for mine, theirs in pairs
+        )
+
+
+def ranked(records: Records) -> tuple[list[Result], float]:
+    """Objectives with their ranks, those that did not reach the bar at the end, and the bar.
+
+    An objective trained with several learning rates is ranked by the one that leaves most outcomes among those that
+    reach the bar; if none does, it is listed with its highest reward. Runs that diverged are left out.
+
+    Args:
+      records: labelled `objective` and `learning_rate`; of `effective_outcomes`, `reward` as a share of the best
+        possible one, and `proportional_reward`, that of reward-proportional probabilities.
+
+    Raises:
+      ValueError: no run stayed among the real numbers.
+    """
+    trained: dict[str, list[Result]] = {}
+    for labels, rows in records.each("objective", "learning_rate"):
+        if all(np.isfinite(value) for row in rows.rows for value in row.values() if isinstance(value, float)):
+            trained.setdefault(labels["objective"], []).append(Result(labels["objective"], None, rows))
+    if not trained:
+        raise ValueError("every run diverged: take smaller learning rates")
+    highest = {text: max(results, key=lambda result: result.reward) for text, results in trained.items()}
+    some, best = next(iter(highest.values())).records, max(result.reward for result in highest.values())
+    start, proportional = some.curve("reward")[1][:, 0].mean(), some.column("proportional_reward")[0]
+    bar = float(max(REWARD_SHARE * proportional * best, start + LEARNED * (1 - start)))
+    reaching = {text: [r for r in results if r.reward >= bar] for text, results in trained.items()}
+    above = [max(results, key=lambda result: result.outcomes) for results in reaching.values() if results]
+    below = [highest[text] for text, results in reaching.items() if not results]
+    ranks = shared_ranks([result.final("effective_outcomes") for result in above])
+    above = [dataclasses.replace(result, rank=rank) for result, rank in zip(above, ranks, strict=True)]
+
+    # What differs by less stays in the order of the catalog.
+    def order(result: Result) -> tuple[int, float]:
+        return result.rank or 0, -round(result.outcomes, 3)
+
+    return [*sorted(above, key=order), *sorted(below, key=order)], bar
