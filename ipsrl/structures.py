@@ -63,7 +63,8 @@ class Trajectories:
       prompts: prompts of the groups.
       observations: `[P, G, T]` int32, what the policy saw before each action: a state's index, or the token before.
       tokens: `[P, G, T]` int32, the actions; 0 after the end.
-      token_mask: `[P, G, T]` bool, True on every action taken, the stop token included.
+      token_mask: `[P, G, T]` bool, True on every action that the policy took, the stop token included. Tokens that the
+        environment dictates are written and read, but count in no loss, entropy or length: the mask is not a prefix.
       legal_actions: `[P, G, T, V]` bool, or None if every action is always legal.
       behaviour_log_probs: `[P, G, T]` float32, log-probability of each action under the untruncated sampling
         distribution (legal actions only, at the sampling temperature); 0 after the end.
@@ -75,6 +76,8 @@ class Trajectories:
       off_policy: `[P, G]` bool, True for answers that the behaviour policy did not sample from this prompt:
         refinements, expert or stored answers. Their `behaviour_log_probs` are still its log-probabilities. None if it
         sampled every answer.
+      dictated: `[P, G, T]` bool, True on the tokens that the environment wrote; None if it never does.
+      final_state: the environment's state after the last token, leaves `[P, G, ...]`; None if nobody sampled it.
     """
 
     prompts: Prompts
@@ -88,6 +91,13 @@ class Trajectories:
     top_tokens: Array | None = None
     top_log_probs: Array | None = None
     off_policy: Array | None = None
+    dictated: Array | None = None
+    final_state: Any = None
+
+    @property
+    def written(self) -> Array:
+        """`[P, G, T]` bool, True on all tokens of the answers, whoever wrote them."""
+        return self.token_mask if self.dictated is None else self.token_mask | self.dictated
 
 
 @jax.tree_util.register_dataclass
@@ -225,6 +235,11 @@ class ObjectiveOutput:
     loss_sum: Array
     count: Array
     metrics: dict[str, tuple[Array, Array]]
+
+
+def first_action(mask: Array) -> Array:
+    """`[P, G, T]` bool, True on the first token of each answer that the policy chose."""
+    return mask & (mask.cumsum(axis=-1) == 1)
 
 
 def masked_sum(values: Array, mask: Array, axis: int | tuple[int, ...] | None = None) -> Array:

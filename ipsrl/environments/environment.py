@@ -39,8 +39,8 @@ class OutcomeSpace:
 class Environment(Protocol):
     """Interface that the sampler, the training loop and the measures require.
 
-    `reset`, `observe`, `legal`, `step` and `finished` handle one trajectory, are pure and jittable, and are mapped over
-    prompts and groups by the sampler. `prompts` and `verify` handle a whole batch.
+    `reset`, `observe`, `legal`, `dictated`, `step` and `finished` handle one trajectory, are pure and jittable, and are
+    mapped over prompts and groups by the sampler. `prompts` and `verify` handle a whole batch.
 
     Attributes:
       num_prompts: number of different prompts, indexed 0 .. num_prompts - 1.
@@ -81,8 +81,14 @@ class Environment(Protocol):
         """The prompts with the indices `index` `[P]`."""
         ...
 
-    def reset(self, prompt_index: Array) -> State:
-        """The state before the first action."""
+    def reset(self, key: Array, prompt_index: Array, member: Array) -> State:
+        """The state before the first action.
+
+        Args:
+          key: for whatever the environment samples, one for each trajectory: a function of seed, step, prompt and
+            member, the same on every mesh. The state may hold it.
+          prompt_index, member: `[]` int32, the prompt, and the place of the trajectory in its group.
+        """
         ...
 
     def observe(self, state: State) -> Array:
@@ -91,6 +97,12 @@ class Environment(Protocol):
 
     def legal(self, state: State) -> Array | None:
         """`[V]` bool, the legal actions; None (for every state) if all actions are always legal."""
+        ...
+
+    def dictated(self, state: State) -> Array | None:
+        """`[]` int32, the token that comes next whatever the policy prefers: the words of a tool or of another speaker,
+        or a forced mode; -1 where the policy acts. None (for every state) if it always does.
+        """
         ...
 
     def step(self, state: State, token: Array) -> State:
@@ -102,7 +114,10 @@ class Environment(Protocol):
         ...
 
     def verify(self, trajectories: Trajectories) -> Outcomes:
-        """Rewards and outcomes of a batch; on the host it takes and returns NumPy arrays."""
+        """Rewards and outcomes of a batch; on the host it takes and returns NumPy arrays.
+
+        `trajectories.final_state` holds what the environment remembers of each trajectory.
+        """
         ...
 
     def outcome_space(self, prompt: int) -> OutcomeSpace:
@@ -112,6 +127,15 @@ class Environment(Protocol):
           ValueError: the outcomes of this environment cannot be enumerated.
         """
         ...
+
+
+def dictates(environment: Environment) -> bool:
+    """Whether the environment dictates tokens in any state."""
+
+    def first(key: Array) -> Array | None:
+        return environment.dictated(environment.reset(key, jax.numpy.int32(0), jax.numpy.int32(0)))
+
+    return jax.eval_shape(first, jax.random.key(0)) is not None
 
 
 def no_prompts(index: Array) -> Prompts:

@@ -10,7 +10,7 @@ from jax import Array
 from ipsrl.distributed.mesh import keep_prompts_sharded
 from ipsrl.distributed.per_device import per_device
 from ipsrl.distributed.placement import gathered
-from ipsrl.environments.environment import Environment
+from ipsrl.environments.environment import Environment, dictates
 from ipsrl.policies.policy import Parameters, Policy, distribution, entropy
 from ipsrl.structures import Prompts, Trajectories
 
@@ -28,7 +28,8 @@ def sample_groups(
 ) -> Trajectories:
     """Samples `group_size` trajectories for each prompt, until each ends or reaches the environment's horizon.
 
-    Each prompt is read once, whatever the group size. The loop ends as soon as every trajectory has ended.
+    Each prompt is read once, whatever the group size. The loop ends as soon as every trajectory has ended. Tokens that
+    the environment dictates replace those of the policy, which reads them like its own.
 
     Args:
       environment, policy: static; see their protocols.
@@ -41,8 +42,10 @@ def sample_groups(
     """
     horizon, groups = environment.max_tokens, (prompts.index.shape[0], group_size)
     top_tokens = min(top_tokens, environment.vocabulary_size)
-    reset = jax.vmap(environment.reset)(prompts.index)
-    states = jax.tree.map(lambda leaf: jnp.repeat(leaf[:, None], group_size, axis=1), reset)
+    # No position has the number of the horizon.
+    keys = jax.random.split(jax.random.fold_in(key, horizon), groups)
+    of_group = jax.vmap(environment.reset, in_axes=(0, None, 0))
+    states = jax.vmap(of_group, in_axes=(0, 0, None))(keys, prompts.index, jnp.arange(group_size))
     has_legal = jax.eval_shape(_per_trajectory(environment.legal), states) is not None
 
     written = {
@@ -54,6 +57,8 @@ def sample_groups(
     }
     if has_legal:
         written["legal_actions"] = jnp.zeros((*groups, horizon, environment.vocabulary_size), bool)
+    if dictates(environment):
+        written["dictated"] = jnp.zeros((*groups, horizon), bool)
     if top_tokens:
         written["top_tokens"] = jnp.zeros((*groups, horizon, top_tokens), jnp.int32)
         written["top_log_probs"] = jnp.zeros((*groups, horizon, top_tokens), jnp.float32)
@@ -63,20 +68,25 @@ def sample_groups(
         observations = _per_trajectory(environment.observe)(states)
         logits, cache = policy_step(parameters, cache, observations, position)
         now = {"observations": observations, "token_mask": ~finished}
-        legal = None
+        dictated = jnp.full(groups, -1)
+        if dictates(environment):
+            dictated = _per_trajectory(environment.dictated)(states)
+            now["dictated"] = ~finished & (dictated >= 0)
+            now["token_mask"] &= ~now["dictated"]
+        legal, silent = None, ~now["token_mask"]
         if has_legal:
             now["legal_actions"] = _per_trajectory(environment.legal)(states)
-            # A finished trajectory may have no legal action left: it samples any action, which is discarded.
-            legal = now["legal_actions"] | finished[..., None]
+            # Where the policy does not act there may be no legal action: it samples any action, which is discarded.
+            legal = now["legal_actions"] | silent[..., None]
         log_probs = distribution(logits, legal, temperature)
         drawn = jax.random.categorical(jax.random.fold_in(key, position), log_probs)
         chosen = jnp.take_along_axis(log_probs, drawn[..., None], axis=-1)[..., 0]
-        now["tokens"] = jnp.where(finished, 0, drawn)
-        now["behaviour_log_probs"] = jnp.where(finished, 0.0, chosen)
-        now["behaviour_entropy"] = jnp.where(finished, 0.0, entropy(log_probs))
+        now["tokens"] = jnp.where(finished, 0, jnp.where(silent, dictated, drawn))
+        now["behaviour_log_probs"] = jnp.where(silent, 0.0, chosen)
+        now["behaviour_entropy"] = jnp.where(silent, 0.0, entropy(log_probs))
         if top_tokens:
             likeliest = jax.lax.top_k(log_probs, top_tokens)
-            now["top_log_probs"], now["top_tokens"] = (jnp.where(finished[..., None], 0, top) for top in likeliest)
+            now["top_log_probs"], now["top_tokens"] = (jnp.where(silent[..., None], 0, top) for top in likeliest)
 
         after = _per_trajectory(environment.step)(states, now["tokens"])
         states = jax.tree.map(
@@ -97,9 +107,9 @@ def sample_groups(
     cache = per_device(start, groups[0], (None, 0), 0)(parameters, prompts)
     states, written = keep_prompts_sharded((states, written))
     first = (jnp.int32(0), states, _per_trajectory(environment.finished)(states), cache, written)
-    _, _, finished, _, written = jax.lax.while_loop(unfinished, act, first)
+    _, states, finished, _, written = jax.lax.while_loop(unfinished, act, first)
     written.setdefault("legal_actions", None)
-    return Trajectories(prompts=prompts, truncated=~finished, **written)
+    return Trajectories(prompts=prompts, truncated=~finished, final_state=states, **written)
 
 
 def _per_trajectory(function: Callable) -> Callable:

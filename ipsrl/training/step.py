@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from ipsrl.distributed.per_device import max_over_devices, per_device, sum_over_devices, works_per_device
 from ipsrl.distributed.placement import NO_PARAMETER, constrain, follow, placements
-from ipsrl.environments.environment import Environment
+from ipsrl.environments.environment import Environment, dictates
 from ipsrl.fields import Checked, at_least
 from ipsrl.measures import diversity
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, log_importance_ratio
@@ -20,6 +20,8 @@ from ipsrl.policies.policy import Parameters, Policy, union
 from ipsrl.structures import Outcomes, Rollouts, Trajectories, masked_sum
 from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 from ipsrl.training.sparse_adam import sparse_adam
+
+BACKWARD_FIELDS = frozenset({"log_backward", "step_log_backward", "next_states"})
 
 
 @jax.tree_util.register_dataclass
@@ -126,7 +128,13 @@ def check_objective(
     from_step = {"reference_log_probs", "top_log_probs", "keys"}
     if off_policy is not None:
         from_step.add("off_policy")
-    objective.check(environment.optional_fields | policy.optional_fields | from_step, group_size, environment.sizes)
+    fields = environment.optional_fields | policy.optional_fields | from_step
+    if objective.needs & BACKWARD_FIELDS and dictates(environment):
+        raise ValueError(
+            "the objective needs a backward policy, which has no probability for the tokens that this environment "
+            "dictates: take an objective without one"
+        )
+    objective.check(fields, group_size, environment.sizes)
 
 
 def state_placements(

@@ -19,17 +19,17 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+import numpy as np
 
 from benchmarks import contender, measuring, roofline, workloads
 from benchmarks.workloads import WORKLOADS, Workload
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.distributed.start_up import cores, start_up
-from ipsrl.environments.environment import OutcomeSpace
+from ipsrl.environments.token_stream import TokenStream
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
+from ipsrl.structures import Outcomes, Prompts, Trajectories
 from ipsrl.training.batches.groups import Groups
 from ipsrl.training.loop import Trainer, prepare
 from ipsrl.training.settings import TrainSettings
@@ -39,64 +39,31 @@ COMPILATION = "/jax/core/compile/backend_compile_duration"
 
 
 @dataclasses.dataclass(frozen=True)
-class EvenTokens:
+class EvenTokens(TokenStream):
     """Answers of a fixed length to random prompts; the reward is the share of even tokens, as `workloads.reward`."""
 
     workload: Workload
 
-    num_prompts: ClassVar[int] = workloads.PROMPT_TABLE
-    optional_fields: ClassVar[frozenset[str]] = frozenset()
     verifies_on_host: ClassVar[bool] = False
-
-    @property
-    def prompt_length(self) -> int:
-        return self.workload.prompt_length
+    # No token ends an answer.
+    stop_tokens: ClassVar[tuple[int, ...]] = (-1,)
 
     @property
     def vocabulary_size(self) -> int:
         return self.workload.vocabulary_size
 
     @property
-    def num_observations(self) -> int:
-        return self.workload.vocabulary_size
-
-    @property
     def max_tokens(self) -> int:
         return self.workload.completion_length
 
-    @property
-    def sizes(self) -> Sizes:
-        return Sizes(self.num_prompts, vocabulary_size=self.vocabulary_size)
-
     @functools.cached_property
-    def _tokens(self) -> Any:
-        return self.workload.prompt_tokens()
-
-    def prompts(self, index: Array) -> Prompts:
-        tokens = jnp.asarray(self._tokens)[index]
-        return Prompts(index, tokens, jnp.ones(tokens.shape, bool))
-
-    def reset(self, prompt_index: Array) -> dict[str, Array]:
-        return {"last": jnp.asarray(self._tokens)[prompt_index, -1], "length": jnp.int32(0)}
-
-    def observe(self, state: dict[str, Array]) -> Array:
-        return state["last"]
-
-    def legal(self, state: dict[str, Array]) -> None:
-        return None
-
-    def step(self, state: dict[str, Array], token: Array) -> dict[str, Array]:
-        return {"last": token, "length": state["length"] + 1}
-
-    def finished(self, state: dict[str, Array]) -> Array:
-        return state["length"] >= self.max_tokens
+    def prompt_table(self) -> Prompts:
+        tokens = self.workload.prompt_tokens()
+        return Prompts(np.arange(len(tokens)), tokens, np.ones(tokens.shape, bool))
 
     def verify(self, trajectories: Trajectories) -> Outcomes:
         even = trajectories.tokens % 2 == 0
         return Outcomes(rewards=even.mean(axis=-1), outcome_id=even.sum(axis=-1, dtype=jnp.int32))
-
-    def outcome_space(self, prompt: int) -> OutcomeSpace:
-        raise ValueError("this environment is for timing: it has no outcomes")
 
 
 def add_command(commands: argparse._SubParsersAction) -> None:

@@ -50,7 +50,8 @@ def test_measures_by_hand(monkeypatch):
     answers = Answers(
         outcomes,
         tokens=np.array([[[7, 0]] * 4, [[8, 9]] * 4]),
-        token_mask=np.array([[[True, False]] * 4, [[True] * 2] * 4]),
+        written=np.array([[[True, False]] * 4, [[True] * 2] * 4]),
+        dictated=np.zeros((2, 4, 2), bool),
     )
     held_out = types.SimpleNamespace(
         question_text=lambda prompt: f"question {prompt}", answer_texts=lambda rows: [str(row.tolist()) for row in rows]

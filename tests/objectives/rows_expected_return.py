@@ -75,7 +75,9 @@ ROWS = {
         lambda n, p, r: standardised(n, r) - 0.05 * np.log(p * len(p))
     ),
     # Discounted, a reward is worth less in a longer answer.
-    "reinforce_plus_plus(gamma=0.5)": Row(False, 0, "no reward", lambda n, p, r: standardised(n, r)),
+    "reinforce_plus_plus(gamma=0.5)": Row(
+        False, 0, "no reward", lambda n, p, r: standardised(n, r), reads_dictated=True
+    ),
     "reinforce_plus_plus_baseline": like_grpo(
         tokens=token_mean(clipped(0.2, 0.2)),
         lengths=whitened(lambda rewards: rewards - rewards.mean(axis=-1, keepdims=True)),

@@ -29,6 +29,9 @@ every_objective = pytest.mark.parametrize(
 
 PROMPTS, GROUP, LENGTH = 4, 7, 5  # float32's mean of seven times 0.1 is not 0.1
 PADDING = 3
+BETWEEN = np.array(
+    [5, 0, 6, 1, 7, 2, 3, 4]
+)  # the columns of wide arrays, with the padding before and between the tokens
 SIZES = sizes(PROMPTS)
 GROUP_FIELDS = [name for axes in ("PG", "PGT", "PGTK") for name in FIELDS_BY_SHAPE[axes]] + ["tokens"]
 TOKEN_FIELDS = [*FIELDS_BY_SHAPE["PGT"], "tokens", *FIELDS_BY_SHAPE["PGTK"]]
@@ -109,6 +112,12 @@ def batches(padding):
     }
     wide = {name: padded(*batch, padding, garbage=False) for name, batch in wide.items()}
     wide["garbage"] = padded(rollouts, scores, padding, garbage=True)
+    columns = BETWEEN if padding else np.arange(LENGTH)
+    of_others, of_scores = wide["garbage"]
+    wide["dictated"] = (
+        replace_fields(lambda values: values[:, :, columns], of_others, TOKEN_FIELDS),
+        jax.tree.map(lambda values: values[:, :, columns], of_scores),
+    )
     return (rollouts, scores), list(wide), jax.tree.map(lambda *leaves: jnp.stack(leaves), *wide.values())
 
 
@@ -248,6 +257,19 @@ def test_what_lies_behind_the_mask_changes_nothing(text):
     for leaf in jax.tree.leaves(garbage_gradient):
         assert not leaf[:, :, :LENGTH][~mask].any()
         assert not leaf[:, :, LENGTH:].any()
+
+
+@every_objective
+def test_tokens_that_the_environment_dictates_change_nothing(text):
+    row = ROWS.get(text)
+    if not padding_of(text) or (row and row.reads_dictated) or "step_log_backward" in make(text).needs:
+        pytest.skip("the width or the dictated tokens mean something, it draws for places, or it is refused there")
+    weights, output, gradient = facts(text)["garbage"]
+
+    def moved(leaf):
+        return leaf[:, :, BETWEEN] if leaf.shape[2] > 1 else leaf
+
+    assert_close(facts(text)["dictated"], (jax.tree.map(moved, weights), output, jax.tree.map(moved, gradient)))
 
 
 @every_objective

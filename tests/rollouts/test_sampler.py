@@ -77,7 +77,7 @@ def test_a_trajectory_is_a_walk_of_legal_actions_up_to_its_end(case):
     assert {sampled.tokens.shape, sampled.token_mask.shape, sampled.behaviour_log_probs.shape} == {shape}
     for p, prompt in enumerate(sampled.prompts.index):
         for g in range(GROUP_SIZE):
-            state = environment.reset(jnp.int32(prompt))
+            state = environment.reset(jax.random.key(0), jnp.int32(prompt), jnp.int32(g))
             for t in range(environment.max_tokens):
                 finished = bool(environment.finished(state))
                 assert sampled.token_mask[p, g, t] == (not finished)

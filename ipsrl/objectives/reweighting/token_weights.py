@@ -19,8 +19,8 @@ class ReturnToGo(RolloutPart):
 
         R_t = sum_{u >= t} gamma^(u - t) (r [u is the last token] - kl KL_u)
 
-    r is the incoming value at the answer's last token; KL_u estimates KL(behaviour || reference) at one token and needs
-    `reference_log_probs` unless `kl` is 0.
+    r is the incoming value at the last token that the policy chose; u and t count dictated tokens as well. KL_u
+    estimates KL(behaviour || reference) at one token and needs `reference_log_probs` unless `kl` is 0.
     """
 
     gamma: float = share(1.0)
@@ -33,7 +33,8 @@ class ReturnToGo(RolloutPart):
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         mask = rollouts.token_mask
-        tokens_left = mask.sum(axis=-1, keepdims=True) - 1 - jnp.arange(mask.shape[-1])
+        places = jnp.arange(mask.shape[-1])
+        tokens_left = jnp.where(mask, places, 0).max(axis=-1, keepdims=True) - places
         returns = jnp.where(mask, self.gamma ** jnp.maximum(tokens_left, 0) * values, 0.0)
         if self.kl:
             cost = token_divergence(rollouts.behaviour_log_probs, rollouts, self.estimator)
