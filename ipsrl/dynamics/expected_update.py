@@ -24,6 +24,7 @@ from ipsrl.environments.state_graph import StateGraph
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
+from ipsrl.rewards import Reward, RewardTable
 from ipsrl.structures import Outcomes, Trajectories
 from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 from ipsrl.training.step import WHOLE_BATCH, TrainState, check_objective, update
@@ -55,7 +56,7 @@ class Estimate:
 def expected_update(
     objective: Objective,
     logits: Array,
-    rewards: Array,
+    rewards: Array | Reward,
     group_size: int,
     *,
     environment: StateGraph | None = None,
@@ -76,7 +77,7 @@ def expected_update(
     Args:
       objective: any objective that needs no text.
       logits: `[K]` of a bandit with K arms, or `[S, V]` of a table on `environment`.
-      rewards: `[K]`, of the outcomes.
+      rewards: `[K]`, of the outcomes; or a `Reward`, whose noise is part of what the mean is over.
       group_size: G.
       environment: has one prompt and defines the trajectories; its own rewards are not used. A bandit by default.
       reference: logits of the reference policy, shaped as `logits`; uniform over legal actions by default.
@@ -118,7 +119,7 @@ def expected_update(
 def estimated_update(
     objective: Objective,
     logits: Array,
-    rewards: Array,
+    rewards: Array | Reward,
     group_size: int,
     key: Array,
     *,
@@ -198,7 +199,8 @@ class _Setting:
       state: of training, before the update.
       reference: parameters of the reference policy.
       trajectories, outcomes: every trajectory, as one group.
-      log_probs: `[M]`, log-probability of each.
+      log_probs: `[M]`, log-probability of each trajectory with its reward.
+      log_noise: `[M]`, log-probability of the reward given the trajectory.
       environment: environment of the trajectories.
       has_off_policy: whether the first answer of each group is off-policy.
     """
@@ -208,6 +210,7 @@ class _Setting:
     trajectories: Trajectories
     outcomes: Outcomes
     log_probs: Array
+    log_noise: Array
     environment: StateGraph = dataclasses.field(metadata={"static": True})
     has_off_policy: bool = dataclasses.field(metadata={"static": True})
 
@@ -218,11 +221,14 @@ class _Setting:
 
 def _setting(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy) -> _Setting:
     if environment is None:
-        environment = Bandit((0.0,) * rewards.shape[-1])
+        environment = Bandit((0.0,) * (logits if isinstance(rewards, Reward) else rewards).shape[-1])
     if environment.num_prompts != 1:
         raise ValueError(f"environment has {environment.num_prompts} prompts, but the mean is over one prompt's groups")
     table_shape = (environment.num_observations, environment.vocabulary_size)
-    expected: dict[str, tuple] = {"rewards": (rewards.shape, (environment.num_outcomes,))}
+    expected: dict[str, tuple] = {}
+    if not isinstance(rewards, Reward):
+        expected["rewards"] = (rewards.shape, (environment.num_outcomes,))
+        rewards = RewardTable(rewards[None])
     for name, table in {"logits": logits, "reference": logits if reference is None else reference}.items():
         expected[name] = (table.shape, table_shape[1:] if isinstance(environment, Bandit) else table_shape)
     for name, (shape, right) in expected.items():
@@ -241,12 +247,21 @@ def _setting(objective, logits, rewards, group_size, environment, reference, obj
     )
     trajectories = every_trajectory(environment, table, top_tokens=objective.top_tokens)
     outcomes = environment.verify(trajectories)
+    possible, probs = rewards.possible(trajectories, outcomes)
+    # A trajectory that may get one of N rewards is N trajectories with one reward each.
+    times = possible.shape[-1]
+    trajectories = jax.tree.map(
+        lambda leaf: jnp.repeat(leaf, times, axis=1), dataclasses.replace(trajectories, prompts=None)
+    )
+    outcomes = jax.tree.map(lambda leaf: jnp.repeat(leaf, times, axis=1), outcomes)
+    log_noise = jnp.log(probs.astype(logits.dtype)).ravel()
     return _Setting(
         state=state,
         reference={"logits": jnp.zeros_like(table) if reference is None else reference.reshape(table_shape)},
-        trajectories=trajectories,
-        outcomes=dataclasses.replace(outcomes, rewards=rewards.astype(logits.dtype)[outcomes.outcome_id]),
-        log_probs=trajectories.behaviour_log_probs[0].sum(axis=-1),
+        trajectories=dataclasses.replace(trajectories, prompts=environment.prompts(jnp.array([0]))),
+        outcomes=dataclasses.replace(outcomes, rewards=possible.astype(logits.dtype).reshape(1, -1)),
+        log_probs=trajectories.behaviour_log_probs[0].sum(axis=-1) + log_noise,
+        log_noise=log_noise,
         environment=environment,
         has_off_policy=off_policy is not None,
     )
@@ -257,7 +272,8 @@ def _log_distribution_of_best(setting: _Setting, off_policy: OffPolicyAnswers) -
     log_probs, rewards = setting.log_probs, setting.outcomes.rewards[0]
     if off_policy.source == "reference":
         answers = every_trajectory(setting.environment, setting.reference["logits"])
-        log_probs = answers.behaviour_log_probs[0].sum(axis=-1)
+        of_answers = answers.behaviour_log_probs[0].sum(axis=-1)
+        log_probs = jnp.repeat(of_answers, len(log_probs) // len(of_answers)) + setting.log_noise
     probs = jnp.exp(log_probs)
     below = jnp.where(rewards < rewards[:, None], probs, 0.0).sum(axis=1, keepdims=True)
     not_above = jnp.where(rewards <= rewards[:, None], probs, 0.0).sum(axis=1, keepdims=True)
