@@ -1,7 +1,7 @@
 """The exact mean of one training update of any objective, over all groups that a policy can sample.
 
-The training step itself (`ipsrl.training.step.update`) is run on every possible group, in the limit of small steps, and
-its updates are averaged with the probabilities of the groups. A group is described by the count of each trajectory, so
+The gradient of the training step itself (`ipsrl.training.step.gradient`) is computed for every possible group, and
+averaged with the probabilities of the groups. A group is described by the count of each trajectory, so
 the groups are the count vectors, C(M + G - 1, G) of M trajectories, with a multinomial distribution.
 """
 
@@ -9,11 +9,11 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import Array
 from scipy.special import gammaln
 
@@ -27,7 +27,7 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.rewards import Reward, RewardTable
 from ipsrl.structures import Outcomes, Trajectories
 from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
-from ipsrl.training.step import WHOLE_BATCH, TrainState, check_objective, update
+from ipsrl.training.step import check_objective, gradient, rollouts_of
 
 MOST_GROUPS = 200_000
 """Maximum number of groups that are enumerated."""
@@ -196,8 +196,8 @@ class _Setting:
     """Data shared by all groups.
 
     Attributes:
-      state: of training, before the update.
-      reference: parameters of the reference policy.
+      parameters, reference: of the policy that is trained, and of the reference policy.
+      objective_state, objective_parameters: of the objective, before the update.
       trajectories, outcomes: every trajectory, as one group.
       log_probs: `[M]`, log-probability of each trajectory with its reward.
       log_noise: `[M]`, log-probability of the reward given the trajectory.
@@ -205,8 +205,10 @@ class _Setting:
       has_off_policy: whether the first answer of each group is off-policy.
     """
 
-    state: TrainState
+    parameters: Parameters
     reference: Parameters
+    objective_state: Any
+    objective_parameters: Any
     trajectories: Trajectories
     outcomes: Outcomes
     log_probs: Array
@@ -239,11 +241,10 @@ def _setting(objective, logits, rewards, group_size, environment, reference, obj
     policy = Tabular(*table_shape)
     check_objective(objective, environment, policy, group_size, off_policy)
     table = logits.reshape(table_shape)
-    state = TrainState.create({"logits": table}, objective, _SUM_OF_UPDATES, environment)
-    if objective_state is not None:
-        state = dataclasses.replace(state, objective_state=objective_state)
-    state = jax.tree.map(
-        lambda leaf: leaf.astype(logits.dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf, state
+    carried = objective.init(environment.sizes) if objective_state is None else objective_state
+    learned = objective.init_parameters(environment.sizes)
+    carried, learned = jax.tree.map(
+        lambda leaf: leaf.astype(logits.dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf, (carried, learned)
     )
     trajectories = every_trajectory(environment, table, top_tokens=objective.top_tokens)
     outcomes = environment.verify(trajectories)
@@ -256,7 +257,9 @@ def _setting(objective, logits, rewards, group_size, environment, reference, obj
     outcomes = jax.tree.map(lambda leaf: jnp.repeat(leaf, times, axis=1), outcomes)
     log_noise = jnp.log(probs.astype(logits.dtype)).ravel()
     return _Setting(
-        state=state,
+        parameters={"logits": table},
+        objective_state=carried,
+        objective_parameters=learned,
         reference={"logits": jnp.zeros_like(table) if reference is None else reference.reshape(table_shape)},
         trajectories=dataclasses.replace(trajectories, prompts=environment.prompts(jnp.array([0]))),
         outcomes=dataclasses.replace(outcomes, rewards=possible.astype(logits.dtype).reshape(1, -1)),
@@ -298,11 +301,17 @@ def _updates(objective: Objective, setting: _Setting, members: Array, keys: Arra
         )
         off_policy = jnp.zeros((1, len(group)), bool).at[:, 0].set(True) if setting.has_off_policy else None
         trajectories = dataclasses.replace(trajectories, prompts=setting.trajectories.prompts, off_policy=off_policy)
-        after, _ = update(
-            setting.state, trajectories, outcomes, setting.reference, key, policy=setting.policy, objective=objective,
-            optimizer=_SUM_OF_UPDATES, batching=WHOLE_BATCH, temperature=1.0,
-        )  # fmt: skip
-        return after.optimizer_state["logits"]
+        made_of = {"policy": setting.policy, "objective": objective, "temperature": 1.0}
+        rollouts = rollouts_of(setting.parameters, setting.reference, None, trajectories, outcomes, key, **made_of)
+        weights, _, _ = objective.weigh(rollouts, setting.objective_state)
+        both = setting.parameters, setting.objective_parameters
+
+        def of_stage(stage):
+            batch = trajectories, rollouts, objective.at_stage(weights, rollouts, stage)
+            (of_policy, _), _, _ = gradient(both, None, batch, **made_of)
+            return -of_policy["logits"]
+
+        return sum(of_stage(stage) for stage in range(objective.num_stages))
 
     def of_draws(group_and_keys):
         group, keys = group_and_keys
@@ -317,18 +326,3 @@ def _updates(objective: Objective, setting: _Setting, members: Array, keys: Arra
     filled_up = jnp.arange(blocks * size) % groups
     updates = jax.lax.map(of_draws, (members[filled_up], keys[filled_up]), batch_size=size)
     return updates[:groups]
-
-
-def _sum_of_updates() -> optax.GradientTransformation:
-    """Does not move, and keeps the sum of minus the gradients as its state: an infinitely small step."""
-
-    def init(params):
-        return jax.tree.map(jnp.zeros_like, params)
-
-    def step(updates, state, params=None):
-        return jax.tree.map(jnp.zeros_like, updates), jax.tree.map(jnp.subtract, state, updates)
-
-    return optax.GradientTransformation(init, step)
-
-
-_SUM_OF_UPDATES = _sum_of_updates()
