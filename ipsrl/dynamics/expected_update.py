@@ -25,8 +25,8 @@ from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rewards import Reward, RewardTable
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, fields_with
 from ipsrl.structures import Outcomes, Trajectories
-from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 from ipsrl.training.step import check_objective, gradient, rollouts_of
 
 MOST_GROUPS = 200_000
@@ -239,7 +239,7 @@ def _setting(objective, logits, rewards, group_size, environment, reference, obj
     if off_policy is not None and off_policy.at_most is not None:
         raise ValueError("off_policy must put an answer into every group here: leave at_most out")
     policy = Tabular(*table_shape)
-    check_objective(objective, environment, policy, group_size, off_policy)
+    check_objective(objective, environment, policy, group_size, fields_with(off_policy))
     table = logits.reshape(table_shape)
     carried = objective.init(environment.sizes) if objective_state is None else objective_state
     learned = objective.init_parameters(environment.sizes)

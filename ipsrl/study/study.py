@@ -57,7 +57,7 @@ from ipsrl.study.curves import Curve, TrainingRun
 from ipsrl.study.recording import record
 from ipsrl.study.settings import identity
 from ipsrl.study.tables import Table
-from ipsrl.training.vmapped_runs import require_same_settings
+from ipsrl.training.settings import require_same_settings
 
 SMOKE = "smoke: nothing was learned; it shows that everything runs, and decides no claim"
 HEADINGS = ("Claim", "Paper", "Command", "Time", "Expected", "Smoke")

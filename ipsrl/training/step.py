@@ -17,8 +17,8 @@ from ipsrl.measures import diversity
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, log_importance_ratio
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy, union
+from ipsrl.rollouts.sources.source import Sampled
 from ipsrl.structures import Outcomes, PolicyScores, Rollouts, Trajectories, Weights, masked_sum
-from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 from ipsrl.training.sparse_adam import sparse_adam
 
 BACKWARD_FIELDS = frozenset({"log_backward", "step_log_backward", "next_states"})
@@ -36,9 +36,10 @@ class TrainState:
       objective_state: state of the objective's parts, see `Objective.init`.
       objective_parameters: parameters learned by the objective itself, see `Objective.init_parameters`.
       objective_optimizer_state: of `sparse_adam`, which moves them.
-      reference: parameters of the reference policy if it moves during training, else None.
-      difficulty: state of the difficulty filter, None without one.
-      next_rollouts: groups already sampled for the next step; None without `async_rollouts`.
+      seed: `[]` int32, of the run.
+      learning_rate: `[]` float32, of this run among others of one program; None for the rate of the settings.
+      reference: parameters of the reference policy; None if the run needs none.
+      source: of the source of groups.
     """
 
     step: Array
@@ -47,9 +48,10 @@ class TrainState:
     objective_state: Any
     objective_parameters: Any
     objective_optimizer_state: Any
+    seed: Array | None = None
+    learning_rate: Array | None = None
     reference: Parameters | None = None
-    difficulty: Any = None
-    next_rollouts: Trajectories | None = None
+    source: Any = None
 
     @classmethod
     def create(
@@ -108,27 +110,24 @@ def check_objective(
     environment: Environment,
     policy: Policy,
     group_size: int,
-    off_policy: OffPolicyAnswers | None = None,
+    of_source: frozenset[str] = Sampled.optional_fields,
 ) -> None:
-    """Raises ValueError if environment, policy or training step do not provide what the objective needs.
+    """Raises ValueError if environment, policy, source or training step do not provide what the objective needs.
 
     Args:
-      off_policy: puts off-policy answers into the groups; None if there are none.
+      of_source: the optional fields of `Rollouts` that the source of groups provides, see `Source.optional_fields`.
     """
-    if "off_policy" in objective.needs and off_policy is None:
+    if "off_policy" in objective.needs - of_source:
         raise ValueError(
             "the objective needs off-policy answers in its groups: give TrainSettings(off_policy=OffPolicyAnswers(8)), "
             'or the flag --filters="off_policy(answers=8)" of experiments.hypospace'
         )
-    if off_policy is not None and off_policy.source == "reference" and objective.top_tokens:
+    if objective.top_tokens and "top_log_probs" not in of_source:
         raise ValueError(
-            "the objective needs the policy's most likely tokens, which answers of the reference policy do not "
-            "have: sample off_policy answers from the policy itself"
+            "the objective needs the policy's most likely tokens, which answers that it did not sample do not have: "
+            "sample off_policy answers from the policy itself, and replay none"
         )
-    from_step = {"reference_log_probs", "top_log_probs", "keys"}
-    if off_policy is not None:
-        from_step.add("off_policy")
-    fields = environment.optional_fields | policy.optional_fields | from_step
+    fields = environment.optional_fields | policy.optional_fields | of_source | {"reference_log_probs", "keys"}
     if objective.needs & BACKWARD_FIELDS and dictates(environment):
         raise ValueError(
             "the objective needs a backward policy, which has no probability for the tokens that this environment "

@@ -13,16 +13,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax import Array
 
 import ipsrl
 from ipsrl.environments.questions import HypothesisEnvironment
 from ipsrl.fields import Checked, positive, probability
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.records.progress_line import working
-from ipsrl.structures import Prompts, Trajectories
+from ipsrl.rollouts.randomness import stream
+from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.training.parameter_cache import cached
-from ipsrl.training.randomness import stream
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,22 +108,6 @@ def rendered_answers(
     return tokens, lengths
 
 
-def as_trajectories(prompts: Prompts, tokens: Array, lengths: Array) -> Trajectories:
-    """Packs given answers `[P, G, T]` as sampled trajectories, so that a policy can score them."""
-    first = jnp.broadcast_to(prompts.tokens[:, None, -1:], (*tokens.shape[:2], 1))
-    mask = jnp.arange(tokens.shape[-1]) < lengths[..., None]
-    return Trajectories(
-        prompts=prompts,
-        observations=jnp.concatenate([first, tokens[..., :-1]], axis=-1),
-        tokens=tokens,
-        token_mask=mask,
-        legal_actions=None,
-        behaviour_log_probs=jnp.zeros(tokens.shape, jnp.float32),
-        behaviour_entropy=jnp.zeros(tokens.shape, jnp.float32),
-        truncated=jnp.zeros(tokens.shape[:2], bool),
-    )
-
-
 @functools.partial(jax.jit, static_argnames=("environment", "policy", "settings"), donate_argnames="parameters")
 def _fit(environment, policy, settings, parameters, weights, answers, lengths):
     optimizer = optax.chain(
@@ -139,7 +122,7 @@ def _fit(environment, policy, settings, parameters, weights, answers, lengths):
         shape = (settings.prompts_per_step, settings.answers_per_prompt)
         hypothesis = jax.random.categorical(answer_key, jnp.log(weights[index])[:, None], shape=shape)
         form = jax.random.randint(form_key, shape, 0, settings.renderings)
-        return as_trajectories(environment.prompts(index), answers[hypothesis, form], lengths[hypothesis, form])
+        return given_answers(environment.prompts(index), answers[hypothesis, form], lengths[hypothesis, form])
 
     def loss(parameters, trajectories):
         scores = policy.score(parameters, trajectories, temperature=1.0)

@@ -4,11 +4,9 @@ As a program (`python -m benchmarks.grpo_step --workload=S`, in the folder of th
 """
 
 import argparse
-import contextlib
 import dataclasses
 import functools
 import importlib.metadata
-import io
 import json
 import math
 import statistics
@@ -20,6 +18,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from ipsrl.training.batches.groups import Groups
 
 from benchmarks import contender, measuring, roofline, workloads
 from benchmarks.workloads import WORKLOADS, Workload
@@ -29,11 +28,11 @@ from ipsrl.distributed.start_up import cores, start_up
 from ipsrl.environments.token_stream import TokenStream
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.rollouts.sources.source import Groups
 from ipsrl.structures import Outcomes, Prompts, Trajectories
-from ipsrl.training.batches.groups import Groups
-from ipsrl.training.loop import Trainer, prepare
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching, TrainState, compiled_update
+from ipsrl.training.trainer import Trainer
 
 COMPILATION = "/jax/core/compile/backend_compile_duration"
 
@@ -136,19 +135,18 @@ def compete(workload: Workload, dtype: str, micro_batches: int | None, host_devi
         batching=Batching(micro_batches=micro_batches),
     )
     mesh = make_mesh()
-    with contextlib.redirect_stderr(io.StringIO()):  # it prints the table of placements
-        trainer, state = prepare(
-            EvenTokens(workload), policy_of(workload, dtype), objectives.make("grpo"), settings, 0, mesh
-        )
+    trainer = Trainer(EvenTokens(workload), policy_of(workload, dtype), objectives.make("grpo"), settings)
+    with jax.set_mesh(mesh):
+        state = trainer.init(0)
     done = 0
     tokens = workload.prompts * workload.group_size * workload.completion_length
 
     def step() -> dict[str, Any]:
         nonlocal state, done
         started = time.perf_counter()
-        groups, _, _ = jax.block_until_ready(trainer.collect(state, done))
+        state, groups, _ = jax.block_until_ready(trainer.ask(state))
         sampled = time.perf_counter()
-        state, metrics = trainer.update(state, groups, done)
+        state, metrics = trainer.learn(state, groups)
         metrics = jax.device_get(metrics)
         updated = time.perf_counter()
         done += 1
@@ -174,14 +172,14 @@ def compete(workload: Workload, dtype: str, micro_batches: int | None, host_devi
 
 def temporary_memory(trainer: Trainer, state: TrainState, groups: Groups) -> dict[str, int]:
     """Bytes that the programs of a step hold besides their arguments and results, on one device."""
-    collector, settings = trainer.collector, trainer.collector.settings
+    settings = trainer.settings
     sampling = sample_groups.lower(
-        collector.environment, collector.policy, state.parameters, groups[0].prompts, jax.random.key(0),
+        trainer.environment, trainer.policy, state.parameters, groups[0].prompts, jax.random.key(0),
         settings.group_size, settings.temperature,
     )  # fmt: skip
     update = compiled_update.lower(
-        state, *groups, None, jax.random.key(0), None, policy=collector.policy, objective=collector.objective,
-        optimizer=trainer.optimizer, batching=settings.batching, temperature=settings.temperature,
+        state, *groups, None, jax.random.key(0), None, policy=trainer.policy, objective=trainer.objective,
+        optimizer=trainer.optimizer(), batching=settings.batching, temperature=settings.temperature,
     )  # fmt: skip
     return {
         name: lowered.compile().memory_analysis().temp_size_in_bytes

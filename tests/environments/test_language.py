@@ -17,7 +17,7 @@ from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.math_answers import MathAnswers
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.policies.tabular import Tabular
-from ipsrl.training.batches.groups import choose_prompts
+from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.training.text_evaluation import evaluate_text
 from ipsrl.training.warm_start import WarmStart, learn_prior
 from tests.environments.answers import trajectories_of

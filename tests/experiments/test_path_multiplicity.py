@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 from recorded import recorded
+from sampled_groups import sample_and_verify
 
 from experiments import path_multiplicity
 from experiments.path_multiplicity import PRESETS, UncorrectedTree
@@ -11,7 +12,6 @@ from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from ipsrl.training.batches.groups import sample_and_verify
 
 REWARDS = (0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0)
 

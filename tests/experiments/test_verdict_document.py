@@ -16,8 +16,8 @@ from ipsrl.dynamics import verdict_page
 from ipsrl.dynamics.verdict import CASES, REFERENCES, STARTS, Case, Verdict, Word, verdict
 from ipsrl.dynamics.verdict_page import MEANINGS, REWARDS, SHOWN, PublishedVerdict, document, grouped
 from ipsrl.records.tidy import Records
+from ipsrl.rollouts.sources.refinements import spend_samples
 from ipsrl.study.study import Study, run
-from ipsrl.training.batches.off_policy_answers import spend_samples
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "verdicts.md"
 

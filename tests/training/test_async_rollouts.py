@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 from first_token import FIRST_TOKEN, TRANSFORMER
+from sampled_groups import collect
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
@@ -13,14 +14,16 @@ from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.metric_log import read
 from ipsrl.records.run_folder import RunFolder
+from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.training.batches import collector
-from ipsrl.training.batches.difficulty_filter import DifficultyFilter
-from ipsrl.training.batches.dynamic_sampling import DynamicSampling
-from ipsrl.training.batches.groups import choose_prompts, collect, verify
-from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
-from ipsrl.training.loop import check_run, prepare, train
+from ipsrl.rollouts.sources import source
+from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
+from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
+from ipsrl.rollouts.verification import verify
+from ipsrl.training.loop import check_run, train
 from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
 
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
@@ -49,15 +52,16 @@ def test_each_step_learns_from_groups_of_the_policy_before_the_last_update(monke
         events.append(("verified", np.asarray(trajectories.tokens)))
         return verify(environment, trajectories)
 
-    monkeypatch.setattr(collector, "sample_groups", drawn)
-    monkeypatch.setattr(collector, "verify", verified)
+    monkeypatch.setattr(source, "sample_groups", drawn)
+    monkeypatch.setattr(source, "verify", verified)
     mesh = make_mesh("data:8")
-    trainer, state = prepare(FIRST_TOKEN, TRANSFORMER, GRPO, SETTINGS, SEED, mesh)
+    trainer = Trainer(FIRST_TOKEN, TRANSFORMER, GRPO, SETTINGS)
     policies, drifts = [], []
     with jax.set_mesh(mesh):
-        for step in range(STEPS):
+        state = trainer.init(SEED)
+        for _ in range(STEPS):
             policies.append(jax.device_get(state.parameters))
-            state, metrics = trainer.step(state, step)
+            state, metrics = trainer.step(state)
             drifts.append(float(metrics["behaviour_kl"]))
 
     assert [name for name, _ in events] == ["drawn", *["drawn", "verified"] * STEPS]

@@ -12,8 +12,9 @@ from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.training.loop import check_run, prepare
+from ipsrl.training.loop import check_run
 from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
 
 pytestmark = pytest.mark.eight_devices
 
@@ -63,11 +64,11 @@ def test_what_an_environment_samples_depends_on_key_prompt_and_member_and_not_on
 
 def train(mesh, text, steps):
     mesh = make_mesh(mesh)
-    trainer, state = prepare(TASK, POLICY, objectives.make(text), SETTINGS, 0, mesh)
-    records = []
+    trainer, records = Trainer(TASK, POLICY, objectives.make(text), SETTINGS), []
     with jax.set_mesh(mesh):
-        for step in range(steps):
-            state, metrics = trainer.step(state, step)
+        state = trainer.init(0)
+        for _ in range(steps):
+            state, metrics = trainer.step(state)
             records.append(jax.device_get(metrics))
     return records
 

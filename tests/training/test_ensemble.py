@@ -1,5 +1,7 @@
 """Many seeds in one program are the same runs as one after the other."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,41 +17,28 @@ from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.run_folder import RunFolder
-from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
+from ipsrl.rewards import RewardTable
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.optimizer import at_rate, make_optimizer
 from ipsrl.training.step import Batching
+from ipsrl.training.trainer import Trainer
 
 GRID, ON_GRID = Hypergrid(2, side=4), Tabular(16, 3)
 # More prompts than a step takes, so that it matters which ones are chosen.
 BANDIT, ON_BANDIT = Bandit(((1.0, 0.5, 0.0), (0.0, 1.0, 1.0), (0.2, 0.0, 1.0), (1.0, 0.0, 0.0))), Tabular(4, 3)
-OPTIMIZER = make_optimizer("adam", learning_rate=0.02)
 STEPS, PROMPTS, GROUP_SIZE = 6, 2, 8
+SETTINGS = TrainSettings(STEPS, PROMPTS, GROUP_SIZE, learning_rate=0.02)
 
 
 def logits(parameters):
     return parameters["logits"]
 
 
-def ensemble(
-    text, seeds, environment=BANDIT, policy=ON_BANDIT, steps=STEPS, record_every=2, optimizer=OPTIMIZER, **more
-):
-    return np.asarray(
-        train_ensemble(
-            environment,
-            policy,
-            objectives.make(text),
-            optimizer,
-            jnp.asarray(seeds),
-            steps,
-            PROMPTS,
-            GROUP_SIZE,
-            logits,
-            record_every,
-            **more,
-        )
-    )
+def ensemble(text, seeds, environment=BANDIT, policy=ON_BANDIT, more=None, **changes):
+    trainer = Trainer(environment, policy, objectives.make(text), dataclasses.replace(SETTINGS, **changes))
+    return np.asarray(train_ensemble(trainer, jnp.asarray(seeds), logits, 2, **more or {}))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +90,7 @@ def test_a_run_does_not_depend_on_its_neighbours():
 )
 def test_each_run_can_have_rewards_of_its_own(text, off_policy):
     tables = jnp.array([((0.0, 1.0, 0.5),) * 4, BANDIT.rewards])
-    together = ensemble(text, [3, 3], off_policy=off_policy, rewards=tables)
+    together = ensemble(text, [3, 3], off_policy=off_policy, more={"reward": RewardTable(tables)})
     np.testing.assert_allclose(together[1], ensemble(text, [3], off_policy=off_policy)[0], atol=1e-6)
     assert np.abs(together[0] - together[1]).max() > 1e-2
 
@@ -113,9 +102,8 @@ def test_records_can_be_any_tree_and_as_rare_as_the_steps():
     def record(parameters):
         return {"largest": parameters["logits"].max(), "logits": parameters["logits"]}
 
-    recorded = train_ensemble(
-        tree, policy, objectives.make("grpo"), OPTIMIZER, jnp.arange(3), 4, 1, GROUP_SIZE, record, record_every=4
-    )
+    settings = TrainSettings(4, 1, GROUP_SIZE, learning_rate=0.02)
+    recorded = train_ensemble(Trainer(tree, policy, objectives.make("grpo"), settings), jnp.arange(3), record, 4)
     assert recorded["largest"].shape == (3, 2)
     assert recorded["logits"].shape == (3, 2, tree.num_observations, tree.vocabulary_size)
     np.testing.assert_array_equal(recorded["largest"], recorded["logits"].max(axis=(2, 3)))
@@ -126,7 +114,7 @@ def test_records_can_be_any_tree_and_as_rare_as_the_steps():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"environment": FIRST_TOKEN, "policy": TRANSFORMER}, "verifies on the host"),
+        ({"environment": FIRST_TOKEN, "policy": TRANSFORMER}, "are made on the host, by a verifier or a batch filter"),
         ({"steps": 5}, "steps is 5, it must be a multiple of record_every, 2"),
         ({"text": "critique_grpo"}, "needs off-policy answers"),
         ({"batching": Batching(mini_batches=4)}, "2 prompts cannot be split into 4 mini-batches"),
@@ -156,14 +144,10 @@ def test_a_rate_that_a_program_is_given_makes_the_steps_of_that_rate_bit_by_bit(
 def test_runs_may_differ_in_where_they_start_and_how_fast_they_go():
     starts = jax.random.normal(jax.random.key(0), (3, 4, 3))
     rates = jnp.asarray([0.02, 0.02, 0.1])
-    arguments = {
-        "learning_rates": rates,
-        "initial_parameters": {"logits": starts},
-        "optimizer": make_optimizer("adam", 1.0),
-    }
-    together = ensemble("ips_grpo", [3, 11, 3], **arguments)
+    more = {"learning_rates": rates, "initial_parameters": {"logits": starts}}
+    together = ensemble("ips_grpo", [3, 11, 3], more=more)
     np.testing.assert_array_equal(together[:, 0], starts)
-    built = ensemble("ips_grpo", [3, 11], initial_parameters={"logits": starts[:2]})
+    built = ensemble("ips_grpo", [3, 11], more={"initial_parameters": {"logits": starts[:2]}})
     np.testing.assert_allclose(together[:2], built, atol=1e-6)
     # Adam's first step is its rate in every coordinate that has a gradient.
     first = np.abs(together[:, 1] - together[:, 0]).max(axis=(1, 2))

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 from compilations import compilations_of
+from sampled_groups import ask
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
@@ -18,12 +19,11 @@ from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.run_log import NonFiniteLossError
+from ipsrl.rollouts.sources import difficulty_filter, dynamic_sampling, refinements, source
+from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
+from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.training import stored_tree
-from ipsrl.training.batches import collector
-from ipsrl.training.batches.collector import BatchCollector
-from ipsrl.training.batches.difficulty_filter import DifficultyFilter
-from ipsrl.training.batches.dynamic_sampling import DynamicSampling
-from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 from ipsrl.training.loop import TrainSettings, check_run, train
 from ipsrl.training.step import TrainState
 
@@ -97,7 +97,7 @@ def assert_resumed_bitwise(tmp_path, **case):
 def test_rules_are_resumed_bit_for_bit(tmp_path, mesh):
     state = assert_resumed_bitwise(tmp_path, filters="all", mesh=mesh)
     assert state.reference is not None
-    assert state.difficulty is not None
+    assert state.source is not None
     records = metric_log.read(tmp_path / "whole" / "metrics.jsonl")[1:]
     assert len({record["sampling_rounds"] for record in records}) > 1
 
@@ -146,21 +146,24 @@ def test_rules_that_are_off_cost_nothing(tmp_path, monkeypatch):
     """No state, no metric, no call, one round of sampling: the step sees the same arrays as if there were no rules."""
     calls = []
 
-    def spy(name):
-        function = getattr(collector, name)
-        monkeypatch.setattr(collector, name, lambda *arguments: calls.append(name) or function(*arguments))
+    def spy(module, name):
+        function = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *arguments: calls.append(name) or function(*arguments))
 
-    filters = {"choose_by_difficulty", "learn_difficulty", "fill", "with_best_answer", "sample_and_verify"}
-    for name in (*filters, "sample_groups"):
-        spy(name)
+    filters = {
+        "choose_by_difficulty": difficulty_filter, "learn_difficulty": difficulty_filter, "fill": dynamic_sampling,
+        "with_best_answer": refinements,
+    }  # fmt: skip
+    for name, module in (*filters.items(), ("sample_groups", source)):
+        spy(module, name)
     state = run(tmp_path / "off")
     assert calls == ["sample_groups"] * 7
     assert {name.partition("/")[0] for name in stored_tree.named_leaves(state)} == {
-        "step", "parameters", "optimizer_state",
+        "step", "seed", "parameters", "optimizer_state",
     }  # fmt: skip
     names = set().union(*metric_log.read(tmp_path / "off" / "metrics.jsonl"))
     run(tmp_path / "on", filters="all")
-    assert set(calls) == filters | {"sample_groups"}
+    assert set(calls) == {*filters, "sample_groups"}
     more = set().union(*metric_log.read(tmp_path / "on" / "metrics.jsonl")) - names
     assert more == {
         "sampling_rounds", "kept_groups", "trajectories_sampled", "prompts_scanned", "prompts_sampled",
@@ -201,8 +204,7 @@ def test_likeliest_tokens_are_collected_where_the_objective_looks_at_them():
     policy = Tabular(TREE.num_observations, TREE.vocabulary_size)
     parameters = policy.init(jax.random.key(0))
     for text, expected in {"grpo": None, "lp_reg(likeliest=3)": 3}.items():
-        collector = BatchCollector(TREE, policy, objectives.make(text), SETTINGS, 0, make_mesh("replica:-1"))
-        (trajectories, _), _, _ = collector.collect(parameters, None, None, 0)
+        (trajectories, _), _ = ask(TREE, policy, SETTINGS, parameters, 0, 0, objective=text)
         assert (None if trajectories.top_tokens is None else trajectories.top_tokens.shape[-1]) == expected
 
 
@@ -210,6 +212,6 @@ def test_a_state_with_rules_is_not_one_without(tmp_path):
     """A checkpoint of other rules is refused, not half read."""
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, filters="filter", stop=3)
-    with pytest.raises(ValueError, match=r"leaf 'difficulty/.*' is not expected"):
+    with pytest.raises(ValueError, match=r"leaf 'source/.*' is not expected"):
         run(tmp_path)
     assert isinstance(run(tmp_path, filters="filter"), TrainState)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from first_token import FIRST_TOKEN
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from sampled_groups import collect
 
 from ipsrl import objectives
 from ipsrl.distributed import placement
@@ -19,9 +20,9 @@ from ipsrl.distributed.placement import place, placements, shardings, table
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records import metric_log
 from ipsrl.records.run_folder import RunFolder
+from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Outcomes
-from ipsrl.training.batches.groups import choose_prompts, collect
 from ipsrl.training.loop import check_run, fresh_parameters, train
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.settings import TrainSettings

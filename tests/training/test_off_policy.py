@@ -7,16 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from first_token import FIRST_TOKEN, TRANSFORMER
+from sampled_groups import ask, collect, sample_and_verify
 from tiers import slow_after
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
+from ipsrl.rollouts.prompts import choose_prompts
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, spend_samples, with_best_answer
 from ipsrl.structures import Rollouts
-from ipsrl.training.batches.collector import BatchCollector
-from ipsrl.training.batches.groups import choose_prompts, collect, sample_and_verify
-from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers, spend_samples, with_best_answer
 from ipsrl.training.loop import TrainSettings, check_run
 from ipsrl.training.step import check_objective
 
@@ -36,7 +36,9 @@ def parameters(seed, policy=POLICY):
 
 def fields(groups, prompts=False):
     """Leaves of a batch by name, without what the rule adds to it."""
-    trajectories = dataclasses.replace(groups[0], off_policy=None, prompts=groups[0].prompts if prompts else None)
+    trajectories = dataclasses.replace(
+        groups[0], off_policy=None, final_state=None, prompts=groups[0].prompts if prompts else None
+    )
     paths = jax.tree_util.tree_leaves_with_path((trajectories, groups[1]))
     return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in paths}
 
@@ -106,18 +108,12 @@ def test_the_limit_acts_in_the_loop():
     assert metrics["off_policy_reward"] == pytest.approx(np.asarray(groups[1].rewards)[hard, 0].mean())
 
 
-def collected(reference=None, refinements=None, environment=TREE, policy=POLICY, **changes):
+def collected(reference=None, environment=TREE, policy=POLICY, **changes):
     """A batch of step 2, its metrics, and the same batch without the rule."""
     settings = dataclasses.replace(SETTINGS, **changes)
     plain = dataclasses.replace(settings, off_policy=None)
-    arguments = environment, policy, objectives.make("grpo")
-    batches = [
-        BatchCollector(*arguments, each, 7, make_mesh("replica:-1"), refinements).collect(
-            parameters(1, policy), reference, None, 2
-        )
-        for each in (settings, plain)
-    ]
-    return batches[0][0], batches[0][2], batches[1][0]
+    groups, metrics = ask(environment, policy, settings, parameters(1, policy), 7, 2, reference)
+    return groups, metrics, ask(environment, policy, plain, parameters(1, policy), 7, 2, reference)[0]
 
 
 @pytest.mark.parametrize(
@@ -155,16 +151,17 @@ def test_the_reference_policy_can_draw_them():
 def test_a_function_can_refine_what_it_is_shown():
     seen = {}
 
-    def refine(source, attempts, outcomes, key):
-        seen.update(source=source, rewards=outcomes.rewards)
+    def refine(sampled, parameters, groups, number, key):
+        attempts, outcomes = groups
+        seen.update(source=parameters, rewards=outcomes.rewards)
         # A critic that repeats the worst attempt: it takes the first place all the same.
         worst = jnp.argmin(outcomes.rewards, axis=1)
         pick = jax.tree.map(
-            lambda leaf: leaf[jnp.arange(P), worst][:, None], (dataclasses.replace(attempts, prompts=None), outcomes)
+            lambda leaf: leaf[jnp.arange(P), worst][:, None], dataclasses.replace(attempts, prompts=None)
         )
-        return dataclasses.replace(pick[0], prompts=attempts.prompts), pick[1]
+        return dataclasses.replace(pick, prompts=attempts.prompts)
 
-    groups, metrics, plain = collected(refinements=refine)
+    groups, metrics, plain = collected(off_policy=OffPolicyAnswers(5, refine=refine))
     np.testing.assert_array_equal(seen["rewards"], plain[1].rewards)
     np.testing.assert_array_equal(seen["source"]["logits"], parameters(1)["logits"])
     np.testing.assert_array_equal(groups[1].rewards[:, 0], plain[1].rewards.min(axis=1))
@@ -179,7 +176,7 @@ def test_what_needs_off_policy_answers_is_refused_without_them():
     )
     with pytest.raises(ValueError, match=message):
         check_objective(objective, TREE, POLICY, G)
-    check_objective(objective, TREE, POLICY, G, SETTINGS.off_policy)
+    check_objective(objective, TREE, POLICY, G, SETTINGS.off_policy.optional_fields)
 
 
 def test_likeliest_tokens_of_the_reference_are_refused():
@@ -187,7 +184,7 @@ def test_likeliest_tokens_of_the_reference_are_refused():
     assert objective.top_tokens
     check_run(TREE, POLICY, objective, SETTINGS, mesh)
     from_reference = dataclasses.replace(SETTINGS, off_policy=OffPolicyAnswers(5, "reference"))
-    with pytest.raises(ValueError, match="most likely tokens, which answers of the reference"):
+    with pytest.raises(ValueError, match="most likely tokens, which answers that it did not sample do not have"):
         check_run(TREE, POLICY, objective, from_reference, mesh)
 
 

@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from ipsrl.training.batches.difficulty_filter import DifficultyFilter
-from ipsrl.training.batches.dynamic_sampling import DynamicSampling
-from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
+from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
+from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.training.loop import TrainSettings
 from ipsrl.training.settings import make_batch_filters
 

@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from sampled_groups import collect
 
 from ipsrl import objectives
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
-from ipsrl.training.batches.groups import collect
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.sparse_adam import sparse_adam
 from ipsrl.training.step import WHOLE_BATCH, TrainState, compiled_update

@@ -16,10 +16,9 @@ from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.run_log import NonFiniteLossError, RunLog
-from ipsrl.training.batches.difficulty_filter import DifficultyFilter
-from ipsrl.training.loop import TrainSettings, train
+from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
+from ipsrl.training.loop import TrainSettings, train, train_vmapped
 from ipsrl.training.step import Batching
-from ipsrl.training.vmapped_runs import train_vmapped
 
 # More prompts than a step takes, so that it matters which ones are chosen.
 BANDIT, POLICY = Bandit(((1.0, 0.5, 0.0), (0.0, 1.0, 1.0), (0.2, 0.0, 1.0), (1.0, 0.0, 0.0))), Tabular(4, 3)
@@ -139,12 +138,8 @@ def test_what_is_there_of_a_run_is_made_again(tmp_path):
     ("arguments", "message"),
     [
         ({"settings": [at(0.1), at(0.1), at(0.1, group_size=4)]}, "differ in learning_rate, but group_size is 8 and 4"),
-        ({"environment": FIRST_TOKEN, "policy": TRANSFORMER}, "verifies on the host, so its runs cannot be one "),
-        ({"settings": [at(0.1, difficulty_filter=DifficultyFilter())] * 3}, "difficulty_filter runs on the host"),
-        (
-            {"settings": [at(0.1, refresh_reference_every=2)] * 3, "objective": "grpo(kl=0.1)"},
-            "refresh_reference_every runs on the host",
-        ),
+        ({"environment": FIRST_TOKEN, "policy": TRANSFORMER}, "are made on the host, by a verifier or a batch filter"),
+        ({"settings": [at(0.1, dynamic_sampling=DynamicSampling())] * 3}, "are made on the host"),
         ({"settings": [at(0.1, optimizer="adagrad")] * 3}, "known: adam, sgd"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -13,11 +13,11 @@ from ipsrl.environments.text import ANSWER
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampled_answers import independent_answers
 from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.training import warm_start
 from ipsrl.training.warm_start import (
     WarmStart,
     answer_weights,
-    as_trajectories,
     prior_parameters,
     rendered_answers,
 )
@@ -84,7 +84,7 @@ def test_given_answers_look_as_if_they_had_been_sampled():
     sampled = jax.device_get(sampled)
     lengths = sampled.token_mask.sum(axis=-1)
     assert lengths.min() < lengths.max()
-    given = as_trajectories(prompts, sampled.tokens, lengths)
+    given = given_answers(prompts, sampled.tokens, lengths)
     mask = np.asarray(sampled.token_mask)
     np.testing.assert_array_equal(given.token_mask, mask)
     np.testing.assert_array_equal(np.asarray(given.observations)[mask], np.asarray(sampled.observations)[mask])
