@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from ipsrl.training.batches.groups import Groups
 
 from benchmarks import contender, measuring, roofline, workloads
 from benchmarks.workloads import WORKLOADS, Workload
