@@ -57,3 +57,58 @@ class LookUp(TokenStream):
         right = trajectories.tokens[..., 3] == trajectories.final_state["result"]
         asked = (query >= 0) & (query < QUERIES)
         return Outcomes(rewards=jnp.float32(asked & right), outcome_id=jnp.where(asked, query, -1))
+
+
+@dataclasses.dataclass(frozen=True)
+class LookUpOnHost(LookUp):
+    """The tool is on the host; it says nothing to the first query, and a mark more to odd ones. The answer ends it.
+
+    After a silent tool the policy answers at once. The right answer is the number of the query, modulo 4.
+    """
+
+    max_tokens: ClassVar[int] = 6
+    uses_tools: ClassVar[bool] = True
+    longest_reply: ClassVar[int] = 3
+
+    def reset(self, key: Array, prompt_index: Array, member: Array) -> dict[str, Array]:
+        nothing = jnp.zeros(self.longest_reply, jnp.int32)
+        return {
+            "last": jnp.int32(ASK), "position": jnp.int32(0), "heard": jnp.bool_(False), "answered": jnp.bool_(False),
+            "reply": nothing, "length": jnp.int32(0), "spoken": jnp.int32(0),
+        }  # fmt: skip
+
+    def dictated(self, state: dict[str, Array]) -> Array:
+        return jnp.where(self._speaks(state), state["reply"][state["spoken"]], -1)
+
+    def step(self, state: dict[str, Array], token: Array) -> dict[str, Array]:
+        speaks = self._speaks(state)
+        answered = state["heard"] & ~speaks
+        after = {"last": jnp.int32(token), "position": state["position"] + 1}
+        return state | after | {"answered": answered, "spoken": state["spoken"] + speaks}
+
+    def finished(self, state: dict[str, Array]) -> Array:
+        return state["answered"]
+
+    def waiting(self, state: dict[str, Array]) -> Array:
+        return (state["position"] == 1) & ~state["heard"]
+
+    def hear(self, state: dict[str, Array], reply: Array, length: Array) -> dict[str, Array]:
+        return state | {"reply": reply, "length": length, "heard": jnp.bool_(True)}
+
+    def call(self, prompt_index, answers):
+        replies = []
+        for answer in answers:
+            query = int(answer[-1]) - FIRST_QUERY
+            marks = [] if query == 0 else [RESULT] * (1 + query % 2)
+            replies.append([*marks, FIRST_RESULT + query % RESULTS] if marks else [])
+        return replies
+
+    def verify(self, trajectories: Trajectories) -> Outcomes:
+        query = trajectories.tokens[..., 0] - FIRST_QUERY
+        right = trajectories.final_state["last"] == FIRST_RESULT + query % RESULTS
+        asked = (query >= 0) & (query < QUERIES) & ~trajectories.truncated
+        return Outcomes(rewards=jnp.float32(asked & right), outcome_id=jnp.where(asked, query, -1))
+
+    @staticmethod
+    def _speaks(state: dict[str, Array]) -> Array:
+        return state["spoken"] < state["length"]

@@ -6,6 +6,7 @@ as a static argument.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import jax
@@ -51,6 +52,7 @@ class Environment(Protocol):
       optional_fields: the optional fields of `Rollouts` that this environment provides (`log_backward`, ...).
       sizes: sizes of the tables in an objective's state.
       verifies_on_host: True if `verify` parses text in Python; False if it can be called inside jit.
+      uses_tools: True for a `ToolEnvironment`.
     """
 
     @property
@@ -76,6 +78,9 @@ class Environment(Protocol):
 
     @property
     def verifies_on_host(self) -> bool: ...
+
+    @property
+    def uses_tools(self) -> bool: ...
 
     def prompts(self, index: Array) -> Prompts:
         """The prompts with the indices `index` `[P]`."""
@@ -126,6 +131,31 @@ class Environment(Protocol):
         Raises:
           ValueError: the outcomes of this environment cannot be enumerated.
         """
+        ...
+
+
+class ToolEnvironment(Environment, Protocol):
+    """An environment in which a trajectory may wait for words that the host computes, such as the result of a tool.
+
+    `waiting` and `hear` handle one trajectory, like `step`; `call` handles all that wait, on the host.
+
+    Attributes:
+      longest_reply: W, maximum number of tokens of a reply.
+    """
+
+    @property
+    def longest_reply(self) -> int: ...
+
+    def waiting(self, state: State) -> Array:
+        """`[]` bool, True if the trajectory goes on only after `hear`."""
+        ...
+
+    def hear(self, state: State, reply: Array, length: Array) -> State:
+        """The state after a reply `[W]` int32 of `length` tokens, which it dictates next and which may be empty."""
+        ...
+
+    def call(self, prompt_index: Sequence[int], answers: Sequence[np.ndarray]) -> list[list[int]]:
+        """The reply to each answer so far, as tokens; computed on the host, within bounded time."""
         ...
 
 

@@ -31,6 +31,7 @@ class StateGraph(abc.ABC):
         {"log_backward", "step_log_backward", "next_states", "planning_mask"}
     )
     verifies_on_host: ClassVar[bool] = False
+    uses_tools: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod

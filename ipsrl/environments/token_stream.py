@@ -32,6 +32,7 @@ class TokenStream(abc.ABC):
 
     optional_fields: ClassVar[frozenset[str]] = frozenset()
     verifies_on_host: ClassVar[bool] = True
+    uses_tools: ClassVar[bool] = False
 
     @abc.abstractmethod
     def verify(self, trajectories: Trajectories) -> Outcomes:

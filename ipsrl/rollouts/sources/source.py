@@ -22,6 +22,7 @@ from ipsrl.rewards import Reward, rewarded
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.rollouts.tools import sample_with_tools
 from ipsrl.rollouts.verification import verify
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 
@@ -138,7 +139,7 @@ class Sampled:
 
     @property
     def on_host(self) -> bool:
-        return self.environment.verifies_on_host
+        return self.environment.verifies_on_host or self.environment.uses_tools
 
     @property
     def sampled(self) -> Self:
@@ -165,7 +166,8 @@ class Sampled:
 
     def answers(self, parameters: Parameters, prompts: Prompts, key: Array, number: int) -> Trajectories:
         """`number` answers to each of any prompts, by any parameters."""
-        return sample_groups(
+        sample = sample_with_tools if self.environment.uses_tools else sample_groups
+        return sample(
             self.environment, self.policy, parameters, sharded(prompts), key, number, self.temperature, self.top_tokens
         )
 
