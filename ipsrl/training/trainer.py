@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
+from jax.sharding import Mesh
 
 from ipsrl.distributed.mesh import check_prompts_divide
 from ipsrl.distributed.placement import check_placement_rules, check_units, place, placements, shardings
@@ -107,7 +108,7 @@ class Trainer:
         """
         mesh = jax.sharding.get_mesh()
         if initial_parameters is None:
-            initial_parameters = functools.partial(fresh_parameters, self.policy, seed)
+            initial_parameters = functools.partial(fresh_parameters, self.policy, seed, mesh)
         owned = callable(initial_parameters)
         parameters = initial_parameters() if owned else initial_parameters
         check_placement_rules(self.policy.placement_rules, union(parameters, self.frozen))
@@ -189,12 +190,11 @@ def _refreshed(state: TrainState, every: int) -> TrainState:
     return dataclasses.replace(state, reference=reference)
 
 
-def fresh_parameters(policy: Policy, seed: int) -> Parameters:
+def fresh_parameters(policy: Policy, seed: int, mesh: Mesh) -> Parameters:
     """The default initial parameters; each device creates its own shard, because the whole may fit on none of them."""
 
     def init():
         return policy.init(stream(seed, 0, "parameters"))
 
-    mesh = jax.sharding.get_mesh()
     placed = placements(policy.placement_rules, jax.eval_shape(init), mesh)
     return jax.jit(init, out_shardings=shardings(placed, mesh))()

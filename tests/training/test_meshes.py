@@ -23,10 +23,11 @@ from ipsrl.records.run_folder import RunFolder
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Outcomes
-from ipsrl.training.loop import check_run, fresh_parameters, train
+from ipsrl.training.loop import check_run, train
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching, TrainState, compiled_update, state_placements
+from ipsrl.training.trainer import fresh_parameters
 
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
