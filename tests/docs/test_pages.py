@@ -54,7 +54,10 @@ def test_group_size_example():
 
 
 def test_training_example():
-    assert len(execute("docs/training.md", "state = train(")["records"]) == 50
+    names = execute("docs/training.md", "state = train(")
+    assert len(names["records"]) == 50
+    # It compares its parameters with those of the loop.
+    execute("docs/training.md", "learned = apply(", names)
 
 
 def test_objective_example(monkeypatch):
