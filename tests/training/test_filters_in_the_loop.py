@@ -102,7 +102,7 @@ def test_rules_are_resumed_bit_for_bit(tmp_path, mesh):
     assert len({record["sampling_rounds"] for record in records}) > 1
 
 
-@pytest.mark.parametrize("objective", ["trajectory_balance", "aer(tau=0.9, eta=0.1, alpha_max=0.5)"])
+@pytest.mark.parametrize("objective", ["trajectory_balance", "aer(tau=0.9, eta=0.1, alpha=(0.0, 0.5))"])
 def test_what_objectives_carry_and_learn_is_resumed_bit_for_bit(tmp_path, objective):
     state = assert_resumed_bitwise(tmp_path, objective=objective, environment=TREE)
     built = objectives.make(objective)
