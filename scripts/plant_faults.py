@@ -53,8 +53,8 @@ FAULTS = (
     ),
     Fault(
         "horizon of the sampler off by one",
-        "return (position < horizon) & ~finished.all()",
-        "return (position < horizon - 1) & ~finished.all()",
+        "return (position < horizon).any() & ~idle(states",
+        "return (position < horizon - 1).any() & ~idle(states",
         "test_sampler.py",
         "horizon",
     ),
@@ -95,8 +95,8 @@ FAULTS = (
     ),
     Fault(
         "log-probabilities through float16",
-        'now["behaviour_log_probs"] = jnp.where(finished, 0.0, chosen)',
-        'now["behaviour_log_probs"] = jnp.where(finished, 0.0, chosen.astype(jnp.float16))',
+        'now["behaviour_log_probs"] = jnp.where(silent, 0.0, chosen)',
+        'now["behaviour_log_probs"] = jnp.where(silent, 0.0, chosen.astype(jnp.float16))',
         "test_step.py",
         "disagreement",
     ),
@@ -144,8 +144,8 @@ FAULTS = (
     ),
     Fault(
         "the same noise at every token",
-        "jax.random.fold_in(key, position)",
-        "jax.random.fold_in(key, 0)",
+        "jax.random.fold_in(sampling.key, number)",
+        "jax.random.fold_in(sampling.key, 0)",
         "test_sampler.py",
         "frequent",
     ),
