@@ -130,7 +130,7 @@ class Trainer:
 
     def start(self, state: TrainState, reward: Reward | None) -> TrainState:
         """The state with that of the source."""
-        return dataclasses.replace(state, source=self.groups_from.init(self.actors(state), state.seed, reward))
+        return dataclasses.replace(state, source=self.groups_from.init(self.actors(state), _number(state.seed), reward))
 
     def optimizer(self, learning_rate: Array | None = None) -> optax.GradientTransformation:
         """Of the policy's parameters; with the learning rate of the settings, unless a traced one is given."""
@@ -160,11 +160,7 @@ class Trainer:
 
     def ask(self, state: TrainState) -> tuple[TrainState, Groups, Metrics]:
         """First half of a step: the groups."""
-        seed, step = state.seed, state.step
-        if not isinstance(step, jax.core.Tracer):
-            # What chooses prompts on the host must not wait for all hosts.
-            seed, step = (int(leaf.addressable_data(0)) for leaf in (seed, step))
-        request = Request(seed, step)
+        request = Request(_number(state.seed), _number(state.step))
         source, groups, metrics = self.groups_from(state.source, self.actors(state), request)
         means = {name: total / jnp.maximum(count, 1) for name, (total, count) in metrics.items()}
         return dataclasses.replace(state, source=source), groups, means
@@ -172,6 +168,7 @@ class Trainer:
     def learn(self, state: TrainState, groups: Groups) -> tuple[TrainState, Metrics]:
         """Second half of a step: the update with any groups; the given state is donated."""
         traced = isinstance(state.step, jax.core.Tracer)
+        source, state = state.source, dataclasses.replace(state, source=None)
         state, metrics = (update if traced else compiled_update)(
             state, *groups, None, stream(state.seed, state.step, "objective"), self.frozen, policy=self.policy,
             objective=self.objective, optimizer=self.optimizer(state.learning_rate), batching=self.settings.batching,
@@ -179,7 +176,12 @@ class Trainer:
         )  # fmt: skip
         if self.settings.refresh_reference_every:
             state = _refreshed(state, self.settings.refresh_reference_every)
-        return state, metrics
+        return dataclasses.replace(state, source=source), metrics
+
+
+def _number(scalar: Array) -> Array | int:
+    """A replicated number as an integer, because the host chooses prompts by it; unchanged inside jit."""
+    return scalar if isinstance(scalar, jax.core.Tracer) else int(scalar.addressable_data(0))
 
 
 @functools.partial(jax.jit, static_argnames="every", donate_argnames="state")
