@@ -294,7 +294,9 @@ def alternatives(value, hint):
     if hasattr(hint, "NAMED"):
         return [others for made in hint.NAMED.values() for others in calls(made)]
     if typing.get_origin(hint) is tuple:
-        return [[tuple(first + 0.1 * place for place in range(len(typing.get_args(hint)))) for first in (0.05, 0.3, 1.2)]]
+        return [
+            [tuple(first + 0.1 * place for place in range(len(typing.get_args(hint)))) for first in (0.05, 0.3, 1.2)]
+        ]
     if typing.get_origin(hint) is typing.Literal:
         return [[option] for option in typing.get_args(hint) if option != value]
     if dataclasses.is_dataclass(hint):
