@@ -218,19 +218,23 @@ def wrapped(source: Source, wrappers: Sequence[Wrapper]) -> Source:
 
 def sharded(tree: Any) -> Any:
     """Shards arrays `[P, ...]` by prompts over the mesh that is set, inside and outside jit."""
+    if jax.sharding.get_abstract_mesh().empty:
+        return tree
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree)):
         return keep_prompts_sharded(tree)
-    mesh = jax.sharding.get_mesh()
-    return tree if mesh.empty else shard_prompts(tree, mesh)
+    return shard_prompts(tree, jax.sharding.get_mesh())
 
 
 def replicated(tree: Any) -> Any:
     """Places a copy of arrays on every device of the mesh that is set; nothing changes inside jit."""
     leaves = jax.tree.leaves(tree)
-    if not leaves or any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+    if (
+        not leaves
+        or jax.sharding.get_abstract_mesh().empty
+        or any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+    ):
         return tree
-    mesh = jax.sharding.get_mesh()
-    return tree if mesh.empty else replicate(tree, mesh)
+    return replicate(tree, jax.sharding.get_mesh())
 
 
 def with_sampling_metrics(groups: Groups, metrics: Metrics) -> Metrics:
