@@ -26,7 +26,7 @@ def of_task(parameters, task, seed, step):
     _, (trajectories, outcomes), _ = SOURCE(RewardTable(task), Actors(parameters), Request(seed, step))
     rollouts = rollouts_of(parameters, None, None, trajectories, outcomes, jax.random.key(0), **HOW)
     weights, _, _ = OBJECTIVE.weigh(rollouts, OBJECTIVE.init(BANDIT.sizes))
-    (found, _), metrics, _ = gradient((parameters, {}), None, (trajectories, rollouts, weights), **HOW)
+    (found, _), *_ = gradient((parameters, {}), None, (trajectories, rollouts, weights), **HOW)
     return found, rollouts.rewards.mean()
 
 
@@ -66,10 +66,8 @@ def test_maml_learns_to_be_adaptable():
     state = optimizer.init(parameters)
 
     def reward(parameters):
-        after = [
-            of_task(adapted(parameters, task, 900 + n), task, 900 + n, INNER_STEPS)[1] for n, task in enumerate(TASKS)
-        ]
-        return float(np.mean(after))
+        ends = [adapted(parameters, task, 900 + number) for number, task in enumerate(TASKS)]
+        return np.mean([of_task(end, task, 900, INNER_STEPS)[1] for end, task in zip(ends, TASKS, strict=True)])
 
     before = reward(parameters)
     for seed in range(100):
