@@ -69,6 +69,9 @@ def train(
       trackers: further receivers of the metrics, see `ipsrl.records.trackers`.
       warnings: prints the warnings of this run and of the runs beside it; by default there are no others.
 
+    Returns:
+      what the last checkpoint holds: the final state, without a reference policy that did not move.
+
     Raises:
       ValueError: the objective cannot be computed here, the prompts cannot be split as required, or the mesh does not
         fit the policy.
@@ -99,7 +102,7 @@ def train(
         ended = _loop(alone, [log], settings, evaluate, label or str(folder.path), last_good, kept, save)
     if ended:
         raise ended[0]
-    return alone.state
+    return alone.stored
 
 
 def train_vmapped(
