@@ -5,7 +5,7 @@ Claim     Where a problem has several solutions, expected return (GRPO) keeps fe
 Paper     The task of TinyZero (github.com/Jiayi-Pan/TinyZero), which rewards any solution and counts none. The claim is
           that of arXiv 2601.21669; it has no numbers for this task.
 Command   python -m experiments.countdown
-Time      demo a quarter of an hour on two CPU cores beside other work, smoke under one minute; paper, not run, hours.
+Time      demo eight minutes on two CPU cores, smoke under one; paper, not run, hours.
 Expected  recovery / validity +- 0.05 (three seeds): prior 0.24 / 0.33, GRPO 0.20 / 1.00, IPS-GRPO 0.47 / 0.97, ProGRPO
           0.23 / 0.99; ceiling of independent answers 0.67.
 Smoke     python -m experiments.countdown --preset=smoke

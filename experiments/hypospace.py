@@ -6,7 +6,7 @@ Paper     Table 2 of arXiv 2601.21669 on the benchmark of arXiv 2510.15614: reco
           of IPS-GRPO 60.74 / 43.91 / 90.00 % on Boolean, causal and voxel tasks, by Gemma-3 4B. Here: a transformer of
           100,000 parameters that starts from a prior which is competent and biased (`ipsrl.training.warm_start`).
 Command   python -m experiments.hypospace
-Time      demo seven minutes on two CPU cores, smoke under one; paper, not run, hours.
+Time      demo seven minutes on two CPU cores (causal eight, voxels sixteen), smoke under one; paper, not run, hours.
 Expected  Boolean, recovery / validity +- 0.05: prior 0.35 / 0.55, GRPO 0.20 / 0.99, IPS-GRPO 0.57 / 0.97,
           ProGRPO 0.33 / 0.99; ceiling of independent answers 0.67.
 Smoke     python -m experiments.hypospace --preset=smoke

@@ -11,9 +11,8 @@ from matplotlib.lines import Line2D
 from ipsrl.figures import style, table
 from ipsrl.figures.style import Drawing
 from ipsrl.measures.seeds import Interval, mean_over_seeds
-from ipsrl.records.ranking import Result
+from ipsrl.records.ranking import MEASURES, Result
 
-_MEASURES = ("effective_outcomes", "reward")
 _OUTCOMES, _REWARD, _PLACEBO, _BELOW = "#0072B2", "#B97700", "#D55E00", "0.6"
 _CHARACTERS = 62
 """Of a line of names."""
@@ -79,7 +78,7 @@ def draw(title: str, results: Sequence[Result], bar: float, placebo: str) -> Dra
         right.set_xlabel("reward / best reward")
         figure.suptitle(title, fontsize=10)
         figure.legend(handles=key, loc="outside lower center", ncols=2)
-    return Drawing(figure, [row for result in results for measure in _MEASURES for row in _numbers(result, measure)])
+    return Drawing(figure, [row for result in results for measure in MEASURES for row in _numbers(result, measure)])
 
 
 def _numbers(result: Result, measure: str) -> list[table.Row]:

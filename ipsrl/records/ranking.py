@@ -11,6 +11,8 @@ REWARD_SHARE = 0.9
 """Of what reward-proportional probabilities would earn: the bar."""
 LEARNED = 0.1
 """The share of the way from the start's reward to the best possible one that counts as having learned."""
+MEASURES = ("effective_outcomes", "reward")
+"""What is compared."""
 _SAME = 0.005
 """Numbers that differ by less are the same in print."""
 
@@ -49,8 +51,7 @@ class Result:
 
     def equals(self, other: "Result") -> bool:
         """In every seed at every measurement."""
-        measures = ("effective_outcomes", "reward")
-        pairs = [(self.records.curve(measure)[1], other.records.curve(measure)[1]) for measure in measures]
+        pairs = [(self.records.curve(measure)[1], other.records.curve(measure)[1]) for measure in MEASURES]
         return self.rank == other.rank and all(
             mine.shape == theirs.shape and np.allclose(mine, theirs, rtol=0, atol=_SAME) for mine, theirs in pairs
         )

@@ -1,16 +1,16 @@
-"""Comparisons on equal terms: what is measured, who is ranked, and that every objective of the catalog takes part."""
+"""Comparisons on equal terms: what is measured, and that every objective of the catalog takes part."""
 
 import dataclasses
 import json
 
 import numpy as np
 import pytest
+from compared_records import made_up
 
 from experiments import compare
 from ipsrl import study
 from ipsrl.objectives import names
-from ipsrl.records import ranking
-from ipsrl.records.tidy import NotRecorded, Records
+from ipsrl.records.tidy import NotRecorded
 from ipsrl.study.study import Study, run
 
 # Two best outcomes, one graded, one worthless; reward-proportional probabilities are 0.4, 0.4, 0.2, 0.
@@ -96,60 +96,6 @@ def test_rules_surround_all_objectives_on_text():
 def test_one_sample_a_prompt_is_enough_for_those_that_need_no_group():
     assert reason(on_text(group_size=1), "reinforce") is None
     assert "group_size is 1" in reason(on_text(group_size=1), "grpo")
-
-
-def made_up(ends):
-    """Records of two seeds, by objective and learning rate: rewards and effective outcomes at the end.
-
-    At the start both are 0.5; reward-proportional probabilities earn 0.9.
-    """
-    rows = []
-    for (objective, rate), (rewards, outcomes) in ends.items():
-        for seed, end in enumerate(zip(rewards, outcomes, strict=True)):
-            for step, (reward, effective) in ((0, (0.5, 0.5)), (4, end)):
-                row = {"objective": objective, "learning_rate": rate, "seed": seed, "step": step, "reward": reward}
-                rows.append(row | {"effective_outcomes": effective, "proportional_reward": 0.9})
-    return Records(rows, ("objective", "learning_rate"))
-
-
-def test_ranks_are_by_effective_outcomes_among_those_that_reach_the_bar():
-    records = made_up(
-        {
-            ("lazy", 0.1): ((0.4, 0.5), (4.0, 4.0)),
-            ("best", 0.1): ((0.8, 1.0), (1.0, 1.4)),
-            ("best", 0.2): ((0.9, 1.0), (1.0, 1.2)),
-            ("diverse", 0.1): ((0.8, 0.9), (3.0, 3.2)),
-            ("as diverse", 0.1): ((0.9, 0.8), (3.1, 3.3)),
-            ("idle", 0.1): ((0.1, 0.1), (5.0, 5.0)),
-            ("idle", 0.2): ((0.2, 0.2), (4.5, 4.5)),
-            ("diverged", 0.1): ((0.9, float("nan")), (1.0, 1.0)),
-        }
-    )
-    results, bar = ranking.ranked(records)
-    # The best objective here earns 0.95 of the best possible reward.
-    assert bar == pytest.approx(0.9 * 0.9 * 0.95)
-    ranks = {result.name: result.rank for result in results}
-    assert ranks == {"as diverse": 1, "diverse": 1, "best": 3, "idle": None, "lazy": None}
-    assert list(ranks) == ["as diverse", "diverse", "best", "idle", "lazy"]
-    # Of rates at which the bar is reached, the one that leaves most; of others, the one that earns most.
-    rates = {result.name: result.records.distinct("learning_rate") for result in results}
-    assert (rates["best"], rates["idle"]) == ([0.1], [0.2])
-    assert results[2].final("effective_outcomes").mean == pytest.approx(1.2)
-    with pytest.raises(ValueError, match="every run diverged"):
-        ranking.ranked(records.where(objective="diverged"))
-
-
-def test_no_policy_is_ranked_that_has_hardly_learned():
-    records = made_up(
-        {
-            ("untrained", 0.1): ((0.5, 0.5), (9.0, 9.0)),
-            ("lucky", 0.1): ((0.54, 0.55), (8.0, 8.0)),
-            ("learned", 0.1): ((0.55, 0.57), (7.0, 7.0)),
-        }
-    )
-    results, bar = ranking.ranked(records)
-    assert bar == pytest.approx(0.5 + 0.1 * 0.5)
-    assert {result.name: result.rank for result in results} == {"learned": 1, "untrained": None, "lucky": None}
 
 
 @pytest.mark.parametrize(
