@@ -72,8 +72,15 @@ def sample_groups(
       temperature: of the sampling distribution, and so of the behaviour log-probabilities.
       top_tokens: number of most likely actions to keep at each step, at most the number of actions.
     """
+    parameters = in_use(policy, parameters)
     sampling = begin(environment, policy, parameters, prompts, key, group_size, top_tokens)
     return finish(advance(environment, policy, parameters, sampling, temperature))
+
+
+@functools.partial(jax.jit, static_argnames="policy")
+def in_use(policy: Policy, parameters: Parameters) -> Parameters:
+    """Parameters for `begin` and `advance`, gathered once for the rollout, not once for each token."""
+    return gathered(parameters, policy.placement_rules)
 
 
 @functools.partial(jax.jit, static_argnames=("environment", "policy", "group_size", "top_tokens"))
@@ -109,7 +116,6 @@ def begin(
         written["top_tokens"] = jnp.zeros((*groups, horizon, top_tokens), jnp.int32)
         written["top_log_probs"] = jnp.zeros((*groups, horizon, top_tokens), jnp.float32)
 
-    parameters = gathered(parameters, policy.placement_rules)
     start = functools.partial(policy.start, group_size=group_size, max_tokens=horizon)
     cache = per_device(start, groups[0], (None, 0), 0)(parameters, prompts)
     states, written = keep_prompts_sharded((states, written))
@@ -123,8 +129,6 @@ def advance(
     environment: Environment, policy: Policy, parameters: Parameters, sampling: Sampling, temperature: float = 1.0
 ) -> Sampling:
     """Samples until every trajectory has ended, reached the horizon or waits for a tool."""
-    # Once for the rollout, not once for each token.
-    parameters = gathered(parameters, policy.placement_rules)
     prompts, horizon = sampling.finished.shape[0], environment.max_tokens
     each_waits = sampling.position.ndim == 2
     policy_step = per_device(policy.step, prompts, (None, 0, 0, 0 if each_waits else None), 0)

@@ -9,7 +9,7 @@ from jax import Array
 from ipsrl.distributed import hosts
 from ipsrl.environments.environment import ToolEnvironment
 from ipsrl.policies.policy import Parameters, Policy
-from ipsrl.rollouts.sampler import Sampling, advance, begin, finish, hear
+from ipsrl.rollouts.sampler import Sampling, advance, begin, finish, hear, in_use
 from ipsrl.structures import Prompts, Trajectories
 
 
@@ -31,6 +31,7 @@ def sample_with_tools(
       ValueError: a tool's reply is too long, has a token outside the vocabulary, or leaves a trajectory waiting without
         a new token.
     """
+    parameters = in_use(policy, parameters)
     sampling = begin(environment, policy, parameters, prompts, key, group_size, top_tokens)
     before = None
     while True:
