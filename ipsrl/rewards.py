@@ -55,7 +55,8 @@ def rewarded(
     if reward is None:
         return outcomes, None
     following = reward.learned(trajectories, outcomes)
-    return dataclasses.replace(outcomes, rewards=reward(trajectories, outcomes, key)), following
+    rewards = reward(trajectories, outcomes, key)
+    return dataclasses.replace(outcomes, rewards=rewards, step_rewards=None), following
 
 
 @jax.tree_util.register_dataclass

@@ -115,6 +115,8 @@ class Outcomes:
       next_states: `[P, G, T]` int32, number of the state after each action; non-terminal states are numbered as in
         `Trajectories.observations`.
       planning_mask: `[P, G, T]` bool, True on actions that choose how to continue, False on those that carry it out.
+      step_rewards: `[P, G, T]` float32, what each action earns (a tool's success is earned by the call); their sum over
+        an answer is `rewards`.
     """
 
     rewards: Array
@@ -123,6 +125,7 @@ class Outcomes:
     step_log_backward: Array | None = None
     next_states: Array | None = None
     planning_mask: Array | None = None
+    step_rewards: Array | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -140,7 +143,7 @@ class Rollouts:
       truncated: `[P, G]` bool, as in `Trajectories`.
       top_tokens, top_log_probs: `[P, G, T, K]`, as in `Trajectories`.
       log_backward: `[P, G]`, as in `Outcomes`.
-      step_log_backward, next_states, planning_mask: `[P, G, T]`, as in `Outcomes`.
+      step_log_backward, next_states, planning_mask, step_rewards: `[P, G, T]`, as in `Outcomes`.
       off_policy: `[P, G]` bool, as in `Trajectories`.
       reference_log_probs: `[P, G, T]` float32, log-probabilities of the tokens under the reference policy.
       prompt_log_probs: `[P, L]` float32, log-probability of each prompt token given those before it, under the
@@ -165,6 +168,7 @@ class Rollouts:
     step_log_backward: IfNeeded = None
     next_states: IfNeeded = None
     planning_mask: IfNeeded = None
+    step_rewards: IfNeeded = None
     off_policy: IfNeeded = None
     reference_log_probs: IfNeeded = None
     prompt_log_probs: IfNeeded = None
@@ -212,11 +216,13 @@ class PolicyScores:
       log_probs: `[P, G, T]` float32, log-probability of each sampled token, at the sampling temperature.
       entropy: `[P, G, T]` float32, entropy in nats of the distribution of each token.
       top_log_probs: `[P, G, T, K]` float32, log-probabilities of `Trajectories.top_tokens`; None if there are none.
+      prompt_log_probs: `[P, L]` float32, of the prompts' tokens, where `Rollouts.prompt_mask` is True.
     """
 
     log_probs: Array
     entropy: Array
     top_log_probs: IfNeeded = None
+    prompt_log_probs: IfNeeded = None
 
 
 @jax.tree_util.register_dataclass

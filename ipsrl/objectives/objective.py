@@ -331,7 +331,7 @@ FIELDS_BY_SHAPE = {
     "PG": ("rewards", "outcome_id", "truncated", "log_backward", "off_policy"),
     "PGT": (
         "observations", "token_mask", "behaviour_log_probs", "behaviour_entropy", "step_log_backward", "next_states",
-        "planning_mask", "reference_log_probs",
+        "planning_mask", "step_rewards", "reference_log_probs",
     ),
     "PGTK": ("top_tokens", "top_log_probs"),
 }  # fmt: skip

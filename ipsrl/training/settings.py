@@ -53,6 +53,7 @@ class TrainSettings(Checked):
       prompts_per_step, group_size: P and G of a batch.
       temperature: of sampling and scoring.
       optimizer, learning_rate, max_gradient_norm, adam_epsilon: see `make_optimizer`.
+      cosine_decay: whether the learning rate falls to zero along half a cosine, with the last step.
       batching: how a batch is split into optimiser steps.
       evaluate_every: steps between evaluations; step 0 and the last step are always evaluated.
       checkpoint_every: steps between checkpoints; the last step is always saved.
@@ -80,6 +81,7 @@ class TrainSettings(Checked):
     learning_rate: float = positive(3e-4)
     max_gradient_norm: float | None = positive(1.0)
     adam_epsilon: float = positive(1e-8)
+    cosine_decay: bool = False
     batching: Batching = WHOLE_BATCH
     evaluate_every: int = positive(25)
     checkpoint_every: int = positive(100)

@@ -289,7 +289,12 @@ def gradient(
     placed = placements(policy.placement_rules, parameters[0], jax.sharding.get_abstract_mesh())
 
     def score(parameters, frozen, trajectories):
-        return policy.score(union(parameters, frozen), trajectories, temperature)
+        actor = union(parameters, frozen)
+        scores = policy.score(actor, trajectories, temperature)
+        if "prompt_log_probs" not in objective.surrogate.needs:
+            return scores
+        of_prompts, _ = policy.prompt_log_probs(actor, trajectories.prompts, temperature)
+        return dataclasses.replace(scores, prompt_log_probs=of_prompts)
 
     def statistics(shared, micro_batch):
         trajectories, rollouts, weights = micro_batch

@@ -69,6 +69,12 @@ class Trainer:
         asked = off_policy is not None and off_policy.source == "reference"
         return asked or "reference_log_probs" in self.objective.needs
 
+    @property
+    def optimizer_steps(self) -> int:
+        """Number of optimiser steps of a run."""
+        batching = self.settings.batching
+        return self.settings.steps * batching.epochs * batching.mini_batches * self.objective.num_stages
+
     def check(self) -> None:
         """Raises before anything is computed or written if the run could not be trained on the mesh that is set.
 
@@ -130,6 +136,11 @@ class Trainer:
 
     def start(self, state: TrainState, reward: Reward | None) -> TrainState:
         """The state with that of the source."""
+        if reward is not None and "step_rewards" in self.objective.needs:
+            raise ValueError(
+                "the objective reads the rewards of turns, which the environment gives, but a reward of the whole "
+                "answer replaces them: leave out `reward`, or by_turn"
+            )
         return dataclasses.replace(state, source=self.groups_from.init(self.actors(state), _number(state.seed), reward))
 
     def optimizer(self, learning_rate: Array | None = None) -> optax.GradientTransformation:
@@ -140,6 +151,7 @@ class Trainer:
             settings.optimizer,
             max_gradient_norm=settings.max_gradient_norm,
             epsilon=settings.adam_epsilon,
+            decay_steps=self.optimizer_steps if settings.cosine_decay else None,
         )
         if learning_rate is None:
             return made(learning_rate=settings.learning_rate)

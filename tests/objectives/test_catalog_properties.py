@@ -330,6 +330,7 @@ def two_batches():
     for number, seed in enumerate((0, 24), start=1):
         rollouts, scores = random_rollouts(seed, PROMPTS, GROUP, LENGTH)
         rewards = rollouts.rewards.at[0].set(0.0).at[1].set(number)
+        scores = dataclasses.replace(scores, prompt_log_probs=0.9 * rollouts.prompt_log_probs)
         found.append((dataclasses.replace(rollouts, rewards=rewards), scores))
     return found
 

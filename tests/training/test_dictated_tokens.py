@@ -1,5 +1,8 @@
 """A tool speaks in the middle of an answer: the policy reads its words and learns to use them, but not to say them."""
 
+import dataclasses
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,9 +12,12 @@ from look_up import FIRST_RESULT, RESULT, RESULTS, LookUp
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh, shard_prompts
 from ipsrl.environments.bandit import Bandit
+from ipsrl.objectives.reweighting.token_weights import ReturnToGo
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
+from ipsrl.rewards import NoisyVerifier
 from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.structures import Outcomes, Rollouts
 from ipsrl.training.loop import check_run
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
@@ -98,3 +104,52 @@ def test_objectives_with_a_backward_policy_are_refused():
     check_run(bandit, policy, objectives.make("grpo"), SETTINGS, mesh)
     with pytest.raises(ValueError, match="has no probability for the tokens that this environment dictates"):
         check_run(bandit, policy, objectives.make("trajectory_balance"), SETTINGS, mesh)
+
+
+@dataclasses.dataclass(frozen=True)
+class PaidQueries(LookUp):
+    """Even queries earn one half, and the answer the other half."""
+
+    optional_fields: ClassVar[frozenset[str]] = frozenset({"step_rewards"})
+
+    def verify(self, trajectories):
+        outcomes = super().verify(trajectories)
+        paid = jnp.zeros(trajectories.tokens.shape).at[..., 0].set(0.5 * (outcomes.outcome_id % 2 == 0))
+        paid = paid.at[..., 3].set(0.5 * outcomes.rewards)
+        return Outcomes(paid.sum(axis=-1), outcomes.outcome_id, step_rewards=paid)
+
+
+def test_a_turn_is_judged_by_what_is_earned_from_it_on():
+    _, sampled = sample()
+    outcomes = PaidQueries().verify(sampled)
+    rollouts = Rollouts.of(sampled, outcomes)
+    values = jnp.broadcast_to(outcomes.rewards[..., None], sampled.tokens.shape)
+    earned = np.asarray(outcomes.step_rewards, np.float64)
+    assert len(np.unique(earned.sum(axis=-1))) == 3
+    for gamma in (1.0, 0.5):
+        returns = ReturnToGo(gamma, by_turn=True)(values, rollouts)
+        query = earned[..., 0] + gamma**3 * earned[..., 3]
+        np.testing.assert_allclose(returns[..., 0], query, atol=1e-6)
+        np.testing.assert_allclose(returns[..., 3], earned[..., 3], atol=1e-6)
+    # What is not paid anywhere, such as a shaped reward, comes at the last token.
+    np.testing.assert_allclose(ReturnToGo(0.5, by_turn=True)(values + 1.0, rollouts)[..., 0], query + 0.125, atol=1e-6)
+
+
+def test_rewards_by_turn_teach_each_turn_its_own():
+    """Both turns are learned from what they earn; the whole reward would blame either for the other."""
+    task, settings = PaidQueries(), dataclasses.replace(SETTINGS, steps=100)
+    trainer = Trainer(task, POLICY, objectives.make("reinforce_plus_plus(by_turn=True)"), settings)
+    with jax.set_mesh(make_mesh("data:8")):
+        trainer.check()
+        state = trainer.init(0)
+        for _ in range(settings.steps):
+            state, metrics = trainer.step(state)
+    assert metrics["reward"] > 0.9
+
+
+def test_rewards_by_turn_are_required_where_they_are_read():
+    objective, mesh = objectives.make("reinforce_plus_plus(by_turn=True)"), make_mesh("replica:8")
+    with pytest.raises(ValueError, match="the objective needs step_rewards, which this environment and policy do not"):
+        check_run(TASK, POLICY, objective, SETTINGS, mesh)
+    with jax.set_mesh(mesh), pytest.raises(ValueError, match="a reward of the whole answer replaces them"):
+        Trainer(PaidQueries(), POLICY, objective, SETTINGS).init(0, reward=NoisyVerifier())

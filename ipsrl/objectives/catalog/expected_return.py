@@ -120,15 +120,17 @@ def reinforce_plus_plus(
     gamma: float = 1.0,
     clip: Clip = 0.2,
     kl: float | KL = 0.0,
+    by_turn: bool = False,
     unbiased_std: bool = False,
     aggregation: AggregationName = "token_mean",
 ) -> Objective:
     """REINFORCE++ (arXiv 2501.03262): A = each token's return to go, whitened over all tokens of the batch.
 
-    The reward is given at the last token; `kl` times the divergence from a reference is subtracted from each token's
-    own reward, discounted by `gamma`. Groups are not compared: other prompts are the baseline, and long answers weigh
-    more in it. `unbiased_std` is verl's convention; verl also adds 1e-8 to the variance, we add nothing. The paper's
-    weight of the penalty is not in our sources; the default is none, as in GRPO. Its estimator is as for RLOO.
+    The reward is given at the last token, or with `by_turn` where the environment pays it (our reading); `kl` times
+    the divergence from a reference is subtracted from each token's own reward, discounted by `gamma`. Groups are not
+    compared: other prompts are the baseline, and long answers weigh more in it. `unbiased_std` is verl's convention;
+    verl also adds 1e-8 to the variance, we add nothing. The paper's weight of the penalty is not in our sources; the
+    default is none, as in GRPO. Its estimator is as for RLOO.
 
     Degenerate: a batch whose tokens all have the same return gets exactly zero; single groups are not checked.
     Evidence: paper and code (verl).
@@ -137,7 +139,7 @@ def reinforce_plus_plus(
     return Objective(
         advantages=NoBaseline(),
         reweighting=(
-            ReturnToGo(gamma, subtracted.coefficient, subtracted.estimator),
+            ReturnToGo(gamma, subtracted.coefficient, subtracted.estimator, by_turn),
             WhitenedTokens(unbiased_std),
         ),
         surrogate=ClippedRatio(*both_sides(clip)),

@@ -1,6 +1,7 @@
 """Groups that were not sampled here: preferences, demonstrations, logs with propensities."""
 
 import dataclasses
+import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -50,8 +51,8 @@ def given_answers(prompts: Prompts, tokens: Array, lengths: Array, log_probs: Ar
 class StoredGroups:
     """A table of groups, of which each step gets P, in a random order that is new in each pass through the table.
 
-    Log-probabilities of the policy that gave the answers are stored with them; where they are missing, the initial
-    policy scores all answers once. The state is these log-probabilities, `[N, G, T]`, and the reward.
+    The importance ratios of most objectives need the log-probabilities of the policy that gave the answers. Where they
+    are not stored, the initial policy scores all answers once; the state is what it found, `[N, G, T]`, and the reward.
 
     Attributes:
       environment, policy: see their protocols; the environment is one of token streams.
@@ -59,7 +60,8 @@ class StoredGroups:
       prompt_index: `[N]` int32.
       tokens, lengths: `[N, G, T]` and `[N, G]`, the answers; a length of 0 is a place without an answer.
       rewards, outcome_id: `[N, G]`; None lets the environment verify the answers.
-      log_probs: `[N, G, T]`; None if they are not known.
+      log_probs: `[N, G, T]`; None if they are not known. Zeros will do for an objective without an importance ratio,
+        such as `supervised`.
       temperature: at which the initial policy scores the answers.
     """
 
@@ -164,7 +166,7 @@ class StoredGroups:
     def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
         del seed
         if self.log_probs is not None:
-            return replicated((jnp.asarray(self.log_probs), reward))
+            return replicated((None, reward))
         size = self.prompts_per_step
         blocks = [
             np.arange(first, first + size) % len(self.prompt_index) for first in range(0, len(self.prompt_index), size)
@@ -175,34 +177,52 @@ class StoredGroups:
         return replicated((jnp.concatenate(scores)[: len(self.prompt_index)], reward))
 
     def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
-        log_probs, reward = state
+        scores, reward = state
         rows = self._rows(request)
-        trajectories = sharded(self._answers(rows, log_probs[rows]))
+        log_probs = scores[rows] if self.log_probs is None else _taken(self.log_probs, rows)
+        trajectories = sharded(self._answers(rows, log_probs))
         if self.rewards is None:
             outcomes = sharded(verify(self.environment, trajectories))
         else:
-            outcome_id = jnp.zeros_like(trajectories.truncated, jnp.int32)
-            if self.outcome_id is not None:
-                outcome_id = jnp.asarray(self.outcome_id)[rows]
+            given = trajectories.token_mask.any(axis=-1)
+            named = 0 if self.outcome_id is None else _taken(self.outcome_id, rows)
             # A place without an answer has no outcome.
-            outcome_id = jnp.where(trajectories.token_mask.any(axis=-1), outcome_id, -1)
-            outcomes = sharded(Outcomes(rewards=jnp.asarray(self.rewards)[rows], outcome_id=outcome_id))
+            outcomes = Outcomes(rewards=_taken(self.rewards, rows), outcome_id=jnp.where(given, named, -1))
+            outcomes = sharded(outcomes)
         outcomes, reward = rewarded(reward, trajectories, outcomes, request.key("reward"))
-        return (log_probs, reward), (trajectories, outcomes), {}
+        return (scores, reward), (trajectories, outcomes), {}
 
     def reward_of(self, state: State) -> Reward | None:
         return state[1]
 
-    def _rows(self, request: Request) -> Array:
-        """`[P]`, the groups of a step: the next P of the current pass."""
+    def _rows(self, request: Request) -> Array | np.ndarray:
+        """`[P]`, the groups of a step; on the host if the step is known there, so that no table goes to the device."""
         stored, size = len(self.prompt_index), self.prompts_per_step
-        steps = stored // size
-        order = jax.random.permutation(stream(request.seed, request.step // steps, "stored groups"), stored)
-        return jax.lax.dynamic_slice_in_dim(order, request.step % steps * size, size)
+        number, place = request.step // (stored // size), request.step % (stored // size)
+        rows = _order(request.seed, number, stored)[place * size + np.arange(size)]
+        return rows if isinstance(rows, jax.core.Tracer) else np.asarray(rows)
 
     def _answers(self, rows: Array | np.ndarray, log_probs: Array | None) -> Trajectories:
-        tokens, lengths, index = (jnp.asarray(table)[rows] for table in (self.tokens, self.lengths, self.prompt_index))
-        return given_answers(self.environment.prompts(index), tokens, lengths, log_probs)
+        tokens, lengths, index = (_taken(table, rows) for table in (self.tokens, self.lengths, self.prompt_index))
+        return _given(self.environment, index, tokens, lengths, log_probs)
+
+
+@functools.partial(jax.jit, static_argnames="stored")
+def _order(seed: Array | int, number: Array | int, stored: int) -> Array:
+    """`[N]`, the order of the groups in a pass through the table."""
+    return jax.random.permutation(stream(seed, number, "stored groups"), stored)
+
+
+@functools.partial(jax.jit, static_argnames="environment")
+def _given(
+    environment: TokenStream, index: Array, tokens: Array, lengths: Array, log_probs: Array | None
+) -> Trajectories:
+    return given_answers(environment.prompts(index), tokens, lengths, log_probs)
+
+
+def _taken(table: np.ndarray, rows: Array | np.ndarray) -> Array:
+    """Rows of a table that lies on the host, as an array."""
+    return jnp.asarray(table[rows]) if isinstance(rows, np.ndarray) else jnp.asarray(table)[rows]
 
 
 def _scored(policy: Policy, parameters: Any, trajectories: Trajectories, temperature: float) -> Array:
