@@ -301,14 +301,18 @@ def _updates(objective: Objective, setting: _Setting, members: Array, keys: Arra
         )
         off_policy = jnp.zeros((1, len(group)), bool).at[:, 0].set(True) if setting.has_off_policy else None
         trajectories = dataclasses.replace(trajectories, prompts=setting.trajectories.prompts, off_policy=off_policy)
-        made_of = {"policy": setting.policy, "objective": objective, "temperature": 1.0}
-        rollouts = rollouts_of(setting.parameters, setting.reference, None, trajectories, outcomes, key, **made_of)
+        rollouts = rollouts_of(
+            setting.parameters, setting.reference, None, trajectories, outcomes, key, policy=setting.policy,
+            objective=objective, temperature=1.0,
+        )  # fmt: skip
         weights, _, _ = objective.weigh(rollouts, setting.objective_state)
         both = setting.parameters, setting.objective_parameters
 
         def of_stage(stage):
             batch = trajectories, rollouts, objective.at_stage(weights, rollouts, stage)
-            (of_policy, _), _, _ = gradient(both, None, batch, **made_of)
+            (of_policy, _), _, _ = gradient(
+                both, None, batch, policy=setting.policy, objective=objective, temperature=1.0
+            )
             return -of_policy["logits"]
 
         return sum(of_stage(stage) for stage in range(objective.num_stages))

@@ -25,19 +25,21 @@ def trained(
     measure: Callable[[Any], Mapping[str, Any]] = dict,
     labels: Mapping[str, Any] | None = None,
     optimizer: str = "sgd",
+    initial_parameters: Parameters | None = None,
     **changed: Any,
 ) -> Curve:
     """The curve of one objective with all seeds of the settings, without gradient clipping.
 
     Args:
       environment: has one prompt, and computes rewards under jit.
-      policy: the initial policy, and the reference of a KL penalty.
+      policy: see its protocol; the initial policy is the reference of a KL penalty.
       objective: its specification.
       settings: have `EnsembleSettings`' seeds, steps, record_every, group_size and learning_rate.
       record: parameters -> a pytree of arrays to keep; called under jit.
       measure: maps the recorded arrays, `[S, U, ...]` in float64, to name -> `[S, U]`.
       labels: of the curve; the objective by default.
       optimizer: sgd or adam.
+      initial_parameters: of every seed; fresh ones by default.
       changed: overrides for these settings.
 
     Raises:
@@ -54,7 +56,8 @@ def trained(
         raise ValueError(f"{objective} cannot be trained here: {error}") from None
 
     def compute() -> Points:
-        recorded = train_ensemble(trainer, jnp.asarray(seeds), record, record_every)
+        start = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(seeds), *leaf.shape)), initial_parameters)
+        recorded = train_ensemble(trainer, jnp.asarray(seeds), record, record_every, initial_parameters=start)
         values = measure(jax.tree.map(lambda array: np.asarray(array, np.float64), recorded))
         return Points(np.arange(0, training.steps + 1, record_every), values, seeds)
 

@@ -46,6 +46,10 @@ ROWS = {
     "ips_reinforce(probability=exact(backward=learned))": Row(
         False, 0, "no reward", lambda n, p, r: by_distribution(n, p, r)
     ),
+    # One trajectory leads to an arm.
+    "ips_reinforce(probability=exact(backward=none))": Row(
+        False, 0, "no reward", lambda n, p, r: by_distribution(n, p, r)
+    ),
     "ips_reinforce(kl=k2(0.3))": Row(False, 1, "no reward", lambda n, p, r: by_counts(n, r) - 0.3 * np.log(p * len(p))),
     "ips_grpo": Row(False, 0, "one outcome", lambda n, p, r: standardised(n, by_counts(n, r)), tokens=PPO),
     "ips_grpo(alpha=0.5, floor=0.4)": Row(

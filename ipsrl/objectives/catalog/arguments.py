@@ -13,8 +13,8 @@ Clip = float | tuple[float, float]
 """Half-widths of a clip range, 1 - low to 1 + high: one number for both, or `(low, high)`."""
 
 
-def both_sides(clip: Clip | None) -> tuple[float | None, float | None]:
-    """`(low, high)`; no limits if `clip` is None."""
+def both_sides(clip: Clip) -> tuple[float, float]:
+    """`(low, high)`."""
     return clip if isinstance(clip, tuple) else (clip, clip)
 
 
@@ -146,8 +146,9 @@ def divergence(
         if named == "corrected_k3":
             raise ValueError("corrected_k3 corrects a gradient, but rewards have no gradient: use k1, k2 or k3")
         named = named or "k1"
-        adapted = () if kl.target is None else (kl.target,)
-        cost = (AdaptiveDivergenceCost if adapted else DivergenceCost)(kl.coefficient, named, *adapted)
+        cost = DivergenceCost(kl.coefficient, named)
+        if kl.target is not None:
+            cost = AdaptiveDivergenceCost(kl.coefficient, named, kl.target)
         return Divergence(cost=(cost,), coefficient=kl.coefficient, estimator=named)
     named = named or "k2"
     if kl.target is not None:

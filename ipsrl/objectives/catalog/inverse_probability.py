@@ -56,7 +56,7 @@ def ema(rate: float = 0.1) -> Probability:
 
 
 def exact(
-    backward: Literal["uniform", "learned"] = "uniform",
+    backward: Literal["uniform", "learned", "none"] = "uniform",
     decay: float = 0.99,
     log_ratio_cap: float = 20.0,
     advantage_cap: float = 10.0,
@@ -64,13 +64,18 @@ def exact(
     """The policy's trajectory probability divided by a backward probability; rewards are divided by a running mean.
 
     The backward probability is the environment's `uniform` one, or one `learned` by maximum likelihood on earlier
-    batches. `decay` is that of the running mean (and of the learned counts), `log_ratio_cap` bounds the logarithm of
-    the quotient, `advantage_cap` bounds |A| (our reading).
+    batches. With `none` it is 1: each trajectory is an outcome of its own, as the answers of a text may be. `decay` is
+    that of the running mean (and of the learned counts), `log_ratio_cap` bounds the logarithm of the quotient,
+    `advantage_cap` bounds |A| (our reading).
     """
-    kind = InverseProbability if backward == "uniform" else InverseProbabilityLearned
-    return Probability(
-        lambda alpha, floor, share: kind(alpha, decay, log_ratio_cap, effective_share=share), False, advantage_cap
-    )
+
+    def scale(alpha: float, floor: float, share: float) -> RolloutPart:
+        del floor
+        if backward == "learned":
+            return InverseProbabilityLearned(alpha, decay, log_ratio_cap, effective_share=share)
+        return InverseProbability(alpha, decay, log_ratio_cap, backward == "none", effective_share=share)
+
+    return Probability(scale, False, advantage_cap)
 
 
 Probability.NAMED.update({made.__name__: made for made in (counts, offset, ema, exact)})

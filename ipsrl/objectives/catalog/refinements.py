@@ -60,9 +60,10 @@ def critique_grpo(
     Degenerate: groups of equal rewards get zero, except the entropy bonus.
     Evidence: code (zhangxy-2019/critique-GRPO).
     """
+    limits = (None, None) if clip is None else both_sides(clip)
     return Objective(
         advantages=GroupMean(),
-        surrogate=ShapedOffPolicy(gamma, *both_sides(clip)),
+        surrogate=ShapedOffPolicy(gamma, *limits),
         aggregation=aggregated_by(aggregation),
         penalties=entropy_bonus(entropy),
     )
