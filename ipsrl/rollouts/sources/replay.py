@@ -1,7 +1,6 @@
 """Groups and answers of earlier steps, put where those of this step have nothing to teach."""
 
 import dataclasses
-import functools
 from typing import Any
 
 import jax
@@ -48,7 +47,7 @@ class ReplayedGroups(Wrapper):
         buffer, inner = state
         inner, groups, metrics = self.inner(inner, actors, request)
         metrics = with_sampling_metrics(groups, metrics)
-        groups, buffer, replayed = _replay_groups(groups, *buffer)
+        groups, buffer, replayed = _replay_groups(_without_memory(groups), *buffer)
         return (buffer, inner), sharded(groups), metrics | {"replayed_groups": (replayed, 1)}
 
 
@@ -124,7 +123,7 @@ def _missing_answer(groups: Groups, answers: Any, outcome_id: Array, key: Array)
     return answer, missing.any(axis=1)
 
 
-@functools.partial(jax.jit, donate_argnums=(1, 2))
+@jax.jit
 def _with_found(groups: Groups, answers: Any, outcome_id: Array) -> tuple[Any, Array]:
     """Keeps the right answers whose outcome is new."""
     trajectories, outcomes = groups
@@ -145,17 +144,22 @@ def _with_found(groups: Groups, answers: Any, outcome_id: Array) -> tuple[Any, A
     return jax.lax.fori_loop(0, prompts * members, keep, (answers, outcome_id))
 
 
+def _without_memory(groups: Groups) -> Groups:
+    """Groups without what the environment remembers, which those who name outcomes have used."""
+    return dataclasses.replace(groups[0], final_state=None), groups[1]
+
+
 def _of_answers(groups: Groups) -> Any:
-    """What is kept of answers, leaves `[P, G, ...]`: all but the prompts and what the environment remembers."""
-    trajectories, outcomes = groups
-    return dataclasses.replace(trajectories, prompts=None, final_state=None, off_policy=None), outcomes
+    """What is kept of answers, leaves `[P, G, ...]`."""
+    trajectories, outcomes = _without_memory(groups)
+    return dataclasses.replace(trajectories, prompts=None, off_policy=None), outcomes
 
 
 def _first_groups(wrapper: Wrapper, actors: Actors, seed: Array | int, reward: Reward | None) -> tuple[State, Groups]:
     """The inner source's first state, and the groups that it gives first, of which only the shapes matter."""
     inner = wrapper.inner.init(actors, seed, reward)
     _, groups, _ = wrapper.inner(inner, actors, Request(seed, 0))
-    return inner, groups
+    return inner, _without_memory(groups)
 
 
 def _where(chosen: Array, one: Array, other: Array) -> Array:
