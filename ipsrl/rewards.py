@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.structures import Outcomes, Trajectories
+from ipsrl.structures import Outcomes, Sizes, Trajectories
 
 
 class Reward(abc.ABC):
@@ -42,6 +42,10 @@ class Reward(abc.ABC):
         chosen = jax.random.categorical(key, jnp.log(probs))
         return jnp.take_along_axis(rewards, chosen[..., None], axis=-1)[..., 0]
 
+    def check(self, sizes: Sizes) -> None:
+        """Raises ValueError if this reward does not fit the environment, before the first step."""
+        del sizes
+
     def learned(self, trajectories: Trajectories, outcomes: Outcomes) -> Self:
         """The reward after a batch of groups, for the next one: itself, unless it learns."""
         del trajectories, outcomes
@@ -51,11 +55,19 @@ class Reward(abc.ABC):
 def rewarded(
     reward: Reward | None, trajectories: Trajectories, outcomes: Outcomes, key: Array
 ) -> tuple[Outcomes, Reward | None]:
-    """The outcomes with their rewards, and the reward for the next batch; the environment's own if `reward` is None."""
+    """The outcomes with their rewards, and the reward for the next batch; the environment's own if `reward` is None.
+
+    Raises:
+      ValueError: rewards or outcomes have another shape than the groups.
+    """
+    groups = trajectories.truncated.shape
+    _require_shape("the environment's rewards", outcomes.rewards, groups)
+    _require_shape("the environment's outcomes", outcomes.outcome_id, groups)
     if reward is None:
         return outcomes, None
     following = reward.learned(trajectories, outcomes)
     rewards = reward(trajectories, outcomes, key)
+    _require_shape("the rewards", rewards, groups)
     return dataclasses.replace(outcomes, rewards=rewards, step_rewards=None), following
 
 
@@ -69,6 +81,9 @@ class RewardTable(Reward):
     """
 
     table: Array
+
+    def check(self, sizes: Sizes) -> None:
+        _require_shape("the table of rewards", self.table, (sizes.num_prompts, sizes.num_outcomes))
 
     def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
         rewards = self.table[trajectories.prompts.index[:, None], outcomes.outcome_id]
@@ -117,6 +132,13 @@ class NoisyVerifier(Reward):
             if isinstance(rate, int | float | np.ndarray) and not np.all((np.asarray(rate) >= 0) & (rate <= 1)):
                 raise ValueError(f"{name} is {rate}, it must lie between 0 and 1")
 
+    def check(self, sizes: Sizes) -> None:
+        for name in ("false_positive_rate", "false_negative_rate"):
+            if np.ndim(getattr(self, name)):
+                _require_shape(name, getattr(self, name), (sizes.num_prompts,))
+        if self.verifier is not None:
+            self.verifier.check(sizes)
+
     def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
         rewards, probs = _of(self.verifier, trajectories, outcomes)
         right = jnp.where(rewards > 0.5, probs, 0.0).sum(axis=-1)
@@ -149,6 +171,10 @@ class PatternVerifier(Reward):
         if not self.pattern:
             raise ValueError("a pattern of no tokens is in every answer: give at least one token")
 
+    def check(self, sizes: Sizes) -> None:
+        if self.verifier is not None:
+            self.verifier.check(sizes)
+
     def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
         rewards, probs = _of(self.verifier, trajectories, outcomes)
         found, last = True, trajectories.tokens.shape[-1] - len(self.pattern) + 1
@@ -180,6 +206,10 @@ class MatchedOutcomes(Reward):
     weights: Array
     rate: Array | float = 1.0
 
+    def check(self, sizes: Sizes) -> None:
+        for name in ("expert", "weights"):
+            _require_shape(f"{name} of matched outcomes", getattr(self, name), (sizes.num_prompts, sizes.num_outcomes))
+
     def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
         return RewardTable(self.weights).possible(trajectories, outcomes)
 
@@ -188,6 +218,13 @@ class MatchedOutcomes(Reward):
         shares = jax.nn.one_hot(outcomes.outcome_id, self.expert.shape[-1]).mean(axis=1)
         weights = self.weights.at[index].add(self.rate * (self.expert[index] - shares))
         return dataclasses.replace(self, weights=weights)
+
+
+def _require_shape(what: str, array: Array, shape: tuple[int | None, ...]) -> None:
+    """Raises ValueError unless an array has a shape; None stands for any size."""
+    found = jnp.shape(array)
+    if len(found) != len(shape) or any(size not in (None, one) for one, size in zip(found, shape, strict=True)):
+        raise ValueError(f"{what} must have the shape {list(shape)}, not {list(found)}")
 
 
 def _certain(rewards: Array) -> tuple[Array, Array]:

@@ -8,7 +8,6 @@ from typing import Any
 from ipsrl import specifications
 from ipsrl.environments.environment import Environment
 from ipsrl.fields import Checked, non_negative, positive
-from ipsrl.objectives.objective import Objective
 from ipsrl.records.monitors import make_monitors
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
@@ -104,27 +103,15 @@ class TrainSettings(Checked):
         given = [getattr(self, name) for name in BATCH_FILTERS] + [OneStepAhead() if self.async_rollouts else None]
         return tuple(wrapper for wrapper in given if wrapper is not None)
 
-    def check_wrappers(self, environment: Environment, objective: Objective) -> None:
+    def check_wrappers(self, environment: Environment) -> None:
         """Raises ValueError if a wrapper cannot be applied here."""
         if self.dynamic_sampling is not None and self.group_size < 2:
             raise ValueError("dynamic sampling compares the answers of a group: group_size is 1, it must be at least 2")
-        if not self.async_rollouts:
-            return
-        if not environment.verifies_on_host:
+        if self.async_rollouts and not environment.verifies_on_host:
             raise ValueError(
                 "async_rollouts hides verifying on the host, but this environment is verified on the device: leave it "
                 "out"
             )
-        if objective.surrogate.on_policy:
-            raise ValueError(
-                "async_rollouts trains on groups of the policy before the last update, and this objective has no "
-                "importance ratio to correct that: choose one that has, such as grpo or ips_grpo"
-            )
-        for name in BATCH_FILTERS:
-            if getattr(self, name) is not None:
-                raise ValueError(
-                    f"async_rollouts cannot be combined with {name}, which looks at rewards before it samples"
-                )
 
 
 def require_same_settings(settings: Sequence[Any], may_differ: Sequence[str]) -> None:

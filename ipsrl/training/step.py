@@ -17,7 +17,7 @@ from ipsrl.measures import diversity
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, log_importance_ratio
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy, union
-from ipsrl.rollouts.sources.source import Sampled
+from ipsrl.rollouts.sources.source import OF_POLICY
 from ipsrl.structures import Outcomes, PolicyScores, Rollouts, Trajectories, Weights, masked_sum
 from ipsrl.training.sparse_adam import sparse_adam
 
@@ -110,7 +110,7 @@ def check_objective(
     environment: Environment,
     policy: Policy,
     group_size: int,
-    of_source: frozenset[str] = Sampled.optional_fields,
+    of_source: frozenset[str] = OF_POLICY,
 ) -> None:
     """Raises ValueError if environment, policy, source or training step do not provide what the objective needs.
 

@@ -87,7 +87,12 @@ class Trainer:
         check_objective(
             self.objective, self.environment, self.policy, settings.group_size, self.groups_from.optional_fields
         )
-        settings.check_wrappers(self.environment, self.objective)
+        settings.check_wrappers(self.environment)
+        if self.groups_from.stale and self.objective.surrogate.on_policy:
+            raise ValueError(
+                f"{type(self.groups_from).__name__} gives groups of other policies than the one that learns, and this "
+                "objective has no importance ratio to correct that: choose one that has, such as grpo or ips_grpo"
+            )
         if settings.refresh_reference_every and not self.needs_reference:
             raise ValueError(
                 f"refresh_reference_every is {settings.refresh_reference_every}, but this run has no reference "
@@ -136,11 +141,13 @@ class Trainer:
 
     def start(self, state: TrainState, reward: Reward | None) -> TrainState:
         """The state with that of the source."""
-        if reward is not None and "step_rewards" in self.objective.needs:
-            raise ValueError(
-                "the objective reads the rewards of turns, which the environment gives, but a reward of the whole "
-                "answer replaces them: leave out `reward`, or by_turn"
-            )
+        if reward is not None:
+            reward.check(self.environment.sizes)
+            if "step_rewards" in self.objective.needs:
+                raise ValueError(
+                    "the objective reads the rewards of turns, which the environment gives, but a reward of the whole "
+                    "answer replaces them: leave out `reward`, or by_turn"
+                )
         return dataclasses.replace(state, source=self.groups_from.init(self.actors(state), _number(state.seed), reward))
 
     def optimizer(self, learning_rate: Array | None = None) -> optax.GradientTransformation:

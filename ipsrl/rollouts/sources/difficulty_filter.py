@@ -81,6 +81,8 @@ class DifficultyFilter(Wrapper):
     weight_decay: float = non_negative(0.01, called="weight_decay of the difficulty filter")
     max_gradient_norm: float = positive(1.0, called="max_gradient_norm of the difficulty filter")
 
+    asks = "prompts"
+
     def __post_init__(self):
         super().__post_init__()
         if not 0.0 <= self.lowest <= self.highest <= 1.0:

@@ -43,6 +43,8 @@ class DynamicSampling(Wrapper):
 
     rounds: int = at_least(1, 10, called="rounds of dynamic sampling")
 
+    asks = "prompts"
+
     @property
     def on_host(self) -> bool:
         """True: whether another round is needed is decided outside of the program."""

@@ -5,7 +5,7 @@ import dataclasses
 from jax import Array
 
 from ipsrl.rewards import Reward
-from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, State, Wrapper
+from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, Sampled, State, Wrapper
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,6 +15,14 @@ class OneStepAhead(Wrapper):
     That hides the time of verifying, but groups are stale by one update, which the objective's importance ratio must
     correct. Only `Sampled` can be wrapped, because other sources look at rewards before they sample.
     """
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.inner is not None and not isinstance(self.inner, Sampled):
+            raise ValueError(
+                f"OneStepAhead samples before rewards are known, so {type(self.inner).__name__} cannot be inside it: "
+                "wrap them in the other order, or leave one out"
+            )
 
     @property
     def stale(self) -> bool:

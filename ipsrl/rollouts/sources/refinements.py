@@ -16,6 +16,7 @@ from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rewards import Reward
 from ipsrl.rollouts.sources.source import (
+    OF_POLICY,
     Actors,
     Groups,
     Metrics,
@@ -56,6 +57,8 @@ class OffPolicyAnswers(Wrapper):
     at_most: float | None = finite(None)
     refine: "Refine | None" = None
 
+    asks = "policy"
+
     @property
     def optional_fields(self) -> frozenset[str]:
         """With `off_policy`; without the policy's most likely tokens if the reference policy samples."""
@@ -90,7 +93,7 @@ class OffPolicyAnswers(Wrapper):
 
 def fields_with(off_policy: OffPolicyAnswers | None) -> frozenset[str]:
     """The optional fields of `Rollouts` of groups that the policy samples, with such answers or without."""
-    return Sampled.optional_fields if off_policy is None else off_policy.optional_fields
+    return OF_POLICY if off_policy is None else off_policy.optional_fields
 
 
 class Refine(Protocol):

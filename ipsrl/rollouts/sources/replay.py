@@ -82,6 +82,8 @@ class ReplayedAnswers(Wrapper):
 
     outcomes: int = positive(16, called="the number of outcomes kept for each prompt")
 
+    asks = "policy"
+
     @property
     def optional_fields(self) -> frozenset[str]:
         """With `off_policy`; without the most likely tokens, which replayed answers have of an earlier policy."""

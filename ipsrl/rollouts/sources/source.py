@@ -1,13 +1,14 @@
-"""The one interface of all sources of groups, and the source that samples from the policy.
+"""The base of all sources of groups, and the source that samples from the policy.
 
 A source is asked once for each step. Sources that change what another one gives are wrapped around it, as optax chains
 transformations: `DynamicSampling(inner=DifficultyFilter(inner=Sampled(...)))`. The training step never asks where
 groups come from.
 """
 
+import abc
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Literal, Self
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +32,8 @@ State = Any
 """A pytree of arrays, part of every checkpoint."""
 Metrics = dict[str, tuple[Array | float, Array | float]]
 """Name -> (sum, count); a count of 0 marks a number that is not a mean."""
+OF_POLICY = frozenset({"top_log_probs"})
+"""The optional fields of `Rollouts` that answers of the policy's own have."""
 
 
 @jax.tree_util.register_dataclass
@@ -76,28 +79,30 @@ class Request:
         return stream(self.seed, self.step, f"{name} {self.round}")
 
 
-class Source(Protocol):
-    """Gives the groups of each step.
-
-    Attributes:
-      on_host: False if `__call__` can be jitted, and mapped over runs.
-      stale: True if groups may come from an earlier policy than the one that is updated with them.
-      optional_fields: the optional fields of `Rollouts` that it provides besides those of environment and policy.
-      sampled: the source inside that samples from the policy.
-    """
+class Source(Checked):
+    """Base of what gives the groups of each step; immutable, so that it can be a static argument of `jax.jit`."""
 
     @property
-    def on_host(self) -> bool: ...
+    def on_host(self) -> bool:
+        """False if a call can be jitted, and mapped over runs."""
+        return False
 
     @property
-    def stale(self) -> bool: ...
+    def stale(self) -> bool:
+        """Whether groups are not those of the policy that is updated with them, for the prompts that were asked."""
+        return False
 
     @property
-    def optional_fields(self) -> frozenset[str]: ...
+    def optional_fields(self) -> frozenset[str]:
+        """The optional fields of `Rollouts` that it provides besides those of environment and policy."""
+        return frozenset()
 
     @property
-    def sampled(self) -> "Sampled": ...
+    def sampled(self) -> "Sampled | None":
+        """The source inside that samples from the policy; None if there is none."""
+        return None
 
+    @abc.abstractmethod
     def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
         """The state before the first step.
 
@@ -105,19 +110,18 @@ class Source(Protocol):
           actors: initial parameters.
           reward: of the answers; None for the environment's own.
         """
-        ...
 
+    @abc.abstractmethod
     def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
         """The new state, the groups, and metrics; called with the mesh of the run set (`jax.set_mesh`)."""
-        ...
 
+    @abc.abstractmethod
     def reward_of(self, state: State) -> Reward | None:
         """The reward as it is now; None for the environment's own."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True)
-class Sampled:
+class Sampled(Source):
     """Groups that the trained policy samples; its state is the reward.
 
     Attributes:
@@ -134,12 +138,13 @@ class Sampled:
     temperature: float = 1.0
     top_tokens: int = 0
 
-    stale: ClassVar[bool] = False
-    optional_fields: ClassVar[frozenset[str]] = frozenset({"top_log_probs"})
-
     @property
     def on_host(self) -> bool:
         return self.environment.verifies_on_host or self.environment.uses_tools
+
+    @property
+    def optional_fields(self) -> frozenset[str]:
+        return OF_POLICY
 
     @property
     def sampled(self) -> Self:
@@ -172,19 +177,53 @@ class Sampled:
         )
 
     def verify(self, reward: Reward | None, trajectories: Trajectories, key: Array) -> tuple[Outcomes, Reward | None]:
-        """Second half of a call: the outcomes with their rewards, and the reward for the next batch."""
+        """Second half of a call: the outcomes with their rewards, and the reward for the next batch.
+
+        Raises:
+          ValueError: rewards or outcomes have another shape than the groups, or the environment has dictated a token
+            outside the vocabulary (only outside jit, which cannot look).
+        """
+        if trajectories.dictated is not None and not isinstance(trajectories.tokens, jax.core.Tracer):
+            largest = int(trajectories.tokens.max())
+            if largest >= self.environment.vocabulary_size:
+                raise ValueError(
+                    f"the environment dictates the token {largest}, which is outside its vocabulary, 0 to "
+                    f"{self.environment.vocabulary_size - 1}"
+                )
         return rewarded(reward, trajectories, sharded(verify(self.environment, trajectories)), key)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Wrapper(Checked):
+class Wrapper(Source):
     """Base of sources that change what another source gives; their state is a pair of their own and the other's.
 
     Attributes:
       inner: the other one; None until it is wrapped, see `wrapped`.
+
+    Raises:
+      ValueError: the other source cannot be wrapped in this one.
     """
 
     inner: Any = None
+
+    asks: ClassVar[Literal["nothing", "policy", "prompts"]] = "nothing"
+    """What it asks the other source for: further answers of the policy, or groups for chosen prompts or at other times
+    than once in a step."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.inner is None:
+            return
+        if self.asks != "nothing" and self.inner.sampled is None:
+            raise ValueError(
+                f"{type(self).__name__} asks the policy for answers, but {type(self.inner).__name__} inside it does "
+                "not sample: leave one out"
+            )
+        if self.asks == "prompts" and self.inner.stale:
+            raise ValueError(
+                f"{type(self).__name__} chooses what is sampled, but {type(self.inner).__name__} inside it gives "
+                "groups that were sampled before: wrap them in the other order, or leave one out"
+            )
 
     @property
     def on_host(self) -> bool:
@@ -196,7 +235,7 @@ class Wrapper(Checked):
 
     @property
     def optional_fields(self) -> frozenset[str]:
-        return Sampled.optional_fields if self.inner is None else self.inner.optional_fields
+        return OF_POLICY if self.inner is None else self.inner.optional_fields
 
     @property
     def sampled(self) -> Sampled:

@@ -5,7 +5,7 @@ import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from ipsrl.environments.token_stream import TokenStream
 from ipsrl.policies.policy import Policy
 from ipsrl.rewards import Reward, rewarded
 from ipsrl.rollouts.randomness import stream
-from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, Sampled, State, replicated, sharded
+from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, Source, State, replicated, sharded
 from ipsrl.rollouts.verification import verify
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 
@@ -48,7 +48,7 @@ def given_answers(prompts: Prompts, tokens: Array, lengths: Array, log_probs: Ar
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class StoredGroups:
+class StoredGroups(Source):
     """A table of groups, of which each step gets P, in a random order that is new in each pass through the table.
 
     The importance ratios of most objectives need the log-probabilities of the policy that gave the answers. Where they
@@ -77,6 +77,7 @@ class StoredGroups:
     temperature: float = 1.0
 
     def __post_init__(self):
+        super().__post_init__()
         if self.prompts_per_step > len(self.prompt_index):
             raise ValueError(
                 f"a step takes {self.prompts_per_step} groups, but only {len(self.prompt_index)} are stored"
@@ -152,16 +153,13 @@ class StoredGroups:
             rows.append(row)
         return cls.of(environment, policy, prompts_per_step, rows)
 
-    stale: ClassVar[bool] = True
-    optional_fields: ClassVar[frozenset[str]] = frozenset()
-
     @property
     def on_host(self) -> bool:
         return self.rewards is None and self.environment.verifies_on_host
 
     @property
-    def sampled(self) -> Sampled:
-        raise ValueError("these groups are stored: what samples from the policy cannot be wrapped around them")
+    def stale(self) -> bool:
+        return True
 
     def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
         del seed
