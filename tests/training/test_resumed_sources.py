@@ -1,4 +1,4 @@
-"""Whatever a source of groups carries, and whatever a reward has learned, is in the checkpoint."""
+"""Whatever a source of groups or an objective carries, and whatever a reward has learned, is in the checkpoint."""
 
 import dataclasses
 from typing import Any
@@ -7,17 +7,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from compilations import compilations_of
 from look_up import LookUp
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.hypospace_causal import HypospaceCausal
+from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.rewards import MatchedOutcomes, NoisyVerifier
+from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
+from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
 from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
@@ -29,7 +33,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
 BANDIT = Bandit(((0.0, 0.0, 1.0),) * 8 + ((1.0, 0.0, 1.0),) * 8)
 ON_BANDIT = Tabular(BANDIT.num_observations, BANDIT.vocabulary_size)
-TEXT = HypospaceCausal(2)
+TEXT, TREE = HypospaceCausal(2), Tree()
+ON_TREE = Tabular(TREE.num_observations, TREE.vocabulary_size)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +65,17 @@ class Case:
 
 
 CASES = {
+    "filters": Case(
+        objective="grpo(kl=0.5)",
+        settings={
+            "dynamic_sampling": DynamicSampling(4),
+            "difficulty_filter": DifficultyFilter(width=16, last_width=8, warm_up=2, exploration=0.3, lowest=0.3),
+            "refresh_reference_every": 3,
+            "off_policy": OffPolicyAnswers(2, "reference"),
+        },
+    ),
+    "learned parameters": Case(TREE, ON_TREE, "trajectory_balance"),
+    "controllers": Case(TREE, ON_TREE, "aer(tau=0.9, eta=0.1, alpha=(0.0, 0.5))"),
     "replay": Case(settings={"replayed_groups": ReplayedGroups(), "replayed_answers": ReplayedAnswers(4)}),
     "noisy verifier": Case(reward=NoisyVerifier(0.1, 0.3)),
     "learned reward": Case(reward=MatchedOutcomes(jnp.full((16, 3), 1 / 3), jnp.zeros((16, 3)))),
@@ -96,11 +112,16 @@ def run(path, case, mesh="data:8", stop=None):
 
 @pytest.mark.parametrize("name", CASES)
 def test_an_interrupted_run_ends_as_one_that_was_not(name, tmp_path):
-    whole, records = run(tmp_path / "whole", CASES[name])
-    for stop in (3, 5):
-        with pytest.raises(KeyboardInterrupt):
-            run(tmp_path / "broken", CASES[name], stop=stop)
-    again, records_again = run(tmp_path / "broken", CASES[name])
+    with compilations_of("update") as programs:
+        whole, records = run(tmp_path / "whole", CASES[name])
+    assert len(programs) <= 1
+    with compilations_of("update") as programs:
+        for stop in (3, 5):
+            with pytest.raises(KeyboardInterrupt):
+                run(tmp_path / "broken", CASES[name], stop=stop)
+        again, records_again = run(tmp_path / "broken", CASES[name])
+    # Neither the number of rounds nor what was restored makes another program.
+    assert not programs
     assert records_again == records
     assert again.keys() == whole.keys()
     for leaf in whole:
