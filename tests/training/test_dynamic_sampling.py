@@ -105,8 +105,3 @@ def test_one_device_fills_as_eight():
     np.testing.assert_array_equal(alone[0].tokens, shared[0].tokens)
     np.testing.assert_array_equal(alone[0].prompts.index, shared[0].prompts.index)
     assert {shard.data.shape[0] for shard in shared[0].tokens.addressable_shards} == {1}
-
-
-def test_rounds_are_positive():
-    with pytest.raises(ValueError, match=r"^rounds of dynamic sampling is 0, it must be at least 1$"):
-        DynamicSampling(0)
