@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl import specifications
 from ipsrl.environments.expressions import evaluate, read_expression
 from ipsrl.environments.language import LanguageTask
 from ipsrl.fields import positive
@@ -76,6 +77,18 @@ class Search:
             return "nothing found"
         places, scores = _index(self.folder).retrieve(words, k=1, show_progress=False)
         return _paragraphs(self.folder)[int(places[0, 0])][: self.characters] if scores[0, 0] > 0 else "nothing found"
+
+
+TOOLS: dict[str, type] = {"calculator": Calculator, "search": Search}
+
+
+def make_tools(text: str) -> tuple[Tool, ...]:
+    """Tools from a text such as `"calculator, search(folder=texts)"`.
+
+    Raises:
+      ValueError: unknown name or argument, or a tool cannot be made so.
+    """
+    return tuple(specifications.build(tool, TOOLS, "tool") for tool in specifications.split(text))
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from ipsrl.distributed import hosts
 from ipsrl.environments.environment import Environment
 from ipsrl.environments.questions import HypothesisEnvironment
 from ipsrl.policies.policy import Parameters, Policy
-from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.rollouts.tools import sampler_for
 from ipsrl.rollouts.verification import verify_on_hosts
 from ipsrl.structures import Outcomes, Trajectories
 
@@ -114,7 +114,8 @@ def independent_answers(
 
     def ask(index: np.ndarray, key: Array) -> Answers:
         prompts = environment.prompts(index)
-        sampled = sample_groups(environment, policy, parameters, prompts, key, answers_per_prompt, temperature)
+        sample = sampler_for(environment)
+        sampled = sample(environment, policy, parameters, prompts, key, answers_per_prompt, temperature)
         return Answers(verify_on_hosts(environment, sampled), *_shown(sampled))
 
     return _in_blocks(ask, environment.num_prompts, prompts_at_once, key)
@@ -140,10 +141,11 @@ def answers_with_history(
         histories, shown = [[] for _ in index], []
         rewards = np.zeros((len(index), answers_per_prompt), np.float32)
         outcome_id = np.zeros((len(index), answers_per_prompt), np.int32)
+        sample = sampler_for(environment)
         for query in range(answers_per_prompt):
             prompts = environment.prompts_with_history(index, histories, longest)
             step_key = jax.random.fold_in(key, query)
-            sampled = sample_groups(environment, policy, parameters, prompts, step_key, 1, temperature)
+            sampled = sample(environment, policy, parameters, prompts, step_key, 1, temperature)
             outcomes = verify_on_hosts(environment, sampled)
             tokens, written, dictated = _shown(sampled)
             if query < SHOWN:

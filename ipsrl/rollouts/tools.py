@@ -1,16 +1,22 @@
 """Sampling with tools on the host: the compiled loop stops where trajectories wait, and goes on with their words."""
 
 import functools
+from collections.abc import Callable
 
 import jax
 import numpy as np
 from jax import Array
 
 from ipsrl.distributed import hosts
-from ipsrl.environments.environment import ToolEnvironment
+from ipsrl.environments.environment import Environment, ToolEnvironment
 from ipsrl.policies.policy import Parameters, Policy
-from ipsrl.rollouts.sampler import Sampling, advance, begin, finish, hear, in_use
+from ipsrl.rollouts.sampler import Sampling, advance, begin, finish, hear, in_use, sample_groups
 from ipsrl.structures import Prompts, Trajectories
+
+
+def sampler_for(environment: Environment) -> Callable[..., Trajectories]:
+    """`sample_groups`, or for an environment with tools `sample_with_tools`."""
+    return sample_with_tools if environment.uses_tools else sample_groups
 
 
 def sample_with_tools(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
-from ipsrl.environments.tools import Calculator, Search, ToolUse, reply_to
+from ipsrl.environments.tools import Calculator, Search, ToolUse, make_tools, reply_to
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.rollouts.sampled_answers import transcript
 from ipsrl.rollouts.tools import sample_with_tools
@@ -136,3 +136,9 @@ def test_refusals(tokenizer, tmp_path):
         Search(str(tmp_path))
     with pytest.raises(ValueError, match="tools must be at least one, each with a name of its own"):
         ToolUse(TASK, tokenizer, VOCABULARY, verifier=HERE, tools=(Calculator(), Calculator()))
+
+
+def test_tools_are_named_in_a_text(texts):
+    assert make_tools(f"calculator, search(folder={texts!r}, characters=20)") == (Calculator(), Search(texts, 20))
+    with pytest.raises(ValueError, match="unknown tool 'calculate'; known: calculator, search"):
+        make_tools("calculate")

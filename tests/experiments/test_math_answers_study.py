@@ -154,20 +154,6 @@ def test_what_cannot_run_is_refused_before_anything_is_written(settings, changes
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"answers": 4, "pass_at": 8}, "pass@8 cannot be estimated from 4 answers: raise --answers"),
-        ({"answers": 0}, "--answers is 0, it must be positive"),
-        ({"pass_at": 0}, "--pass_at is 0, it must be positive"),
-        ({"prompts_at_once": -1}, "--prompts_at_once is -1, it must be positive"),
-    ],
-)
-def test_numbers_that_do_not_fit_are_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
-        Settings(**changes)
-
-
 @pytest.mark.slow
 def test_trains_measures_draws_and_continues(settings, tmp_path, capsys):
     settings = dataclasses.replace(settings, lora_rank=2, export=True)

@@ -54,24 +54,3 @@ def test_paths_decide_unless_the_probability_is_that_of_the_outcome(tmp_path):
     assert abs(shares["ips_grpo"].mean() - 0.5) < 0.05
     assert np.abs(shares["ips_grpo(probability=exact)"] - 0.5).max() < 0.02
     assert np.abs(shares["ips_grpo(probability=exact(backward=none))"] - 35 / 42).max() < 0.02
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"steps": 150}, "must be a multiple of --record_every, 20"),
-        ({"ends": (8, 1)}, "must be two ends, of which more paths lead to the first"),
-        ({"ends": (1, 3)}, "must be two ends, of which more paths lead to the first"),
-        ({"ends": (3,)}, "must be two ends, of which more paths lead to the first"),
-        ({"ends": (3, -1)}, "--ends is -1, it must be at least 0"),
-        ({"learning_rate": -0.5}, "--learning_rate is -0.5, it must be positive"),
-        ({"depth": 0}, "--depth is 0, it must be at least 1"),
-        ({"seeds": (0,)}, "at least 2 different numbers"),
-        ({"objectives": ("grpo", "progrpo")}, "progrpo cannot be trained here: .* prompt_log_probs"),
-        ({"objectives": ("grpo", "ips")}, "unknown objective 'ips'"),
-    ],
-    ids=str,
-)
-def test_bad_settings_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        list(path_multiplicity.curves(dataclasses.replace(PRESETS["smoke"], **settings)))

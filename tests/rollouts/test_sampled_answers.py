@@ -8,7 +8,7 @@ import pytest
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.text import ANSWER, EARLIER, PADDING, STOP
 from ipsrl.policies.tabular import Tabular
-from ipsrl.rollouts import sampled_answers
+from ipsrl.rollouts import sampled_answers, tools
 from ipsrl.rollouts.sampled_answers import answers_with_history, completions, independent_answers, transcript
 
 TASK = HypospaceBoolean("basic", depth=1, observations=2)
@@ -27,13 +27,13 @@ def parameters_that_often_answer():
 def batches(monkeypatch):
     """Every batch of trajectories that the protocol asked for."""
     batches = []
-    sample = sampled_answers.sample_groups
+    sample = tools.sample_groups
 
     def spy(*arguments):
         batches.append(sample(*arguments))
         return batches[-1]
 
-    monkeypatch.setattr(sampled_answers, "sample_groups", spy)
+    monkeypatch.setattr(tools, "sample_groups", spy)
     return batches
 
 

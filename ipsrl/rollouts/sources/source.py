@@ -22,8 +22,7 @@ from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rewards import Reward, rewarded
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.rollouts.randomness import stream
-from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.rollouts.tools import sample_with_tools
+from ipsrl.rollouts.tools import sampler_for
 from ipsrl.rollouts.verification import verify
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 
@@ -171,7 +170,7 @@ class Sampled(Source):
 
     def answers(self, parameters: Parameters, prompts: Prompts, key: Array, number: int) -> Trajectories:
         """`number` answers to each of any prompts, by any parameters."""
-        sample = sample_with_tools if self.environment.uses_tools else sample_groups
+        sample = sampler_for(self.environment)
         return sample(
             self.environment, self.policy, parameters, sharded(prompts), key, number, self.temperature, self.top_tokens
         )
