@@ -30,7 +30,7 @@ REFUSED = {
         ({"keepers": ("trajectory_balance",)}, "the objective needs log_backward"),
     ],
     group_size_and_floor: [
-        ({"group_sizes": (4, 12)}, "--answers_per_step is 640, it must be a multiple of the group size 12"),
+        ({"group_sizes": (4, 12)}, "--answers_per_step is 32, it must be a multiple of the group size 12"),
         ({"group_sizes": (8, 4)}, "--group_sizes is .* it must be increasing numbers"),
         ({"micro_batches": 0}, "--micro_batches is 0, it must be at least 1"),
     ],
