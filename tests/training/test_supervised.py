@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tensorflow_datasets as tfds
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
@@ -14,6 +15,7 @@ from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching
 from ipsrl.training.trainer import Trainer
+from scripts.make_questions import write_questions
 
 pytestmark = pytest.mark.eight_devices
 
@@ -83,6 +85,29 @@ def test_a_policy_learns_what_it_is_shown():
     for prompt, right in enumerate(RIGHT[:PROMPTS]):
         assert shares[prompt][[right[0], right[-1]]].sum() > 0.9
         assert shares[prompt][right[0]] == pytest.approx(0.5 if len(right) > 1 else 1.0, abs=0.15)
+
+
+def test_preferences_of_a_tfds_data_set_are_learned(tmp_path):
+    """The wrong answer to each prompt is the preferred one."""
+    wrong = [np.flatnonzero(~row).tolist() for row in TASK.admissible]
+    prompts = np.resize([prompt for prompt in range(TASK.num_prompts) if wrong[prompt]], PROMPTS)
+    written = [
+        {"prompt": str(prompt), "chosen": str(wrong[prompt][0]), "rejected": str(RIGHT[prompt][0])}
+        for prompt in prompts
+    ]
+    folder = write_questions(tmp_path, "preferences", {"train": written})
+    rows = [
+        {
+            "prompt": int(row["prompt"]),
+            "answers": [TASK.render(int(row[key])) for key in ("chosen", "rejected")],
+            "rewards": [1.0, 0.0],
+        }
+        for row in tfds.builder_from_directory(folder / "1.0.0").as_data_source("train")
+    ]
+    before, after, (answers, _) = trained(rows, 30, "dpo", optimizer="adam", learning_rate=3e-3)
+    gains = [POLICY.score(parameters, answers, 1.0).log_probs.sum(axis=-1) for parameters in (before, after)]
+    chosen, rejected = np.asarray(gains[1] - gains[0]).T
+    assert (chosen > rejected).all()
 
 
 def test_answers_without_reward_teach_nothing():
