@@ -34,14 +34,9 @@ from ipsrl.training.step import Batching, TrainState
 pytestmark = pytest.mark.eight_devices
 
 SETTINGS = TrainSettings(
-    steps=7,
-    prompts_per_step=16,
-    group_size=4,
-    learning_rate=0.01,
-    batching=Batching(mini_batches=2),
-    evaluate_every=3,
-    checkpoint_every=2,
-)
+    steps=7, prompts_per_step=16, group_size=4, learning_rate=0.01, batching=Batching(mini_batches=2),
+    evaluate_every=3, checkpoint_every=2,
+)  # fmt: skip
 
 
 def one_device() -> Mesh:
@@ -74,16 +69,9 @@ def sum_of_squares(step: int, parameters) -> Evaluation:
 def run(path: Path, case: Case, evaluate=sum_of_squares, resume=False, initial_parameters=None, seed=5) -> TrainState:
     with RunFolder.open(path, {"objective": case.objective, "seed": seed}, resume) as folder:
         return train(
-            case.environment,
-            case.policy,
-            objectives.make(case.objective),
-            case.settings,
-            seed,
-            folder,
-            case.mesh,
-            initial_parameters,
-            evaluate,
-        )
+            case.environment, case.policy, objectives.make(case.objective), case.settings, seed, folder, case.mesh,
+            initial_parameters, evaluate,
+        )  # fmt: skip
 
 
 def bits(tree) -> list[bytes]:
@@ -220,14 +208,6 @@ BANDIT = Case(
     one_device(),
     TrainSettings(steps=40, prompts_per_step=1, group_size=16, learning_rate=0.1, checkpoint_every=100),
 )
-
-
-def test_grpo_finds_the_only_good_arm(tmp_path):
-    state = run(tmp_path, BANDIT, evaluate=None)
-    assert jax.nn.softmax(state.parameters["logits"][0])[2] > 0.95
-    rewards = [record["reward"] for record in metric_log.read(tmp_path / "metrics.jsonl")]
-    assert len(rewards) == 40
-    assert np.mean(rewards[-5:]) > 0.9 > 0.6 > np.mean(rewards[:5])
 
 
 @dataclasses.dataclass(frozen=True)

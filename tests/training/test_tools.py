@@ -12,7 +12,6 @@ from look_up import FIRST_QUERY, FIRST_RESULT, QUERIES, RESULT, RESULTS, LookUpO
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh, shard_prompts
 from ipsrl.policies.transformer import Transformer
-from ipsrl.rollouts.sources.source import Sampled
 from ipsrl.rollouts.tools import sample_with_tools
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
@@ -101,7 +100,3 @@ class Broken(LookUpOnHost):
 def test_tools_that_misbehave_are_refused(task, message):
     with pytest.raises(ValueError, match=message):
         sample(task)
-
-
-def test_a_source_knows_that_tools_need_the_host():
-    assert Sampled(TASK, POLICY, 8, 4).on_host
