@@ -25,8 +25,8 @@ from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.run_log import NonFiniteLossError
+from ipsrl.rollouts import tools
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.rollouts.sources import source
 from ipsrl.training import stored_tree
 from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.step import Batching, TrainState
@@ -177,7 +177,7 @@ def test_the_devices_of_a_mesh_share_the_prompts(undisturbed, tmp_path, monkeypa
         sampled.append(sample_groups(*arguments))
         return sampled[-1]
 
-    monkeypatch.setattr(source, "sample_groups", spy)
+    monkeypatch.setattr(tools, "sample_groups", spy)
     shared = run(tmp_path, undisturbed.case._replace(mesh=make_mesh("data:8")))
     np.testing.assert_allclose(shared.parameters["logits"], undisturbed.state.parameters["logits"], atol=1e-5)
     placed = [{shard.data.shape[0] for shard in trajectories.tokens.addressable_shards} for trajectories in sampled]
