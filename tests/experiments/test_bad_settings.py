@@ -34,9 +34,7 @@ REFUSED = {
         ({"group_sizes": (8, 4)}, "--group_sizes is .* it must be increasing numbers"),
         ({"micro_batches": 0}, "--micro_batches is 0, it must be at least 1"),
     ],
-    hypergrid: [
-        ({"side": 8, "dimensions": (7,)}, r"^8\^7 cells are more than 1,000,000"),
-    ],
+    hypergrid: [({"side": 8, "dimensions": (7,)}, r"^8\^7 cells are more than 1,000,000")],
     many_outcomes: [
         ({"num_outcomes": (16, 40)}, "has 40, it must be an even multiple of 16 samples"),
         ({"num_outcomes": (64, 16)}, "must be increasing numbers"),

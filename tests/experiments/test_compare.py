@@ -60,6 +60,8 @@ def test_what_cannot_be_computed_is_told_with_the_reason():
     assert "needs prompt_log_probs" in reason(small(), "progrpo")
     assert "group_size is 1" in reason(small(group_size=1), "grpo")
     assert "refinements is 0" in reason(small(group_size=1), "critique_grpo")
+    assert "group_size is 1" in reason(on_text(group_size=1), "grpo")
+    assert reason(on_text(group_size=1), "reinforce") is None
     with pytest.raises(ValueError, match="need non-negative rewards"):
         trained("grpo", environment="bandit(rewards=(1.0, -1.0))")
 
@@ -91,11 +93,6 @@ def test_rules_surround_all_objectives_on_text():
     with_rules = on_text(filters="dynamic_sampling(rounds=3)")
     assert compare.text_grid("dapo", 0.1, with_rules).settings.dynamic_sampling.rounds == 3
     assert compare.text_grid("dapo", 0.1, on_text()).settings.dynamic_sampling is None
-
-
-def test_one_sample_a_prompt_is_enough_for_those_that_need_no_group():
-    assert reason(on_text(group_size=1), "reinforce") is None
-    assert "group_size is 1" in reason(on_text(group_size=1), "grpo")
 
 
 @pytest.mark.parametrize(

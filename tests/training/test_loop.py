@@ -248,13 +248,6 @@ def test_what_is_not_finite_stops_the_run_and_is_never_kept(tmp_path, bad, objec
     assert metrics(path) == metrics(tmp_path / "whole")
 
 
-def test_parameters_that_leave_the_real_numbers_are_never_kept(tmp_path):
-    """The loss of the only step is fine: it is the step itself that is too large."""
-    with pytest.raises(NonFiniteLossError, match=r"^step 1 has parameter_norm inf; last good checkpoint: none$"):
-        run(tmp_path, changed(BANDIT, steps=1, optimizer="sgd", learning_rate=1e38))
-    assert checkpoint_steps(tmp_path) == []
-
-
 @pytest.mark.parametrize(
     ("case", "message"),
     [

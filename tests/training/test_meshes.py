@@ -33,12 +33,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
 MESHES = ("data:8", "data:4,model:2", "data:1,model:8")
 POLICY = Transformer(
-    FIRST_TOKEN.vocabulary_size,
-    hidden_size=64,
-    num_layers=1,
-    num_heads=8,
-    num_key_value_heads=8,
-    intermediate_size=128,
+    FIRST_TOKEN.vocabulary_size, hidden_size=64, num_layers=1, num_heads=8, num_key_value_heads=8, intermediate_size=128
 )
 # On "data:4,model:2" a device has 2 prompts of 4 answers in a micro-batch, and half of the vocabulary.
 IN_BLOCKS = dataclasses.replace(POLICY, logits_at_once=2 * 4 * FIRST_TOKEN.vocabulary_size // 2)

@@ -84,9 +84,7 @@ def test_prompts_outside_the_batch_keep_their_log_partition():
     sizes = dataclasses.replace(tree.sizes, num_prompts=3)
     parameters = objective.init_parameters(sizes)
     state = dataclasses.replace(
-        state,
-        objective_parameters=parameters,
-        objective_optimizer_state=sparse_adam(0.1).init(parameters),
+        state, objective_parameters=parameters, objective_optimizer_state=sparse_adam(0.1).init(parameters)
     )
     after = []
     for prompts in ([0, 1], [1, 1], [1, 1]):
