@@ -200,7 +200,7 @@ def check(objective: str, settings: Settings) -> None:
 
 def step_size(objective: str, learning_rate: float) -> float:
     """The learning rate of one optimiser step; several steps on the same batch share the objective's rate."""
-    return learning_rate / objectives.make(objective).num_stages
+    return learning_rate / objectives.make(objective).num_steps
 
 
 def policy_of(settings: Settings) -> Tabular:

@@ -308,14 +308,14 @@ def _updates(objective: Objective, setting: _Setting, members: Array, keys: Arra
         weights, _, _ = objective.weigh(rollouts, setting.objective_state)
         both = setting.parameters, setting.objective_parameters
 
-        def of_stage(stage):
-            batch = trajectories, rollouts, objective.at_stage(weights, rollouts, stage)
+        def of_step(weights):
+            batch = trajectories, rollouts, weights
             (of_policy, _), _, _ = gradient(
                 both, None, batch, policy=setting.policy, objective=objective, temperature=1.0
             )
             return -of_policy["logits"]
 
-        return sum(of_stage(stage) for stage in range(objective.num_stages))
+        return sum(map(of_step, objective.weights_of_steps(weights, rollouts)))
 
     def of_draws(group_and_keys):
         group, keys = group_and_keys

@@ -78,7 +78,8 @@ def advantage_weighted_frequencies(objective: Objective, rewards: tuple[float, f
 
     Raises:
       ValueError: the objective is not a table of counts: it needs more than rewards and outcomes, carries state or
-        parameters, has penalties or stages, or weighs a group by the policy's probabilities; or the group is too small.
+        parameters, has penalties or several steps, or weighs a group by the policy's probabilities; or the group is too
+        small.
     """
     return _weighted_frequencies((objective,), rewards, group_size)[0]
 
@@ -194,8 +195,10 @@ def _weighted_frequencies(
         raise ValueError(f"rewards is {rewards}, it must be one number for each of two outcomes")
     for objective in objectives:
         objective.check(frozenset(), group_size, TWO_ARMS.sizes)
-        if objective.penalties or objective.num_stages > 1:
-            raise ValueError("an objective with penalties or stages is not a table of counts: use train_ensemble")
+        if objective.penalties or objective.num_steps > 1:
+            raise ValueError(
+                "an objective with penalties or several steps is not a table of counts: use train_ensemble"
+            )
         if jax.tree.leaves((objective.init(TWO_ARMS.sizes), objective.init_parameters(TWO_ARMS.sizes))):
             raise ValueError(
                 "an objective that carries state or parameters is not a table of counts: use train_ensemble"

@@ -174,8 +174,7 @@ def is_idle(surrogate: Surrogate) -> bool:
 
         def value(log_probs):
             now = dataclasses.replace(scores, log_probs=log_probs)
-            whole = jax.lax.stop_gradient(part.statistics_unsplit(now, rollouts, advantages))
-            return part.evaluate(now, rollouts, advantages, parameters, whole)[0].sum()
+            return part.evaluate(now, rollouts, advantages, parameters, None)[0].sum()
 
         return np.asarray(jax.grad(value)(scores.log_probs))
 

@@ -9,7 +9,7 @@ import optax
 from jax import Array
 from jax.sharding import Mesh
 
-from ipsrl.distributed.per_device import max_over_devices, per_device, sum_over_devices, works_per_device
+from ipsrl.distributed.per_device import per_device, works_per_device
 from ipsrl.distributed.placement import NO_PARAMETER, constrain, follow, placements
 from ipsrl.environments.environment import Environment, dictates
 from ipsrl.fields import Checked, at_least
@@ -19,6 +19,7 @@ from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy, union
 from ipsrl.rollouts.sources.source import OF_POLICY
 from ipsrl.structures import Outcomes, PolicyScores, Rollouts, Trajectories, Weights, masked_sum
+from ipsrl.training.micro_batches import join, split, totals
 from ipsrl.training.sparse_adam import sparse_adam
 
 BACKWARD_FIELDS = frozenset({"log_backward", "step_log_backward", "next_states"})
@@ -186,23 +187,20 @@ def update(
     )  # fmt: skip
     weights, objective_state, metrics = objective.weigh(rollouts, state.objective_state)
 
-    def optimizer_step(learned, mini_batch, stage):
+    def steps_of_mini_batch(learned, mini_batch):
         trajectories, rollouts, weights = mini_batch
-        batch = trajectories, rollouts, objective.at_stage(weights, rollouts, stage)
-        parameters = learned.parameters, learned.objective_parameters
-        gradients, metrics, difference = gradient(
-            parameters, frozen, batch, micro_batches=batching.micro_batches, **scored
-        )
-        return apply(learned, gradients, policy, objective, optimizer), (metrics, difference)
-
-    def mini_batch_steps(learned, mini_batch):
-        stages = jnp.arange(objective.num_stages)
-        return jax.lax.scan(lambda learned, stage: optimizer_step(learned, mini_batch, stage), learned, stages)
+        found = []
+        for of_step in objective.weights_of_steps(weights, rollouts):
+            parameters, batch = (learned.parameters, learned.objective_parameters), (trajectories, rollouts, of_step)
+            gradients, *measured = gradient(parameters, frozen, batch, micro_batches=batching.micro_batches, **scored)
+            learned = apply(learned, gradients, policy, objective, optimizer)
+            found.append(measured)
+        return learned, jax.tree.map(lambda *measured: jnp.stack(measured), *found)
 
     def epoch(learned, _):
-        return jax.lax.scan(mini_batch_steps, learned, mini_batches)
+        return jax.lax.scan(steps_of_mini_batch, learned, mini_batches)
 
-    mini_batches = _split((trajectories, rollouts, weights), batching.mini_batches)
+    mini_batches = split((trajectories, rollouts, weights), batching.mini_batches)
     learned = Learned(**{name: getattr(state, name) for name in Learned._fields})
     learned, (step_metrics, differences) = jax.lax.scan(epoch, learned, length=batching.epochs)
 
@@ -260,7 +258,7 @@ def rollouts_of(
 
     prompts_each = len(outcomes.rewards) // micro_batches
     passes = per_device(optional_fields, prompts_each, in_axes=(None, 1), out_axes=1)
-    optional = _join(passes((parameters, reference, frozen), _split(trajectories, micro_batches)))
+    optional = join(passes((parameters, reference, frozen), split(trajectories, micro_batches)))
     if "keys" in objective.needs:
         optional["keys"] = jax.random.split(key, outcomes.rewards.shape[0])
     return Rollouts.of(trajectories, outcomes, **optional)
@@ -316,11 +314,11 @@ def gradient(
         )
         return (constrain(gradients[0], placed), gradients[1], loss_and_count, metrics), difference
 
-    parts = _split(batch, micro_batches)
+    parts = split(batch, micro_batches)
     sums = None  # with a single micro-batch the loss computes the statistics itself, from the same forward pass
     if micro_batches > 1 or works_per_device(len(batch[1].rewards) // micro_batches):
-        sums, _ = _totals(statistics, (parameters[0], frozen), parts)
-    (*gradients, (loss_sum, count), metrics), difference = _totals(gradient_and_sums, (parameters, frozen, sums), parts)
+        sums, _ = totals(statistics, (parameters[0], frozen), parts)
+    (*gradients, (loss_sum, count), metrics), difference = totals(gradient_and_sums, (parameters, frozen, sums), parts)
     gradients[0] = constrain(gradients[0], placed)
     of_policy, of_objective = jax.tree.map(lambda leaf: leaf / count, gradients)
     metrics |= {"loss": (loss_sum, count), "gradient_norm": (optax.tree.norm(of_policy), jnp.float32(1))}
@@ -387,49 +385,3 @@ def group_metrics(rollouts: Rollouts) -> dict[str, tuple[Array, Array]]:
 
 def _objective_optimizer(objective: Objective) -> optax.GradientTransformation:
     return sparse_adam(objective.surrogate.learning_rate)
-
-
-def _totals(function, shared, micro_batches):
-    """Accumulates `function` over micro-batches: sums its first output, takes the maximum of its second.
-
-    Args:
-      function: (shared, micro-batch) -> (tree to sum, tree to take the maximum of).
-      shared: arguments without a prompt axis.
-      micro_batches: leaves `[micro_batches, P / micro_batches, ...]`.
-    """
-
-    # Traced once, both for its shapes and for the loop.
-    function = jax.jit(function)
-
-    def over(shared, micro_batches):
-        def accumulate(totals, micro_batch):
-            found = function(shared, micro_batch)
-            return tuple(map(jax.tree.map, (jnp.add, jnp.maximum), totals, found)), None
-
-        sums, maxima = jax.eval_shape(function, shared, jax.tree.map(lambda leaf: leaf[0], micro_batches))
-        totals = optax.tree.zeros_like(sums), optax.tree.full_like(maxima, -jnp.inf)
-        (sums, maxima), _ = jax.lax.scan(accumulate, totals, micro_batches)
-        return sum_over_devices(sums), max_over_devices(maxima)
-
-    prompts_each = jax.tree.leaves(micro_batches)[0].shape[1]
-    return per_device(over, prompts_each, in_axes=(None, 1), out_axes=None)(shared, micro_batches)
-
-
-def _split(tree, micro_batches: int):
-    """Leaves `[P, ...]` -> `[micro_batches, P / micro_batches, ...]`.
-
-    Prompts are dealt like cards, so that each device of a mesh that shards prompts holds an equal share of every
-    micro-batch.
-    """
-
-    def deal(leaf):
-        return jnp.moveaxis(leaf.reshape(leaf.shape[0] // micro_batches, micro_batches, *leaf.shape[1:]), 1, 0)
-
-    return jax.tree.map(deal, tree)
-
-
-def _join(tree):
-    """Undoes `_split`."""
-    return jax.tree.map(
-        lambda leaf: jnp.moveaxis(leaf, 0, 1).reshape(leaf.shape[0] * leaf.shape[1], *leaf.shape[2:]), tree
-    )

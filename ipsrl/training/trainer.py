@@ -73,7 +73,7 @@ class Trainer:
     def optimizer_steps(self) -> int:
         """Number of optimiser steps of a run."""
         batching = self.settings.batching
-        return self.settings.steps * batching.epochs * batching.mini_batches * self.objective.num_stages
+        return self.settings.steps * batching.epochs * batching.mini_batches * self.objective.num_steps
 
     def check(self) -> None:
         """Raises before anything is computed or written if the run could not be trained on the mesh that is set.

@@ -19,7 +19,7 @@ BANDIT = Bandit((1.0, 0.55, 0.0))
 POINTS, SAMPLES, GROUP_SIZE = 8, 4096, 4
 
 # The first row has answers from elsewhere. The others have counts, a penalty, a state, parameters of their own, two
-# stages, likely tokens, pairs, draws, and a surrogate that looks at the whole batch.
+# two steps, likely tokens, pairs, draws, and a surrogate that looks at the whole batch.
 TEXTS = [
     "critique_grpo",
     *(

@@ -186,7 +186,7 @@ def test_first_passage_is_the_first_step_outside():
         ("ips_reinforce(probability=exact)", "needs log_backward"),
         ("ips_reinforce(probability=ema)", "state or parameters is not a table of counts"),
         ("grpo(kl=0.1)", "needs reference_log_probs"),
-        ("grpo(entropy=0.1)", "penalties or stages is not a table of counts"),
+        ("grpo(entropy=0.1)", "penalties or several steps is not a table of counts"),
         ("tsallis", "by the policy is not a table of counts"),
     ],
 )

@@ -41,7 +41,7 @@ ORDERS = [np.random.default_rng(1).permutation(size) for size in (PROMPTS, GROUP
 def covering():
     """A dozen rows with as many kinds of parts as a dozen can have."""
     kinds = {
-        text: {type(part) for part in (*objective.parts, objective.aggregation, objective.stages)}
+        text: {type(part) for part in (*objective.parts, objective.aggregation, objective.first)}
         for text, objective in ((text, make(text)) for text in names())
     }
     chosen, seen = [], set()
@@ -349,7 +349,7 @@ def consequences(objective):
 
     for rollouts, scores in two_batches():
         weights, state, _ = objective.weigh(rollouts, state)
-        weights = objective.at_stage(weights, rollouts, objective.num_stages - 1)
+        weights = objective.weights_of_steps(weights, rollouts)[-1]
         (gradient, slope), output = jax.grad(loss, argnums=(0, 1), has_aux=True)(scores, parameters)
         parameters = jax.tree.map(lambda value, d: value - objective.surrogate.learning_rate * d, parameters, slope)
     advantages = np.where(rollouts.token_mask, weights.advantages, 0.0)

@@ -1,4 +1,4 @@
-"""What few objectives ask of a step: stages, sums over a mini-batch, parameters and draws of their own, top tokens."""
+"""What few objectives ask of a step: two steps in place of one, sums, parameters and draws of their own, top tokens."""
 
 import dataclasses
 from typing import ClassVar
@@ -16,21 +16,16 @@ from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import Batching
 
 
-@dataclasses.dataclass(frozen=True)
-class EveryOtherAnswer:
-    """Two stages: the first, third, fifth, ... answer of every group, then the others."""
-
-    count: int = 2
-
-    def __call__(self, rollouts, stage):
-        number = jnp.arange(rollouts.tokens.shape[1])[:, None]
-        return jnp.broadcast_to(number % 2 == stage, rollouts.tokens.shape)
+def every_other_answer(rollouts):
+    """The first, third, fifth, ... answer of every group."""
+    number = jnp.arange(rollouts.tokens.shape[1])[:, None]
+    return jnp.broadcast_to(number % 2 == 0, rollouts.tokens.shape)
 
 
-def test_stages_are_optimiser_steps_one_after_the_other():
+def test_some_tokens_may_take_a_step_of_their_own_before_the_others():
     """Policy gradient with one row of logits for each state: logits += rate * mean over answers of A (one-hot - p)."""
     objective = objectives.make("dr_grpo(aggregation=sequence_sum)")
-    staged = dataclasses.replace(objective, stages=EveryOtherAnswer())
+    split = dataclasses.replace(objective, first=every_other_answer)
     groups = sample()
     tokens, states, mask = (
         np.asarray(leaf) for leaf in (groups[0].tokens, groups[0].observations, groups[0].token_mask)
@@ -41,14 +36,14 @@ def test_stages_are_optimiser_steps_one_after_the_other():
     behaviour = np.asarray(groups[0].behaviour_log_probs, np.float64)
 
     logits = np.asarray(start()["logits"], np.float64)
-    for stage in (0, 1):
+    for number in (0, 1):
         unnormalised = np.where(legal, np.exp(logits), 0.0)
         probs = unnormalised / unnormalised.sum(axis=1, keepdims=True)
         gradient = np.zeros_like(logits)
         for prompt, answer, place in np.argwhere(mask):
-            if answer % 2 == stage:
+            if answer % 2 == number:
                 state, token = states[prompt, answer, place], tokens[prompt, answer, place]
-                # Within the clip range the ratio is the weight; both stages look at what the first policy sampled.
+                # Within the clip range the ratio is the weight; both steps look at what the first policy sampled.
                 ratio, weight = (
                     probs[state, token] / np.exp(behaviour[prompt, answer, place]),
                     advantages[prompt, answer],
@@ -57,16 +52,16 @@ def test_stages_are_optimiser_steps_one_after_the_other():
                     gradient[state] += weight * ratio * (np.eye(len(probs[state]))[token] - probs[state])
         logits += 0.5 * gradient / (PROMPTS * GROUP_SIZE)
 
-    after, _ = step(staged, groups)
+    after, _ = step(split, groups)
     np.testing.assert_allclose(after.parameters["logits"], logits, atol=1e-6)
     at_once, _ = step(objective, groups)
     assert np.abs(after.parameters["logits"] - at_once.parameters["logits"]).max() > 1e-5
 
 
-def test_every_mini_batch_goes_through_all_stages():
-    staged = dataclasses.replace(objectives.make("grpo"), stages=EveryOtherAnswer())
+def test_every_mini_batch_takes_both_steps():
+    split = dataclasses.replace(objectives.make("grpo"), first=every_other_answer)
     adam = make_optimizer("adam", learning_rate=0.01, max_gradient_norm=None)
-    state, _ = step(staged, sample(), batching=Batching(epochs=3, mini_batches=2), optimizer=adam)
+    state, _ = step(split, sample(), batching=Batching(epochs=3, mini_batches=2), optimizer=adam)
     counts = [leaf for leaf in jax.tree.leaves(state.optimizer_state) if leaf.dtype == jnp.int32]
     assert [count.item() for count in counts] == [3 * 2 * 2]
     assert state.step == 1
@@ -81,8 +76,8 @@ class RelativeEntropy(Surrogate):
         return masked_sum(scores.entropy, mask), mask.sum(dtype=jnp.float32)
 
     def evaluate(self, scores, rollouts, advantages, parameters, statistics):
-        total, count = statistics
-        return advantages * scores.log_probs * jax.lax.stop_gradient(scores.entropy) * count / total, {}
+        total, count = self.statistics(scores, rollouts, advantages) if statistics is None else statistics
+        return advantages * scores.log_probs * jax.lax.stop_gradient(scores.entropy * count / total), {}
 
 
 def test_statistics_over_micro_batches_are_those_of_the_mini_batch():

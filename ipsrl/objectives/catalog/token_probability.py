@@ -11,7 +11,7 @@ from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.penalties.low_probability import LowProbabilityRegulariser
 from ipsrl.objectives.reweighting.answer_confidence import AnswerConfidence
 from ipsrl.objectives.reweighting.token_weights import ProbabilityWeight
-from ipsrl.objectives.stages import LowProbabilityFirst
+from ipsrl.objectives.reweighting.low_probability_first import LowProbabilityFirst
 from ipsrl.objectives.surrogates.ratio import BoundedRatio, ClippedRatio
 
 PromptPart = Literal["all", "lowest", "question"]
@@ -96,7 +96,7 @@ def ar_lopti(
         surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
         penalties=divergence(kl).penalty,
-        stages=LowProbabilityFirst(threshold) if lopti else None,
+        first=LowProbabilityFirst(threshold) if lopti else None,
     )
 
 

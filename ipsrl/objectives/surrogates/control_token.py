@@ -50,6 +50,7 @@ class ControlAndResponse(Surrogate):
     ) -> tuple[Array, Metrics]:
         values, metrics = self.clip(scores, rollouts, advantages)
         mask = rollouts.token_mask
+        statistics = self.statistics(scores, rollouts, advantages) if statistics is None else statistics
         answers, tokens = (1.0, mask.sum(axis=-1, keepdims=True)) if statistics is None else statistics
         control = self.alpha * tokens / jnp.maximum(answers, 1.0)
         response = tokens / jnp.maximum(tokens - answers, 1.0)

@@ -44,6 +44,7 @@ class Likelihood(Surrogate):
     ) -> tuple[Array, Metrics]:
         del parameters
         values = advantages * scores.log_probs
+        statistics = self.statistics(scores, rollouts, advantages) if statistics is None else statistics
         if statistics is None:
             return values, {}
         of_answers, of_prompts = statistics
