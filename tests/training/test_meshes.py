@@ -31,7 +31,6 @@ from ipsrl.training.trainer import fresh_parameters
 
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
-MESHES = ("data:8", "data:4,model:2", "data:1,model:8")
 POLICY = Transformer(
     FIRST_TOKEN.vocabulary_size, hidden_size=64, num_layers=1, num_heads=8, num_key_value_heads=8, intermediate_size=128
 )
@@ -83,17 +82,13 @@ def alone():
     return one_step(None)
 
 
-@pytest.mark.parametrize("mesh", MESHES)
-def test_samples_loss_and_gradients_are_those_of_one_device(mesh, alone):
-    assert_same_step(one_step(mesh), alone)
-
-
-def test_so_they_are_with_logits_in_blocks(alone):
-    assert_same_step(one_step("data:4,model:2", IN_BLOCKS), alone)
-
-
-def assert_same_step(found, alone):
-    groups, metrics, gradient = found
+@pytest.mark.parametrize(
+    ("mesh", "policy"),
+    [("data:8", POLICY), ("data:4,model:2", POLICY), ("data:1,model:8", POLICY), ("data:4,model:2", IN_BLOCKS)],
+    ids=["data", "both", "model", "both, logits in blocks"],
+)
+def test_samples_loss_and_gradients_are_those_of_one_device(mesh, policy, alone):
+    groups, metrics, gradient = one_step(mesh, policy)
     expected_groups, expected_metrics, expected_gradient = alone
     np.testing.assert_array_equal(groups[0].tokens, expected_groups[0].tokens)
     np.testing.assert_array_equal(groups[1].rewards, expected_groups[1].rewards)
