@@ -51,10 +51,12 @@ def open_folder(path, number):
     return RunFolder.open(path / str(number), {"run": number}, resume=True)
 
 
-def together(path, settings, objective="grpo", seeds=SEEDS, environment=BANDIT, policy=ON_BANDIT):
+def together(path, settings, objective="grpo", seeds=SEEDS, environment=BANDIT, policy=ON_BANDIT, rewards=None):
     folders = [open_folder(path, number) for number in range(len(seeds))]
     try:
-        return train_vmapped(environment, policy, objectives.make(objective), settings, seeds, folders, largest)
+        return train_vmapped(
+            environment, policy, objectives.make(objective), settings, seeds, folders, largest, rewards
+        )
     finally:
         for folder in folders:
             folder.close()
@@ -134,11 +136,14 @@ def test_a_run_does_not_depend_on_its_neighbours():
     ("objective", "off_policy"),
     [("grpo", None), pytest.param("critique_grpo", OffPolicyAnswers(3), marks=pytest.mark.slow)],
 )
-def test_each_run_can_have_rewards_of_its_own(objective, off_policy):
+def test_each_run_can_have_rewards_of_its_own(objective, off_policy, tmp_path):
     tables = jnp.array([((0.0, 1.0, 0.5),) * 4, BANDIT.rewards])
-    together = ensemble(objective, [3, 3], off_policy=off_policy, more={"reward": RewardTable(tables)})
-    np.testing.assert_allclose(together[1], ensemble(objective, [3], off_policy=off_policy)[0], atol=1e-6)
-    assert np.abs(together[0] - together[1]).max() > 1e-2
+    without_logs = ensemble(objective, [3, 3], off_policy=off_policy, more={"reward": RewardTable(tables)})
+    np.testing.assert_allclose(without_logs[1], ensemble(objective, [3], off_policy=off_policy)[0], atol=1e-6)
+    assert np.abs(without_logs[0] - without_logs[1]).max() > 1e-2
+    settings, rewards = [at(0.05, off_policy=off_policy)] * 2, [RewardTable(table) for table in tables]
+    for end, path in zip(together(tmp_path, settings, objective, [3, 3], rewards=rewards), without_logs, strict=True):
+        np.testing.assert_allclose(end["logits"], path[-1], atol=1e-6)
 
 
 def test_runs_may_differ_in_where_they_start_and_how_fast_they_go():
