@@ -10,8 +10,8 @@ from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.penalties.low_probability import LowProbabilityRegulariser
 from ipsrl.objectives.reweighting.answer_confidence import AnswerConfidence
-from ipsrl.objectives.reweighting.token_weights import ProbabilityWeight
 from ipsrl.objectives.reweighting.low_probability_first import LowProbabilityFirst
+from ipsrl.objectives.reweighting.token_weights import ProbabilityWeight
 from ipsrl.objectives.surrogates.ratio import BoundedRatio, ClippedRatio
 
 PromptPart = Literal["all", "lowest", "question"]
