@@ -66,7 +66,7 @@ def rewarded(
     if reward is None:
         return outcomes, None
     following = reward.learned(trajectories, outcomes)
-    rewards = reward(trajectories, outcomes, key)
+    rewards = jnp.asarray(reward(trajectories, outcomes, key), jnp.float32)
     _require_shape("the rewards", rewards, groups)
     return dataclasses.replace(outcomes, rewards=rewards, step_rewards=None), following
 
@@ -102,7 +102,7 @@ class FormulaReward(Reward):
     formula: Callable[[Trajectories, Outcomes], Array] = dataclasses.field(metadata={"static": True})
 
     def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
-        return _certain(self.formula(trajectories, outcomes))
+        return _certain(jnp.asarray(self.formula(trajectories, outcomes), jnp.float32))
 
 
 @jax.tree_util.register_dataclass
@@ -129,7 +129,8 @@ class NoisyVerifier(Reward):
         for name in ("false_positive_rate", "false_negative_rate"):
             rate = getattr(self, name)
             # Inside a transformation rates are tracers, or no arrays at all.
-            if isinstance(rate, int | float | np.ndarray) and not np.all((np.asarray(rate) >= 0) & (rate <= 1)):
+            known = isinstance(rate, int | float | np.ndarray | Array) and not isinstance(rate, jax.core.Tracer)
+            if known and not np.all((np.asarray(rate) >= 0) & (np.asarray(rate) <= 1)):
                 raise ValueError(f"{name} is {rate}, it must lie between 0 and 1")
 
     def check(self, sizes: Sizes) -> None:

@@ -20,6 +20,7 @@ from scipy.special import gammaln
 from ipsrl.dynamics.finite_groups import count_vectors
 from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.environment import dictates
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters
@@ -79,7 +80,8 @@ def expected_update(
       logits: `[K]` of a bandit with K arms, or `[S, V]` of a table on `environment`.
       rewards: `[K]`, of the outcomes; or a `Reward`, whose noise is part of what the mean is over.
       group_size: G.
-      environment: has one prompt and defines the trajectories; its own rewards are not used. A bandit by default.
+      environment: has one prompt and defines the trajectories; its own rewards are used only by a `Reward` that reads
+        them. A bandit by default.
       reference: logits of the reference policy, shaped as `logits`; uniform over legal actions by default.
       objective_state: state of the objective, carried from batch to batch; the initial state by default.
       off_policy: puts off-policy answers into groups, as in the training loop.
@@ -224,6 +226,12 @@ class _Setting:
 def _setting(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy) -> _Setting:
     if environment is None:
         environment = Bandit((0.0,) * (logits if isinstance(rewards, Reward) else rewards).shape[-1])
+        if isinstance(rewards, Reward) and getattr(rewards, "verifier", rewards) is None:
+            raise ValueError(
+                "a verifier errs about rewards, and there are none: give verifier=RewardTable(...), or an environment"
+            )
+    if dictates(environment):
+        raise ValueError("the walks of an environment that dictates tokens cannot be enumerated: train on samples")
     if environment.num_prompts != 1:
         raise ValueError(f"environment has {environment.num_prompts} prompts, but the mean is over one prompt's groups")
     table_shape = (environment.num_observations, environment.vocabulary_size)
@@ -231,6 +239,8 @@ def _setting(objective, logits, rewards, group_size, environment, reference, obj
     if not isinstance(rewards, Reward):
         expected["rewards"] = (rewards.shape, (environment.num_outcomes,))
         rewards = RewardTable(rewards[None])
+    else:
+        rewards.check(environment.sizes)
     for name, table in {"logits": logits, "reference": logits if reference is None else reference}.items():
         expected[name] = (table.shape, table_shape[1:] if isinstance(environment, Bandit) else table_shape)
     for name, (shape, right) in expected.items():

@@ -53,6 +53,8 @@ def train_ensemble(
         cannot be computed here.
     """
     steps = trainer.settings.steps
+    if trainer.frozen is not None:
+        raise ValueError("runs of one program cannot have frozen parameters: use ipsrl.training.loop")
     if trainer.groups_from.on_host:
         raise ValueError(
             "the groups of these runs are made on the host, by a verifier or a batch filter, so runs cannot be one "

@@ -65,9 +65,7 @@ class Trainer:
     @functools.cached_property
     def needs_reference(self) -> bool:
         """Whether a run needs the reference policy."""
-        off_policy = self.settings.off_policy
-        asked = off_policy is not None and off_policy.source == "reference"
-        return asked or "reference_log_probs" in self.objective.needs
+        return self.groups_from.needs_reference or "reference_log_probs" in self.objective.needs
 
     @property
     def optimizer_steps(self) -> int:
@@ -84,6 +82,7 @@ class Trainer:
             policy's heads.
         """
         settings, mesh = self.settings, jax.sharding.get_abstract_mesh()
+        self._check_source()
         check_objective(
             self.objective, self.environment, self.policy, settings.group_size, self.groups_from.optional_fields
         )
@@ -102,6 +101,32 @@ class Trainer:
         settings.batching.check(settings.prompts_per_step)
         check_prompts_divide(settings.prompts_per_step // settings.batching.total_micro_batches, mesh)
         check_units(self.policy.placement_rules, mesh)
+
+    def _check_source(self) -> None:
+        """Raises ValueError where a source that is given and the settings disagree."""
+        settings = self.settings
+        if self.source is None:
+            return
+        if not isinstance(self.source, Source):
+            raise ValueError(f"the source must be a Source, such as StoredGroups(...), not {self.source!r}")
+        if settings.wrappers:
+            raise ValueError(
+                f"the settings ask for {type(settings.wrappers[0]).__name__}, but a source is given: wrap the source "
+                "in it, by `wrapped`, or leave one out"
+            )
+        innermost = self.source.innermost
+        for name in ("environment", "policy"):
+            if getattr(innermost, name, getattr(self, name)) != getattr(self, name):
+                raise ValueError(f"the source has another {name} than the run: give both the same")
+        for name in ("prompts_per_step", "group_size", "temperature"):
+            of_source, wanted = getattr(innermost, name, getattr(settings, name)), getattr(settings, name)
+            if of_source != wanted:
+                raise ValueError(f"{name} of the source is {of_source}, but that of the settings is {wanted}")
+        if isinstance(innermost, Sampled) and innermost.top_tokens != self.objective.top_tokens:
+            raise ValueError(
+                f"top_tokens of the source is {innermost.top_tokens}, but the objective reads "
+                f"{self.objective.top_tokens}"
+            )
 
     def init(
         self,

@@ -70,7 +70,8 @@ def prior_parameters(environment: HypothesisEnvironment, policy: Policy, setting
     The cache key includes the code that they depend on, so an edit of it trains them anew.
     """
     package = Path(ipsrl.__file__).parent
-    sources = [*package.glob("environments/*.py"), *package.glob("policies/*.py"), Path(__file__)]
+    learns = ("training/*.py", "rollouts/sources/stored_groups.py", "objectives/*.py", "objectives/surrogates/*.py")
+    sources = [path for part in ("environments/*.py", "policies/*.py", *learns) for path in package.glob(part)]
     key = {
         "environment": repr(environment),
         "policy": repr(policy),

@@ -39,6 +39,13 @@ SETTINGS = TrainSettings(2, 4, 3)
     [
         (SAMPLED, [OneStepAhead(), DynamicSampling()], "samples before rewards are known, so DynamicSampling cannot"),
         (SAMPLED, [DynamicSampling(), OneStepAhead()], "DynamicSampling chooses what is sampled, but OneStepAhead ins"),
+        (
+            SAMPLED,
+            [DynamicSampling(), DynamicSampling()],
+            "DynamicSampling is inside DynamicSampling: give each wrapper",
+        ),
+        (SAMPLED, [DifficultyFilter(), DynamicSampling()], "DifficultyFilter chooses the prompts, so DynamicSampling"),
+        (5, [DynamicSampling()], "DynamicSampling wraps a source, not 5"),
         (SAMPLED, [DifficultyFilter(), ReplayedGroups()], "DifficultyFilter chooses what is sampled, but ReplayedGr"),
         (STORED, [DynamicSampling()], "DynamicSampling asks the policy for answers, but StoredGroups inside it does"),
         (STORED, [ReplayedGroups(), OffPolicyAnswers()], "OffPolicyAnswers asks the policy for answers, but Stored"),
@@ -51,10 +58,10 @@ def test_wrappers_in_an_impossible_order(source, wrappers, message):
         wrapped(source, wrappers)
 
 
-def start(environment, policy, objective="grpo", source=None, reward=None, prompts=4):
-    trainer = Trainer(
-        environment, policy, objectives.make(objective), dataclasses.replace(SETTINGS, prompts_per_step=prompts), source
-    )
+def start(environment, policy, objective="grpo", source=None, reward=None, **changes):
+    if source is STORED:
+        changes = {"prompts_per_step": 1, "group_size": 2} | changes
+    trainer = Trainer(environment, policy, objectives.make(objective), dataclasses.replace(SETTINGS, **changes), source)
     with jax.set_mesh(make_mesh("replica:-1")):
         trainer.check()
         return trainer.step(trainer.init(0, reward=reward))
@@ -72,6 +79,39 @@ def test_objectives_that_need_what_stored_answers_do_not_have():
         start(TEXT, ON_TEXT, "lp_reg(likeliest=3)", STORED)
     with pytest.raises(ValueError, match="the objective needs off-policy answers in its groups"):
         start(TEXT, ON_TEXT, "critique_grpo", STORED)
+
+
+@pytest.mark.parametrize(
+    ("source", "changes", "message"),
+    [
+        (STORED, {"group_size": 3}, "group_size of the source is 2, but that of the settings is 3"),
+        (SAMPLED, {"temperature": 0.5}, "temperature of the source is 1.0, but that of the settings is 0.5"),
+        (SAMPLED, {"prompts_per_step": 8}, "prompts_per_step of the source is 4, but that of the settings is 8"),
+        (
+            SAMPLED,
+            {"dynamic_sampling": DynamicSampling()},
+            "the settings ask for DynamicSampling, but a source is given",
+        ),
+        (dataclasses.replace(SAMPLED, environment=Bandit()), {}, "the source has another environment than the run"),
+        (DynamicSampling, {}, "the source must be a Source, such as StoredGroups"),
+    ],
+)
+def test_a_source_that_the_settings_contradict(source, changes, message):
+    where = (TEXT, ON_TEXT) if source is STORED else (BANDIT, ON_BANDIT)
+    with pytest.raises(ValueError, match=message):
+        start(*where, source=source, **changes)
+
+
+def test_a_source_may_ask_the_reference():
+    _, metrics = start(BANDIT, ON_BANDIT, source=wrapped(SAMPLED, [OffPolicyAnswers(2, "reference")]))
+    assert np.isfinite(metrics["off_policy_reward"])
+
+
+def test_stored_answers_do_not_say_what_an_environment_wrote():
+    task = LookUp()
+    policy = Transformer(task.vocabulary_size, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=2)
+    with pytest.raises(ValueError, match="the environment writes tokens of its own, and stored answers do not say"):
+        StoredGroups.of(task, policy, 1, [{"prompt": 0, "answers": [[2, 1, 10, 10]]}])
 
 
 @pytest.mark.parametrize(

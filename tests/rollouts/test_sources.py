@@ -83,11 +83,28 @@ def test_without_rewards_the_environment_verifies(actors):
     assert 0 < np.mean(outcomes.rewards) < 1
 
 
+def test_what_is_given_of_rewards_and_outcomes_is_kept_and_the_rest_verified(actors):
+    only_rewards = [{key: row[key] for key in ("prompt", "answers", "rewards")} for row in rows()]
+    stored = StoredGroups.of(TEXT, POLICY, 6, only_rewards)
+    _, (trajectories, outcomes), _ = stored(stored.init(actors, 0, None), actors, Request(5, 0))
+    np.testing.assert_array_equal(outcomes.rewards, [[1.0, 0.0]] * 6)
+    np.testing.assert_array_equal(outcomes.outcome_id, TEXT.verify(jax.device_get(trajectories)).outcome_id)
+
+
+def test_two_tables_are_not_the_same():
+    """A compiled program that took one for the other would train on the wrong answers."""
+    one, other = (StoredGroups.of(TEXT, POLICY, 2, rows()) for _ in range(2))
+    assert one == one
+    assert one != other
+    assert len({one, other}) == 2
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"prompt": 10**6}, r"row 2 has prompt 1000000: prompts are numbered 0 to "),
         ({"answers": []}, "row 2 has no answers"),
+        ({"answers": [[5]], "rewards": [1.0], "outcomes": [7]}, "row 2 has 1 answers, but the first row has 2"),
         ({"answers": [[99], [5]]}, r"answer 1 of row 2 has a token outside the vocabulary, 0 to \d+: \[99\]"),
         ({"answers": [[5], []]}, r"answer 2 of row 2 must have 1 to \d+ token ids, not \[\]"),
         ({"rewards": [1.0]}, "row 2 has 2 answers, but 1 rewards"),
@@ -108,6 +125,8 @@ def test_malformed_files_are_refused(tmp_path):
     path.write_text("\n".join(json.dumps(row) for row in rows(3)))
     assert len(StoredGroups.read(path, TEXT, POLICY, 2).prompt_index) == 3
     path.write_text(path.read_text() + '\n{"prompt": 0')
+    with pytest.raises(ValueError, match=r"the groups in .*nowhere.jsonl cannot be read: .*No such file"):
+        StoredGroups.read(str(tmp_path / "nowhere.jsonl"), TEXT, POLICY, 2)
     with pytest.raises(ValueError, match=r"line 4 of .*groups.jsonl is not a JSON object: mend or delete it"):
         StoredGroups.read(path, TEXT, POLICY, 2)
     with pytest.raises(ValueError, match="a step takes 4 groups, but only 3 are stored"):
@@ -158,13 +177,13 @@ def test_replayed_answers_bring_back_the_outcomes_that_a_group_lacks():
         right = np.asarray(own_outcomes.rewards) > 0
         index = np.asarray(own.prompts.index)
         expected = np.array([index[row] in known and not right[row].any() for row in range(4)])
-        np.testing.assert_array_equal(np.asarray(trajectories.off_policy)[:, 0], expected)
-        assert not np.asarray(trajectories.off_policy)[:, 1:].any()
+        np.testing.assert_array_equal(np.asarray(trajectories.off_policy)[:, -1], expected)
+        assert not np.asarray(trajectories.off_policy)[:, :-1].any()
         assert metrics["replayed_answers"] == expected.mean()
         tokens = np.asarray(trajectories.tokens)[..., 0]
-        assert (tokens[expected, 0] == 3).all()
-        assert (np.asarray(outcomes.rewards)[expected, 0] == 1).all()
-        np.testing.assert_array_equal(tokens[:, 1:], np.asarray(own.tokens)[:, 1:, 0])
+        assert (tokens[expected, -1] == 3).all()
+        assert (np.asarray(outcomes.rewards)[expected, -1] == 1).all()
+        np.testing.assert_array_equal(tokens[:, :-1], np.asarray(own.tokens)[:, :-1, 0])
         scores = ON_RARE.score(RARELY, trajectories, 1.0)
         np.testing.assert_allclose(trajectories.behaviour_log_probs, scores.log_probs, atol=1e-6)
         known |= set(index[right.any(axis=1)].tolist())

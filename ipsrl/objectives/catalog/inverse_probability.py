@@ -193,7 +193,12 @@ def ips_dr_grpo(
 
 def _inverse(probability: Probability | str, alpha: float | Exponent, floor: float) -> tuple[RolloutPart, float | None]:
     """The part that scales rewards, and its cap on |A|."""
-    probability = counts() if isinstance(probability, str) else probability
+    if isinstance(probability, str):
+        if probability != "counts":
+            raise ValueError(
+                f"probability={probability!r} is not one: in Python give counts(), offset(), ema() or exact()"
+            )
+        probability = counts()
     if floor and not probability.has_floor:
         raise ValueError(f"floor={floor} belongs to probability=counts, offset or ema: leave it out")
     alpha = alpha if isinstance(alpha, Exponent) else Exponent(0.0, alpha)

@@ -82,6 +82,7 @@ class DifficultyFilter(Wrapper):
     max_gradient_norm: float = positive(1.0, called="max_gradient_norm of the difficulty filter")
 
     asks = "prompts"
+    chooses_prompts = True
 
     def __post_init__(self):
         super().__post_init__()

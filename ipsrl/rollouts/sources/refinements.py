@@ -65,6 +65,10 @@ class OffPolicyAnswers(Wrapper):
         lost = {"top_log_probs"} if self.source == "reference" else set()
         return super().optional_fields - lost | {"off_policy"}
 
+    @property
+    def needs_reference(self) -> bool:
+        return self.source == "reference" or self.inner.needs_reference
+
     def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
         inner, groups, metrics = self.inner(state[1], actors, request)
         metrics, sampled = with_sampling_metrics(groups, metrics), self.sampled
@@ -190,11 +194,11 @@ def with_best_answer(
         return jnp.take_along_axis(leaf, best.reshape(-1, *(1,) * (leaf.ndim - 1)), axis=1)
 
     answer = jax.tree.map(choose, (dataclasses.replace(refined, prompts=None), refined_outcomes))
-    return put_first(policy, behaviour, attempts, outcomes, *answer, hard, temperature)
+    return put_in(policy, behaviour, attempts, outcomes, *answer, hard, temperature)
 
 
-@functools.partial(jax.jit, static_argnames=("policy", "temperature"))
-def put_first(
+@functools.partial(jax.jit, static_argnames=("policy", "temperature", "place"))
+def put_in(
     policy: Policy,
     behaviour: Parameters,
     trajectories: Trajectories,
@@ -203,12 +207,15 @@ def put_first(
     answer_outcomes: Outcomes,
     chosen: Array,
     temperature: float,
+    place: int = 0,
 ) -> Groups:
-    """Puts an answer `[P, 1, T]`, scored by the behaviour policy given the prompt, first in the chosen groups `[P]`."""
+    """Puts an answer `[P, 1, T]`, scored by the behaviour policy given the prompt, into the chosen groups `[P]`, in the
+    place of their first answer or of another one.
+    """
 
     def put(answer, group):
-        first = jnp.where(chosen.reshape(-1, *(1,) * (group.ndim - 1)), answer, group[:, :1])
-        return jnp.concatenate([first, group[:, 1:]], axis=1)
+        before = chosen.reshape(-1, *(1,) * (group.ndim - 2))
+        return group.at[:, place].set(jnp.where(before, answer[:, 0], group[:, place]))
 
     scores = policy.score(behaviour, dataclasses.replace(answer, prompts=trajectories.prompts), temperature)
     answer = dataclasses.replace(
@@ -221,6 +228,6 @@ def put_first(
     # What the environment remembers has been used by the one who named outcomes.
     plain = {"prompts": None, "off_policy": None, "final_state": None}
     groups = jax.tree.map(put, dataclasses.replace(answer, **plain), dataclasses.replace(trajectories, **plain))
-    off_policy = off_policy.at[:, 0].set(chosen | off_policy[:, 0])
+    off_policy = off_policy.at[:, place].set(chosen | off_policy[:, place])
     groups = dataclasses.replace(groups, prompts=trajectories.prompts, off_policy=off_policy)
     return groups, jax.tree.map(put, answer_outcomes, outcomes)

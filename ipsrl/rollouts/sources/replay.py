@@ -10,7 +10,7 @@ from jax import Array
 from ipsrl.fields import positive
 from ipsrl.objectives.objective import all_equal
 from ipsrl.rewards import Reward
-from ipsrl.rollouts.sources.refinements import put_first
+from ipsrl.rollouts.sources.refinements import put_in
 from ipsrl.rollouts.sources.source import (
     Actors,
     Groups,
@@ -70,8 +70,8 @@ class ReplayedAnswers(Wrapper):
     """Puts a right answer of an earlier step into each group, with an outcome that the group has not found by itself.
 
     For each prompt and outcome the first right answer is kept. One of those whose outcome the group lacks, chosen at
-    random, takes the place of its first answer. It is scored by the behaviour policy and marked in
-    `Rollouts.off_policy`, as a refinement is.
+    random, takes the place of its last answer, because the first may be a refinement. It is scored by the behaviour
+    policy and marked in `Rollouts.off_policy`, as a refinement is.
 
     Metrics: `replayed_answers`, the share of groups that get one; `outcomes_kept`, the mean number of outcomes kept for
     a prompt.
@@ -103,7 +103,7 @@ class ReplayedAnswers(Wrapper):
         answer, chosen = _missing_answer(groups, *kept, request.key("replay"))
         kept = _with_found(groups, *kept)
         sampled = self.sampled
-        groups = put_first(sampled.policy, actors.policy, *groups, *answer, chosen, sampled.temperature)
+        groups = put_in(sampled.policy, actors.policy, *groups, *answer, chosen, sampled.temperature, place=-1)
         found = (kept[1] >= 0).sum(axis=1).mean()
         return (
             (kept, inner),

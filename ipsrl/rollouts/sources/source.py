@@ -97,6 +97,16 @@ class Source(Checked):
         return frozenset()
 
     @property
+    def needs_reference(self) -> bool:
+        """Whether it asks the reference policy."""
+        return False
+
+    @property
+    def innermost(self) -> "Source":
+        """The source inside all wrappers."""
+        return self
+
+    @property
     def sampled(self) -> "Sampled | None":
         """The source inside that samples from the policy; None if there is none."""
         return None
@@ -143,7 +153,7 @@ class Sampled(Source):
 
     @property
     def optional_fields(self) -> frozenset[str]:
-        return OF_POLICY
+        return OF_POLICY if self.top_tokens else frozenset()
 
     @property
     def sampled(self) -> Self:
@@ -208,11 +218,25 @@ class Wrapper(Source):
     asks: ClassVar[Literal["nothing", "policy", "prompts"]] = "nothing"
     """What it asks the other source for: further answers of the policy, or groups for chosen prompts or at other times
     than once in a step."""
+    chooses_prompts: ClassVar[bool] = False
+    """Whether it chooses the prompts of a step."""
 
     def __post_init__(self):
         super().__post_init__()
         if self.inner is None:
             return
+        if not isinstance(self.inner, Source):
+            raise ValueError(f"{type(self).__name__} wraps a source, not {self.inner!r}")
+        inside = self.inner
+        while isinstance(inside, Wrapper):
+            if type(inside) is type(self):
+                raise ValueError(f"{type(self).__name__} is inside {type(self).__name__}: give each wrapper once")
+            if inside.asks == "prompts" and self.chooses_prompts:
+                raise ValueError(
+                    f"{type(self).__name__} chooses the prompts, so {type(inside).__name__} inside it cannot ask for "
+                    "others: wrap them in the other order"
+                )
+            inside = inside.inner
         if self.asks != "nothing" and self.inner.sampled is None:
             raise ValueError(
                 f"{type(self).__name__} asks the policy for answers, but {type(self.inner).__name__} inside it does "
@@ -231,6 +255,14 @@ class Wrapper(Source):
     @property
     def stale(self) -> bool:
         return self.inner.stale
+
+    @property
+    def needs_reference(self) -> bool:
+        return self.inner.needs_reference
+
+    @property
+    def innermost(self) -> Source:
+        return self.inner.innermost
 
     @property
     def optional_fields(self) -> frozenset[str]:

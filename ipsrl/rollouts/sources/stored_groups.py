@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.environments.environment import Environment
+from ipsrl.environments.environment import Environment, dictates
 from ipsrl.environments.token_stream import TokenStream
 from ipsrl.policies.policy import Policy
 from ipsrl.rewards import Reward, rewarded
@@ -58,8 +58,8 @@ class StoredGroups(Source):
       environment, policy: see their protocols; the environment is one of token streams.
       prompts_per_step: P.
       prompt_index: `[N]` int32.
-      tokens, lengths: `[N, G, T]` and `[N, G]`, the answers; a length of 0 is a place without an answer.
-      rewards, outcome_id: `[N, G]`; None lets the environment verify the answers.
+      tokens, lengths: `[N, G, T]` and `[N, G]`, the answers.
+      rewards, outcome_id: `[N, G]`; for those that are None the environment verifies the answers.
       log_probs: `[N, G, T]`; None if they are not known. Zeros will do for an objective without an importance ratio,
         such as `supervised`.
       temperature: at which the initial policy scores the answers.
@@ -76,8 +76,13 @@ class StoredGroups(Source):
     log_probs: np.ndarray | None = None
     temperature: float = 1.0
 
+    # A table is no key: two of them are the same only if they are one object.
+    __eq__, __hash__ = object.__eq__, object.__hash__
+
     def __post_init__(self):
         super().__post_init__()
+        if dictates(self.environment):
+            raise ValueError("the environment writes tokens of its own, and stored answers do not say which they are")
         if self.prompts_per_step > len(self.prompt_index):
             raise ValueError(
                 f"a step takes {self.prompts_per_step} groups, but only {len(self.prompt_index)} are stored"
@@ -85,12 +90,17 @@ class StoredGroups(Source):
 
     @classmethod
     def of(
-        cls, environment: TokenStream, policy: Policy, prompts_per_step: int, rows: Iterable[Mapping[str, Any]]
+        cls,
+        environment: TokenStream,
+        policy: Policy,
+        prompts_per_step: int,
+        rows: Iterable[Mapping[str, Any]],
+        temperature: float = 1.0,
     ) -> Self:
         """From rows such as `{"prompt": 3, "answers": [[5, 2], [7, 2]], "rewards": [1, 0]}`.
 
         `answers` are token ids; `rewards`, `outcomes` and `log_probs` (one number for each token) are optional, and in
-        all rows or in none. Groups may differ in size. Any iterable of dicts will do, such as a data source of
+        all rows or in none. All groups have the same size. Any iterable of dicts will do, such as a data source of
         TensorFlow Datasets.
 
         Raises:
@@ -105,7 +115,12 @@ class StoredGroups(Source):
                 raise ValueError(
                     f"row {number} has {', '.join(sorted(row))}, but the first row has {', '.join(sorted(keys))}"
                 )
-        size = max(len(row["answers"]) for row in rows)
+            if len(row["answers"]) != len(rows[0]["answers"]):
+                raise ValueError(
+                    f"row {number} has {len(row['answers'])} answers, but the first row has {len(rows[0]['answers'])}: "
+                    "groups must have the same size"
+                )
+        size = len(rows[0]["answers"])
         shape = (len(rows), size, environment.max_tokens)
 
         def table(key: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
@@ -118,9 +133,7 @@ class StoredGroups(Source):
                         group[place] = value
             return filled
 
-        lengths = np.array(
-            [[len(answer) for answer in row["answers"]] + [0] * (size - len(row["answers"])) for row in rows]
-        )
+        lengths = np.array([[len(answer) for answer in row["answers"]] for row in rows])
         optional = {
             field: table(key, shape[:ndim], dtype)
             for key, field, ndim, dtype in (
@@ -132,18 +145,29 @@ class StoredGroups(Source):
         index = np.array([row["prompt"] for row in rows], np.int32)
         return cls(
             environment, policy, prompts_per_step, index, table("answers", shape, np.int32), lengths.astype(np.int32),
-            **optional,
+            **optional, temperature=temperature,
         )  # fmt: skip
 
     @classmethod
-    def read(cls, path: Path, environment: TokenStream, policy: Policy, prompts_per_step: int) -> Self:
+    def read(
+        cls,
+        path: str | Path,
+        environment: TokenStream,
+        policy: Policy,
+        prompts_per_step: int,
+        temperature: float = 1.0,
+    ) -> Self:
         """From a file with one such row in JSON in each line.
 
         Raises:
-          ValueError: as `of`, with the line's number, or a line is no JSON object.
+          ValueError: as `of`, with the line's number, the file cannot be read, or a line is no JSON object.
         """
+        try:
+            lines = Path(path).expanduser().read_text().splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"the groups in {path} cannot be read: {error}") from None
         rows = []
-        for number, line in enumerate(path.read_text().splitlines(), start=1):
+        for number, line in enumerate(lines, start=1):
             try:
                 row = json.loads(line)
             except ValueError:
@@ -151,11 +175,17 @@ class StoredGroups(Source):
             if not isinstance(row, dict):
                 raise ValueError(f"line {number} of {path} is not a JSON object: mend or delete it")
             rows.append(row)
-        return cls.of(environment, policy, prompts_per_step, rows)
+        return cls.of(environment, policy, prompts_per_step, rows, temperature)
+
+    @property
+    def group_size(self) -> int:
+        """G."""
+        return self.tokens.shape[1]
 
     @property
     def on_host(self) -> bool:
-        return self.rewards is None and self.environment.verifies_on_host
+        given = self.rewards is not None and self.outcome_id is not None
+        return not given and self.environment.verifies_on_host
 
     @property
     def stale(self) -> bool:
@@ -179,14 +209,12 @@ class StoredGroups(Source):
         rows = self._rows(request)
         log_probs = scores[rows] if self.log_probs is None else _taken(self.log_probs, rows)
         trajectories = sharded(self._answers(rows, log_probs))
-        if self.rewards is None:
-            outcomes = sharded(verify(self.environment, trajectories))
+        tables = {"rewards": self.rewards, "outcome_id": self.outcome_id}
+        given = {name: sharded(_taken(table, rows)) for name, table in tables.items() if table is not None}
+        if len(given) == len(tables):
+            outcomes = Outcomes(**given)
         else:
-            given = trajectories.token_mask.any(axis=-1)
-            named = 0 if self.outcome_id is None else _taken(self.outcome_id, rows)
-            # A place without an answer has no outcome.
-            outcomes = Outcomes(rewards=_taken(self.rewards, rows), outcome_id=jnp.where(given, named, -1))
-            outcomes = sharded(outcomes)
+            outcomes = dataclasses.replace(sharded(verify(self.environment, trajectories)), **given)
         outcomes, reward = rewarded(reward, trajectories, outcomes, request.key("reward"))
         return (scores, reward), (trajectories, outcomes), {}
 
@@ -223,8 +251,9 @@ def _taken(table: np.ndarray, rows: Array | np.ndarray) -> Array:
     return jnp.asarray(table[rows]) if isinstance(rows, np.ndarray) else jnp.asarray(table)[rows]
 
 
+@functools.partial(jax.jit, static_argnames=("policy", "temperature"))
 def _scored(policy: Policy, parameters: Any, trajectories: Trajectories, temperature: float) -> Array:
-    return jax.jit(policy.score, static_argnums=2)(parameters, trajectories, temperature).log_probs
+    return policy.score(parameters, trajectories, temperature).log_probs
 
 
 def _checked(row: dict[str, Any], number: int, environment: Environment) -> dict[str, Any]:
