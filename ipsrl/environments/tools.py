@@ -22,7 +22,7 @@ State = dict[str, Array]
 
 
 class Tool(Protocol):
-    """A function of text, in bounded time; it is picklable, and must not raise for any text.
+    """A picklable function of text. Where it raises or takes too long, the model reads that it has failed.
 
     Attributes:
       name: under which the model calls it, as in `search(lakes in Peru)` on a line of its own.
@@ -179,12 +179,9 @@ class ToolUse(LanguageTask):
         del prompt_index
         texts = self.answer_texts(answers)
         lines = [text.rstrip("\n").rpartition("\n")[2] for text in texts]
-        replies = self.verifier.read(functools.partial(reply_to, self.tools), lines)
-        called = [_called(self.tools, line) is not None for line in lines]
-        spoken = [
-            "" if not is_call else f"{'no answer in time' if reply is None else reply}\n"
-            for reply, is_call in zip(replies, called, strict=True)
-        ]
+        calls = [line for line in lines if _called(self.tools, line)]
+        replies = iter(self.verifier.read(functools.partial(reply_to, self.tools), calls))
+        spoken = [f"{next(replies) or 'no answer in time'}\n" if _called(self.tools, line) else "" for line in lines]
         tokens = self.tokenizer(spoken, add_special_tokens=False)["input_ids"]
         return [row[: self.longest_reply] for row in tokens]
 
@@ -199,9 +196,15 @@ class ToolUse(LanguageTask):
 
 
 def reply_to(tools: tuple[Tool, ...], line: str) -> str:
-    """What the tool that a line calls says; nothing to a line that is not a call."""
+    """What the tool that a line calls says, on one line; nothing to a line that is not a call."""
     called = _called(tools, line)
-    return "" if called is None else " ".join(called[0](called[1]).split())
+    if called is None:
+        return ""
+    try:
+        return " ".join(called[0](called[1]).split())
+    except Exception as error:
+        # The model has to live with a tool that fails, as with one that hangs.
+        return f"{called[0].name} failed: {type(error).__name__}"
 
 
 def _called(tools: tuple[Tool, ...], line: str) -> tuple[Tool, str] | None:

@@ -1,6 +1,7 @@
 """Tools between the lines of a language model: called, answered, read, cut, and never the model's own words."""
 
 import dataclasses
+import time
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import pytest
 
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.tools import Calculator, Search, ToolUse, make_tools, reply_to
-from ipsrl.environments.verifier_pool import VerifierPool
+from ipsrl.environments.verifier_pool import UnreadableAnswers, VerifierPool
 from ipsrl.rollouts.sampled_answers import transcript
 from ipsrl.rollouts.tools import sample_with_tools
 from tests.environments.tokenizers_for_tests import EOS, save_tokenizer
@@ -111,6 +112,29 @@ def test_only_so_many_calls_are_answered_and_replies_are_cut(tokenizer):
     sampled = written(environment, "calculate(1000000 * 1000000)\n", "10", "calculate(2)\n")
     assert sampled.dictated.sum() == 2
     assert sampled.final_state["left"][0, 0] == 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Broken:
+    """Raises at once, or hangs for longer than anyone waits."""
+
+    name: str
+
+    def __call__(self, argument):
+        if self.name == "raise":
+            raise ConnectionError(argument)
+        time.sleep(60)
+
+
+def test_a_tool_that_raises_or_hangs_is_told_to_the_model(tokenizer):
+    pool, tools = VerifierPool(workers=1, seconds=1.0), (Broken("raise"), Broken("hang"))
+    environment = ToolUse(TASK, tokenizer, VOCABULARY, 120, 1500, verifier=pool, tools=tools)
+    lines = ["raise(x)\n", "no call\n", "hang(x)\n"]
+    answers = [np.array(environment.tokenizer(line, add_special_tokens=False)["input_ids"]) for line in lines]
+    with pytest.warns(UnreadableAnswers, match="1 of 2 texts could not be read .* it took more than 1 seconds"):
+        called = environment.call([0] * 3, answers)
+    replies = environment.answer_texts([np.array(row) for row in called])
+    assert [reply.strip() for reply in replies] == ["raise failed: ConnectionError", "", "no answer in time"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.distributed.mesh import keep_prompts_sharded
 from ipsrl.fields import positive
 from ipsrl.objectives.objective import all_equal
 from ipsrl.rewards import Reward
@@ -62,7 +63,8 @@ def _replay_groups(groups: Groups, buffer: Groups, taken: Array) -> tuple[Groups
     usable = jnp.concatenate([informative, taken])
     latest = jnp.argsort(~usable, stable=True)[: len(taken)]
     buffer = jax.tree.map(lambda new, old: jnp.concatenate([new, old])[latest], groups, buffer)
-    return batch, (buffer, usable[latest]), replayed.mean()
+    batch, buffer = keep_prompts_sharded((batch, (buffer, usable[latest])))
+    return batch, buffer, replayed.mean()
 
 
 @dataclasses.dataclass(frozen=True)
