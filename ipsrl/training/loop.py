@@ -138,6 +138,10 @@ def train_vmapped(
       ValueError: the runs cannot share one program, or `train` would refuse one of them.
     """
     require_same_settings(settings, ("learning_rate",))
+    if rewards is not None and (
+        len(rewards) != len(seeds) or len({jax.tree.structure(reward) for reward in rewards}) > 1
+    ):
+        raise ValueError(f"{len(seeds)} runs of one program need as many rewards, all of the same kind")
     trainer = Trainer(environment, policy, objective, settings[0])
     if trainer.groups_from.on_host:
         raise ValueError(

@@ -26,7 +26,7 @@ from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy, union
 from ipsrl.rewards import Reward
 from ipsrl.rollouts.randomness import stream
-from ipsrl.rollouts.sources.source import Actors, Groups, Request, Sampled, Source, wrapped
+from ipsrl.rollouts.sources.source import Actors, Groups, Request, Sampled, Source, Wrapper, wrapped
 from ipsrl.training.optimizer import at_rate, make_optimizer
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import TrainState, check_objective, compiled_update, state_placements, update
@@ -109,6 +109,8 @@ class Trainer:
             return
         if not isinstance(self.source, Source):
             raise ValueError(f"the source must be a Source, such as StoredGroups(...), not {self.source!r}")
+        if isinstance(self.source, Wrapper) and self.source.inner is None:
+            raise ValueError(f"{type(self.source).__name__} wraps no source: give wrapped(source, [...])")
         if settings.wrappers:
             raise ValueError(
                 f"the settings ask for {type(settings.wrappers[0]).__name__}, but a source is given: wrap the source "
@@ -167,6 +169,8 @@ class Trainer:
     def start(self, state: TrainState, reward: Reward | None) -> TrainState:
         """The state with that of the source."""
         if reward is not None:
+            if not isinstance(reward, Reward):
+                raise ValueError(f"the reward must be a Reward, such as FormulaReward(function), not {reward!r}")
             reward.check(self.environment.sizes)
             if "step_rewards" in self.objective.needs:
                 raise ValueError(

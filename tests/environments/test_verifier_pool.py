@@ -46,7 +46,7 @@ def test_processes_are_shared_light_and_keep_off_the_accelerator():
 def test_a_hanging_answer_costs_itself_alone():
     texts = [f"fine {i}" for i in range(20)] + ["hang"] + [f"fine {i}" for i in range(20, 40)] + ["hang"]
     start = time.perf_counter()
-    with pytest.warns(UnreadableAnswers, match=r"2 of 42 texts .* count as no answer; the first: it took more than 2 s"):
+    with pytest.warns(UnreadableAnswers, match=r"2 of 42 texts .* count as no answer; the first: it took"):
         read = HASTY.read(readers.hang, texts)
     assert read == [None if text == "hang" else text for text in texts]
     assert time.perf_counter() - start < 30

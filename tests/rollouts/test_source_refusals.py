@@ -93,6 +93,7 @@ def test_objectives_that_need_what_stored_answers_do_not_have():
             "the settings ask for DynamicSampling, but a source is given",
         ),
         (dataclasses.replace(SAMPLED, environment=Bandit()), {}, "the source has another environment than the run"),
+        (DynamicSampling(), {}, "DynamicSampling wraps no source: give wrapped"),
         (DynamicSampling, {}, "the source must be a Source, such as StoredGroups"),
     ],
 )
@@ -121,6 +122,7 @@ def test_stored_answers_do_not_say_what_an_environment_wrote():
         (NoisyVerifier(np.full(3, 0.1)), r"false_positive_rate must have the shape \[4\], not \[3\]"),
         (PatternVerifier((1,), RewardTable(jnp.ones((3,)))), r"rewards must have the shape \[4, 3\], not \[3\]"),
         (MatchedOutcomes(jnp.ones((4, 3)), jnp.ones((1, 3))), r"weights of matched outcomes must have the shape"),
+        (lambda answers, outcomes: outcomes.rewards, "the reward must be a Reward, such as FormulaReward"),
         (FormulaReward(lambda answers, outcomes: jnp.ones(4)), r"the rewards must have the shape \[4, 3\], not \[4\]"),
     ],
 )

@@ -10,10 +10,12 @@ import pytest
 
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
-from ipsrl.environments.text import STOP
+from ipsrl.environments.text import EARLIER, STOP
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rewards import NoisyVerifier
+from ipsrl.rollouts import tools
+from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
 from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
 from ipsrl.rollouts.sources.source import Actors, Request, Sampled, wrapped
@@ -24,6 +26,8 @@ POLICY = Transformer(TEXT.vocabulary_size, hidden_size=16, num_layers=1, num_hea
 # Only the arm 3 of each prompt pays, and the policy hardly ever pulls it.
 RARE = Bandit(((0.0, 0.0, 0.0, 1.0),) * 4)
 ON_RARE = Tabular(RARE.num_observations, RARE.vocabulary_size)
+WORDS = TEXT.render(0)[:-1]
+"""What a critic says."""
 RARELY = {"logits": jnp.zeros((4, 4)).at[:, 3].set(-2.0)}
 
 
@@ -193,18 +197,29 @@ def test_replayed_answers_bring_back_the_outcomes_that_a_group_lacks():
     np.testing.assert_array_equal(outcome_id, [[3, -1]] * 4)
 
 
-def test_a_second_attempt_sees_the_first_and_is_scored_under_the_question_alone(actors):
-    seen = []
+def test_a_second_attempt_sees_the_first_and_is_scored_under_the_question_alone(actors, monkeypatch):
+    seen, read = [], []
 
-    def critic(attempt, reward):
+    def critic(prompt, attempt, reward):
+        assert 0 <= prompt < TEXT.num_prompts
         seen.append((tuple(attempt), reward))
-        return ()
+        return WORDS
 
+    def sample(environment, policy, parameters, prompts, *others):
+        read.append(np.asarray(prompts.tokens))
+        return sample_groups(environment, policy, parameters, prompts, *others)
+
+    monkeypatch.setattr(tools, "sample_groups", sample)
     refine = OffPolicyAnswers(3, refine=SecondAttempt(critic))
     source = wrapped(Sampled(TEXT, POLICY, 4, 2), [refine])
     state = source.init(actors, 0, None)
     _, (trajectories, outcomes), metrics = source(state, actors, Request(0, 0))
     assert len(seen) == 12
+    questions = read[1]
+    assert len(questions) == 12
+    for question, (attempt, _) in zip(questions, seen, strict=True):
+        quoted = [*(token for token in attempt if token != STOP), EARLIER, *WORDS]
+        assert " ".join(map(str, quoted)) in " ".join(map(str, question.tolist()))
     plain, verified = Sampled(TEXT, POLICY, 4, 2)(None, actors, Request(0, 0))[1]
     attempts = {
         (tuple(tokens[mask].tolist()), float(reward))

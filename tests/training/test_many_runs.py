@@ -20,7 +20,7 @@ from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.run_log import NonFiniteLossError
-from ipsrl.rewards import RewardTable
+from ipsrl.rewards import NoisyVerifier, RewardTable
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.training.ensemble import train_ensemble
@@ -144,6 +144,9 @@ def test_each_run_can_have_rewards_of_its_own(objective, off_policy, tmp_path):
     settings, rewards = [at(0.05, off_policy=off_policy)] * 2, [RewardTable(table) for table in tables]
     for end, path in zip(together(tmp_path, settings, objective, [3, 3], rewards=rewards), without_logs, strict=True):
         np.testing.assert_allclose(end["logits"], path[-1], atol=1e-6)
+    for wrong in (rewards[:1], [rewards[0], NoisyVerifier()]):
+        with pytest.raises(ValueError, match="2 runs of one program need as many rewards, all of the same kind"):
+            together(tmp_path, settings, objective, [3, 3], rewards=wrong)
 
 
 def test_runs_may_differ_in_where_they_start_and_how_fast_they_go():

@@ -121,36 +121,47 @@ class Refine(Protocol):
         ...
 
 
+def no_words(prompt: int, attempt: Sequence[int], reward: float) -> Sequence[int]:
+    """The critic that says nothing."""
+    del prompt, attempt, reward
+    return ()
+
+
 @dataclasses.dataclass(frozen=True)
 class SecondAttempt:
     """The policy answers again, to a prompt that quotes an earlier attempt of its own and a critic's words on it.
 
-    The i-th refinement is that of the i-th attempt of the group, in turn. An environment with `prompts_with_history`
-    quotes the attempt.
+    The i-th refinement is that of the i-th attempt of the group, in turn. The environment has `prompts_with_history`:
+    the attempt stands in its history, and behind it the words, as if they were one more answer.
 
     Attributes:
-      critic: (tokens of an attempt, its reward) -> tokens that follow it in the quotation; nothing by default, so that
-        only the attempt is seen.
+      critic: (prompt, tokens of an attempt, its reward) -> tokens, cut to the length of an answer; called by the first
+        process alone. By default it says nothing, so that only the attempt is seen.
     """
 
-    critic: Callable[[Sequence[int], float], Sequence[int]] = lambda attempt, reward: ()
+    critic: Callable[[int, Sequence[int], float], Sequence[int]] = no_words
 
     def __call__(
         self, sampled: Sampled, parameters: Parameters, attempts: Groups, number: int, key: Array
     ) -> Trajectories:
         trajectories, outcomes = attempts
+        environment = sampled.environment
         tokens, written, rewards, index = hosts.to_host(
             (trajectories.tokens, trajectories.written, outcomes.rewards, trajectories.prompts.index)
         )
         chosen = np.resize(np.arange(tokens.shape[1]), number)
 
-        def quoted(prompt: int, member: int) -> list[list[int]]:
-            attempt = tokens[prompt, member][written[prompt, member]].tolist()
-            return [[*attempt, *self.critic(attempt, float(rewards[prompt, member]))]]
+        def quoted(row: int, member: int) -> list[list[int]]:
+            attempt = tokens[row, member][written[row, member]].tolist()
+            words = list(self.critic(int(index[row]), attempt, float(rewards[row, member])))
+            return [attempt, words[: environment.max_tokens]] if words else [attempt]
 
-        histories = [quoted(prompt, member) for prompt in range(len(index)) for member in chosen]
-        width = sampled.environment.history_width(1)
-        prompts = sampled.environment.prompts_with_history(np.repeat(index, number), histories, width)
+        def quoted_each() -> list[list[list[int]]]:
+            return [quoted(row, member) for row in range(len(index)) for member in chosen]
+
+        histories = hosts.broadcast(hosts.first_does(quoted_each))
+        width = environment.history_width(1 if self.critic is no_words else 2)
+        prompts = environment.prompts_with_history(np.repeat(index, number), histories, width)
         answers = sampled.answers(parameters, prompts, key, 1)
         # One answer to each of P n prompts becomes n answers to each of P.
         grouped = jax.tree.map(
