@@ -1,8 +1,11 @@
 """Language tasks in which the model may call tools between its lines: a calculator, a search in a folder of texts."""
 
+import contextlib
 import dataclasses
 import functools
+import hashlib
 import re
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -12,6 +15,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl import specifications
+from ipsrl.distributed.start_up import cache_folder
 from ipsrl.environments.expressions import evaluate, read_expression
 from ipsrl.environments.language import LanguageTask
 from ipsrl.fields import positive
@@ -58,7 +62,7 @@ class Search:
       characters: after which a paragraph is cut.
 
     Raises:
-      ValueError: the folder holds no paragraph.
+      ValueError: the folder holds no paragraph, or the library is missing.
     """
 
     folder: str
@@ -68,6 +72,10 @@ class Search:
     def __post_init__(self):
         if not _paragraphs(self.folder):
             raise ValueError(f"{self.folder} holds no texts: give a folder with *.txt files")
+        try:
+            _index(self.folder)
+        except ModuleNotFoundError:
+            raise ValueError("search needs the library bm25s: pip install 'ipsrl[tools]'") from None
 
     def __call__(self, argument: str) -> str:
         import bm25s
@@ -99,11 +107,21 @@ def _paragraphs(folder: str) -> tuple[str, ...]:
 
 @functools.cache
 def _index(folder: str) -> Any:
+    """The index of a folder, built once and then read from the cache folder: no worker has the time to build it."""
     import bm25s
 
-    index = bm25s.BM25()
-    index.index(bm25s.tokenize(_paragraphs(folder), show_progress=False, return_ids=False), show_progress=False)
-    return index
+    texts = _paragraphs(folder)
+    digest = hashlib.sha256("\n\n".join(texts).encode()).hexdigest()
+    entry = cache_folder() / "search" / digest[:32]
+    if not entry.exists():
+        built = bm25s.BM25()
+        built.index(bm25s.tokenize(texts, show_progress=False, return_ids=False), show_progress=False)
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=entry.parent) as temporary:
+            built.save(Path(temporary) / "index", show_progress=False)
+            with contextlib.suppress(OSError):  # another process was faster
+                (Path(temporary) / "index").rename(entry)
+    return bm25s.BM25.load(entry, mmap=True)
 
 
 @dataclasses.dataclass(frozen=True)
