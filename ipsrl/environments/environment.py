@@ -91,7 +91,8 @@ class Environment(Protocol):
 
         Args:
           key: for whatever the environment samples, one for each trajectory: a function of seed, step, prompt and
-            member, the same on every mesh. The state may hold it.
+            member (and of how often the prompt stands before in the batch), the same on every mesh. The state may hold
+            it.
           prompt_index, member: `[]` int32, the prompt, and the place of the trajectory in its group.
         """
         ...

@@ -97,9 +97,15 @@ def begin(
     horizon, groups = environment.max_tokens, (prompts.index.shape[0], group_size)
     top_tokens = min(top_tokens, environment.vocabulary_size)
     # No token has this number.
-    keys = jax.random.split(jax.random.fold_in(key, 2**31 - 1), groups)
-    of_group = jax.vmap(environment.reset, in_axes=(0, None, 0))
-    states = jax.vmap(of_group, in_axes=(0, 0, None))(keys, prompts.index, jnp.arange(group_size))
+    key_of_states = jax.random.fold_in(key, 2**31 - 1)
+    occurrence = jnp.tril(prompts.index[:, None] == prompts.index, -1).sum(axis=1)
+
+    def reset(prompt, occurrence, member):
+        of_prompt = jax.random.fold_in(jax.random.fold_in(key_of_states, prompt), occurrence)
+        return environment.reset(jax.random.fold_in(of_prompt, member), prompt, member)
+
+    of_group = jax.vmap(reset, in_axes=(None, None, 0))
+    states = jax.vmap(of_group, in_axes=(0, 0, None))(prompts.index, occurrence, jnp.arange(group_size))
 
     written = {
         "observations": jnp.zeros((*groups, horizon), jnp.int32),

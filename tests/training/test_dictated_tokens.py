@@ -62,6 +62,10 @@ def test_what_an_environment_samples_depends_on_key_prompt_and_member_and_not_on
     # Twice the same prompt is two groups.
     assert (results[0] != results[4]).any()
     assert (results != np.asarray(sample(seed=1)[1].final_state["result"])).any()
+    # Neither the other prompts of the batch nor the size of the group matter.
+    prompts, parameters = TASK.prompts(np.array([3, 1])), POLICY.init(jax.random.key(1))
+    fewer = sample_groups(TASK, POLICY, parameters, prompts, jax.random.key(0), 4)
+    np.testing.assert_array_equal(fewer.final_state["result"], results[[3, 1], :4])
     mesh = make_mesh("data:8")
     with jax.set_mesh(mesh):
         _, together = sample(mesh)
