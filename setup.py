@@ -58,6 +58,8 @@ setup(
         # Tables and pages of results.
         "analysis": ["duckdb>=1.4", "plotly>=6"],
         "trackers": ["tensorboardX>=2.6", "wandb>=0.31"],
+        # The search that language models may use.
+        "tools": ["bm25s>=0.2.14"],
         # Where sweeps run.
         "ray": ["ray[default]>=2.50"],
         "slurm": ["submitit>=1.5"],
@@ -71,7 +73,7 @@ setup(
             "mkdocs-jupyter==0.26.3",
         ],
         "dev": [
-            "ipsrl[analysis,trackers,ray,slurm]",
+            "ipsrl[analysis,trackers,ray,slurm,tools]",
             "pytest>=8",
             "pytest-xdist>=3.6",
             "hypothesis>=6.100",

@@ -49,14 +49,14 @@ from ipsrl.records.ranking import Result, ranked
 from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import NotRecorded, Records
+from ipsrl.rollouts.sources.refinements import spend_samples
 from ipsrl.study import text_tasks
 from ipsrl.study.settings import as_text
 from ipsrl.study.training_runs import TrainingGrid
-from ipsrl.training.batches.off_policy_answers import spend_samples
 from ipsrl.training.ensemble import train_ensemble
-from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.settings import make_batch_filters
-from ipsrl.training.step import Batching, check_objective
+from ipsrl.training.settings import TrainSettings, make_batch_filters
+from ipsrl.training.step import Batching
+from ipsrl.training.trainer import Trainer
 
 Kind = Literal["bandit", "graph", "text"]
 KINDS: dict[Kind, type] = {"bandit": Bandit, "graph": StateGraph, "text": TextTask}
@@ -195,14 +195,12 @@ def check(objective: str, settings: Settings) -> None:
     if kind_of(settings.environment) == "text":
         text_grid(objective, settings.learning_rates[0], settings)
     else:
-        made = objectives.make(objective)
-        where = environment_of(settings.environment), policy_of(settings)
-        check_objective(made, *where, *spend_samples(made, settings.group_size))
+        trainer_of(objective, settings.learning_rates[0], settings).check()
 
 
 def step_size(objective: str, learning_rate: float) -> float:
     """The learning rate of one optimiser step; several steps on the same batch share the objective's rate."""
-    return learning_rate / objectives.make(objective).num_stages
+    return learning_rate / objectives.make(objective).num_steps
 
 
 def policy_of(settings: Settings) -> Tabular:
@@ -222,20 +220,25 @@ def exact_curves(objective: str, rate: float, settings: Settings) -> Iterator[st
     yield study.Curve({"objective": objective, "learning_rate": rate}, points)
 
 
+def trainer_of(objective: str, rate: float, settings: Settings) -> Trainer:
+    made = objectives.make(objective)
+    group_size, off_policy = spend_samples(made, settings.group_size)
+    training = TrainSettings(
+        settings.steps, settings.prompts_per_step, group_size, learning_rate=step_size(objective, rate),
+        max_gradient_norm=MAX_GRADIENT_NORM, adam_epsilon=ADAM_EPSILON, batching=Batching(settings.epochs),
+        off_policy=off_policy,
+    )  # fmt: skip
+    return Trainer(environment_of(settings.environment), policy_of(settings), made, training)
+
+
 def exact_points(objective: str, rate: float, settings: Settings, proportional: float) -> study.Points:
     """Trains all seeds as one compiled program."""
-    environment, policy = environment_of(settings.environment), policy_of(settings)
-    made, seeds = objectives.make(objective), jnp.asarray(settings.seeds, jnp.int32)
-    group_size, off_policy = spend_samples(made, settings.group_size)
+    environment, seeds = environment_of(settings.environment), jnp.asarray(settings.seeds, jnp.int32)
     tokens = len(seeds) * settings.steps * settings.prompts_per_step * settings.group_size * environment.max_tokens
     # Most of a short run is compilation, and most of that is LLVM: 3.3 s with its optimisation, 1 s without.
     quick = tokens < SHORT_RUN and jax.default_backend() == "cpu"
-    optimizer = make_optimizer("adam", step_size(objective, rate), MAX_GRADIENT_NORM, ADAM_EPSILON)
-    traced = train_ensemble.lower(
-        environment, policy, made, optimizer, seeds, settings.steps, settings.prompts_per_step, group_size,
-        record=functools.partial(outcome_probs_at_prompts, environment, policy),
-        record_every=settings.evaluate_every, batching=Batching(settings.epochs), off_policy=off_policy,
-    )  # fmt: skip
+    record = functools.partial(outcome_probs_at_prompts, environment, policy_of(settings))
+    traced = train_ensemble.lower(trainer_of(objective, rate, settings), seeds, record, settings.evaluate_every)
     program = traced.compile({"xla_backend_optimization_level": 0} if quick else {})
     values = rewarded.measures(program(seeds), environment.reward_table()) | {"proportional_reward": proportional}
     return study.Points(range(0, settings.steps + 1, settings.evaluate_every), values, settings.seeds)

@@ -70,11 +70,14 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
     for text in settings.objectives:
         for count in settings.num_outcomes:
             right = settings.spread * norm.ppf((np.arange(count) + 0.5) / count)
-            bandit, logits = Bandit((1.0,) * count + (0.0,)), (*right.tolist(), float(logsumexp(right) + logit(0.5)))
-            policy = Tabular(bandit.num_observations, bandit.vocabulary_size, logits)
+            logits = np.append(right, logsumexp(right) + logit(0.5)).astype(np.float32)
+            bandit, start = Bandit((1.0,) * count + (0.0,)), {"logits": logits[None]}
+            policy = Tabular(bandit.num_observations, bandit.vocabulary_size)
             each_pass, labels = count // settings.group_size, {"objective": text, "num_outcomes": count}
             pace = {"steps": settings.passes * each_pass, "record_every": each_pass}
-            yield study.trained(bandit, policy, text, settings, measures, numbered, labels, **pace)
+            yield study.trained(
+                bandit, policy, text, settings, measures, numbered, labels, initial_parameters=start, **pace
+            )
     for estimate in restoring_rates.ESTIMATES:
         for count in settings.num_outcomes:
             yield study.Curve({"estimate": estimate, "K": count}, functools.partial(rate, estimate, count, settings))

@@ -40,10 +40,10 @@ from ipsrl.measures.pass_at_k import mean_pass_at_k
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.records.evaluation import Evaluation, shared_at_start
 from ipsrl.records.tidy import Records
+from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampled_answers import completions, independent_answers
 from ipsrl.study.language_model import LanguageModelFlags
 from ipsrl.study.training_runs import TrainingFlags, TrainingGrid
-from ipsrl.training.randomness import stream
 
 START = "before training"
 NEEDED = {

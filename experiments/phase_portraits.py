@@ -38,7 +38,7 @@ from ipsrl.figures import phase_portraits as figure
 from ipsrl.figures.style import Drawing
 from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import Records
-from ipsrl.training.batches.off_policy_answers import spend_samples
+from ipsrl.rollouts.sources.refinements import spend_samples
 
 HEAD = """\
 attracting policy: where expected training ends; slowest rate: deviations among the outcomes that the policy has shrink

@@ -27,8 +27,10 @@ from ipsrl.figures.layers import Level, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.tidy import OneSeed, Records
+from ipsrl.rewards import RewardTable
 from ipsrl.training.ensemble import train_ensemble
-from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
 
 # The flow that each objective follows as steps become small: alpha of `flows.flow_velocity`, and whether its clock runs
 # slower by the sum of the rewards, because exact scaling divides by its running mean. Scaling by counts is not here: as
@@ -90,6 +92,8 @@ def vmapped(settings: Sequence[Settings], outputs: Sequence[study.Output | None]
 def log_ratios(settings: Sequence[Settings], name: str) -> list[np.ndarray]:
     """ln(p_1 / p_2) of the policies of each settings object, `[seed, time]`, trained as one program."""
     shared, environment = settings[0], Bandit()
+    policy = Tabular(environment.num_observations, environment.vocabulary_size)
+    training = TrainSettings(shared.steps, 1, shared.group_size, optimizer="sgd", max_gradient_norm=None)
     counts = [len(each.seeds) for each in settings]
     rates = np.repeat([each.learning_rate for each in settings], counts)
     halves = np.repeat([each.initial_log_ratio / 2 for each in settings], counts)
@@ -97,14 +101,15 @@ def log_ratios(settings: Sequence[Settings], name: str) -> list[np.ndarray]:
     with jax.set_mesh(runs_mesh()):
         runs = filled(sum(counts), BLOCK)
         found = train_ensemble(
-            environment, Tabular(environment.num_observations, environment.vocabulary_size), objectives.make(name),
-            make_optimizer("sgd", 1.0, max_gradient_norm=None), steps=shared.steps, record_every=shared.record_every,
-            prompts_per_step=1, group_size=shared.group_size, block=BLOCK,
-            record=lambda parameters: parameters["logits"][0, 0] - parameters["logits"][0, 1],
-            seeds=jnp.asarray(np.concatenate([each.seeds for each in settings])[runs]),
-            learning_rates=jnp.asarray(rates[runs], jnp.float32), rewards=jnp.asarray(rewards[runs, None], jnp.float32),
+            Trainer(environment, policy, objectives.make(name), training),
+            jnp.asarray(np.concatenate([each.seeds for each in settings])[runs]),
+            lambda parameters: parameters["logits"][0, 0] - parameters["logits"][0, 1],
+            shared.record_every,
+            learning_rates=jnp.asarray(rates[runs], jnp.float32),
             initial_parameters={"logits": jnp.asarray(np.stack([halves, -halves], axis=-1)[runs, None], jnp.float32)},
-        )  # fmt: skip
+            reward=RewardTable(jnp.asarray(rewards[runs, None], jnp.float32)),
+            block=BLOCK,
+        )
     return np.split(np.asarray(found, np.float64)[: sum(counts)], np.cumsum(counts)[:-1])
 
 

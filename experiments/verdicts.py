@@ -37,8 +37,8 @@ from ipsrl.figures.style import Drawing
 from ipsrl.records.json_files import replace_file
 from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import NotRecorded, Records
+from ipsrl.rollouts.sources.refinements import spend_samples
 from ipsrl.study.settings import as_text
-from ipsrl.training.batches.off_policy_answers import spend_samples
 
 ADDED = (
     "grpo(kl=0.04)", "ips_grpo(kl=0.04)", "ips_grpo(alpha=0.5)", "ips_reinforce(probability=exact)",

@@ -26,10 +26,10 @@ from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.text import TextTask
 from ipsrl.fields import at_least, between, positive, probability
 from ipsrl.records.progress_line import report_line
+from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampled_answers import independent_answers
 from ipsrl.study.language_model import LanguageModelFlags
 from ipsrl.training.language_model import LanguageModel
-from ipsrl.training.randomness import stream
 from ipsrl.training.warm_start import WarmStart, learn_prior
 
 

@@ -1,10 +1,13 @@
 """Texts such as `ips_grpo(alpha=0.5, floor=0.2)`, by which flags, sweeps and notebooks name objects.
 
 The grammar is Python's for calls with keyword arguments; bare words are strings, so no quotes are needed on a command
-line. Nothing is ever evaluated.
+line. Nothing is ever evaluated. Arguments may have arguments of their own, of which the first may go without their
+names, as in `grpo(kl=k3(0.04, target=6))`: the type of such an argument is a class with `NAMED`, name -> function that
+makes one; the name alone is the function without arguments.
 """
 
 import ast
+import dataclasses
 import difflib
 import inspect
 import types
@@ -14,6 +17,19 @@ from typing import Any
 
 # Up to this many names, messages list all instead of guessing.
 FEW_NAMES = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A name with arguments, as written: `k3(0.04, target=6)`."""
+
+    name: str
+    positional: tuple[Any, ...] = ()
+    arguments: tuple[tuple[str, Any], ...] = ()
+
+    def __repr__(self) -> str:
+        inside = [*map(_show, self.positional), *(f"{key}={_show(value)}" for key, value in self.arguments)]
+        return f"{self.name}({', '.join(inside)})" if inside else self.name
 
 
 def split(text: str) -> tuple[str, ...]:
@@ -64,18 +80,7 @@ def build(text: str, catalog: Mapping[str, Callable[..., Any]], kind: str) -> An
     name, arguments = _only(text, kind)
     if name not in catalog:
         raise ValueError(f"unknown {kind} {name!r}; {did_you_mean(name, sorted(catalog))}")
-    function = catalog[name]
-    parameters = inspect.signature(function).parameters
-    hints = typing.get_type_hints(function.__init__ if inspect.isclass(function) else function)
-    for key, value in arguments.items():
-        if key not in parameters:
-            raise ValueError(f"{kind} {name!r} has no argument {key!r}; {did_you_mean(key, parameters)}")
-        if not _fits(value, hints[key]):
-            raise ValueError(f"{kind} {name!r}: {key}={_show(value)} is not {_describe(hints[key])}")
-    missing = [key for key, p in parameters.items() if p.default is p.empty and key not in arguments]
-    if missing:
-        raise ValueError(f"{kind} {name!r} needs a value for {', '.join(missing)}")
-    return function(**arguments)
+    return _call(catalog[name], f"{kind} {name!r}", arguments)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -83,6 +88,48 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     known = list(known)
     close = difflib.get_close_matches(name, known) if len(known) > FEW_NAMES else []
     return f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known) or 'none'}"
+
+
+def _call(function: Callable[..., Any], what: str, arguments: Mapping[str, Any]) -> Any:
+    """Calls a function, after a look at the names and types of its arguments; `what` begins the messages."""
+    parameters = inspect.signature(function).parameters
+    hints = typing.get_type_hints(function.__init__ if inspect.isclass(function) else function)
+    given = {}
+    for key, value in arguments.items():
+        if key not in parameters:
+            raise ValueError(f"{what} has no argument {key!r}; {did_you_mean(key, parameters)}")
+        given[key] = _nested(value, hints[key], what, key)
+        if not _fits(given[key], hints[key]):
+            raise ValueError(f"{what}: {key}={_show(value)} is not {_describe(hints[key])}")
+    missing = [key for key, p in parameters.items() if p.default is p.empty and key not in arguments]
+    if missing:
+        raise ValueError(f"{what} needs a value for {', '.join(missing)}")
+    return function(**given)
+
+
+def _nested(value: Any, hint: Any, what: str, key: str) -> Any:
+    """The value itself, or what the function that it names makes of its arguments."""
+    named = _named(hint)
+    if isinstance(value, str) and value in named:
+        value = Call(value)
+    if not isinstance(value, Call):
+        return value
+    if value.name not in named:
+        known = did_you_mean(value.name, named) if named else "this argument has no arguments of its own"
+        raise ValueError(f"{what}: unknown {key} {value.name!r}; {known}")
+    function, arguments = named[value.name], dict(value.arguments)
+    places = [place for place in inspect.signature(function).parameters if place not in arguments]
+    if len(value.positional) > len(places):
+        raise ValueError(f"{what}: {key}={value} has too many arguments")
+    return _call(
+        function, f"{what}: {key} {value.name!r}", dict(zip(places, value.positional, strict=False)) | arguments
+    )
+
+
+def _named(hint: Any) -> dict[str, Callable[..., Any]]:
+    """Name -> function, of all classes that a type hint allows."""
+    options = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+    return {name: made for option in options for name, made in getattr(option, "NAMED", {}).items()}
 
 
 def _only(text: str, kind: str) -> tuple[str, dict[str, Any]]:
@@ -112,6 +159,12 @@ def _parse(node: ast.expr) -> tuple[str, dict[str, Any]]:
 def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Name):
         return node.id
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        keywords = [keyword.arg for keyword in node.keywords]
+        if None in keywords or len(set(keywords)) < len(keywords):
+            raise ValueError(f"cannot read {ast.unparse(node)!r}: write name(value, argument=value, ...)")
+        arguments = tuple((str(keyword.arg), _value(keyword.value)) for keyword in node.keywords)
+        return Call(node.func.id, tuple(map(_value, node.args)), arguments)
     if isinstance(node, ast.Tuple | ast.List):
         return tuple(_value(item) for item in node.elts)
     try:
@@ -131,7 +184,9 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin in (typing.Union, types.UnionType):
         return any(_fits(value, option) for option in inner)
     if origin is tuple:
-        return isinstance(value, tuple) and all(_fits(item, inner[0]) for item in value)
+        if not isinstance(value, tuple) or (Ellipsis not in inner and len(value) != len(inner)):
+            return False
+        return all(_fits(item, inner[0]) for item in value)
     if hint is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if hint is int:
@@ -146,5 +201,8 @@ def _describe(hint: Any) -> str:
     if origin in (typing.Union, types.UnionType):
         return " or ".join(map(_describe, inner))
     if origin is tuple:
-        return f"a tuple of {_describe(inner[0])}"
+        many = "" if Ellipsis in inner else f"{len(inner)} times "
+        return f"a tuple of {many}{_describe(inner[0])}"
+    if hasattr(hint, "NAMED"):
+        return "one of " + ", ".join(f"{name}(...)" for name in hint.NAMED)
     return {float: "a number", int: "a whole number", str: "a word", bool: "True or False"}.get(hint, "None")

@@ -63,7 +63,8 @@ class Trajectories:
       prompts: prompts of the groups.
       observations: `[P, G, T]` int32, what the policy saw before each action: a state's index, or the token before.
       tokens: `[P, G, T]` int32, the actions; 0 after the end.
-      token_mask: `[P, G, T]` bool, True on every action taken, the stop token included.
+      token_mask: `[P, G, T]` bool, True on every action that the policy took, the stop token included. Tokens that the
+        environment dictates are written and read, but count in no loss, entropy or length: the mask is not a prefix.
       legal_actions: `[P, G, T, V]` bool, or None if every action is always legal.
       behaviour_log_probs: `[P, G, T]` float32, log-probability of each action under the untruncated sampling
         distribution (legal actions only, at the sampling temperature); 0 after the end.
@@ -75,6 +76,8 @@ class Trajectories:
       off_policy: `[P, G]` bool, True for answers that the behaviour policy did not sample from this prompt:
         refinements, expert or stored answers. Their `behaviour_log_probs` are still its log-probabilities. None if it
         sampled every answer.
+      dictated: `[P, G, T]` bool, True on the tokens that the environment wrote; None if it never does.
+      final_state: the environment's state after the last token, leaves `[P, G, ...]`; None if nobody sampled it.
     """
 
     prompts: Prompts
@@ -88,6 +91,13 @@ class Trajectories:
     top_tokens: Array | None = None
     top_log_probs: Array | None = None
     off_policy: Array | None = None
+    dictated: Array | None = None
+    final_state: Any = None
+
+    @property
+    def written(self) -> Array:
+        """`[P, G, T]` bool, True on all tokens of the answers, whoever wrote them."""
+        return self.token_mask if self.dictated is None else self.token_mask | self.dictated
 
 
 @jax.tree_util.register_dataclass
@@ -105,6 +115,8 @@ class Outcomes:
       next_states: `[P, G, T]` int32, number of the state after each action; non-terminal states are numbered as in
         `Trajectories.observations`.
       planning_mask: `[P, G, T]` bool, True on actions that choose how to continue, False on those that carry it out.
+      step_rewards: `[P, G, T]` float32, what each action earns (a tool's success is earned by the call); their sum over
+        an answer is `rewards`.
     """
 
     rewards: Array
@@ -113,6 +125,7 @@ class Outcomes:
     step_log_backward: Array | None = None
     next_states: Array | None = None
     planning_mask: Array | None = None
+    step_rewards: Array | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -130,7 +143,7 @@ class Rollouts:
       truncated: `[P, G]` bool, as in `Trajectories`.
       top_tokens, top_log_probs: `[P, G, T, K]`, as in `Trajectories`.
       log_backward: `[P, G]`, as in `Outcomes`.
-      step_log_backward, next_states, planning_mask: `[P, G, T]`, as in `Outcomes`.
+      step_log_backward, next_states, planning_mask, step_rewards: `[P, G, T]`, as in `Outcomes`.
       off_policy: `[P, G]` bool, as in `Trajectories`.
       reference_log_probs: `[P, G, T]` float32, log-probabilities of the tokens under the reference policy.
       prompt_log_probs: `[P, L]` float32, log-probability of each prompt token given those before it, under the
@@ -155,6 +168,7 @@ class Rollouts:
     step_log_backward: IfNeeded = None
     next_states: IfNeeded = None
     planning_mask: IfNeeded = None
+    step_rewards: IfNeeded = None
     off_policy: IfNeeded = None
     reference_log_probs: IfNeeded = None
     prompt_log_probs: IfNeeded = None
@@ -202,11 +216,13 @@ class PolicyScores:
       log_probs: `[P, G, T]` float32, log-probability of each sampled token, at the sampling temperature.
       entropy: `[P, G, T]` float32, entropy in nats of the distribution of each token.
       top_log_probs: `[P, G, T, K]` float32, log-probabilities of `Trajectories.top_tokens`; None if there are none.
+      prompt_log_probs: `[P, L]` float32, of the prompts' tokens, where `Rollouts.prompt_mask` is True.
     """
 
     log_probs: Array
     entropy: Array
     top_log_probs: IfNeeded = None
+    prompt_log_probs: IfNeeded = None
 
 
 @jax.tree_util.register_dataclass
@@ -225,6 +241,11 @@ class ObjectiveOutput:
     loss_sum: Array
     count: Array
     metrics: dict[str, tuple[Array, Array]]
+
+
+def first_action(mask: Array) -> Array:
+    """`[P, G, T]` bool, True on the first token of each answer that the policy chose."""
+    return mask & (mask.cumsum(axis=-1) == 1)
 
 
 def masked_sum(values: Array, mask: Array, axis: int | tuple[int, ...] | None = None) -> Array:

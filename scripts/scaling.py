@@ -9,16 +9,15 @@ two busy CPU cores.
 
 import collections
 import dataclasses
+import functools
 import math
 import os
 from pathlib import Path
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
-from jax import Array
 from jax.experimental import topologies
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
@@ -26,10 +25,11 @@ from ipsrl import objectives
 from ipsrl.distributed.collectives import Collective, collectives
 from ipsrl.distributed.mesh import DATA
 from ipsrl.distributed.placement import check_units, shardings
+from ipsrl.environments.token_stream import TokenStream
 from ipsrl.policies.rotary import Rotary
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.structures import Outcomes, Prompts, Sizes
+from ipsrl.structures import Outcomes, Prompts, Trajectories
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import Batching, TrainState, compiled_update, state_placements
 
@@ -46,36 +46,27 @@ SMALL = Transformer(4096, hidden_size=512, num_heads=8, num_key_value_heads=8, i
 
 
 @dataclasses.dataclass(frozen=True)
-class Text:
+class Text(TokenStream):
     """An environment of shapes only: what the compiler must know of a text task.
 
     Attributes:
-      vocabulary_size, prompt_length, max_tokens: see `Environment`.
+      vocabulary_size, max_tokens: see `Environment`.
+      columns: of a prompt.
     """
 
     vocabulary_size: int
-    prompt_length: int
+    columns: int
     max_tokens: int
 
-    num_prompts: ClassVar[int] = 1024
-    optional_fields: ClassVar[frozenset[str]] = frozenset()
-    sizes: ClassVar[Sizes] = Sizes(num_prompts=1024)
+    stop_tokens: ClassVar[tuple[int, ...]] = (0,)
 
-    def reset(self, prompt_index: Array) -> tuple[Array, Array]:
-        """The last token, and whether the answer has ended."""
-        return jnp.int32(0), jnp.bool_(False)
+    @functools.cached_property
+    def prompt_table(self) -> Prompts:
+        tokens = np.ones((1024, self.columns), np.int32)
+        return Prompts(np.arange(1024), tokens, tokens > 0)
 
-    def observe(self, state: tuple[Array, Array]) -> Array:
-        return state[0]
-
-    def legal(self, state: tuple[Array, Array]) -> None:
-        return None
-
-    def step(self, state: tuple[Array, Array], token: Array) -> tuple[Array, Array]:
-        return token, token == 0
-
-    def finished(self, state: tuple[Array, Array]) -> Array:
-        return state[1]
+    def verify(self, trajectories: Trajectories) -> Outcomes:
+        raise ValueError("this environment is for the compiler: it has no outcomes")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -49,6 +49,11 @@ def make_mesh(text: str = "data:-1") -> Mesh:
     return jax.make_mesh(shape, tuple(axes), axis_types=(AxisType.Auto,) * len(axes))
 
 
+def own_device_mesh() -> Mesh:
+    """A mesh of one device of this process, for work that the other processes do not share."""
+    return jax.make_mesh((1,), (REPLICA,), axis_types=(AxisType.Auto,), devices=jax.local_devices()[:1])
+
+
 def platform() -> str:
     """Platform of the traced program, "cpu", "gpu" or "tpu": that of the mesh that is set, or JAX's default."""
     device = jax.sharding.get_abstract_mesh().abstract_device

@@ -1,7 +1,7 @@
 """The exact mean of one training update of any objective, over all groups that a policy can sample.
 
-The training step itself (`ipsrl.training.step.update`) is run on every possible group, in the limit of small steps, and
-its updates are averaged with the probabilities of the groups. A group is described by the count of each trajectory, so
+The gradient of the training step itself (`ipsrl.training.step.gradient`) is computed for every possible group, and
+averaged with the probabilities of the groups. A group is described by the count of each trajectory, so
 the groups are the count vectors, C(M + G - 1, G) of M trajectories, with a multinomial distribution.
 """
 
@@ -9,24 +9,26 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import Array
 from scipy.special import gammaln
 
 from ipsrl.dynamics.finite_groups import count_vectors
 from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.environment import dictates
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
+from ipsrl.rewards import Reward, RewardTable
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, fields_with
 from ipsrl.structures import Outcomes, Trajectories
-from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
-from ipsrl.training.step import WHOLE_BATCH, TrainState, check_objective, update
+from ipsrl.training.step import check_objective, gradient, rollouts_of
 
 MOST_GROUPS = 200_000
 """Maximum number of groups that are enumerated."""
@@ -55,7 +57,7 @@ class Estimate:
 def expected_update(
     objective: Objective,
     logits: Array,
-    rewards: Array,
+    rewards: Array | Reward,
     group_size: int,
     *,
     environment: StateGraph | None = None,
@@ -76,9 +78,10 @@ def expected_update(
     Args:
       objective: any objective that needs no text.
       logits: `[K]` of a bandit with K arms, or `[S, V]` of a table on `environment`.
-      rewards: `[K]`, of the outcomes.
+      rewards: `[K]`, of the outcomes; or a `Reward`, whose noise is part of what the mean is over.
       group_size: G.
-      environment: has one prompt and defines the trajectories; its own rewards are not used. A bandit by default.
+      environment: has one prompt and defines the trajectories; its own rewards are used only by a `Reward` that reads
+        them. A bandit by default.
       reference: logits of the reference policy, shaped as `logits`; uniform over legal actions by default.
       objective_state: state of the objective, carried from batch to batch; the initial state by default.
       off_policy: puts off-policy answers into groups, as in the training loop.
@@ -118,7 +121,7 @@ def expected_update(
 def estimated_update(
     objective: Objective,
     logits: Array,
-    rewards: Array,
+    rewards: Array | Reward,
     group_size: int,
     key: Array,
     *,
@@ -195,19 +198,23 @@ class _Setting:
     """Data shared by all groups.
 
     Attributes:
-      state: of training, before the update.
-      reference: parameters of the reference policy.
+      parameters, reference: of the policy that is trained, and of the reference policy.
+      objective_state, objective_parameters: of the objective, before the update.
       trajectories, outcomes: every trajectory, as one group.
-      log_probs: `[M]`, log-probability of each.
+      log_probs: `[M]`, log-probability of each trajectory with its reward.
+      log_noise: `[M]`, log-probability of the reward given the trajectory.
       environment: environment of the trajectories.
       has_off_policy: whether the first answer of each group is off-policy.
     """
 
-    state: TrainState
+    parameters: Parameters
     reference: Parameters
+    objective_state: Any
+    objective_parameters: Any
     trajectories: Trajectories
     outcomes: Outcomes
     log_probs: Array
+    log_noise: Array
     environment: StateGraph = dataclasses.field(metadata={"static": True})
     has_off_policy: bool = dataclasses.field(metadata={"static": True})
 
@@ -218,11 +225,22 @@ class _Setting:
 
 def _setting(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy) -> _Setting:
     if environment is None:
-        environment = Bandit((0.0,) * rewards.shape[-1])
+        environment = Bandit((0.0,) * (logits if isinstance(rewards, Reward) else rewards).shape[-1])
+        if isinstance(rewards, Reward) and getattr(rewards, "verifier", rewards) is None:
+            raise ValueError(
+                "a verifier errs about rewards, and there are none: give verifier=RewardTable(...), or an environment"
+            )
+    if dictates(environment):
+        raise ValueError("the walks of an environment that dictates tokens cannot be enumerated: train on samples")
     if environment.num_prompts != 1:
         raise ValueError(f"environment has {environment.num_prompts} prompts, but the mean is over one prompt's groups")
     table_shape = (environment.num_observations, environment.vocabulary_size)
-    expected: dict[str, tuple] = {"rewards": (rewards.shape, (environment.num_outcomes,))}
+    expected: dict[str, tuple] = {}
+    if not isinstance(rewards, Reward):
+        expected["rewards"] = (rewards.shape, (environment.num_outcomes,))
+        rewards = RewardTable(rewards[None])
+    else:
+        rewards.check(environment.sizes)
     for name, table in {"logits": logits, "reference": logits if reference is None else reference}.items():
         expected[name] = (table.shape, table_shape[1:] if isinstance(environment, Bandit) else table_shape)
     for name, (shape, right) in expected.items():
@@ -231,22 +249,32 @@ def _setting(objective, logits, rewards, group_size, environment, reference, obj
     if off_policy is not None and off_policy.at_most is not None:
         raise ValueError("off_policy must put an answer into every group here: leave at_most out")
     policy = Tabular(*table_shape)
-    check_objective(objective, environment, policy, group_size, off_policy)
+    check_objective(objective, environment, policy, group_size, fields_with(off_policy))
     table = logits.reshape(table_shape)
-    state = TrainState.create({"logits": table}, objective, _SUM_OF_UPDATES, environment)
-    if objective_state is not None:
-        state = dataclasses.replace(state, objective_state=objective_state)
-    state = jax.tree.map(
-        lambda leaf: leaf.astype(logits.dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf, state
+    carried = objective.init(environment.sizes) if objective_state is None else objective_state
+    learned = objective.init_parameters(environment.sizes)
+    carried, learned = jax.tree.map(
+        lambda leaf: leaf.astype(logits.dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf, (carried, learned)
     )
     trajectories = every_trajectory(environment, table, top_tokens=objective.top_tokens)
     outcomes = environment.verify(trajectories)
+    possible, probs = rewards.possible(trajectories, outcomes)
+    # A trajectory that may get one of N rewards is N trajectories with one reward each.
+    times = possible.shape[-1]
+    trajectories = jax.tree.map(
+        lambda leaf: jnp.repeat(leaf, times, axis=1), dataclasses.replace(trajectories, prompts=None)
+    )
+    outcomes = jax.tree.map(lambda leaf: jnp.repeat(leaf, times, axis=1), outcomes)
+    log_noise = jnp.log(probs.astype(logits.dtype)).ravel()
     return _Setting(
-        state=state,
+        parameters={"logits": table},
+        objective_state=carried,
+        objective_parameters=learned,
         reference={"logits": jnp.zeros_like(table) if reference is None else reference.reshape(table_shape)},
-        trajectories=trajectories,
-        outcomes=dataclasses.replace(outcomes, rewards=rewards.astype(logits.dtype)[outcomes.outcome_id]),
-        log_probs=trajectories.behaviour_log_probs[0].sum(axis=-1),
+        trajectories=dataclasses.replace(trajectories, prompts=environment.prompts(jnp.array([0]))),
+        outcomes=dataclasses.replace(outcomes, rewards=possible.astype(logits.dtype).reshape(1, -1)),
+        log_probs=trajectories.behaviour_log_probs[0].sum(axis=-1) + log_noise,
+        log_noise=log_noise,
         environment=environment,
         has_off_policy=off_policy is not None,
     )
@@ -257,7 +285,8 @@ def _log_distribution_of_best(setting: _Setting, off_policy: OffPolicyAnswers) -
     log_probs, rewards = setting.log_probs, setting.outcomes.rewards[0]
     if off_policy.source == "reference":
         answers = every_trajectory(setting.environment, setting.reference["logits"])
-        log_probs = answers.behaviour_log_probs[0].sum(axis=-1)
+        of_answers = answers.behaviour_log_probs[0].sum(axis=-1)
+        log_probs = jnp.repeat(of_answers, len(log_probs) // len(of_answers)) + setting.log_noise
     probs = jnp.exp(log_probs)
     below = jnp.where(rewards < rewards[:, None], probs, 0.0).sum(axis=1, keepdims=True)
     not_above = jnp.where(rewards <= rewards[:, None], probs, 0.0).sum(axis=1, keepdims=True)
@@ -282,11 +311,21 @@ def _updates(objective: Objective, setting: _Setting, members: Array, keys: Arra
         )
         off_policy = jnp.zeros((1, len(group)), bool).at[:, 0].set(True) if setting.has_off_policy else None
         trajectories = dataclasses.replace(trajectories, prompts=setting.trajectories.prompts, off_policy=off_policy)
-        after, _ = update(
-            setting.state, trajectories, outcomes, setting.reference, key, policy=setting.policy, objective=objective,
-            optimizer=_SUM_OF_UPDATES, batching=WHOLE_BATCH, temperature=1.0,
+        rollouts = rollouts_of(
+            setting.parameters, setting.reference, None, trajectories, outcomes, key, policy=setting.policy,
+            objective=objective, temperature=1.0,
         )  # fmt: skip
-        return after.optimizer_state["logits"]
+        weights, _, _ = objective.weigh(rollouts, setting.objective_state)
+        both = setting.parameters, setting.objective_parameters
+
+        def of_step(weights):
+            batch = trajectories, rollouts, weights
+            (of_policy, _), _, _ = gradient(
+                both, None, batch, policy=setting.policy, objective=objective, temperature=1.0
+            )
+            return -of_policy["logits"]
+
+        return sum(map(of_step, objective.weights_of_steps(weights, rollouts)))
 
     def of_draws(group_and_keys):
         group, keys = group_and_keys
@@ -301,18 +340,3 @@ def _updates(objective: Objective, setting: _Setting, members: Array, keys: Arra
     filled_up = jnp.arange(blocks * size) % groups
     updates = jax.lax.map(of_draws, (members[filled_up], keys[filled_up]), batch_size=size)
     return updates[:groups]
-
-
-def _sum_of_updates() -> optax.GradientTransformation:
-    """Does not move, and keeps the sum of minus the gradients as its state: an infinitely small step."""
-
-    def init(params):
-        return jax.tree.map(jnp.zeros_like, params)
-
-    def step(updates, state, params=None):
-        return jax.tree.map(jnp.zeros_like, updates), jax.tree.map(jnp.subtract, state, updates)
-
-    return optax.GradientTransformation(init, step)
-
-
-_SUM_OF_UPDATES = _sum_of_updates()

@@ -15,7 +15,7 @@ from scipy.special import log_softmax, softmax
 
 from ipsrl.dynamics.expected_update import differentiable, expected_update
 from ipsrl.objectives.objective import Objective
-from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 
 CRAWL_STEPS, CRAWL = 200, 0.05
 """Give up if 200 steps advance log-time by less than this: the field is discontinuous here."""

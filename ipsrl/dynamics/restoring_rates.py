@@ -18,7 +18,8 @@ from ipsrl.dynamics import finite_groups, flows, time_scales
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.training.ensemble import train_ensemble
-from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
 
 Estimate = Literal["counts", "exact"]
 """Estimate of an outcome's probability: its frequency in the group, or the policy's own."""
@@ -33,19 +34,15 @@ def sampled(estimate: Estimate, num_outcomes: int, group_size: int, displacement
     start = _displaced(num_outcomes, displacement)
     bandit = Bandit((1.0,) * num_outcomes)
     policy = Tabular(bandit.num_observations, bandit.vocabulary_size, tuple(start.tolist()))
+    objective = objectives.make(f"ips_dr_grpo(probability={estimate})")
+    settings = TrainSettings(
+        steps=1, prompts_per_step=GROUPS_PER_BATCH, group_size=group_size, optimizer="sgd", learning_rate=1.0,
+        max_gradient_norm=None,
+    )  # fmt: skip
+    trainer = Trainer(bandit, policy, objective, settings)
 
     def update(seed: jax.Array) -> jax.Array:
-        logits = train_ensemble(
-            bandit,
-            policy,
-            objectives.make(f"ips_dr_grpo(probability={estimate})"),
-            make_optimizer("sgd", 1.0, max_gradient_norm=None),
-            seeds=seed[None],
-            steps=1,
-            prompts_per_step=GROUPS_PER_BATCH,
-            group_size=group_size,
-            record=_logits,
-        )
+        logits = train_ensemble(trainer, seed[None], _logits)
         return logits[0, 1] - logits[0, 0]
 
     updates = jax.lax.map(update, jnp.arange(batches), batch_size=BATCHES_AT_ONCE)

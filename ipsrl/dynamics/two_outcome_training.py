@@ -25,7 +25,11 @@ from ipsrl.distributed.mesh import DATA
 from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.environments.bandit import Bandit
 from ipsrl.objectives.objective import Objective
+from ipsrl.rewards import RewardTable, rewarded
 from ipsrl.structures import PolicyScores, Rollouts, Sizes
+
+TWO_ARMS = Bandit((0.0, 0.0))
+"""Says what the outcomes are; the rewards are those of a cell."""
 
 CHECK_EVERY = 256
 """Steps after which `first_passage` checks whether any run continues."""
@@ -74,7 +78,8 @@ def advantage_weighted_frequencies(objective: Objective, rewards: tuple[float, f
 
     Raises:
       ValueError: the objective is not a table of counts: it needs more than rewards and outcomes, carries state or
-        parameters, has penalties or stages, or weighs a group by the policy's probabilities; or the group is too small.
+        parameters, has penalties or several steps, or weighs a group by the policy's probabilities; or the group is too
+        small.
     """
     return _weighted_frequencies((objective,), rewards, group_size)[0]
 
@@ -186,14 +191,15 @@ def _weighted_frequencies(
     objectives: tuple[Objective, ...], rewards: tuple[float, float], group_size: int
 ) -> list[np.ndarray]:
     """`advantage_weighted_frequencies` of several objectives, as one program, which compiles three times as fast."""
-    bandit = Bandit(rewards)
-    if bandit.num_outcomes != 2 or bandit.num_prompts != 1:
+    if np.shape(rewards) != (2,):
         raise ValueError(f"rewards is {rewards}, it must be one number for each of two outcomes")
     for objective in objectives:
-        objective.check(frozenset(), group_size, bandit.sizes)
-        if objective.penalties or objective.num_stages > 1:
-            raise ValueError("an objective with penalties or stages is not a table of counts: use train_ensemble")
-        if jax.tree.leaves((objective.init(bandit.sizes), objective.init_parameters(bandit.sizes))):
+        objective.check(frozenset(), group_size, TWO_ARMS.sizes)
+        if objective.penalties or objective.num_steps > 1:
+            raise ValueError(
+                "an objective with penalties or several steps is not a table of counts: use train_ensemble"
+            )
+        if jax.tree.leaves((objective.init(TWO_ARMS.sizes), objective.init_parameters(TWO_ARMS.sizes))):
             raise ValueError(
                 "an objective that carries state or parameters is not a table of counts: use train_ensemble"
             )
@@ -201,7 +207,7 @@ def _weighted_frequencies(
     members = (np.arange(group_size) >= np.arange(group_size + 1)[:, None]).astype(int)
     weighted_frequencies = []
     # Under two policies that prefer different outcomes, to check that the policy does not matter.
-    by_policy = (_frequencies_of_samples(_groups(bandit, u, members), objectives, bandit.sizes) for u in (-1.0, 1.5))
+    by_policy = (_frequencies_of_samples(_groups(rewards, u, members), objectives, TWO_ARMS.sizes) for u in (-1.0, 1.5))
     for here, there in zip(*by_policy, strict=True):
         if not np.allclose(here, there, rtol=1e-5, atol=1e-6 * np.abs(here).max()):
             raise ValueError(
@@ -225,10 +231,12 @@ def _frequencies_of_samples(groups: Rollouts, objectives: tuple[Objective, ...],
     return [jax.vmap(functools.partial(of_group, objective))(groups) for objective in objectives]
 
 
-def _groups(bandit: Bandit, log_ratio: float, members: np.ndarray) -> Rollouts:
-    """Groups `[N, 1, G, ...]` of the bandit under the policy of `log_ratio`; `members` `[N, G]` are their arms."""
-    arms = every_trajectory(bandit, jnp.array([[log_ratio, 0.0]]))
-    both = dataclasses.replace(Rollouts.of(arms, bandit.verify(arms)), prompt_index=None)
+def _groups(rewards: tuple[float, float], log_ratio: float, members: np.ndarray) -> Rollouts:
+    """Groups `[N, 1, G, ...]` under the policy of `log_ratio`; `members` `[N, G]` are their outcomes."""
+    arms = every_trajectory(TWO_ARMS, jnp.array([[log_ratio, 0.0]]))
+    reward = RewardTable(jnp.asarray([rewards], jnp.float32))
+    outcomes, _ = rewarded(reward, arms, TWO_ARMS.verify(arms), jax.random.key(0))
+    both = dataclasses.replace(Rollouts.of(arms, outcomes), prompt_index=None)
     groups = jax.tree.map(lambda leaf: np.swapaxes(np.asarray(leaf)[:, members], 0, 1), both)
     return dataclasses.replace(groups, prompt_index=np.zeros((len(members), 1), np.int32))
 

@@ -14,8 +14,8 @@ from ipsrl.environments.bandit import Bandit
 from ipsrl.objectives.objective import Objective, Surrogate
 from ipsrl.objectives.surrogates.ratio import PolicyGradient
 from ipsrl.policies.tabular import Tabular
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, fields_with
 from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
-from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
 from ipsrl.training.step import check_objective
 
 CASES = {
@@ -149,7 +149,7 @@ def check(objective: Objective, group_size: int, off_policy: OffPolicyAnswers | 
     """
     bandit = Bandit(CASES["full tie"])
     policy = Tabular(bandit.num_observations, bandit.vocabulary_size)
-    check_objective(objective, bandit, policy, group_size, off_policy)
+    check_objective(objective, bandit, policy, group_size, fields_with(off_policy))
     if "keys" in objective.needs:
         raise ValueError("the objective samples at random: its mean update is not exact, and ties would show its error")
 
@@ -174,8 +174,7 @@ def is_idle(surrogate: Surrogate) -> bool:
 
         def value(log_probs):
             now = dataclasses.replace(scores, log_probs=log_probs)
-            whole = jax.lax.stop_gradient(part.statistics_unsplit(now, rollouts, advantages))
-            return part.evaluate(now, rollouts, advantages, parameters, whole)[0].sum()
+            return part.evaluate(now, rollouts, advantages, parameters, None)[0].sum()
 
         return np.asarray(jax.grad(value)(scores.log_probs))
 

@@ -6,6 +6,7 @@ as a static argument.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import jax
@@ -39,8 +40,8 @@ class OutcomeSpace:
 class Environment(Protocol):
     """Interface that the sampler, the training loop and the measures require.
 
-    `reset`, `observe`, `legal`, `step` and `finished` handle one trajectory, are pure and jittable, and are mapped over
-    prompts and groups by the sampler. `prompts` and `verify` handle a whole batch.
+    `reset`, `observe`, `legal`, `dictated`, `step` and `finished` handle one trajectory, are pure and jittable, and are
+    mapped over prompts and groups by the sampler. `prompts` and `verify` handle a whole batch.
 
     Attributes:
       num_prompts: number of different prompts, indexed 0 .. num_prompts - 1.
@@ -51,6 +52,7 @@ class Environment(Protocol):
       optional_fields: the optional fields of `Rollouts` that this environment provides (`log_backward`, ...).
       sizes: sizes of the tables in an objective's state.
       verifies_on_host: True if `verify` parses text in Python; False if it can be called inside jit.
+      uses_tools: True for a `ToolEnvironment`.
     """
 
     @property
@@ -77,12 +79,22 @@ class Environment(Protocol):
     @property
     def verifies_on_host(self) -> bool: ...
 
+    @property
+    def uses_tools(self) -> bool: ...
+
     def prompts(self, index: Array) -> Prompts:
         """The prompts with the indices `index` `[P]`."""
         ...
 
-    def reset(self, prompt_index: Array) -> State:
-        """The state before the first action."""
+    def reset(self, key: Array, prompt_index: Array, member: Array) -> State:
+        """The state before the first action.
+
+        Args:
+          key: for whatever the environment samples, one for each trajectory: a function of seed, step, prompt and
+            member (and of how often the prompt stands before in the batch), the same on every mesh. The state may hold
+            it.
+          prompt_index, member: `[]` int32, the prompt, and the place of the trajectory in its group.
+        """
         ...
 
     def observe(self, state: State) -> Array:
@@ -91,6 +103,12 @@ class Environment(Protocol):
 
     def legal(self, state: State) -> Array | None:
         """`[V]` bool, the legal actions; None (for every state) if all actions are always legal."""
+        ...
+
+    def dictated(self, state: State) -> Array | None:
+        """`[]` int32, the token that comes next whatever the policy prefers: the words of a tool or of another speaker,
+        or a forced mode; -1 where the policy acts. None (for every state) if it always does.
+        """
         ...
 
     def step(self, state: State, token: Array) -> State:
@@ -102,7 +120,10 @@ class Environment(Protocol):
         ...
 
     def verify(self, trajectories: Trajectories) -> Outcomes:
-        """Rewards and outcomes of a batch; on the host it takes and returns NumPy arrays."""
+        """Rewards and outcomes of a batch; on the host it takes and returns NumPy arrays.
+
+        `trajectories.final_state` holds what the environment remembers of each trajectory.
+        """
         ...
 
     def outcome_space(self, prompt: int) -> OutcomeSpace:
@@ -112,6 +133,40 @@ class Environment(Protocol):
           ValueError: the outcomes of this environment cannot be enumerated.
         """
         ...
+
+
+class ToolEnvironment(Environment, Protocol):
+    """An environment in which a trajectory may wait for words that the host computes, such as the result of a tool.
+
+    `waiting` and `hear` handle one trajectory, like `step`; `call` handles all that wait, on the host.
+
+    Attributes:
+      longest_reply: W, maximum number of tokens of a reply.
+    """
+
+    @property
+    def longest_reply(self) -> int: ...
+
+    def waiting(self, state: State) -> Array:
+        """`[]` bool, True if the trajectory goes on only after `hear`."""
+        ...
+
+    def hear(self, state: State, reply: Array, length: Array) -> State:
+        """The state after a reply `[W]` int32 of `length` tokens, which it dictates next and which may be empty."""
+        ...
+
+    def call(self, prompt_index: Sequence[int], answers: Sequence[np.ndarray]) -> list[list[int]]:
+        """The reply to each answer so far, as tokens; computed on the host, within bounded time."""
+        ...
+
+
+def dictates(environment: Environment) -> bool:
+    """Whether the environment dictates tokens in any state."""
+
+    def first(key: Array) -> Array | None:
+        return environment.dictated(environment.reset(key, jax.numpy.int32(0), jax.numpy.int32(0)))
+
+    return jax.eval_shape(first, jax.random.key(0)) is not None
 
 
 def no_prompts(index: Array) -> Prompts:

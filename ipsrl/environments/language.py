@@ -7,18 +7,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from jinja2 import TemplateError
 
 from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.questions import Questions
 from ipsrl.environments.text import TextTask
+from ipsrl.environments.token_stream import TokenStream, written_answers
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.fields import Checked, positive
-from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
+from ipsrl.structures import Outcomes, Prompts, Trajectories
 
 # Any token of the model may be behind the masks of prompts and answers.
 PADDING = 0
@@ -27,14 +25,12 @@ DATE = "26 Jul 2024"
 
 
 @dataclasses.dataclass(frozen=True)
-class LanguageTask(Checked):
+class LanguageTask(TokenStream, Checked):
     """An `Environment` that asks a language model the questions of a task, and verifies its answers by the task.
 
     A prompt is one user message, after an optional system message, in the tokenizer's chat template up to the start of
-    the model's turn. A tokenizer without a template gets the plain text and a line break. The policy sees the token
-    before each action; first, the last token of the prompt. An answer ends with any stop token: those of the tokenizer
-    and of the folder's generation_config.json. Every token of the model is always legal; tokens unknown to the
-    tokenizer decode to no text.
+    the model's turn. A tokenizer without a template gets the plain text and a line break. The stop tokens are those of
+    the tokenizer and of the folder's generation_config.json. Tokens unknown to the tokenizer decode to no text.
 
     Answers are verified as text, without special tokens, also if they are truncated at `max_tokens`.
 
@@ -65,7 +61,6 @@ class LanguageTask(Checked):
     verifier: VerifierPool = dataclasses.field(default_factory=VerifierPool)
 
     optional_fields: ClassVar[frozenset[str]] = frozenset({"question_mask"})
-    verifies_on_host: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -114,29 +109,10 @@ class LanguageTask(Checked):
     def num_prompts(self) -> int:
         return self.task.num_prompts
 
-    @property
-    def num_observations(self) -> int:
-        return self.vocabulary_size
-
-    @property
-    def sizes(self) -> Sizes:
-        return Sizes(num_prompts=self.num_prompts, vocabulary_size=self.vocabulary_size)
-
-    @property
-    def prompt_length(self) -> int:
-        return self.prompt_table.tokens.shape[1]
-
     @functools.cached_property
     def prompt_table(self) -> Prompts:
         """All prompts, without history, as NumPy arrays."""
         return self._padded(np.arange(self.num_prompts), [()] * self.num_prompts, None)
-
-    def prompts(self, index: Array) -> Prompts:
-        """As in `Environment`, in NumPy; only a traced index makes the whole table a constant of the program."""
-        if isinstance(index, jax.core.Tracer):
-            return jax.tree.map(lambda column: jnp.asarray(column)[index], self.prompt_table)
-        rows = np.asarray(index, np.int32)
-        return jax.tree.map(lambda column: column[rows], self.prompt_table)
 
     def prompts_with_history(
         self, index: Sequence[int] | np.ndarray, histories: Sequence[Sequence[Sequence[int]]], width: int | None = None
@@ -163,36 +139,16 @@ class LanguageTask(Checked):
             self._latest(int(prompt), [self._shown(text) for text in self.answer_texts(history)], limit)
             for prompt, history in zip(index, histories, strict=True)
         ]
-        return jax.tree.map(jnp.asarray, self._padded(index, shown, width))
+        return self._padded(index, shown, width)
 
     def history_width(self, answers: int) -> int:
         """`longest_prompt`, for any number of earlier answers."""
         del answers
         return self.longest_prompt
 
-    def reset(self, prompt_index: Array) -> tuple[Array, Array]:
-        return jnp.asarray(self.prompt_table.tokens[:, -1])[prompt_index], jnp.bool_(False)
-
-    def observe(self, state: tuple[Array, Array]) -> Array:
-        return state[0]
-
-    def legal(self, state: tuple[Array, Array]) -> None:
-        del state
-
-    def step(self, state: tuple[Array, Array], token: Array) -> tuple[Array, Array]:
-        token = jnp.asarray(token, jnp.int32)
-        return token, state[1] | jnp.isin(token, jnp.array(self.stop_tokens, jnp.int32))
-
-    def finished(self, state: tuple[Array, Array]) -> Array:
-        return state[1]
-
     def verify(self, trajectories: Trajectories) -> Outcomes:
         """Rewards and outcomes `[P, G]`, NumPy, for the prompts of the trajectories."""
-        tokens, mask = np.asarray(trajectories.tokens), np.asarray(trajectories.token_mask)
-        texts = [
-            self.answer_texts(answer[real] for answer, real in zip(group, group_mask, strict=True))
-            for group, group_mask in zip(tokens, mask, strict=True)
-        ]
+        texts = [self.answer_texts(group) for group in written_answers(trajectories)]
         return self.task.verify_texts(np.asarray(trajectories.prompts.index), texts, self.verifier)
 
     def outcome_space(self, prompt: int) -> OutcomeSpace:

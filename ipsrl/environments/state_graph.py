@@ -31,6 +31,7 @@ class StateGraph(abc.ABC):
         {"log_backward", "step_log_backward", "next_states", "planning_mask"}
     )
     verifies_on_host: ClassVar[bool] = False
+    uses_tools: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod
@@ -88,12 +89,16 @@ class StateGraph(abc.ABC):
     def prompts(self, index: Array) -> Prompts:
         return no_prompts(index)
 
-    def reset(self, prompt_index: Array) -> Array:
+    def reset(self, key: Array, prompt_index: Array, member: Array) -> Array:
+        del key, member
         return self.first_state(jnp.asarray(prompt_index, jnp.int32))
 
     def observe(self, state: Array) -> Array:
         """The state itself; 0 when finished, so that observations stay in range."""
         return jnp.where(self.finished(state), 0, state)
+
+    def dictated(self, state: Array) -> None:
+        del state
 
     def finished(self, state: Array) -> Array:
         return state >= self.num_observations
@@ -109,7 +114,7 @@ class StateGraph(abc.ABC):
         mask = trajectories.token_mask
         reached = self.step(trajectories.observations, trajectories.tokens)
         step_log_backward = jnp.where(mask, -jnp.log(self.num_parents(reached)), 0.0).astype(jnp.float32)
-        last_action = jnp.maximum(trajectories.token_mask.sum(-1, keepdims=True) - 1, 0)
+        last_action = jnp.maximum(trajectories.written.sum(-1, keepdims=True) - 1, 0)
         last_state = jnp.take_along_axis(reached, last_action, axis=-1)[..., 0]
         ended = self.finished(last_state)
         outcome = jnp.where(ended, last_state - self.num_observations, -1)

@@ -13,15 +13,13 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.questions import Answer, Questions, check_number
+from ipsrl.environments.token_stream import TokenStream, written_answers
 from ipsrl.environments.verifier_pool import last_answer
-from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
+from ipsrl.structures import Outcomes, Prompts, Trajectories
 
 PADDING, BEGIN, STOP, ANSWER, EARLIER = range(5)
 MARKS = ("<pad>", "<bos>", "<stop>", "<answer>", "<earlier>")
@@ -32,7 +30,7 @@ LARGEST_SPACE = 100_000
 
 
 @dataclasses.dataclass(frozen=True)
-class TextTask(Questions):
+class TextTask(TokenStream, Questions):
     """A task with a finite hypothesis space, of K hypotheses, and several observation sets: the prompts.
 
     An answer ends with the stop token. Outcome ids are 0 .. K - 1 for the hypotheses, K and above for well-formed
@@ -40,13 +38,11 @@ class TextTask(Questions):
     break a rule of the answer format. The reward is 1 if the answer is valid for its prompt, else 0.
 
     The compact prompt is `<bos>, observations, <answer>`, padded on the left; in the benchmark's sequential protocol
-    earlier answers precede `<answer>`, each after an `<earlier>` mark. A policy sees the token before each action;
-    first, `<answer>`. Every token is always legal.
+    earlier answers precede `<answer>`, each after an `<earlier>` mark.
     """
 
     optional_fields: ClassVar[frozenset[str]] = frozenset({"question_mask", "planning_mask"})
-    verifies_on_host: ClassVar[bool] = True
-    stop_token: ClassVar[int] = STOP
+    stop_tokens: ClassVar[tuple[int, ...]] = (STOP,)
     # Marker directly before an answer in text.
     answer_marker: ClassVar[re.Pattern[str]]
 
@@ -140,36 +136,15 @@ class TextTask(Questions):
         return len(self.vocabulary)
 
     @property
-    def num_observations(self) -> int:
-        return len(self.vocabulary)
-
-    @property
     def max_tokens(self) -> int:
         """The longest surface form, the stop token, and two more, so that a slightly too long answer may still end
         itself.
         """
         return self.longest_answer + 1 + SLACK
 
-    @property
-    def sizes(self) -> Sizes:
-        """Outcome ids have no upper bound: answers outside the hypothesis space have ids as well."""
-        return Sizes(num_prompts=self.num_prompts, vocabulary_size=self.vocabulary_size)
-
-    @property
-    def prompt_length(self) -> int:
-        return self.prompt_table.shape[1]
-
     @functools.cached_property
-    def prompt_table(self) -> np.ndarray:
-        """`[num_prompts, prompt_length]` int32, the prompts without history, padded on the left."""
-        return _left_padded([self.prompt_tokens(prompt) for prompt in range(self.num_prompts)], None)
-
-    def prompts(self, index: Array) -> Prompts:
-        """As in `Environment`, in NumPy; only a traced index makes the whole table a constant of the program."""
-        if isinstance(index, jax.core.Tracer):
-            return _as_prompts(index, jnp.asarray(self.prompt_table)[index])
-        index = np.asarray(index, np.int32)
-        return _as_prompts(index, self.prompt_table[index])
+    def prompt_table(self) -> Prompts:
+        return self.prompts_with_history(range(self.num_prompts), [()] * self.num_prompts)
 
     def prompts_with_history(
         self, index: Sequence[int] | np.ndarray, histories: Sequence[Sequence[Sequence[int]]], width: int | None = None
@@ -190,7 +165,7 @@ class TextTask(Questions):
             raise ValueError(f"{len(index)} prompts need as many histories, got {len(histories)}")
         rows = [self.prompt_tokens(int(prompt), history) for prompt, history in zip(index, histories, strict=True)]
         tokens = _left_padded(rows, width)
-        return _as_prompts(jnp.asarray(index), jnp.asarray(tokens))
+        return Prompts(index, tokens, tokens != PADDING, tokens >= len(MARKS))
 
     def history_width(self, answers: int) -> int:
         """Number of columns that hold every prompt with that many earlier answers, each after an `<earlier>` mark."""
@@ -213,23 +188,6 @@ class TextTask(Questions):
         """The compact answers as a policy wrote them, without stop tokens."""
         return [" ".join(self.vocabulary[int(token)] for token in answer if token != STOP) for answer in answers]
 
-    def reset(self, prompt_index: Array) -> tuple[Array, Array]:
-        del prompt_index  # the prompt is shown by `prompts`
-        return jnp.int32(ANSWER), jnp.bool_(False)
-
-    def observe(self, state: tuple[Array, Array]) -> Array:
-        return state[0]
-
-    def legal(self, state: tuple[Array, Array]) -> None:
-        del state
-
-    def step(self, state: tuple[Array, Array], token: Array) -> tuple[Array, Array]:
-        token = jnp.asarray(token, jnp.int32)
-        return token, state[1] | (token == STOP)
-
-    def finished(self, state: tuple[Array, Array]) -> Array:
-        return state[1]
-
     def render(self, hypothesis: int, rng: np.random.Generator | None = None) -> list[int]:
         """Answer tokens of a hypothesis with the stop token; canonical without `rng`, else a random surface form."""
         check_number("hypothesis", hypothesis, self.num_hypotheses)
@@ -248,11 +206,9 @@ class TextTask(Questions):
 
     def verify(self, trajectories: Trajectories) -> Outcomes:
         """Rewards and outcomes `[P, G]` and the planning mask `[P, G, T]`, NumPy; only tokens under the mask count."""
-        tokens, mask = np.asarray(trajectories.tokens, np.int32), np.asarray(trajectories.token_mask)
-        verified = [
-            [_outcome_of_tokens(self, answer[real].tobytes()) for answer, real in zip(group, group_mask, strict=True)]
-            for group, group_mask in zip(tokens, mask, strict=True)
-        ]
+        answers = written_answers(trajectories)
+        verified = [[_outcome_of_tokens(self, answer.tobytes()) for answer in group] for group in answers]
+        tokens, mask = np.asarray(trajectories.tokens), np.asarray(trajectories.token_mask)
         planning_mask = mask & self._is_planning[np.where(mask, tokens, PADDING)]
         return dataclasses.replace(self._outcomes_of(trajectories.prompts.index, verified), planning_mask=planning_mask)
 
@@ -296,10 +252,6 @@ def _outcome_of_tokens(task: TextTask, tokens: bytes) -> tuple[int, Answer | Non
     if any(not len(MARKS) <= token < task.vocabulary_size for token in answer):
         return NO_OUTCOME, None
     return task._outcome_of(task.read_symbols([task.vocabulary[token] for token in answer]))
-
-
-def _as_prompts(index: Array, tokens: Array) -> Prompts:
-    return Prompts(index=index, tokens=tokens, mask=tokens != PADDING, question_mask=tokens >= len(MARKS))
 
 
 def _left_padded(rows: list[list[int]], width: int | None) -> np.ndarray:

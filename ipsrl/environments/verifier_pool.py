@@ -73,7 +73,7 @@ class VerifierPool(Checked):
         if failed:
             why = next(answer.why for answer in read if isinstance(answer, _Failure))
             warnings.warn(
-                f"{failed} of {len(texts)} answers could not be read and count as wrong; the first: {why}",
+                f"{failed} of {len(texts)} texts could not be read and count as no answer; the first: {why}",
                 UnreadableAnswers,
                 stacklevel=2,
             )

@@ -14,6 +14,7 @@ mini-batch (`Surrogate.evaluate`).
 
 import abc
 import dataclasses
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 import jax
@@ -84,14 +85,12 @@ class Surrogate(Part):
         """Sums over a part of a mini-batch, a pytree that can be added over parts; None if none are needed."""
         return None
 
-    def statistics_unsplit(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> Any:
-        """Statistics of an unsplit mini-batch; override where a cheaper equivalent exists."""
-        return self.statistics(scores, rollouts, advantages)
-
     def evaluate(
         self, scores: PolicyScores, rollouts: Rollouts, advantages: Array, parameters: Any, statistics: Any
     ) -> tuple[Array, Metrics]:
-        """Like `__call__`, given the parameters and the statistics of the whole mini-batch (a constant)."""
+        """Like `__call__`, given the parameters, and the statistics of the whole mini-batch: constants, or None if this
+        is all of it.
+        """
         return self(scores, rollouts, advantages)
 
 
@@ -127,17 +126,6 @@ class Aggregation(Protocol):
         ...
 
 
-class Stages(Protocol):
-    """Splits each optimiser step into successive steps; each uses the advantages of some tokens."""
-
-    @property
-    def count(self) -> int: ...
-
-    def __call__(self, rollouts: Rollouts, stage: Array) -> Array:
-        """`[P, G, T]` bool, the tokens whose advantages this stage uses; every token belongs to one stage."""
-        ...
-
-
 @dataclasses.dataclass(frozen=True)
 class Objective:
     """A composition of six kinds of parts; see the module's docstring and `catalog` for the published ones.
@@ -147,7 +135,8 @@ class Objective:
       advantages: baseline and scale of the shaped rewards.
       reweighting: applied in order to the advantages, broadcast over tokens.
       surrogate, penalties, aggregation: the parts that `loss` composes.
-      stages: how an optimiser step is split; None for one step with all tokens.
+      first: (rollouts) -> `[P, G, T]` bool, the tokens whose advantages take an optimiser step of their own, before all
+        others; None for one step with all tokens.
     """
 
     advantages: RolloutPart
@@ -156,7 +145,7 @@ class Objective:
     reward_shaping: tuple[RolloutPart, ...] = ()
     reweighting: tuple[RolloutPart, ...] = ()
     penalties: tuple[Penalty, ...] = ()
-    stages: Stages | None = None
+    first: Callable[[Rollouts], Array] | None = None
 
     @property
     def rollout_parts(self) -> tuple[RolloutPart, ...]:
@@ -235,16 +224,20 @@ class Objective:
         metrics["degenerate_groups"] = (silent.sum(dtype=jnp.float32), jnp.float32(silent.size))
         return weights, tuple(new_state), metrics
 
-    def at_stage(self, weights: Weights, rollouts: Rollouts, stage: Array) -> Weights:
-        """The weights of one of `num_stages` stages of an optimiser step: advantages of other tokens are 0."""
-        if self.stages is None:
-            return weights
-        return dataclasses.replace(weights, advantages=jnp.where(self.stages(rollouts, stage), weights.advantages, 0.0))
-
     @property
-    def num_stages(self) -> int:
+    def num_steps(self) -> int:
         """Number of optimiser steps for each mini-batch."""
-        return 1 if self.stages is None else self.stages.count
+        return 1 if self.first is None else 2
+
+    def weights_of_steps(self, weights: Weights, rollouts: Rollouts) -> tuple[Weights, ...]:
+        """The weights of the `num_steps` optimiser steps for a mini-batch: advantages of other tokens are 0."""
+        if self.first is None:
+            return (weights,)
+        first = self.first(rollouts)
+        return tuple(
+            dataclasses.replace(weights, advantages=jnp.where(chosen, weights.advantages, 0.0))
+            for chosen in (first, ~first)
+        )
 
     def statistics(self, scores: PolicyScores, rollouts: Rollouts, weights: Weights) -> Any:
         """The surrogate's sums over a part of a mini-batch, to be added over parts. None for most objectives."""
@@ -269,8 +262,6 @@ class Objective:
         """
         tokenwise = {"log_probs": scores.log_probs, "entropy": scores.entropy, "advantages": weights.advantages}
         _check_shapes(rollouts, **tokenwise)
-        if statistics is None:
-            statistics = jax.lax.stop_gradient(self.surrogate.statistics_unsplit(scores, rollouts, weights.advantages))
         values, metrics = self.surrogate.evaluate(scores, rollouts, weights.advantages, parameters, statistics)
         for penalty, coefficient in zip(self.penalties, weights.coefficients, strict=True):
             cost, penalty_metrics = penalty(scores, rollouts)
@@ -331,7 +322,7 @@ FIELDS_BY_SHAPE = {
     "PG": ("rewards", "outcome_id", "truncated", "log_backward", "off_policy"),
     "PGT": (
         "observations", "token_mask", "behaviour_log_probs", "behaviour_entropy", "step_log_backward", "next_states",
-        "planning_mask", "reference_log_probs",
+        "planning_mask", "step_rewards", "reference_log_probs",
     ),
     "PGTK": ("top_tokens", "top_log_probs"),
 }  # fmt: skip

@@ -33,10 +33,10 @@ class KeyValues:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Positions:
-    """Positions of queries and keys in the text of prompt and answer, int32, the same for all of a group.
+    """Positions of queries and keys in the text of prompt and answer, int32.
 
     Attributes:
-      queries: `[P, S]`; -1 on padding, which attends to nothing.
+      queries: `[P, S]`, the same for all of a group, or `[P, G, S]`; -1 on padding, which attends to nothing.
       prompt: `[P, L]`, of the prompt's keys; `UNREACHABLE` on padding.
       own: `[P, N]`, of the keys of the sequence itself; `UNREACHABLE` on padding.
     """
@@ -54,7 +54,7 @@ class NextTokens:
     Attributes:
       prompt: `[P, K, L, d]`.
       own: `[P, K, G, T, d]`, filled up to `column`.
-      column: `[]` int32, where keys and values of the new token are written.
+      column: `[]` or `[P, G]` int32, where keys and values of the new token are written.
       positions: of the query, the prompt and the T own keys.
     """
 
@@ -71,6 +71,8 @@ class NextTokens:
     @property
     def query_positions(self) -> Array:
         """`[P, G]`, of the new tokens."""
+        if self.positions.queries.ndim == 3:
+            return self.positions.queries[..., 0]
         return jnp.repeat(self.positions.queries, self.own.keys.shape[2], axis=1)
 
     def attend(self, queries: Array, keys: Array, values: Array, **options) -> tuple[Array, KeyValues]:
@@ -78,7 +80,10 @@ class NextTokens:
 
         def write(stored, new):
             new = new.swapaxes(1, 2)[:, :, :, None]
-            return jax.lax.dynamic_update_slice_in_dim(stored, new, self.column, axis=3)
+            if self.column.ndim == 0:
+                return jax.lax.dynamic_update_slice_in_dim(stored, new, self.column, axis=3)
+            here = jnp.arange(stored.shape[3]) == self.column[:, None, :, None]
+            return jnp.where(here[..., None], new, stored)
 
         own = KeyValues(write(self.own.keys, keys), write(self.own.values, values))
         return attend(queries[:, :, None], self.prompt, own, self.positions, **options)[:, :, 0], own
@@ -220,6 +225,8 @@ def _attend(
     soft_cap: float | None,
 ) -> Array:
     num_prompts, group, length, heads, width = queries.shape
+    # [P, 1, S] or [P, G, S].
+    query_positions = query_positions if query_positions.ndim == 3 else query_positions[:, None]
     kv_heads = own.keys.shape[1]
     dtype = queries.dtype
     # [P, K, G, R, S, d]: R query heads for each key-value head.
@@ -233,10 +240,10 @@ def _attend(
         logits = logits * scale
         if soft_cap is not None:
             logits = soft_cap * jnp.tanh(logits / soft_cap)
-        visible = key_positions[:, None, :] <= query_positions[:, :, None]
+        visible = key_positions[:, None, None] <= query_positions[..., None]
         if window is not None:
-            visible &= query_positions[:, :, None] - key_positions[:, None, :] < window
-        return jnp.where(visible[:, None, None, None], logits, lowest)
+            visible &= query_positions[..., None] - key_positions[:, None, None] < window
+        return jnp.where(visible[:, None, :, None], logits, lowest)
 
     to_prompt = jnp.einsum("pkgrsd,pkld->pkgrsl", queries, prompt.keys, preferred_element_type=jnp.float32)
     to_own = jnp.einsum("pkgrsd,pkgnd->pkgrsn", queries, own.keys, preferred_element_type=jnp.float32)

@@ -47,7 +47,7 @@ class Policy(Protocol):
 
         Args:
           observations: `[P, G]` int32, from `Environment.observe` before action number `position`.
-          position: `[]` int32, number of actions already taken.
+          position: `[]` or `[P, G]` int32, number of tokens already written.
         """
         ...
 

@@ -92,7 +92,8 @@ class Transformer(TransformerConfig):
         """Logits `[P, G, V]` of action number `position`, after `observations` `[P, G]`, and the updated cache."""
         first = cache.first_position[:, None]
         capacity = cache.completion[0].keys.shape[3]
-        positions = Positions(first + position, cache.prompt_positions, first + jnp.arange(capacity))
+        queries = first + position if position.ndim == 0 else (first + position)[..., None]
+        positions = Positions(queries, cache.prompt_positions, first + jnp.arange(capacity))
         views = [
             NextTokens(prompt, own, position, positions)
             for prompt, own in zip(cache.prompt, cache.completion, strict=True)

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -11,9 +12,9 @@ from ipsrl.distributed import hosts
 from ipsrl.environments.environment import Environment
 from ipsrl.environments.questions import HypothesisEnvironment
 from ipsrl.policies.policy import Parameters, Policy
-from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.rollouts.tools import sampler_for
 from ipsrl.rollouts.verification import verify_on_hosts
-from ipsrl.structures import Outcomes
+from ipsrl.structures import Outcomes, Trajectories
 
 # Number of answers, and of prompts, that are kept as text for people to read.
 SHOWN = 8
@@ -27,12 +28,14 @@ class Answers:
     Attributes:
       outcomes: of all answers, `[num_prompts, answers_per_prompt]`.
       tokens: `[num_prompts, S, T]` int32, the first S answers to each prompt, at most `SHOWN`.
-      token_mask: `[num_prompts, S, T]` bool, True on real tokens, the stop token included.
+      written: `[num_prompts, S, T]` bool, True on real tokens, the stop token included.
+      dictated: `[num_prompts, S, T]` bool, True on those that the environment wrote.
     """
 
     outcomes: Outcomes
     tokens: np.ndarray
-    token_mask: np.ndarray
+    written: np.ndarray
+    dictated: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Completion:
 
     Attributes:
       prompt_index: prompt of the task that it answers.
-      prompt, completion: texts of the prompt and of the answer.
+      prompt, completion: texts of the prompt and of the answer; one line for each turn if the environment spoke too.
       reward: of the answer.
       outcome: name of the outcome; None if the answer has none.
     """
@@ -68,14 +71,29 @@ def completions(environment: HypothesisEnvironment, answers: Answers, names: Seq
         return names[outcome] if outcome < len(names) else f"#{outcome}"
 
     outcomes, listed = answers.outcomes, []
-    for prompt, (tokens, mask) in enumerate(zip(answers.tokens[:SHOWN], answers.token_mask[:SHOWN], strict=True)):
+    for prompt in range(min(SHOWN, len(answers.tokens))):
         question = environment.question_text(prompt)
-        texts = environment.answer_texts([answer[real] for answer, real in zip(tokens, mask, strict=True)])
+        of_prompt = zip(answers.tokens[prompt], answers.written[prompt], answers.dictated[prompt], strict=True)
+        texts = [transcript(environment, tokens[real], dictated[real]) for tokens, real, dictated in of_prompt]
         listed += [
             Completion(prompt, question, text, float(reward), name(int(outcome)))
             for text, reward, outcome in zip(texts, outcomes.rewards[prompt], outcomes.outcome_id[prompt], strict=False)
         ]
     return listed
+
+
+def transcript(environment: HypothesisEnvironment, tokens: np.ndarray, dictated: np.ndarray) -> str:
+    """An answer as text; where the environment spoke too, a line for each turn, which begins with the speaker.
+
+    Args:
+      tokens, dictated: `[n]`, the tokens of the answer, and which of them the environment wrote.
+    """
+    if not dictated.any():
+        return environment.answer_texts([tokens])[0]
+    turns = np.split(np.arange(len(tokens)), np.flatnonzero(np.diff(dictated)) + 1)
+    texts = environment.answer_texts([tokens[turn] for turn in turns])
+    speakers = ["environment" if dictated[turn[0]] else "policy" for turn in turns]
+    return "\n".join(f"{speaker}: {text}" for speaker, text in zip(speakers, texts, strict=True))
 
 
 def independent_answers(
@@ -96,9 +114,9 @@ def independent_answers(
 
     def ask(index: np.ndarray, key: Array) -> Answers:
         prompts = environment.prompts(index)
-        sampled = sample_groups(environment, policy, parameters, prompts, key, answers_per_prompt, temperature)
-        shown = hosts.to_host((sampled.tokens[:, :SHOWN], sampled.token_mask[:, :SHOWN]))
-        return Answers(verify_on_hosts(environment, sampled), *shown)
+        sample = sampler_for(environment)
+        sampled = sample(environment, policy, parameters, prompts, key, answers_per_prompt, temperature)
+        return Answers(verify_on_hosts(environment, sampled), *_shown(sampled))
 
     return _in_blocks(ask, environment.num_prompts, prompts_at_once, key)
 
@@ -123,21 +141,28 @@ def answers_with_history(
         histories, shown = [[] for _ in index], []
         rewards = np.zeros((len(index), answers_per_prompt), np.float32)
         outcome_id = np.zeros((len(index), answers_per_prompt), np.int32)
+        sample = sampler_for(environment)
         for query in range(answers_per_prompt):
             prompts = environment.prompts_with_history(index, histories, longest)
             step_key = jax.random.fold_in(key, query)
-            sampled = sample_groups(environment, policy, parameters, prompts, step_key, 1, temperature)
+            sampled = sample(environment, policy, parameters, prompts, step_key, 1, temperature)
             outcomes = verify_on_hosts(environment, sampled)
-            tokens, mask = hosts.to_host((sampled.tokens, sampled.token_mask))
+            tokens, written, dictated = _shown(sampled)
             if query < SHOWN:
-                shown.append((tokens, mask))
+                shown.append((tokens, written, dictated))
             rewards[:, query], outcome_id[:, query] = outcomes.rewards[:, 0], outcomes.outcome_id[:, 0]
             for prompt in np.flatnonzero(outcomes.outcome_id[:, 0] >= 0):
-                histories[prompt].append(tokens[prompt, 0][mask[prompt, 0]].tolist())
-        tokens, mask = (np.concatenate(parts, axis=1) for parts in zip(*shown, strict=True))
-        return Answers(Outcomes(rewards=rewards, outcome_id=outcome_id), tokens, mask)
+                histories[prompt].append(tokens[prompt, 0][written[prompt, 0]].tolist())
+        parts = (np.concatenate(part, axis=1) for part in zip(*shown, strict=True))
+        return Answers(Outcomes(rewards=rewards, outcome_id=outcome_id), *parts)
 
     return _in_blocks(ask, environment.num_prompts, prompts_at_once, key)
+
+
+def _shown(sampled: Trajectories) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Tokens, `written` and `dictated` of the first answers to each prompt, as in `Answers`."""
+    dictated = jnp.zeros_like(sampled.token_mask) if sampled.dictated is None else sampled.dictated
+    return hosts.to_host([array[:, :SHOWN] for array in (sampled.tokens, sampled.written, dictated)])
 
 
 def _in_blocks(ask: Callable[[np.ndarray, Array], Answers], count: int, at_once: int | None, key: Array) -> Answers:

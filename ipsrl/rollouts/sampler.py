@@ -1,7 +1,13 @@
-"""Group sampling: one compiled loop for every environment and policy."""
+"""Group sampling: one compiled loop for every environment and policy.
 
+Where a host answers in the middle, such as a tool, the loop is interrupted: `begin`, then `advance` until every
+trajectory has ended or waits, then the host's words, `advance` again, and `finish`. All of it runs the same program.
+"""
+
+import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,9 +16,35 @@ from jax import Array
 from ipsrl.distributed.mesh import keep_prompts_sharded
 from ipsrl.distributed.per_device import per_device
 from ipsrl.distributed.placement import gathered
-from ipsrl.environments.environment import Environment
+from ipsrl.environments.environment import Environment, dictates
 from ipsrl.policies.policy import Parameters, Policy, distribution, entropy
 from ipsrl.structures import Prompts, Trajectories
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    """Trajectories in the middle of being sampled.
+
+    Attributes:
+      prompts: of the groups.
+      key: of all that is sampled.
+      tokens_sampled: `[]` int32, number of tokens that were sampled for each trajectory, idle ones included.
+      position: number of tokens written: `[]` int32 if all trajectories go on together, `[P, G]` if some wait.
+      states: of the environment, leaves `[P, G, ...]`.
+      finished: `[P, G]` bool.
+      cache: of the policy.
+      written: name -> `[P, G, T, ...]`, the fields of `Trajectories` so far.
+    """
+
+    prompts: Prompts
+    key: Array
+    tokens_sampled: Array
+    position: Array
+    states: Any
+    finished: Array
+    cache: Any
+    written: dict[str, Array]
 
 
 @functools.partial(jax.jit, static_argnames=("environment", "policy", "group_size", "temperature", "top_tokens"))
@@ -28,7 +60,8 @@ def sample_groups(
 ) -> Trajectories:
     """Samples `group_size` trajectories for each prompt, until each ends or reaches the environment's horizon.
 
-    Each prompt is read once, whatever the group size. The loop ends as soon as every trajectory has ended.
+    Each prompt is read once, whatever the group size. The loop ends as soon as every trajectory has ended. Tokens that
+    the environment dictates replace those of the policy, which reads them like its own.
 
     Args:
       environment, policy: static; see their protocols.
@@ -39,11 +72,40 @@ def sample_groups(
       temperature: of the sampling distribution, and so of the behaviour log-probabilities.
       top_tokens: number of most likely actions to keep at each step, at most the number of actions.
     """
+    parameters = in_use(policy, parameters)
+    sampling = begin(environment, policy, parameters, prompts, key, group_size, top_tokens)
+    return finish(advance(environment, policy, parameters, sampling, temperature))
+
+
+@functools.partial(jax.jit, static_argnames="policy")
+def in_use(policy: Policy, parameters: Parameters) -> Parameters:
+    """Parameters for `begin` and `advance`, gathered once for the rollout, not once for each token."""
+    return gathered(parameters, policy.placement_rules)
+
+
+@functools.partial(jax.jit, static_argnames=("environment", "policy", "group_size", "top_tokens"))
+def begin(
+    environment: Environment,
+    policy: Policy,
+    parameters: Parameters,
+    prompts: Prompts,
+    key: Array,
+    group_size: int,
+    top_tokens: int = 0,
+) -> Sampling:
+    """The start of `sample_groups`: prompts are read, nothing is sampled."""
     horizon, groups = environment.max_tokens, (prompts.index.shape[0], group_size)
     top_tokens = min(top_tokens, environment.vocabulary_size)
-    reset = jax.vmap(environment.reset)(prompts.index)
-    states = jax.tree.map(lambda leaf: jnp.repeat(leaf[:, None], group_size, axis=1), reset)
-    has_legal = jax.eval_shape(_per_trajectory(environment.legal), states) is not None
+    # No token has this number.
+    key_of_states = jax.random.fold_in(key, 2**31 - 1)
+    occurrence = jnp.tril(prompts.index[:, None] == prompts.index, -1).sum(axis=1)
+
+    def reset(prompt, occurrence, member):
+        of_prompt = jax.random.fold_in(jax.random.fold_in(key_of_states, prompt), occurrence)
+        return environment.reset(jax.random.fold_in(of_prompt, member), prompt, member)
+
+    of_group = jax.vmap(reset, in_axes=(None, None, 0))
+    states = jax.vmap(of_group, in_axes=(0, 0, None))(prompts.index, occurrence, jnp.arange(group_size))
 
     written = {
         "observations": jnp.zeros((*groups, horizon), jnp.int32),
@@ -52,54 +114,115 @@ def sample_groups(
         "behaviour_log_probs": jnp.zeros((*groups, horizon), jnp.float32),
         "behaviour_entropy": jnp.zeros((*groups, horizon), jnp.float32),
     }
-    if has_legal:
+    if jax.eval_shape(_per_trajectory(environment.legal), states) is not None:
         written["legal_actions"] = jnp.zeros((*groups, horizon, environment.vocabulary_size), bool)
+    if dictates(environment):
+        written["dictated"] = jnp.zeros((*groups, horizon), bool)
     if top_tokens:
         written["top_tokens"] = jnp.zeros((*groups, horizon, top_tokens), jnp.int32)
         written["top_log_probs"] = jnp.zeros((*groups, horizon, top_tokens), jnp.float32)
 
-    def act(carry):
-        position, states, finished, cache, written = carry
-        observations = _per_trajectory(environment.observe)(states)
-        logits, cache = policy_step(parameters, cache, observations, position)
-        now = {"observations": observations, "token_mask": ~finished}
-        legal = None
-        if has_legal:
-            now["legal_actions"] = _per_trajectory(environment.legal)(states)
-            # A finished trajectory may have no legal action left: it samples any action, which is discarded.
-            legal = now["legal_actions"] | finished[..., None]
-        log_probs = distribution(logits, legal, temperature)
-        drawn = jax.random.categorical(jax.random.fold_in(key, position), log_probs)
-        chosen = jnp.take_along_axis(log_probs, drawn[..., None], axis=-1)[..., 0]
-        now["tokens"] = jnp.where(finished, 0, drawn)
-        now["behaviour_log_probs"] = jnp.where(finished, 0.0, chosen)
-        now["behaviour_entropy"] = jnp.where(finished, 0.0, entropy(log_probs))
-        if top_tokens:
-            likeliest = jax.lax.top_k(log_probs, top_tokens)
-            now["top_log_probs"], now["top_tokens"] = (jnp.where(finished[..., None], 0, top) for top in likeliest)
-
-        after = _per_trajectory(environment.step)(states, now["tokens"])
-        states = jax.tree.map(
-            lambda old, new: jnp.where(finished.reshape(groups + (1,) * (old.ndim - 2)), old, new), states, after
-        )
-        finished = finished | _per_trajectory(environment.finished)(states)
-        written = {name: written[name].at[:, :, position].set(value) for name, value in now.items()}
-        return position + 1, states, finished, cache, written
-
-    def unfinished(carry):
-        position, _, finished, _, _ = carry
-        return (position < horizon) & ~finished.all()
-
-    # Once for the rollout, not once for each token.
-    parameters = gathered(parameters, policy.placement_rules)
-    policy_step = per_device(policy.step, groups[0], (None, 0, 0, None), 0)
     start = functools.partial(policy.start, group_size=group_size, max_tokens=horizon)
     cache = per_device(start, groups[0], (None, 0), 0)(parameters, prompts)
     states, written = keep_prompts_sharded((states, written))
-    first = (jnp.int32(0), states, _per_trajectory(environment.finished)(states), cache, written)
-    _, _, finished, _, written = jax.lax.while_loop(unfinished, act, first)
-    written.setdefault("legal_actions", None)
-    return Trajectories(prompts=prompts, truncated=~finished, **written)
+    position = jnp.zeros(groups if environment.uses_tools else (), jnp.int32)
+    finished = _per_trajectory(environment.finished)(states)
+    return Sampling(prompts, key, jnp.int32(0), position, states, finished, cache, written)
+
+
+@functools.partial(jax.jit, static_argnames=("environment", "policy", "temperature"))
+def advance(
+    environment: Environment, policy: Policy, parameters: Parameters, sampling: Sampling, temperature: float = 1.0
+) -> Sampling:
+    """Samples until every trajectory has ended, reached the horizon or waits for a tool."""
+    prompts, horizon = sampling.finished.shape[0], environment.max_tokens
+    each_waits = sampling.position.ndim == 2
+    policy_step = per_device(policy.step, prompts, (None, 0, 0, 0 if each_waits else None), 0)
+
+    def idle(states, finished, position):
+        if not each_waits:
+            return finished
+        return finished | (position >= horizon) | _per_trajectory(environment.waiting)(states)
+
+    def act(carry):
+        number, position, states, finished, cache, written = carry
+        inactive = idle(states, finished, position)
+        observations = _per_trajectory(environment.observe)(states)
+        logits, cache = policy_step(parameters, cache, observations, position)
+        now = {"observations": observations, "token_mask": ~inactive}
+        dictated = jnp.full(inactive.shape, -1)
+        if "dictated" in written:
+            dictated = _per_trajectory(environment.dictated)(states)
+            now["dictated"] = ~inactive & (dictated >= 0)
+            now["token_mask"] &= ~now["dictated"]
+        legal, silent = None, ~now["token_mask"]
+        if "legal_actions" in written:
+            now["legal_actions"] = _per_trajectory(environment.legal)(states)
+            # Where the policy does not act there may be no legal action: it samples any action, which is discarded.
+            legal = now["legal_actions"] | silent[..., None]
+        log_probs = distribution(logits, legal, temperature)
+        drawn = jax.random.categorical(jax.random.fold_in(sampling.key, number), log_probs)
+        chosen = jnp.take_along_axis(log_probs, drawn[..., None], axis=-1)[..., 0]
+        now["tokens"] = jnp.where(inactive, 0, jnp.where(silent, dictated, drawn))
+        now["behaviour_log_probs"] = jnp.where(silent, 0.0, chosen)
+        now["behaviour_entropy"] = jnp.where(silent, 0.0, entropy(log_probs))
+        if "top_tokens" in written:
+            likeliest = jax.lax.top_k(log_probs, written["top_tokens"].shape[-1])
+            now["top_log_probs"], now["top_tokens"] = (jnp.where(silent[..., None], 0, top) for top in likeliest)
+
+        after = _per_trajectory(environment.step)(states, now["tokens"])
+        states = jax.tree.map(
+            lambda old, new: jnp.where(inactive.reshape(inactive.shape + (1,) * (old.ndim - 2)), old, new),
+            states, after,
+        )  # fmt: skip
+        finished = finished | _per_trajectory(environment.finished)(states)
+        written = {name: _write(written[name], value, position, inactive) for name, value in now.items()}
+        return number + 1, position + (~inactive if each_waits else 1), states, finished, cache, written
+
+    def active(carry):
+        _, position, states, finished, _, _ = carry
+        return (position < horizon).any() & ~idle(states, finished, position).all()
+
+    first = (
+        sampling.tokens_sampled, sampling.position, sampling.states, sampling.finished, sampling.cache,
+        sampling.written,
+    )  # fmt: skip
+    number, position, states, finished, cache, written = jax.lax.while_loop(active, act, first)
+    return Sampling(sampling.prompts, sampling.key, number, position, states, finished, cache, written)
+
+
+@functools.partial(jax.jit, static_argnames="environment")
+def hear(environment: Environment, sampling: Sampling, replies: Array, lengths: Array, called: Array) -> Sampling:
+    """Gives waiting trajectories the words of their tools.
+
+    Args:
+      replies: `[P, G, W]` int32, tokens.
+      lengths: `[P, G]` int32, number of tokens; 0 for a silent tool.
+      called: `[P, G]` bool, the trajectories that waited.
+    """
+    heard = _per_trajectory(environment.hear)(sampling.states, replies, lengths)
+    states = jax.tree.map(
+        lambda old, new: jnp.where(called.reshape(called.shape + (1,) * (old.ndim - 2)), new, old),
+        sampling.states, heard,
+    )  # fmt: skip
+    return dataclasses.replace(sampling, states=states)
+
+
+def finish(sampling: Sampling) -> Trajectories:
+    """The trajectories, of which those that have not ended are truncated."""
+    fields = {"legal_actions": None} | sampling.written
+    return Trajectories(
+        prompts=sampling.prompts, truncated=~sampling.finished, final_state=sampling.states, **fields
+    )  # fmt: skip
+
+
+def _write(array: Array, value: Array, position: Array, inactive: Array) -> Array:
+    """Writes `[P, G, ...]` at one position of `[P, G, T, ...]`, or at the position of each active trajectory."""
+    if position.ndim == 0:
+        return array.at[:, :, position].set(value)
+    here = (jnp.arange(array.shape[2]) == position[..., None]) & ~inactive[..., None]
+    here = here.reshape(here.shape + (1,) * (array.ndim - 3))
+    return jnp.where(here, value[:, :, None], array)
 
 
 def _per_trajectory(function: Callable) -> Callable:

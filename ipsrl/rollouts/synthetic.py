@@ -65,6 +65,7 @@ def synthetic_rollouts(
         step_log_backward=array(step_log_backward),
         next_states=array(states[..., 1], jnp.int32),
         planning_mask=array(mask & (rng.random(shape) < 0.5), bool),
+        step_rewards=array(np.where(np.arange(length) == 0, rewards[..., None], 0.0)),
         off_policy=array(rng.random((prompts, group)) < 0.2, bool),
         reference_log_probs=array(np.where(mask, behaviour + rng.normal(0, 0.3, shape), 0.0)),
         prompt_log_probs=array(np.log(rng.uniform(0.1, 0.9, (prompts, PROMPT_TOKENS)))),

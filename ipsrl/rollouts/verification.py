@@ -1,5 +1,7 @@
 """Verification on hosts: each host verifies a share of the answers it holds, and all receive the results."""
 
+import functools
+
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
@@ -66,3 +68,15 @@ def _held_here(tree):
     first = jax.tree.leaves(tree)[0]
     rows = np.concatenate([np.arange(*block) for block, _ in blocks(first)])
     return rows, jax.tree.map(lambda leaf: np.concatenate([jax.device_get(data) for _, data in blocks(leaf)]), tree)
+
+
+def verify(environment: Environment, trajectories: Trajectories) -> Outcomes:
+    """The environment's outcomes of the groups, computed on the device or on the host as the environment requires."""
+    if environment.verifies_on_host:
+        return verify_on_hosts(environment, trajectories)
+    return _verify_on_device(environment, trajectories)
+
+
+@functools.partial(jax.jit, static_argnames="environment")
+def _verify_on_device(environment: Environment, trajectories: Trajectories) -> Outcomes:
+    return environment.verify(trajectories)

@@ -12,8 +12,8 @@ from ipsrl.environments.environment import Environment
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.study.curves import Curve, Points
 from ipsrl.training.ensemble import train_ensemble
-from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.step import check_objective
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
 
 
 def trained(
@@ -25,19 +25,21 @@ def trained(
     measure: Callable[[Any], Mapping[str, Any]] = dict,
     labels: Mapping[str, Any] | None = None,
     optimizer: str = "sgd",
+    initial_parameters: Parameters | None = None,
     **changed: Any,
 ) -> Curve:
     """The curve of one objective with all seeds of the settings, without gradient clipping.
 
     Args:
       environment: has one prompt, and computes rewards under jit.
-      policy: the initial policy, and the reference of a KL penalty.
+      policy: see its protocol; the initial policy is the reference of a KL penalty.
       objective: its specification.
       settings: have `EnsembleSettings`' seeds, steps, record_every, group_size and learning_rate.
       record: parameters -> a pytree of arrays to keep; called under jit.
       measure: maps the recorded arrays, `[S, U, ...]` in float64, to name -> `[S, U]`.
       labels: of the curve; the objective by default.
       optimizer: sgd or adam.
+      initial_parameters: of every seed; fresh ones by default.
       changed: overrides for these settings.
 
     Raises:
@@ -45,20 +47,18 @@ def trained(
     """
     names = ("seeds", "steps", "record_every", "group_size", "learning_rate")
     chosen = {name: changed[name] if name in changed else getattr(settings, name) for name in names}
-    chosen["optimizer"] = make_optimizer(optimizer, chosen.pop("learning_rate"), max_gradient_norm=None)
-    made, labels = objectives.make(objective), labels or {"objective": objective}
+    seeds, record_every, labels = chosen.pop("seeds"), chosen.pop("record_every"), labels or {"objective": objective}
+    training = TrainSettings(prompts_per_step=1, optimizer=optimizer, max_gradient_norm=None, **chosen)
+    trainer = Trainer(environment, policy, objectives.make(objective), training)
     try:
-        check_objective(made, environment, policy, chosen["group_size"])
+        trainer.check()
     except ValueError as error:
         raise ValueError(f"{objective} cannot be trained here: {error}") from None
 
     def compute() -> Points:
-        seeds = jnp.asarray(chosen["seeds"])
-        recorded = train_ensemble(
-            environment, policy, made, prompts_per_step=1, record=record, **chosen | {"seeds": seeds}
-        )
+        start = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(seeds), *leaf.shape)), initial_parameters)
+        recorded = train_ensemble(trainer, jnp.asarray(seeds), record, record_every, initial_parameters=start)
         values = measure(jax.tree.map(lambda array: np.asarray(array, np.float64), recorded))
-        steps = np.arange(0, chosen["steps"] + 1, chosen["record_every"])
-        return Points(steps, values, chosen["seeds"])
+        return Points(np.arange(0, training.steps + 1, record_every), values, seeds)
 
     return Curve(labels, compute)

@@ -1,9 +1,11 @@
 """The flags of studies that train language models."""
 
 import dataclasses
+import functools
 
 from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.questions import Questions
+from ipsrl.environments.tools import ToolUse, make_tools
 from ipsrl.fields import non_negative, positive
 from ipsrl.policies.adapters import LoRA
 from ipsrl.policies.hugging_face_config import num_positions
@@ -16,6 +18,7 @@ class LanguageModelFlags(Settings):
     """A language model is the checkpoint in the folder `model_dir`, which answers in at most `max_tokens` tokens.
 
     A prompt has at most `longest_prompt` tokens; of earlier answers it shows the latest that fit.
+    `tools`, such as "calculator, search(folder=DIR)", answer each line that calls one of them.
     `lora_rank` above 0 trains adapters on weights that are kept as `frozen_dtype`; `export` writes every trained model
     to its run's folder as `model`.
     """
@@ -25,6 +28,7 @@ class LanguageModelFlags(Settings):
     longest_prompt: int = positive(1024)
     system_prompt: str = ""
     thinking: bool = False
+    tools: str = ""
     dtype: str = "float32"
     remat: str = "none"
     lora_rank: int = non_negative(0)
@@ -57,4 +61,7 @@ class LanguageModelFlags(Settings):
                 f"{positions} positions that the model in {self.model_dir} was made for: lower one of them"
             )
         how = {"system_prompt": self.system_prompt, "thinking": self.thinking}
-        return LanguageTask(task, self.model_dir, size, self.max_tokens, self.longest_prompt, **how)
+        kind = LanguageTask
+        if self.tools:
+            kind = functools.partial(ToolUse, tools=make_tools(self.tools))
+        return kind(task, self.model_dir, size, self.max_tokens, self.longest_prompt, **how)

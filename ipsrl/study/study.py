@@ -57,7 +57,7 @@ from ipsrl.study.curves import Curve, TrainingRun
 from ipsrl.study.recording import record
 from ipsrl.study.settings import identity
 from ipsrl.study.tables import Table
-from ipsrl.training.vmapped_runs import require_same_settings
+from ipsrl.training.settings import require_same_settings
 
 SMOKE = "smoke: nothing was learned; it shows that everything runs, and decides no claim"
 HEADINGS = ("Claim", "Paper", "Command", "Time", "Expected", "Smoke")
@@ -172,8 +172,10 @@ def run(study: Study, settings: Any, preset: str, output: Output) -> None:
             print(line)
 
 
-def publish(study: Study, settings: Any, preset: str, records: Records, folder: RunFolder) -> list[str]:
-    """Writes the figure and the summary; returns a line for each claim and one with the figure's path."""
+def publish(
+    study: Study, settings: Any, preset: str, records: Records, folder: RunFolder, draw: bool = True
+) -> list[str]:
+    """Writes the summary and, if asked, the figure; returns a line for each claim, and one with the figure's path."""
     held = claims.decided(study.claims, records)
     numbers, smoke = claims.measured(study.numbers, records), preset == "smoke"
     ours = claims.stored(numbers)
@@ -183,7 +185,7 @@ def publish(study: Study, settings: Any, preset: str, records: Records, folder: 
         # What cannot be decided at all is worth knowing; what holds is not.
         undecided = [line for line, holds in zip(lines, held.values(), strict=True) if holds is None]
         held, lines = dict.fromkeys(held), [SMOKE, *undecided]
-    if study.figure is not None:
+    if draw and study.figure is not None:
         mark = SMOKE.partition(";")[0] if smoke else ""
         try:
             drawing = study.figure(records, settings)
@@ -223,7 +225,9 @@ def final_rows(records: Records) -> list[dict[str, Any]]:
 def run_vmapped(
     study: Study, settings: Sequence[Any], presets: Sequence[str], outputs: Sequence[Output]
 ) -> list[Exception | None]:
-    """Like `run` for many settings that differ only in `study.vmapped`, as one program; prints nothing.
+    """Like `run` for many settings that differ only in `study.vmapped`, as one program; prints and draws nothing.
+
+    A figure takes four seconds, as long as hundreds of runs: a run that is resumed alone draws its own.
 
     Returns:
       for each settings object the error that left it without results, or None if everything was written.
@@ -245,7 +249,7 @@ def run_vmapped(
         for (number, folder), of_run in zip(folders.items(), curves, strict=True):
             try:
                 records = record(list(of_run), folder, outputs[number], report=lambda line: None)
-                publish(study, settings[number], presets[number], records, folder)
+                publish(study, settings[number], presets[number], records, folder, draw=False)
             except (ValueError, NonFiniteLossError) as error:
                 failures[number] = error
     return failures

@@ -27,10 +27,9 @@ from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.study.curves import Labels, Points, TrainingRun
 from ipsrl.study.settings import Settings, folder_name, seeds
 from ipsrl.study.study import Output
-from ipsrl.training.loop import TrainSettings, check_run, train
+from ipsrl.training.loop import TrainSettings, check_run, train, train_vmapped
 from ipsrl.training.settings import make_batch_filters
 from ipsrl.training.step import Batching
-from ipsrl.training.vmapped_runs import train_vmapped
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,7 +211,8 @@ def train_grids(grids: Sequence[TrainingGrid], outputs: Sequence[Output]) -> lis
             numbers, seeds, folders = zip(*taken, strict=True)
             results = train_vmapped(
                 shared.environment, shared.policy, objective_catalog.make(text),
-                [grids[number].settings for number in numbers], seeds, folders, shared.evaluate, outputs[0].trackers,
+                [grids[number].settings for number in numbers], seeds, folders, shared.evaluate,
+                trackers=outputs[0].trackers,
             )  # fmt: skip
             for (number, seed, folder), result in zip(taken, results, strict=True):
                 if isinstance(result, NonFiniteLossError):

@@ -20,7 +20,7 @@ PyTree = Any
 class Checkpoints:
     """The latest checkpoints of a run, in a folder.
 
-    A state is a pytree of arrays (no typed PRNG keys) and is restored bit for bit. Orbax writes to a temporary folder
+    A state is a pytree of arrays and is restored bit for bit. Orbax writes to a temporary folder
     and renames it, so a process killed at any moment leaves earlier checkpoints intact.
 
     With many hosts, each writes its own shards into one shared folder. When all have written, the first host seals the

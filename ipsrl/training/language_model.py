@@ -15,7 +15,7 @@ from ipsrl.policies.hugging_face_config import read_policy
 from ipsrl.policies.policy import Parameters, union
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.progress_line import working
-from ipsrl.training.randomness import stream
+from ipsrl.rollouts.randomness import stream
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,11 @@ from jax import Array
 
 @functools.cache
 def make_optimizer(
-    name: str = "adam", learning_rate: float = 3e-4, max_gradient_norm: float | None = 1.0, epsilon: float = 1e-8
+    name: str = "adam",
+    learning_rate: float = 3e-4,
+    max_gradient_norm: float | None = 1.0,
+    epsilon: float = 1e-8,
+    decay_steps: int | None = None,
 ) -> optax.GradientTransformation:
     """Adam or plain gradient descent, after clipping the gradient's global norm.
 
@@ -17,15 +21,17 @@ def make_optimizer(
     Args:
       name: `adam` (betas 0.9, 0.999) or `sgd`, whose step is learning_rate times the gradient: forward Euler for the
         flows in `ipsrl.dynamics`.
-      learning_rate: constant.
+      learning_rate: of the first step.
       max_gradient_norm: None for no clipping.
       epsilon: Adam divides by sqrt(v) + epsilon, so gradients far below epsilon make no step. With epsilon 1e-8, a
         float32 rounding error of 1e-9 in a zero gradient makes a step of a tenth of the learning rate.
+      decay_steps: after how many steps the learning rate reaches zero, along half a cosine; None keeps it constant.
     """
     optimizers = {"adam": functools.partial(optax.adam, eps=epsilon), "sgd": optax.sgd}
     if name not in optimizers:
         raise ValueError(f"unknown optimizer {name!r}; known: {', '.join(optimizers)}")
-    transformation = optimizers[name](learning_rate)
+    rate = learning_rate if decay_steps is None else optax.cosine_decay_schedule(learning_rate, decay_steps)
+    transformation = optimizers[name](rate)
     return (
         transformation
         if max_gradient_norm is None

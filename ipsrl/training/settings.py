@@ -1,22 +1,30 @@
 """Settings of a training run, and its batch filters."""
 
 import dataclasses
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 from ipsrl import specifications
+from ipsrl.environments.environment import Environment
 from ipsrl.fields import Checked, non_negative, positive
 from ipsrl.records.monitors import make_monitors
-from ipsrl.training.batches.difficulty_filter import DifficultyFilter
-from ipsrl.training.batches.dynamic_sampling import DynamicSampling
-from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
+from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
+from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
+from ipsrl.rollouts.sources.one_step_ahead import OneStepAhead
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
+from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
+from ipsrl.rollouts.sources.source import Wrapper
 from ipsrl.training.step import WHOLE_BATCH, Batching
 
 BATCH_FILTERS = {
+    "replayed_groups": ReplayedGroups,
     "dynamic_sampling": DynamicSampling,
-    "difficulty_filter": DifficultyFilter,
+    "replayed_answers": ReplayedAnswers,
     "off_policy": OffPolicyAnswers,
+    "difficulty_filter": DifficultyFilter,
 }
-"""Batch filters, by the name of their field in `TrainSettings`."""
+"""Wrappers of the source of groups, by the name of their field in `TrainSettings`; the first is outermost."""
 
 
 def make_batch_filters(text: str) -> dict[str, Any]:
@@ -43,13 +51,16 @@ class TrainSettings(Checked):
       steps: batches of rollouts.
       prompts_per_step, group_size: P and G of a batch.
       temperature: of sampling and scoring.
-      optimizer, learning_rate, max_gradient_norm: see `make_optimizer`.
+      optimizer, learning_rate, max_gradient_norm, adam_epsilon: see `make_optimizer`.
+      cosine_decay: whether the learning rate falls to zero along half a cosine, with the last step.
       batching: how a batch is split into optimiser steps.
       evaluate_every: steps between evaluations; step 0 and the last step are always evaluated.
       checkpoint_every: steps between checkpoints; the last step is always saved.
+      replayed_groups: puts earlier groups in the place of those that are not informative; None for no such groups.
       dynamic_sampling: samples until every group is informative; None for one round.
-      difficulty_filter: skips prompts before they are sampled; None for all prompts.
+      replayed_answers: puts earlier right answers into groups; None for no such answers.
       off_policy: puts a refinement into every group; None to use only answers sampled from the policy.
+      difficulty_filter: skips prompts before they are sampled; None for all prompts.
       refresh_reference_every: steps after which the current policy becomes the reference of a KL penalty and of
         `off_policy`; 0 keeps the initial policy as the reference.
       async_rollouts: whether the next step's groups are sampled, by the policy before this step's update, while the
@@ -68,12 +79,16 @@ class TrainSettings(Checked):
     optimizer: str = "adam"
     learning_rate: float = positive(3e-4)
     max_gradient_norm: float | None = positive(1.0)
+    adam_epsilon: float = positive(1e-8)
+    cosine_decay: bool = False
     batching: Batching = WHOLE_BATCH
     evaluate_every: int = positive(25)
     checkpoint_every: int = positive(100)
+    replayed_groups: ReplayedGroups | None = None
     dynamic_sampling: DynamicSampling | None = None
-    difficulty_filter: DifficultyFilter | None = None
+    replayed_answers: ReplayedAnswers | None = None
     off_policy: OffPolicyAnswers | None = None
+    difficulty_filter: DifficultyFilter | None = None
     refresh_reference_every: int = non_negative(0)
     async_rollouts: bool = False
     monitors: str = "all"
@@ -81,3 +96,31 @@ class TrainSettings(Checked):
     def __post_init__(self):
         super().__post_init__()
         make_monitors(self.monitors)
+
+    @property
+    def wrappers(self) -> tuple[Wrapper, ...]:
+        """Around the source that samples from the policy; the first is outermost."""
+        given = [getattr(self, name) for name in BATCH_FILTERS] + [OneStepAhead() if self.async_rollouts else None]
+        return tuple(wrapper for wrapper in given if wrapper is not None)
+
+    def check_wrappers(self, environment: Environment) -> None:
+        """Raises ValueError if a wrapper cannot be applied here."""
+        if self.dynamic_sampling is not None and self.group_size < 2:
+            raise ValueError("dynamic sampling compares the answers of a group: group_size is 1, it must be at least 2")
+        if self.async_rollouts and not environment.verifies_on_host:
+            raise ValueError(
+                "async_rollouts hides verifying on the host, but this environment is verified on the device: leave it "
+                "out"
+            )
+
+
+def require_same_settings(settings: Sequence[Any], may_differ: Sequence[str]) -> None:
+    """Raises ValueError if there are no settings, or if they differ in a field outside `may_differ`."""
+    if not settings:
+        raise ValueError("there is nothing to run together: give the settings of one run at least")
+    for each, field in itertools.product(settings, dataclasses.fields(settings[0])):
+        one, other = getattr(settings[0], field.name), getattr(each, field.name)
+        if field.name not in may_differ and one != other:
+            raise ValueError(
+                f"runs of one program may differ in {', '.join(may_differ)}, but {field.name} is {one} and {other}"
+            )

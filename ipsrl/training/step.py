@@ -1,7 +1,7 @@
 """The update of a training step: how a policy learns from a batch of groups."""
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,17 +9,20 @@ import optax
 from jax import Array
 from jax.sharding import Mesh
 
-from ipsrl.distributed.per_device import max_over_devices, per_device, sum_over_devices, works_per_device
+from ipsrl.distributed.per_device import per_device, works_per_device
 from ipsrl.distributed.placement import NO_PARAMETER, constrain, follow, placements
-from ipsrl.environments.environment import Environment
+from ipsrl.environments.environment import Environment, dictates
 from ipsrl.fields import Checked, at_least
 from ipsrl.measures import diversity
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, log_importance_ratio
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy, union
-from ipsrl.structures import Outcomes, Rollouts, Trajectories, masked_sum
-from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
+from ipsrl.rollouts.sources.source import OF_POLICY
+from ipsrl.structures import Outcomes, PolicyScores, Rollouts, Trajectories, Weights, masked_sum
+from ipsrl.training.micro_batches import join, split, totals
 from ipsrl.training.sparse_adam import sparse_adam
+
+BACKWARD_FIELDS = frozenset({"log_backward", "step_log_backward", "next_states"})
 
 
 @jax.tree_util.register_dataclass
@@ -34,9 +37,10 @@ class TrainState:
       objective_state: state of the objective's parts, see `Objective.init`.
       objective_parameters: parameters learned by the objective itself, see `Objective.init_parameters`.
       objective_optimizer_state: of `sparse_adam`, which moves them.
-      reference: parameters of the reference policy if it moves during training, else None.
-      difficulty: state of the difficulty filter, None without one.
-      next_rollouts: groups already sampled for the next step; None without `async_rollouts`.
+      seed: `[]` int32, of the run.
+      learning_rate: `[]` float32, of this run among others of one program; None for the rate of the settings.
+      reference: parameters of the reference policy; None if the run needs none.
+      source: of the source of groups.
     """
 
     step: Array
@@ -45,9 +49,10 @@ class TrainState:
     objective_state: Any
     objective_parameters: Any
     objective_optimizer_state: Any
+    seed: Array | None = None
+    learning_rate: Array | None = None
     reference: Parameters | None = None
-    difficulty: Any = None
-    next_rollouts: Trajectories | None = None
+    source: Any = None
 
     @classmethod
     def create(
@@ -106,27 +111,30 @@ def check_objective(
     environment: Environment,
     policy: Policy,
     group_size: int,
-    off_policy: OffPolicyAnswers | None = None,
+    of_source: frozenset[str] = OF_POLICY,
 ) -> None:
-    """Raises ValueError if environment, policy or training step do not provide what the objective needs.
+    """Raises ValueError if environment, policy, source or training step do not provide what the objective needs.
 
     Args:
-      off_policy: puts off-policy answers into the groups; None if there are none.
+      of_source: the optional fields of `Rollouts` that the source of groups provides, see `Source.optional_fields`.
     """
-    if "off_policy" in objective.needs and off_policy is None:
+    if "off_policy" in objective.needs - of_source:
         raise ValueError(
             "the objective needs off-policy answers in its groups: give TrainSettings(off_policy=OffPolicyAnswers(8)), "
             'or the flag --filters="off_policy(answers=8)" of experiments.hypospace'
         )
-    if off_policy is not None and off_policy.source == "reference" and objective.top_tokens:
+    if objective.top_tokens and "top_log_probs" not in of_source:
         raise ValueError(
-            "the objective needs the policy's most likely tokens, which answers of the reference policy do not "
-            "have: sample off_policy answers from the policy itself"
+            "the objective needs the policy's most likely tokens, which answers that it did not sample do not have: "
+            "sample off_policy answers from the policy itself, and replay none"
         )
-    from_step = {"reference_log_probs", "top_log_probs", "keys"}
-    if off_policy is not None:
-        from_step.add("off_policy")
-    objective.check(environment.optional_fields | policy.optional_fields | from_step, group_size, environment.sizes)
+    fields = environment.optional_fields | policy.optional_fields | of_source | {"reference_log_probs", "keys"}
+    if objective.needs & BACKWARD_FIELDS and dictates(environment):
+        raise ValueError(
+            "the objective needs a backward policy, which has no probability for the tokens that this environment "
+            "dictates: take an objective without one"
+        )
+    objective.check(fields, group_size, environment.sizes)
 
 
 def state_placements(
@@ -172,12 +180,68 @@ def update(
       the new state, and metrics as scalars.
     """
     reference = state.reference if reference is None else reference
+    scored = {"policy": policy, "objective": objective, "temperature": temperature}
+    rollouts = rollouts_of(
+        state.parameters, reference, frozen, trajectories, outcomes, key, micro_batches=batching.total_micro_batches,
+        **scored,
+    )  # fmt: skip
+    weights, objective_state, metrics = objective.weigh(rollouts, state.objective_state)
 
-    def score(parameters, frozen, trajectories):
-        return policy.score(union(parameters, frozen), trajectories, temperature)
+    def steps_of_mini_batch(learned, mini_batch):
+        trajectories, rollouts, weights = mini_batch
+        found = []
+        for of_step in objective.weights_of_steps(weights, rollouts):
+            parameters, batch = (learned.parameters, learned.objective_parameters), (trajectories, rollouts, of_step)
+            gradients, *measured = gradient(parameters, frozen, batch, micro_batches=batching.micro_batches, **scored)
+            learned = apply(learned, gradients, policy, objective, optimizer)
+            found.append(measured)
+        return learned, jax.tree.map(lambda *measured: jnp.stack(measured), *found)
+
+    def epoch(learned, _):
+        return jax.lax.scan(steps_of_mini_batch, learned, mini_batches)
+
+    mini_batches = split((trajectories, rollouts, weights), batching.mini_batches)
+    learned = Learned(**{name: getattr(state, name) for name in Learned._fields})
+    learned, (step_metrics, differences) = jax.lax.scan(epoch, learned, length=batching.epochs)
+
+    metrics = metrics | group_metrics(rollouts) | jax.tree.map(jnp.sum, step_metrics)
+    scalars = {name: total / jnp.maximum(count, 1.0) for name, (total, count) in metrics.items()}
+    # Both are the same policy before the first optimiser step: any difference is an error of sampler or scorer.
+    scalars["sampler_scorer_difference"] = differences[0, 0, 0]
+    scalars["parameter_norm"] = optax.tree.norm(learned.parameters)
+    after = dataclasses.replace(state, step=state.step + 1, objective_state=objective_state, **learned._asdict())
+    return after, scalars
+
+
+class Learned(NamedTuple):
+    """The part of `TrainState` that an optimiser step changes."""
+
+    parameters: Parameters
+    optimizer_state: Any
+    objective_parameters: Any
+    objective_optimizer_state: Any
+
+
+def rollouts_of(
+    parameters: Parameters,
+    reference: Parameters | None,
+    frozen: Parameters | None,
+    trajectories: Trajectories,
+    outcomes: Outcomes,
+    key: Array,
+    *,
+    policy: Policy,
+    objective: Objective,
+    temperature: float,
+    micro_batches: int = 1,
+) -> Rollouts:
+    """Groups with all that the objective needs; what takes a forward pass is computed for one micro-batch at a time.
+
+    Args:
+      parameters: of the policy that sampled the trajectories; the others are as in `update`.
+    """
 
     def optional_fields(shared, micro_batches):
-        """The fields of `Rollouts` that need a forward pass of the policy."""
         parameters, reference, frozen = shared
 
         def of_micro_batch(micro_batch):
@@ -186,103 +250,100 @@ def update(
                 log_probs, mask = policy.prompt_log_probs(union(parameters, frozen), micro_batch.prompts, temperature)
                 found |= {"prompt_log_probs": log_probs, "prompt_mask": mask}
             if "reference_log_probs" in objective.needs:
-                found["reference_log_probs"] = score(reference, frozen, micro_batch).log_probs
+                scores = policy.score(union(reference, frozen), micro_batch, temperature)
+                found["reference_log_probs"] = scores.log_probs
             return found
 
         return jax.lax.map(of_micro_batch, micro_batches)
 
-    prompts_each = len(outcomes.rewards) // batching.total_micro_batches
+    prompts_each = len(outcomes.rewards) // micro_batches
     passes = per_device(optional_fields, prompts_each, in_axes=(None, 1), out_axes=1)
-    optional = _join(passes((state.parameters, reference, frozen), _split(trajectories, batching.total_micro_batches)))
+    optional = join(passes((parameters, reference, frozen), split(trajectories, micro_batches)))
     if "keys" in objective.needs:
         optional["keys"] = jax.random.split(key, outcomes.rewards.shape[0])
-    rollouts = Rollouts.of(trajectories, outcomes, **optional)
-    weights, objective_state, metrics = objective.weigh(rollouts, state.objective_state)
-    objective_optimizer = _objective_optimizer(objective)
-    placed = placements(policy.placement_rules, state.parameters, jax.sharding.get_abstract_mesh())
-    optimizer_placed = follow(optimizer, placed, state.optimizer_state)
+    return Rollouts.of(trajectories, outcomes, **optional)
 
-    def statistics(parameters, batch):
-        trajectories, rollouts, weights = batch
-        return objective.statistics(score(*parameters, trajectories), rollouts, weights), ()
 
-    def loss(both_parameters, frozen, batch, statistics):
+def gradient(
+    parameters: tuple[Parameters, Any],
+    frozen: Parameters | None,
+    batch: tuple[Trajectories, Rollouts, Weights],
+    *,
+    policy: Policy,
+    objective: Objective,
+    temperature: float,
+    micro_batches: int = 1,
+) -> tuple[tuple[Parameters, Any], dict[str, tuple[Array, Array]], Array]:
+    """The gradient of an objective's loss on a mini-batch, its loss divided by its count.
+
+    Args:
+      parameters: of the policy, and of the objective (`Objective.init_parameters`).
+      frozen: as in `update`.
+      batch: a mini-batch; the weights are those of the whole batch of rollouts that it is a part of.
+
+    Returns:
+      the gradients by both, metrics as `(sum, count)` pairs, and the largest |log ratio| of scorer and sampler.
+    """
+    placed = placements(policy.placement_rules, parameters[0], jax.sharding.get_abstract_mesh())
+
+    def score(parameters, frozen, trajectories):
+        actor = union(parameters, frozen)
+        scores = policy.score(actor, trajectories, temperature)
+        if "prompt_log_probs" not in objective.surrogate.needs:
+            return scores
+        of_prompts, _ = policy.prompt_log_probs(actor, trajectories.prompts, temperature)
+        return dataclasses.replace(scores, prompt_log_probs=of_prompts)
+
+    def statistics(shared, micro_batch):
+        trajectories, rollouts, weights = micro_batch
+        return objective.statistics(score(*shared, trajectories), rollouts, weights), ()
+
+    def loss(both_parameters, frozen, micro_batch, statistics):
         parameters, objective_parameters = both_parameters
-        trajectories, rollouts, weights = batch
+        trajectories, rollouts, weights = micro_batch
         scores = score(parameters, frozen, trajectories)
         output = objective.loss(scores, rollouts, weights, objective_parameters, statistics)
-        mask, log_ratio = rollouts.token_mask, log_importance_ratio(scores, rollouts)
-        tokens = mask.sum(dtype=jnp.float32)
-        # The k3 estimator: non-negative at every token, and an unbiased estimate of KL(behaviour || policy).
-        moved = jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
-        metrics = output.metrics | {
-            "token_entropy": (masked_sum(scores.entropy, mask), tokens),
-            "behaviour_kl": ((jnp.expm1(moved) - moved).sum(), tokens),
-        }
+        log_ratio = log_importance_ratio(scores, rollouts)
+        metrics = output.metrics | token_metrics(scores, log_ratio, rollouts)
         return output.loss_sum, ((output.loss_sum, output.count), metrics, jnp.abs(log_ratio).max())
 
-    def optimizer_step(carry, mini_batch, stage):
-        parameters, optimizer_state, objective_parameters, objective_optimizer_state = carry
-        trajectories, rollouts, weights = mini_batch
-        micro_batches = _split(
-            (trajectories, rollouts, objective.at_stage(weights, rollouts, stage)), batching.micro_batches
+    def gradient_and_sums(shared, micro_batch):
+        both_parameters, frozen, sums = shared
+        gradients, (loss_and_count, metrics, difference) = jax.grad(loss, has_aux=True)(
+            both_parameters, frozen, micro_batch, sums
         )
-        sums = None  # with a single micro-batch the loss computes the statistics itself, from the same forward pass
-        if batching.micro_batches > 1 or works_per_device(prompts_each):
-            sums, _ = _totals(statistics, (parameters, frozen), micro_batches)
+        return (constrain(gradients[0], placed), gradients[1], loss_and_count, metrics), difference
 
-        def gradient_and_sums(shared, micro_batch):
-            both_parameters, frozen, sums = shared
-            gradients, (loss_and_count, metrics, difference) = jax.grad(loss, has_aux=True)(
-                both_parameters, frozen, micro_batch, sums
-            )
-            gradient, objective_gradient = gradients
-            return (constrain(gradient, placed), objective_gradient, loss_and_count, metrics), difference
+    parts = split(batch, micro_batches)
+    sums = None  # with a single micro-batch the loss computes the statistics itself, from the same forward pass
+    if micro_batches > 1 or works_per_device(len(batch[1].rewards) // micro_batches):
+        sums, _ = totals(statistics, (parameters[0], frozen), parts)
+    (*gradients, (loss_sum, count), metrics), difference = totals(gradient_and_sums, (parameters, frozen, sums), parts)
+    gradients[0] = constrain(gradients[0], placed)
+    of_policy, of_objective = jax.tree.map(lambda leaf: leaf / count, gradients)
+    metrics |= {"loss": (loss_sum, count), "gradient_norm": (optax.tree.norm(of_policy), jnp.float32(1))}
+    return (of_policy, of_objective), metrics, difference
 
-        shared = ((parameters, objective_parameters), frozen, sums)
-        (*gradients, (loss_sum, count), metrics), difference = _totals(gradient_and_sums, shared, micro_batches)
-        gradients[0] = constrain(gradients[0], placed)
-        gradient, objective_gradient = jax.tree.map(lambda leaf: leaf / count, gradients)
-        metrics = metrics | {"loss": (loss_sum, count), "gradient_norm": (optax.tree.norm(gradient), jnp.float32(1))}
-        updates, optimizer_state = optimizer.update(gradient, optimizer_state, parameters)
-        objective_updates, objective_optimizer_state = objective_optimizer.update(
-            objective_gradient, objective_optimizer_state
-        )
-        optimizer_state = constrain(optimizer_state, optimizer_placed)
-        parameters = constrain(optax.apply_updates(parameters, updates), placed)
-        objective_parameters = optax.apply_updates(objective_parameters, objective_updates)
-        carry = (parameters, optimizer_state, objective_parameters, objective_optimizer_state)
-        return carry, (metrics, difference)
 
-    def mini_batch_steps(carry, mini_batch):
-        stages = jnp.arange(objective.num_stages)
-        return jax.lax.scan(lambda carry, stage: optimizer_step(carry, mini_batch, stage), carry, stages)
-
-    def epoch(carry, _):
-        return jax.lax.scan(mini_batch_steps, carry, mini_batches)
-
-    mini_batches = _split((trajectories, rollouts, weights), batching.mini_batches)
-    carry = (
-        state.parameters, state.optimizer_state, state.objective_parameters, state.objective_optimizer_state,
-    )  # fmt: skip
-    carry, (step_metrics, differences) = jax.lax.scan(epoch, carry, length=batching.epochs)
-
-    metrics = metrics | group_metrics(rollouts) | jax.tree.map(jnp.sum, step_metrics)
-    scalars = {name: total / jnp.maximum(count, 1.0) for name, (total, count) in metrics.items()}
-    # Both are the same policy before the first optimiser step: any difference is an error of sampler or scorer.
-    scalars["sampler_scorer_difference"] = differences[0, 0, 0]
-    parameters, optimizer_state, objective_parameters, objective_optimizer_state = carry
-    scalars["parameter_norm"] = optax.tree.norm(parameters)
-    after = dataclasses.replace(
-        state,
-        step=state.step + 1,
-        parameters=parameters,
-        optimizer_state=optimizer_state,
-        objective_state=objective_state,
-        objective_parameters=objective_parameters,
-        objective_optimizer_state=objective_optimizer_state,
+def apply(
+    learned: Learned,
+    gradients: tuple[Parameters, Any],
+    policy: Policy,
+    objective: Objective,
+    optimizer: optax.GradientTransformation,
+) -> Learned:
+    """One step of both optimisers, with the gradients by the parameters of the policy and of the objective."""
+    placed = placements(policy.placement_rules, learned.parameters, jax.sharding.get_abstract_mesh())
+    updates, optimizer_state = optimizer.update(gradients[0], learned.optimizer_state, learned.parameters)
+    objective_updates, objective_optimizer_state = _objective_optimizer(objective).update(
+        gradients[1], learned.objective_optimizer_state
     )
-    return after, scalars
+    return Learned(
+        constrain(optax.apply_updates(learned.parameters, updates), placed),
+        constrain(optimizer_state, follow(optimizer, placed, learned.optimizer_state)),
+        optax.apply_updates(learned.objective_parameters, objective_updates),
+        objective_optimizer_state,
+    )
 
 
 compiled_update = jax.jit(
@@ -290,6 +351,17 @@ compiled_update = jax.jit(
     static_argnames=("policy", "objective", "optimizer", "batching", "temperature"),
     donate_argnames="state",
 )
+
+
+def token_metrics(scores: PolicyScores, log_ratio: Array, rollouts: Rollouts) -> dict[str, tuple[Array, Array]]:
+    """Entropy of the policy, and its divergence from the behaviour policy, as `(sum, count)` pairs over tokens."""
+    tokens = rollouts.token_mask.sum(dtype=jnp.float32)
+    # The k3 estimator: non-negative at every token, and an unbiased estimate of KL(behaviour || policy).
+    moved = jnp.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
+    return {
+        "token_entropy": (masked_sum(scores.entropy, rollouts.token_mask), tokens),
+        "behaviour_kl": ((jnp.expm1(moved) - moved).sum(), tokens),
+    }
 
 
 def group_metrics(rollouts: Rollouts) -> dict[str, tuple[Array, Array]]:
@@ -313,49 +385,3 @@ def group_metrics(rollouts: Rollouts) -> dict[str, tuple[Array, Array]]:
 
 def _objective_optimizer(objective: Objective) -> optax.GradientTransformation:
     return sparse_adam(objective.surrogate.learning_rate)
-
-
-def _totals(function, shared, micro_batches):
-    """Accumulates `function` over micro-batches: sums its first output, takes the maximum of its second.
-
-    Args:
-      function: (shared, micro-batch) -> (tree to sum, tree to take the maximum of).
-      shared: arguments without a prompt axis.
-      micro_batches: leaves `[micro_batches, P / micro_batches, ...]`.
-    """
-
-    # Traced once, both for its shapes and for the loop.
-    function = jax.jit(function)
-
-    def over(shared, micro_batches):
-        def accumulate(totals, micro_batch):
-            found = function(shared, micro_batch)
-            return tuple(map(jax.tree.map, (jnp.add, jnp.maximum), totals, found)), None
-
-        sums, maxima = jax.eval_shape(function, shared, jax.tree.map(lambda leaf: leaf[0], micro_batches))
-        totals = optax.tree.zeros_like(sums), optax.tree.full_like(maxima, -jnp.inf)
-        (sums, maxima), _ = jax.lax.scan(accumulate, totals, micro_batches)
-        return sum_over_devices(sums), max_over_devices(maxima)
-
-    prompts_each = jax.tree.leaves(micro_batches)[0].shape[1]
-    return per_device(over, prompts_each, in_axes=(None, 1), out_axes=None)(shared, micro_batches)
-
-
-def _split(tree, micro_batches: int):
-    """Leaves `[P, ...]` -> `[micro_batches, P / micro_batches, ...]`.
-
-    Prompts are dealt like cards, so that each device of a mesh that shards prompts holds an equal share of every
-    micro-batch.
-    """
-
-    def deal(leaf):
-        return jnp.moveaxis(leaf.reshape(leaf.shape[0] // micro_batches, micro_batches, *leaf.shape[1:]), 1, 0)
-
-    return jax.tree.map(deal, tree)
-
-
-def _join(tree):
-    """Undoes `_split`."""
-    return jax.tree.map(
-        lambda leaf: jnp.moveaxis(leaf, 0, 1).reshape(leaf.shape[0] * leaf.shape[1], *leaf.shape[2:]), tree
-    )

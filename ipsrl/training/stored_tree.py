@@ -31,8 +31,14 @@ def named_leaves(tree: PyTree) -> dict[str, Any]:
 
 
 def storable(tree: PyTree) -> dict[str, Any]:
-    """The named leaves without arrays of size zero, which Orbax refuses to write and which hold nothing to restore."""
-    return {name: leaf for name, leaf in named_leaves(tree).items() if leaf.size}
+    """The named leaves as Orbax can write them: PRNG keys as their data, and no arrays of size zero, which hold nothing
+    to restore.
+    """
+    return {
+        name: jax.random.key_data(leaf) if _is_key(leaf) else leaf
+        for name, leaf in named_leaves(tree).items()
+        if leaf.size
+    }
 
 
 def check(directory: Path, like: PyTree) -> None:
@@ -64,8 +70,8 @@ def load(directory: Path, like: PyTree) -> PyTree:
 
     Args:
       directory: an Orbax checkpoint, sealed or not.
-      like: a tree of arrays or `jax.ShapeDtypeStruct` with the structure, shapes, dtypes and (optionally) shardings of
-        the result. A leaf without a sharding goes to this process's first device.
+      like: a tree of arrays or, except for PRNG keys, `jax.ShapeDtypeStruct` with the structure, shapes, dtypes and
+        (optionally) shardings of the result. A leaf without a sharding goes to this process's first device.
 
     Raises:
       DamagedTreeError: the files cannot be read.
@@ -81,10 +87,22 @@ def load(directory: Path, like: PyTree) -> PyTree:
         restored = ocp.load(directory, wanted)
     except Exception as error:
         raise DamagedTreeError(_first_line(error)) from error
-    leaves = [
-        restored[name] if leaf.size else jnp.zeros(leaf.shape, leaf.dtype) for name, leaf in named_leaves(like).items()
-    ]
+
+    def leaf_of(name, leaf):
+        if not leaf.size:
+            return jnp.zeros(leaf.shape, leaf.dtype)
+        return (
+            jax.random.wrap_key_data(restored[name], impl=jax.random.key_impl(leaf))
+            if _is_key(leaf)
+            else restored[name]
+        )
+
+    leaves = [leaf_of(name, leaf) for name, leaf in named_leaves(like).items()]
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 class DamagedTreeError(Exception):

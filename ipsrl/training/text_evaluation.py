@@ -10,8 +10,8 @@ from ipsrl.measures import answers, diversity
 from ipsrl.measures.pass_at_k import mean_pass_at_k
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.records.evaluation import Evaluation
+from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampled_answers import answers_with_history, completions, independent_answers
-from ipsrl.training.randomness import stream
 from ipsrl.training.settings import TrainSettings
 
 PASS_AT = (1, 4, 16)

@@ -12,17 +12,20 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
-from jax import Array
 
 import ipsrl
+from ipsrl import objectives
+from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.environments.questions import HypothesisEnvironment
 from ipsrl.fields import Checked, positive, probability
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.records.progress_line import working
-from ipsrl.structures import Prompts, Trajectories
+from ipsrl.rollouts.randomness import stream
+from ipsrl.rollouts.sources.stored_groups import given_answers
+from ipsrl.structures import Outcomes
 from ipsrl.training.parameter_cache import cached
-from ipsrl.training.randomness import stream
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,8 +37,8 @@ class WarmStart(Checked):
         from the hypothesis space, in the right format. 0 gives a prior that knows only the format.
       zipf_exponent: s. Admissible hypotheses are sampled with weights proportional to rank^-s; ranks are one random
         order of all hypotheses, the same for every prompt.
-      steps, prompts_per_step, answers_per_prompt, learning_rate: of Adam with cosine decay to zero, on the mean
-        negative log-likelihood of the tokens of answers and prompts.
+      steps, prompts_per_step, answers_per_prompt, learning_rate: of supervised training on the tokens of answers and
+        prompts, with cosine decay to zero.
       renderings: surface forms of each hypothesis used in training: the canonical one and random others.
       seed: of the order of hypotheses, the renderings, the parameters and the batches.
 
@@ -52,6 +55,14 @@ class WarmStart(Checked):
     renderings: int = positive(8, called="renderings of the warm start")
     seed: int = 0
 
+    @property
+    def training(self) -> TrainSettings:
+        """As settings of a training run."""
+        return TrainSettings(
+            self.steps, self.prompts_per_step, self.answers_per_prompt, learning_rate=self.learning_rate,
+            cosine_decay=True,
+        )  # fmt: skip
+
 
 def prior_parameters(environment: HypothesisEnvironment, policy: Policy, settings: WarmStart) -> Parameters:
     """Parameters of the prior, learned once and then read from the disk cache (`IPSRL_CACHE`).
@@ -59,7 +70,8 @@ def prior_parameters(environment: HypothesisEnvironment, policy: Policy, setting
     The cache key includes the code that they depend on, so an edit of it trains them anew.
     """
     package = Path(ipsrl.__file__).parent
-    sources = [*package.glob("environments/*.py"), *package.glob("policies/*.py"), Path(__file__)]
+    learns = ("training/*.py", "rollouts/sources/stored_groups.py", "objectives/*.py", "objectives/surrogates/*.py")
+    sources = [path for part in ("environments/*.py", "policies/*.py", *learns) for path in package.glob(part)]
     key = {
         "environment": repr(environment),
         "policy": repr(policy),
@@ -68,20 +80,31 @@ def prior_parameters(environment: HypothesisEnvironment, policy: Policy, setting
         "jax": jax.__version__,
         "backend": jax.default_backend(),
     }
-    abstract = jax.eval_shape(policy.init, jax.random.key(0))
-    return cached(key, lambda: learn_prior(environment, policy, settings), abstract)
+
+    def learn():
+        # One process makes it for all, so it must not ask the devices of others.
+        with jax.set_mesh(own_device_mesh()):
+            return jax.device_get(learn_prior(environment, policy, settings))
+
+    return cached(key, learn, jax.eval_shape(policy.init, jax.random.key(0)))
 
 
 def learn_prior(
     environment: HypothesisEnvironment, policy: Policy, settings: WarmStart, parameters: Parameters | None = None
 ) -> Parameters:
-    """Trains the prior as one compiled program, from `parameters` (which are donated) or from fresh ones."""
+    """Trains the prior as one compiled program, from `parameters` (which are donated) or from fresh ones.
+
+    The objective is `supervised`, on groups of given answers.
+    """
+    # A base model has learned from questions as well as answers, so its confidence in a prompt is meaningful.
+    prompts = "prompt_log_probs" in policy.optional_fields
+    trainer = Trainer(environment, policy, objectives.make(f"supervised(prompts={prompts})"), settings.training)
+    trainer.check()
     rng = np.random.default_rng(settings.seed)
     weights = answer_weights(environment, settings, rng)
-    answers, lengths = rendered_answers(environment, settings.renderings, rng)
-    tables = (jnp.asarray(table) for table in (weights, answers, lengths))
+    tables = (jnp.asarray(table) for table in (weights, *rendered_answers(environment, settings.renderings, rng)))
     with working("learning the prior"):
-        return jax.block_until_ready(_fit(environment, policy, settings, parameters, *tables))
+        return jax.block_until_ready(_fit(trainer, settings, parameters, *tables))
 
 
 def answer_weights(environment: HypothesisEnvironment, settings: WarmStart, rng: np.random.Generator) -> np.ndarray:
@@ -109,55 +132,23 @@ def rendered_answers(
     return tokens, lengths
 
 
-def as_trajectories(prompts: Prompts, tokens: Array, lengths: Array) -> Trajectories:
-    """Packs given answers `[P, G, T]` as sampled trajectories, so that a policy can score them."""
-    first = jnp.broadcast_to(prompts.tokens[:, None, -1:], (*tokens.shape[:2], 1))
-    mask = jnp.arange(tokens.shape[-1]) < lengths[..., None]
-    return Trajectories(
-        prompts=prompts,
-        observations=jnp.concatenate([first, tokens[..., :-1]], axis=-1),
-        tokens=tokens,
-        token_mask=mask,
-        legal_actions=None,
-        behaviour_log_probs=jnp.zeros(tokens.shape, jnp.float32),
-        behaviour_entropy=jnp.zeros(tokens.shape, jnp.float32),
-        truncated=jnp.zeros(tokens.shape[:2], bool),
-    )
+@functools.partial(jax.jit, static_argnames=("trainer", "settings"), donate_argnames="parameters")
+def _fit(trainer, settings, parameters, weights, answers, lengths):
+    environment, shape = trainer.environment, (settings.prompts_per_step, settings.answers_per_prompt)
 
-
-@functools.partial(jax.jit, static_argnames=("environment", "policy", "settings"), donate_argnames="parameters")
-def _fit(environment, policy, settings, parameters, weights, answers, lengths):
-    optimizer = optax.chain(
-        optax.clip_by_global_norm(1.0),
-        optax.adam(optax.cosine_decay_schedule(settings.learning_rate, settings.steps)),
-    )
-
-    def batch(step):
-        key = stream(settings.seed, step, "warm start")
-        prompt_key, answer_key, form_key = jax.random.split(key, 3)
-        index = jax.random.randint(prompt_key, settings.prompts_per_step, 0, environment.num_prompts)
-        shape = (settings.prompts_per_step, settings.answers_per_prompt)
+    def taught(step):
+        prompt_key, answer_key, form_key = jax.random.split(stream(settings.seed, step, "warm start"), 3)
+        index = jax.random.randint(prompt_key, shape[:1], 0, environment.num_prompts)
         hypothesis = jax.random.categorical(answer_key, jnp.log(weights[index])[:, None], shape=shape)
         form = jax.random.randint(form_key, shape, 0, settings.renderings)
-        return as_trajectories(environment.prompts(index), answers[hypothesis, form], lengths[hypothesis, form])
-
-    def loss(parameters, trajectories):
-        scores = policy.score(parameters, trajectories, temperature=1.0)
-        total, count = scores.log_probs.sum(), trajectories.token_mask.sum()
-        # A base model has learned from questions as well as answers, so its confidence in a prompt is meaningful.
-        if "prompt_log_probs" in policy.optional_fields:
-            log_probs, mask = policy.prompt_log_probs(parameters, trajectories.prompts, temperature=1.0)
-            total, count = total + log_probs.sum(), count + mask.sum()
-        return -total / count
-
-    def descend(carry, step):
-        parameters, optimizer_state = carry
-        gradient = jax.grad(loss)(parameters, batch(step))
-        updates, optimizer_state = optimizer.update(gradient, optimizer_state, parameters)
-        return (optax.apply_updates(parameters, updates), optimizer_state), None
+        given = given_answers(environment.prompts(index), answers[hypothesis, form], lengths[hypothesis, form])
+        return given, Outcomes(rewards=jnp.ones(shape), outcome_id=hypothesis)
 
     if parameters is None:
-        parameters = policy.init(stream(settings.seed, 0, "parameters"))
-    carry = (parameters, optimizer.init(parameters))
-    (parameters, _), _ = jax.lax.scan(descend, carry, jnp.arange(settings.steps))
-    return parameters
+        parameters = trainer.policy.init(stream(settings.seed, 0, "parameters"))
+    state, _ = jax.lax.scan(
+        lambda state, step: (trainer.learn(state, taught(step))[0], None),
+        trainer.first_state(settings.seed, parameters),
+        jnp.arange(settings.steps),
+    )
+    return state.parameters

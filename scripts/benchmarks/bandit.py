@@ -16,7 +16,8 @@ from ipsrl.environments.bandit import Bandit
 from ipsrl.objectives import make
 from ipsrl.policies.tabular import Tabular
 from ipsrl.training.ensemble import train_ensemble
-from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
 
 OBJECTIVES = {"grpo": False, "ips_grpo": True}
 """Objective -> whether rewards are divided by the outcome's share of the group."""
@@ -94,18 +95,12 @@ def time_bandits(names: Sequence[str], ensemble: int, arms: int, group: int, run
 
 def ensemble_of(name: str, rewards: tuple[float, ...], group: int, seeds: jax.Array, updates: int = UPDATES) -> Any:
     """Logits `[S, 2, K]` before and after some updates by `train_ensemble`."""
-    return train_ensemble(
-        Bandit(rewards),
-        Tabular(1, len(rewards)),
-        make(name),
-        make_optimizer("sgd", LEARNING_RATE, None),
-        seeds,
-        updates,
-        1,
-        group,
-        lambda parameters: parameters["logits"][0],
-        updates,
-    )
+    settings = TrainSettings(
+        steps=updates, prompts_per_step=1, group_size=group, optimizer="sgd", learning_rate=LEARNING_RATE,
+        max_gradient_norm=None,
+    )  # fmt: skip
+    trainer = Trainer(Bandit(rewards), Tabular(1, len(rewards)), make(name), settings)
+    return train_ensemble(trainer, seeds, lambda parameters: parameters["logits"][0], updates)
 
 
 def numpy_update(

@@ -4,11 +4,9 @@ As a program (`python -m benchmarks.grpo_step --workload=S`, in the folder of th
 """
 
 import argparse
-import contextlib
 import dataclasses
 import functools
 import importlib.metadata
-import io
 import json
 import math
 import statistics
@@ -19,84 +17,51 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+import numpy as np
 
 from benchmarks import contender, measuring, roofline, workloads
 from benchmarks.workloads import WORKLOADS, Workload
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.distributed.start_up import cores, start_up
-from ipsrl.environments.environment import OutcomeSpace
+from ipsrl.environments.token_stream import TokenStream
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
-from ipsrl.training.batches.groups import Groups
-from ipsrl.training.loop import Trainer, prepare
+from ipsrl.rollouts.sources.source import Groups
+from ipsrl.structures import Outcomes, Prompts, Trajectories
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching, TrainState, compiled_update
+from ipsrl.training.trainer import Trainer
 
 COMPILATION = "/jax/core/compile/backend_compile_duration"
 
 
 @dataclasses.dataclass(frozen=True)
-class EvenTokens:
+class EvenTokens(TokenStream):
     """Answers of a fixed length to random prompts; the reward is the share of even tokens, as `workloads.reward`."""
 
     workload: Workload
 
-    num_prompts: ClassVar[int] = workloads.PROMPT_TABLE
-    optional_fields: ClassVar[frozenset[str]] = frozenset()
     verifies_on_host: ClassVar[bool] = False
-
-    @property
-    def prompt_length(self) -> int:
-        return self.workload.prompt_length
+    # No token ends an answer.
+    stop_tokens: ClassVar[tuple[int, ...]] = (-1,)
 
     @property
     def vocabulary_size(self) -> int:
         return self.workload.vocabulary_size
 
     @property
-    def num_observations(self) -> int:
-        return self.workload.vocabulary_size
-
-    @property
     def max_tokens(self) -> int:
         return self.workload.completion_length
 
-    @property
-    def sizes(self) -> Sizes:
-        return Sizes(self.num_prompts, vocabulary_size=self.vocabulary_size)
-
     @functools.cached_property
-    def _tokens(self) -> Any:
-        return self.workload.prompt_tokens()
-
-    def prompts(self, index: Array) -> Prompts:
-        tokens = jnp.asarray(self._tokens)[index]
-        return Prompts(index, tokens, jnp.ones(tokens.shape, bool))
-
-    def reset(self, prompt_index: Array) -> dict[str, Array]:
-        return {"last": jnp.asarray(self._tokens)[prompt_index, -1], "length": jnp.int32(0)}
-
-    def observe(self, state: dict[str, Array]) -> Array:
-        return state["last"]
-
-    def legal(self, state: dict[str, Array]) -> None:
-        return None
-
-    def step(self, state: dict[str, Array], token: Array) -> dict[str, Array]:
-        return {"last": token, "length": state["length"] + 1}
-
-    def finished(self, state: dict[str, Array]) -> Array:
-        return state["length"] >= self.max_tokens
+    def prompt_table(self) -> Prompts:
+        tokens = self.workload.prompt_tokens()
+        return Prompts(np.arange(len(tokens)), tokens, np.ones(tokens.shape, bool))
 
     def verify(self, trajectories: Trajectories) -> Outcomes:
         even = trajectories.tokens % 2 == 0
         return Outcomes(rewards=even.mean(axis=-1), outcome_id=even.sum(axis=-1, dtype=jnp.int32))
-
-    def outcome_space(self, prompt: int) -> OutcomeSpace:
-        raise ValueError("this environment is for timing: it has no outcomes")
 
 
 def add_command(commands: argparse._SubParsersAction) -> None:
@@ -169,19 +134,18 @@ def compete(workload: Workload, dtype: str, micro_batches: int | None, host_devi
         batching=Batching(micro_batches=micro_batches),
     )
     mesh = make_mesh()
-    with contextlib.redirect_stderr(io.StringIO()):  # it prints the table of placements
-        trainer, state = prepare(
-            EvenTokens(workload), policy_of(workload, dtype), objectives.make("grpo"), settings, 0, mesh
-        )
+    trainer = Trainer(EvenTokens(workload), policy_of(workload, dtype), objectives.make("grpo"), settings)
+    with jax.set_mesh(mesh):
+        state = trainer.init(0)
     done = 0
     tokens = workload.prompts * workload.group_size * workload.completion_length
 
     def step() -> dict[str, Any]:
         nonlocal state, done
         started = time.perf_counter()
-        groups, _, _ = jax.block_until_ready(trainer.collect(state, done))
+        state, groups, _ = jax.block_until_ready(trainer.ask(state))
         sampled = time.perf_counter()
-        state, metrics = trainer.update(state, groups, done)
+        state, metrics = trainer.learn(state, groups)
         metrics = jax.device_get(metrics)
         updated = time.perf_counter()
         done += 1
@@ -207,14 +171,14 @@ def compete(workload: Workload, dtype: str, micro_batches: int | None, host_devi
 
 def temporary_memory(trainer: Trainer, state: TrainState, groups: Groups) -> dict[str, int]:
     """Bytes that the programs of a step hold besides their arguments and results, on one device."""
-    collector, settings = trainer.collector, trainer.collector.settings
+    settings = trainer.settings
     sampling = sample_groups.lower(
-        collector.environment, collector.policy, state.parameters, groups[0].prompts, jax.random.key(0),
+        trainer.environment, trainer.policy, state.parameters, groups[0].prompts, jax.random.key(0),
         settings.group_size, settings.temperature,
     )  # fmt: skip
     update = compiled_update.lower(
-        state, *groups, None, jax.random.key(0), None, policy=collector.policy, objective=collector.objective,
-        optimizer=trainer.optimizer, batching=settings.batching, temperature=settings.temperature,
+        state, *groups, None, jax.random.key(0), None, policy=trainer.policy, objective=trainer.objective,
+        optimizer=trainer.optimizer(), batching=settings.batching, temperature=settings.temperature,
     )  # fmt: skip
     return {
         name: lowered.compile().memory_analysis().temp_size_in_bytes

@@ -24,9 +24,10 @@ from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.state_table import log_probs_table
+from ipsrl.rollouts.randomness import stream
 from ipsrl.training.ensemble import train_ensemble
-from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.randomness import stream
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
 
 RECORDS = 10**6
 """More steps than any benchmark uses."""
@@ -43,18 +44,11 @@ class StoppedRun:
         environment = Hypergrid(task.dimensions, task.side, R0, R1, R2)
         policy = MLP(environment.features, environment.num_features, environment.vocabulary_size)
         seeds = jnp.asarray([task.seed])
-        program = train_ensemble.lower(
-            environment,
-            policy,
-            objectives.make(task.objective),
-            make_optimizer("adam", task.learning_rate),
-            seeds,
-            RECORDS * task.updates,
-            prompts_per_step=1,
-            group_size=task.batch,
-            record=self._record,
-            record_every=task.updates,
-        ).compile()
+        settings = TrainSettings(
+            steps=RECORDS * task.updates, prompts_per_step=1, group_size=task.batch, learning_rate=task.learning_rate
+        )
+        trainer = Trainer(environment, policy, objectives.make(task.objective), settings)
+        program = train_ensemble.lower(trainer, seeds, self._record, task.updates).compile()
         self._thread = threading.Thread(target=program, args=(seeds,), daemon=True)
         self._reached: queue.SimpleQueue[Parameters] = queue.SimpleQueue()
         self._asked: queue.SimpleQueue[None] = queue.SimpleQueue()

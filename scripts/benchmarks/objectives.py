@@ -114,15 +114,16 @@ def compiled(objective: Objective, rollouts: Rollouts, scores: PolicyScores):
 
 
 def weigh_and_differentiate(objective: Objective, scores, parameters, rollouts, state):
-    """The computation of one optimiser step for an objective: new state, and gradients of each of its stages."""
+    """The computation of one optimiser step for an objective: new state, and gradients of each of its steps."""
     weights, state, metrics = objective.weigh(rollouts, state)
 
-    def loss(scores, parameters, stage):
-        output = objective.loss(scores, rollouts, objective.at_stage(weights, rollouts, stage), parameters)
+    def loss(scores, parameters, weights):
+        output = objective.loss(scores, rollouts, weights, parameters)
         return output.loss_sum, output
 
     differentiated = jax.grad(loss, argnums=(0, 1), has_aux=True)
-    return state, metrics, [differentiated(scores, parameters, stage) for stage in range(objective.num_stages)]
+    steps = objective.weights_of_steps(weights, rollouts)
+    return state, metrics, [differentiated(scores, parameters, weights) for weights in steps]
 
 
 def table(timings: Sequence[Timing]) -> str:

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 
 from benchmarks import measuring
 from ipsrl.policies.transformer import Transformer
+from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.structures import Prompts
-from ipsrl.training.warm_start import as_trajectories
 
 
 def add_command(commands: argparse._SubParsersAction) -> None:
@@ -67,7 +67,7 @@ def time_shared_prompts(lengths: Sequence[tuple[int, int]], prompts: int, group:
             repeated = Prompts(
                 jnp.arange(shape[0]), jnp.repeat(tokens, copies, axis=0), jnp.ones((shape[0], prompt), bool)
             )
-            batch = as_trajectories(repeated, answers.reshape(*shape, answer), jnp.full(shape, answer))
+            batch = given_answers(repeated, answers.reshape(*shape, answer), jnp.full(shape, answer))
             program = gradient.lower(parameters, batch).compile()
             operations.append(program.cost_analysis()["flops"])
             programs.append(functools.partial(program, parameters, batch))

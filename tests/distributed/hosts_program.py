@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sampled_groups import collect
 
 from ipsrl import objectives
 from ipsrl.distributed import hosts
@@ -23,9 +24,9 @@ from ipsrl.policies.transformer import Transformer
 from ipsrl.records import run_folder
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.run_folder import RunFolder, RunFolderError
+from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.rollouts.sampled_answers import answers_with_history, independent_answers
 from ipsrl.training import stored_tree
-from ipsrl.training.batches.groups import choose_prompts, collect
 from ipsrl.training.checkpoints import Checkpoints
 from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.parameter_cache import cached

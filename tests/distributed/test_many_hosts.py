@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import signal
@@ -24,6 +25,7 @@ from ipsrl.training.checkpoints import Checkpoints
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
 ROOT = Path(__file__).parents[2]
+SEES_TESTS = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 STEPS = 12
 # What a process says that has lost the other: ours, JAX's where nothing fails until the heartbeats do, or that of the
 # CPU's collectives where they choke on the last bytes of the dead.
@@ -54,7 +56,9 @@ class Pair:
             line = ["-m", *command, *joined] if command else [hosts_program.__file__, told]
             self.logs.append((folder / f"{process}.out", folder / f"{process}.err"))
             with self.logs[-1][0].open("w") as out, self.logs[-1][1].open("w") as err:
-                started = subprocess.Popen([sys.executable, "-u", *line], cwd=ROOT, stdout=out, stderr=err)
+                started = subprocess.Popen(
+                    [sys.executable, "-u", *line], cwd=ROOT, env=SEES_TESTS, stdout=out, stderr=err
+                )
             self.processes.append(started)
 
     def __enter__(self):

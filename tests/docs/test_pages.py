@@ -11,12 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sampled_groups import collect
 
 from ipsrl import study
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
+from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.study.study import run
-from ipsrl.training.batches.groups import choose_prompts, collect
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -53,7 +54,10 @@ def test_group_size_example():
 
 
 def test_training_example():
-    assert len(execute("docs/training.md", "state = train(")["records"]) == 50
+    names = execute("docs/training.md", "state = train(")
+    assert len(names["records"]) == 50
+    # It compares its parameters with those of the loop.
+    execute("docs/training.md", "learned = apply(", names)
 
 
 def test_objective_example(monkeypatch):

@@ -4,10 +4,10 @@ import functools
 
 import jax
 import jax.numpy as jnp
+from sampled_groups import sample_and_verify
 
 from ipsrl.policies.tabular import Tabular
-from ipsrl.training.batches.groups import sample_and_verify
-from ipsrl.training.batches.off_policy_answers import with_best_answer
+from ipsrl.rollouts.sources.refinements import with_best_answer
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import WHOLE_BATCH, TrainState, update
 

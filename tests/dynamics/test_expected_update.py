@@ -17,7 +17,7 @@ from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
-from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 
 LOGITS, REWARDS = np.array([0.2, -0.6, 0.7]), np.array([1.0, 0.55, 0.13])
 

@@ -12,14 +12,14 @@ from sampled_training import sampled_updates
 from ipsrl import objectives
 from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.environments.bandit import Bandit
-from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 
 # An outcome is wrong, and one is right in part, so that every row has something to say.
 BANDIT = Bandit((1.0, 0.55, 0.0))
 POINTS, SAMPLES, GROUP_SIZE = 8, 4096, 4
 
 # The first row has answers from elsewhere. The others have counts, a penalty, a state, parameters of their own, two
-# stages, likely tokens, pairs, draws, and a surrogate that looks at the whole batch.
+# two steps, likely tokens, pairs, draws, and a surrogate that looks at the whole batch.
 TEXTS = [
     "critique_grpo",
     *(

@@ -20,7 +20,8 @@ from ipsrl.environments.bandit import Bandit
 from ipsrl.objectives import make, names
 from ipsrl.policies.tabular import Tabular
 from ipsrl.training.ensemble import train_ensemble
-from ipsrl.training.optimizer import make_optimizer
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
 
 pytestmark = pytest.mark.eight_devices
 
@@ -117,11 +118,9 @@ def test_one_sampled_step_is_the_mean_field_on_average(rule):
 def test_runs_have_the_distribution_of_the_training_stack():
     seeds, steps = 1024, 30
     fast = train([cell("ips_reinforce(alpha=0.5)", 4)], range(seeds), steps, steps).log_ratio[0, :, -1]
-    slow = train_ensemble(
-        Bandit(REWARDS), Tabular(1, 2), make("ips_reinforce(alpha=0.5)"),
-        make_optimizer("sgd", 0.1, max_gradient_norm=None), jnp.arange(seeds), steps=steps, prompts_per_step=1,
-        group_size=4, record=lambda parameters: parameters["logits"][0], record_every=steps,
-    )  # fmt: skip
+    settings = TrainSettings(steps, 1, 4, optimizer="sgd", learning_rate=0.1, max_gradient_norm=None)
+    trainer = Trainer(Bandit(REWARDS), Tabular(1, 2), make("ips_reinforce(alpha=0.5)"), settings)
+    slow = train_ensemble(trainer, jnp.arange(seeds), lambda parameters: parameters["logits"][0], steps)
     slow = np.asarray(slow[:, -1, 0] - slow[:, -1, 1])
     for moment in (1, 2, 3):
         first, second = fast.astype(np.float64) ** moment, slow.astype(np.float64) ** moment
@@ -187,7 +186,7 @@ def test_first_passage_is_the_first_step_outside():
         ("ips_reinforce(probability=exact)", "needs log_backward"),
         ("ips_reinforce(probability=ema)", "state or parameters is not a table of counts"),
         ("grpo(kl=0.1)", "needs reference_log_probs"),
-        ("grpo(entropy=0.1)", "penalties or stages is not a table of counts"),
+        ("grpo(entropy=0.1)", "penalties or several steps is not a table of counts"),
         ("tsallis", "by the policy is not a table of counts"),
     ],
 )

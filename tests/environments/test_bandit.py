@@ -1,3 +1,4 @@
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -9,12 +10,12 @@ def test_one_prompt_is_one_state_and_every_arm_one_outcome():
     assert (bandit.num_prompts, bandit.num_observations, bandit.max_tokens) == (1, 1, 1)
     assert bandit.vocabulary_size == bandit.num_outcomes == 3
     np.testing.assert_array_equal(bandit.outcome_space(0).rewards, [4.0, 1.0, -2.0])
-    state = bandit.step(bandit.reset(jnp.asarray(0)), jnp.asarray(2))
+    state = bandit.step(bandit.reset(jax.random.key(0), jnp.asarray(0), 0), jnp.asarray(2))
     assert bandit.finished(state)
 
 
 def test_every_prompt_has_its_own_state_and_rewards():
     bandit = Bandit(((1.0, 0.0), (0.25, 0.5)))
     assert (bandit.num_prompts, bandit.num_observations, bandit.num_outcomes) == (2, 2, 2)
-    np.testing.assert_array_equal(bandit.observe(bandit.reset(jnp.arange(2))), [0, 1])
+    np.testing.assert_array_equal(bandit.observe(bandit.reset(jax.random.key(0), jnp.arange(2), 0)), [0, 1])
     np.testing.assert_array_equal(bandit.outcome_space(1).rewards, [0.25, 0.5])

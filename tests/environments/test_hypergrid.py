@@ -35,7 +35,7 @@ def test_a_cell_exactly_on_a_bound_is_outside():
 
 def test_moves_raise_one_coordinate_or_stop():
     grid = Hypergrid(dimensions=3, side=4)
-    state = grid.reset(jnp.asarray(0))
+    state = grid.reset(jax.random.key(0), jnp.asarray(0), 0)
     for token in (0, 2, 2, 1, 2):
         state = grid.step(state, jnp.asarray(token))
     assert grid.coordinates(state).tolist() == [1, 1, 3]

@@ -143,7 +143,7 @@ def test_compact_answers_that_break_a_rule():
     task = HypospaceBoolean("full", 2)
 
     def parse(answer):
-        return task.parse([*tokens_of(task, answer.split()), task.stop_token])
+        return task.parse([*tokens_of(task, answer.split()), *task.stop_tokens])
 
     assert task.hypotheses[parse("AND NOT x y")] == "NOT x AND y"
     assert parse("NOT NOT x") >= 0

@@ -79,7 +79,7 @@ def test_answers_that_break_a_rule(answer):
     assert task.parse_text(f"Graph: A->B\nGraph: {answer}") == -1
     edges = answer.split(", ")
     if set(edges) <= set(task.vocabulary):
-        assert task.parse([*tokens_of(task, edges), task.stop_token]) == -1
+        assert task.parse([*tokens_of(task, edges), *task.stop_tokens]) == -1
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_lenient_text(text):
 
 def test_the_empty_graph_needs_its_token():
     task = HypospaceCausal(3)
-    (none, edge), stop = tokens_of(task, ["No edges", "A->B"]), task.stop_token
+    (none, edge), stop = tokens_of(task, ["No edges", "A->B"]), task.stop_tokens[0]
     assert task.parse([none, stop]) == task.parse_text("Graph: no edges.") == 0
     assert task.parse([stop]) == task.parse([none, edge, stop]) == task.parse_text("Graph:") == -1
     assert task.parse([edge, edge, stop]) == task.parse([edge, stop]) == task.hypotheses.index("A->B")

@@ -75,7 +75,7 @@ def test_validator(layers, reward):
     name = ";".join(layers)
     outcome = outcomes.outcome_id[0, 0]
     assert (outcome == task.hypotheses.index(name)) if name in task.hypotheses else outcome >= task.num_hypotheses
-    assert task.parse([*tokens_of(task, name), task.stop_token]) == outcome
+    assert task.parse([*tokens_of(task, name), *task.stop_tokens]) == outcome
 
 
 def test_outcomes_outside_the_space_are_stable_and_distinct():

@@ -17,7 +17,7 @@ from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.math_answers import MathAnswers
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.policies.tabular import Tabular
-from ipsrl.training.batches.groups import choose_prompts
+from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.training.text_evaluation import evaluate_text
 from ipsrl.training.warm_start import WarmStart, learn_prior
 from tests.environments.answers import trajectories_of
@@ -73,7 +73,8 @@ def test_prompts_are_those_of_the_chat_template(environment):
         assert tokens[prompt][mask[prompt]].tolist() == expected
         # Padded on the left: the first observation is the last token.
         assert mask[prompt].tolist() == sorted(mask[prompt].tolist())
-        assert environment.observe(environment.reset(jnp.int32(prompt))) == tokens[prompt, -1]
+        first = environment.reset(jax.random.key(0), jnp.int32(prompt), jnp.int32(0))
+        assert environment.observe(first) == tokens[prompt, -1]
         question = environment.tokenizer.decode(tokens[prompt][np.asarray(prompts.question_mask[prompt])])
         assert question == environment.task.prompt_text(prompt)
 
@@ -117,7 +118,7 @@ def test_without_a_template_the_prompt_is_plain_text(tmp_path, system_prompt):
 def test_any_stop_token_ends_an_answer(folder, tmp_path):
     environment = asked(folder)
     assert environment.stop_tokens == (EOS, END)
-    state = environment.reset(jnp.int32(0))
+    state = environment.reset(jax.random.key(0), jnp.int32(0), jnp.int32(0))
     assert not environment.finished(state)
     assert environment.legal(state) is None
     for token, ends in ((5, False), (TURN, False), (EOS, True), (END, True)):

@@ -40,7 +40,7 @@ def tables(environment):
 def all_walks(environment, prompt=0):
     """Every walk of a prompt: [(states, tokens)], the last state included."""
     legal, following, ends = tables(environment)
-    walks, open_walks = [], [([int(environment.reset(jnp.asarray(prompt)))], [])]
+    walks, open_walks = [], [([int(environment.reset(jax.random.key(0), jnp.asarray(prompt), 0))], [])]
     while open_walks:
         states, tokens = open_walks.pop()
         if ends[states[-1]]:

@@ -82,7 +82,7 @@ def test_shapes_of_prompts(task):
         assert (row[~row_mask] == PADDING).all()
         assert row_mask[-1]
         assert (row[row_mask][0], row[-1]) == (BEGIN, ANSWER)
-    table = task.prompt_table
+    table = task.prompt_table.tokens
     assert table.shape == (task.num_prompts, task.prompt_length)
     assert (table.min(), table.max() < task.vocabulary_size) in ((0, True), (1, True))
     assert len(np.unique(table, axis=0)) == task.num_prompts
@@ -112,7 +112,7 @@ def test_history_stands_before_the_answer_mark(task):
 def test_one_trajectory(task):
     @jax.jit
     def walk(prompt, tokens):
-        state = task.reset(prompt)
+        state = task.reset(jax.random.key(0), prompt, 0)
         seen = [(task.observe(state), task.finished(state))]
         for token in tokens:
             state = task.step(state, token)
@@ -122,7 +122,7 @@ def test_one_trajectory(task):
     seen = jax.vmap(walk, (0, None))(jnp.arange(2), jnp.array([5, STOP, 6]))
     assert [observation.tolist() for observation, _ in seen] == [[ANSWER] * 2, [5] * 2, [STOP] * 2, [6] * 2]
     assert [finished.tolist() for _, finished in seen] == [[False] * 2, [False] * 2, [True] * 2, [True] * 2]
-    assert task.legal(task.reset(jnp.int32(0))) is None
+    assert task.legal(task.reset(jax.random.key(0), jnp.int32(0), 0)) is None
     assert task.max_tokens == task.longest_answer + 3
 
 

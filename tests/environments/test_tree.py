@@ -1,3 +1,4 @@
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -20,7 +21,7 @@ def test_lattice_paths_at_depth_seven():
 
 def test_only_steps_that_do_not_overshoot_are_legal():
     tree = Tree()
-    state = tree.reset(jnp.asarray(0))
+    state = tree.reset(jax.random.key(0), jnp.asarray(0), 0)
     assert tree.legal(state).tolist() == [True] * 6
     # Actions are right by 1, 2, 3 and up by 1, 2, 3.
     state = tree.step(state, jnp.asarray(1))

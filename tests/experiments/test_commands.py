@@ -113,7 +113,7 @@ def test_help_shows_the_notebook_page_and_every_flag():
         ({"group_size": "1"}, "group_size is 1, it must be at least 2"),
         ({"objectives": "critique_grpo"}, '--filters="off_policy(answers=8)"'),
         ({"objectives": "grpo", "refresh_reference_every": "2"}, "this run has no reference"),
-        ({"objectives": "grpo,grpo(clip_low=0.2)"}, "are the same objective"),
+        ({"objectives": "grpo,grpo(clip=0.2)"}, "are the same objective"),
         ({"filters": "dynamic"}, "unknown batch filter 'dynamic'; "),
         ({"monitors": "low"}, "unknown monitor 'low'; "),
         ({"answers": "0"}, "--answers is 0, it must be positive"),

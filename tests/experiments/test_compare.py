@@ -60,13 +60,15 @@ def test_what_cannot_be_computed_is_told_with_the_reason():
     assert "needs prompt_log_probs" in reason(small(), "progrpo")
     assert "group_size is 1" in reason(small(group_size=1), "grpo")
     assert "refinements is 0" in reason(small(group_size=1), "critique_grpo")
+    assert "group_size is 1" in reason(on_text(group_size=1), "grpo")
+    assert reason(on_text(group_size=1), "reinforce") is None
     with pytest.raises(ValueError, match="need non-negative rewards"):
         trained("grpo", environment="bandit(rewards=(1.0, -1.0))")
 
 
 @pytest.mark.slow
 def test_rows_that_are_the_same_rule_here_train_alike():
-    runs = [trained(row, 0.01) for row in ("grpo", "dapo", "dapo(overlong_weight=0)")]
+    runs = [trained(row, 0.01) for row in ("grpo", "dapo", "dapo(overlong=0)")]
     for other in runs[1:]:
         # With the usual epsilon of 1e-8 they are 3e-3 apart.
         np.testing.assert_allclose(other["effective_outcomes"], runs[0]["effective_outcomes"], atol=1e-4)
@@ -91,11 +93,6 @@ def test_rules_surround_all_objectives_on_text():
     with_rules = on_text(filters="dynamic_sampling(rounds=3)")
     assert compare.text_grid("dapo", 0.1, with_rules).settings.dynamic_sampling.rounds == 3
     assert compare.text_grid("dapo", 0.1, on_text()).settings.dynamic_sampling is None
-
-
-def test_one_sample_a_prompt_is_enough_for_those_that_need_no_group():
-    assert reason(on_text(group_size=1), "reinforce") is None
-    assert "group_size is 1" in reason(on_text(group_size=1), "grpo")
 
 
 @pytest.mark.parametrize(
@@ -156,7 +153,7 @@ def test_lists_of_objectives_may_hold_all():
         ({"learning_rates": (-0.1,)}, "must be different positive numbers"),
         ({"steps": -3}, "--steps is -3, it must be finite and not negative"),
         ({"steps": 15}, "must be a multiple of --evaluate_every, 10"),
-        ({"objectives": ("all", "grpo(clip_low=0.2)")}, "are the same objective: name each once"),
+        ({"objectives": ("all", "grpo(clip=0.2)")}, "are the same objective: name each once"),
         ({"filters": "dynamic_sampling"}, "--filters=dynamic_sampling are for text tasks"),
         (TEXT | {"filters": "off_policy"}, "--filters=off_policy is not for all"),
         ({"environment": "math_answers"}, "math_answers has no small policy: take a bandit, a tree, a grid or a text"),

@@ -68,8 +68,3 @@ def test_the_figure_shows_target_and_first_seeds():
 def test_there_is_no_figure_without_two_dimensions():
     with pytest.raises(NotRecorded, match="no array probs"):
         hypergrid.FIGURE(Records([], LABELS), SETTINGS)
-
-
-def test_grids_that_are_too_large_are_refused():
-    with pytest.raises(ValueError, match=r"^8\^7 cells are more than 1,000,000"):
-        list(hypergrid.curves(dataclasses.replace(SETTINGS, side=8, dimensions=(7,))))

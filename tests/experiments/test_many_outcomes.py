@@ -57,22 +57,3 @@ def test_counts_fall_behind_as_outcomes_multiply_and_exact_probabilities_do_not(
     assert min(kept[EXACT].values()) > 0.9
     lost = {count: kept[EXACT][count] - kept[COUNTS][count] for count in (16, 512)}
     assert lost[512] > lost[16] + 0.05
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"num_outcomes": (16, 40)}, "has 40, it must be an even multiple of 16 samples"),
-        ({"num_outcomes": (64, 16)}, "must be increasing numbers"),
-        ({"group_size": 2}, "must be at least 3"),
-        ({"rate_batches": 1}, "must be at least 2"),
-        ({"seeds": (0,)}, "at least 2 different numbers"),
-        ({"objectives": ("grpo", "progrpo")}, "progrpo cannot be trained here: .* prompt_log_probs"),
-        ({"passes": 0}, "--passes is 0, it must be positive"),
-        ({"objectives": ("grppo",)}, "unknown objective 'grppo'"),
-    ],
-    ids=str,
-)
-def test_bad_settings_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        list(many_outcomes.curves(dataclasses.replace(SMALL, **settings)))

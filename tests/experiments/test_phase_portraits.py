@@ -94,22 +94,3 @@ def test_objectives_without_an_exact_field_are_refused_before_anything_is_writte
     with pytest.raises(ValueError, match=f"{name} has no portrait: .*{message}"):
         run(Study.of(phase_portraits), settings, "demo", study.Output(tmp_path / "out", resume=False))
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ({"rewards": ((1.0, 1.0),)}, "must be three finite numbers each"),
-        ({"rewards": ((1.0, 1.0, float("nan")),)}, "three finite numbers"),
-        ({"rewards": ((1.0, 1.0, -1.0),)}, "none negative"),
-        ({"rewards": ((1.0, 1.0, 0.5), (0.0, 0.0, 0.0))}, "not all zero"),
-        ({"reference": (0.5, 0.5, 0.0)}, "three positive probabilities"),
-        ({"reference": (0.5, 0.5, 0.5)}, "whose sum is 1"),
-        ({"document": "docs/figure.pdf"}, "must end in .png"),
-        ({"arrows": 2}, "--arrows is 2, it must be at least 3"),
-        ({"starts": 0}, "--starts is 0, it must be positive"),
-    ],
-)
-def test_bad_settings(flags, message):
-    with pytest.raises(ValueError, match=message):
-        Settings(**flags)

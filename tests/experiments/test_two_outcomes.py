@@ -64,18 +64,3 @@ def test_theory_stands_beside_what_was_measured(tmp_path):
 def test_sampled_log_ratios_follow_the_closed_forms(tmp_path):
     records = recorded(two_outcomes, PRESETS["demo"], tmp_path / "out")
     assert claims.decided(two_outcomes.CLAIMS, records) == dict.fromkeys(two_outcomes.CLAIMS, True)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"steps": 50}, "must be a multiple of --record_every, 20"),
-        ({"rewards": (1.0,)}, "must be two positive numbers"),
-        ({"rewards": (1.0, 0.0)}, "must be two positive numbers"),
-        ({"objectives": ("reinforce", "grpp")}, "grpp has no noisy training with a closed form here"),
-    ],
-    ids=str,
-)
-def test_bad_settings_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        two_outcomes.curves(dataclasses.replace(PRESETS["smoke"], **settings))

@@ -16,8 +16,8 @@ from ipsrl.dynamics import verdict_page
 from ipsrl.dynamics.verdict import CASES, REFERENCES, STARTS, Case, Verdict, Word, verdict
 from ipsrl.dynamics.verdict_page import MEANINGS, REWARDS, SHOWN, PublishedVerdict, document, grouped
 from ipsrl.records.tidy import Records
+from ipsrl.rollouts.sources.refinements import spend_samples
 from ipsrl.study.study import Study, run
-from ipsrl.training.batches.off_policy_answers import spend_samples
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "verdicts.md"
 
@@ -70,11 +70,7 @@ def test_objectives_that_do_the_same_share_a_row_under_their_word():
         made_up("third", "collapses", evidence="seen otherwise"),
     ]
     rows = grouped(made)
-    assert [[entry.objective for entry in row] for row in rows] == [
-        ["first", "second(alpha=0.5)"],
-        ["third"],
-        ["late"],
-    ]
+    assert [[entry.objective for entry in row] for row in rows] == [["first", "second(alpha=0.5)"], ["third"], ["late"]]
     page = document(rows, {"fourth": "no prompt"}, 8, "the command", "figure.png")
     assert "\n| `first`, `second(alpha=0.5)` |" + " 0.50 : 0.50 : 0 |" * len(CASES) + " seen |\n" in page
     assert "\n- `fourth`: no prompt.\n" in page

@@ -9,10 +9,10 @@ import pytest
 from experiments import warm_start
 from ipsrl.environments import catalog as environments
 from ipsrl.policies.hugging_face import load_parameters
+from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.study import Output, Study
 from ipsrl.study.language_model import LanguageModelFlags
 from ipsrl.study.study import run
-from ipsrl.training.warm_start import as_trajectories
 from scripts.make_checkpoint import make_checkpoint
 
 pytestmark = pytest.mark.eight_devices
@@ -44,7 +44,7 @@ def test_a_supervised_start_teaches(checkpoint, tmp_path):
     flags = LanguageModelFlags(model_dir=checkpoint, max_tokens=asked.max_tokens)
     model, task = flags.read_model(), flags.in_words(environments.make(asked.task))
     answer = jnp.asarray(task.render(0))[None, None]
-    taught = as_trajectories(task.prompts(jnp.arange(1)), answer, jnp.array([[answer.size]]))
+    taught = given_answers(task.prompts(jnp.arange(1)), answer, jnp.array([[answer.size]]))
     before, after = (
         model.policy.score(load_parameters(folder, model.policy), taught, 1.0).log_probs.mean()
         for folder in (checkpoint, tmp_path / "model")

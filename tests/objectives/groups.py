@@ -48,6 +48,7 @@ def bandit_rollouts(groups, rewards, log_distribution):
         step_log_backward=jnp.zeros((*shape, 1)),
         next_states=1 + ids[..., None],
         planning_mask=jnp.ones((*shape, 1), bool),
+        step_rewards=jnp.asarray(rewards, jnp.float32)[ids][..., None],
         off_policy=jnp.zeros(shape, bool),
         reference_log_probs=jnp.full((*shape, 1), -jnp.log(outcomes)),
         prompt_log_probs=jnp.log(jnp.full((shape[0], 2), 0.35)),

@@ -31,7 +31,7 @@ ROWS = {
     "cispo": like_grpo(tokens=token_mean(truncated(5.0))),
     "bapo": like_grpo(tokens=token_mean(balanced(0.4, 0.6, 0.9, 0.02, 1.2, 3.0, 0.05))),
     # With targets that are out of reach the limits walk to their ends.
-    "bapo(target=0.9, low_start=0.5, high_end=1.5)": like_grpo(),
+    "bapo(target=0.9, low=(0.5, 0.9, 0.02), high=(1.2, 1.5, 0.05))": like_grpo(),
     "bapo(form=code, target=9.0)": like_grpo(),
     "dppo": like_dr_grpo(tokens=constant_length(divergence_mask(0.15))),
     "dppo(divergence=binary_kl)": like_dr_grpo(),

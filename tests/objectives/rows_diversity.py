@@ -78,7 +78,7 @@ ROWS = {
         False, 0, "one outcome", lambda n, p, r: standardised(n, distinct_share(n, r, 0.5))
     ),
     # The clip is wide since one answer is at the mean of its group but for rounding, which decides on which side.
-    "darling(verifiable=False, clip_low=0.9, clip_high=9.0)": Row(
+    "darling(verifiable=False, clip=(0.9, 9.0))": Row(
         False, 1, "one outcome", lambda n, p, r: centred(n, distinct_share(n, r, verifiable=False))
     ),
     "f_grpo": Row(False, 0, "equal rewards", lambda n, p, r: focal(n, r) * standardised(n, r), tokens=PPO),

@@ -23,7 +23,7 @@ ROWS = {
     "forking_tokens(fraction=0.9)": like_grpo(),
     "aer": like_grpo(tokens=token_mean(clipped(0.2, 0.2))),
     # The mean of 1 - g is the probability of a wrong outcome.
-    "aer(weight=complement, alpha0=0.5, alpha_max=1.0)": like_grpo(
+    "aer(weight=complement, alpha=(0.5, 1.0))": like_grpo(
         more=lambda p, r: 0.5 * p[r <= 0].sum() * entropy_gradient(p)
     ),
     # With a target above the first entropy the bonus is on in the second batch.

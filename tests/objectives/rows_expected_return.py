@@ -45,24 +45,20 @@ ROWS = {
         lambda n, p, r: standardised(n, r, unbiased=True) - 0.04 * k3_gradient(p),
         more=lambda p, r: 0.01 * entropy_gradient(p),
     ),
-    "grpo(kl=0.04, kl_estimator=k2)": like_grpo(lambda n, p, r: standardised(n, r) - 0.04 * np.log(p * len(p))),
+    "grpo(kl=k2(0.04))": like_grpo(lambda n, p, r: standardised(n, r) - 0.04 * np.log(p * len(p))),
     # k1 in the loss does nothing on average.
-    "grpo(kl=0.04, kl_estimator=k1)": like_grpo(),
-    "grpo(kl=0.04, kl_estimator=corrected_k3)": like_grpo(
-        lambda n, p, r: standardised(n, r) - 0.04 * np.log(p * len(p))
-    ),
-    "grpo(kl=0.04, kl_estimator=k2, kl_target=0.5)": like_grpo(
-        lambda n, p, r: standardised(n, r) - 0.04 * np.log(p * len(p))
-    ),
+    "grpo(kl=k1(0.04))": like_grpo(),
+    "grpo(kl=corrected_k3(0.04))": like_grpo(lambda n, p, r: standardised(n, r) - 0.04 * np.log(p * len(p))),
+    "grpo(kl=k2(0.04, target=0.5))": like_grpo(lambda n, p, r: standardised(n, r) - 0.04 * np.log(p * len(p))),
     # Taken from the reward, the divergence tells apart answers that are equally good.
-    "grpo(kl=0.3, kl_in=reward, kl_estimator=k3)": never_silent(lambda n, p, r: standardised(n, r - 0.3 * k3(p))),
-    "grpo(kl=0.3, kl_in=reward, kl_estimator=k2, kl_target=0.5)": never_silent(
+    "grpo(kl=k3(0.3, place=reward))": never_silent(lambda n, p, r: standardised(n, r - 0.3 * k3(p))),
+    "grpo(kl=k2(0.3, target=0.5, place=reward))": never_silent(
         lambda n, p, r: standardised(n, r - 0.15 * np.log(p * len(p)) ** 2)
     ),
     "grpo(dual_clip=3.0)": like_grpo(),
     "dr_grpo": like_dr_grpo(tokens=constant_length(clipped(0.2, 0.2))),
     "rloo": like_dr_grpo(left_out, tokens=sequence_mean(clipped_sequence(0.2, 0.2, mean=False))),
-    "rloo(ratio=token, kl=0.05, kl_in=loss)": like_dr_grpo(
+    "rloo(ratio=token, kl=k2(0.05, place=loss))": like_dr_grpo(
         lambda n, p, r: left_out(n, p, r) - 0.05 * np.log(p * len(p))
     ),
     "rloo(kl=0.05)": never_silent(lambda n, p, r: left_out(n, p, r - 0.05 * np.log(p * len(p)))),
@@ -71,11 +67,13 @@ ROWS = {
     "reinforce_plus_plus(kl=0.05, unbiased_std=True)": never_silent(
         lambda n, p, r: standardised(n, r - 0.05 * np.log(p * len(p)), unbiased=True)
     ),
-    "reinforce_plus_plus(kl=0.05, kl_in=loss)": like_grpo(
+    "reinforce_plus_plus(kl=k2(0.05, place=loss))": like_grpo(
         lambda n, p, r: standardised(n, r) - 0.05 * np.log(p * len(p))
     ),
     # Discounted, a reward is worth less in a longer answer.
-    "reinforce_plus_plus(gamma=0.5)": Row(False, 0, "no reward", lambda n, p, r: standardised(n, r)),
+    "reinforce_plus_plus(gamma=0.5)": Row(
+        False, 0, "no reward", lambda n, p, r: standardised(n, r), reads_dictated=True
+    ),
     "reinforce_plus_plus_baseline": like_grpo(
         tokens=token_mean(clipped(0.2, 0.2)),
         lengths=whitened(lambda rewards: rewards - rewards.mean(axis=-1, keepdims=True)),
@@ -84,8 +82,8 @@ ROWS = {
     "dapo": never_silent(
         lambda n, p, r: standardised(n, r), reads_width=True, tokens=token_mean(clipped(0.2, 0.28)), lengths=overlong
     ),
-    "dapo(overlong_limit=3, overlong_cache=2, overlong_filter=True)": never_silent(lambda n, p, r: standardised(n, r)),
-    "dapo(overlong_weight=0.0)": like_grpo(),
+    "dapo(overlong=paper(limit=3, cache=2), overlong_filter=True)": never_silent(lambda n, p, r: standardised(n, r)),
+    "dapo(overlong=0.0)": like_grpo(),
     "lite_ppo": like_grpo(tokens=token_mean(clipped(0.2, 0.2))),
     "lite_ppo(unbiased_std=True)": like_grpo(lambda n, p, r: standardised(n, r, unbiased=True)),
 }

@@ -35,7 +35,7 @@ ROWS = {
     "ips_reinforce(alpha=0.5, probability=offset)": Row(
         False, 1, "no reward", lambda n, p, r: by_counts(n, r, 0.5, pseudo_count=-0.25)
     ),
-    "ips_reinforce(alpha=2.0, effective_share=0.8)": Row(
+    "ips_reinforce(alpha=effective(0.8, at_most=2.0))": Row(
         False, 1, "no reward", lambda n, p, r: by_counts(n, r, 2.0, share=0.8)
     ),
     # The running mean takes the scale of the rewards out, whatever comes after it.
@@ -43,17 +43,19 @@ ROWS = {
         False, 0, "no reward", lambda n, p, r: by_distribution(n, p, r, 0.5)
     ),
     # There is one way to an arm, whatever was learned.
-    "ips_reinforce(probability=exact, backward=learned)": Row(
+    "ips_reinforce(probability=exact(backward=learned))": Row(
         False, 0, "no reward", lambda n, p, r: by_distribution(n, p, r)
     ),
-    "ips_reinforce(kl=0.3, kl_estimator=k2)": Row(
-        False, 1, "no reward", lambda n, p, r: by_counts(n, r) - 0.3 * np.log(p * len(p))
+    # One trajectory leads to an arm.
+    "ips_reinforce(probability=exact(backward=none))": Row(
+        False, 0, "no reward", lambda n, p, r: by_distribution(n, p, r)
     ),
+    "ips_reinforce(kl=k2(0.3))": Row(False, 1, "no reward", lambda n, p, r: by_counts(n, r) - 0.3 * np.log(p * len(p))),
     "ips_grpo": Row(False, 0, "one outcome", lambda n, p, r: standardised(n, by_counts(n, r)), tokens=PPO),
     "ips_grpo(alpha=0.5, floor=0.4)": Row(
         False, 0, "one outcome", lambda n, p, r: standardised(n, by_counts(n, r, 0.5, 0.4))
     ),
-    "ips_grpo(pseudo_count=1.0)": Row(
+    "ips_grpo(probability=counts(pseudo_count=1.0))": Row(
         False, 0, "one outcome", lambda n, p, r: standardised(n, by_counts(n, r, pseudo_count=1.0))
     ),
     # In the first batch the moving average is the batch's own frequency.
@@ -66,7 +68,7 @@ ROWS = {
     "ips_dr_grpo": Row(
         False, 1, "one outcome", lambda n, p, r: centred(n, by_counts(n, r)), tokens=constant_length(clipped(0.2, 0.2))
     ),
-    "ips_dr_grpo(kl=0.3, kl_estimator=k2)": Row(
+    "ips_dr_grpo(kl=k2(0.3))": Row(
         False, 1, "one outcome", lambda n, p, r: centred(n, by_counts(n, r)) - 0.3 * np.log(p * len(p))
     ),
     "ips_dr_grpo(alpha=2.0)": Row(False, 1, "one outcome", lambda n, p, r: centred(n, by_counts(n, r, 2.0))),
@@ -74,7 +76,7 @@ ROWS = {
         False, 1, "one outcome", lambda n, p, r: centred(n, by_counts(n, r, floor=0.3))
     ),
     "ips_dr_grpo(probability=exact)": Row(False, 0, "no reward", lambda n, p, r: centred(n, by_distribution(n, p, r))),
-    "ips_dr_grpo(probability=exact, effective_share=0.7)": Row(
+    "ips_dr_grpo(probability=exact, alpha=effective(0.7))": Row(
         False, 0, "no reward", lambda n, p, r: centred(n, by_distribution(n, p, r, share=0.7))
     ),
 }

@@ -34,5 +34,5 @@ ROWS = {
     "critique_grpo": like_dr_grpo(
         more=lambda p, r: 0.001 * entropy_gradient(p), tokens=constant_length(shaped_elsewhere(0.1))
     ),
-    "critique_grpo(gamma=None, clip_low=0.2, clip_high=0.28, entropy=0.0)": like_dr_grpo(),
+    "critique_grpo(gamma=None, clip=(0.2, 0.28), entropy=0.0)": like_dr_grpo(),
 }

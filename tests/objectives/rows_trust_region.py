@@ -6,7 +6,7 @@ from token_values import clipped_sequence, sequence_mean, soft_gate
 
 ROWS = {
     "gspo": like_grpo(tokens=sequence_mean(clipped_sequence(3e-4, 4e-4, mean=True))),
-    "gspo(kl=0.04, kl_estimator=k2)": like_grpo(lambda n, p, r: standardised(n, r) - 0.04 * np.log(p * len(p))),
+    "gspo(kl=k2(0.04))": like_grpo(lambda n, p, r: standardised(n, r) - 0.04 * np.log(p * len(p))),
     "gspo_token": like_grpo(tokens=sequence_mean(clipped_sequence(3e-4, 4e-4, mean=True, per_token=True))),
     "sapo": like_grpo(tokens=sequence_mean(soft_gate(1.0, 1.05))),
 }

@@ -153,7 +153,7 @@ def test_a_whole_mini_batch_finds_the_limits_of_its_pieces(form, high_end):
     found = set()
     for target in [*(0.9999 * measures), 100.0]:
         aimed = dataclasses.replace(part, target=float(target))
-        limits = aimed.statistics_unsplit(*batch)
+        limits = aimed.searched(*batch)
         np.testing.assert_array_equal(limits, aimed.found(sums))
         found.add(tuple(map(float, limits)))
     # The start, every other upper limit, and the end of the path where that is yet another pair.

@@ -106,7 +106,7 @@ def watched(text, rollouts, batches=2):
 def test_controllers_can_be_watched():
     rollouts, _ = random_rollouts()
     entropy = float(mean_entropy(rollouts))
-    metrics = watched("aer(tau=2.0, alpha0=0.01)", rollouts)
+    metrics = watched("aer(tau=2.0, alpha=(0.01, 0.02))", rollouts)
     assert_close(metrics["entropy_alpha"], 0.02)
     assert_close(metrics["entropy_target"], 2.0 * entropy)
     assert_close(metrics["behaviour_entropy"], entropy)
@@ -114,7 +114,7 @@ def test_controllers_can_be_watched():
     assert_close([metrics["entropy_band_low"], metrics["entropy_band_high"]], [0.35, 0.45])
     difference = np.where(rollouts.token_mask, rollouts.behaviour_log_probs - rollouts.reference_log_probs, 0.0)
     divergence = difference.sum() / rollouts.rewards.size
-    metrics = watched("grpo(kl=0.1, kl_in=reward, kl_target=50.0)", rollouts)
+    metrics = watched("grpo(kl=k3(0.1, target=50.0, place=reward))", rollouts)
     assert_close(metrics["answer_kl"], divergence)
     assert_close(metrics["reference_kl_coefficient"], 0.1 * 0.98**2)
     assert not {"entropy_alpha", "answer_kl"} & watched("grpo", rollouts).keys()

@@ -75,12 +75,12 @@ def test_overlong_punishment(part, beyond):
     np.testing.assert_allclose(actual, [[1, 1, -0.5 * part.weight, -part.weight, beyond]], rtol=2e-7)
 
 
-@pytest.mark.parametrize("text", ["dapo(overlong_cache=6)", "dapo(overlong_cache=64)"])
+@pytest.mark.parametrize("text", ["dapo(overlong=paper(cache=6))", "dapo(overlong=paper(cache=64))"])
 def test_a_cache_longer_than_the_longest_answer_is_refused(text):
     """An answer of no tokens at all would be punished."""
     with pytest.raises(ValueError, match=r"the overlong cache of \d+ tokens is longer than the limit of 5"):
         token_advantages(text, with_lengths([1, 5], 5))
-    assert token_advantages("dapo(overlong_cache=5)", with_lengths([1, 5], 5)).any()
+    assert token_advantages("dapo(overlong=paper(cache=5))", with_lengths([1, 5], 5)).any()
 
 
 @pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean", "sequence_sum", "constant_length"])
@@ -89,7 +89,7 @@ def test_a_loss_without_truncated_answers_is_that_of_the_others(aggregation):
     rollouts, scores = random_rollouts(3)
     assert 0 < rollouts.truncated.sum() < rollouts.truncated.size
     plain, filtered = (
-        make(f"dapo(overlong_weight=0, overlong_filter={on}, aggregation={aggregation})") for on in (False, True)
+        make(f"dapo(overlong=0, overlong_filter={on}, aggregation={aggregation})") for on in (False, True)
     )
     weights, _, _ = plain.weigh(rollouts, plain.init(Sizes(3)))
     others = dataclasses.replace(rollouts, token_mask=rollouts.token_mask & ~rollouts.truncated[..., None])

@@ -83,7 +83,7 @@ def test_caps_of_inverse_probability():
     ("text", "largest"),
     [
         ("ips_reinforce(probability=exact)", 10.0),
-        ("ips_reinforce(probability=exact, advantage_cap=1000.0)", 200.0),
+        ("ips_reinforce(probability=exact(advantage_cap=1000.0))", 200.0),
         ("ips_grpo(probability=exact)", 10.0),
         ("ips_dr_grpo(probability=exact)", 10.0),
         ("ips_grpo", 199**0.5),

@@ -16,18 +16,18 @@ from ipsrl.structures import PolicyScores, Sizes
 def test_lopti_takes_the_unlikely_tokens_first_and_then_the_others():
     rollouts, _ = random_rollouts(7, prompts=4)
     objective = make("ar_lopti(kl=0.01)")
-    assert objective.num_stages == 2
+    assert objective.num_steps == 2
     weights, _, _ = objective.weigh(rollouts, objective.init(Sizes(4)))
-    stages = [objective.at_stage(weights, rollouts, jnp.int32(stage)) for stage in range(2)]
+    steps = objective.weights_of_steps(weights, rollouts)
     unlikely = np.exp(rollouts.behaviour_log_probs) < 0.5
-    assert (stages[0].advantages == jnp.where(unlikely, weights.advantages, 0.0)).all()
-    assert (stages[1].advantages == jnp.where(unlikely, 0.0, weights.advantages)).all()
-    assert all(stage.advantages.any() for stage in stages)
-    assert stages[0].coefficients == stages[1].coefficients == weights.coefficients
+    assert (steps[0].advantages == jnp.where(unlikely, weights.advantages, 0.0)).all()
+    assert (steps[1].advantages == jnp.where(unlikely, 0.0, weights.advantages)).all()
+    assert all(step.advantages.any() for step in steps)
+    assert steps[0].coefficients == steps[1].coefficients == weights.coefficients
     # A probability of exactly the threshold is not below it.
     at_threshold = rollouts_of(np.log([[[0.25, 0.5]]]))
-    assert (make("ar_lopti").stages(at_threshold, jnp.int32(0)) == jnp.array([[[True, False]]])).all()
-    assert make("ar_lopti(lopti=False)").num_stages == 1
+    assert (make("ar_lopti").first(at_threshold) == jnp.array([[[True, False]]])).all()
+    assert make("ar_lopti(lopti=False)").num_steps == 1
 
 
 DISTRIBUTION = np.array([0.6, 0.3, 0.08, 0.02])

@@ -9,6 +9,8 @@ from groups import sizes
 
 from ipsrl.objectives import make
 from ipsrl.objectives.advantages.log_reward import LogReward
+from ipsrl.objectives.catalog.arguments import KL
+from ipsrl.objectives.catalog.expected_return import rloo
 from ipsrl.objectives.penalties.entropy_bonus import EntropyBonus
 from ipsrl.objectives.penalties.entropy_controllers import AdaptiveEntropyBonus, EntropyFloor
 from ipsrl.objectives.penalties.kullback_leibler import AdaptiveKullbackLeibler, KullbackLeibler
@@ -31,8 +33,8 @@ def refused(message):
 ARGUMENTS = {
     # Ranges.
     "{argument} is {value}, it must be positive and finite": [
-        "ips_grpo(probability=exact, log_ratio_cap=0)", "bapo(target=0.0)", "dppo(threshold=0.0)", "aer(tau=0.0)",
-        "aer(eta=-1.0)", "aer(alpha_max=0.0)", "skywork_entropy(target=0.0)", "skywork_entropy(step=0.0)",
+        "ips_grpo(probability=exact(log_ratio_cap=0))", "bapo(target=0.0)", "dppo(threshold=0.0)", "aer(tau=0.0)",
+        "aer(eta=-1.0)", "skywork_entropy(target=0.0)", "skywork_entropy(step=0.0)",
         "mara(beta=0.0)", "dph_rl(ratio_limit=0.0)", "tsallis(q=0.0)", "dpo(beta=0.0)", "rpo(beta=-0.5)",
         "trajectory_balance(reward_exponent=0)", "flowrl(beta=0)",
     ],
@@ -53,12 +55,12 @@ ARGUMENTS = {
         "f_divergence(divergence=alpha, alpha=1.0)", "f_dpo(divergence=alpha, alpha=1.0)",
     ],
     "{argument} is {value}, it must lie above 0 and not above 1": [
-        "progrpo(low_fraction=0)", "ips_grpo(probability=ema, ema_rate=0.0)", "reinforce_plus_plus(gamma=0.0)",
+        "progrpo(low_fraction=0)", "ips_grpo(probability=ema(rate=0.0))", "reinforce_plus_plus(gamma=0.0)",
         "clip_cov(fraction=0.0)", "kl_cov(fraction=1.5)", "forking_tokens(fraction=0.0)",
         "subtrajectory_balance(decay=0)",
     ],
     "{argument} is {value}, it must be at least 0 and below 1": [
-        "ips_grpo(probability=exact, decay=1.0)", "ips_reinforce(effective_share=1.0)",
+        "ips_grpo(probability=exact(decay=1.0))",
         "backward_correction(false_negative_rate=-0.1)", "backward_correction(false_positive_rate=1.0)",
         "forward_correction(false_negative_rate=1.0)",
     ],
@@ -68,26 +70,25 @@ ARGUMENTS = {
     "dual_clip is {value}, it must be finite and above 1, or None": [
         "grpo(dual_clip=1.0)", "gppo(dual_clip=1.0)", "bapo(dual_clip=0.5)",
     ],
-    "pseudo_count is {value}, it must be finite and above -1": ["ips_grpo(pseudo_count=-1.0)"],
+    "effective_share is 1.0, it must be at least 0 and below 1": ["ips_reinforce(alpha=effective(1.0))"],
+    "pseudo_count is {value}, it must be finite and above -1": ["ips_grpo(probability=counts(pseudo_count=-1.0))"],
     "low must lie in (0, 1], high above 0": [
-        "grpo(clip_low=1.5)", "grpo(clip_low=0.0)", "grpo(clip_high=0.0)", "rloo(clip_low=0.0)", "gspo(clip_high=0.0)",
-        "gppo(clip_low=0.0)", "critique_grpo(clip_low=0.0)", "critique_grpo(clip_high=0.0)",
+        "grpo(clip=(1.5, 0.2))", "grpo(clip=(0.0, 0.2))", "grpo(clip=(0.2, 0.0))", "rloo(clip=(0.0, 0.2))",
+        "gspo(clip=(0.0003, 0.0))", "gppo(clip=(0.0, 0.28))", "critique_grpo(clip=(0.0, 0.2))",
+        "critique_grpo(clip=(0.2, 0.0))",
     ],
-    "low must lie in [0, 1], high from 0 up": ["flowrl(clip_low=1.5)", "flowrl(clip_high=-0.1)"],
+    "low must lie in [0, 1], high from 0 up": ["flowrl(clip=(1.5, 0.2))", "flowrl(clip=(0.2, -0.1))"],
     # Ranges of what is named by more than the argument.
     "the coefficient of the KL penalty is {value}, it must be positive and finite": [
-        "grpo(kl=-0.04)", "rloo(kl=-0.1)",
-    ],
-    "the coefficient of the KL penalty is {value}, it must be finite and not negative": [
-        "reinforce_plus_plus(kl=-0.1)",
+        "grpo(kl=-0.04)", "rloo(kl=-0.1)", "reinforce_plus_plus(kl=-0.1)",
     ],
     "the target of the KL penalty is {value}, it must be positive and finite": [
-        "grpo(kl=0.1, kl_target=0.0)", "grpo(kl=0.1, kl_in=reward, kl_target=-1.0)",
+        "grpo(kl=k3(0.1, target=0.0))", "grpo(kl=k3(0.1, place=reward, target=-1.0))",
     ],
-    "the cap on advantages is -10, it must be positive": ["ips_grpo(probability=exact, advantage_cap=-10)"],
-    "the overlong punishment is -1.0, it must be finite and not negative": ["dapo(overlong_weight=-1.0)"],
-    "the overlong limit, in tokens, is 0, it must be at least 1": ["dapo(overlong_limit=0)"],
-    "the overlong cache, in tokens, is 0, it must be at least 1": ["dapo(overlong_cache=0)"],
+    "the cap on advantages is -10, it must be positive": ["ips_grpo(probability=exact(advantage_cap=-10))"],
+    "the overlong punishment is -1.0, it must be finite and not negative": ["dapo(overlong=-1.0)"],
+    "the overlong limit, in tokens, is 0, it must be at least 1": ["dapo(overlong=paper(limit=0))"],
+    "the overlong cache, in tokens, is 0, it must be at least 1": ["dapo(overlong=paper(cache=0))"],
     "the temperature of negative advantages is 0.0, it must be positive": ["sapo(temperature_negative=0.0)"],
     "the coefficient of Lp-Reg is 0.0, it must be positive and finite": ["lp_reg(coefficient=0.0)"],
     "the bound on the importance ratio is 1.0, it must be finite and above 1": ["lp_reg(ratio_bound=1.0)"],
@@ -105,16 +106,20 @@ ARGUMENTS = {
         "subtrajectory_balance(learning_rate=0)", "flowrl(learning_rate=0)",
     ],
     "eta is -0.1, it must not be negative": ["rpo(eta=-0.1)"],
-    "alpha starts at 0.1, it must lie between 0 and 0.02": ["aer(alpha0=0.1)"],
+    "alpha_max is 0.0, it must be positive and finite": ["aer(alpha=(0.0, 0.0))"],
+    "alpha starts at 0.1, it must lie between 0 and 0.02": ["aer(alpha=(0.1, 0.02))"],
     # Arguments that others make meaningless.
-    "{argument}={value} belongs to probability=exact: leave it out": [
-        "ips_grpo(decay=0.9)", "ips_dr_grpo(log_ratio_cap=2.0)", "ips_reinforce(advantage_cap=1.0)",
-        "ips_grpo(backward=learned)",
-    ],
-    "floor=0.1 belongs to probability=counts or offset or ema": ["ips_grpo(probability=exact, floor=0.1)"],
-    "pseudo_count=1.0 belongs to probability=counts": ["ips_grpo(probability=offset, pseudo_count=1.0)"],
-    "ema_rate=0.5 belongs to probability=ema: leave it out": ["ips_grpo(ema_rate=0.5)"],
-    "prompt_part=lowest belongs to reference=prompt: leave it out": ["progrpo(reference=correct, prompt_part=lowest)"],
+    "floor=0.1 belongs to probability=counts, offset or ema": ["ips_grpo(probability=exact, floor=0.1)"],
+    "probability 'counts' has no argument 'decay'; known: pseudo_count": ["ips_grpo(probability=counts(decay=0.9))"],
+    "probability 'offset' has no argument 'pseudo_count'": ["ips_grpo(probability=offset(pseudo_count=1.0))"],
+    "unknown reference 'correct'; known: prompt": ["progrpo(reference=correct(lowest))"],
+    "unknown kl 'k4'; known: k1, k2, k3, corrected_k3": ["grpo(kl=k4(0.1))"],
+    "kl=k3(0.1, 6, loss, 3) has too many arguments": ["grpo(kl=k3(0.1, 6, loss, 3))"],
+    "kl 'k3' needs a value for coefficient": ["grpo(kl=k3(target=6))"],
+    "unknown entropy 'k3'; this argument has no arguments of its own": ["grpo(entropy=k3(0.1))"],
+    "clip=(0.1, 0.2, 0.3) is not a number or a tuple of 2 times a number": ["grpo(clip=(0.1, 0.2, 0.3))"],
+    "this objective has its divergence in the loss: leave out place=reward": ["gspo(kl=k3(0.1, place=reward))"],
+    "this objective does not adapt the coefficient of its divergence": ["rloo(kl=k1(0.1, target=6.0))"],
     "threshold=0.3 belongs to lopti=True: leave it out": ["ar_lopti(lopti=False, threshold=0.3)"],
     "floor=0.9 belongs to verifiable=True: leave it out": ["darling(verifiable=False, floor=0.9)"],
     "alpha=0.3 belongs to divergence=alpha: leave it out": [
@@ -123,20 +128,18 @@ ARGUMENTS = {
     "gamma belongs to anchors=True: leave it out": ["dagrpo(gamma=0.2)"],
     "learning_rate=0.5 belongs to partition=table: leave it out": ["flowrl(partition=group, learning_rate=0.5)"],
     "which stratum=first_token does not use": ["stratified_grpo(stratum=first_token, width=2)"],
-    "does not clip: omit clip_low=0.9 and clip_high=0.2": ["flowrl(released_weight=True, clip_low=0.9)"],
-    "does not clip: omit clip_low=0.2 and clip_high=3.0": ["flowrl(released_weight=True, clip_high=3.0)"],
-    "{argument}={value} is about the KL penalty, whose coefficient kl is 0": [
-        "grpo(kl_target=6.0)", "grpo(kl_in=reward)", "grpo(kl_estimator=k2)", "rloo(kl_in=loss)",
+    "does not clip: omit clip=(0.9, 0.2)": ["flowrl(released_weight=True, clip=(0.9, 0.2))"],
+    "kl has the coefficient 0, so there is no divergence": [
+        "grpo(kl=k3(0.0, target=6.0))", "grpo(kl=k3(0.0, place=reward))", "grpo(kl=k2(0.0))",
     ],
     # Arguments that do not go together, or are none of the choices.
-    "but rewards have no gradient: use k1, k2 or k3": ["grpo(kl=0.1, kl_in=reward, kl_estimator=corrected_k3)"],
     "aggregation=token_mean would weigh answers by their length": ["rloo(aggregation=token_mean)"],
-    "cache of 5 tokens is longer than the limit of 4": ["dapo(overlong_limit=4, overlong_cache=5)"],
+    "cache of 5 tokens is longer than the limit of 4": ["dapo(overlong=paper(limit=4, cache=5))"],
     "0 <= floor < cap with a finite cap": ["cispo(cap=0.0)"],
     "clipped to [6.0, 5.0]": ["cispo(floor=6.0)"],
-    "they are ratios, below and above 1": ["bapo(low_end=1.0)"],
-    "must not shrink": ["bapo(high_start=3.5)"],
-    "both must be positive": ["bapo(low_step=0.0)"],
+    "they are ratios, below and above 1": ["bapo(low=(0.6, 1.0, 0.02))"],
+    "must not shrink": ["bapo(high=(3.5, 3.0, 0.05))"],
+    "both must be positive": ["bapo(low=(0.6, 0.9, 0.0))"],
     "candidates lie between 5.0 and 5.0, they need 0 <= lowest < highest": ["clip_cov(lowest=5.0)"],
     "the band is (0.8, 0.7)": ["entrocraft(low_start=0.8)"],
     "the band is (-0.1, 0.2)": ["entrocraft(low_end=-0.1)"],
@@ -149,11 +152,16 @@ ARGUMENTS = {
 """What the message says, with the last argument of each text and its value, -> texts."""
 
 
+def test_what_corrects_a_gradient_cannot_be_in_the_reward():
+    with refused("corrected_k3 corrects a gradient, but rewards have no gradient: use k1, k2 or k3"):
+        rloo(kl=KL(0.1, estimator="corrected_k3"))
+
+
 @pytest.mark.parametrize(
     ("text", "message"), [(text, message) for message, texts in ARGUMENTS.items() for text in texts]
 )
 def test_bad_arguments_are_refused_in_one_sentence(text, message):
-    argument, value = re.search(r"(\w+)=([^=]+)\)$", text).groups()
+    argument, value = re.search(r"(\w+)=([^=]+?)\)+$", text).groups()
     with refused(re.escape(message.format(argument=argument, value=value))):
         make(text)
 
@@ -198,7 +206,7 @@ RUNS = [
     ("polychromic(set_size=3)", (), 3, FEW, "group_size is 3, it must be at least 4"),
     ("ips_grpo(probability=exact)", (), 8, FEW, "needs log_backward, .*; they provide no optional field$"),
     ("progrpo", ("log_backward",), 8, FEW, "needs prompt_log_probs, .*; they provide log_backward$"),
-    ("progrpo(prompt_part=question)", (), 8, FEW, "needs prompt_log_probs, question_mask, "),
+    ("progrpo(reference=prompt(question))", (), 8, FEW, "needs prompt_log_probs, question_mask, "),
     ("grpo(kl=0.04)", (), 8, FEW, "needs reference_log_probs, "),
     ("mara", (), 4, FEW, "needs reference_log_probs, "),
     ("dph_rl", (), 4, FEW, "needs reference_log_probs, "),
@@ -220,8 +228,8 @@ RUNS = [
     ("detailed_balance", ("step_log_backward",), 1, FEW, "this environment does not number states"),
     ("subtrajectory_balance", ("step_log_backward",), 1, FEW, "this environment does not number states"),
     ("ips_grpo(probability=ema)", (), 4, Sizes(2, num_states=3, vocabulary_size=4), "a table of outcomes"),
-    ("ips_grpo(probability=exact, backward=learned)", BACKWARD, 4, Sizes(2, 3, None, 4), "a table of states"),
-    ("ips_grpo(probability=exact, backward=learned)", BACKWARD, 4, Sizes(2, 3, 4, None), "a table of states"),
+    ("ips_grpo(probability=exact(backward=learned))", BACKWARD, 4, Sizes(2, 3, None, 4), "a table of states"),
+    ("ips_grpo(probability=exact(backward=learned))", BACKWARD, 4, Sizes(2, 3, 4, None), "a table of states"),
 ]
 
 

@@ -77,8 +77,8 @@ def test_confidence_rounds_the_number_of_tokens_up(length, percent, seed):
         ("progrpo(reference=correct, shifted=correct)", [1, 1, 0], [0.775280, 0.638934, -1.414214]),
         ("progrpo(shifted=correct)", [1, 1, 0], [0.717238, 0.580893, -1.414214]),
         ("progrpo(standardise=False)", [1, 1, 0], np.array([1, 1, -2]) / 3 + 0.3 * (0.35 - CONFIDENCE)),
-        ("progrpo(prompt_part=lowest)", [1, 1, 0], STANDARDISED + 0.3 * (0.245 - CONFIDENCE)),
-        ("progrpo(prompt_part=question)", [1, 1, 0], STANDARDISED + 0.3 * (0.5 - CONFIDENCE)),
+        ("progrpo(reference=prompt(lowest))", [1, 1, 0], STANDARDISED + 0.3 * (0.245 - CONFIDENCE)),
+        ("progrpo(reference=prompt(question))", [1, 1, 0], STANDARDISED + 0.3 * (0.5 - CONFIDENCE)),
         ("progrpo", [1, 1, 1], [0.010132, -0.126214, 0.053038]),
     ],
 )

@@ -85,22 +85,22 @@ PLAIN_K3 = {"beta": 0.04, "use_bias_correction_kl": False}
 # Our text, TRL's trainer, and its options.
 ALIKE = [
     ("grpo", GRPO, {"loss_type": "grpo"}),
-    ("grpo(clip_low=0.1, clip_high=0.4)", GRPO, {"loss_type": "grpo", "epsilon": 0.1, "epsilon_high": 0.4}),
+    ("grpo(clip=(0.1, 0.4))", GRPO, {"loss_type": "grpo", "epsilon": 0.1, "epsilon_high": 0.4}),
     ("grpo(dual_clip=1.3)", GRPO, {"loss_type": "grpo", "delta": 1.3}),
     ("grpo(kl=0.04)", GRPO, {"loss_type": "grpo", **PLAIN_K3}),
-    ("grpo(kl=0.04, kl_estimator=corrected_k3)", GRPO, {"loss_type": "grpo", "beta": 0.04}),
+    ("grpo(kl=corrected_k3(0.04))", GRPO, {"loss_type": "grpo", "beta": 0.04}),
     ("dr_grpo", GRPO, {"loss_type": "dr_grpo", "scale_rewards": "none"}),
-    ("dapo(overlong_weight=0)", GRPO, {"loss_type": "dapo", "epsilon_high": 0.28}),
+    ("dapo(overlong=0)", GRPO, {"loss_type": "dapo", "epsilon_high": 0.28}),
     ("lite_ppo", GRPO, {"loss_type": "dapo", "scale_rewards": "batch"}),
     ("gspo", GRPO, {**BY_ANSWER, "epsilon": 3e-4, "epsilon_high": 4e-4}),
-    ("gspo(clip_low=0.1, clip_high=0.1, kl=0.04)", GRPO, {**BY_ANSWER, "epsilon": 0.1, **PLAIN_K3}),
-    ("gspo_token(clip_low=0.1, clip_high=0.1)", GRPO, {**BY_ANSWER, "epsilon": 0.1}),
+    ("gspo(clip=0.1, kl=0.04)", GRPO, {**BY_ANSWER, "epsilon": 0.1, **PLAIN_K3}),
+    ("gspo_token(clip=0.1)", GRPO, {**BY_ANSWER, "epsilon": 0.1}),
     ("sapo", GRPO, {"loss_type": "sapo"}),
     ("sapo(temperature_positive=0.5, temperature_negative=3.0)", GRPO,
      {"loss_type": "sapo", "sapo_temperature_pos": 0.5, "sapo_temperature_neg": 3.0}),
     ("cispo(cap=1.2)", GRPO, {"loss_type": "cispo", "epsilon_high": 1.2}),
     ("rloo", RLOO, {"beta": 0.0}),
-    ("rloo(kl=0.03, clip_low=0.3, clip_high=0.5)", RLOO, {"beta": 0.03, "epsilon": 0.3, "epsilon_high": 0.5}),
+    ("rloo(kl=0.03, clip=(0.3, 0.5))", RLOO, {"beta": 0.03, "epsilon": 0.3, "epsilon_high": 0.5}),
 ]  # fmt: skip
 
 
@@ -121,7 +121,7 @@ def test_overlong_punishment_is_that_of_trl(folder):
     punishment = get_soft_overlong_punishment(max_completion_len=6, soft_punish_cache=4)
     options = {"more_rewards": [punishment], "reward_weights": [1.0, LARGE], "epsilon_high": 0.28}
     trainer = trl_trainers.trainer(GRPO, folder, rollouts, scores, loss_type="dapo", **options)
-    objective = made(f"dapo(overlong_weight={LARGE}, overlong_limit=6, overlong_cache=4)")
+    objective = made(f"dapo(overlong=paper({LARGE}, limit=6, cache=4))")
     assert_same(trl_trainers.step(trainer), ours(objective, rollouts, scores))
 
 
@@ -278,10 +278,10 @@ def test_truncated_answers(folder, by):
     options = {"mask_truncated_completions": True}
     if by == "tokens":
         options |= {"loss_type": "dapo", "epsilon_high": 0.28}
-        text, factor = "dapo(overlong_weight=0, overlong_filter=True)", 1
+        text, factor = "dapo(overlong=0, overlong_filter=True)", 1
     else:
         options |= {"loss_type": "grpo", "epsilon_high": 0.28}
-        text, factor = "dapo(overlong_weight=0, overlong_filter=True, aggregation=sequence_mean)", 16 / 10
+        text, factor = "dapo(overlong=0, overlong_filter=True, aggregation=sequence_mean)", 16 / 10
     expected = ours(made(text), rollouts, scores)
     theirs = trl_trainers.step(trl_trainers.trainer(GRPO, folder, rollouts, scores, **options))
     assert_same([factor * part for part in theirs], expected)

@@ -8,8 +8,8 @@ import pytest
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.text import ANSWER, EARLIER, PADDING, STOP
 from ipsrl.policies.tabular import Tabular
-from ipsrl.rollouts import sampled_answers
-from ipsrl.rollouts.sampled_answers import answers_with_history, completions, independent_answers
+from ipsrl.rollouts import sampled_answers, tools
+from ipsrl.rollouts.sampled_answers import answers_with_history, completions, independent_answers, transcript
 
 TASK = HypospaceBoolean("basic", depth=1, observations=2)
 POLICY = Tabular(TASK.num_observations, TASK.vocabulary_size)
@@ -27,13 +27,13 @@ def parameters_that_often_answer():
 def batches(monkeypatch):
     """Every batch of trajectories that the protocol asked for."""
     batches = []
-    sample = sampled_answers.sample_groups
+    sample = tools.sample_groups
 
     def spy(*arguments):
         batches.append(sample(*arguments))
         return batches[-1]
 
-    monkeypatch.setattr(sampled_answers, "sample_groups", spy)
+    monkeypatch.setattr(tools, "sample_groups", spy)
     return batches
 
 
@@ -42,13 +42,13 @@ def test_independent_answers_all_see_the_plain_prompt(batches):
     outcomes = asked.outcomes
     assert outcomes.rewards.shape == outcomes.outcome_id.shape == (TASK.num_prompts, ANSWERS)
     (batch,) = batches
-    np.testing.assert_array_equal(batch.prompts.tokens, TASK.prompt_table)
-    assert EARLIER not in TASK.prompt_table
+    np.testing.assert_array_equal(batch.prompts.tokens, TASK.prompt_table.tokens)
+    assert EARLIER not in TASK.prompt_table.tokens
     expected = TASK.verify(jax.device_get(batch))
     np.testing.assert_array_equal(outcomes.outcome_id, expected.outcome_id)
     np.testing.assert_array_equal(outcomes.rewards, expected.rewards)
     np.testing.assert_array_equal(asked.tokens, batch.tokens)
-    np.testing.assert_array_equal(asked.token_mask, batch.token_mask)
+    np.testing.assert_array_equal(asked.written, batch.written)
     # Both readable answers and the unreadable one occur, and answers to a prompt differ.
     assert set(np.unique(outcomes.outcome_id)) == {-1, TASK.parse([X, STOP]), TASK.parse([Y, STOP])}
     assert (outcomes.outcome_id != outcomes.outcome_id[:, :1]).any()
@@ -73,7 +73,7 @@ def test_with_history_each_query_lists_the_earlier_answers_that_parsed(batches):
             if answer != AND:
                 history.append(answer)
     np.testing.assert_array_equal(asked.tokens, np.concatenate([batch.tokens for batch in batches], axis=1))
-    np.testing.assert_array_equal(asked.token_mask, np.concatenate([batch.token_mask for batch in batches], axis=1))
+    np.testing.assert_array_equal(asked.written, np.concatenate([batch.written for batch in batches], axis=1))
     lengths = [len(history) for history in histories]
     assert min(lengths) < max(lengths) == ANSWERS
     assert (outcomes.outcome_id != outcomes.outcome_id[:, :1]).any()
@@ -125,3 +125,10 @@ def test_the_key_and_the_temperature_decide(protocol):
     np.testing.assert_array_equal(ask(0), ask(0))
     assert (ask(0) != ask(1)).any()
     assert (ask(0, temperature=1e-3) == TASK.parse([X, STOP])).all()
+
+
+def test_a_dialogue_has_a_line_for_each_turn():
+    tokens = np.array([X, X, Y, STOP])
+    assert transcript(TASK, tokens, np.zeros(4, bool)) == "x x y"
+    dictated = np.array([False, True, True, False])
+    assert transcript(TASK, tokens, dictated) == "policy: x\nenvironment: x y\npolicy: "

@@ -58,17 +58,33 @@ def case(request) -> Case:
         policy, parameters = tabular(environment), random_logits(environment)
     prompts = environment.prompts(jnp.array([0, 20, 34, 20]) % environment.num_prompts)
     trajectories = sample_groups(
-        environment, policy, parameters, prompts, jax.random.key(1), GROUP_SIZE, temperature=TEMPERATURE
+        environment, policy, parameters, prompts, jax.random.key(1), GROUP_SIZE, TEMPERATURE, top_tokens=3
     )
     return Case(environment, policy, parameters, trajectories)
 
 
 def test_the_scorer_agrees_with_the_sampler(case):
     score = jax.jit(case.policy.score, static_argnums=2)
-    scored = score(case.parameters, case.trajectories, TEMPERATURE).log_probs
-    np.testing.assert_allclose(scored, case.trajectories.behaviour_log_probs, atol=1e-5)
-    other = score(case.parameters, case.trajectories, 1.0).log_probs
-    assert np.abs(other - scored).max() > 0.01
+    sampled, scores = case.trajectories, score(case.parameters, case.trajectories, TEMPERATURE)
+    mask = np.asarray(sampled.token_mask)
+    np.testing.assert_allclose(scores.log_probs, sampled.behaviour_log_probs, atol=1e-5)
+    np.testing.assert_allclose(scores.entropy, sampled.behaviour_entropy, atol=1e-5)
+    assert sampled.top_tokens.shape == (*mask.shape, 3)
+    np.testing.assert_allclose(scores.top_log_probs, sampled.top_log_probs, atol=1e-5)
+    assert not np.asarray(scores.top_log_probs)[~mask].any()
+    other = score(case.parameters, sampled, 1.0).log_probs
+    assert np.abs(other - scores.log_probs).max() > 0.01
+
+
+def test_the_likeliest_tokens_come_in_order_and_the_sampled_one_is_no_likelier(case):
+    sampled, mask = case.trajectories, np.asarray(case.trajectories.token_mask)
+    top, chosen = (np.asarray(leaf)[mask] for leaf in (sampled.top_log_probs, sampled.behaviour_log_probs))
+    assert (np.diff(top, axis=-1) <= 0).all()
+    # Up to rounding, because the compiler may sum either in its own order.
+    assert (chosen <= top[:, 0] + 1e-6).all()
+    first = np.asarray(sampled.tokens)[mask] == np.asarray(sampled.top_tokens)[mask][:, 0]
+    assert 0 < first.mean() < 1
+    np.testing.assert_allclose(chosen[first], top[first, 0], atol=1e-6)
 
 
 def test_a_trajectory_is_a_walk_of_legal_actions_up_to_its_end(case):
@@ -77,7 +93,7 @@ def test_a_trajectory_is_a_walk_of_legal_actions_up_to_its_end(case):
     assert {sampled.tokens.shape, sampled.token_mask.shape, sampled.behaviour_log_probs.shape} == {shape}
     for p, prompt in enumerate(sampled.prompts.index):
         for g in range(GROUP_SIZE):
-            state = environment.reset(jnp.int32(prompt))
+            state = environment.reset(jax.random.key(0), jnp.int32(prompt), jnp.int32(g))
             for t in range(environment.max_tokens):
                 finished = bool(environment.finished(state))
                 assert sampled.token_mask[p, g, t] == (not finished)

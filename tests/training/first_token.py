@@ -25,10 +25,5 @@ class FirstToken(HypospaceCausal):
 
 FIRST_TOKEN = FirstToken()
 TRANSFORMER = Transformer(
-    FIRST_TOKEN.vocabulary_size,
-    hidden_size=16,
-    num_layers=1,
-    num_heads=2,
-    num_key_value_heads=1,
-    intermediate_size=16,
+    FIRST_TOKEN.vocabulary_size, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=1, intermediate_size=16
 )

@@ -3,10 +3,11 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from sampled_groups import collect
 
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
-from ipsrl.training.batches.groups import choose_prompts, collect
+from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import WHOLE_BATCH, TrainState, compiled_update
 

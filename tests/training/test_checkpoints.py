@@ -198,10 +198,7 @@ def test_where_all_are_damaged_nothing_is_touched(tmp_path, warnings_logged):
         (make_state(rows=6), r"leaf 'parameters/kernel' is float32\[5, 4\], expected float32\[6, 4\]"),
         ({"step": jnp.int32(0), "more": jnp.int32(0)}, "leaf 'more' is missing"),
         ({"step": jnp.int32(0)}, "leaf 'optimizer/.*' is not expected"),
-        (
-            dataclasses.replace(make_state(), step=jnp.float32(0)),
-            r"leaf 'step' is int32\[\], expected float32\[\]",
-        ),
+        (dataclasses.replace(make_state(), step=jnp.float32(0)), r"leaf 'step' is int32\[\], expected float32\[\]"),
     ],
 )
 def test_a_state_of_another_kind_is_refused(tmp_path, like, message):

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from compilations import compilations_of
 from first_token import FIRST_TOKEN, TRANSFORMER
+from sampled_groups import collect, sample_and_verify
 from tiers import slow_after
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
-from ipsrl.training.batches.groups import choose_prompts, collect, sample_and_verify
-from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers, with_best_answer
+from ipsrl.rollouts.prompts import choose_prompts
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, with_best_answer
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import Batching, TrainState, check_objective, compiled_update
 
@@ -42,7 +43,7 @@ def able(objective):
     """The first environment and policy that give an objective what it needs."""
     for environment, policy in PAIRS:
         with contextlib.suppress(ValueError):
-            check_objective(objective, environment, policy, GROUP_SIZE, OffPolicyAnswers(2))
+            check_objective(objective, environment, policy, GROUP_SIZE, OffPolicyAnswers(2).optional_fields)
             return environment, policy
     raise AssertionError(f"nothing here gives {sorted(objective.needs)}")
 

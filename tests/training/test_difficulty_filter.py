@@ -10,6 +10,7 @@ import numpy as np
 import optax
 import pytest
 from first_token import FIRST_TOKEN, TRANSFORMER
+from sampled_groups import collect
 from tiers import slow_after
 
 from ipsrl import objectives
@@ -18,9 +19,9 @@ from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records import metric_log
 from ipsrl.records.run_folder import RunFolder
-from ipsrl.structures import Prompts
-from ipsrl.training.batches import difficulty_scorer
-from ipsrl.training.batches.difficulty_filter import (
+from ipsrl.rollouts.prompts import choose_prompts, shuffled_prompts
+from ipsrl.rollouts.sources import difficulty_scorer
+from ipsrl.rollouts.sources.difficulty_filter import (
     DifficultyFilter,
     DifficultyState,
     choose_by_difficulty,
@@ -30,8 +31,8 @@ from ipsrl.training.batches.difficulty_filter import (
     ranking_loss,
     scorer_loss,
 )
-from ipsrl.training.batches.difficulty_scorer import init_scorer, score_prompts
-from ipsrl.training.batches.groups import choose_prompts, collect, shuffled_prompts
+from ipsrl.rollouts.sources.difficulty_scorer import init_scorer, score_prompts
+from ipsrl.structures import Prompts
 from ipsrl.training.loop import TrainSettings, train
 
 SMALL = DifficultyFilter(width=16, last_width=8, warm_up=0, exploration=0.0, dropout=0.0)
@@ -46,9 +47,6 @@ def test_ranking_loss_by_hand():
     value, gradient = jax.value_and_grad(ranking_loss, argnums=1)(SMALL, scores, rewards)
     assert value == pytest.approx((0.3 + 1.3 + 0.4 + 0.6 + 0.0) / 5)
     np.testing.assert_allclose(gradient, [-3 / 5, 0.0, 1 / 5, 2 / 5], atol=1e-6)
-
-
-def test_prompts_that_tie_are_not_ranked():
     value, gradient = jax.value_and_grad(ranking_loss, argnums=1)(SMALL, jnp.array([3.0, -2.0]), jnp.array([0.5, 0.5]))
     assert value == 0.0
     assert not gradient.any()
@@ -238,18 +236,11 @@ def test_hopeless_prompts_are_learned_and_skipped(tmp_path):
     bandit = Bandit(((0.0, 0.0),) * hopeless + ((1.0, 0.0),) * (prompts - hopeless))
     policy = Tabular(prompts, 2)
     filter_settings = DifficultyFilter(width=32, last_width=16, warm_up=30, learning_rate=3e-3, highest=1.0)
-    settings = TrainSettings(
-        steps=100,
-        prompts_per_step=8,
-        group_size=8,
-        learning_rate=1e-3,
-        difficulty_filter=filter_settings,
-        checkpoint_every=100,
-    )
+    settings = TrainSettings(100, 8, 8, learning_rate=1e-3, difficulty_filter=filter_settings)
     with RunFolder.open(tmp_path, {}) as folder:
         state = train(bandit, policy, objectives.make("grpo"), settings, 0, folder, make_mesh("replica:-1"))
     scores, _ = score_prompts(
-        prompts, filter_settings.widths, state.difficulty.parameters, bandit.prompts(jnp.arange(prompts))
+        prompts, filter_settings.widths, state.source[0].parameters, bandit.prompts(jnp.arange(prompts))
     )
     predicted = np.asarray(jax.nn.sigmoid(scores))
     assert predicted[:hopeless].max() < 0.15 < 0.3 < predicted[hopeless:].min()

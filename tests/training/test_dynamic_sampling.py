@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_groups import ask
 
-from ipsrl import objectives
-from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
-from ipsrl.training.batches.collector import BatchCollector
-from ipsrl.training.batches.dynamic_sampling import DynamicSampling, fill
+from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling, fill
 from ipsrl.training.settings import TrainSettings
 
 pytestmark = pytest.mark.eight_devices
@@ -40,10 +38,8 @@ def test_filling_keeps_what_is_kept_and_repeats_nothing(kept, usable):
 
 def collector(environment, mesh="replica:-1", **changes):
     policy = Tabular(environment.num_observations, environment.vocabulary_size)
-    changed = dataclasses.replace(SETTINGS, **changes)
-    collect = BatchCollector(environment, policy, objectives.make("grpo"), changed, 3, make_mesh(mesh)).collect
-    parameters = policy.init(jax.random.key(0))
-    return lambda step: collect(parameters, None, None, step)
+    changed, parameters = dataclasses.replace(SETTINGS, **changes), policy.init(jax.random.key(0))
+    return lambda step: ask(environment, policy, changed, parameters, 3, step, mesh=mesh)
 
 
 def test_only_informative_groups_are_left_where_they_can_be_found():
@@ -51,11 +47,10 @@ def test_only_informative_groups_are_left_where_they_can_be_found():
     plain = collector(Bandit((HOPELESS,) * 4 + (HOPEFUL,) * 4), dynamic_sampling=None)
     rounds = []
     for step in range(8):
-        (trajectories, outcomes), difficulty, metrics = collect(step)
+        (trajectories, outcomes), metrics = collect(step)
         rewards = np.asarray(outcomes.rewards)
         assert (rewards.max(axis=1) > rewards.min(axis=1)).all()
         assert (trajectories.prompts.index >= 4).all()
-        assert difficulty is None
         assert metrics["kept_groups"] == 1.0
         # Half of what is sampled pays nothing, and none of it is left in the batch.
         assert metrics["sampled_reward"] < 0.8 * rewards.mean()
@@ -65,7 +60,7 @@ def test_only_informative_groups_are_left_where_they_can_be_found():
         arms = np.asarray(trajectories.tokens)[..., 0]
         np.testing.assert_array_equal(rewards, np.array(HOPEFUL)[arms])
         # The first round is the batch of a run without the rule.
-        (unfiltered, paid), _, nothing = plain(step)
+        (unfiltered, paid), nothing = plain(step)
         assert nothing == {}
         stays = np.asarray(paid.rewards).max(axis=1) > np.asarray(paid.rewards).min(axis=1)
         np.testing.assert_array_equal(arms[stays], np.asarray(unfiltered.tokens)[stays][..., 0])
@@ -75,8 +70,8 @@ def test_only_informative_groups_are_left_where_they_can_be_found():
 
 def test_rounds_take_the_prompts_of_the_stream_in_turn():
     """Two rounds of four see all eight prompts; where all are hopeless, the last batch stays as it was sampled."""
-    (trajectories, outcomes), _, metrics = collector(Bandit((HOPELESS,) * 8), dynamic_sampling=DynamicSampling(2))(0)
-    (first, _), _, _ = collector(Bandit((HOPELESS,) * 8), dynamic_sampling=None)(0)
+    (trajectories, outcomes), metrics = collector(Bandit((HOPELESS,) * 8), dynamic_sampling=DynamicSampling(2))(0)
+    (first, _), _ = collector(Bandit((HOPELESS,) * 8), dynamic_sampling=None)(0)
     seen = {*np.asarray(trajectories.prompts.index).tolist(), *np.asarray(first.prompts.index).tolist()}
     assert seen == set(range(8))
     assert not outcomes.rewards.any()
@@ -91,29 +86,22 @@ def test_rounds_of_one_prompt_draw_anew():
     rare = Bandit((1.0, *(0.0,) * 15))
     draws = []
     for rounds in (1, 2, 3):
-        (trajectories, _), _, metrics = collector(
+        (trajectories, _), metrics = collector(
             Bandit((0.0,) * 16), prompts_per_step=1, dynamic_sampling=DynamicSampling(rounds)
         )(0)
         assert metrics["sampling_rounds"] == rounds
         draws.append(np.asarray(trajectories.tokens).tobytes())
     assert len(set(draws)) == 3
-    found = [collector(rare, prompts_per_step=1)(step)[2] for step in range(4)]
+    found = [collector(rare, prompts_per_step=1)(step)[1] for step in range(4)]
     assert {metrics["kept_groups"].item() for metrics in found} == {1.0}
     assert max(metrics["sampling_rounds"] for metrics in found) > 1
 
 
 def test_one_device_fills_as_eight():
     environment = Bandit((HOPELESS,) * 8 + (HOPEFUL,) * 8)
-    alone, _, measured = collector(environment, prompts_per_step=8)(1)
-    mesh = make_mesh("data:8")
-    with jax.set_mesh(mesh):
-        shared, _, shared_measured = collector(environment, "data:8", prompts_per_step=8)(1)
+    alone, measured = collector(environment, prompts_per_step=8)(1)
+    shared, shared_measured = collector(environment, "data:8", prompts_per_step=8)(1)
     assert measured["sampling_rounds"] == shared_measured["sampling_rounds"] > 1
     np.testing.assert_array_equal(alone[0].tokens, shared[0].tokens)
     np.testing.assert_array_equal(alone[0].prompts.index, shared[0].prompts.index)
     assert {shard.data.shape[0] for shard in shared[0].tokens.addressable_shards} == {1}
-
-
-def test_rounds_are_positive():
-    with pytest.raises(ValueError, match=r"^rounds of dynamic sampling is 0, it must be at least 1$"):
-        DynamicSampling(0)

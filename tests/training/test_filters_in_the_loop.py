@@ -1,13 +1,12 @@
-"""Rules and objectives that carry something: resumed bit for bit, compiled once, and free where they are off."""
+"""Filters in the loop: what is thrown away must be finite too, and filters that are off cost nothing."""
 
-import contextlib
 import dataclasses
 from typing import ClassVar
 
 import jax
 import numpy as np
 import pytest
-from compilations import compilations_of
+from sampled_groups import ask
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
@@ -18,103 +17,50 @@ from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.run_log import NonFiniteLossError
+from ipsrl.rollouts import tools
+from ipsrl.rollouts.sources import difficulty_filter, dynamic_sampling, refinements
+from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
+from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.training import stored_tree
-from ipsrl.training.batches import collector
-from ipsrl.training.batches.collector import BatchCollector
-from ipsrl.training.batches.difficulty_filter import DifficultyFilter
-from ipsrl.training.batches.dynamic_sampling import DynamicSampling
-from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
-from ipsrl.training.loop import TrainSettings, check_run, train
-from ipsrl.training.step import TrainState
+from ipsrl.training.loop import TrainSettings, train
 
-pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
+pytestmark = pytest.mark.slow
 
 TREE = Tree()
 # Half of the prompts pay nothing.
 BANDIT = Bandit(((0.0, 0.0, 0.0),) * 8 + ((1.0, 0.0, 0.5),) * 8)
-ON_BANDIT = Tabular(BANDIT.num_observations, BANDIT.vocabulary_size)
 SETTINGS = TrainSettings(
     steps=7, prompts_per_step=8, group_size=4, learning_rate=0.05, evaluate_every=3, checkpoint_every=2
 )
-FILTER = DifficultyFilter(width=16, last_width=8, warm_up=2, exploration=0.3, learning_rate=0.01, lowest=0.3)
-BATCH_FILTERS = {
-    "none": {},
-    "dynamic": {"dynamic_sampling": DynamicSampling(4)},
-    "filter": {"difficulty_filter": FILTER},
-    "refresh": {"refresh_reference_every": 3},
-    "all": {
-        "dynamic_sampling": DynamicSampling(4),
-        "difficulty_filter": FILTER,
-        "refresh_reference_every": 3,
-        "off_policy": OffPolicyAnswers(2, "reference"),
-    },
+FILTER = DifficultyFilter(width=16, last_width=8, warm_up=2, exploration=0.3)
+ALL = {
+    "dynamic_sampling": DynamicSampling(4),
+    "difficulty_filter": FILTER,
+    "refresh_reference_every": 3,
+    "off_policy": OffPolicyAnswers(2, "reference"),
 }
 
 
-def run(path, objective="grpo(kl=0.5)", filters="none", stop=None, environment=BANDIT, mesh="replica:-1", seen=None):
-    """Trains, or continues what is there; presses control-C when step `stop` is evaluated."""
-    settings = dataclasses.replace(SETTINGS, **BATCH_FILTERS[filters])
+def run(path, objective="grpo(kl=0.5)", environment=BANDIT, seen=None, **changes):
+    """Trains, or continues what is there."""
+    settings = dataclasses.replace(SETTINGS, **changes)
     policy = Tabular(environment.num_observations, environment.vocabulary_size)
 
     def evaluate(step, parameters):
-        if step == stop:
-            raise KeyboardInterrupt
         if seen is not None:
             seen[step] = np.array(parameters["logits"])
         return Evaluation({})
 
     with RunFolder.open(path, {}, resume=True) as folder:
         objective = objectives.make(objective)
-        return train(environment, policy, objective, settings, 5, folder, make_mesh(mesh), evaluate=evaluate)
-
-
-def assert_same_bits(one, other):
-    one, other = stored_tree.named_leaves(one), stored_tree.named_leaves(other)
-    assert one.keys() == other.keys()
-    for name, leaf in one.items():
-        assert np.asarray(leaf).tobytes() == np.asarray(other[name]).tobytes(), name
-
-
-def assert_resumed_bitwise(tmp_path, **case):
-    """A run that is interrupted before and after its first checkpoint ends as one that is not; returns its state."""
-    with compilations_of("update") as programs:
-        whole = run(tmp_path / "whole", **case)
-    assert len(programs) <= 1
-    with compilations_of("update") as programs:
-        for stop in (0, 3, 6):
-            with pytest.raises(KeyboardInterrupt):
-                run(tmp_path / "broken", stop=stop, **case)
-        again = run(tmp_path / "broken", **case)
-    assert_same_bits(again, whole)
-    records = [(tmp_path / name / "metrics.jsonl").read_bytes() for name in ("whole", "broken")]
-    assert records[0] == records[1]
-    # Neither the number of rounds nor what was restored makes another program.
-    assert not programs
-    return whole
-
-
-@pytest.mark.parametrize("mesh", ["replica:-1", "data:8"])
-def test_rules_are_resumed_bit_for_bit(tmp_path, mesh):
-    state = assert_resumed_bitwise(tmp_path, filters="all", mesh=mesh)
-    assert state.reference is not None
-    assert state.difficulty is not None
-    records = metric_log.read(tmp_path / "whole" / "metrics.jsonl")[1:]
-    assert len({record["sampling_rounds"] for record in records}) > 1
-
-
-@pytest.mark.parametrize("objective", ["trajectory_balance", "aer(tau=0.9, eta=0.1, alpha_max=0.5)"])
-def test_what_objectives_carry_and_learn_is_resumed_bit_for_bit(tmp_path, objective):
-    state = assert_resumed_bitwise(tmp_path, objective=objective, environment=TREE)
-    built = objectives.make(objective)
-    fresh = built.init(TREE.sizes), built.init_parameters(TREE.sizes)
-    carried = jax.tree.leaves((state.objective_state, state.objective_parameters))
-    assert not all(map(np.array_equal, carried, jax.tree.leaves(fresh)))
+        return train(environment, policy, objective, settings, 5, folder, make_mesh("replica:-1"), evaluate=evaluate)
 
 
 def test_the_reference_moves_at_its_interval(tmp_path):
     """The divergence is 0 in the steps that begin with a new reference: the first, and those after steps 3 and 6."""
     seen = {}
-    state = run(tmp_path / "moving", filters="refresh", environment=TREE, seen=seen)
+    state = run(tmp_path / "moving", environment=TREE, seen=seen, refresh_reference_every=3)
     divergence = [record["reference_kl"] for record in metric_log.read(tmp_path / "moving" / "metrics.jsonl")[1:]]
     assert [abs(value) < 1e-6 for value in divergence] == [True, False, False, True, False, False, True]
     np.testing.assert_array_equal(state.reference["logits"], seen[6])
@@ -126,41 +72,28 @@ def test_the_reference_moves_at_its_interval(tmp_path):
     assert np.abs(state.parameters["logits"] - fixed.parameters["logits"]).max() > 1e-4
 
 
-@pytest.mark.parametrize(
-    ("objective", "off_policy", "is_refused"),
-    [
-        ("grpo", None, True),
-        ("grpo", OffPolicyAnswers(2), True),
-        ("grpo", OffPolicyAnswers(2, "reference"), False),
-        ("grpo(kl=0.1)", None, False),
-    ],
-)
-def test_a_reference_that_nothing_asks_for_cannot_move(objective, off_policy, is_refused):
-    settings = dataclasses.replace(SETTINGS, refresh_reference_every=3, off_policy=off_policy)
-    message = "^refresh_reference_every is 3, but this run has no reference policy: "
-    with pytest.raises(ValueError, match=message) if is_refused else contextlib.nullcontext():
-        check_run(BANDIT, ON_BANDIT, objectives.make(objective), settings, make_mesh("replica:-1"))
-
-
 def test_rules_that_are_off_cost_nothing(tmp_path, monkeypatch):
     """No state, no metric, no call, one round of sampling: the step sees the same arrays as if there were no rules."""
     calls = []
 
-    def spy(name):
-        function = getattr(collector, name)
-        monkeypatch.setattr(collector, name, lambda *arguments: calls.append(name) or function(*arguments))
+    def spy(module, name):
+        function = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *arguments: calls.append(name) or function(*arguments))
 
-    filters = {"choose_by_difficulty", "learn_difficulty", "fill", "with_best_answer", "sample_and_verify"}
-    for name in (*filters, "sample_groups"):
-        spy(name)
+    filters = {
+        "choose_by_difficulty": difficulty_filter, "learn_difficulty": difficulty_filter, "fill": dynamic_sampling,
+        "with_best_answer": refinements,
+    }  # fmt: skip
+    for name, module in (*filters.items(), ("sample_groups", tools)):
+        spy(module, name)
     state = run(tmp_path / "off")
     assert calls == ["sample_groups"] * 7
     assert {name.partition("/")[0] for name in stored_tree.named_leaves(state)} == {
-        "step", "parameters", "optimizer_state",
+        "step", "seed", "parameters", "optimizer_state",
     }  # fmt: skip
     names = set().union(*metric_log.read(tmp_path / "off" / "metrics.jsonl"))
-    run(tmp_path / "on", filters="all")
-    assert set(calls) == filters | {"sample_groups"}
+    run(tmp_path / "on", **ALL)
+    assert set(calls) == {*filters, "sample_groups"}
     more = set().union(*metric_log.read(tmp_path / "on" / "metrics.jsonl")) - names
     assert more == {
         "sampling_rounds", "kept_groups", "trajectories_sampled", "prompts_scanned", "prompts_sampled",
@@ -188,28 +121,12 @@ class NanInASpareGroup(Bandit):
 
 def test_what_is_thrown_away_must_be_finite_too(tmp_path):
     with pytest.raises(NonFiniteLossError, match=r"^step 1 has sampled_reward nan; last good checkpoint: none$"):
-        run(tmp_path, "grpo", "dynamic", environment=NanInASpareGroup())
-
-
-def test_dynamic_sampling_needs_something_to_compare():
-    settings = dataclasses.replace(SETTINGS, group_size=1, **BATCH_FILTERS["dynamic"])
-    with pytest.raises(ValueError, match="compares the answers of a group: group_size is 1, it must be at least 2"):
-        check_run(BANDIT, ON_BANDIT, objectives.make("reinforce"), settings, make_mesh("replica:-1"))
+        run(tmp_path, "grpo", NanInASpareGroup(), dynamic_sampling=DynamicSampling(4))
 
 
 def test_likeliest_tokens_are_collected_where_the_objective_looks_at_them():
     policy = Tabular(TREE.num_observations, TREE.vocabulary_size)
     parameters = policy.init(jax.random.key(0))
     for text, expected in {"grpo": None, "lp_reg(likeliest=3)": 3}.items():
-        collector = BatchCollector(TREE, policy, objectives.make(text), SETTINGS, 0, make_mesh("replica:-1"))
-        (trajectories, _), _, _ = collector.collect(parameters, None, None, 0)
+        (trajectories, _), _ = ask(TREE, policy, SETTINGS, parameters, 0, 0, objective=text)
         assert (None if trajectories.top_tokens is None else trajectories.top_tokens.shape[-1]) == expected
-
-
-def test_a_state_with_rules_is_not_one_without(tmp_path):
-    """A checkpoint of other rules is refused, not half read."""
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, filters="filter", stop=3)
-    with pytest.raises(ValueError, match=r"leaf 'difficulty/.*' is not expected"):
-        run(tmp_path)
-    assert isinstance(run(tmp_path, filters="filter"), TrainState)

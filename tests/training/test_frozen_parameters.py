@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from first_token import FIRST_TOKEN, TRANSFORMER
 from orbax.checkpoint import v1 as ocp
+from sampled_groups import collect
 
 from ipsrl import objectives
 from ipsrl.distributed import placement
@@ -18,8 +19,8 @@ from ipsrl.policies.policy import union
 from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.run_folder import RunFolder
+from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.training import stored_tree
-from ipsrl.training.batches.groups import choose_prompts, collect
 from ipsrl.training.loop import train
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.settings import TrainSettings

@@ -25,23 +25,18 @@ from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.run_log import NonFiniteLossError
+from ipsrl.rollouts import tools
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.training import stored_tree
-from ipsrl.training.batches import collector
 from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.step import Batching, TrainState
 
 pytestmark = pytest.mark.eight_devices
 
 SETTINGS = TrainSettings(
-    steps=7,
-    prompts_per_step=16,
-    group_size=4,
-    learning_rate=0.01,
-    batching=Batching(mini_batches=2),
-    evaluate_every=3,
-    checkpoint_every=2,
-)
+    steps=7, prompts_per_step=16, group_size=4, learning_rate=0.01, batching=Batching(mini_batches=2),
+    evaluate_every=3, checkpoint_every=2,
+)  # fmt: skip
 
 
 def one_device() -> Mesh:
@@ -74,16 +69,9 @@ def sum_of_squares(step: int, parameters) -> Evaluation:
 def run(path: Path, case: Case, evaluate=sum_of_squares, resume=False, initial_parameters=None, seed=5) -> TrainState:
     with RunFolder.open(path, {"objective": case.objective, "seed": seed}, resume) as folder:
         return train(
-            case.environment,
-            case.policy,
-            objectives.make(case.objective),
-            case.settings,
-            seed,
-            folder,
-            case.mesh,
-            initial_parameters,
-            evaluate,
-        )
+            case.environment, case.policy, objectives.make(case.objective), case.settings, seed, folder, case.mesh,
+            initial_parameters, evaluate,
+        )  # fmt: skip
 
 
 def bits(tree) -> list[bytes]:
@@ -189,7 +177,7 @@ def test_the_devices_of_a_mesh_share_the_prompts(undisturbed, tmp_path, monkeypa
         sampled.append(sample_groups(*arguments))
         return sampled[-1]
 
-    monkeypatch.setattr(collector, "sample_groups", spy)
+    monkeypatch.setattr(tools, "sample_groups", spy)
     shared = run(tmp_path, undisturbed.case._replace(mesh=make_mesh("data:8")))
     np.testing.assert_allclose(shared.parameters["logits"], undisturbed.state.parameters["logits"], atol=1e-5)
     placed = [{shard.data.shape[0] for shard in trajectories.tokens.addressable_shards} for trajectories in sampled]
@@ -220,14 +208,6 @@ BANDIT = Case(
     one_device(),
     TrainSettings(steps=40, prompts_per_step=1, group_size=16, learning_rate=0.1, checkpoint_every=100),
 )
-
-
-def test_grpo_finds_the_only_good_arm(tmp_path):
-    state = run(tmp_path, BANDIT, evaluate=None)
-    assert jax.nn.softmax(state.parameters["logits"][0])[2] > 0.95
-    rewards = [record["reward"] for record in metric_log.read(tmp_path / "metrics.jsonl")]
-    assert len(rewards) == 40
-    assert np.mean(rewards[-5:]) > 0.9 > 0.6 > np.mean(rewards[:5])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -266,13 +246,6 @@ def test_what_is_not_finite_stops_the_run_and_is_never_kept(tmp_path, bad, objec
     # With the cause removed, the run goes on as if nothing had been.
     assert bits(run(path, case, resume=True)) == bits(whole)
     assert metrics(path) == metrics(tmp_path / "whole")
-
-
-def test_parameters_that_leave_the_real_numbers_are_never_kept(tmp_path):
-    """The loss of the only step is fine: it is the step itself that is too large."""
-    with pytest.raises(NonFiniteLossError, match=r"^step 1 has parameter_norm inf; last good checkpoint: none$"):
-        run(tmp_path, changed(BANDIT, steps=1, optimizer="sgd", learning_rate=1e38))
-    assert checkpoint_steps(tmp_path) == []
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from first_token import FIRST_TOKEN
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from sampled_groups import collect
 
 from ipsrl import objectives
 from ipsrl.distributed import placement
@@ -19,24 +20,19 @@ from ipsrl.distributed.placement import place, placements, shardings, table
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records import metric_log
 from ipsrl.records.run_folder import RunFolder
+from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Outcomes
-from ipsrl.training.batches.groups import choose_prompts, collect
-from ipsrl.training.loop import check_run, fresh_parameters, train
+from ipsrl.training.loop import check_run, train
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching, TrainState, compiled_update, state_placements
+from ipsrl.training.trainer import fresh_parameters
 
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
-MESHES = ("data:8", "data:4,model:2", "data:1,model:8")
 POLICY = Transformer(
-    FIRST_TOKEN.vocabulary_size,
-    hidden_size=64,
-    num_layers=1,
-    num_heads=8,
-    num_key_value_heads=8,
-    intermediate_size=128,
+    FIRST_TOKEN.vocabulary_size, hidden_size=64, num_layers=1, num_heads=8, num_key_value_heads=8, intermediate_size=128
 )
 # On "data:4,model:2" a device has 2 prompts of 4 answers in a micro-batch, and half of the vocabulary.
 IN_BLOCKS = dataclasses.replace(POLICY, logits_at_once=2 * 4 * FIRST_TOKEN.vocabulary_size // 2)
@@ -86,17 +82,13 @@ def alone():
     return one_step(None)
 
 
-@pytest.mark.parametrize("mesh", MESHES)
-def test_samples_loss_and_gradients_are_those_of_one_device(mesh, alone):
-    assert_same_step(one_step(mesh), alone)
-
-
-def test_so_they_are_with_logits_in_blocks(alone):
-    assert_same_step(one_step("data:4,model:2", IN_BLOCKS), alone)
-
-
-def assert_same_step(found, alone):
-    groups, metrics, gradient = found
+@pytest.mark.parametrize(
+    ("mesh", "policy"),
+    [("data:8", POLICY), ("data:4,model:2", POLICY), ("data:1,model:8", POLICY), ("data:4,model:2", IN_BLOCKS)],
+    ids=["data", "both", "model", "both, logits in blocks"],
+)
+def test_samples_loss_and_gradients_are_those_of_one_device(mesh, policy, alone):
+    groups, metrics, gradient = one_step(mesh, policy)
     expected_groups, expected_metrics, expected_gradient = alone
     np.testing.assert_array_equal(groups[0].tokens, expected_groups[0].tokens)
     np.testing.assert_array_equal(groups[1].rewards, expected_groups[1].rewards)

@@ -7,18 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from first_token import FIRST_TOKEN, TRANSFORMER
+from sampled_groups import ask, collect, sample_and_verify
 from tiers import slow_after
 
 from ipsrl import objectives
-from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
+from ipsrl.rollouts.prompts import choose_prompts
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, spend_samples, with_best_answer
 from ipsrl.structures import Rollouts
-from ipsrl.training.batches.collector import BatchCollector
-from ipsrl.training.batches.groups import choose_prompts, collect, sample_and_verify
-from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers, spend_samples, with_best_answer
-from ipsrl.training.loop import TrainSettings, check_run
-from ipsrl.training.step import check_objective
+from ipsrl.training.settings import TrainSettings
 
 TREE = Tree()
 POLICY = Tabular(TREE.num_observations, TREE.vocabulary_size)
@@ -36,7 +34,9 @@ def parameters(seed, policy=POLICY):
 
 def fields(groups, prompts=False):
     """Leaves of a batch by name, without what the rule adds to it."""
-    trajectories = dataclasses.replace(groups[0], off_policy=None, prompts=groups[0].prompts if prompts else None)
+    trajectories = dataclasses.replace(
+        groups[0], off_policy=None, final_state=None, prompts=groups[0].prompts if prompts else None
+    )
     paths = jax.tree_util.tree_leaves_with_path((trajectories, groups[1]))
     return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in paths}
 
@@ -79,45 +79,30 @@ def test_the_first_of_the_best_answers_takes_the_first_place():
     assert np.abs(drawn - np.asarray(merged[0].behaviour_log_probs)[:, 0]).max() > 0.1
 
 
-def test_easy_groups_keep_their_own_answers():
-    """Mean rewards of 0.5, 0.75 and -1 with at_most = 0.5."""
-    prompts = choose_prompts(TREE, 0, 0, P)
-    groups = collect(TREE, POLICY, parameters(1), prompts, 0, 0, G, 0.7, 2)
-    rewards = jnp.array([[0.0, 2.0, 0.0, 0.0], [0.0, 1.0, 1.0, 1.0], [-1.0, -1.0, -1.0, -1.0]])
-    groups = groups[0], dataclasses.replace(groups[1], rewards=rewards)
-    refined = sample_and_verify(TREE, POLICY, parameters(2), prompts, jax.random.key(3), 5, 0.7, 2)
-    every = with_best_answer(POLICY, parameters(1), *groups, *refined, 0.7)
-    hard = with_best_answer(POLICY, parameters(1), *groups, *refined, 0.7, 0.5)
-    np.testing.assert_array_equal(every[0].off_policy[:, 0], [True, True, True])
-    np.testing.assert_array_equal(hard[0].off_policy[:, 0], [True, False, True])
-    assert not hard[0].off_policy[:, 1:].any()
-    own, put_in = fields(groups), fields(every)
-    for name, leaf in fields(hard).items():
-        np.testing.assert_array_equal(leaf[[0, 2]], put_in[name][[0, 2]], err_msg=name)
-        np.testing.assert_array_equal(leaf[1], own[name][1], err_msg=name)
-
-
-def test_the_limit_acts_in_the_loop():
-    at_most = 0.5
-    groups, metrics, plain = collected(off_policy=OffPolicyAnswers(5, at_most=at_most))
-    hard = np.asarray(plain[1].rewards.mean(axis=1)) <= at_most
-    assert 0 < hard.sum() < P
-    np.testing.assert_array_equal(groups[0].off_policy[:, 0], hard)
-    assert metrics["off_policy_reward"] == pytest.approx(np.asarray(groups[1].rewards)[hard, 0].mean())
-
-
-def collected(reference=None, refinements=None, environment=TREE, policy=POLICY, **changes):
+def collected(reference=None, environment=TREE, policy=POLICY, **changes):
     """A batch of step 2, its metrics, and the same batch without the rule."""
     settings = dataclasses.replace(SETTINGS, **changes)
     plain = dataclasses.replace(settings, off_policy=None)
-    arguments = environment, policy, objectives.make("grpo")
-    batches = [
-        BatchCollector(*arguments, each, 7, make_mesh("replica:-1"), refinements).collect(
-            parameters(1, policy), reference, None, 2
-        )
-        for each in (settings, plain)
-    ]
-    return batches[0][0], batches[0][2], batches[1][0]
+    groups, metrics = ask(environment, policy, settings, parameters(1, policy), 7, 2, reference)
+    return groups, metrics, ask(environment, policy, plain, parameters(1, policy), 7, 2, reference)[0]
+
+
+def test_easy_groups_keep_their_own_answers():
+    """At most the mean reward of the second best group, which is replaced itself."""
+    every, _, plain = collected()
+    means = np.asarray(plain[1].rewards.mean(axis=1))
+    at_most = np.sort(means)[-2].item()
+    hard = means <= at_most
+    assert hard.sum() == P - 1
+    limited, metrics, _ = collected(off_policy=OffPolicyAnswers(5, at_most=at_most))
+    np.testing.assert_array_equal(every[0].off_policy[:, 0], [True] * P)
+    np.testing.assert_array_equal(limited[0].off_policy[:, 0], hard)
+    assert not limited[0].off_policy[:, 1:].any()
+    own, put_in = fields(plain), fields(every)
+    for name, leaf in fields(limited).items():
+        np.testing.assert_array_equal(leaf[hard], put_in[name][hard], err_msg=name)
+        np.testing.assert_array_equal(leaf[~hard], own[name][~hard], err_msg=name)
+    assert metrics["off_policy_reward"] == pytest.approx(np.asarray(limited[1].rewards)[hard, 0].mean())
 
 
 @pytest.mark.parametrize(
@@ -155,40 +140,21 @@ def test_the_reference_policy_can_draw_them():
 def test_a_function_can_refine_what_it_is_shown():
     seen = {}
 
-    def refine(source, attempts, outcomes, key):
-        seen.update(source=source, rewards=outcomes.rewards)
+    def refine(sampled, parameters, groups, number, key):
+        attempts, outcomes = groups
+        seen.update(source=parameters, rewards=outcomes.rewards)
         # A critic that repeats the worst attempt: it takes the first place all the same.
         worst = jnp.argmin(outcomes.rewards, axis=1)
         pick = jax.tree.map(
-            lambda leaf: leaf[jnp.arange(P), worst][:, None], (dataclasses.replace(attempts, prompts=None), outcomes)
+            lambda leaf: leaf[jnp.arange(P), worst][:, None], dataclasses.replace(attempts, prompts=None)
         )
-        return dataclasses.replace(pick[0], prompts=attempts.prompts), pick[1]
+        return dataclasses.replace(pick, prompts=attempts.prompts)
 
-    groups, metrics, plain = collected(refinements=refine)
+    groups, metrics, plain = collected(off_policy=OffPolicyAnswers(5, refine=refine))
     np.testing.assert_array_equal(seen["rewards"], plain[1].rewards)
     np.testing.assert_array_equal(seen["source"]["logits"], parameters(1)["logits"])
     np.testing.assert_array_equal(groups[1].rewards[:, 0], plain[1].rewards.min(axis=1))
     assert metrics["trajectories_sampled"] == P * (G + 1)
-
-
-def test_what_needs_off_policy_answers_is_refused_without_them():
-    objective = objectives.make("critique_grpo")
-    message = (
-        r"^the objective needs off-policy answers in its groups: give TrainSettings\(off_policy=OffPolicyAnswers\(8\)\)"
-        r', or the flag --filters="off_policy\(answers=8\)" of experiments.hypospace'
-    )
-    with pytest.raises(ValueError, match=message):
-        check_objective(objective, TREE, POLICY, G)
-    check_objective(objective, TREE, POLICY, G, SETTINGS.off_policy)
-
-
-def test_likeliest_tokens_of_the_reference_are_refused():
-    objective, mesh = objectives.make("lp_reg"), make_mesh("replica:-1")
-    assert objective.top_tokens
-    check_run(TREE, POLICY, objective, SETTINGS, mesh)
-    from_reference = dataclasses.replace(SETTINGS, off_policy=OffPolicyAnswers(5, "reference"))
-    with pytest.raises(ValueError, match="most likely tokens, which answers of the reference"):
-        check_run(TREE, POLICY, objective, from_reference, mesh)
 
 
 def test_bad_arguments_are_refused():

@@ -1,4 +1,4 @@
-"""What few objectives ask of a step: stages, sums over a mini-batch, parameters and draws of their own, top tokens."""
+"""What few objectives ask of a step: two steps in place of one, sums, parameters and draws of their own, top tokens."""
 
 import dataclasses
 from typing import ClassVar
@@ -7,35 +7,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from first_token import FIRST_TOKEN, TRANSFORMER
-from one_update import GROUP_SIZE, PROMPTS, SGD, TABLE, TREE, assert_close, sample, start, step
-from tiers import slow_after
+from one_update import GROUP_SIZE, PROMPTS, TREE, assert_close, sample, start, step
 
 from ipsrl import objectives
-from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
 from ipsrl.objectives.objective import RolloutPart, Surrogate
 from ipsrl.structures import masked_sum
 from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.step import WHOLE_BATCH, Batching, TrainState, compiled_update
-
-pytestmark = pytest.mark.eight_devices
+from ipsrl.training.step import Batching
 
 
-@dataclasses.dataclass(frozen=True)
-class EveryOtherAnswer:
-    """Two stages: the first, third, fifth, ... answer of every group, then the others."""
-
-    count: int = 2
-
-    def __call__(self, rollouts, stage):
-        number = jnp.arange(rollouts.tokens.shape[1])[:, None]
-        return jnp.broadcast_to(number % 2 == stage, rollouts.tokens.shape)
+def every_other_answer(rollouts):
+    """The first, third, fifth, ... answer of every group."""
+    number = jnp.arange(rollouts.tokens.shape[1])[:, None]
+    return jnp.broadcast_to(number % 2 == 0, rollouts.tokens.shape)
 
 
-def test_stages_are_optimiser_steps_one_after_the_other():
+def test_some_tokens_may_take_a_step_of_their_own_before_the_others():
     """Policy gradient with one row of logits for each state: logits += rate * mean over answers of A (one-hot - p)."""
     objective = objectives.make("dr_grpo(aggregation=sequence_sum)")
-    staged = dataclasses.replace(objective, stages=EveryOtherAnswer())
+    split = dataclasses.replace(objective, first=every_other_answer)
     groups = sample()
     tokens, states, mask = (
         np.asarray(leaf) for leaf in (groups[0].tokens, groups[0].observations, groups[0].token_mask)
@@ -46,14 +36,14 @@ def test_stages_are_optimiser_steps_one_after_the_other():
     behaviour = np.asarray(groups[0].behaviour_log_probs, np.float64)
 
     logits = np.asarray(start()["logits"], np.float64)
-    for stage in (0, 1):
+    for number in (0, 1):
         unnormalised = np.where(legal, np.exp(logits), 0.0)
         probs = unnormalised / unnormalised.sum(axis=1, keepdims=True)
         gradient = np.zeros_like(logits)
         for prompt, answer, place in np.argwhere(mask):
-            if answer % 2 == stage:
+            if answer % 2 == number:
                 state, token = states[prompt, answer, place], tokens[prompt, answer, place]
-                # Within the clip range the ratio is the weight; both stages look at what the first policy sampled.
+                # Within the clip range the ratio is the weight; both steps look at what the first policy sampled.
                 ratio, weight = (
                     probs[state, token] / np.exp(behaviour[prompt, answer, place]),
                     advantages[prompt, answer],
@@ -62,16 +52,16 @@ def test_stages_are_optimiser_steps_one_after_the_other():
                     gradient[state] += weight * ratio * (np.eye(len(probs[state]))[token] - probs[state])
         logits += 0.5 * gradient / (PROMPTS * GROUP_SIZE)
 
-    after, _ = step(staged, groups)
+    after, _ = step(split, groups)
     np.testing.assert_allclose(after.parameters["logits"], logits, atol=1e-6)
     at_once, _ = step(objective, groups)
     assert np.abs(after.parameters["logits"] - at_once.parameters["logits"]).max() > 1e-5
 
 
-def test_every_mini_batch_goes_through_all_stages():
-    staged = dataclasses.replace(objectives.make("grpo"), stages=EveryOtherAnswer())
+def test_every_mini_batch_takes_both_steps():
+    split = dataclasses.replace(objectives.make("grpo"), first=every_other_answer)
     adam = make_optimizer("adam", learning_rate=0.01, max_gradient_norm=None)
-    state, _ = step(staged, sample(), batching=Batching(epochs=3, mini_batches=2), optimizer=adam)
+    state, _ = step(split, sample(), batching=Batching(epochs=3, mini_batches=2), optimizer=adam)
     counts = [leaf for leaf in jax.tree.leaves(state.optimizer_state) if leaf.dtype == jnp.int32]
     assert [count.item() for count in counts] == [3 * 2 * 2]
     assert state.step == 1
@@ -86,8 +76,8 @@ class RelativeEntropy(Surrogate):
         return masked_sum(scores.entropy, mask), mask.sum(dtype=jnp.float32)
 
     def evaluate(self, scores, rollouts, advantages, parameters, statistics):
-        total, count = statistics
-        return advantages * scores.log_probs * jax.lax.stop_gradient(scores.entropy) * count / total, {}
+        total, count = self.statistics(scores, rollouts, advantages) if statistics is None else statistics
+        return advantages * scores.log_probs * jax.lax.stop_gradient(scores.entropy * count / total), {}
 
 
 def test_statistics_over_micro_batches_are_those_of_the_mini_batch():
@@ -102,15 +92,10 @@ def test_statistics_over_micro_batches_are_those_of_the_mini_batch():
     entropy, mask = np.asarray(groups[0].behaviour_entropy), np.asarray(groups[0].token_mask)
     assert np.ptp([entropy[piece::4][mask[piece::4]].mean() for piece in range(4)]) > 0.02
 
-
-def test_statistics_are_taken_under_the_policy_being_trained():
-    """Two epochs equal two updates on the same groups, the second from where the first ended."""
-    objective = dataclasses.replace(objectives.make("grpo"), surrogate=RelativeEntropy())
-    groups = sample()
-    twice, _ = step(objective, groups, batching=Batching(2, 1, 4))
+    # They are taken under the policy being trained: two epochs are two updates, the second from where the first ended.
     once, _ = step(objective, groups)
     again, _ = step(objective, groups, once.parameters)
-    assert_close(twice.parameters, again.parameters)
+    assert_close(pieces.parameters, again.parameters)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,48 +140,12 @@ class Noise(RolloutPart):
         return values + jax.vmap(lambda key: jax.random.normal(key, values.shape[1:]))(rollouts.keys)
 
 
-def test_what_an_objective_draws_depends_on_the_key_and_not_on_the_devices():
+def test_what_an_objective_draws_depends_on_the_key():
     objective = dataclasses.replace(objectives.make("reinforce"), reward_shaping=(Noise(),))
     groups = sample()
     parameters = [step(objective, groups, key=key)[0].parameters for key in (0, 0, 1)]
     assert_close(parameters[0], parameters[1], 0.0)
     assert np.abs(parameters[0]["logits"] - parameters[2]["logits"]).max() > 1e-3
-
-    mesh = make_mesh("data:8")
-    with jax.set_mesh(mesh):
-        state = replicate(TrainState.create(start(), objective, SGD, TREE), mesh)
-        shared, _ = compiled_update(
-            state, *shard_prompts(groups, mesh), None, jax.random.key(0), policy=TABLE, objective=objective,
-            optimizer=SGD, batching=WHOLE_BATCH, temperature=1.0,
-        )  # fmt: skip
-    assert_close(shared.parameters, parameters[0])
-
-
-@pytest.mark.parametrize(
-    ("environment", "policy", "scale"),
-    slow_after(1, [(FIRST_TOKEN, TRANSFORMER, 0.1), (TREE, TABLE, 1.0)]),
-    ids=["transformer", "table"],
-)
-def test_scorer_and_sampler_agree_on_entropy_and_likely_tokens(environment, policy, scale):
-    temperature = 0.6
-    parameters = start(policy, scale)
-    trajectories, _ = sample(environment, policy, parameters, temperature, top_tokens=3)
-    scores = jax.jit(policy.score, static_argnums=2)(parameters, trajectories, temperature)
-    mask = np.asarray(trajectories.token_mask)
-    assert trajectories.top_tokens.shape == (*mask.shape, 3)
-    np.testing.assert_allclose(scores.entropy, trajectories.behaviour_entropy, atol=1e-5)
-    np.testing.assert_allclose(scores.top_log_probs, trajectories.top_log_probs, atol=1e-5)
-    assert not np.asarray(scores.top_log_probs)[~mask].any()
-
-    top = np.asarray(trajectories.top_log_probs)[mask]
-    assert (np.diff(top, axis=-1) <= 0).all()
-    # The sampled token is no likelier than the likeliest, and as likely where it is the same, up to rounding: the
-    # compiler may sum either in its own order.
-    chosen = np.asarray(trajectories.behaviour_log_probs)[mask]
-    assert (chosen <= top[:, 0] + 1e-6).all()
-    first = np.asarray(trajectories.tokens)[mask] == np.asarray(trajectories.top_tokens)[mask][:, 0]
-    assert 0 < first.mean() < 1
-    np.testing.assert_allclose(chosen[first], top[first, 0], atol=1e-6)
 
 
 def test_likely_tokens_reach_the_objective():

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ipsrl.training.randomness import stream
+from ipsrl.rollouts.randomness import stream
 
 SEEDS, STEPS, NAMES = (0, 1, 7, 2**31 - 1), (0, 1, 2, 1000), ("parameters", "prompts", "sampling")
 

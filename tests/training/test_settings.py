@@ -1,19 +1,29 @@
-"""Rules come from text, and settings that cannot be are refused."""
+"""Filters come from text; settings that cannot be, and runs that could not be trained, are refused in a sentence."""
 
 import dataclasses
 
 import pytest
 
-from ipsrl.training.batches.difficulty_filter import DifficultyFilter
-from ipsrl.training.batches.dynamic_sampling import DynamicSampling
-from ipsrl.training.batches.off_policy_answers import OffPolicyAnswers
-from ipsrl.training.loop import TrainSettings
+from ipsrl import objectives
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.tree import Tree
+from ipsrl.policies.tabular import Tabular
+from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
+from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
+from ipsrl.training.loop import TrainSettings, check_run
 from ipsrl.training.settings import make_batch_filters
 
 SETTINGS = TrainSettings(steps=7, prompts_per_step=16, group_size=4)
+TREE = Tree()
 
 
-def test_rules_from_text():
+class OnHost(Bandit):
+    verifies_on_host = True
+
+
+def test_filters_from_text():
     assert make_batch_filters("") == {}
     assert make_batch_filters("dynamic_sampling") == {"dynamic_sampling": DynamicSampling(10)}
     filters = make_batch_filters(
@@ -26,6 +36,7 @@ def test_rules_from_text():
     settings = dataclasses.replace(SETTINGS, **filters)
     assert settings.off_policy.answers == 3
     assert settings.dynamic_sampling is None
+    assert (settings.refresh_reference_every, settings.monitors) == (0, "all")
 
 
 @pytest.mark.parametrize(
@@ -33,33 +44,82 @@ def test_rules_from_text():
     [
         ("replay", "unknown batch filter 'replay'; known: difficulty_filter, dynamic_sampling, off_policy"),
         ("dynamic_sampling(turns=3)", "batch filter 'dynamic_sampling' has no argument 'turns'; known: rounds"),
-        ("dynamic_sampling(rounds=0)", "rounds of dynamic sampling is 0"),
+        ("dynamic_sampling(rounds=0)", "^rounds of dynamic sampling is 0, it must be at least 1$"),
         ("off_policy(source=expert)", "source=expert is not one of policy, reference"),
         ("off_policy, off_policy(answers=2)", "the batch filter off_policy is given twice in"),
     ],
 )
-def test_texts_that_name_no_rules(text, message):
+def test_texts_that_name_no_filters(text, message):
     with pytest.raises(ValueError, match=message):
         make_batch_filters(text)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["steps", "prompts_per_step", "group_size", "temperature", "learning_rate", "max_gradient_norm", "evaluate_every",
-     "checkpoint_every"],
+POSITIVE = (
+    "steps", "prompts_per_step", "group_size", "temperature", "learning_rate", "max_gradient_norm", "evaluate_every",
+    "checkpoint_every",
 )  # fmt: skip
-def test_settings_are_positive(name):
-    with pytest.raises(ValueError, match=f"^{name} is 0, it must be positive and finite"):
-        dataclasses.replace(SETTINGS, **{name: 0})
 
 
-def test_a_reference_is_refreshed_at_whole_intervals():
-    assert SETTINGS.refresh_reference_every == 0
-    with pytest.raises(ValueError, match=r"^refresh_reference_every is -1, it must be finite and not negative$"):
-        dataclasses.replace(SETTINGS, refresh_reference_every=-1)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        *(({name: 0}, f"^{name} is 0, it must be positive and finite") for name in POSITIVE),
+        ({"refresh_reference_every": -1}, "^refresh_reference_every is -1, it must be finite and not negative$"),
+        ({"monitors": "all_of_them"}, "^unknown monitor 'all_of_them'; known: "),
+    ],
+)
+def test_settings_that_cannot_be(changes, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(SETTINGS, **changes)
 
 
-def test_monitors_are_read_when_settings_are_made():
-    assert SETTINGS.monitors == "all"
-    with pytest.raises(ValueError, match=r"^unknown monitor 'all_of_them'; known: "):
-        dataclasses.replace(SETTINGS, monitors="all_of_them")
+def check(objective="grpo", environment=TREE, **changes):
+    policy = Tabular(environment.num_observations, environment.vocabulary_size)
+    settings = dataclasses.replace(SETTINGS, **changes)
+    check_run(environment, policy, objectives.make(objective), settings, make_mesh("replica:-1"))
+
+
+AHEAD = {"async_rollouts": True, "environment": OnHost((1.0, 0.0))}
+FROM_REFERENCE = OffPolicyAnswers(5, "reference")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"async_rollouts": True}, "^async_rollouts .*this environment is verified on the device"),
+        (AHEAD | {"objective": "reinforce"}, "^OneStepAhead gives groups of other policies .* no importance ratio"),
+        (AHEAD | {"dynamic_sampling": DynamicSampling()}, "but OneStepAhead inside it gives"),
+        ({"refresh_reference_every": 3}, "^refresh_reference_every is 3, but this run has no reference policy: "),
+        ({"refresh_reference_every": 3, "off_policy": OffPolicyAnswers(2)}, "but this run has no reference policy"),
+        (
+            {"objective": "reinforce", "dynamic_sampling": DynamicSampling(), "group_size": 1},
+            "compares the answers of a group: group_size is 1, it must be at least 2",
+        ),
+        (
+            {"objective": "critique_grpo"},
+            r"^the objective needs off-policy answers in its groups: give TrainSettings\(off_policy=OffPolicyAnswers"
+            r'\(8\)\), or the flag --filters="off_policy\(answers=8\)" of experiments.hypospace',
+        ),
+        (
+            {"objective": "lp_reg", "off_policy": FROM_REFERENCE},
+            "most likely tokens, which answers that it did not sample do not have",
+        ),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        check(**arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        AHEAD | {"off_policy": OffPolicyAnswers(2)},
+        {"refresh_reference_every": 3, "off_policy": FROM_REFERENCE},
+        {"refresh_reference_every": 3, "objective": "grpo(kl=0.1)"},
+        {"objective": "critique_grpo", "off_policy": FROM_REFERENCE},
+        {"objective": "lp_reg", "off_policy": OffPolicyAnswers(5)},
+    ],
+)
+def test_what_can_be_trained_is_not(arguments):
+    check(**arguments)

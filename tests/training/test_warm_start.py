@@ -13,27 +13,17 @@ from ipsrl.environments.text import ANSWER
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampled_answers import independent_answers
 from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.training import warm_start
-from ipsrl.training.warm_start import (
-    WarmStart,
-    answer_weights,
-    as_trajectories,
-    prior_parameters,
-    rendered_answers,
-)
+from ipsrl.training.warm_start import WarmStart, answer_weights, prior_parameters, rendered_answers
 
 CAUSAL = HypospaceCausal(3)
 SMALL = HypospaceCausal(2)
 POLICY = Transformer(SMALL.vocabulary_size, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=1)
 SETTINGS = WarmStart(
-    admissible_share=0.9,
-    zipf_exponent=2.0,
-    steps=150,
-    prompts_per_step=14,
-    answers_per_prompt=8,
-    learning_rate=1e-2,
+    admissible_share=0.9, zipf_exponent=2.0, steps=150, prompts_per_step=14, answers_per_prompt=8, learning_rate=1e-2,
     renderings=2,
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("share", [0.0, 0.6, 1.0])
@@ -84,7 +74,7 @@ def test_given_answers_look_as_if_they_had_been_sampled():
     sampled = jax.device_get(sampled)
     lengths = sampled.token_mask.sum(axis=-1)
     assert lengths.min() < lengths.max()
-    given = as_trajectories(prompts, sampled.tokens, lengths)
+    given = given_answers(prompts, sampled.tokens, lengths)
     mask = np.asarray(sampled.token_mask)
     np.testing.assert_array_equal(given.token_mask, mask)
     np.testing.assert_array_equal(np.asarray(given.observations)[mask], np.asarray(sampled.observations)[mask])

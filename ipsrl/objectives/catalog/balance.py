@@ -5,6 +5,7 @@ from typing import Literal
 from ipsrl.objectives.advantages.baselines import GroupMeanStd
 from ipsrl.objectives.advantages.log_reward import LogReward
 from ipsrl.objectives.aggregation import AggregationName, SequenceMean, aggregated_by
+from ipsrl.objectives.catalog.arguments import Clip, both_sides
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.surrogates.flow_balance import (
     LEARNING_RATE,
@@ -97,8 +98,7 @@ def subtrajectory_balance(
 
 def flowrl(
     beta: float = 15.0,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     partition: Literal["table", "group"] = "table",
     released_weight: bool = False,
     learning_rate: float = LEARNING_RATE,
@@ -106,8 +106,8 @@ def flowrl(
 ) -> Objective:
     """FlowRL (arXiv 2509.15207): loss w (log Z + m(log pi) - beta norm(r) - m(log pi_ref))^2, m token mean, w rho.
 
-    Means are over the answer's tokens; w is the answer's importance ratio, without gradient, clipped to 1 - clip_low to
-    1 + clip_high. `released_weight` follows the released code, which computes the clipped weight but multiplies by the
+    Means are over the answer's tokens; w is the answer's importance ratio, without gradient, clipped to 1 - low to 1 +
+    high by `clip`. `released_weight` follows the released code, which computes the clipped weight but multiplies by the
     unclipped one. Our reading: the paper's log Z is a network of three layers on the prompt's hidden states; here it is
     a learned `table` over prompts, with its own `learning_rate`, or the `group`'s mean, which is not learned.
 
@@ -116,10 +116,10 @@ def flowrl(
     """
     if partition == "group" and learning_rate != LEARNING_RATE:
         raise ValueError(f"learning_rate={learning_rate} belongs to partition=table: leave it out")
-    if released_weight and (clip_low, clip_high) != (0.2, 0.2):
-        raise ValueError(f"released_weight does not clip: omit clip_low={clip_low} and clip_high={clip_high}")
+    if released_weight and clip != 0.2:
+        raise ValueError(f"released_weight does not clip: omit clip={clip}")
     return Objective(
         advantages=GroupMeanStd(unbiased=unbiased_std),
-        surrogate=RewardTiltBalance(beta, clip_low, clip_high, partition, released_weight, learning_rate),
+        surrogate=RewardTiltBalance(beta, *both_sides(clip), partition, released_weight, learning_rate),
         aggregation=SequenceMean(),
     )

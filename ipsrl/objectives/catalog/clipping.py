@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
+from ipsrl.objectives.catalog.arguments import Clip, both_sides
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.penalties.covariance import HighCovarianceDistance
 from ipsrl.objectives.reweighting.token_selection import DropHighCovariance
@@ -18,8 +19,7 @@ from ipsrl.objectives.surrogates.ratio import ClippedRatio
 
 
 def gppo(
-    clip_low: float = 0.2,
-    clip_high: float = 0.28,
+    clip: Clip = (0.2, 0.28),
     dual_clip: float | None = 10.0,
     aggregation: AggregationName = "token_mean",
 ) -> Objective:
@@ -33,7 +33,7 @@ def gppo(
     """
     return Objective(
         advantages=GroupMeanStd(),
-        surrogate=GradientPreservingClip(low=clip_low, high=clip_high, dual_clip=dual_clip),
+        surrogate=GradientPreservingClip(*both_sides(clip), dual_clip=dual_clip),
         aggregation=aggregated_by(aggregation),
     )
 
@@ -41,8 +41,7 @@ def gppo(
 def ce_gppo(
     negative_scale: float = 0.75,
     positive_scale: float = 1.0,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     dual_clip: float | None = None,
     aggregation: AggregationName = "token_mean",
 ) -> Objective:
@@ -57,8 +56,7 @@ def ce_gppo(
     return Objective(
         advantages=GroupMeanStd(),
         surrogate=GradientPreservingClip(
-            low=clip_low,
-            high=clip_high,
+            *both_sides(clip),
             negative_scale=negative_scale,
             positive_scale=positive_scale,
             dual_clip=dual_clip,
@@ -112,12 +110,8 @@ BAPO: dict[str, dict[str, Any]] = {
 def bapo(
     form: Literal["paper", "code"] = "paper",
     target: float | None = None,
-    low_start: float | None = None,
-    low_end: float | None = None,
-    low_step: float | None = None,
-    high_start: float | None = None,
-    high_end: float | None = None,
-    high_step: float | None = None,
+    low: tuple[float, float, float] | None = None,
+    high: tuple[float, float, float] | None = None,
     dual_clip: float | None = None,
     aggregation: AggregationName = "token_mean",
 ) -> Objective:
@@ -125,27 +119,20 @@ def bapo(
 
     Paper and released code differ in the measure (`target` is a share weighted by probability, or the unweighted
     quotient of positive to negative), in which limit moves first, in its ranges, and in the dual clip: see
-    `BalancedClip`. Every argument that is None takes its value from `BAPO`; `dual_clip=1e9` switches the released dual
-    clip off, because no ratio reaches it. The limits are ratios, found for each mini-batch from sums over all of it.
+    `BalancedClip`. `low` and `high` are start, end and step of a limit. Every argument that is None takes its value
+    from `BAPO`; `dual_clip=1e9` switches the released dual clip off, because no ratio reaches it. The limits are
+    ratios, found for each mini-batch from sums over all of it.
 
     Degenerate: groups with equal rewards get zero; a mini-batch of only such groups keeps the start limits.
     Evidence: paper and code (BAPO's repository); the mean over tokens is our reading.
     """
-    given: dict[str, Any] = {
-        "target": target,
-        "low_start": low_start,
-        "low_end": low_end,
-        "low_step": low_step,
-        "high_start": high_start,
-        "high_end": high_end,
-        "high_step": high_step,
-        "dual_clip": dual_clip,
-    }
+    given: dict[str, Any] = {"target": target, "dual_clip": dual_clip}
+    for name, limits in (("low", low), ("high", high)):
+        given |= {f"{name}_{part}": limits and limits[i] for i, part in enumerate(("start", "end", "step"))}
+    released = {name: BAPO[form][name] for name, value in given.items() if value is None}
     return Objective(
         advantages=GroupMeanStd(),
-        surrogate=BalancedClip(
-            form, **{name: BAPO[form][name] if value is None else value for name, value in given.items()}
-        ),
+        surrogate=BalancedClip(form, **given | released),
         aggregation=aggregated_by(aggregation),
     )
 
@@ -178,8 +165,7 @@ def clip_cov(
     fraction: float = 2e-4,
     lowest: float = 1.0,
     highest: float = 5.0,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     aggregation: AggregationName = "token_mean",
 ) -> Objective:
     """Clip-Cov (arXiv 2505.22617): GRPO, but A = 0 at a few random tokens with lowest < cov < highest.
@@ -195,7 +181,7 @@ def clip_cov(
     return Objective(
         advantages=GroupMeanStd(),
         reweighting=(DropHighCovariance(fraction, lowest=lowest, highest=highest),),
-        surrogate=ClippedRatio(low=clip_low, high=clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
 

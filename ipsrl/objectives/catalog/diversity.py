@@ -9,7 +9,7 @@ from typing import Literal
 from ipsrl.objectives.advantages.baselines import group_centred
 from ipsrl.objectives.advantages.set_advantages import MaximumLikelihood, PassAtK
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.kl import kl_penalty
+from ipsrl.objectives.catalog.arguments import Clip, both_sides, divergence
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.reweighting.diversity_weights import FocalWeight, UniformCorrect
 from ipsrl.objectives.shaping.diversity_rewards import (
@@ -29,8 +29,7 @@ def darling(
     verifiable: bool = True,
     floor: float = FLOOR,
     standardise: bool = False,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """DARLING (arXiv 2509.02534): r~ = r * (share of the other answers that are unlike this one), A = r~ - group mean.
@@ -48,7 +47,7 @@ def darling(
     return Objective(
         reward_shaping=(DistinctShare(verifiable, floor),),
         advantages=group_centred(standardise),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
 
@@ -56,8 +55,7 @@ def darling(
 def f_grpo(
     gamma: float = 1.0,
     standardise: bool = True,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """F-GRPO (arXiv 2602.06717): A = (1 - share of correct answers)^gamma norm(r).
@@ -71,7 +69,7 @@ def f_grpo(
     return Objective(
         advantages=group_centred(standardise),
         reweighting=(FocalWeight(gamma),),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
 
@@ -79,8 +77,7 @@ def f_grpo(
 def gapo(
     valid: int | None = None,
     standardise: bool = True,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """GAPO (arXiv 2511.12596): r~ = 1 - |f - 1/|V|| if valid, else -1, f the share among |V| valid outcomes; GRPO.
@@ -95,15 +92,14 @@ def gapo(
     return Objective(
         reward_shaping=(UniformFrequency(valid),),
         advantages=group_centred(standardise),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
 
 
 def pass_at_k(
     k: int = 2,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """Pass@k training (arXiv 2508.10751): A = E[(pass@k of S - its mean) / its std | o in S], S any k of the group.
@@ -117,7 +113,7 @@ def pass_at_k(
     """
     return Objective(
         advantages=PassAtK(k),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
 
@@ -126,8 +122,7 @@ def unlikeliness(
     beta: float = 0.25,
     standardise: bool = True,
     kl: float = 0.0,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """Unlikeliness reward (arXiv 2506.02355): r~ = r (1 - beta rank / G), rank 0 least likely of its group; then GRPO.
@@ -143,17 +138,16 @@ def unlikeliness(
     return Objective(
         reward_shaping=(Unlikeliness(beta),),
         advantages=group_centred(standardise),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
-        penalties=kl_penalty(kl, "k3"),
+        penalties=divergence(kl).penalty,
     )
 
 
 def dra_grpo(
     similarity: Literal["outcome", "tokens"] = "outcome",
     standardise: bool = True,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """DRA-GRPO (arXiv 2505.09655): r~ = r / sum_j cos(e, e_j), e the outcome, one-hot; j all of the group; then GRPO.
@@ -168,7 +162,7 @@ def dra_grpo(
     return Objective(
         reward_shaping=(SimilarityDiscount(similarity),),
         advantages=group_centred(standardise),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
 
@@ -176,8 +170,7 @@ def dra_grpo(
 def polychromic(
     set_size: int = 2,
     standardise: bool = False,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """Polychromic (arXiv 2509.25424): A = E[f(S) | o in S] - E[f(S)], f = mean r * distinct share, S k of the group.
@@ -192,7 +185,7 @@ def polychromic(
     return Objective(
         reward_shaping=(PolychromicScore(set_size),),
         advantages=group_centred(standardise),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
 
@@ -200,8 +193,7 @@ def polychromic(
 def ucpo(
     tau: float = 0.2,
     standardise: bool = True,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """UCPO (arXiv 2605.00365): GRPO; A of n correct answers times 1 - tau + tau n (1/q) / sum 1/q, q their likelihoods.
@@ -215,15 +207,14 @@ def ucpo(
     return Objective(
         advantages=group_centred(standardise),
         reweighting=(UniformCorrect(tau),),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
 
 
 def maxrl(
     centred: bool = True,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """MaxRL (arXiv 2602.02710): A = (r - group mean) / group mean.
@@ -237,7 +228,7 @@ def maxrl(
     """
     return Objective(
         advantages=MaximumLikelihood(centred),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
 
@@ -246,8 +237,7 @@ def placebo(
     alpha: float = 1.0,
     floor: float = 0.0,
     standardise: bool = True,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """Placebo of IPS (after arXiv 2601.21669): r~ = r w, w the weights of IPS, permuted among rewarded answers; GRPO.
@@ -263,6 +253,6 @@ def placebo(
     return Objective(
         reward_shaping=(PermutedInverseFrequency(alpha, floor),),
         advantages=group_centred(standardise),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )

@@ -4,6 +4,7 @@ from typing import Literal
 
 from ipsrl.objectives.advantages.baselines import GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName, TokenMean, aggregated_by
+from ipsrl.objectives.catalog.arguments import Clip, both_sides
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.penalties.entropy_controllers import AdaptiveEntropyBonus, EntropyFloor
 from ipsrl.objectives.reweighting.entropy_band import EntropyBand
@@ -15,8 +16,7 @@ def forking_tokens(
     fraction: float = 0.2,
     threshold: Literal["rank", "quantile"] = "rank",
     denominator: Literal["kept", "all"] = "kept",
-    clip_low: float = 0.2,
-    clip_high: float = 0.28,
+    clip: Clip = (0.2, 0.28),
 ) -> Objective:
     """80/20 forking tokens (arXiv 2506.01939): GRPO, clip 0.2 / 0.28, on only the fifth of tokens with the highest H.
 
@@ -32,7 +32,7 @@ def forking_tokens(
     return Objective(
         advantages=GroupMeanStd(),
         reweighting=(HighEntropyTokens(fraction, threshold=threshold, denominator=denominator),),
-        surrogate=ClippedRatio(low=clip_low, high=clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=TokenMean(),
     )
 
@@ -41,8 +41,7 @@ def aer(
     tau: float = 0.4,
     eta: float = 0.005,
     step: Literal["sign", "proportional"] = "sign",
-    alpha0: float = 0.0,
-    alpha_max: float = 0.02,
+    alpha: tuple[float, float] = (0.0, 0.02),
     weight: Literal["indicator", "linear", "complement"] = "indicator",
     rho: float = 0.5,
     threshold: float = 0.0,
@@ -50,17 +49,17 @@ def aer(
 ) -> Objective:
     """AER (arXiv 2510.10959): GRPO + alpha w(share of correct) H, alpha adapted so that H becomes tau times H_0.
 
-    Hard prompts get an entropy bonus; its scale alpha starts at `alpha0`, moves by `eta` after every batch, and stays
-    in [0, alpha_max]. H_0 is the entropy of the first batch. All arguments but the last are those of
-    `AdaptiveEntropyBonus`. The three components are the abstract's; their formulas, and every number but tau, are our
-    reading: use them as the start of a sweep.
+    Hard prompts get an entropy bonus; its scale starts at the first number of `alpha`, moves by `eta` after every
+    batch, and stays between 0 and the second. H_0 is the entropy of the first batch. All arguments but the last are
+    those of `AdaptiveEntropyBonus`. The three components are the abstract's; their formulas, and every number but tau,
+    are our reading: use them as the start of a sweep.
 
     Degenerate: groups with equal rewards get no advantage, all-wrong ones the bonus alone (`bonus_only_prompts`); if
     every reward is above `threshold`, for example if all are positive, every prompt counts as solved, and this is GRPO.
     Evidence: our reading (abstract); tau second-hand.
     """
     bonus = AdaptiveEntropyBonus(
-        alpha0, tau=tau, eta=eta, step=step, alpha_max=alpha_max, weight=weight, rho=rho, threshold=threshold
+        alpha[0], tau=tau, eta=eta, step=step, alpha_max=alpha[1], weight=weight, rho=rho, threshold=threshold
     )
     return Objective(
         advantages=GroupMeanStd(),

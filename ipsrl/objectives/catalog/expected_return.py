@@ -4,10 +4,9 @@ from typing import Literal
 
 from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanBatchStd, GroupMeanStd, LeaveOneOut, NoBaseline
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.kl import Place, estimator_for_rewards, kl_cost, kl_penalty
+from ipsrl.objectives.catalog.arguments import KL, Clip, Overlong, both_sides, divergence
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.penalties.entropy_bonus import entropy_bonus
-from ipsrl.objectives.penalties.kullback_leibler import LossEstimator
 from ipsrl.objectives.reweighting.token_weights import ReturnToGo, WhitenedTokens, WithoutTruncated
 from ipsrl.objectives.shaping.reward_costs import OverlongPunishment
 from ipsrl.objectives.surrogates.ratio import ClippedRatio, ClippedSequenceRatio, PolicyGradient
@@ -31,13 +30,9 @@ def reinforce(aggregation: AggregationName = "sequence_sum", entropy: float = 0.
 
 
 def grpo(
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     dual_clip: float | None = None,
-    kl: float = 0.0,
-    kl_estimator: LossEstimator = "k3",
-    kl_in: Place = "loss",
-    kl_target: float | None = None,
+    kl: float | KL = 0.0,
     entropy: float = 0.0,
     unbiased_std: bool = False,
     aggregation: AggregationName = "sequence_mean",
@@ -45,10 +40,11 @@ def grpo(
     """GRPO (arXiv 2402.03300): A = (r - group mean) / group std, clipped ratio, mean over each answer's tokens.
 
     The paper adds 0.04 of the k3 divergence from a reference policy to the loss: `kl=0.04`. The default is no penalty,
-    so that objectives are compared without one. `kl_in="reward"` instead subtracts the divergence of the behaviour
-    policy, summed over the answer, from the reward, before the group is normalised; `kl_target`, in nats per answer,
-    adapts the coefficient from batch to batch (arXiv 1909.08593), in either place. The clip range is not in the paper:
-    0.2 is that of the libraries. `dual_clip` (arXiv 1912.09729) bounds the loss where A < 0; verl's is 3.
+    so that objectives are compared without one. `kl=k3(0.04, place=reward)` instead subtracts the divergence of the
+    behaviour policy, summed over the answer, from the reward, before the group is normalised; `kl=k3(0.04, target=6)`,
+    in nats per answer, adapts the coefficient from batch to batch (arXiv 1909.08593), in either place. The clip range
+    is not in the paper: 0.2 is that of the libraries. `dual_clip` (arXiv 1912.09729) bounds the loss where A < 0;
+    verl's is 3.
 
     The standard deviation is the population's unless `unbiased_std`, as in verl and TRL; both add an epsilon to it, we
     add none.
@@ -56,18 +52,18 @@ def grpo(
     Degenerate: groups with equal rewards get exactly zero, but count in the denominator of the aggregation.
     Evidence: paper and code (verl, TRL); the clip range is second-hand.
     """
+    subtracted = divergence(kl, other_place=True, can_adapt=True)
     return Objective(
-        reward_shaping=kl_cost(kl, kl_estimator, kl_in, kl_target),
+        reward_shaping=subtracted.cost,
         advantages=GroupMeanStd(unbiased=unbiased_std),
-        surrogate=ClippedRatio(low=clip_low, high=clip_high, dual_clip=dual_clip),
+        surrogate=ClippedRatio(*both_sides(clip), dual_clip=dual_clip),
         aggregation=aggregated_by(aggregation),
-        penalties=kl_penalty(kl, kl_estimator, kl_in, kl_target) + entropy_bonus(entropy),
+        penalties=subtracted.penalty + entropy_bonus(entropy),
     )
 
 
 def dr_grpo(
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     entropy: float = 0.0,
     aggregation: AggregationName = "constant_length",
 ) -> Objective:
@@ -81,7 +77,7 @@ def dr_grpo(
     """
     return Objective(
         advantages=GroupMean(),
-        surrogate=ClippedRatio(low=clip_low, high=clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
         penalties=entropy_bonus(entropy),
     )
@@ -89,11 +85,8 @@ def dr_grpo(
 
 def rloo(
     ratio: Literal["sequence", "token"] = "sequence",
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
-    kl: float = 0.0,
-    kl_estimator: LossEstimator | None = None,
-    kl_in: Place = "reward",
+    clip: Clip = 0.2,
+    kl: float | KL = 0.0,
     aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """RLOO (arXiv 2402.14740): A = r - mean reward of the others in the group; the answer is one action.
@@ -102,8 +95,8 @@ def rloo(
     log-probability (TRL); `ratio="token"` uses the advantage in PPO's token loss (verl), averaged by `aggregation`;
     with a sequence ratio it must be `sequence_mean`, because any other weighs answers by their length. The paper
     subtracts 0.03 of the summed k1 divergence from a reference from the reward, before the baseline: `kl=0.03`. The
-    default is no penalty, as in GRPO. `kl_estimator=None` is k1 in the reward and k2 in the loss, where k1 has zero
-    mean gradient.
+    default is no penalty, as in GRPO. A number alone is k1 in the reward; in the loss, where k1 has zero mean gradient,
+    take `kl=k2(0.03, place=loss)`.
 
     Degenerate: groups with equal rewards, after subtracting the divergence, get exactly zero.
     Evidence: paper and code (TRL, verl).
@@ -112,54 +105,52 @@ def rloo(
         raise ValueError(
             f"aggregation={aggregation} would weigh answers by their length: ratio=sequence needs sequence_mean"
         )
-    by_answer = ClippedSequenceRatio(low=clip_low, high=clip_high, exponent="sum")
+    subtracted = divergence(kl, None, "reward", other_place=True)
+    by_answer = ClippedSequenceRatio(*both_sides(clip), exponent="sum")
     return Objective(
-        reward_shaping=kl_cost(kl, kl_estimator, kl_in),
+        reward_shaping=subtracted.cost,
         advantages=LeaveOneOut(),
-        surrogate=by_answer if ratio == "sequence" else ClippedRatio(low=clip_low, high=clip_high),
+        surrogate=by_answer if ratio == "sequence" else ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
-        penalties=kl_penalty(kl, kl_estimator, kl_in, defaults=(None, "reward")),
+        penalties=subtracted.penalty,
     )
 
 
 def reinforce_plus_plus(
     gamma: float = 1.0,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
-    kl: float = 0.0,
-    kl_estimator: LossEstimator | None = None,
-    kl_in: Place = "reward",
+    clip: Clip = 0.2,
+    kl: float | KL = 0.0,
+    by_turn: bool = False,
     unbiased_std: bool = False,
     aggregation: AggregationName = "token_mean",
 ) -> Objective:
     """REINFORCE++ (arXiv 2501.03262): A = each token's return to go, whitened over all tokens of the batch.
 
-    The reward is given at the last token; `kl` times the divergence from a reference is subtracted from each token's
-    own reward, discounted by `gamma`. Groups are not compared: other prompts are the baseline, and long answers weigh
-    more in it. `unbiased_std` is verl's convention; verl also adds 1e-8 to the variance, we add nothing. The paper's
-    weight of the penalty is not in our sources; the default is none, as in GRPO. `kl_estimator=None` is as for RLOO.
+    The reward is given at the last token, or with `by_turn` where the environment pays it (our reading); `kl` times
+    the divergence from a reference is subtracted from each token's own reward, discounted by `gamma`. Groups are not
+    compared: other prompts are the baseline, and long answers weigh more in it. `unbiased_std` is verl's convention;
+    verl also adds 1e-8 to the variance, we add nothing. The paper's weight of the penalty is not in our sources; the
+    default is none, as in GRPO. Its estimator is as for RLOO.
 
     Degenerate: a batch whose tokens all have the same return gets exactly zero; single groups are not checked.
     Evidence: paper and code (verl).
     """
-    in_reward = kl if kl_in == "reward" else 0.0
+    subtracted = divergence(kl, None, "reward", other_place=True)
     return Objective(
         advantages=NoBaseline(),
         reweighting=(
-            ReturnToGo(gamma, in_reward, estimator_for_rewards(kl_estimator if in_reward else None)),
+            ReturnToGo(gamma, subtracted.coefficient, subtracted.estimator, by_turn),
             WhitenedTokens(unbiased_std),
         ),
-        surrogate=ClippedRatio(low=clip_low, high=clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
-        penalties=kl_penalty(kl, kl_estimator, kl_in, defaults=(None, "reward")),
+        penalties=subtracted.penalty,
     )
 
 
 def reinforce_plus_plus_baseline(
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
-    kl: float = 0.0,
-    kl_estimator: LossEstimator = "k2",
+    clip: Clip = 0.2,
+    kl: float | KL = 0.0,
     unbiased_std: bool = False,
     aggregation: AggregationName = "token_mean",
 ) -> Objective:
@@ -175,29 +166,26 @@ def reinforce_plus_plus_baseline(
     return Objective(
         advantages=GroupMean(),
         reweighting=(WhitenedTokens(unbiased_std),),
-        surrogate=ClippedRatio(low=clip_low, high=clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
-        penalties=kl_penalty(kl, kl_estimator, defaults=("k2", "loss")),
+        penalties=divergence(kl, "k2").penalty,
     )
 
 
 def dapo(
-    clip_low: float = 0.2,
-    clip_high: float = 0.28,
+    clip: Clip = (0.2, 0.28),
     dual_clip: float | None = None,
-    overlong_weight: float = 1.0,
-    overlong_limit: int | None = None,
-    overlong_cache: int | None = None,
-    overlong_form: Literal["paper", "verl"] = "paper",
+    overlong: float | Overlong = 1.0,
     overlong_filter: bool = False,
     aggregation: AggregationName = "token_mean",
 ) -> Objective:
     """DAPO (arXiv 2503.14476): A = GRPO's of r - overlong punishment, clip 0.2 / 0.28, mean over all tokens.
 
-    The punishment grows from 0 at limit - cache tokens to `overlong_weight` at the limit; the group normalises it
-    together with the reward. `overlong_limit=None` is the longest possible answer and `overlong_cache=None` a fifth of
-    the limit (20480 and 4096 in the paper, where rewards are 1 and -1). Beyond the limit verl's form continues to grow.
-    Use `overlong_weight=0` in environments where length has another meaning, such as the distance to an outcome.
+    The punishment grows from 0 at limit - cache tokens to the weight `overlong` at the limit; the group normalises it
+    together with the reward. `overlong=paper(1.0, limit=20480, cache=4096)` is the paper's, where rewards are 1 and -1;
+    by default the limit is the longest possible answer, and the cache a fifth of it. Beyond the limit `verl(...)`
+    continues to grow. Use `overlong=0` in environments where length has another meaning, such as the distance to an
+    outcome.
     `overlong_filter` gives truncated answers no advantage and removes them from the mean, over tokens or over answers.
     Dynamic sampling, by which the paper keeps only prompts with both right and wrong answers, is a batch filter of the
     loop.
@@ -205,20 +193,20 @@ def dapo(
     Degenerate: groups with equal rewards and equal punishments get exactly zero.
     Evidence: paper and code (verl, TRL); the signs of its rewards are second-hand.
     """
-    overlong = OverlongPunishment(overlong_weight, limit=overlong_limit, cache=overlong_cache, form=overlong_form)
+    overlong = overlong if isinstance(overlong, Overlong) else Overlong(overlong)
+    punishment = OverlongPunishment(overlong.weight, limit=overlong.limit, cache=overlong.cache, form=overlong.form)
     counted = "tokens" if aggregation == "token_mean" else "answers"
     return Objective(
-        reward_shaping=(overlong,),
+        reward_shaping=(punishment,),
         advantages=GroupMeanStd(),
         reweighting=(WithoutTruncated(counted),) if overlong_filter else (),
-        surrogate=ClippedRatio(low=clip_low, high=clip_high, dual_clip=dual_clip),
+        surrogate=ClippedRatio(*both_sides(clip), dual_clip=dual_clip),
         aggregation=aggregated_by(aggregation),
     )
 
 
 def lite_ppo(
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     unbiased_std: bool = False,
     aggregation: AggregationName = "token_mean",
 ) -> Objective:
@@ -232,6 +220,6 @@ def lite_ppo(
     """
     return Objective(
         advantages=GroupMeanBatchStd(unbiased=unbiased_std),
-        surrogate=ClippedRatio(low=clip_low, high=clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )

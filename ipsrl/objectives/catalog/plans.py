@@ -4,10 +4,9 @@ from typing import Literal
 
 from ipsrl.objectives.advantages.baselines import group_centred
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.kl import kl_penalty
+from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.penalties.entropy_bonus import entropy_bonus
-from ipsrl.objectives.penalties.kullback_leibler import LossEstimator
 from ipsrl.objectives.reweighting.planning import Planned, PlanningBonus
 from ipsrl.objectives.surrogates.control_token import ControlAndResponse
 from ipsrl.objectives.surrogates.ratio import ClippedRatio
@@ -18,8 +17,7 @@ def hicra(
     planned: Planned = "planning_mask",
     failures: Literal["eased", "kept", "sharpened"] = "eased",
     standardise: bool = False,
-    clip_low: float = 0.2,
-    clip_high: float = 0.28,
+    clip: Clip = (0.2, 0.28),
     entropy: float = 0.0,
     aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
@@ -36,7 +34,7 @@ def hicra(
     return Objective(
         advantages=group_centred(standardise),
         reweighting=(PlanningBonus(alpha, planned, failures),),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
         penalties=entropy_bonus(entropy),
     )
@@ -46,10 +44,8 @@ def degrpo(
     alpha: float = 0.001,
     response: Literal["sequence_mean", "token_mean"] = "sequence_mean",
     standardise: bool = False,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
-    kl: float = 0.001,
-    kl_estimator: LossEstimator = "k3",
+    clip: Clip = 0.2,
+    kl: float | KL = 0.001,
 ) -> Objective:
     """DeGRPO (arXiv 2505.13379): A = r - group mean; alpha times the first token's loss + the rest's mean.
 
@@ -63,7 +59,7 @@ def degrpo(
     """
     return Objective(
         advantages=group_centred(standardise),
-        surrogate=ControlAndResponse(ClippedRatio(clip_low, clip_high), alpha, response),
+        surrogate=ControlAndResponse(ClippedRatio(*both_sides(clip)), alpha, response),
         aggregation=aggregated_by(response),
-        penalties=kl_penalty(kl, kl_estimator),
+        penalties=divergence(kl).penalty,
     )

@@ -5,6 +5,7 @@ from typing import Literal
 from ipsrl.objectives.advantages.baselines import GroupMean
 from ipsrl.objectives.advantages.distinct_pairs import DistinctPairs, Similarity
 from ipsrl.objectives.aggregation import AggregationName, SequenceMean, aggregated_by
+from ipsrl.objectives.catalog.arguments import Clip, both_sides
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.penalties.entropy_bonus import entropy_bonus
 from ipsrl.objectives.surrogates.ratio import ClippedRatio
@@ -20,8 +21,7 @@ def dagrpo(
     baseline: Literal["kept", "group"] = "kept",
     anchors: bool = False,
     gamma: float | None = GAMMA,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
 ) -> Objective:
     """DaGRPO (arXiv 2512.06337): GRPO over answers with mean_j d_ij >= tau, d_ij = |r_i - r_j| * unlikeness of tokens.
 
@@ -39,15 +39,14 @@ def dagrpo(
         raise ValueError("gamma belongs to anchors=True: leave it out")
     return Objective(
         advantages=DistinctPairs(tau, over, similarity, baseline),
-        surrogate=ShapedOffPolicy(gamma, clip_low, clip_high) if anchors else ClippedRatio(clip_low, clip_high),
+        surrogate=ShapedOffPolicy(gamma, *both_sides(clip)) if anchors else ClippedRatio(*both_sides(clip)),
         aggregation=SequenceMean(),
     )
 
 
 def critique_grpo(
     gamma: float | None = GAMMA,
-    clip_low: float | None = None,
-    clip_high: float | None = None,
+    clip: Clip | None = None,
     entropy: float = 0.001,
     aggregation: AggregationName = "constant_length",
 ) -> Objective:
@@ -61,9 +60,10 @@ def critique_grpo(
     Degenerate: groups of equal rewards get zero, except the entropy bonus.
     Evidence: code (zhangxy-2019/critique-GRPO).
     """
+    limits = (None, None) if clip is None else both_sides(clip)
     return Objective(
         advantages=GroupMean(),
-        surrogate=ShapedOffPolicy(gamma, clip_low, clip_high),
+        surrogate=ShapedOffPolicy(gamma, *limits),
         aggregation=aggregated_by(aggregation),
         penalties=entropy_bonus(entropy),
     )

@@ -8,6 +8,7 @@ from typing import Literal
 
 from ipsrl.objectives.advantages.baselines import GroupMean, GroupMeanStd, NoBaseline, group_centred
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
+from ipsrl.objectives.catalog.arguments import Clip, both_sides
 from ipsrl.objectives.estimators.divergences import Divergence
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.penalties.mastered_divergence import MasteredDivergence
@@ -23,8 +24,7 @@ ALPHA = 0.5
 def mara(
     beta: float = 0.1,
     threshold: float | None = None,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     aggregation: AggregationName = "sequence_sum",
 ) -> Objective:
     """MARA (arXiv 2510.20817): r~ = r + beta log(pi_ref / pi); good answers take r, pi_ref of z, their best in pi_ref.
@@ -43,7 +43,7 @@ def mara(
     return Objective(
         reward_shaping=(ModeAnchor(beta, threshold), ReferenceDivergence("reverse_kl", beta)),
         advantages=GroupMean(),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
 
@@ -54,8 +54,7 @@ def dph_rl(
     mastered_at: float = 1.0,
     ratio_limit: float = 5.0,
     standardise: bool = True,
-    clip_low: float = 0.2,
-    clip_high: float = 0.28,
+    clip: Clip = (0.2, 0.28),
     aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """DPH-RL (arXiv 2509.07430): GRPO; where a prompt is always solved, eta D_f(pi_ref, pi) in place of its loss.
@@ -71,7 +70,7 @@ def dph_rl(
     return Objective(
         advantages=group_centred(standardise),
         reweighting=(UnmasteredOnly(mastered_at),),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
         penalties=(MasteredDivergence(eta, divergence, mastered_at, ratio_limit),),
     )
@@ -80,8 +79,7 @@ def dph_rl(
 def tsallis(
     q: float = 2.0,
     beta: float = 0.1,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     aggregation: AggregationName = "sequence_sum",
 ) -> Objective:
     """Tsallis entropy (after arXiv 1902.00137): r~ = r - beta q/(q-1) (p^(q-1) - 1), p of answers, A = r~ - group mean.
@@ -97,7 +95,7 @@ def tsallis(
     return Objective(
         reward_shaping=(TsallisEntropy(beta, q),),
         advantages=GroupMean(),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
 
@@ -106,8 +104,7 @@ def f_divergence(
     divergence: Divergence = "reverse_kl",
     beta: float = 0.1,
     alpha: float = ALPHA,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     aggregation: AggregationName = "sequence_sum",
 ) -> Objective:
     """f-divergence (after arXiv 2309.16240): r~ = r - beta f'(pi / pi_ref) of the whole answer, A = r~ - group mean.
@@ -124,7 +121,7 @@ def f_divergence(
     return Objective(
         reward_shaping=(ReferenceDivergence(divergence, beta, alpha),),
         advantages=GroupMean(),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
 
@@ -133,8 +130,7 @@ def backward_correction(
     false_positive_rate: float = 0.2,
     false_negative_rate: float = 0.3,
     standardise: bool = False,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     aggregation: AggregationName = "constant_length",
 ) -> Objective:
     """Backward correction (arXiv 2510.00915): r~ = (r - rho0) / (1 - rho0 - rho1), A = r~ - group mean.
@@ -149,7 +145,7 @@ def backward_correction(
     return Objective(
         reward_shaping=(BackwardCorrection(false_positive_rate, false_negative_rate),),
         advantages=group_centred(standardise),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
 
@@ -157,8 +153,7 @@ def backward_correction(
 def forward_correction(
     false_negative_rate: float = 0.3,
     standardise: bool = False,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     aggregation: AggregationName = "constant_length",
 ) -> Objective:
     """Forward correction (arXiv 2510.00915): A = rho1 where the verifier accepts, rho1 - 1 where it rejects.
@@ -173,6 +168,6 @@ def forward_correction(
     return Objective(
         reward_shaping=(ForwardCorrection(false_negative_rate),),
         advantages=GroupMeanStd() if standardise else NoBaseline(),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )

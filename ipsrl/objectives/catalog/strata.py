@@ -2,10 +2,9 @@
 
 from ipsrl.objectives.advantages.stratified import BestOfMode, StratifiedNorm
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.kl import kl_penalty
+from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
 from ipsrl.objectives.estimators.subgroups import Stratum
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.penalties.kullback_leibler import LossEstimator
 from ipsrl.objectives.reweighting.preferred_mode import PreferredMode
 from ipsrl.objectives.surrogates.ratio import ClippedRatio
 
@@ -15,8 +14,7 @@ def stratified_grpo(
     stratum: Stratum = "planning",
     width: int = 1,
     standardise: bool = True,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
+    clip: Clip = 0.2,
     aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """Stratified GRPO (arXiv 2510.06214): A = alpha norm(r in its stratum) + (1 - alpha) norm(r in its group).
@@ -31,7 +29,7 @@ def stratified_grpo(
     """
     return Objective(
         advantages=StratifiedNorm(alpha, stratum, width, standardise),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
 
@@ -40,10 +38,8 @@ def hgpo(
     think_token: int = 0,
     delta: float = 0.2,
     alpha: float = 1.0,
-    clip_low: float = 0.5,
-    clip_high: float = 0.5,
-    kl: float = 0.001,
-    kl_estimator: LossEstimator = "k3",
+    clip: Clip = 0.5,
+    kl: float | KL = 0.001,
     aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """HGPO (arXiv 2505.14631): A = norm(best of its mode), + alpha norm(its mode won) on token 1; modes: think or not.
@@ -60,7 +56,7 @@ def hgpo(
     return Objective(
         advantages=BestOfMode(think_token),
         reweighting=(PreferredMode(think_token, delta, alpha),),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
-        penalties=kl_penalty(kl, kl_estimator),
+        penalties=divergence(kl).penalty,
     )

@@ -1,20 +1,37 @@
 """GRPO that uses token probabilities: to hold back sure answers, to damp unlikely ones, or to keep them."""
 
-from typing import Literal
+import dataclasses
+from collections.abc import Callable
+from typing import ClassVar, Literal
 
 from ipsrl.objectives.advantages.baselines import GroupMeanStd, group_centred
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.kl import kl_penalty
+from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.penalties.kullback_leibler import LossEstimator
 from ipsrl.objectives.penalties.low_probability import LowProbabilityRegulariser
 from ipsrl.objectives.reweighting.answer_confidence import AnswerConfidence
+from ipsrl.objectives.reweighting.low_probability_first import LowProbabilityFirst
 from ipsrl.objectives.reweighting.token_weights import ProbabilityWeight
-from ipsrl.objectives.stages import LowProbabilityFirst
 from ipsrl.objectives.surrogates.ratio import BoundedRatio, ClippedRatio
 
-PROMPT_PART = "all"
-"""Default of ARM: prompt tokens that measure how sure the policy is of the prompt."""
+PromptPart = Literal["all", "lowest", "question"]
+
+
+@dataclasses.dataclass(frozen=True)
+class OfPrompt:
+    """ARM's reference: the tokens of the prompt that measure how sure the policy is of it."""
+
+    part: PromptPart = "all"
+
+    NAMED: ClassVar[dict[str, Callable[..., "OfPrompt"]]] = {}
+
+
+def prompt(part: PromptPart = "all") -> OfPrompt:
+    """The prompt as the reference."""
+    return OfPrompt(part)
+
+
+OfPrompt.NAMED["prompt"] = prompt
 
 THRESHOLD = 0.5
 """Default of Lopti: behaviour probability at and above which a token waits for the second step."""
@@ -23,30 +40,29 @@ THRESHOLD = 0.5
 def progrpo(
     alpha: float = 0.3,
     low_fraction: float = 0.2,
-    reference: Literal["prompt", "correct"] = "prompt",
+    reference: Literal["prompt", "correct"] | OfPrompt = "prompt",
     shifted: Literal["all", "correct"] = "all",
     gate: Literal["any_correct", "mixed"] = "any_correct",
-    prompt_part: Literal["all", "lowest", "question"] = PROMPT_PART,
     standardise: bool = True,
-    clip_low: float = 0.2,
-    clip_high: float = 0.28,
+    clip: Clip = (0.2, 0.28),
     aggregation: AggregationName = "token_mean",
 ) -> Objective:
     """ProGRPO (arXiv 2602.05281): A = GRPO's + alpha (c(prompt) - c(answer)), c mean probability of tokens.
 
     GRPO with ARM: answers that the policy is sure of lose, unlikely ones gain; the mean is over all tokens.
-    `standardise=False` subtracts the group mean only. The arguments up to `prompt_part` are the open choices of
-    `AnswerConfidence`; `reference="correct"` needs no prompt log-probabilities and has no `prompt_part`.
+    `standardise=False` subtracts the group mean only. The arguments up to `gate` are the open choices of
+    `AnswerConfidence`; `reference=correct` needs no prompt log-probabilities, and `reference=prompt(lowest)` names the
+    tokens of the prompt: `all`, the `lowest` or those of the `question`.
 
     Degenerate: groups without reward get zero; groups that are all correct are shifted unless `gate="mixed"`.
     Evidence: second-hand (two reviews that quote the equations); alpha and the open choices are our reading.
     """
-    if prompt_part != PROMPT_PART and reference != "prompt":
-        raise ValueError(f"prompt_part={prompt_part} belongs to reference=prompt: leave it out")
+    part = reference.part if isinstance(reference, OfPrompt) else "all"
+    compared = "prompt" if isinstance(reference, OfPrompt) else reference
     return Objective(
         advantages=group_centred(standardise),
-        reweighting=(AnswerConfidence(alpha, low_fraction, reference, shifted, gate, prompt_part),),
-        surrogate=ClippedRatio(clip_low, clip_high),
+        reweighting=(AnswerConfidence(alpha, low_fraction, compared, shifted, gate, part),),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
     )
 
@@ -55,10 +71,8 @@ def ar_lopti(
     alpha: float | None = None,
     lopti: bool = True,
     threshold: float = THRESHOLD,
-    clip_low: float = 0.2,
-    clip_high: float = 0.24,
-    kl: float = 0.0,
-    kl_estimator: LossEstimator = "k3",
+    clip: Clip = (0.2, 0.24),
+    kl: float | KL = 0.0,
     aggregation: AggregationName = "sequence_mean",
 ) -> Objective:
     """AR and Lopti (arXiv 2505.12929): A_t = (alpha mu_t + 1 - alpha) GRPO's; unlikely tokens have a step of their own.
@@ -79,10 +93,10 @@ def ar_lopti(
     return Objective(
         advantages=GroupMeanStd(),
         reweighting=(ProbabilityWeight(alpha),),
-        surrogate=ClippedRatio(low=clip_low, high=clip_high),
+        surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=aggregated_by(aggregation),
-        penalties=kl_penalty(kl, kl_estimator),
-        stages=LowProbabilityFirst(threshold) if lopti else None,
+        penalties=divergence(kl).penalty,
+        first=LowProbabilityFirst(threshold) if lopti else None,
     )
 
 

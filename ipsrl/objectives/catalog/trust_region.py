@@ -2,17 +2,14 @@
 
 from ipsrl.objectives.advantages.baselines import GroupMeanStd
 from ipsrl.objectives.aggregation import AggregationName, aggregated_by
-from ipsrl.objectives.catalog.kl import kl_penalty
+from ipsrl.objectives.catalog.arguments import KL, Clip, both_sides, divergence
 from ipsrl.objectives.objective import Objective
-from ipsrl.objectives.penalties.kullback_leibler import LossEstimator
 from ipsrl.objectives.surrogates.ratio import ClippedSequenceRatio, SoftGate
 
 
 def gspo(
-    clip_low: float = 3e-4,
-    clip_high: float = 4e-4,
-    kl: float = 0.0,
-    kl_estimator: LossEstimator = "k3",
+    clip: Clip = (3e-4, 4e-4),
+    kl: float | KL = 0.0,
 ) -> Objective:
     """GSPO (arXiv 2507.18071): A = GRPO's; min(s A, clip(s) A), s the geometric mean of the rho of an answer's tokens.
 
@@ -25,17 +22,15 @@ def gspo(
     """
     return Objective(
         advantages=GroupMeanStd(),
-        surrogate=ClippedSequenceRatio(low=clip_low, high=clip_high),
+        surrogate=ClippedSequenceRatio(*both_sides(clip)),
         aggregation=aggregated_by("sequence_mean"),
-        penalties=kl_penalty(kl, kl_estimator),
+        penalties=divergence(kl).penalty,
     )
 
 
 def gspo_token(
-    clip_low: float = 3e-4,
-    clip_high: float = 4e-4,
-    kl: float = 0.0,
-    kl_estimator: LossEstimator = "k3",
+    clip: Clip = (3e-4, 4e-4),
+    kl: float | KL = 0.0,
 ) -> Objective:
     """GSPO-token (arXiv 2507.18071): as GSPO, with s_t = sg(s) pi / sg(pi) at each token.
 
@@ -47,9 +42,9 @@ def gspo_token(
     """
     return Objective(
         advantages=GroupMeanStd(),
-        surrogate=ClippedSequenceRatio(low=clip_low, high=clip_high, per_token=True),
+        surrogate=ClippedSequenceRatio(*both_sides(clip), per_token=True),
         aggregation=aggregated_by("sequence_mean"),
-        penalties=kl_penalty(kl, kl_estimator),
+        penalties=divergence(kl).penalty,
     )
 
 

@@ -33,10 +33,10 @@ def stratum_of(rollouts: Rollouts, stratum: Stratum, width: int = 1) -> Array:
     """`[P, G]` int32, the stratum of each answer.
 
     `length` is its number of tokens, `planning` its number of planning tokens, both divided by `width` and rounded
-    down; `first_token` is the first token itself (-1 if there is none).
+    down; `first_token` is the first token itself, even if the environment dictated it (-1 if the policy chose none).
     """
     if stratum == "first_token":
-        return jnp.where(rollouts.token_mask[..., 0], rollouts.tokens[..., 0], -1)
+        return jnp.where(rollouts.token_mask.any(axis=-1), rollouts.tokens[..., 0], -1)
     counted = rollouts.token_mask
     if stratum == "planning":
         counted = counted & rollouts.planning_mask
@@ -44,5 +44,7 @@ def stratum_of(rollouts: Rollouts, stratum: Stratum, width: int = 1) -> Array:
 
 
 def thinks(rollouts: Rollouts, think_token: int) -> Array:
-    """`[P, G]` bool, True for answers that begin with `think_token`; all others are in the other mode."""
-    return rollouts.token_mask[..., 0] & (rollouts.tokens[..., 0] == think_token)
+    """`[P, G]` bool, True for answers that begin with `think_token`, which the environment may dictate; all others are
+    in the other mode.
+    """
+    return rollouts.token_mask.any(axis=-1) & (rollouts.tokens[..., 0] == think_token)

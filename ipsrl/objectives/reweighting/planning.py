@@ -9,7 +9,7 @@ from jax import Array
 from ipsrl.fields import non_negative
 from ipsrl.objectives.estimators.ranks import largest_of_rows, random_order
 from ipsrl.objectives.objective import RolloutPart
-from ipsrl.structures import Rollouts
+from ipsrl.structures import Rollouts, first_action
 
 Planned = Literal["planning_mask", "high_entropy", "random", "first"]
 
@@ -19,11 +19,11 @@ def planned_tokens(rollouts: Rollouts, planned: Planned) -> Array:
 
     `planning_mask` comes from the environment. As controls with the same number of tokens in each answer,
     `high_entropy` takes the tokens of highest behaviour entropy (the earlier of ties) and `random` takes random tokens.
-    `first` is the first token of every answer.
+    `first` is the first token of every answer that the policy chose.
     """
     mask = rollouts.token_mask
     if planned == "first":
-        return mask & (jnp.arange(mask.shape[-1]) == 0)
+        return first_action(mask)
     planning = mask & rollouts.planning_mask
     if planned == "planning_mask":
         return planning

@@ -17,24 +17,34 @@ from ipsrl.structures import Rollouts, masked_sum
 class ReturnToGo(RolloutPart):
     """Discounted future reward: each token's own return (REINFORCE++, arXiv 2501.03262).
 
-        R_t = sum_{u >= t} gamma^(u - t) (r [u is the last token] - kl KL_u)
+        R_t = sum_{u >= t} gamma^(u - t) (r_u - kl KL_u)
 
-    r is the incoming value at the answer's last token; KL_u estimates KL(behaviour || reference) at one token and needs
+    r_u is the incoming value if u is the last token that the policy chose, else 0. With `by_turn` it is what the
+    environment pays at u, `step_rewards`, and the rest of the incoming value comes at that last token; our reading.
+    u and t count dictated tokens as well. KL_u estimates KL(behaviour || reference) at one token and needs
     `reference_log_probs` unless `kl` is 0.
     """
 
     gamma: float = share(1.0)
     kl: float = non_negative(0.0, called="the coefficient of the KL penalty")
     estimator: RewardEstimator = "k1"
+    by_turn: bool = False
 
     @property
     def needs(self) -> frozenset[str]:
-        return frozenset({"reference_log_probs"}) if self.kl else frozenset()
+        fields = {"reference_log_probs": self.kl, "step_rewards": self.by_turn}
+        return frozenset(name for name, read in fields.items() if read)
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         mask = rollouts.token_mask
-        tokens_left = mask.sum(axis=-1, keepdims=True) - 1 - jnp.arange(mask.shape[-1])
-        returns = jnp.where(mask, self.gamma ** jnp.maximum(tokens_left, 0) * values, 0.0)
+        places = jnp.arange(mask.shape[-1])
+        tokens_left = jnp.where(mask, places, 0).max(axis=-1, keepdims=True) - places
+        at_end, before = values, 0.0
+        if self.by_turn:
+            paid = jnp.where(mask, rollouts.step_rewards, 0.0)
+            at_end = values - paid.sum(axis=-1, keepdims=True)
+            before = discounted_sums(paid, self.gamma, reverse=True)
+        returns = jnp.where(mask, self.gamma ** jnp.maximum(tokens_left, 0) * at_end, 0.0) + before
         if self.kl:
             cost = token_divergence(rollouts.behaviour_log_probs, rollouts, self.estimator)
             returns -= self.kl * discounted_sums(cost, self.gamma, reverse=True)

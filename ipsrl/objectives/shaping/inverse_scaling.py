@@ -130,12 +130,17 @@ class InverseProbability(InverseScaling):
 
     Our reading of the sources: m is kept in log space with `decay`; the first batch sets it; |log w - log m| is capped
     at `log_ratio_cap`. Rewards of zero and negative rewards give exactly zero. A batch without any reward for a prompt
-    does not change its m.
+    does not change its m. With `by_path` q is 1, so that each path has a target of its own, and an outcome the more
+    mass the more paths lead to it.
     """
 
     decay: float = below_one(0.99)
     log_ratio_cap: float = positive(20.0)
-    needs: ClassVar[frozenset[str]] = frozenset({"log_backward"})
+    by_path: bool = False
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset() if self.by_path else frozenset({"log_backward"})
 
     def init(self, sizes: Sizes) -> Any:
         """Log of the running mean of each prompt, `[num_prompts]`; -inf for prompts not yet seen."""
@@ -143,7 +148,7 @@ class InverseProbability(InverseScaling):
 
     def update_state(self, values: Array, rollouts: Rollouts, state: Any) -> tuple[Array, Any]:
         log_path = masked_sum(rollouts.behaviour_log_probs, rollouts.token_mask, axis=-1)
-        log_probability = log_path - rollouts.log_backward
+        log_probability = log_path if self.by_path else log_path - rollouts.log_backward
         log_weight = jnp.log(jnp.maximum(values, 0.0)) - self.exponent(log_probability) * log_probability
 
         # All groups of a prompt share its mean and compute the same new state.
@@ -174,7 +179,10 @@ class InverseProbabilityLearned(InverseProbability):
     """
 
     prior: float = positive(1.0)
-    needs: ClassVar[frozenset[str]] = frozenset({"step_log_backward", "next_states"})
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"step_log_backward", "next_states"})
 
     def init(self, sizes: Sizes) -> tuple[Array, Array]:
         """The running means of `InverseProbability`, and N, `[num_states, vocabulary_size]`."""

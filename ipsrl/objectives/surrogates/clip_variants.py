@@ -160,8 +160,8 @@ class BalancedClip(Surrogate):
         lows, highs = self._limits
         return {"negative": jax.vmap(negative)(lows), "positive": jax.vmap(positive)(highs)}
 
-    def statistics_unsplit(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Array]:
-        """The limits that `found` would find in the statistics, from only a few of the sums.
+    def searched(self, scores: PolicyScores, rollouts: Rollouts, advantages: Array) -> tuple[Array, Array]:
+        """The limits that `found` would find in the statistics of this batch, from only a few of the sums.
 
         Both sums grow with their limits, so the measure falls while the lower limit moves and grows while the upper one
         does: it reaches the target at the start, or while the upper limit moves, or nowhere.
@@ -192,9 +192,10 @@ class BalancedClip(Surrogate):
         rollouts: Rollouts,
         advantages: Array,
         parameters: Any,
-        statistics: dict[str, Array] | tuple[Array, Array],
+        statistics: dict[str, Array] | None,
     ) -> tuple[Array, Metrics]:
-        low, high = self.found(statistics) if isinstance(statistics, dict) else statistics
+        limits = self.searched(scores, rollouts, advantages) if statistics is None else self.found(statistics)
+        low, high = jax.lax.stop_gradient(limits)
         ratio, mask = importance_ratio(scores, rollouts), rollouts.token_mask
         values, metrics = clipped(ratio, mask, advantages, 1.0 - low, high - 1.0, self.dual_clip)
         tokens = mask.sum(dtype=jnp.float32)

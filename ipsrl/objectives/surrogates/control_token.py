@@ -9,7 +9,7 @@ from jax import Array
 from ipsrl.fields import non_negative
 from ipsrl.objectives.objective import Metrics, Surrogate
 from ipsrl.objectives.surrogates.ratio import ClippedRatio
-from ipsrl.structures import PolicyScores, Rollouts
+from ipsrl.structures import PolicyScores, Rollouts, first_action
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,9 +19,9 @@ class ControlAndResponse(Surrogate):
         response = sequence_mean:  (1/G) sum_i [ alpha L_i0 + (1/T_i) sum_(t >= 1) L_it ]                    the paper
         response = token_mean:     (1/N) sum_i alpha L_i0 + sum_i sum_(t >= 1) L_it / sum_i T_i       the released code
 
-    T_i counts the tokens after the first. With these weights the aggregation of the same name gives the numbers above;
-    penalties are not affected. N and sum T_i are those of the whole mini-batch. An answer without tokens after the
-    first has no response part.
+    Both count tokens that the policy chose; T_i are those after its first. With these weights the aggregation of the
+    same name gives the numbers above; penalties are not affected. N and sum T_i are those of the whole mini-batch. An
+    answer without tokens after the first has no response part.
 
     Attributes:
       clip: surrogate that gives L.
@@ -50,7 +50,8 @@ class ControlAndResponse(Surrogate):
     ) -> tuple[Array, Metrics]:
         values, metrics = self.clip(scores, rollouts, advantages)
         mask = rollouts.token_mask
+        statistics = self.statistics(scores, rollouts, advantages) if statistics is None else statistics
         answers, tokens = (1.0, mask.sum(axis=-1, keepdims=True)) if statistics is None else statistics
         control = self.alpha * tokens / jnp.maximum(answers, 1.0)
         response = tokens / jnp.maximum(tokens - answers, 1.0)
-        return values * jnp.where(jnp.arange(mask.shape[-1]) == 0, control, response), metrics
+        return values * jnp.where(first_action(mask), control, response), metrics

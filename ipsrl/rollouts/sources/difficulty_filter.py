@@ -10,14 +10,25 @@ import optax
 from jax import Array
 
 from ipsrl.environments.environment import Environment
-from ipsrl.fields import Checked, below_one, non_negative, positive, probability
+from ipsrl.fields import below_one, non_negative, positive, probability
+from ipsrl.rewards import Reward
+from ipsrl.rollouts.prompts import shuffled_prompts
+from ipsrl.rollouts.randomness import stream
+from ipsrl.rollouts.sources.source import (
+    Actors,
+    Groups,
+    Metrics,
+    Request,
+    State,
+    Wrapper,
+    replicated,
+    with_sampling_metrics,
+)
 from ipsrl.structures import Outcomes, Prompts, Trajectories, masked_sum
-from ipsrl.training.batches.groups import shuffled_prompts
-from ipsrl.training.randomness import stream
 
 
 @dataclasses.dataclass(frozen=True)
-class DifficultyFilter(Checked):
+class DifficultyFilter(Wrapper):
     """Trains on prompts whose predicted mean reward is neither low nor high (DEPO, arXiv 2602.06375).
 
     A scorer learns online to predict the mean reward of a prompt's group, from the sampled groups:
@@ -47,6 +58,9 @@ class DifficultyFilter(Checked):
       gap, margin: kappa and m of the ranking term.
       learning_rate, weight_decay, max_gradient_norm: of the scorer's AdamW.
 
+    Metrics: `prompts_scanned`; `prompt_survival`, the share of these that passed; `difficulty_error`, the mean
+    |predicted - mean reward| before the scorer learns.
+
     Raises:
       ValueError: a number is out of its range.
     """
@@ -67,6 +81,9 @@ class DifficultyFilter(Checked):
     weight_decay: float = non_negative(0.01, called="weight_decay of the difficulty filter")
     max_gradient_norm: float = positive(1.0, called="max_gradient_norm of the difficulty filter")
 
+    asks = "prompts"
+    chooses_prompts = True
+
     def __post_init__(self):
         super().__post_init__()
         if not 0.0 <= self.lowest <= self.highest <= 1.0:
@@ -74,6 +91,25 @@ class DifficultyFilter(Checked):
                 f"the window of the difficulty filter is {self.lowest} to {self.highest}: its ends must lie in 0 to 1, "
                 "the lowest first"
             )
+
+    def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
+        own = DifficultyState.create(self, self.sampled.environment, stream(seed, 0, "difficulty"))
+        return replicated(own), self.inner.init(actors, seed, reward)
+
+    def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
+        own, inner = state
+        environment, size = self.sampled.environment, self.sampled.prompts_per_step
+        prompts, scanned, passed = choose_by_difficulty(
+            self, environment, own, request.seed, request.step, request.start, size
+        )
+        inner, groups, metrics = self.inner(inner, actors, dataclasses.replace(request, prompts=prompts))
+        own, error = learn_difficulty(self, environment, own, *groups, request.key("difficulty"))
+        metrics = with_sampling_metrics(groups, metrics) | {
+            "difficulty_error": (error, 1),
+            "prompts_scanned": (scanned, 0),
+            "prompt_survival": (passed, scanned),
+        }
+        return (own, inner), groups, metrics
 
     @property
     def widths(self) -> tuple[int, int]:
@@ -101,7 +137,7 @@ class DifficultyState:
     def create(cls, filter_settings: DifficultyFilter, environment: Environment, key: Array) -> "DifficultyState":
         """The state before the first step."""
         # The scorer is a Flax module: runs without a difficulty filter do not import Flax.
-        from ipsrl.training.batches.difficulty_scorer import init_scorer
+        from ipsrl.rollouts.sources.difficulty_scorer import init_scorer
 
         parameters = init_scorer(_rows(environment), filter_settings.widths, key)
         return cls(parameters, filter_settings.optimizer.init(parameters))
@@ -122,7 +158,7 @@ def choose_by_difficulty(
     Returns:
       P prompts, those that passed first; the number of prompts scanned to find them; the number that passed.
     """
-    from ipsrl.training.batches.difficulty_scorer import score_prompts
+    from ipsrl.rollouts.sources.difficulty_scorer import score_prompts
 
     stream_of_prompts = shuffled_prompts(environment, seed, step)
     key = stream(seed, step, "exploration")
@@ -182,7 +218,7 @@ def learn_difficulty(
     Returns:
       the new state, and the mean |predicted - mean reward| before the step.
     """
-    from ipsrl.training.batches.difficulty_scorer import score_prompts
+    from ipsrl.rollouts.sources.difficulty_scorer import score_prompts
 
     rows = _rows(environment)
     rewards, likelihood = difficulty_targets(trajectories, outcomes)

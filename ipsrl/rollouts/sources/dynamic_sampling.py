@@ -1,24 +1,38 @@
 """Dynamic sampling: samples prompts until enough groups have rewards that differ."""
 
 import dataclasses
+import operator
 from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ipsrl.fields import Checked, at_least
+from ipsrl.fields import at_least
+from ipsrl.objectives.objective import all_equal
+from ipsrl.rollouts.sources.source import (
+    Actors,
+    Groups,
+    Metrics,
+    Request,
+    State,
+    Wrapper,
+    sharded,
+    with_sampling_metrics,
+)
 
 Batch = TypeVar("Batch")
 
 
 @dataclasses.dataclass(frozen=True)
-class DynamicSampling(Checked):
+class DynamicSampling(Wrapper):
     """Samples more prompts until every group of a batch is informative (DAPO, arXiv 2503.14476).
 
     A group is informative if its rewards differ, before any shaping (shaped rewards are rarely all equal). Slots
     without an informative group are filled with the groups sampled last. Each round samples a whole batch of new
     prompts and discards what it does not use, so that shapes are fixed.
+
+    Metrics: `sampling_rounds`, and `kept_groups`, the share of informative groups in the batch.
 
     Attributes:
       rounds: maximum number of batches sampled in one step; 10 as in verl.
@@ -28,6 +42,30 @@ class DynamicSampling(Checked):
     """
 
     rounds: int = at_least(1, 10, called="rounds of dynamic sampling")
+
+    asks = "prompts"
+
+    @property
+    def on_host(self) -> bool:
+        """True: whether another round is needed is decided outside of the program."""
+        return True
+
+    def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
+        inner, batch, kept, start, totals = state[1], None, None, 0, {}
+        for number in range(self.rounds):
+            asked = dataclasses.replace(request, start=start, round=number)
+            inner, groups, metrics = self.inner(inner, actors, asked)
+            metrics = with_sampling_metrics(groups, metrics)
+            before = dict.fromkeys(metrics, (0, 0)) | totals
+            totals = {name: jax.tree.map(operator.add, before[name], pair) for name, pair in metrics.items()}
+            start += int(metrics.get("prompts_scanned", metrics["prompts_sampled"])[0])
+            informative = ~all_equal(groups[1].rewards)
+            batch, kept = fill(batch, kept, groups, informative) if number else (groups, informative)
+            if kept.all():
+                break
+        totals |= {"sampling_rounds": (number + 1, 0), "kept_groups": (kept.mean(), 1)}
+        # Always the same type, so that the update is compiled once.
+        return (None, inner), sharded(batch), totals
 
 
 @jax.jit

@@ -1,8 +1,7 @@
-"""Splits of an optimiser step into successive steps, each with the advantages of some tokens."""
+"""Which tokens take an optimiser step of their own, before that of all others."""
 
 import dataclasses
 import math
-from typing import ClassVar
 
 from jax import Array
 
@@ -19,7 +18,7 @@ class LowProbabilityFirst(Checked):
     """
 
     threshold: float = open_probability(0.5)
-    count: ClassVar[int] = 2
 
-    def __call__(self, rollouts: Rollouts, stage: Array) -> Array:
-        return (rollouts.behaviour_log_probs < math.log(self.threshold)) == (stage == 0)
+    def __call__(self, rollouts: Rollouts) -> Array:
+        """`[P, G, T]` bool, True for the tokens of the first step."""
+        return rollouts.behaviour_log_probs < math.log(self.threshold)

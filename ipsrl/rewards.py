@@ -1,0 +1,243 @@
+"""Rewards apart from outcomes: what an answer is worth, whatever environment it was given in.
+
+The environment says which outcome an answer reached, and gives a reward of its own. A `Reward` replaces that one: a
+table, a verifier with random or systematic errors, or a reward that is itself learned. It is an argument of training
+and of the expected update alike.
+"""
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from typing import Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl.structures import Outcomes, Sizes, Trajectories
+
+
+class Reward(abc.ABC):
+    """Base of rewards: frozen dataclasses and pytrees, whose arrays may be traced, differ between the runs of one
+    program, and are part of the training state.
+    """
+
+    @abc.abstractmethod
+    def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
+        """The rewards that each answer may get, and their probabilities.
+
+        Args:
+          trajectories, outcomes: of groups of answers; `outcomes.rewards` are the environment's own.
+
+        Returns:
+          `[P, G, N]` rewards and `[P, G, N]` probabilities, which add up to 1 along the last axis; N = 1 without noise.
+        """
+
+    def __call__(self, trajectories: Trajectories, outcomes: Outcomes, key: Array) -> Array:
+        """`[P, G]` float32: a sample of the `possible` rewards, independent for each answer."""
+        rewards, probs = self.possible(trajectories, outcomes)
+        if rewards.shape[-1] == 1:
+            return rewards[..., 0]
+        chosen = jax.random.categorical(key, jnp.log(probs))
+        return jnp.take_along_axis(rewards, chosen[..., None], axis=-1)[..., 0]
+
+    def check(self, sizes: Sizes) -> None:
+        """Raises ValueError if this reward does not fit the environment, before the first step."""
+        del sizes
+
+    def learned(self, trajectories: Trajectories, outcomes: Outcomes) -> Self:
+        """The reward after a batch of groups, for the next one: itself, unless it learns."""
+        del trajectories, outcomes
+        return self
+
+
+def rewarded(
+    reward: Reward | None, trajectories: Trajectories, outcomes: Outcomes, key: Array
+) -> tuple[Outcomes, Reward | None]:
+    """The outcomes with their rewards, and the reward for the next batch; the environment's own if `reward` is None.
+
+    Raises:
+      ValueError: rewards or outcomes have another shape than the groups.
+    """
+    groups = trajectories.truncated.shape
+    _require_shape("the environment's rewards", outcomes.rewards, groups)
+    _require_shape("the environment's outcomes", outcomes.outcome_id, groups)
+    if reward is None:
+        return outcomes, None
+    following = reward.learned(trajectories, outcomes)
+    rewards = jnp.asarray(reward(trajectories, outcomes, key), jnp.float32)
+    _require_shape("the rewards", rewards, groups)
+    return dataclasses.replace(outcomes, rewards=rewards, step_rewards=None), following
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class RewardTable(Reward):
+    """The reward of each outcome of each prompt; 0 for an answer without a valid outcome.
+
+    Attributes:
+      table: `[num_prompts, K]`.
+    """
+
+    table: Array
+
+    def check(self, sizes: Sizes) -> None:
+        _require_shape("the table of rewards", self.table, (sizes.num_prompts, sizes.num_outcomes))
+
+    def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
+        rewards = self.table[trajectories.prompts.index[:, None], outcomes.outcome_id]
+        return _certain(jnp.where(outcomes.outcome_id >= 0, rewards, 0.0))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class FormulaReward(Reward):
+    """A reward without noise that is a function of the answers.
+
+    Attributes:
+      formula: (trajectories, outcomes) -> `[P, G]`, jittable.
+    """
+
+    formula: Callable[[Trajectories, Outcomes], Array] = dataclasses.field(metadata={"static": True})
+
+    def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
+        return _certain(jnp.asarray(self.formula(trajectories, outcomes), jnp.float32))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class NoisyVerifier(Reward):
+    """Accepts wrong answers and rejects right ones at random: the reward is 1 if accepted, else 0 (arXiv 2510.00915).
+
+    An answer is right if its reward without noise is above one half. Answers err independently, also equal ones.
+
+    Attributes:
+      false_positive_rate: probability of accepting a wrong answer; a number, or `[num_prompts]`.
+      false_negative_rate: probability of rejecting a right one; a number, or `[num_prompts]`.
+      verifier: the reward without noise, which may have noise of its own; None for the environment's.
+
+    Raises:
+      ValueError: a rate is known and not in 0 to 1.
+    """
+
+    false_positive_rate: Array | float = 0.0
+    false_negative_rate: Array | float = 0.0
+    verifier: Reward | None = None
+
+    def __post_init__(self):
+        for name in ("false_positive_rate", "false_negative_rate"):
+            rate = getattr(self, name)
+            # Inside a transformation rates are tracers, or no arrays at all.
+            known = isinstance(rate, int | float | np.ndarray | Array) and not isinstance(rate, jax.core.Tracer)
+            if known and not np.all((np.asarray(rate) >= 0) & (np.asarray(rate) <= 1)):
+                raise ValueError(f"{name} is {rate}, it must lie between 0 and 1")
+
+    def check(self, sizes: Sizes) -> None:
+        for name in ("false_positive_rate", "false_negative_rate"):
+            if np.ndim(getattr(self, name)):
+                _require_shape(name, getattr(self, name), (sizes.num_prompts,))
+        if self.verifier is not None:
+            self.verifier.check(sizes)
+
+    def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
+        rewards, probs = _of(self.verifier, trajectories, outcomes)
+        right = jnp.where(rewards > 0.5, probs, 0.0).sum(axis=-1)
+        index = trajectories.prompts.index
+        wrongly_accepted, wrongly_rejected = (
+            _of_prompts(rate, index) for rate in (self.false_positive_rate, self.false_negative_rate)
+        )
+        accepted = right * (1.0 - wrongly_rejected) + (1.0 - right) * wrongly_accepted
+        both = jnp.broadcast_to(jnp.asarray([0.0, 1.0], rewards.dtype), (*accepted.shape, 2))
+        return both, jnp.stack([1.0 - accepted, accepted], axis=-1)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class PatternVerifier(Reward):
+    """A systematic error: every answer with certain consecutive tokens gets the reward 1, whatever it says.
+
+    Attributes:
+      pattern: the tokens, at least one.
+      verifier: the reward of all other answers; None for the environment's.
+
+    Raises:
+      ValueError: the pattern has no tokens.
+    """
+
+    pattern: tuple[int, ...] = dataclasses.field(metadata={"static": True})
+    verifier: Reward | None = None
+
+    def __post_init__(self):
+        if not self.pattern:
+            raise ValueError("a pattern of no tokens is in every answer: give at least one token")
+
+    def check(self, sizes: Sizes) -> None:
+        if self.verifier is not None:
+            self.verifier.check(sizes)
+
+    def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
+        rewards, probs = _of(self.verifier, trajectories, outcomes)
+        found, last = True, trajectories.tokens.shape[-1] - len(self.pattern) + 1
+        if last < 1:
+            return rewards, probs
+        for place, token in enumerate(self.pattern):
+            columns = slice(place, place + last)
+            found &= trajectories.written[..., columns] & (trajectories.tokens[..., columns] == token)
+        return jnp.where(found.any(axis=-1)[..., None], 1.0, rewards), probs
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class MatchedOutcomes(Reward):
+    """A reward learned from the outcomes of an expert, by maximum-entropy inverse reinforcement learning.
+
+        w(prompt, k) <- w(prompt, k) + rate (expert(k | prompt) - share of k in the prompt's groups)
+
+    is gradient ascent on the log-likelihood of the expert's outcomes under p(k) proportional to exp(w(k)), with the
+    policy's samples in the place of p (Ziebart et al. 2008). Answers without one of the K outcomes get 0.
+
+    Attributes:
+      expert: `[num_prompts, K]`, the expert's distribution over outcomes.
+      weights: `[num_prompts, K]`, the rewards of the outcomes so far.
+      rate: of learning.
+    """
+
+    expert: Array
+    weights: Array
+    rate: Array | float = 1.0
+
+    def check(self, sizes: Sizes) -> None:
+        for name in ("expert", "weights"):
+            _require_shape(f"{name} of matched outcomes", getattr(self, name), (sizes.num_prompts, sizes.num_outcomes))
+
+    def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
+        return RewardTable(self.weights).possible(trajectories, outcomes)
+
+    def learned(self, trajectories: Trajectories, outcomes: Outcomes) -> Self:
+        index = trajectories.prompts.index
+        shares = jax.nn.one_hot(outcomes.outcome_id, self.expert.shape[-1]).mean(axis=1)
+        weights = self.weights.at[index].add(self.rate * (self.expert[index] - shares))
+        return dataclasses.replace(self, weights=weights)
+
+
+def _require_shape(what: str, array: Array, shape: tuple[int | None, ...]) -> None:
+    """Raises ValueError unless an array has a shape; None stands for any size."""
+    found = jnp.shape(array)
+    if len(found) != len(shape) or any(size not in (None, one) for one, size in zip(found, shape, strict=True)):
+        raise ValueError(f"{what} must have the shape {list(shape)}, not {list(found)}")
+
+
+def _certain(rewards: Array) -> tuple[Array, Array]:
+    return rewards[..., None], jnp.ones_like(rewards)[..., None]
+
+
+def _of(verifier: Reward | None, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
+    """`possible` of a verifier, or the environment's own rewards."""
+    return _certain(outcomes.rewards) if verifier is None else verifier.possible(trajectories, outcomes)
+
+
+def _of_prompts(rate: Array | float, index: Array) -> Array:
+    """A rate for each group, `[P, 1]` or `[]`."""
+    rate = jnp.asarray(rate)
+    return rate[index][:, None] if rate.ndim else rate

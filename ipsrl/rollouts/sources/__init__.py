@@ -1,0 +1,1 @@
+"""Sources of groups: where the groups of a training step come from."""

@@ -1,0 +1,244 @@
+"""Off-policy answers: replaces one answer of a group by a refinement."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl.distributed import hosts
+from ipsrl.fields import at_least, finite, one_of
+from ipsrl.objectives.objective import Objective
+from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.rewards import Reward
+from ipsrl.rollouts.sources.source import (
+    OF_POLICY,
+    Actors,
+    Groups,
+    Metrics,
+    Request,
+    Sampled,
+    State,
+    Wrapper,
+    sharded,
+    with_sampling_metrics,
+)
+from ipsrl.structures import Outcomes, Trajectories, masked_sum
+
+
+@dataclasses.dataclass(frozen=True)
+class OffPolicyAnswers(Wrapper):
+    """Replaces the first answer of a group by the best of several refinements, as in Critique-GRPO (arXiv 2506.03106).
+
+    The best is the first with the highest reward, so it may be wrong. It is scored by the behaviour policy given the
+    prompt alone, whichever prompt it was sampled from, and marked in `Rollouts.off_policy`.
+
+    Refinements come from `refine`. Without it they are independent answers to the same prompt, which is best-of-n: not
+    Critique-GRPO but its placebo arm, whose refinements use neither attempt nor critique.
+
+    Metrics: `off_policy_reward`, the mean reward of the refinements put into groups.
+
+    Attributes:
+      answers: n, refinements for each prompt; at most one is used. The paper has 8, one for each attempt.
+      source: which policy samples them, `policy` (the trained one) or `reference`.
+      at_most: groups with a higher mean reward keep their first answer; None replaces one in every group.
+      refine: samples the refinements, see `Refine` and `SecondAttempt`; None for independent answers.
+
+    Raises:
+      ValueError: a field is out of its range.
+    """
+
+    answers: int = at_least(1, 8, called="the number of refinements")
+    source: Literal["policy", "reference"] = one_of("policy", "reference", default="policy")
+    at_most: float | None = finite(None)
+    refine: "Refine | None" = None
+
+    asks = "policy"
+
+    @property
+    def optional_fields(self) -> frozenset[str]:
+        """With `off_policy`; without the policy's most likely tokens if the reference policy samples."""
+        lost = {"top_log_probs"} if self.source == "reference" else set()
+        return super().optional_fields - lost | {"off_policy"}
+
+    @property
+    def needs_reference(self) -> bool:
+        return self.source == "reference" or self.inner.needs_reference
+
+    def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
+        inner, groups, metrics = self.inner(state[1], actors, request)
+        metrics, sampled = with_sampling_metrics(groups, metrics), self.sampled
+        parameters = actors.policy if self.source == "policy" else actors.reference
+        refined = self._refined(self.reward_of((None, inner)), parameters, groups, request)
+        groups = with_best_answer(
+            sampled.policy, actors.policy, *groups, *sharded(refined), sampled.temperature, self.at_most
+        )
+        put_in = groups[0].off_policy
+        number, _ = metrics["trajectories_sampled"]
+        metrics |= {
+            "trajectories_sampled": (number + refined[1].rewards.size, 0),
+            "off_policy_reward": (masked_sum(groups[1].rewards, put_in) / jnp.maximum(put_in.sum(), 1), 1),
+        }
+        return (None, inner), groups, metrics
+
+    def _refined(self, reward: Reward | None, parameters: Parameters, groups: Groups, request: Request) -> Groups:
+        key = request.key("refinements")
+        if self.refine is None:
+            refined = self.sampled.answers(parameters, groups[0].prompts, key, self.answers)
+        else:
+            refined = self.refine(self.sampled, parameters, groups, self.answers, key)
+        # The reward learns from the groups alone.
+        return refined, self.sampled.verify(reward, refined, request.key("reward of refinements"))[0]
+
+
+def fields_with(off_policy: OffPolicyAnswers | None) -> frozenset[str]:
+    """The optional fields of `Rollouts` of groups that the policy samples, with such answers or without."""
+    return OF_POLICY if off_policy is None else off_policy.optional_fields
+
+
+class Refine(Protocol):
+    """Samples refinements, for an environment that can criticise an attempt."""
+
+    def __call__(
+        self, sampled: Sampled, parameters: Parameters, attempts: Groups, number: int, key: Array
+    ) -> Trajectories:
+        """Refinements `[P, n, T]` of the attempts.
+
+        The prompts they are sampled from may hold an attempt and its critique; the returned prompts, observations,
+        tokens, masks and legal actions must be those of an answer to the prompt alone.
+
+        Args:
+          sampled: environment and policy.
+          parameters: of the policy that samples.
+          attempts: the groups, `[P, G, T]`, with their outcomes.
+          number: n.
+          key: the same key gives the same answers.
+        """
+        ...
+
+
+def no_words(prompt: int, attempt: Sequence[int], reward: float) -> Sequence[int]:
+    """The critic that says nothing."""
+    del prompt, attempt, reward
+    return ()
+
+
+@dataclasses.dataclass(frozen=True)
+class SecondAttempt:
+    """The policy answers again, to a prompt that quotes an earlier attempt of its own and a critic's words on it.
+
+    The i-th refinement is that of the i-th attempt of the group, in turn. The environment has `prompts_with_history`:
+    the attempt stands in its history, and behind it the words, as if they were one more answer.
+
+    Attributes:
+      critic: (prompt, tokens of an attempt, its reward) -> tokens, cut to the length of an answer; called by the first
+        process alone. By default it says nothing, so that only the attempt is seen.
+    """
+
+    critic: Callable[[int, Sequence[int], float], Sequence[int]] = no_words
+
+    def __call__(
+        self, sampled: Sampled, parameters: Parameters, attempts: Groups, number: int, key: Array
+    ) -> Trajectories:
+        trajectories, outcomes = attempts
+        environment = sampled.environment
+        tokens, written, rewards, index = hosts.to_host(
+            (trajectories.tokens, trajectories.written, outcomes.rewards, trajectories.prompts.index)
+        )
+        chosen = np.resize(np.arange(tokens.shape[1]), number)
+
+        def quoted(row: int, member: int) -> list[list[int]]:
+            attempt = tokens[row, member][written[row, member]].tolist()
+            words = list(self.critic(int(index[row]), attempt, float(rewards[row, member])))
+            return [attempt, words[: environment.max_tokens]] if words else [attempt]
+
+        def quoted_each() -> list[list[list[int]]]:
+            return [quoted(row, member) for row in range(len(index)) for member in chosen]
+
+        histories = hosts.broadcast(hosts.first_does(quoted_each))
+        width = environment.history_width(1 if self.critic is no_words else 2)
+        prompts = environment.prompts_with_history(np.repeat(index, number), histories, width)
+        answers = sampled.answers(parameters, prompts, key, 1)
+        # One answer to each of P n prompts becomes n answers to each of P.
+        grouped = jax.tree.map(
+            lambda leaf: leaf.reshape(-1, number, *leaf.shape[2:]), dataclasses.replace(answers, prompts=None)
+        )
+        return dataclasses.replace(grouped, prompts=trajectories.prompts)
+
+
+def spend_samples(objective: Objective, samples: int) -> tuple[int, OffPolicyAnswers | None]:
+    """How an objective uses its samples for a prompt: the group size, and the off-policy answers.
+
+    All samples form the group, unless the objective needs off-policy answers: then half of them do, and the other half
+    are refinements.
+
+    Raises:
+      ValueError: the objective needs off-policy answers, but `samples` is below 2.
+    """
+    if "off_policy" not in objective.needs:
+        return samples, None
+    return samples - samples // 2, OffPolicyAnswers(answers=samples // 2)
+
+
+def with_best_answer(
+    policy: Policy,
+    behaviour: Parameters,
+    attempts: Trajectories,
+    outcomes: Outcomes,
+    refined: Trajectories,
+    refined_outcomes: Outcomes,
+    temperature: float,
+    at_most: float | None = None,
+) -> Groups:
+    """Replaces the first answer of each group by the best refinement, scored by the behaviour policy given the prompt.
+
+    Groups with a mean reward above `at_most` do not change.
+    """
+    hard = jnp.ones(len(outcomes.rewards), bool) if at_most is None else outcomes.rewards.mean(axis=1) <= at_most
+    best = refined_outcomes.rewards.argmax(axis=1)
+
+    def choose(leaf):
+        return jnp.take_along_axis(leaf, best.reshape(-1, *(1,) * (leaf.ndim - 1)), axis=1)
+
+    answer = jax.tree.map(choose, (dataclasses.replace(refined, prompts=None), refined_outcomes))
+    return put_in(policy, behaviour, attempts, outcomes, *answer, hard, temperature)
+
+
+@functools.partial(jax.jit, static_argnames=("policy", "temperature", "place"))
+def put_in(
+    policy: Policy,
+    behaviour: Parameters,
+    trajectories: Trajectories,
+    outcomes: Outcomes,
+    answer: Trajectories,
+    answer_outcomes: Outcomes,
+    chosen: Array,
+    temperature: float,
+    place: int = 0,
+) -> Groups:
+    """Puts an answer `[P, 1, T]`, scored by the behaviour policy given the prompt, into the chosen groups `[P]`, in the
+    place of their first answer or of another one.
+    """
+
+    def put(answer, group):
+        before = chosen.reshape(-1, *(1,) * (group.ndim - 2))
+        return group.at[:, place].set(jnp.where(before, answer[:, 0], group[:, place]))
+
+    scores = policy.score(behaviour, dataclasses.replace(answer, prompts=trajectories.prompts), temperature)
+    answer = dataclasses.replace(
+        answer,
+        behaviour_log_probs=scores.log_probs,
+        behaviour_entropy=scores.entropy,
+        top_log_probs=scores.top_log_probs,
+    )
+    off_policy = jnp.zeros(outcomes.rewards.shape, bool) if trajectories.off_policy is None else trajectories.off_policy
+    # What the environment remembers has been used by the one who named outcomes.
+    plain = {"prompts": None, "off_policy": None, "final_state": None}
+    groups = jax.tree.map(put, dataclasses.replace(answer, **plain), dataclasses.replace(trajectories, **plain))
+    off_policy = off_policy.at[:, place].set(chosen | off_policy[:, place])
+    groups = dataclasses.replace(groups, prompts=trajectories.prompts, off_policy=off_policy)
+    return groups, jax.tree.map(put, answer_outcomes, outcomes)

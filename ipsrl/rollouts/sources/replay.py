@@ -1,0 +1,171 @@
+"""Groups and answers of earlier steps, put where those of this step have nothing to teach."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.distributed.mesh import keep_prompts_sharded
+from ipsrl.fields import positive
+from ipsrl.objectives.objective import all_equal
+from ipsrl.rewards import Reward
+from ipsrl.rollouts.sources.refinements import put_in
+from ipsrl.rollouts.sources.source import (
+    Actors,
+    Groups,
+    Metrics,
+    Request,
+    State,
+    Wrapper,
+    replicated,
+    sharded,
+    with_sampling_metrics,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplayedGroups(Wrapper):
+    """Puts the latest informative groups of earlier steps in the place of groups whose rewards are all equal.
+
+    A buffer of P groups holds the latest informative ones. They keep the log-probabilities of the policy that sampled
+    them, so that the objective's importance ratio corrects for their age.
+
+    Metrics: `replayed_groups`, the share of groups in the batch that are replayed.
+    """
+
+    @property
+    def stale(self) -> bool:
+        """True: replayed groups were sampled by earlier policies."""
+        return True
+
+    def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
+        inner, groups = _first_groups(self, actors, seed, reward)
+        return (groups, sharded(jnp.zeros(len(groups[1].rewards), bool))), inner
+
+    def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
+        buffer, inner = state
+        inner, groups, metrics = self.inner(inner, actors, request)
+        metrics = with_sampling_metrics(groups, metrics)
+        groups, buffer, replayed = _replay_groups(_without_memory(groups), *buffer)
+        return (buffer, inner), sharded(groups), metrics | {"replayed_groups": (replayed, 1)}
+
+
+@jax.jit
+def _replay_groups(groups: Groups, buffer: Groups, taken: Array) -> tuple[Groups, tuple[Groups, Array], Array]:
+    """The batch, the buffer with its taken slots, and the share of replayed groups."""
+    informative = ~all_equal(groups[1].rewards)
+    # The k-th free slot takes the k-th group of the buffer.
+    place = jnp.argsort(~taken, stable=True)[jnp.cumsum(~informative) - 1]
+    replayed = ~informative & taken[place] & (jnp.cumsum(~informative) <= taken.sum())
+    batch = jax.tree.map(lambda new, old: _where(replayed, old[place], new), groups, buffer)
+    usable = jnp.concatenate([informative, taken])
+    latest = jnp.argsort(~usable, stable=True)[: len(taken)]
+    buffer = jax.tree.map(lambda new, old: jnp.concatenate([new, old])[latest], groups, buffer)
+    batch, buffer = keep_prompts_sharded((batch, (buffer, usable[latest])))
+    return batch, buffer, replayed.mean()
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplayedAnswers(Wrapper):
+    """Puts a right answer of an earlier step into each group, with an outcome that the group has not found by itself.
+
+    For each prompt and outcome the first right answer is kept. One of those whose outcome the group lacks, chosen at
+    random, takes the place of its last answer, because the first may be a refinement. It is scored by the behaviour
+    policy and marked in `Rollouts.off_policy`, as a refinement is.
+
+    Metrics: `replayed_answers`, the share of groups that get one; `outcomes_kept`, the mean number of outcomes kept for
+    a prompt.
+
+    Attributes:
+      outcomes: number of outcomes kept for each prompt; when more are found, the first are kept.
+    """
+
+    outcomes: int = positive(16, called="the number of outcomes kept for each prompt")
+
+    asks = "policy"
+
+    @property
+    def optional_fields(self) -> frozenset[str]:
+        """With `off_policy`; without the most likely tokens, which replayed answers have of an earlier policy."""
+        return super().optional_fields - {"top_log_probs"} | {"off_policy"}
+
+    def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
+        inner, groups = _first_groups(self, actors, seed, reward)
+        shape = self.sampled.environment.num_prompts, self.outcomes
+        answers = jax.tree.map(lambda leaf: jnp.zeros((*shape, *leaf.shape[2:]), leaf.dtype), _of_answers(groups))
+        # An outcome of -1 marks a free place.
+        return replicated((answers, jnp.full(shape, -1, jnp.int32))), inner
+
+    def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
+        kept, inner = state
+        inner, groups, metrics = self.inner(inner, actors, request)
+        metrics = with_sampling_metrics(groups, metrics)
+        answer, chosen = _missing_answer(groups, *kept, request.key("replay"))
+        kept = _with_found(groups, *kept)
+        sampled = self.sampled
+        groups = put_in(sampled.policy, actors.policy, *groups, *answer, chosen, sampled.temperature, place=-1)
+        found = (kept[1] >= 0).sum(axis=1).mean()
+        return (
+            (kept, inner),
+            sharded(groups),
+            metrics | {"replayed_answers": (chosen.mean(), 1), "outcomes_kept": (found, 1)},
+        )
+
+
+@jax.jit
+def _missing_answer(groups: Groups, answers: Any, outcome_id: Array, key: Array) -> tuple[Groups, Array]:
+    """For each group a kept answer `[P, 1, ...]` whose outcome it lacks, and `[P]` bool, whether there is one."""
+    trajectories, outcomes = groups
+    kept = outcome_id[trajectories.prompts.index]
+    right = jnp.where(outcomes.rewards > 0, outcomes.outcome_id, -1)
+    missing = (kept >= 0) & ~(kept[:, :, None] == right[:, None, :]).any(axis=-1)
+    place = jnp.where(missing, jax.random.uniform(key, missing.shape), -1.0).argmax(axis=1)
+    rows = trajectories.prompts.index
+    answer = jax.tree.map(lambda leaf: leaf[rows, place][:, None], answers)
+    return answer, missing.any(axis=1)
+
+
+@jax.jit
+def _with_found(groups: Groups, answers: Any, outcome_id: Array) -> tuple[Any, Array]:
+    """Keeps the right answers whose outcome is new."""
+    trajectories, outcomes = groups
+    prompts, members = outcomes.rewards.shape
+    of_batch = _of_answers(groups)
+
+    def keep(number, kept):
+        answers, outcome_id = kept
+        row, member = number // members, number % members
+        prompt, outcome = trajectories.prompts.index[row], outcomes.outcome_id[row, member]
+        ids = outcome_id[prompt]
+        new = (outcomes.rewards[row, member] > 0) & (outcome >= 0) & ~(ids == outcome).any() & (ids < 0).any()
+        # A prompt that does not exist: nothing is written.
+        at = jnp.where(new, prompt, len(outcome_id)), jnp.argmax(ids < 0)
+        answers = jax.tree.map(lambda kept, leaf: kept.at[at].set(leaf[row, member], mode="drop"), answers, of_batch)
+        return answers, outcome_id.at[at].set(outcome, mode="drop")
+
+    return jax.lax.fori_loop(0, prompts * members, keep, (answers, outcome_id))
+
+
+def _without_memory(groups: Groups) -> Groups:
+    """Groups without what the environment remembers, which those who name outcomes have used."""
+    return dataclasses.replace(groups[0], final_state=None), groups[1]
+
+
+def _of_answers(groups: Groups) -> Any:
+    """What is kept of answers, leaves `[P, G, ...]`."""
+    trajectories, outcomes = _without_memory(groups)
+    return dataclasses.replace(trajectories, prompts=None, off_policy=None), outcomes
+
+
+def _first_groups(wrapper: Wrapper, actors: Actors, seed: Array | int, reward: Reward | None) -> tuple[State, Groups]:
+    """The inner source's first state, and the groups that it gives first, of which only the shapes matter."""
+    inner = wrapper.inner.init(actors, seed, reward)
+    _, groups, _ = wrapper.inner(inner, actors, Request(seed, 0))
+    return inner, _without_memory(groups)
+
+
+def _where(chosen: Array, one: Array, other: Array) -> Array:
+    """Selects whole rows of arrays `[P, ...]`."""
+    return jnp.where(chosen.reshape(-1, *(1,) * (one.ndim - 1)), one, other)

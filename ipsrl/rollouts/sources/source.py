@@ -1,0 +1,323 @@
+"""The base of all sources of groups, and the source that samples from the policy.
+
+A source is asked once for each step. Sources that change what another one gives are wrapped around it, as optax chains
+transformations: `DynamicSampling(inner=DifficultyFilter(inner=Sampled(...)))`. The training step never asks where
+groups come from.
+"""
+
+import abc
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, Self
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ipsrl.distributed.mesh import keep_prompts_sharded, replicate, shard_prompts
+from ipsrl.environments.environment import Environment
+from ipsrl.fields import Checked
+from ipsrl.objectives.objective import all_equal
+from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.rewards import Reward, rewarded
+from ipsrl.rollouts.prompts import choose_prompts
+from ipsrl.rollouts.randomness import stream
+from ipsrl.rollouts.tools import sampler_for
+from ipsrl.rollouts.verification import verify
+from ipsrl.structures import Outcomes, Prompts, Trajectories
+
+Groups = tuple[Trajectories, Outcomes]
+State = Any
+"""A pytree of arrays, part of every checkpoint."""
+Metrics = dict[str, tuple[Array | float, Array | float]]
+"""Name -> (sum, count); a count of 0 marks a number that is not a mean."""
+OF_POLICY = frozenset({"top_log_probs"})
+"""The optional fields of `Rollouts` that answers of the policy's own have."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Actors:
+    """Parameters of the policies that a source may ask.
+
+    Attributes:
+      policy: of the trained policy.
+      reference: of the reference policy; None if there is none.
+    """
+
+    policy: Parameters
+    reference: Parameters | None = None
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """Which groups a source is asked for; all that it samples is a function of this.
+
+    Attributes:
+      seed: of the run.
+      step: number of batches of rollouts before.
+      prompts: of the groups; None leaves the choice to the source.
+      start: number of prompts of the step's stream used before, in earlier rounds.
+      round: number of times that the source was asked before in this step.
+    """
+
+    seed: Array | int
+    step: Array | int
+    prompts: Prompts | None = None
+    start: Array | int = 0
+    round: int = dataclasses.field(default=0, metadata={"static": True})
+
+    @property
+    def sampling_key(self) -> Array:
+        """The PRNG key that samples the groups."""
+        return stream(self.seed, self.step, f"sampling {self.round}" if self.round else "sampling")
+
+    def key(self, name: str) -> Array:
+        """The PRNG key of another stream."""
+        return stream(self.seed, self.step, f"{name} {self.round}")
+
+
+class Source(Checked):
+    """Base of what gives the groups of each step; immutable, so that it can be a static argument of `jax.jit`."""
+
+    @property
+    def on_host(self) -> bool:
+        """False if a call can be jitted, and mapped over runs."""
+        return False
+
+    @property
+    def stale(self) -> bool:
+        """Whether groups are not those of the policy that is updated with them, for the prompts that were asked."""
+        return False
+
+    @property
+    def optional_fields(self) -> frozenset[str]:
+        """The optional fields of `Rollouts` that it provides besides those of environment and policy."""
+        return frozenset()
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether it asks the reference policy."""
+        return False
+
+    @property
+    def innermost(self) -> "Source":
+        """The source inside all wrappers."""
+        return self
+
+    @property
+    def sampled(self) -> "Sampled | None":
+        """The source inside that samples from the policy; None if there is none."""
+        return None
+
+    @abc.abstractmethod
+    def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
+        """The state before the first step.
+
+        Args:
+          actors: initial parameters.
+          reward: of the answers; None for the environment's own.
+        """
+
+    @abc.abstractmethod
+    def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
+        """The new state, the groups, and metrics; called with the mesh of the run set (`jax.set_mesh`)."""
+
+    @abc.abstractmethod
+    def reward_of(self, state: State) -> Reward | None:
+        """The reward as it is now; None for the environment's own."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampled(Source):
+    """Groups that the trained policy samples; its state is the reward.
+
+    Attributes:
+      environment, policy: see their protocols.
+      prompts_per_step, group_size: P and G.
+      temperature: of sampling.
+      top_tokens: number of most likely tokens that are kept, see `Trajectories`.
+    """
+
+    environment: Environment
+    policy: Policy
+    prompts_per_step: int
+    group_size: int
+    temperature: float = 1.0
+    top_tokens: int = 0
+
+    @property
+    def on_host(self) -> bool:
+        return self.environment.verifies_on_host or self.environment.uses_tools
+
+    @property
+    def optional_fields(self) -> frozenset[str]:
+        return OF_POLICY if self.top_tokens else frozenset()
+
+    @property
+    def sampled(self) -> Self:
+        return self
+
+    def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> Reward | None:
+        del actors, seed
+        return replicated(reward)
+
+    def __call__(self, state: Reward | None, actors: Actors, request: Request) -> tuple[Reward | None, Groups, Metrics]:
+        trajectories = self.sample(actors, request)
+        outcomes, state = self.verify(state, trajectories, request.key("reward"))
+        return state, (trajectories, outcomes), {}
+
+    def reward_of(self, state: Reward | None) -> Reward | None:
+        return state
+
+    def sample(self, actors: Actors, request: Request) -> Trajectories:
+        """First half of a call: samples without verifying; does not wait for the device."""
+        prompts = request.prompts
+        if prompts is None:
+            prompts = choose_prompts(self.environment, request.seed, request.step, self.prompts_per_step, request.start)
+        return self.answers(actors.policy, prompts, request.sampling_key, self.group_size)
+
+    def answers(self, parameters: Parameters, prompts: Prompts, key: Array, number: int) -> Trajectories:
+        """`number` answers to each of any prompts, by any parameters."""
+        sample = sampler_for(self.environment)
+        return sample(
+            self.environment, self.policy, parameters, sharded(prompts), key, number, self.temperature, self.top_tokens
+        )
+
+    def verify(self, reward: Reward | None, trajectories: Trajectories, key: Array) -> tuple[Outcomes, Reward | None]:
+        """Second half of a call: the outcomes with their rewards, and the reward for the next batch.
+
+        Raises:
+          ValueError: rewards or outcomes have another shape than the groups, or the environment has dictated a token
+            outside the vocabulary (only outside jit, which cannot look).
+        """
+        if trajectories.dictated is not None and not isinstance(trajectories.tokens, jax.core.Tracer):
+            largest = int(trajectories.tokens.max())
+            if largest >= self.environment.vocabulary_size:
+                raise ValueError(
+                    f"the environment dictates the token {largest}, which is outside its vocabulary, 0 to "
+                    f"{self.environment.vocabulary_size - 1}"
+                )
+        return rewarded(reward, trajectories, sharded(verify(self.environment, trajectories)), key)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Wrapper(Source):
+    """Base of sources that change what another source gives; their state is a pair of their own and the other's.
+
+    Attributes:
+      inner: the other one; None until it is wrapped, see `wrapped`.
+
+    Raises:
+      ValueError: the other source cannot be wrapped in this one.
+    """
+
+    inner: Any = None
+
+    asks: ClassVar[Literal["nothing", "policy", "prompts"]] = "nothing"
+    """What it asks the other source for: further answers of the policy, or groups for chosen prompts or at other times
+    than once in a step."""
+    chooses_prompts: ClassVar[bool] = False
+    """Whether it chooses the prompts of a step."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.inner is None:
+            return
+        if not isinstance(self.inner, Source):
+            raise ValueError(f"{type(self).__name__} wraps a source, not {self.inner!r}")
+        inside = self.inner
+        while isinstance(inside, Wrapper):
+            if type(inside) is type(self):
+                raise ValueError(f"{type(self).__name__} is inside {type(self).__name__}: give each wrapper once")
+            if inside.asks == "prompts" and self.chooses_prompts:
+                raise ValueError(
+                    f"{type(self).__name__} chooses the prompts, so {type(inside).__name__} inside it cannot ask for "
+                    "others: wrap them in the other order"
+                )
+            inside = inside.inner
+        if self.asks != "nothing" and self.inner.sampled is None:
+            raise ValueError(
+                f"{type(self).__name__} asks the policy for answers, but {type(self.inner).__name__} inside it does "
+                "not sample: leave one out"
+            )
+        if self.asks == "prompts" and self.inner.stale:
+            raise ValueError(
+                f"{type(self).__name__} chooses what is sampled, but {type(self.inner).__name__} inside it gives "
+                "groups that were sampled before: wrap them in the other order, or leave one out"
+            )
+
+    @property
+    def on_host(self) -> bool:
+        return self.inner.on_host
+
+    @property
+    def stale(self) -> bool:
+        return self.inner.stale
+
+    @property
+    def needs_reference(self) -> bool:
+        return self.inner.needs_reference
+
+    @property
+    def innermost(self) -> Source:
+        return self.inner.innermost
+
+    @property
+    def optional_fields(self) -> frozenset[str]:
+        return OF_POLICY if self.inner is None else self.inner.optional_fields
+
+    @property
+    def sampled(self) -> Sampled:
+        return self.inner.sampled
+
+    def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
+        return None, self.inner.init(actors, seed, reward)
+
+    def reward_of(self, state: State) -> Reward | None:
+        return self.inner.reward_of(state[1])
+
+
+def wrapped(source: Source, wrappers: Sequence[Wrapper]) -> Source:
+    """A source in wrappers, of which the first is outermost."""
+    for wrapper in reversed(wrappers):
+        source = dataclasses.replace(wrapper, inner=source)
+    return source
+
+
+def sharded(tree: Any) -> Any:
+    """Shards arrays `[P, ...]` by prompts over the mesh that is set, inside and outside jit."""
+    if jax.sharding.get_abstract_mesh().empty:
+        return tree
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree)):
+        return keep_prompts_sharded(tree)
+    return shard_prompts(tree, jax.sharding.get_mesh())
+
+
+def replicated(tree: Any) -> Any:
+    """Places a copy of arrays on every device of the mesh that is set; nothing changes inside jit."""
+    leaves = jax.tree.leaves(tree)
+    if (
+        not leaves
+        or jax.sharding.get_abstract_mesh().empty
+        or any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+    ):
+        return tree
+    return replicate(tree, jax.sharding.get_mesh())
+
+
+def with_sampling_metrics(groups: Groups, metrics: Metrics) -> Metrics:
+    """Adds what was sampled, before any group is selected, unless a source inside has done so.
+
+    `sampled_reward` and `zero_variance_groups` are means over groups, the others are numbers.
+    """
+    if "trajectories_sampled" in metrics:
+        return metrics
+    rewards = groups[1].rewards
+    return metrics | {
+        "sampled_reward": (rewards.mean(), 1.0),
+        "zero_variance_groups": (all_equal(rewards).mean(), 1.0),
+        "trajectories_sampled": (jnp.float32(rewards.size), 0.0),
+        "prompts_sampled": (jnp.float32(len(rewards)), 0.0),
+    }

@@ -1,0 +1,294 @@
+"""Groups that were not sampled here: preferences, demonstrations, logs with propensities."""
+
+import dataclasses
+import functools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl.environments.environment import Environment, dictates
+from ipsrl.environments.token_stream import TokenStream
+from ipsrl.policies.policy import Policy
+from ipsrl.rewards import Reward, rewarded
+from ipsrl.rollouts.randomness import stream
+from ipsrl.rollouts.sources.source import Actors, Groups, Metrics, Request, Source, State, replicated, sharded
+from ipsrl.rollouts.verification import verify
+from ipsrl.structures import Outcomes, Prompts, Trajectories
+
+KEYS = frozenset({"prompt", "answers", "rewards", "outcomes", "log_probs"})
+
+
+def given_answers(prompts: Prompts, tokens: Array, lengths: Array, log_probs: Array | None = None) -> Trajectories:
+    """Given answers to prompts of a text, as the sampler would return them, so that a policy can score them.
+
+    Args:
+      prompts: P prompts.
+      tokens: `[P, G, T]` int32, padded behind.
+      lengths: `[P, G]` int32; 0 for a place of the group without an answer.
+      log_probs: `[P, G, T]`, their log-probabilities under the policy that gave them; 0 by default.
+    """
+    first = jnp.broadcast_to(prompts.tokens[:, None, -1:], (*tokens.shape[:2], 1))
+    mask = jnp.arange(tokens.shape[-1]) < lengths[..., None]
+    return Trajectories(
+        prompts=prompts,
+        observations=jnp.concatenate([first, tokens[..., :-1]], axis=-1),
+        tokens=tokens,
+        token_mask=mask,
+        legal_actions=None,
+        behaviour_log_probs=jnp.zeros(tokens.shape, jnp.float32) if log_probs is None else log_probs,
+        behaviour_entropy=jnp.zeros(tokens.shape, jnp.float32),
+        truncated=jnp.zeros(tokens.shape[:2], bool),
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class StoredGroups(Source):
+    """A table of groups, of which each step gets P, in a random order that is new in each pass through the table.
+
+    The importance ratios of most objectives need the log-probabilities of the policy that gave the answers. Where they
+    are not stored, the initial policy scores all answers once; the state is what it found, `[N, G, T]`, and the reward.
+
+    Attributes:
+      environment, policy: see their protocols; the environment is one of token streams.
+      prompts_per_step: P.
+      prompt_index: `[N]` int32.
+      tokens, lengths: `[N, G, T]` and `[N, G]`, the answers.
+      rewards, outcome_id: `[N, G]`; for those that are None the environment verifies the answers.
+      log_probs: `[N, G, T]`; None if they are not known. Zeros will do for an objective without an importance ratio,
+        such as `supervised`.
+      temperature: at which the initial policy scores the answers.
+    """
+
+    environment: TokenStream
+    policy: Policy
+    prompts_per_step: int
+    prompt_index: np.ndarray
+    tokens: np.ndarray
+    lengths: np.ndarray
+    rewards: np.ndarray | None = None
+    outcome_id: np.ndarray | None = None
+    log_probs: np.ndarray | None = None
+    temperature: float = 1.0
+
+    # A table is no key: two of them are the same only if they are one object.
+    __eq__, __hash__ = object.__eq__, object.__hash__
+
+    def __post_init__(self):
+        super().__post_init__()
+        if dictates(self.environment):
+            raise ValueError("the environment writes tokens of its own, and stored answers do not say which they are")
+        if self.prompts_per_step > len(self.prompt_index):
+            raise ValueError(
+                f"a step takes {self.prompts_per_step} groups, but only {len(self.prompt_index)} are stored"
+            )
+
+    @classmethod
+    def of(
+        cls,
+        environment: TokenStream,
+        policy: Policy,
+        prompts_per_step: int,
+        rows: Iterable[Mapping[str, Any]],
+        temperature: float = 1.0,
+    ) -> Self:
+        """From rows such as `{"prompt": 3, "answers": [[5, 2], [7, 2]], "rewards": [1, 0]}`.
+
+        `answers` are token ids; `rewards`, `outcomes` and `log_probs` (one number for each token) are optional, and in
+        all rows or in none. All groups have the same size. Any iterable of dicts will do, such as a data source of
+        TensorFlow Datasets.
+
+        Raises:
+          ValueError: a row is malformed, or names a prompt or a token that the environment does not have.
+        """
+        rows = [_checked(dict(row), number, environment) for number, row in enumerate(rows, start=1)]
+        if not rows:
+            raise ValueError("no groups are stored: give at least one row")
+        keys = set(rows[0])
+        for number, row in enumerate(rows, start=1):
+            if set(row) != keys:
+                raise ValueError(
+                    f"row {number} has {', '.join(sorted(row))}, but the first row has {', '.join(sorted(keys))}"
+                )
+            if len(row["answers"]) != len(rows[0]["answers"]):
+                raise ValueError(
+                    f"row {number} has {len(row['answers'])} answers, but the first row has {len(rows[0]['answers'])}: "
+                    "groups must have the same size"
+                )
+        size = len(rows[0]["answers"])
+        shape = (len(rows), size, environment.max_tokens)
+
+        def table(key: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+            filled = np.zeros(shape, dtype)
+            for group, row in zip(filled, rows, strict=True):
+                for place, value in enumerate(row[key]):
+                    if filled.ndim == 3:
+                        group[place, : len(value)] = value
+                    else:
+                        group[place] = value
+            return filled
+
+        lengths = np.array([[len(answer) for answer in row["answers"]] for row in rows])
+        optional = {
+            field: table(key, shape[:ndim], dtype)
+            for key, field, ndim, dtype in (
+                ("rewards", "rewards", 2, np.float32), ("outcomes", "outcome_id", 2, np.int32),
+                ("log_probs", "log_probs", 3, np.float32),
+            )
+            if key in keys
+        }  # fmt: skip
+        index = np.array([row["prompt"] for row in rows], np.int32)
+        return cls(
+            environment, policy, prompts_per_step, index, table("answers", shape, np.int32), lengths.astype(np.int32),
+            **optional, temperature=temperature,
+        )  # fmt: skip
+
+    @classmethod
+    def read(
+        cls,
+        path: str | Path,
+        environment: TokenStream,
+        policy: Policy,
+        prompts_per_step: int,
+        temperature: float = 1.0,
+    ) -> Self:
+        """From a file with one such row in JSON in each line.
+
+        Raises:
+          ValueError: as `of`, with the line's number, the file cannot be read, or a line is no JSON object.
+        """
+        try:
+            lines = Path(path).expanduser().read_text().splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"the groups in {path} cannot be read: {error}") from None
+        rows = []
+        for number, line in enumerate(lines, start=1):
+            try:
+                row = json.loads(line)
+            except ValueError:
+                row = None
+            if not isinstance(row, dict):
+                raise ValueError(f"line {number} of {path} is not a JSON object: mend or delete it")
+            rows.append(row)
+        return cls.of(environment, policy, prompts_per_step, rows, temperature)
+
+    @property
+    def group_size(self) -> int:
+        """G."""
+        return self.tokens.shape[1]
+
+    @property
+    def on_host(self) -> bool:
+        given = self.rewards is not None and self.outcome_id is not None
+        return not given and self.environment.verifies_on_host
+
+    @property
+    def stale(self) -> bool:
+        return True
+
+    def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
+        del seed
+        if self.log_probs is not None:
+            return replicated((None, reward))
+        size = self.prompts_per_step
+        blocks = [
+            np.arange(first, first + size) % len(self.prompt_index) for first in range(0, len(self.prompt_index), size)
+        ]
+        scores = [
+            _scored(self.policy, actors.policy, sharded(self._answers(rows, None)), self.temperature) for rows in blocks
+        ]
+        return replicated((jnp.concatenate(scores)[: len(self.prompt_index)], reward))
+
+    def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
+        scores, reward = state
+        rows = self._rows(request)
+        log_probs = scores[rows] if self.log_probs is None else _taken(self.log_probs, rows)
+        trajectories = sharded(self._answers(rows, log_probs))
+        tables = {"rewards": self.rewards, "outcome_id": self.outcome_id}
+        given = {name: sharded(_taken(table, rows)) for name, table in tables.items() if table is not None}
+        if len(given) == len(tables):
+            outcomes = Outcomes(**given)
+        else:
+            outcomes = dataclasses.replace(sharded(verify(self.environment, trajectories)), **given)
+        outcomes, reward = rewarded(reward, trajectories, outcomes, request.key("reward"))
+        return (scores, reward), (trajectories, outcomes), {}
+
+    def reward_of(self, state: State) -> Reward | None:
+        return state[1]
+
+    def _rows(self, request: Request) -> Array | np.ndarray:
+        """`[P]`, the groups of a step; on the host if the step is known there, so that no table goes to the device."""
+        stored, size = len(self.prompt_index), self.prompts_per_step
+        number, place = request.step // (stored // size), request.step % (stored // size)
+        rows = _order(request.seed, number, stored)[place * size + np.arange(size)]
+        return rows if isinstance(rows, jax.core.Tracer) else np.asarray(rows)
+
+    def _answers(self, rows: Array | np.ndarray, log_probs: Array | None) -> Trajectories:
+        tokens, lengths, index = (_taken(table, rows) for table in (self.tokens, self.lengths, self.prompt_index))
+        return _given(self.environment, index, tokens, lengths, log_probs)
+
+
+@functools.partial(jax.jit, static_argnames="stored")
+def _order(seed: Array | int, number: Array | int, stored: int) -> Array:
+    """`[N]`, the order of the groups in a pass through the table."""
+    return jax.random.permutation(stream(seed, number, "stored groups"), stored)
+
+
+@functools.partial(jax.jit, static_argnames="environment")
+def _given(
+    environment: TokenStream, index: Array, tokens: Array, lengths: Array, log_probs: Array | None
+) -> Trajectories:
+    return given_answers(environment.prompts(index), tokens, lengths, log_probs)
+
+
+def _taken(table: np.ndarray, rows: Array | np.ndarray) -> Array:
+    """Rows of a table that lies on the host, as an array."""
+    return jnp.asarray(table[rows]) if isinstance(rows, np.ndarray) else jnp.asarray(table)[rows]
+
+
+@functools.partial(jax.jit, static_argnames=("policy", "temperature"))
+def _scored(policy: Policy, parameters: Any, trajectories: Trajectories, temperature: float) -> Array:
+    return policy.score(parameters, trajectories, temperature).log_probs
+
+
+def _checked(row: dict[str, Any], number: int, environment: Environment) -> dict[str, Any]:
+    """A row, after a look at its keys, prompt, tokens and sizes."""
+    if unknown := set(row) - KEYS:
+        raise ValueError(f"row {number} has an unknown key {min(unknown)!r}; known: {', '.join(sorted(KEYS))}")
+    for key in ("prompt", "answers"):
+        if key not in row:
+            raise ValueError(f"row {number} has no {key!r}")
+    if not (isinstance(row["prompt"], int | np.integer) and 0 <= row["prompt"] < environment.num_prompts):
+        raise ValueError(
+            f"row {number} has prompt {row['prompt']!r}: prompts are numbered 0 to {environment.num_prompts - 1}"
+        )
+    answers = row["answers"]
+    if not (isinstance(answers, Sequence | np.ndarray) and len(answers)):
+        raise ValueError(f"row {number} has no answers: give a list of lists of token ids")
+    for place, answer in enumerate(answers, start=1):
+        tokens = np.asarray(answer)
+        if tokens.ndim != 1 or not 1 <= len(tokens) <= environment.max_tokens:
+            raise ValueError(
+                f"answer {place} of row {number} must have 1 to {environment.max_tokens} token ids, not {answer!r}"
+            )
+        if tokens.dtype.kind not in "iu" or tokens.min() < 0 or tokens.max() >= environment.vocabulary_size:
+            raise ValueError(
+                f"answer {place} of row {number} has a token outside the vocabulary, 0 to "
+                f"{environment.vocabulary_size - 1}: {answer!r}"
+            )
+    for key in sorted(set(row) - {"prompt", "answers"}):
+        if len(row[key]) != len(answers):
+            raise ValueError(f"row {number} has {len(answers)} answers, but {len(row[key])} {key}")
+    for place, (answer, values) in enumerate(zip(answers, row.get("log_probs", answers), strict=True), start=1):
+        if len(values) != len(answer):
+            raise ValueError(f"answer {place} of row {number} has {len(answer)} tokens, but {len(values)} log_probs")
+    finite = [np.asarray(row[key], float) for key in ("rewards",) if key in row]
+    finite += [np.asarray(values, float) for values in row.get("log_probs", ())]
+    if not all(np.isfinite(values).all() for values in finite):
+        raise ValueError(f"row {number} has a reward or log-probability that is not finite")
+    return row

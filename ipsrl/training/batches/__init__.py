@@ -1,1 +1,0 @@
-"""How the groups of a step are chosen, sampled, verified and filtered."""

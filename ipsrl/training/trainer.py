@@ -1,0 +1,250 @@
+"""A run's step: ask the source for groups, then update the policy with them.
+
+    trainer = Trainer(environment, policy, objectives.make("ips_grpo"), settings)
+    with jax.set_mesh(mesh):
+        state = trainer.init(seed)
+        for _ in range(settings.steps):
+            state, metrics = trainer.step(state)
+
+With a source that runs under jit the whole step is a function of the state, which can be mapped over runs.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+from jax.sharding import Mesh
+
+from ipsrl.distributed.mesh import check_prompts_divide
+from ipsrl.distributed.placement import check_placement_rules, check_units, place, placements, shardings
+from ipsrl.environments.environment import Environment
+from ipsrl.objectives.objective import Objective
+from ipsrl.policies.policy import Parameters, Policy, union
+from ipsrl.rewards import Reward
+from ipsrl.rollouts.randomness import stream
+from ipsrl.rollouts.sources.source import Actors, Groups, Request, Sampled, Source, Wrapper, wrapped
+from ipsrl.training.optimizer import at_rate, make_optimizer
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.step import TrainState, check_objective, compiled_update, state_placements, update
+
+Metrics = dict[str, Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class Trainer:
+    """What does not change from step to step.
+
+    Attributes:
+      environment, policy, objective, settings: what to train, and how.
+      source: of the groups; by default the policy samples them, in the wrappers of the settings.
+      frozen: parameters that the policy reads beside the trained ones, already on the mesh. They are never copied, in
+        no checkpoint, and shared with the reference policy.
+    """
+
+    environment: Environment
+    policy: Policy
+    objective: Objective
+    settings: TrainSettings
+    source: Source | None = None
+    frozen: Parameters | None = dataclasses.field(default=None, compare=False)
+
+    @functools.cached_property
+    def groups_from(self) -> Source:
+        """The source."""
+        settings = self.settings
+        sampled = Sampled(
+            self.environment, self.policy, settings.prompts_per_step, settings.group_size, settings.temperature,
+            self.objective.top_tokens,
+        )  # fmt: skip
+        return wrapped(sampled, settings.wrappers) if self.source is None else self.source
+
+    @functools.cached_property
+    def needs_reference(self) -> bool:
+        """Whether a run needs the reference policy."""
+        return self.groups_from.needs_reference or "reference_log_probs" in self.objective.needs
+
+    @property
+    def optimizer_steps(self) -> int:
+        """Number of optimiser steps of a run."""
+        batching = self.settings.batching
+        return self.settings.steps * batching.epochs * batching.mini_batches * self.objective.num_steps
+
+    def check(self) -> None:
+        """Raises before anything is computed or written if the run could not be trained on the mesh that is set.
+
+        Raises:
+          ValueError: the objective needs what environment, policy and source do not provide, a wrapper cannot be
+            applied, the optimiser is unknown, the prompts cannot be split as required, or the mesh would shard the
+            policy's heads.
+        """
+        settings, mesh = self.settings, jax.sharding.get_abstract_mesh()
+        self._check_source()
+        check_objective(
+            self.objective, self.environment, self.policy, settings.group_size, self.groups_from.optional_fields
+        )
+        settings.check_wrappers(self.environment)
+        if self.groups_from.stale and self.objective.surrogate.on_policy:
+            raise ValueError(
+                f"{type(self.groups_from).__name__} gives groups of other policies than the one that learns, and this "
+                "objective has no importance ratio to correct that: choose one that has, such as grpo or ips_grpo"
+            )
+        if settings.refresh_reference_every and not self.needs_reference:
+            raise ValueError(
+                f"refresh_reference_every is {settings.refresh_reference_every}, but this run has no reference "
+                "policy: give the objective a divergence from it, as in grpo(kl=0.1), or leave it at 0"
+            )
+        self.optimizer()
+        settings.batching.check(settings.prompts_per_step)
+        check_prompts_divide(settings.prompts_per_step // settings.batching.total_micro_batches, mesh)
+        check_units(self.policy.placement_rules, mesh)
+
+    def _check_source(self) -> None:
+        """Raises ValueError where a source that is given and the settings disagree."""
+        settings = self.settings
+        if self.source is None:
+            return
+        if not isinstance(self.source, Source):
+            raise ValueError(f"the source must be a Source, such as StoredGroups(...), not {self.source!r}")
+        if isinstance(self.source, Wrapper) and self.source.inner is None:
+            raise ValueError(f"{type(self.source).__name__} wraps no source: give wrapped(source, [...])")
+        if settings.wrappers:
+            raise ValueError(
+                f"the settings ask for {type(settings.wrappers[0]).__name__}, but a source is given: wrap the source "
+                "in it, by `wrapped`, or leave one out"
+            )
+        innermost = self.source.innermost
+        for name in ("environment", "policy"):
+            if getattr(innermost, name, getattr(self, name)) != getattr(self, name):
+                raise ValueError(f"the source has another {name} than the run: give both the same")
+        for name in ("prompts_per_step", "group_size", "temperature"):
+            of_source, wanted = getattr(innermost, name, getattr(settings, name)), getattr(settings, name)
+            if of_source != wanted:
+                raise ValueError(f"{name} of the source is {of_source}, but that of the settings is {wanted}")
+        if isinstance(innermost, Sampled) and innermost.top_tokens != self.objective.top_tokens:
+            raise ValueError(
+                f"top_tokens of the source is {innermost.top_tokens}, but the objective reads "
+                f"{self.objective.top_tokens}"
+            )
+
+    def init(
+        self,
+        seed: int,
+        initial_parameters: Parameters | Callable[[], Parameters] | None = None,
+        reward: Reward | None = None,
+    ) -> TrainState:
+        """The state before the first step, on the mesh that is set (`jax.set_mesh`).
+
+        Args:
+          seed: of the run.
+          initial_parameters: fresh by default. They are also the (first) reference policy. A function may be given
+            instead: the run owns what it returns, so a large model is not copied.
+          reward: of the answers; None for the environment's own.
+        """
+        mesh = jax.sharding.get_mesh()
+        if initial_parameters is None:
+            initial_parameters = functools.partial(fresh_parameters, self.policy, seed, mesh)
+        owned = callable(initial_parameters)
+        parameters = initial_parameters() if owned else initial_parameters
+        check_placement_rules(self.policy.placement_rules, union(parameters, self.frozen))
+        placed = placements(self.policy.placement_rules, parameters, mesh)
+        # Updates donate the state, so it must not share buffers with the caller or the reference.
+        parameters = place(parameters if owned else jax.tree.map(jnp.copy, parameters), placed, mesh)
+        state = self.first_state(seed, parameters)
+        return self.start(place(state, state_placements(state, self.policy, self.optimizer(), mesh), mesh), reward)
+
+    def first_state(self, seed: Array | int, parameters: Parameters, learning_rate: Array | None = None) -> TrainState:
+        """A state without that of the source; with a learning rate of its own, if there is one."""
+        optimizer = self.optimizer(learning_rate)
+        state = TrainState.create(parameters, self.objective, optimizer, self.environment)
+        # A step donates the parameters but not the reference.
+        reference = jax.tree.map(jnp.copy, parameters) if self.needs_reference else None
+        return dataclasses.replace(
+            state, seed=jnp.asarray(seed, jnp.int32), learning_rate=learning_rate, reference=reference
+        )
+
+    def start(self, state: TrainState, reward: Reward | None) -> TrainState:
+        """The state with that of the source."""
+        if reward is not None:
+            if not isinstance(reward, Reward):
+                raise ValueError(f"the reward must be a Reward, such as FormulaReward(function), not {reward!r}")
+            reward.check(self.environment.sizes)
+            if "step_rewards" in self.objective.needs:
+                raise ValueError(
+                    "the objective reads the rewards of turns, which the environment gives, but a reward of the whole "
+                    "answer replaces them: leave out `reward`, or by_turn"
+                )
+        return dataclasses.replace(state, source=self.groups_from.init(self.actors(state), _number(state.seed), reward))
+
+    def optimizer(self, learning_rate: Array | None = None) -> optax.GradientTransformation:
+        """Of the policy's parameters; with the learning rate of the settings, unless a traced one is given."""
+        settings = self.settings
+        made = functools.partial(
+            make_optimizer,
+            settings.optimizer,
+            max_gradient_norm=settings.max_gradient_norm,
+            epsilon=settings.adam_epsilon,
+            decay_steps=self.optimizer_steps if settings.cosine_decay else None,
+        )
+        if learning_rate is None:
+            return made(learning_rate=settings.learning_rate)
+        return at_rate(made(learning_rate=1.0), learning_rate)
+
+    def actors(self, state: TrainState) -> Actors:
+        """The parameters that the source may ask."""
+        return Actors(union(state.parameters, self.frozen), union(state.reference, self.frozen))
+
+    def step(self, state: TrainState) -> tuple[TrainState, Metrics]:
+        """The state after a step and its metrics, which may still be in computation; the given state is donated."""
+        state, groups, metrics = self.ask(state)
+        state, of_update = self.learn(state, groups)
+        if self.groups_from.stale:
+            # Sampler and scorer are different policies here, so this metric would not compare two implementations.
+            del of_update["sampler_scorer_difference"]
+        return state, of_update | metrics
+
+    def ask(self, state: TrainState) -> tuple[TrainState, Groups, Metrics]:
+        """First half of a step: the groups."""
+        request = Request(_number(state.seed), _number(state.step))
+        source, groups, metrics = self.groups_from(state.source, self.actors(state), request)
+        means = {name: total / jnp.maximum(count, 1) for name, (total, count) in metrics.items()}
+        return dataclasses.replace(state, source=source), groups, means
+
+    def learn(self, state: TrainState, groups: Groups) -> tuple[TrainState, Metrics]:
+        """Second half of a step: the update with any groups; the given state is donated."""
+        traced = isinstance(state.step, jax.core.Tracer)
+        source, state = state.source, dataclasses.replace(state, source=None)
+        state, metrics = (update if traced else compiled_update)(
+            state, *groups, None, stream(state.seed, state.step, "objective"), self.frozen, policy=self.policy,
+            objective=self.objective, optimizer=self.optimizer(state.learning_rate), batching=self.settings.batching,
+            temperature=self.settings.temperature,
+        )  # fmt: skip
+        if self.settings.refresh_reference_every:
+            state = _refreshed(state, self.settings.refresh_reference_every)
+        return dataclasses.replace(state, source=source), metrics
+
+
+def _number(scalar: Array) -> Array | int:
+    """A replicated number as an integer, because the host chooses prompts by it; unchanged inside jit."""
+    return scalar if isinstance(scalar, jax.core.Tracer) else int(scalar.addressable_data(0))
+
+
+@functools.partial(jax.jit, static_argnames="every", donate_argnames="state")
+def _refreshed(state: TrainState, every: int) -> TrainState:
+    """The policy becomes the reference at multiples of `every` steps."""
+    due = state.step % every == 0
+    reference = jax.tree.map(lambda new, old: jnp.where(due, new, old), state.parameters, state.reference)
+    return dataclasses.replace(state, reference=reference)
+
+
+def fresh_parameters(policy: Policy, seed: int, mesh: Mesh) -> Parameters:
+    """The default initial parameters; each device creates its own shard, because the whole may fit on none of them."""
+
+    def init():
+        return policy.init(stream(seed, 0, "parameters"))
+
+    placed = placements(policy.placement_rules, jax.eval_shape(init), mesh)
+    return jax.jit(init, out_shardings=shardings(placed, mesh))()

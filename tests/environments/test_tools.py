@@ -1,0 +1,168 @@
+"""Tools between the lines of a language model: called, answered, read, cut, and never the model's own words."""
+
+import dataclasses
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl.environments.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.tools import Calculator, Search, ToolUse, make_tools, reply_to
+from ipsrl.environments.verifier_pool import UnreadableAnswers, VerifierPool
+from ipsrl.rollouts.sampled_answers import transcript
+from ipsrl.rollouts.tools import sample_with_tools
+from tests.environments.tokenizers_for_tests import EOS, save_tokenizer
+
+TASK = HypospaceBoolean("basic", 1, observations=2)
+HERE = VerifierPool(workers=0)
+VOCABULARY = 450
+TEXTS = {
+    "lakes.txt": "Lake Titicaca lies in the Andes.\n\nLake Baikal is the deepest lake.",
+    "rivers.txt": "The Amazon carries more water than any other river.",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Scripted:
+    """A policy that writes the same text always; what is dictated takes the places of its own tokens."""
+
+    script: tuple[int, ...]
+
+    optional_fields = frozenset()
+    placement_rules = ()
+
+    def init(self, key):
+        return {}
+
+    def start(self, parameters, prompts, group_size, max_tokens):
+        return ()
+
+    def step(self, parameters, cache, observations, position):
+        script = jnp.array(self.script)
+        return 50.0 * jax.nn.one_hot(script[jnp.minimum(position, len(script) - 1)], VOCABULARY), cache
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    for name, text in TEXTS.items():
+        (folder / name).write_text(text)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    known = [*(TASK.prompt_text(i) for i in range(TASK.num_prompts)), *map(TASK.answer_text, range(4)), *TEXTS.values()]
+    return save_tokenizer(tmp_path_factory.mktemp("tokenizer"), known)
+
+
+def written(environment, *parts):
+    """Samples a text whose parts are the model's and the tools' in turn; the tools' parts of the script are noise."""
+    tokens = [environment.tokenizer(part, add_special_tokens=False)["input_ids"] for part in parts]
+    script = [token if number % 2 == 0 else 0 for number, row in enumerate(tokens) for token in row]
+    prompts = environment.prompts(np.arange(1))
+    sampled = sample_with_tools(environment, Scripted((*script, EOS)), {}, prompts, jax.random.key(0), 1)
+    return jax.device_get(sampled)
+
+
+def test_lines_that_are_calls_are_answered(tokenizer, texts):
+    environment = ToolUse(
+        TASK, tokenizer, VOCABULARY, 200, 1500, verifier=HERE, tools=(Calculator(), Search(texts)), longest_reply=40
+    )
+    answer = TASK.answer_text(0)
+    parts = (
+        "Let me see\ncalculate(2 * (3 + 4))\n",
+        "14\n",
+        "search(deepest lake)\n",
+        "Lake Baikal is the deepest lake.\n",
+        answer,
+    )
+    sampled = written(environment, *parts)
+    tokens, own = sampled.tokens[0, 0], sampled.token_mask[0, 0]
+    assert environment.tokenizer.decode(tokens[sampled.written[0, 0]]) == "".join(parts) + "<eos>"
+    assert environment.answer_texts([tokens[sampled.dictated[0, 0]]]) == [parts[1] + parts[3]]
+    assert not (own & sampled.dictated[0, 0]).any()
+    assert not sampled.truncated.any()
+    outcomes = environment.verify(sampled)
+    assert outcomes.outcome_id[0, 0] == 0
+    real = sampled.written[0, 0]
+    speakers = [
+        line.partition(":")[0]
+        for line in transcript(environment, tokens[real], sampled.dictated[0, 0][real]).split("\n")
+    ]
+    assert speakers.count("environment") == 2
+
+
+def test_an_answer_of_a_tool_is_not_the_models(tokenizer, tmp_path):
+    """A text that holds the right answer is found, but the model says nothing behind it."""
+    said = f"solution is {' '.join(TASK.answer_text(0).split())}"
+    (tmp_path / "answers.txt").write_text(said)
+    environment = ToolUse(
+        TASK, tokenizer, VOCABULARY, 200, 1500, verifier=HERE, tools=(Search(str(tmp_path)),), longest_reply=40
+    )
+    sampled = written(environment, "search(solution)\n", f"{said}\n", "Hm")
+    assert said in environment.answer_texts([sampled.tokens[0, 0][sampled.dictated[0, 0]]])[0]
+    assert environment.verify(sampled).outcome_id[0, 0] == -1
+
+
+def test_only_so_many_calls_are_answered_and_replies_are_cut(tokenizer):
+    environment = ToolUse(TASK, tokenizer, VOCABULARY, 120, 1500, verifier=HERE, calls=1, longest_reply=2)
+    sampled = written(environment, "calculate(1000000 * 1000000)\n", "10", "calculate(2)\n")
+    assert sampled.dictated.sum() == 2
+    assert sampled.final_state["left"][0, 0] == 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Broken:
+    """Raises at once, or hangs for longer than anyone waits."""
+
+    name: str
+
+    def __call__(self, argument):
+        if self.name == "raise":
+            raise ConnectionError(argument)
+        time.sleep(60)
+
+
+def test_a_tool_that_raises_or_hangs_is_told_to_the_model(tokenizer):
+    pool, tools = VerifierPool(workers=1, seconds=1.0), (Broken("raise"), Broken("hang"))
+    environment = ToolUse(TASK, tokenizer, VOCABULARY, 120, 1500, verifier=pool, tools=tools)
+    lines = ["raise(x)\n", "no call\n", "hang(x)\n"]
+    answers = [np.array(environment.tokenizer(line, add_special_tokens=False)["input_ids"]) for line in lines]
+    with pytest.warns(UnreadableAnswers, match="1 of 2 texts could not be read .* it took more than 1 seconds"):
+        called = environment.call([0] * 3, answers)
+    replies = environment.answer_texts([np.array(row) for row in called])
+    assert [reply.strip() for reply in replies] == ["raise failed: ConnectionError", "", "no answer in time"]
+
+
+@pytest.mark.parametrize(
+    ("line", "reply"),
+    [
+        ("calculate(7 / 2)", "7/2"),
+        ("  calculate(2 * (3 + 4))  ", "14"),
+        ("calculate(1 / 0)", "division by zero"),
+        ("calculate(__import__('os'))", "this is not an expression"),
+        ("calculated(2)", ""),
+        ("I calculate(2)", ""),
+        ("search(the Amazon)", "The Amazon carries more water than any other river."),
+        ("search(zebra)", "nothing found"),
+        ("search()", "nothing found"),
+    ],
+)
+def test_replies(line, reply, texts):
+    assert reply_to((Calculator(), Search(texts)), line) == reply
+
+
+def test_refusals(tokenizer, tmp_path):
+    with pytest.raises(ValueError, match=r"holds no texts: give a folder with \*.txt files"):
+        Search(str(tmp_path))
+    with pytest.raises(ValueError, match="tools must be at least one, each with a name of its own"):
+        ToolUse(TASK, tokenizer, VOCABULARY, verifier=HERE, tools=(Calculator(), Calculator()))
+
+
+def test_tools_are_named_in_a_text(texts):
+    assert make_tools(f"calculator, search(folder={texts!r}, characters=20)") == (Calculator(), Search(texts, 20))
+    with pytest.raises(ValueError, match="unknown tool 'calculate'; known: calculator, search"):
+        make_tools("calculate")

@@ -1,0 +1,153 @@
+"""What a source, a reward or an environment cannot do is refused in one sentence, before the first step if possible."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from look_up import LookUp
+
+from ipsrl import objectives
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.hypospace_causal import HypospaceCausal
+from ipsrl.policies.tabular import Tabular
+from ipsrl.policies.transformer import Transformer
+from ipsrl.rewards import FormulaReward, MatchedOutcomes, NoisyVerifier, PatternVerifier, RewardTable
+from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
+from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
+from ipsrl.rollouts.sources.one_step_ahead import OneStepAhead
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
+from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
+from ipsrl.rollouts.sources.source import Sampled, wrapped
+from ipsrl.rollouts.sources.stored_groups import StoredGroups
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
+
+BANDIT = Bandit(((1.0, 0.0, 0.5),) * 4)
+ON_BANDIT = Tabular(BANDIT.num_observations, BANDIT.vocabulary_size)
+TEXT = HypospaceCausal(2)
+ON_TEXT = Transformer(TEXT.vocabulary_size, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=2)
+STORED = StoredGroups.of(TEXT, ON_TEXT, 1, [{"prompt": 0, "answers": [TEXT.render(0), TEXT.render(1)]}])
+SAMPLED = Sampled(BANDIT, ON_BANDIT, 4, 3)
+SETTINGS = TrainSettings(2, 4, 3)
+
+
+@pytest.mark.parametrize(
+    ("source", "wrappers", "message"),
+    [
+        (SAMPLED, [OneStepAhead(), DynamicSampling()], "samples before rewards are known, so DynamicSampling cannot"),
+        (SAMPLED, [DynamicSampling(), OneStepAhead()], "DynamicSampling chooses what is sampled, but OneStepAhead ins"),
+        (
+            SAMPLED,
+            [DynamicSampling(), DynamicSampling()],
+            "DynamicSampling is inside DynamicSampling: give each wrapper",
+        ),
+        (SAMPLED, [DifficultyFilter(), DynamicSampling()], "DifficultyFilter chooses the prompts, so DynamicSampling"),
+        (5, [DynamicSampling()], "DynamicSampling wraps a source, not 5"),
+        (SAMPLED, [DifficultyFilter(), ReplayedGroups()], "DifficultyFilter chooses what is sampled, but ReplayedGr"),
+        (STORED, [DynamicSampling()], "DynamicSampling asks the policy for answers, but StoredGroups inside it does"),
+        (STORED, [ReplayedGroups(), OffPolicyAnswers()], "OffPolicyAnswers asks the policy for answers, but Stored"),
+        (STORED, [ReplayedAnswers()], "ReplayedAnswers asks the policy for answers, but StoredGroups inside it does"),
+        (STORED, [OneStepAhead()], "samples before rewards are known, so StoredGroups cannot be inside it"),
+    ],
+)
+def test_wrappers_in_an_impossible_order(source, wrappers, message):
+    with pytest.raises(ValueError, match=message):
+        wrapped(source, wrappers)
+
+
+def start(environment, policy, objective="grpo", source=None, reward=None, **changes):
+    if source is STORED:
+        changes = {"prompts_per_step": 1, "group_size": 2} | changes
+    trainer = Trainer(environment, policy, objectives.make(objective), dataclasses.replace(SETTINGS, **changes), source)
+    with jax.set_mesh(make_mesh("replica:-1")):
+        trainer.check()
+        return trainer.step(trainer.init(0, reward=reward))
+
+
+@pytest.mark.parametrize("source", [STORED, wrapped(SAMPLED, [ReplayedGroups()])])
+def test_an_objective_without_importance_ratio_on_groups_of_others(source):
+    where = (TEXT, ON_TEXT) if source is STORED else (BANDIT, ON_BANDIT)
+    with pytest.raises(ValueError, match="gives groups of other policies than the one that learns, and this objective"):
+        start(*where, "reinforce", source)
+
+
+def test_objectives_that_need_what_stored_answers_do_not_have():
+    with pytest.raises(ValueError, match="the objective needs the policy's most likely tokens, which answers that it"):
+        start(TEXT, ON_TEXT, "lp_reg(likeliest=3)", STORED)
+    with pytest.raises(ValueError, match="the objective needs off-policy answers in its groups"):
+        start(TEXT, ON_TEXT, "critique_grpo", STORED)
+
+
+@pytest.mark.parametrize(
+    ("source", "changes", "message"),
+    [
+        (STORED, {"group_size": 3}, "group_size of the source is 2, but that of the settings is 3"),
+        (SAMPLED, {"temperature": 0.5}, "temperature of the source is 1.0, but that of the settings is 0.5"),
+        (SAMPLED, {"prompts_per_step": 8}, "prompts_per_step of the source is 4, but that of the settings is 8"),
+        (
+            SAMPLED,
+            {"dynamic_sampling": DynamicSampling()},
+            "the settings ask for DynamicSampling, but a source is given",
+        ),
+        (dataclasses.replace(SAMPLED, environment=Bandit()), {}, "the source has another environment than the run"),
+        (DynamicSampling(), {}, "DynamicSampling wraps no source: give wrapped"),
+        (DynamicSampling, {}, "the source must be a Source, such as StoredGroups"),
+    ],
+)
+def test_a_source_that_the_settings_contradict(source, changes, message):
+    where = (TEXT, ON_TEXT) if source is STORED else (BANDIT, ON_BANDIT)
+    with pytest.raises(ValueError, match=message):
+        start(*where, source=source, **changes)
+
+
+def test_a_source_may_ask_the_reference():
+    _, metrics = start(BANDIT, ON_BANDIT, source=wrapped(SAMPLED, [OffPolicyAnswers(2, "reference")]))
+    assert np.isfinite(metrics["off_policy_reward"])
+
+
+def test_stored_answers_do_not_say_what_an_environment_wrote():
+    task = LookUp()
+    policy = Transformer(task.vocabulary_size, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=2)
+    with pytest.raises(ValueError, match="the environment writes tokens of its own, and stored answers do not say"):
+        StoredGroups.of(task, policy, 1, [{"prompt": 0, "answers": [[2, 1, 10, 10]]}])
+
+
+@pytest.mark.parametrize(
+    ("reward", "message"),
+    [
+        (RewardTable(jnp.ones((4, 2))), r"the table of rewards must have the shape \[4, 3\], not \[4, 2\]"),
+        (NoisyVerifier(np.full(3, 0.1)), r"false_positive_rate must have the shape \[4\], not \[3\]"),
+        (PatternVerifier((1,), RewardTable(jnp.ones((3,)))), r"rewards must have the shape \[4, 3\], not \[3\]"),
+        (MatchedOutcomes(jnp.ones((4, 3)), jnp.ones((1, 3))), r"weights of matched outcomes must have the shape"),
+        (lambda answers, outcomes: outcomes.rewards, "the reward must be a Reward, such as FormulaReward"),
+        (FormulaReward(lambda answers, outcomes: jnp.ones(4)), r"the rewards must have the shape \[4, 3\], not \[4\]"),
+    ],
+)
+def test_rewards_that_do_not_fit(reward, message):
+    with pytest.raises(ValueError, match=message):
+        start(BANDIT, ON_BANDIT, reward=reward)
+
+
+class FlatRewards(Bandit):
+    def verify(self, trajectories):
+        outcomes = super().verify(trajectories)
+        return dataclasses.replace(outcomes, rewards=outcomes.rewards[..., None])
+
+
+class UnknownWord(LookUp):
+    def dictated(self, state):
+        return jnp.where(super().dictated(state) >= 0, self.vocabulary_size + 4, -1)
+
+
+def test_environments_that_break_their_word():
+    with pytest.raises(ValueError, match=r"the environment's rewards must have the shape \[4, 3\], not \[4, 3, 1\]"):
+        start(FlatRewards(BANDIT.rewards), ON_BANDIT)
+    task = UnknownWord()
+    policy = Transformer(task.vocabulary_size, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=2)
+    with pytest.raises(
+        ValueError, match="the environment dictates the token 18, which is outside its vocabulary, 0 to"
+    ):
+        start(task, policy)

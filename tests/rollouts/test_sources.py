@@ -1,0 +1,249 @@
+"""Sources of groups: stored ones, and wrappers that bring back earlier groups, answers and attempts."""
+
+import dataclasses
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.text import EARLIER, STOP
+from ipsrl.policies.tabular import Tabular
+from ipsrl.policies.transformer import Transformer
+from ipsrl.rewards import NoisyVerifier
+from ipsrl.rollouts import tools
+from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
+from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
+from ipsrl.rollouts.sources.source import Actors, Request, Sampled, wrapped
+from ipsrl.rollouts.sources.stored_groups import StoredGroups
+
+TEXT = HypospaceBoolean("basic", depth=1)
+POLICY = Transformer(TEXT.vocabulary_size, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=1)
+# Only the arm 3 of each prompt pays, and the policy hardly ever pulls it.
+RARE = Bandit(((0.0, 0.0, 0.0, 1.0),) * 4)
+ON_RARE = Tabular(RARE.num_observations, RARE.vocabulary_size)
+WORDS = TEXT.render(0)[:-1]
+"""What a critic says."""
+RARELY = {"logits": jnp.zeros((4, 4)).at[:, 3].set(-2.0)}
+
+
+def rows(number=6, log_probs=False):
+    """Groups of two answers, the first of which is preferred."""
+    symbols = [TEXT.render(hypothesis) for hypothesis in range(len(TEXT.hypotheses))]
+    found = []
+    for row in range(number):
+        answers = [symbols[row % len(symbols)], symbols[(row + 1) % len(symbols)]]
+        found.append({"prompt": row % TEXT.num_prompts, "answers": answers, "rewards": [1.0, 0.0], "outcomes": [7, 8]})
+        if log_probs:
+            found[-1]["log_probs"] = [[-0.5] * len(answer) for answer in answers]
+    return found
+
+
+@pytest.fixture(scope="module")
+def actors():
+    return Actors(POLICY.init(jax.random.key(0)))
+
+
+def test_stored_groups_come_in_a_new_order_in_each_pass(actors):
+    stored = StoredGroups.of(TEXT, POLICY, 2, rows(log_probs=True))
+    state = stored.init(actors, 0, None)
+    passes = []
+    for start in (0, 3):
+        seen = []
+        for step in range(start, start + 3):
+            state, (trajectories, outcomes), metrics = stored(state, actors, Request(5, step))
+            assert metrics == {}
+            index, tokens = np.asarray(trajectories.prompts.index), np.asarray(trajectories.tokens)
+            seen += [(int(index[row]), tokens[row].tobytes()) for row in range(2)]
+            np.testing.assert_array_equal(outcomes.rewards, [[1.0, 0.0]] * 2)
+            np.testing.assert_array_equal(outcomes.outcome_id, [[7, 8]] * 2)
+            mask = np.asarray(trajectories.token_mask)
+            np.testing.assert_array_equal(trajectories.behaviour_log_probs, np.where(mask, -0.5, 0.0))
+            last = np.take_along_axis(np.asarray(trajectories.tokens), mask.sum(axis=-1, keepdims=True) - 1, axis=-1)
+            assert (last == STOP).all()
+        assert len(set(seen)) == 6
+        passes.append(seen)
+    assert set(passes[0]) == set(passes[1])
+    assert passes[0] != passes[1]
+
+
+def test_what_has_no_log_probabilities_is_scored_once_by_the_initial_policy(actors):
+    stored = StoredGroups.of(TEXT, POLICY, 4, rows())
+    state = stored.init(actors, 0, None)
+    _, (trajectories, _), _ = stored(state, Actors(jax.tree.map(jnp.zeros_like, actors.policy)), Request(5, 0))
+    scores = POLICY.score(actors.policy, trajectories, 1.0)
+    np.testing.assert_allclose(trajectories.behaviour_log_probs, scores.log_probs, atol=1e-5)
+
+
+def test_without_rewards_the_environment_verifies(actors):
+    plain = [{key: row[key] for key in ("prompt", "answers")} for row in rows()]
+    stored = StoredGroups.of(TEXT, POLICY, 6, plain)
+    _, (trajectories, outcomes), _ = stored(stored.init(actors, 0, None), actors, Request(5, 0))
+    np.testing.assert_array_equal(outcomes.rewards, TEXT.verify(jax.device_get(trajectories)).rewards)
+    assert 0 < np.mean(outcomes.rewards) < 1
+
+
+def test_what_is_given_of_rewards_and_outcomes_is_kept_and_the_rest_verified(actors):
+    only_rewards = [{key: row[key] for key in ("prompt", "answers", "rewards")} for row in rows()]
+    stored = StoredGroups.of(TEXT, POLICY, 6, only_rewards)
+    _, (trajectories, outcomes), _ = stored(stored.init(actors, 0, None), actors, Request(5, 0))
+    np.testing.assert_array_equal(outcomes.rewards, [[1.0, 0.0]] * 6)
+    np.testing.assert_array_equal(outcomes.outcome_id, TEXT.verify(jax.device_get(trajectories)).outcome_id)
+
+
+def test_two_tables_are_not_the_same():
+    """A compiled program that took one for the other would train on the wrong answers."""
+    one, other = (StoredGroups.of(TEXT, POLICY, 2, rows()) for _ in range(2))
+    assert one == one
+    assert one != other
+    assert len({one, other}) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"prompt": 10**6}, r"row 2 has prompt 1000000: prompts are numbered 0 to "),
+        ({"answers": []}, "row 2 has no answers"),
+        ({"answers": [[5]], "rewards": [1.0], "outcomes": [7]}, "row 2 has 1 answers, but the first row has 2"),
+        ({"answers": [[99], [5]]}, r"answer 1 of row 2 has a token outside the vocabulary, 0 to \d+: \[99\]"),
+        ({"answers": [[5], []]}, r"answer 2 of row 2 must have 1 to \d+ token ids, not \[\]"),
+        ({"rewards": [1.0]}, "row 2 has 2 answers, but 1 rewards"),
+        ({"rewards": [1.0, float("nan")]}, "row 2 has a reward or log-probability that is not finite"),
+        ({"log_probs": [[-1.0]]}, "row 2 has 2 answers, but 1 log_probs"),
+        ({"reward": 1}, "row 2 has an unknown key 'reward'; known: answers, log_probs, outcomes, prompt, rewards"),
+    ],
+)
+def test_malformed_rows_are_refused_by_their_number(change, message):
+    given = rows(3)
+    given[1] |= change
+    with pytest.raises(ValueError, match=message):
+        StoredGroups.of(TEXT, POLICY, 2, given)
+
+
+def test_malformed_files_are_refused(tmp_path):
+    path = tmp_path / "groups.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in rows(3)))
+    assert len(StoredGroups.read(path, TEXT, POLICY, 2).prompt_index) == 3
+    path.write_text(path.read_text() + '\n{"prompt": 0')
+    with pytest.raises(ValueError, match=r"the groups in .*nowhere.jsonl cannot be read: .*No such file"):
+        StoredGroups.read(str(tmp_path / "nowhere.jsonl"), TEXT, POLICY, 2)
+    with pytest.raises(ValueError, match=r"line 4 of .*groups.jsonl is not a JSON object: mend or delete it"):
+        StoredGroups.read(path, TEXT, POLICY, 2)
+    with pytest.raises(ValueError, match="a step takes 4 groups, but only 3 are stored"):
+        StoredGroups.of(TEXT, POLICY, 4, rows(3))
+    with pytest.raises(ValueError, match="row 2 has answers, prompt, but the first row has answers, outcomes, prompt"):
+        StoredGroups.of(TEXT, POLICY, 1, [rows(1)[0], {"prompt": 0, "answers": [[5]]}])
+
+
+def steps_of(source, number, parameters=RARELY, seed=0):
+    """(groups, metrics) of some steps of a source on the rare bandit."""
+    actors, found = Actors(parameters), []
+    state = source.init(actors, seed, None)
+    for step in range(number):
+        state, groups, metrics = source(state, actors, Request(seed, step))
+        found.append((groups, {name: float(total / max(count, 1)) for name, (total, count) in metrics.items()}))
+    return found, state
+
+
+PLAIN = Sampled(RARE, ON_RARE, 4, 3)
+
+
+def test_replayed_groups_take_the_place_of_those_that_say_nothing():
+    found, _ = steps_of(wrapped(PLAIN, [ReplayedGroups()]), 12)
+    plain, _ = steps_of(PLAIN, 12)
+    informative, replayed = [], 0
+    for ((trajectories, outcomes), metrics), ((own, own_outcomes), _) in zip(found, plain, strict=True):
+        mixed = np.ptp(np.asarray(own_outcomes.rewards), axis=1) > 0
+        tokens, own_tokens = (np.asarray(batch.tokens)[..., 0] for batch in (trajectories, own))
+        np.testing.assert_array_equal(tokens[mixed], own_tokens[mixed])
+        changed = (np.asarray(outcomes.rewards) != np.asarray(own_outcomes.rewards)).any(axis=1)
+        assert not (changed & mixed).any()
+        assert metrics["replayed_groups"] == changed.mean()
+        # Each replayed group is one of the latest informative ones, and belongs to its prompt.
+        latest = set(informative[-4:])
+        index = np.asarray(trajectories.prompts.index)
+        for row in np.flatnonzero(changed):
+            assert (index[row], *tokens[row]) in latest
+        replayed += changed.sum()
+        informative += [(np.asarray(own.prompts.index)[row], *own_tokens[row]) for row in np.flatnonzero(mixed)][::-1]
+    assert replayed > 8
+
+
+def test_replayed_answers_bring_back_the_outcomes_that_a_group_lacks():
+    found, state = steps_of(wrapped(PLAIN, [ReplayedAnswers(2)]), 15)
+    plain, _ = steps_of(PLAIN, 15)
+    known = set()
+    for ((trajectories, outcomes), metrics), ((own, own_outcomes), _) in zip(found, plain, strict=True):
+        right = np.asarray(own_outcomes.rewards) > 0
+        index = np.asarray(own.prompts.index)
+        expected = np.array([index[row] in known and not right[row].any() for row in range(4)])
+        np.testing.assert_array_equal(np.asarray(trajectories.off_policy)[:, -1], expected)
+        assert not np.asarray(trajectories.off_policy)[:, :-1].any()
+        assert metrics["replayed_answers"] == expected.mean()
+        tokens = np.asarray(trajectories.tokens)[..., 0]
+        assert (tokens[expected, -1] == 3).all()
+        assert (np.asarray(outcomes.rewards)[expected, -1] == 1).all()
+        np.testing.assert_array_equal(tokens[:, :-1], np.asarray(own.tokens)[:, :-1, 0])
+        scores = ON_RARE.score(RARELY, trajectories, 1.0)
+        np.testing.assert_allclose(trajectories.behaviour_log_probs, scores.log_probs, atol=1e-6)
+        known |= set(index[right.any(axis=1)].tolist())
+        assert metrics["outcomes_kept"] == len(known) / 4
+    assert len(known) == 4
+    (_, outcome_id), _ = state
+    np.testing.assert_array_equal(outcome_id, [[3, -1]] * 4)
+
+
+def test_a_second_attempt_sees_the_first_and_is_scored_under_the_question_alone(actors, monkeypatch):
+    seen, read = [], []
+
+    def critic(prompt, attempt, reward):
+        assert 0 <= prompt < TEXT.num_prompts
+        seen.append((tuple(attempt), reward))
+        return WORDS
+
+    def sample(environment, policy, parameters, prompts, *others):
+        read.append(np.asarray(prompts.tokens))
+        return sample_groups(environment, policy, parameters, prompts, *others)
+
+    monkeypatch.setattr(tools, "sample_groups", sample)
+    refine = OffPolicyAnswers(3, refine=SecondAttempt(critic))
+    source = wrapped(Sampled(TEXT, POLICY, 4, 2), [refine])
+    state = source.init(actors, 0, None)
+    _, (trajectories, outcomes), metrics = source(state, actors, Request(0, 0))
+    assert len(seen) == 12
+    questions = read[1]
+    assert len(questions) == 12
+    for question, (attempt, _) in zip(questions, seen, strict=True):
+        quoted = [*(token for token in attempt if token != STOP), EARLIER, *WORDS]
+        assert " ".join(map(str, quoted)) in " ".join(map(str, question.tolist()))
+    plain, verified = Sampled(TEXT, POLICY, 4, 2)(None, actors, Request(0, 0))[1]
+    attempts = {
+        (tuple(tokens[mask].tolist()), float(reward))
+        for tokens, mask, reward in zip(
+            np.asarray(plain.tokens).reshape(8, -1),
+            np.asarray(plain.token_mask).reshape(8, -1),
+            np.asarray(verified.rewards).ravel(),
+            strict=True,
+        )
+    }
+    assert set(seen) == attempts
+    np.testing.assert_array_equal(trajectories.prompts.tokens, plain.prompts.tokens)
+    assert np.asarray(trajectories.off_policy)[:, 0].all()
+    scores = POLICY.score(actors.policy, trajectories, 1.0)
+    np.testing.assert_allclose(trajectories.behaviour_log_probs, scores.log_probs, atol=1e-5)
+    np.testing.assert_array_equal(outcomes.rewards, TEXT.verify(jax.device_get(trajectories)).rewards)
+    assert float(metrics["trajectories_sampled"][0]) == 4 * 2 + 4 * 3
+
+
+def test_a_reward_of_its_own_is_what_every_wrapper_sees():
+    source = wrapped(PLAIN, [OffPolicyAnswers(2), ReplayedGroups()])
+    actors = Actors(RARELY)
+    state = source.init(actors, 0, NoisyVerifier(1.0, 1.0))
+    _, (trajectories, outcomes), _ = source(state, actors, Request(0, 0))
+    arms = np.asarray(trajectories.tokens)[..., 0]
+    np.testing.assert_array_equal(outcomes.rewards, arms != 3)
+    assert dataclasses.is_dataclass(source.reward_of(state))

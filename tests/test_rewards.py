@@ -1,0 +1,151 @@
+"""Rewards apart from outcomes: their samples follow what they declare, and the expected update is exact over noise."""
+
+import dataclasses
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl import objectives
+from ipsrl.dynamics.expected_update import expected_update
+from ipsrl.environments.bandit import Bandit
+from ipsrl.policies.tabular import Tabular
+from ipsrl.rewards import FormulaReward, MatchedOutcomes, NoisyVerifier, PatternVerifier, RewardTable, rewarded
+from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.structures import Rollouts
+
+ARMS = Bandit(((1.0, 0.0, 0.0), (0.0, 1.0, 1.0)))
+POLICY = Tabular(ARMS.num_observations, ARMS.vocabulary_size)
+
+
+def groups(group_size=4000):
+    """Both prompts, one of them twice."""
+    parameters = POLICY.init(jax.random.key(0))
+    prompts = ARMS.prompts(jnp.array([0, 1, 0]))
+    trajectories = sample_groups(ARMS, POLICY, parameters, prompts, jax.random.key(1), group_size)
+    return trajectories, ARMS.verify(trajectories)
+
+
+def test_without_a_reward_the_environment_decides():
+    trajectories, outcomes = groups(8)
+    assert rewarded(None, trajectories, outcomes, jax.random.key(0)) == (outcomes, None)
+
+
+def test_a_table_and_a_formula():
+    trajectories, outcomes = groups(50)
+    table = jnp.array([[3.0, 2.0, 1.0], [0.5, -1.0, 7.0]])
+    found, following = rewarded(RewardTable(table), trajectories, outcomes, jax.random.key(0))
+    index = np.asarray(trajectories.prompts.index)
+    np.testing.assert_array_equal(found.rewards, np.asarray(table)[index[:, None], outcomes.outcome_id])
+    np.testing.assert_array_equal(following.table, table)
+    same = FormulaReward(lambda trajectories, outcomes: table[trajectories.prompts.index[:, None], outcomes.outcome_id])
+    np.testing.assert_array_equal(rewarded(same, trajectories, outcomes, jax.random.key(0))[0].rewards, found.rewards)
+    none = dataclasses.replace(outcomes, outcome_id=jnp.full_like(outcomes.outcome_id, -1))
+    assert not rewarded(RewardTable(table), trajectories, none, jax.random.key(0))[0].rewards.any()
+
+
+def test_a_noisy_verifier_errs_as_often_as_declared_and_for_each_prompt_apart():
+    trajectories, outcomes = groups()
+    false_positive, false_negative = np.array([0.1, 0.4]), 0.25
+    reward = NoisyVerifier(false_positive, false_negative)
+    noisy = np.asarray(rewarded(reward, trajectories, outcomes, jax.random.key(2))[0].rewards)
+    assert set(np.unique(noisy)) == {0.0, 1.0}
+    right = np.asarray(outcomes.rewards) == 1
+    for row, prompt in enumerate([0, 1, 0]):
+        assert noisy[row][right[row]].mean() == pytest.approx(1 - false_negative, abs=0.05)
+        assert noisy[row][~right[row]].mean() == pytest.approx(false_positive[prompt], abs=0.05)
+    assert (noisy[0] != noisy[2]).any()
+    again = rewarded(reward, trajectories, outcomes, jax.random.key(2))[0].rewards
+    np.testing.assert_array_equal(again, noisy)
+
+
+def test_noise_on_noise():
+    trajectories, outcomes = groups(4)
+    twice = NoisyVerifier(0.1, 0.2, NoisyVerifier(0.3, 0.0))
+    _, probs = twice.possible(trajectories, outcomes)
+    accepted = np.where(np.asarray(outcomes.rewards) == 1, 0.8, 0.3 * 0.8 + 0.7 * 0.1)
+    np.testing.assert_allclose(probs[..., 1], accepted, rtol=1e-6)
+    np.testing.assert_allclose(probs.sum(axis=-1), 1.0, rtol=1e-6)
+
+
+def test_a_pattern_is_accepted_wherever_it_stands():
+    trajectories, outcomes = groups(30)
+    found = rewarded(PatternVerifier((2,)), trajectories, outcomes, jax.random.key(0))[0].rewards
+    tokens = np.asarray(trajectories.tokens)[..., 0]
+    np.testing.assert_array_equal(found, np.where(tokens == 2, 1.0, outcomes.rewards))
+    # The arm 0 is not found behind the end of an answer, and a long pattern in no answer.
+    found = rewarded(PatternVerifier((2, 0)), trajectories, outcomes, jax.random.key(0))[0].rewards
+    np.testing.assert_array_equal(found, outcomes.rewards)
+
+
+def test_matched_outcomes_learns_the_experts_distribution():
+    """The policy follows the reward at once, so the weights become those of the expert."""
+    expert, bandit = jnp.array([[0.7, 0.2, 0.1]]), Bandit((0.0, 0.0, 0.0))
+    policy, reward = Tabular(1, 3), MatchedOutcomes(expert, jnp.zeros((1, 3)), rate=0.5)
+
+    @jax.jit
+    def step(reward, key):
+        trajectories = sample_groups(
+            bandit, policy, {"logits": reward.weights}, bandit.prompts(jnp.array([0])), key, 2000
+        )
+        return rewarded(reward, trajectories, bandit.verify(trajectories), key)[1]
+
+    for number in range(60):
+        reward = step(reward, jax.random.key(number))
+    np.testing.assert_allclose(jax.nn.softmax(reward.weights), expert, atol=0.02)
+
+
+@pytest.mark.parametrize("text", ["grpo", "ips_grpo", "reinforce"])
+def test_the_expected_update_is_the_mean_over_the_noise(text):
+    """Against the sum over all errors in a group of three, by hand."""
+    objective, logits = objectives.make(text), jnp.array([0.3, -0.2])
+    rates = {"false_positive_rate": 0.2, "false_negative_rate": 0.3}
+    found = expected_update(objective, logits, NoisyVerifier(**rates, verifier=RewardTable(jnp.array([[1.0, 0.0]]))), 3)
+    probs, bandit, policy = np.asarray(jax.nn.softmax(logits)), Bandit((0.0, 0.0)), Tabular(1, 2)
+    accepted, total = np.array([0.7, 0.2]), np.zeros(2)
+    for arms in itertools.product((0, 1), repeat=3):
+        for rewards in itertools.product((0.0, 1.0), repeat=3):
+            chances = np.where(rewards, accepted[list(arms)], 1 - accepted[list(arms)]) * probs[list(arms)]
+            total += chances.prod() * update_of(objective, bandit, policy, logits, arms, rewards)
+    np.testing.assert_allclose(found, total, atol=1e-5)
+
+
+def update_of(objective, bandit, policy, logits, arms, rewards):
+    """Minus the gradient of the loss of one group."""
+    trajectories = sample_groups(
+        bandit, policy, {"logits": logits[None]}, bandit.prompts(jnp.array([0])), jax.random.key(0), 3
+    )
+    log_probs = jax.nn.log_softmax(logits)
+    tokens = jnp.array(arms)[None, :, None]
+    trajectories = dataclasses.replace(trajectories, tokens=tokens, behaviour_log_probs=log_probs[tokens])
+    outcomes = dataclasses.replace(bandit.verify(trajectories), rewards=jnp.array([rewards]))
+    return one_update(objective, policy, logits, trajectories, outcomes)
+
+
+def one_update(objective, policy, logits, trajectories, outcomes):
+    rollouts = Rollouts.of(trajectories, outcomes)
+    sizes = Bandit((0.0, 0.0)).sizes
+
+    def loss(logits):
+        output = objective(policy.score({"logits": logits[None]}, trajectories, 1.0), rollouts, sizes)
+        return output.loss_sum / output.count
+
+    return -np.asarray(jax.grad(loss)(logits))
+
+
+def test_refusals():
+    logits = jnp.zeros(2)
+    with pytest.raises(
+        ValueError, match="a verifier errs about rewards, and there are none: give verifier=RewardTable"
+    ):
+        expected_update(objectives.make("grpo"), logits, NoisyVerifier(0.1, 0.1), 2)
+    with pytest.raises(ValueError, match=r"the table of rewards must have the shape \[1, 2\], not \[1, 3\]"):
+        expected_update(objectives.make("grpo"), logits, RewardTable(jnp.ones((1, 3))), 2)
+    with pytest.raises(ValueError, match=r"false_negative_rate is .* it must lie between 0 and 1"):
+        NoisyVerifier(0.1, jnp.array([2.0]))
+    with pytest.raises(ValueError, match=r"false_positive_rate is 1.5, it must lie between 0 and 1"):
+        NoisyVerifier(1.5)
+    with pytest.raises(ValueError, match="a pattern of no tokens is in every answer"):
+        PatternVerifier(())

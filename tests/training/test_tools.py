@@ -1,0 +1,102 @@
+"""Tools on the host: the compiled loop waits for their words, which are as long as they are."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from compilations import compilations_of
+from look_up import FIRST_QUERY, FIRST_RESULT, QUERIES, RESULT, RESULTS, LookUpOnHost
+
+from ipsrl import objectives
+from ipsrl.distributed.mesh import make_mesh, shard_prompts
+from ipsrl.policies.transformer import Transformer
+from ipsrl.rollouts.tools import sample_with_tools
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
+
+pytestmark = pytest.mark.eight_devices
+
+TASK = LookUpOnHost()
+POLICY = Transformer(TASK.vocabulary_size, hidden_size=32, num_layers=2, num_heads=4, num_key_value_heads=2)
+
+
+def sample(task=TASK, mesh=None, seed=0):
+    parameters, prompts = POLICY.init(jax.random.key(1)), task.prompts(np.arange(8) % 4)
+    if mesh is not None:
+        prompts = shard_prompts(prompts, mesh)
+    return parameters, sample_with_tools(task, POLICY, parameters, prompts, jax.random.key(seed), 40)
+
+
+def test_each_trajectory_goes_on_behind_the_words_of_its_own_tool():
+    parameters, sampled = sample()
+    tokens, mask, dictated = (
+        np.asarray(a).reshape(320, -1) for a in (sampled.tokens, sampled.token_mask, sampled.dictated)
+    )
+    lengths = set()
+    for row in range(320):
+        query = tokens[row, 0] - FIRST_QUERY
+        if not 0 <= query < QUERIES:
+            continue
+        words = [] if query == 0 else [RESULT] * (1 + query % 2) + [FIRST_RESULT + query % RESULTS]
+        lengths.add(len(words))
+        assert tokens[row, 1 : 1 + len(words)].tolist() == words
+        assert mask[row].tolist() == [True] + [False] * len(words) + [True] + [False] * (4 - len(words))
+        assert dictated[row].tolist() == [False] + [True] * len(words) + [False] * (5 - len(words))
+    assert lengths == {0, 2, 3}
+    assert not sampled.truncated.any()
+    scores = POLICY.score(parameters, sampled, 1.0)
+    np.testing.assert_allclose(scores.log_probs, sampled.behaviour_log_probs, atol=1e-5)
+
+
+def test_rounds_share_one_program_and_devices_change_nothing():
+    with compilations_of("advance") as programs:
+        _, alone = sample(seed=1)
+        sample(seed=2)
+    assert len(programs) <= 1
+    mesh = make_mesh("data:8")
+    with jax.set_mesh(mesh):
+        _, together = sample(mesh=mesh, seed=1)
+    np.testing.assert_array_equal(together.tokens, alone.tokens)
+    np.testing.assert_allclose(together.behaviour_log_probs, alone.behaviour_log_probs, atol=1e-5)
+
+
+def test_a_policy_learns_from_a_tool_on_the_host():
+    settings = TrainSettings(steps=150, prompts_per_step=8, group_size=16, learning_rate=3e-3)
+    trainer, mesh, records = Trainer(TASK, POLICY, objectives.make("ips_grpo"), settings), make_mesh("data:8"), []
+    assert trainer.groups_from.on_host
+    with jax.set_mesh(mesh):
+        state = trainer.init(0)
+        for _ in range(settings.steps):
+            state, metrics = trainer.step(state)
+            records.append(jax.device_get(metrics))
+    assert np.mean([record["reward"] for record in records[-10:]]) > 0.9
+    assert max(record["sampler_scorer_difference"] for record in records) < 1e-5
+
+
+@dataclasses.dataclass(frozen=True)
+class Broken(LookUpOnHost):
+    """A tool that replies the same to all, and may not end the wait."""
+
+    reply: tuple[int, ...] = ()
+    ends: bool = True
+
+    def call(self, prompt_index, answers):
+        return [list(self.reply)] * len(answers)
+
+    def hear(self, state, reply, length):
+        return super().hear(state, reply, length) | {"heard": jnp.bool_(self.ends)}
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (Broken((1, 1, 1, 1)), "a tool replied 4 tokens, at most 3 are allowed"),
+        (Broken((99,)), "a tool replied with the token 99, which is outside the vocabulary, 0 to 13"),
+        (Broken(ends=False), "a trajectory waits for a tool again before it has a new token"),
+    ],
+)
+def test_tools_that_misbehave_are_refused(task, message):
+    with pytest.raises(ValueError, match=message):
+        sample(task)
