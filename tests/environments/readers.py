@@ -1,5 +1,6 @@
 """Readers for the processes of the verifier pool: kept apart from the tests, so that processes import little."""
 
+import dataclasses
 import os
 import sys
 import time
@@ -49,3 +50,15 @@ def platform_of_jax(text):
     import jax
 
     return jax.devices()[0].platform
+
+
+@dataclasses.dataclass(frozen=True)
+class FailingTool:
+    """A tool that raises at once, or hangs for longer than anyone waits, as its name says."""
+
+    name: str
+
+    def __call__(self, argument):
+        if self.name == "raise":
+            raise ConnectionError(argument)
+        time.sleep(60)

@@ -1,7 +1,6 @@
 """Tools between the lines of a language model: called, answered, read, cut, and never the model's own words."""
 
 import dataclasses
-import time
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +12,7 @@ from ipsrl.environments.tools import Calculator, Search, ToolUse, make_tools, re
 from ipsrl.environments.verifier_pool import UnreadableAnswers, VerifierPool
 from ipsrl.rollouts.sampled_answers import transcript
 from ipsrl.rollouts.tools import sample_with_tools
+from tests.environments import readers
 from tests.environments.tokenizers_for_tests import EOS, save_tokenizer
 
 TASK = HypospaceBoolean("basic", 1, observations=2)
@@ -114,20 +114,8 @@ def test_only_so_many_calls_are_answered_and_replies_are_cut(tokenizer):
     assert sampled.final_state["left"][0, 0] == 0
 
 
-@dataclasses.dataclass(frozen=True)
-class Broken:
-    """Raises at once, or hangs for longer than anyone waits."""
-
-    name: str
-
-    def __call__(self, argument):
-        if self.name == "raise":
-            raise ConnectionError(argument)
-        time.sleep(60)
-
-
 def test_a_tool_that_raises_or_hangs_is_told_to_the_model(tokenizer):
-    pool, tools = VerifierPool(workers=1, seconds=1.0), (Broken("raise"), Broken("hang"))
+    pool, tools = VerifierPool(workers=1, seconds=1.0), (readers.FailingTool("raise"), readers.FailingTool("hang"))
     environment = ToolUse(TASK, tokenizer, VOCABULARY, 120, 1500, verifier=pool, tools=tools)
     lines = ["raise(x)\n", "no call\n", "hang(x)\n"]
     answers = [np.array(environment.tokenizer(line, add_special_tokens=False)["input_ids"]) for line in lines]
