@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh
 
 from ipsrl.distributed import hosts
@@ -186,8 +187,16 @@ class _Alone:
         return self.state if self._fixed_reference is None else dataclasses.replace(self.state, reference=None)
 
     def restore(self, checkpoints: Checkpoints) -> int:
-        """Continues from the latest checkpoint; returns its step, or 0."""
+        """Continues from the latest checkpoint; returns its step, or 0.
+
+        Raises:
+          ValueError: the run was begun with another reward.
+        """
         step, state = checkpoints.restore(self.stored) or (0, self.state)
+        given, kept = (self.trainer.groups_from.reward_of(each.source) for each in (self.state, state))
+        fixed = given is not None and type(given).learned is Reward.learned
+        if fixed and not all(map(np.array_equal, jax.tree.leaves(given), jax.tree.leaves(kept))):
+            raise ValueError("this run was begun with another reward: give the same one, or another folder")
         if state.reference is None:
             state = dataclasses.replace(state, reference=self._fixed_reference)
         self.state = state

@@ -137,5 +137,12 @@ def test_an_interrupted_run_ends_as_one_that_was_not(name, tmp_path):
             np.testing.assert_allclose(plain(elsewhere[leaf]), plain(whole[leaf]), rtol=0, atol=1e-6, err_msg=leaf)
 
 
+def test_a_run_is_not_continued_with_another_reward(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, CASES["noisy verifier"], stop=3)
+    with pytest.raises(ValueError, match="this run was begun with another reward: give the same one"):
+        run(tmp_path, dataclasses.replace(CASES["noisy verifier"], reward=NoisyVerifier(0.2, 0.3)))
+
+
 def plain(leaf):
     return np.asarray(jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf)
