@@ -20,8 +20,8 @@ PyTree = Any
 class Checkpoints:
     """The latest checkpoints of a run, in a folder.
 
-    A state is a pytree of arrays and is restored bit for bit. Orbax writes to a temporary folder
-    and renames it, so a process killed at any moment leaves earlier checkpoints intact.
+    A state is a pytree of arrays and is restored bit for bit. Orbax writes to a temporary folder and renames it, so a
+    process killed at any moment leaves earlier checkpoints intact.
 
     With many hosts, each writes its own shards into one shared folder. When all have written, the first host seals the
     folder; it also decides which checkpoint all hosts restore. Every process must call the same methods in the same

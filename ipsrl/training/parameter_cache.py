@@ -66,7 +66,7 @@ def _cached_here(key: dict[str, Any], make: Callable[[], PyTree], like: PyTree) 
     try:
         _store(entry, plain(key), tree)
     except (OSError, SafetensorError) as error:
-        logging.warning("The parameters could not be cached in %sand will be made again next time: %s", entry, error)
+        logging.warning("The parameters could not be cached in %s and will be made again next time: %s", entry, error)
     return tree
 
 
