@@ -84,6 +84,7 @@ class RewardTable(Reward):
 
     def check(self, sizes: Sizes) -> None:
         _require_shape("the table of rewards", self.table, (sizes.num_prompts, sizes.num_outcomes))
+        _require("the table of rewards must be finite", np.isfinite, self.table)
 
     def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
         rewards = self.table[trajectories.prompts.index[:, None], outcomes.outcome_id]
@@ -127,11 +128,7 @@ class NoisyVerifier(Reward):
 
     def __post_init__(self):
         for name in ("false_positive_rate", "false_negative_rate"):
-            rate = getattr(self, name)
-            # Inside a transformation rates are tracers, or no arrays at all.
-            known = isinstance(rate, int | float | np.ndarray | Array) and not isinstance(rate, jax.core.Tracer)
-            if known and not np.all((np.asarray(rate) >= 0) & (np.asarray(rate) <= 1)):
-                raise ValueError(f"{name} is {rate}, it must lie between 0 and 1")
+            _require(f"{name} must lie between 0 and 1", lambda rate: (rate >= 0) & (rate <= 1), getattr(self, name))
 
     def check(self, sizes: Sizes) -> None:
         for name in ("false_positive_rate", "false_negative_rate"):
@@ -173,6 +170,8 @@ class PatternVerifier(Reward):
             raise ValueError("a pattern of no tokens is in every answer: give at least one token")
 
     def check(self, sizes: Sizes) -> None:
+        if unknown := [token for token in self.pattern if not 0 <= token < (sizes.vocabulary_size or np.inf)]:
+            raise ValueError(f"the pattern has the token {unknown[0]}, but tokens are 0 to {sizes.vocabulary_size - 1}")
         if self.verifier is not None:
             self.verifier.check(sizes)
 
@@ -210,6 +209,10 @@ class MatchedOutcomes(Reward):
     def check(self, sizes: Sizes) -> None:
         for name in ("expert", "weights"):
             _require_shape(f"{name} of matched outcomes", getattr(self, name), (sizes.num_prompts, sizes.num_outcomes))
+        _require("weights of matched outcomes must be finite", np.isfinite, self.weights)
+        _require("expert must hold probabilities", lambda probs: (probs >= 0) & (probs <= 1), self.expert)
+        _require("the probabilities of expert must add up to 1", lambda p: abs(p.sum(axis=-1) - 1) < 1e-4, self.expert)
+        _require("rate must be positive and finite", lambda rate: (rate > 0) & (rate < np.inf), self.rate)
 
     def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
         return RewardTable(self.weights).possible(trajectories, outcomes)
@@ -226,6 +229,14 @@ def _require_shape(what: str, array: Array, shape: tuple[int | None, ...]) -> No
     found = jnp.shape(array)
     if len(found) != len(shape) or any(size not in (None, one) for one, size in zip(found, shape, strict=True)):
         raise ValueError(f"{what} must have the shape {list(shape)}, not {list(found)}")
+
+
+def _require(what: str, holds: Callable[[np.ndarray], np.ndarray], numbers: Array | float) -> None:
+    """Raises ValueError unless something holds for all numbers, where they are known."""
+    # Inside a transformation they are tracers, or no arrays at all.
+    known = isinstance(numbers, int | float | np.ndarray | Array) and not isinstance(numbers, jax.core.Tracer)
+    if known and not np.all(holds(np.asarray(numbers))):
+        raise ValueError(f"{what}, not {numbers}")
 
 
 def _certain(rewards: Array) -> tuple[Array, Array]:

@@ -191,7 +191,7 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, types.NoneType if hint is None else hint)
+    return isinstance(value, types.NoneType if hint is None else origin or hint)
 
 
 def _describe(hint: Any) -> str:
@@ -203,6 +203,8 @@ def _describe(hint: Any) -> str:
     if origin is tuple:
         many = "" if Ellipsis in inner else f"{len(inner)} times "
         return f"a tuple of {many}{_describe(inner[0])}"
+    if origin is Callable:
+        return "a function, which can be given in Python only"
     if hasattr(hint, "NAMED"):
         return "one of " + ", ".join(f"{name}(...)" for name in hint.NAMED)
     return {float: "a number", int: "a whole number", str: "a word", bool: "True or False"}.get(hint, "None")

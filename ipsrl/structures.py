@@ -243,9 +243,14 @@ class ObjectiveOutput:
     metrics: dict[str, tuple[Array, Array]]
 
 
-def first_action(mask: Array) -> Array:
-    """`[P, G, T]` bool, True on the first token of each answer that the policy chose."""
-    return mask & (mask.cumsum(axis=-1) == 1)
+def control_token(mask: Array) -> Array:
+    """`[P, 1, T]` bool, True at the token that names the mode of each answer of a group, such as "think".
+
+    It is the first that the policy chose in any answer of the group; in the others the environment may have dictated
+    it, as a forced mode. In a group without a free choice the first token that the policy chose at all is taken.
+    """
+    chosen = mask.any(axis=-2, keepdims=True)
+    return chosen & (chosen.cumsum(axis=-1) == 1)
 
 
 def masked_sum(values: Array, mask: Array, axis: int | tuple[int, ...] | None = None) -> Array:

@@ -26,7 +26,8 @@ from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rewards import Reward, RewardTable
-from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, fields_with
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
+from ipsrl.rollouts.sources.source import OF_POLICY
 from ipsrl.structures import Outcomes, Trajectories
 from ipsrl.training.step import check_objective, gradient, rollouts_of
 
@@ -249,7 +250,8 @@ def _setting(objective, logits, rewards, group_size, environment, reference, obj
     if off_policy is not None and off_policy.at_most is not None:
         raise ValueError("off_policy must put an answer into every group here: leave at_most out")
     policy = Tabular(*table_shape)
-    check_objective(objective, environment, policy, group_size, fields_with(off_policy))
+    of_source = OF_POLICY if off_policy is None else off_policy.provides(OF_POLICY)
+    check_objective(objective, environment, policy, group_size, of_source)
     table = logits.reshape(table_shape)
     carried = objective.init(environment.sizes) if objective_state is None else objective_state
     learned = objective.init_parameters(environment.sizes)

@@ -91,9 +91,10 @@ class Environment(Protocol):
 
         Args:
           key: for whatever the environment samples, one for each trajectory: a function of seed, step, prompt and
-            member (and of how often the prompt stands before in the batch), the same on every mesh. The state may hold
-            it.
-          prompt_index, member: `[]` int32, the prompt, and the place of the trajectory in its group.
+            member, the same on every mesh. The state may hold it.
+          prompt_index: `[]` int32, the prompt.
+          member: `[]` int32, the place of the trajectory in its group; in the second group of the same prompt in a
+            batch the numbers go on, so that the second attempt of a member is the same member.
         """
         ...
 
@@ -107,7 +108,7 @@ class Environment(Protocol):
 
     def dictated(self, state: State) -> Array | None:
         """`[]` int32, the token that comes next whatever the policy prefers: the words of a tool or of another speaker,
-        or a forced mode; -1 where the policy acts. None (for every state) if it always does.
+        or a forced mode; negative where the policy acts. None (for every state) if it always does.
         """
         ...
 

@@ -3,7 +3,7 @@
 import bisect
 import dataclasses
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -112,7 +112,7 @@ class LanguageTask(TokenStream, Checked):
     @functools.cached_property
     def prompt_table(self) -> Prompts:
         """All prompts, without history, as NumPy arrays."""
-        return self._padded(np.arange(self.num_prompts), [()] * self.num_prompts, None)
+        return self._padded(np.arange(self.num_prompts), [self._question(i) for i in range(self.num_prompts)], None)
 
     def prompts_with_history(
         self, index: Sequence[int] | np.ndarray, histories: Sequence[Sequence[Sequence[int]]], width: int | None = None
@@ -134,12 +134,31 @@ class LanguageTask(TokenStream, Checked):
         index = np.asarray(index, np.int32)
         if len(histories) != len(index):
             raise ValueError(f"{len(index)} prompts need as many histories, got {len(histories)}")
-        limit = self._limit(width)
+        shown = [[self._shown(text) for text in self.answer_texts(history)] for history in histories]
+        return self._with_latest(index, shown, self._question, width)
+
+    def prompts_with_critique(
+        self,
+        index: Sequence[int] | np.ndarray,
+        attempts: Sequence[Sequence[int]],
+        words: Sequence[Sequence[int]],
+        width: int | None = None,
+    ) -> Prompts:
+        """The prompts `index` `[P]`, each with an attempt as the model wrote it and a critic's words, which may be
+        none.
+
+        Where the prompt would be too long, the attempt is left out, or if need be both.
+        """
         shown = [
-            self._latest(int(prompt), [self._shown(text) for text in self.answer_texts(history)], limit)
-            for prompt, history in zip(index, histories, strict=True)
+            [f"Your earlier answer:\n{attempt}"] + ([f"What a critic says about it:\n{said}"] if said else [])
+            for attempt, said in zip(self.answer_texts(attempts), self.answer_texts(words), strict=True)
         ]
-        return self._padded(index, shown, width)
+
+        def question(prompt: int, quoted: Sequence[str]) -> str:
+            again = [*quoted, "Answer the question again."] if quoted else []
+            return "\n\n".join([self._question(prompt), *again])
+
+        return self._with_latest(index, shown, question, width)
 
     def history_width(self, answers: int) -> int:
         """`longest_prompt`, for any number of earlier answers."""
@@ -183,7 +202,7 @@ class LanguageTask(TokenStream, Checked):
 
     def question_text(self, prompt: int) -> str:
         """The question, without the chat template around it."""
-        return self._question(prompt, ())
+        return self._question(prompt)
 
     def answer_texts(self, answers: Iterable[Sequence[int] | np.ndarray]) -> list[str]:
         """The text of answers, without stop tokens and special tokens."""
@@ -198,20 +217,31 @@ class LanguageTask(TokenStream, Checked):
         outcome = self._known.parse_text(text)
         return self._known.answer_text(outcome) if 0 <= outcome < self._known.num_hypotheses else text
 
-    def _latest(self, prompt: int, history: list[str], limit: int) -> list[str]:
-        """The latest earlier answers that fit into a prompt of at most `limit` tokens."""
+    def _with_latest(
+        self,
+        index: Sequence[int] | np.ndarray,
+        shown: Sequence[Sequence[str]],
+        question: Callable[[int, Sequence[str]], str],
+        width: int | None,
+    ) -> Prompts:
+        """The prompts `index`, each a question with the latest of the texts `shown` that fit."""
+        limit = self._limit(width)
 
-        def fits(left_out: int) -> bool:
-            whole = self._templated(self._question(prompt, history[left_out:]))
-            return len(self._encoded([whole])["input_ids"][0]) <= limit
+        def latest(prompt: int, shown: Sequence[str]) -> str:
+            def fits(left_out: int) -> bool:
+                whole = self._templated(question(prompt, shown[left_out:]))
+                return len(self._encoded([whole])["input_ids"][0]) <= limit
 
-        left_out = 0 if fits(0) else bisect.bisect_left(range(len(history)), True, key=fits)
-        return history[left_out:]
+            left_out = 0 if fits(0) else bisect.bisect_left(range(len(shown)), True, key=fits)
+            return question(prompt, shown[left_out:])
+
+        index = np.asarray(index, np.int32)
+        return self._padded(index, [latest(int(i), texts) for i, texts in zip(index, shown, strict=True)], width)
 
     def _limit(self, width: int | None) -> int:
         return self.longest_prompt if width is None else min(width, self.longest_prompt)
 
-    def _question(self, prompt: int, history: Sequence[str]) -> str:
+    def _question(self, prompt: int, history: Sequence[str] = ()) -> str:
         return self.task.prompt_text(prompt, history).strip()
 
     def _encoded(self, wholes: list[str]) -> Any:
@@ -219,11 +249,8 @@ class LanguageTask(TokenStream, Checked):
         special = self.tokenizer.chat_template is None
         return self.tokenizer(wholes, add_special_tokens=special, return_offsets_mapping=True)
 
-    def _padded(self, index: np.ndarray, histories: Sequence[Sequence[str]], width: int | None) -> Prompts:
-        """The prompts `index`, each with its own earlier answers, as NumPy arrays; `width` columns, or as few as
-        needed.
-        """
-        questions = [self._question(int(i), history) for i, history in zip(index, histories, strict=True)]
+    def _padded(self, index: np.ndarray, questions: Sequence[str], width: int | None) -> Prompts:
+        """The prompts `index` with these questions, as NumPy arrays; `width` columns, or as few as needed."""
         wholes = [self._templated(question) for question in questions]
         encoded = self._encoded(wholes)
         lengths = [len(row) for row in encoded["input_ids"]]

@@ -96,6 +96,16 @@ class HypothesisEnvironment(Environment, Protocol):
         """The prompts `index` `[P]`, each with its own earlier answers as tokens, padded on the left to `width`."""
         ...
 
+    def prompts_with_critique(
+        self,
+        index: Sequence[int] | np.ndarray,
+        attempts: Sequence[Sequence[int]],
+        words: Sequence[Sequence[int]],
+        width: int | None = None,
+    ) -> Prompts:
+        """The prompts `index` `[P]`, each with an attempt at it and a critic's words on that, both as tokens."""
+        ...
+
     def history_width(self, answers: int) -> int:
         """Number of columns that hold every prompt with that many earlier answers."""
         ...

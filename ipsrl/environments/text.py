@@ -167,6 +167,17 @@ class TextTask(TokenStream, Questions):
         tokens = _left_padded(rows, width)
         return Prompts(index, tokens, tokens != PADDING, tokens >= len(MARKS))
 
+    def prompts_with_critique(
+        self,
+        index: Sequence[int] | np.ndarray,
+        attempts: Sequence[Sequence[int]],
+        words: Sequence[Sequence[int]],
+        width: int | None = None,
+    ) -> Prompts:
+        """The prompts `index` `[P]`, each with an attempt and behind it a critic's words, which may be none."""
+        quoted = [[attempt, said] if len(said) else [attempt] for attempt, said in zip(attempts, words, strict=True)]
+        return self.prompts_with_history(index, quoted, width)
+
     def history_width(self, answers: int) -> int:
         """Number of columns that hold every prompt with that many earlier answers, each after an `<earlier>` mark."""
         return self.prompt_length + answers * (self.max_tokens + 1)

@@ -47,7 +47,8 @@ class Policy(Protocol):
 
         Args:
           observations: `[P, G]` int32, from `Environment.observe` before action number `position`.
-          position: `[]` or `[P, G]` int32, number of tokens already written.
+          position: `[]` or `[P, G]` int32, number of tokens already written. A trajectory that waits for a tool stays
+            where it is and is given the same observation again: that must change nothing in its cache.
         """
         ...
 

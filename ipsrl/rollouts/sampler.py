@@ -71,7 +71,12 @@ def sample_groups(
       group_size: G.
       temperature: of the sampling distribution, and so of the behaviour log-probabilities.
       top_tokens: number of most likely actions to keep at each step, at most the number of actions.
+
+    Raises:
+      ValueError: the environment uses tools.
     """
+    if environment.uses_tools:
+        raise ValueError("the trajectories of this environment wait for tools: sample them with `sample_with_tools`")
     parameters = in_use(policy, parameters)
     sampling = begin(environment, policy, parameters, prompts, key, group_size, top_tokens)
     return finish(advance(environment, policy, parameters, sampling, temperature))
@@ -100,12 +105,12 @@ def begin(
     key_of_states = jax.random.fold_in(key, 2**31 - 1)
     occurrence = jnp.tril(prompts.index[:, None] == prompts.index, -1).sum(axis=1)
 
-    def reset(prompt, occurrence, member):
-        of_prompt = jax.random.fold_in(jax.random.fold_in(key_of_states, prompt), occurrence)
+    def reset(prompt, member):
+        of_prompt = jax.random.fold_in(key_of_states, prompt)
         return environment.reset(jax.random.fold_in(of_prompt, member), prompt, member)
 
-    of_group = jax.vmap(reset, in_axes=(None, None, 0))
-    states = jax.vmap(of_group, in_axes=(0, 0, None))(prompts.index, occurrence, jnp.arange(group_size))
+    members = occurrence[:, None] * group_size + jnp.arange(group_size)
+    states = jax.vmap(jax.vmap(reset, in_axes=(None, 0)))(prompts.index, members)
 
     written = {
         "observations": jnp.zeros((*groups, horizon), jnp.int32),

@@ -1,7 +1,7 @@
 """Sampling with tools on the host: the compiled loop stops where trajectories wait, and goes on with their words."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
@@ -69,7 +69,12 @@ def _packed(
     """`[P, G, W]` and `[P, G]`: the tokens of the replies at their places, and their lengths."""
     replies = np.zeros((*groups, environment.longest_reply), np.int32)
     lengths = np.zeros(groups, np.int32)
+    if not isinstance(given, Sequence) or len(given) != len(places):
+        raise ValueError(f"`call` must reply to each of {len(places)} answers with a list of tokens, not {given!r:.60}")
     for (row, member), reply in zip(places, given, strict=True):
+        is_list = isinstance(reply, Sequence | np.ndarray) and not isinstance(reply, str | bytes)
+        if not is_list or any(type(token) is bool or not isinstance(token, int | np.integer) for token in reply):
+            raise ValueError(f"a tool's reply must be a list of tokens, not {reply!r:.60}")
         if len(reply) > environment.longest_reply:
             raise ValueError(f"a tool replied {len(reply)} tokens, at most {environment.longest_reply} are allowed")
         outside = [token for token in reply if not 0 <= token < environment.vocabulary_size]

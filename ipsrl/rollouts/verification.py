@@ -17,7 +17,11 @@ def verify_on_hosts(environment: Environment, trajectories: Trajectories) -> Out
     If the prompts are sharded over hosts, each group is verified by exactly one of the hosts that hold it: time limits
     make outcomes depend on the verifying host, and all devices must learn from the same ones. Every process must call
     this.
+
+    Raises:
+      ValueError: as in `verify`.
     """
+    _check_dictated(environment, trajectories)
     if trajectories.tokens.is_fully_addressable:
         return environment.verify(jax.device_get(trajectories))
     sharding = _over_rows(trajectories.tokens.sharding)
@@ -71,10 +75,26 @@ def _held_here(tree):
 
 
 def verify(environment: Environment, trajectories: Trajectories) -> Outcomes:
-    """The environment's outcomes of the groups, computed on the device or on the host as the environment requires."""
+    """The environment's outcomes of the groups, computed on the device or on the host as the environment requires.
+
+    Raises:
+      ValueError: the environment has dictated a token outside the vocabulary (only outside jit, which cannot look).
+    """
     if environment.verifies_on_host:
         return verify_on_hosts(environment, trajectories)
+    _check_dictated(environment, trajectories)
     return _verify_on_device(environment, trajectories)
+
+
+def _check_dictated(environment: Environment, trajectories: Trajectories) -> None:
+    if trajectories.dictated is None or isinstance(trajectories.tokens, jax.core.Tracer):
+        return
+    largest = int(trajectories.tokens.max())
+    if largest >= environment.vocabulary_size:
+        raise ValueError(
+            f"the environment dictates the token {largest}, which is outside its vocabulary, 0 to "
+            f"{environment.vocabulary_size - 1}"
+        )
 
 
 @functools.partial(jax.jit, static_argnames="environment")

@@ -151,6 +151,8 @@ def train_vmapped(
         )
     with jax.set_mesh(runs_mesh()), contextlib.ExitStack() as stack:
         trainer.check()
+        for reward in rewards or ():
+            trainer.check_reward(reward)
         warnings = warnings or stack.enter_context(WarningLines())
         logs = []
         for folder in folders:

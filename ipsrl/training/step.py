@@ -320,7 +320,9 @@ def gradient(
         sums, _ = totals(statistics, (parameters[0], frozen), parts)
     (*gradients, (loss_sum, count), metrics), difference = totals(gradient_and_sums, (parameters, frozen, sums), parts)
     gradients[0] = constrain(gradients[0], placed)
-    of_policy, of_objective = jax.tree.map(lambda leaf: leaf / count, gradients)
+    # Without a token of the policy there is nothing to learn.
+    divisor = jnp.where(count == 0, 1.0, count)
+    of_policy, of_objective = jax.tree.map(lambda leaf: leaf / divisor, gradients)
     metrics |= {"loss": (loss_sum, count), "gradient_norm": (optax.tree.norm(of_policy), jnp.float32(1))}
     return (of_policy, of_objective), metrics, difference
 

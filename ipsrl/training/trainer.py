@@ -169,15 +169,19 @@ class Trainer:
     def start(self, state: TrainState, reward: Reward | None) -> TrainState:
         """The state with that of the source."""
         if reward is not None:
-            if not isinstance(reward, Reward):
-                raise ValueError(f"the reward must be a Reward, such as FormulaReward(function), not {reward!r}")
-            reward.check(self.environment.sizes)
-            if "step_rewards" in self.objective.needs:
-                raise ValueError(
-                    "the objective reads the rewards of turns, which the environment gives, but a reward of the whole "
-                    "answer replaces them: leave out `reward`, or by_turn"
-                )
+            self.check_reward(reward)
         return dataclasses.replace(state, source=self.groups_from.init(self.actors(state), _number(state.seed), reward))
+
+    def check_reward(self, reward: Reward) -> None:
+        """Raises ValueError unless the answers of a run can have this reward."""
+        if not isinstance(reward, Reward):
+            raise ValueError(f"the reward must be a Reward, such as FormulaReward(function), not {reward!r}")
+        reward.check(self.environment.sizes)
+        if "step_rewards" in self.objective.needs:
+            raise ValueError(
+                "the objective reads the rewards of turns, which the environment gives, but a reward of the whole "
+                "answer replaces them: leave out `reward`, or by_turn"
+            )
 
     def optimizer(self, learning_rate: Array | None = None) -> optax.GradientTransformation:
         """Of the policy's parameters; with the learning rate of the settings, unless a traced one is given."""

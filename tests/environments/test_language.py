@@ -183,6 +183,25 @@ def test_histories_are_shown_as_text(environment):
         environment.prompts_with_history([1], [[first]], 30)
 
 
+def test_an_attempt_is_quoted_with_the_words_of_a_critic(environment):
+    def tokens(text):
+        return environment.tokenizer(text, add_special_tokens=False)["input_ids"]
+
+    question, (attempt, words) = environment.task.prompt_text(1).strip(), ("Answer: 1 + 1.", "Perhaps?")
+    width = environment.history_width(2)
+    prompts = environment.prompts_with_critique([1, 1], [tokens(attempt), tokens(attempt)], [tokens(words), []], width)
+    assert prompts.tokens.shape == (2, width)
+    quoted = f"{question}\n\nYour earlier answer:\n{attempt}\n\n"
+    again = "Answer the question again."
+    assert decoded(environment, prompts)[1] == f"{quoted}What a critic says about it:\n{words}\n\n{again}"
+    assert decoded(environment, prompts, 1)[1] == f"{quoted}{again}"
+    # What does not fit is left out, first the attempt.
+    shorter = environment.prompts_with_critique([1], [tokens(attempt) * 300], [tokens(words)], width)
+    assert decoded(environment, shorter)[1] == f"{question}\n\nWhat a critic says about it:\n{words}\n\n{again}"
+    plain = environment.prompts_with_critique([1], [tokens(attempt) * 300], [tokens(words) * 300], width)
+    assert decoded(environment, plain)[1] == question
+
+
 def test_of_a_long_history_the_latest_answers_are_shown(folder):
     environment = asked(folder, TASKS[3])
     said = [f"Answer: {i} + {i}" for i in range(300)]

@@ -36,7 +36,7 @@ class Row:
       more: (distribution, rewards) -> `[K]`, what the update of the logits has besides, such as the gradient of an
         entropy.
       reads_width: T, the longest possible answer, is among its hyper-parameters, so that wider arrays change it.
-      reads_dictated: dictated tokens mean something to it: they name a mode or stratum, or count in a discount.
+      reads_dictated: dictated tokens mean something to it: they count in a discount.
       random: it samples at random, so that the order of a group, and padding, change what it draws.
       tokens: (log importance ratio, advantages, mask, all `[P, G, T]`) -> `[P, G, T]`, the values of tokens whose sum
         is minus the loss off-policy; see `token_values.py`. Every row of the catalog declares them.

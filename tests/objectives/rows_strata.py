@@ -23,12 +23,11 @@ ROWS = {
     "stratified_grpo": like_grpo(tokens=PPO, lengths="strata are counts of planning tokens: see test_strata.py"),
     "stratified_grpo(stratum=length, width=2, standardise=False)": like_dr_grpo(),
     # Each outcome is a stratum, in which all rewards are equal.
-    "stratified_grpo(stratum=first_token)": like_grpo(lambda n, p, r: 0.2 * standardised(n, r), reads_dictated=True),
+    "stratified_grpo(stratum=first_token)": like_grpo(lambda n, p, r: 0.2 * standardised(n, r)),
     # The head start is in units of reward, and decides where rewards are equal.
     "hgpo": never_silent(
         lambda n, p, r: modes(n, r) - 0.001 * k3_gradient(p),
         tokens=sequence_mean(clipped(0.5, 0.5)),
-        reads_dictated=True,
     ),
-    "hgpo(delta=0.0, alpha=0.5, kl=0.0)": like_grpo(lambda n, p, r: modes(n, r, 0.0, 0.5), reads_dictated=True),
+    "hgpo(delta=0.0, alpha=0.5, kl=0.0)": like_grpo(lambda n, p, r: modes(n, r, 0.0, 0.5)),
 }

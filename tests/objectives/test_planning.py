@@ -99,6 +99,26 @@ def test_the_paper_takes_the_mean_of_each_answer_and_the_code_that_of_all_respon
     assert_close((output.loss_sum / output.count, output.count), (-total, 13))
 
 
+def test_a_dictated_control_token_is_no_choice():
+    """Two answers of three tokens; the mode of the second is forced, so that all it chose is its response."""
+    mask = np.array([[[1, 1, 1], [0, 1, 1]]], bool)
+    rollouts = rollouts_of(np.zeros((1, 2, 3)), mask, rewards=np.array([[1, 0]], np.float32))
+    scores = PolicyScores(jnp.zeros((1, 2, 3)), jnp.zeros((1, 2, 3)))
+    assert planned_tokens(rollouts, "first").tolist() == [[[True, False, False], [False] * 3]]
+
+    def weights(text):
+        def value(log_probs):
+            output = make(text)(PolicyScores(log_probs, scores.entropy), rollouts)
+            return -output.loss_sum / output.count
+
+        return jax.grad(value)(scores.log_probs)
+
+    # Advantages are 1/2 and -1/2, each answer counts one half.
+    assert_close(weights("degrpo(alpha=0.3, kl=0.0)"), [[[0.075, 0.125, 0.125], [0, -0.125, -0.125]]])
+    by_code = weights("degrpo(alpha=0.3, response=token_mean, kl=0.0)")
+    assert_close(by_code, [[[0.075, 0.125, 0.125], [0, -0.125, -0.125]]])
+
+
 def test_values_without_weights_are_not_to_be_had():
     rollouts, scores, *_ = control_batch()
     with pytest.raises(TypeError, match="ControlAndResponse needs parameters or statistics: call evaluate"):

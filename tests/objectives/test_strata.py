@@ -110,6 +110,17 @@ def test_the_head_start_decides_between_close_modes(delta, preferred):
     assert_close(PreferredMode(delta=delta)(jnp.zeros((1, 4, 1)), rollouts)[0, :, 0], preferred)
 
 
+def test_a_mode_may_be_forced_and_need_not_stand_first():
+    """A tool speaks first; then half of the group is forced to think (token 3) or not, the rest chooses."""
+    tokens = np.array([[[7, 3, 5], [7, 4, 5], [7, 3, 5], [7, 4, 5]]], np.int32)
+    mask = np.array([[[0, 0, 1], [0, 0, 1], [0, 1, 1], [0, 1, 1]]], bool)
+    rewards = np.array([[1, 0, 1, 0]], np.float32)
+    rollouts = rollouts_of(np.zeros((1, 4, 3)), mask, tokens=tokens, rewards=rewards)
+    assert stratum_of(rollouts, "first_token").tolist() == [[3, 4, 3, 4]]
+    preferred = PreferredMode(think_token=3)(jnp.zeros((1, 4, 3)), rollouts)
+    assert_close(preferred, [[[0, 1, 0], [0, -1, 0], [0, 1, 0], [0, -1, 0]]])
+
+
 def test_an_empty_answer_does_not_think():
     rollouts = one_group([1, 0, 0], [0, 0, 0])
     rollouts = dataclasses.replace(rollouts, token_mask=rollouts.token_mask.at[0, 1].set(False))

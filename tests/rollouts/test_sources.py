@@ -106,14 +106,24 @@ def test_two_tables_are_not_the_same():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"prompt": 10**6}, r"row 2 has prompt 1000000: prompts are numbered 0 to "),
+        ({"prompt": 10**6}, r"prompts are numbered 0 to \d+, but row 2 has 1000000$"),
+        ({"prompt": True}, "row 2 has prompt True, which is not the number of a prompt"),
+        ({"prompt": 10**30}, "prompt_index must hold integers of 32 bits"),
         ({"answers": []}, "row 2 has no answers"),
         ({"answers": [[5]], "rewards": [1.0], "outcomes": [7]}, "row 2 has 1 answers, but the first row has 2"),
-        ({"answers": [[99], [5]]}, r"answer 1 of row 2 has a token outside the vocabulary, 0 to \d+: \[99\]"),
+        ({"answers": [[99], [5]]}, r"tokens are numbered 0 to \d+, but row 2 has 99$"),
         ({"answers": [[5], []]}, r"answer 2 of row 2 must have 1 to \d+ token ids, not \[\]"),
-        ({"rewards": [1.0]}, "row 2 has 2 answers, but 1 rewards"),
-        ({"rewards": [1.0, float("nan")]}, "row 2 has a reward or log-probability that is not finite"),
-        ({"log_probs": [[-1.0]]}, "row 2 has 2 answers, but 1 log_probs"),
+        ({"answers": ["one", [5]]}, r"answer 1 of row 2 must have 1 to \d+ token ids, not 'one'"),
+        ({"answers": [[5], [1.5]]}, r"answer 2 of row 2 must have 1 to \d+ token ids, not \[1.5\]"),
+        ({"answers": [[[5]], [5]]}, r"answer 1 of row 2 must have 1 to \d+ token ids, not \[\[5\]\]"),
+        ({"rewards": [1.0]}, r"row 2 must have 2 finite numbers as rewards, not \[1.0\]"),
+        ({"rewards": 5}, "row 2 must have 2 finite numbers as rewards, not 5"),
+        ({"rewards": None}, "row 2 must have 2 finite numbers as rewards, not None"),
+        ({"rewards": [1.0, float("nan")]}, r"row 2 must have 2 finite numbers as rewards, not \[1.0, nan\]"),
+        ({"rewards": [1.0, [2.0]]}, r"row 2 must have 2 finite numbers as rewards, not \[1.0, \[2.0\]\]"),
+        ({"outcomes": ["x", 1]}, r"row 2 must have 2 finite numbers as outcomes, not \['x', 1\]"),
+        ({"log_probs": [[-1.0]]}, "row 2 needs one log-probability for each token of its answers"),
+        ({"log_probs": [-1.0, -2.0]}, "row 2 needs one log-probability for each token of its answers"),
         ({"reward": 1}, "row 2 has an unknown key 'reward'; known: answers, log_probs, outcomes, prompt, rewards"),
     ],
 )
@@ -122,6 +132,28 @@ def test_malformed_rows_are_refused_by_their_number(change, message):
     given[1] |= change
     with pytest.raises(ValueError, match=message):
         StoredGroups.of(TEXT, POLICY, 2, given)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"prompt_index": [0, 99]}, r"prompts are numbered 0 to \d+, but row 2 has 99$"),
+        ({"prompt_index": [0.5, 1.0]}, "prompt_index must hold integers of 32 bits"),
+        ({"prompt_index": [0, 1, 2]}, r"prompt_index must have the shape \[2\], as tokens has, not \[3\]"),
+        ({"tokens": [[5, 1]] * 2}, r"tokens must have the shape \[N, G, T\], not \[2, 2\]"),
+        ({"tokens": np.ones((2, 1, 900), int)}, "tokens has 900 columns, but answers have at most"),
+        ({"lengths": [[1], [5]]}, "numbers of tokens are 0 to 2, but row 2 has 5"),
+        ({"rewards": [[1.0], [np.nan]]}, "rewards must hold finite numbers"),
+        ({"outcome_id": [["a"], ["b"]]}, "outcome_id must hold integers of 32 bits"),
+        ({"log_probs": np.zeros((2, 1))}, r"log_probs must have the shape \[2, 1, 2\], as tokens has, not \[2, 1\]"),
+    ],
+)
+def test_malformed_tables_are_refused(change, message):
+    tables = {"prompt_index": [0, 1], "tokens": [[[5, 1]], [[6, 99]]], "lengths": [[2], [1]]}
+    # What lies behind an answer does not matter.
+    assert StoredGroups(TEXT, POLICY, 2, **tables).group_size == 1
+    with pytest.raises(ValueError, match=message):
+        StoredGroups(TEXT, POLICY, 2, **(tables | change))
 
 
 def test_malformed_files_are_refused(tmp_path):
@@ -195,6 +227,27 @@ def test_replayed_answers_bring_back_the_outcomes_that_a_group_lacks():
     assert len(known) == 4
     (_, outcome_id), _ = state
     np.testing.assert_array_equal(outcome_id, [[3, -1]] * 4)
+
+
+def test_of_each_prompt_and_outcome_the_first_right_answer_is_kept():
+    """A batch has its prompts twice; five of six arms are right, three outcomes are kept."""
+    bandit = Bandit(((1.0,) * 5 + (0.0,),) * 2)
+    sampled = Sampled(bandit, Tabular(bandit.num_observations, bandit.vocabulary_size), 4, 3)
+    source = wrapped(sampled, [ReplayedAnswers(3)])
+    actors = Actors({"logits": jnp.zeros((2, 6))})
+    state, kept = source.init(actors, 0, None), {0: [], 1: []}
+    for step in range(3):
+        _, (trajectories, outcomes), _ = sampled(None, actors, Request(0, step))
+        for prompt, group in zip(np.asarray(trajectories.prompts.index), np.asarray(outcomes.outcome_id), strict=True):
+            for outcome in group:
+                if outcome < 5 and outcome not in kept[prompt] and len(kept[prompt]) < 3:
+                    kept[prompt].append(outcome)
+        state, _, _ = source(state, actors, Request(0, step))
+        (answers, _), outcome_id = state[0]
+        expected = [[*kept[prompt], -1, -1, -1][:3] for prompt in (0, 1)]
+        np.testing.assert_array_equal(outcome_id, expected)
+        np.testing.assert_array_equal(np.asarray(answers.tokens)[..., 0], np.maximum(expected, 0))
+    assert len(kept[0]) == len(kept[1]) == 3
 
 
 def test_a_second_attempt_sees_the_first_and_is_scored_under_the_question_alone(actors, monkeypatch):

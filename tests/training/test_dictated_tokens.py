@@ -58,8 +58,8 @@ def test_what_an_environment_samples_depends_on_key_prompt_and_member_and_not_on
     _, alone = sample()
     results = np.asarray(alone.final_state["result"])
     assert set(results.ravel()) == {FIRST_RESULT + number for number in range(RESULTS)}
-    assert (np.asarray(alone.final_state["member"]) == np.arange(6)).all()
-    # Twice the same prompt is two groups.
+    # A second group of the same prompt has further members.
+    np.testing.assert_array_equal(alone.final_state["member"], np.repeat([np.arange(6), np.arange(6, 12)], 4, axis=0))
     assert (results[0] != results[4]).any()
     assert (results != np.asarray(sample(seed=1)[1].final_state["result"])).any()
     # Neither the other prompts of the batch nor the size of the group matter.

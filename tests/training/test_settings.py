@@ -11,7 +11,7 @@ from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
-from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
 from ipsrl.training.loop import TrainSettings, check_run
 from ipsrl.training.settings import make_batch_filters
 
@@ -33,6 +33,8 @@ def test_filters_from_text():
         "off_policy": OffPolicyAnswers(3, "reference", 0.25),
         "difficulty_filter": DifficultyFilter(lowest=0.2, width=8),
     }
+    refined = make_batch_filters("off_policy(refine=second_attempt)")["off_policy"]
+    assert refined == OffPolicyAnswers(refine=SecondAttempt())
     settings = dataclasses.replace(SETTINGS, **filters)
     assert settings.off_policy.answers == 3
     assert settings.dynamic_sampling is None
@@ -46,6 +48,9 @@ def test_filters_from_text():
         ("dynamic_sampling(turns=3)", "batch filter 'dynamic_sampling' has no argument 'turns'; known: rounds"),
         ("dynamic_sampling(rounds=0)", "^rounds of dynamic sampling is 0, it must be at least 1$"),
         ("off_policy(source=expert)", "source=expert is not one of policy, reference"),
+        ("dynamic_sampling(inner=3)", "batch filter 'dynamic_sampling' has no argument 'inner'; known: rounds$"),
+        ("off_policy(refine=third_attempt)", "unknown refine 'third_attempt'; known: second_attempt"),
+        ("off_policy(refine=second_attempt(critic=me))", "critic=me is not a function, which can be given in Python"),
         ("off_policy, off_policy(answers=2)", "the batch filter off_policy is given twice in"),
     ],
 )

@@ -1,6 +1,7 @@
 """Tools on the host: the compiled loop waits for their words, which are as long as they are."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -81,9 +82,10 @@ class Broken(LookUpOnHost):
 
     reply: tuple[int, ...] = ()
     ends: bool = True
+    replies: Any = dataclasses.field(default=..., hash=False)
 
     def call(self, prompt_index, answers):
-        return [list(self.reply)] * len(answers)
+        return [list(self.reply)] * len(answers) if self.replies is ... else self.replies
 
     def hear(self, state, reply, length):
         return super().hear(state, reply, length) | {"heard": jnp.bool_(self.ends)}
@@ -94,6 +96,12 @@ class Broken(LookUpOnHost):
     [
         (Broken((1, 1, 1, 1)), "a tool replied 4 tokens, at most 3 are allowed"),
         (Broken((99,)), "a tool replied with the token 99, which is outside the vocabulary, 0 to 13"),
+        (Broken((1.5,)), r"a tool's reply must be a list of tokens, not \[1.5\]"),
+        (Broken((True,)), r"a tool's reply must be a list of tokens, not \[True\]"),
+        (Broken(replies=None), "`call` must reply to each of 320 answers with a list of tokens, not None"),
+        (Broken(replies=[[1]]), r"`call` must reply to each of 320 answers with a list of tokens, not \[\[1\]\]"),
+        (Broken(replies=["1"] * 320), "a tool's reply must be a list of tokens, not '1'"),
+        (Broken(replies=[b"1"] * 320), "a tool's reply must be a list of tokens, not b'1'"),
         (Broken(ends=False), "a trajectory waits for a tool again before it has a new token"),
     ],
 )

@@ -51,7 +51,7 @@ def degrpo(
 
     Thinkless: the first token chooses between a short and a long answer; alpha sets how fast that choice converges
     relative to the skill of answering, independent of length. `response`: the mean over the later tokens of each answer
-    (paper) or over those of the batch (code). Modes need no names: every answer's first token counts as the choice.
+    (paper) or over those of the batch (code). Modes need no names: the first token is the choice, unless dictated.
     `kl` is the paper's 0.001.
 
     Degenerate: groups of equal rewards get zero, except the KL penalty; an answer of one token has no response part.

@@ -45,9 +45,9 @@ def hgpo(
     """HGPO (arXiv 2505.14631): A = norm(best of its mode), + alpha norm(its mode won) on token 1; modes: think or not.
 
     norm is GRPO's, (x - mean) / std of the group. An answer thinks if its first token is `think_token`; the other mode
-    has a head start of `delta` in the comparison of mean rewards. The paper forces half of a group into each mode; here
-    the policy samples the modes, so it must know both: if no answer begins with `think_token` (never with 0, the
-    padding of text), what remains is GRPO on being the best of the group. `kl` is the paper's 0.001, of k3.
+    has a head start of `delta` in the comparison of mean rewards. The paper forces half of a group into each mode, as
+    environments can. A policy that samples the modes must know both: if no answer begins with `think_token` (never with
+    0, the padding of text), what remains is GRPO on being the best of the group. `kl` is the paper's 0.001, of k3.
 
     Degenerate: a group in one mode, or with a tie between them, has no second term (our reading); with equal rewards
     the first term is zero, and the second prefers not to think, by the head start.

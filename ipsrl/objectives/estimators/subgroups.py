@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.objectives.objective import all_equal
-from ipsrl.structures import Rollouts, masked_sum
+from ipsrl.structures import Rollouts, control_token, masked_sum
 
 Stratum = Literal["length", "planning", "first_token"]
 
@@ -33,10 +33,12 @@ def stratum_of(rollouts: Rollouts, stratum: Stratum, width: int = 1) -> Array:
     """`[P, G]` int32, the stratum of each answer.
 
     `length` is its number of tokens, `planning` its number of planning tokens, both divided by `width` and rounded
-    down; `first_token` is the first token itself, even if the environment dictated it (-1 if the policy chose none).
+    down; `first_token` is the `control_token` itself, even if the environment dictated it (-1 if the policy chose
+    none).
     """
     if stratum == "first_token":
-        return jnp.where(rollouts.token_mask.any(axis=-1), rollouts.tokens[..., 0], -1)
+        first = jnp.where(control_token(rollouts.token_mask), rollouts.tokens, 0).sum(axis=-1)
+        return jnp.where(rollouts.token_mask.any(axis=-1), first, -1)
     counted = rollouts.token_mask
     if stratum == "planning":
         counted = counted & rollouts.planning_mask
@@ -44,7 +46,7 @@ def stratum_of(rollouts: Rollouts, stratum: Stratum, width: int = 1) -> Array:
 
 
 def thinks(rollouts: Rollouts, think_token: int) -> Array:
-    """`[P, G]` bool, True for answers that begin with `think_token`, which the environment may dictate; all others are
-    in the other mode.
+    """`[P, G]` bool, True for answers whose control token is `think_token`, chosen or dictated; all others are in the
+    other mode.
     """
-    return rollouts.token_mask.any(axis=-1) & (rollouts.tokens[..., 0] == think_token)
+    return stratum_of(rollouts, "first_token") == think_token

@@ -9,7 +9,7 @@ from jax import Array
 from ipsrl.fields import non_negative
 from ipsrl.objectives.estimators.ranks import largest_of_rows, random_order
 from ipsrl.objectives.objective import RolloutPart
-from ipsrl.structures import Rollouts, first_action
+from ipsrl.structures import Rollouts, control_token
 
 Planned = Literal["planning_mask", "high_entropy", "random", "first"]
 
@@ -19,11 +19,11 @@ def planned_tokens(rollouts: Rollouts, planned: Planned) -> Array:
 
     `planning_mask` comes from the environment. As controls with the same number of tokens in each answer,
     `high_entropy` takes the tokens of highest behaviour entropy (the earlier of ties) and `random` takes random tokens.
-    `first` is the first token of every answer that the policy chose.
+    `first` is the `control_token`, where the policy chose it.
     """
     mask = rollouts.token_mask
     if planned == "first":
-        return first_action(mask)
+        return mask & control_token(mask)
     planning = mask & rollouts.planning_mask
     if planned == "planning_mask":
         return planning

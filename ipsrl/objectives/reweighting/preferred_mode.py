@@ -1,4 +1,4 @@
-"""An advantage for the first token, for having chosen the better of two modes: `[P, G, T]` -> `[P, G, T]`."""
+"""An advantage for the control token, for having chosen the better of two modes: `[P, G, T]` -> `[P, G, T]`."""
 
 import dataclasses
 
@@ -9,13 +9,12 @@ from ipsrl.fields import finite, non_negative
 from ipsrl.objectives.advantages.baselines import GroupMeanStd
 from ipsrl.objectives.estimators.subgroups import thinks
 from ipsrl.objectives.objective import RolloutPart, all_equal
-from ipsrl.structures import Rollouts, masked_sum
+from ipsrl.structures import Rollouts, control_token, masked_sum
 
 
 @dataclasses.dataclass(frozen=True)
 class PreferredMode(RolloutPart):
-    """Adds to the first token's advantage whether its mode did better (HGPO, arXiv 2505.14631): `[P, G, T]` -> `[P, G,
-    T]`.
+    """Adds to the control token's advantage whether its mode did better (HGPO, arXiv 2505.14631).
 
         A_g0 + alpha (m_g - mean) / std,      m_g = 1 where the mode of g is argmax { R_think, R_other + delta }
 
@@ -23,7 +22,7 @@ class PreferredMode(RolloutPart):
     is added if a group has a single mode, or if the two sides tie (our reading).
 
     Attributes:
-      think_token: first token of an answer in thinking mode.
+      think_token: control token of an answer in thinking mode, see `ipsrl.structures.control_token`.
       delta: head start of the other mode, in units of reward.
       alpha: weight of the term.
     """
@@ -42,4 +41,4 @@ class PreferredMode(RolloutPart):
         comparable = mode.any(axis=-1) & (~mode).any(axis=-1) & ~all_equal(sides)
         preferred = comparable[:, None] & (mode == (sides[:, :1] > sides[:, 1:]))
         between_modes = GroupMeanStd()(preferred.astype(jnp.float32), rollouts)
-        return values.at[..., 0].add(self.alpha * between_modes)
+        return values + jnp.where(control_token(rollouts.token_mask), self.alpha * between_modes[..., None], 0.0)

@@ -16,9 +16,10 @@ class OneStepAhead(Wrapper):
     correct. Only `Sampled` can be wrapped, because other sources look at rewards before they sample.
     """
 
-    def __post_init__(self):
-        super().__post_init__()
-        if self.inner is not None and not isinstance(self.inner, Sampled):
+    def check_inner(self) -> None:
+        """Raises ValueError if the other source looks at rewards before it samples."""
+        super().check_inner()
+        if not isinstance(self.inner, Sampled):
             raise ValueError(
                 f"OneStepAhead samples before rewards are known, so {type(self.inner).__name__} cannot be inside it: "
                 "wrap them in the other order, or leave one out"

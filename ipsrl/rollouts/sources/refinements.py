@@ -1,9 +1,10 @@
 """Off-policy answers: replaces one answer of a group by a refinement."""
 
+import abc
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,6 @@ from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rewards import Reward
 from ipsrl.rollouts.sources.source import (
-    OF_POLICY,
     Actors,
     Groups,
     Metrics,
@@ -59,11 +59,10 @@ class OffPolicyAnswers(Wrapper):
 
     asks = "policy"
 
-    @property
-    def optional_fields(self) -> frozenset[str]:
+    def provides(self, fields: frozenset[str]) -> frozenset[str]:
         """With `off_policy`; without the policy's most likely tokens if the reference policy samples."""
         lost = {"top_log_probs"} if self.source == "reference" else set()
-        return super().optional_fields - lost | {"off_policy"}
+        return fields - lost | {"off_policy"}
 
     @property
     def needs_reference(self) -> bool:
@@ -95,14 +94,13 @@ class OffPolicyAnswers(Wrapper):
         return refined, self.sampled.verify(reward, refined, request.key("reward of refinements"))[0]
 
 
-def fields_with(off_policy: OffPolicyAnswers | None) -> frozenset[str]:
-    """The optional fields of `Rollouts` of groups that the policy samples, with such answers or without."""
-    return OF_POLICY if off_policy is None else off_policy.optional_fields
-
-
-class Refine(Protocol):
+class Refine(abc.ABC):
     """Samples refinements, for an environment that can criticise an attempt."""
 
+    NAMED: ClassVar[dict[str, Callable[..., "Refine"]]] = {}
+    """In texts such as `off_policy(answers=8, refine=second_attempt)`."""
+
+    @abc.abstractmethod
     def __call__(
         self, sampled: Sampled, parameters: Parameters, attempts: Groups, number: int, key: Array
     ) -> Trajectories:
@@ -118,7 +116,6 @@ class Refine(Protocol):
           number: n.
           key: the same key gives the same answers.
         """
-        ...
 
 
 def no_words(prompt: int, attempt: Sequence[int], reward: float) -> Sequence[int]:
@@ -128,11 +125,11 @@ def no_words(prompt: int, attempt: Sequence[int], reward: float) -> Sequence[int
 
 
 @dataclasses.dataclass(frozen=True)
-class SecondAttempt:
+class SecondAttempt(Refine):
     """The policy answers again, to a prompt that quotes an earlier attempt of its own and a critic's words on it.
 
-    The i-th refinement is that of the i-th attempt of the group, in turn. The environment has `prompts_with_history`:
-    the attempt stands in its history, and behind it the words, as if they were one more answer.
+    The i-th refinement is that of the i-th attempt of the group, in turn. The environment writes these prompts, see
+    `HypothesisEnvironment.prompts_with_critique`.
 
     Attributes:
       critic: (prompt, tokens of an attempt, its reward) -> tokens, cut to the length of an answer; called by the first
@@ -151,23 +148,26 @@ class SecondAttempt:
         )
         chosen = np.resize(np.arange(tokens.shape[1]), number)
 
-        def quoted(row: int, member: int) -> list[list[int]]:
+        def quoted(row: int, member: int) -> tuple[list[int], list[int]]:
             attempt = tokens[row, member][written[row, member]].tolist()
-            words = list(self.critic(int(index[row]), attempt, float(rewards[row, member])))
-            return [attempt, words[: environment.max_tokens]] if words else [attempt]
+            words = self.critic(int(index[row]), attempt, float(rewards[row, member]))
+            return attempt, list(words)[: environment.max_tokens]
 
-        def quoted_each() -> list[list[list[int]]]:
+        def quoted_each() -> list[tuple[list[int], list[int]]]:
             return [quoted(row, member) for row in range(len(index)) for member in chosen]
 
-        histories = hosts.broadcast(hosts.first_does(quoted_each))
+        quotations = hosts.broadcast(hosts.first_does(quoted_each))
         width = environment.history_width(1 if self.critic is no_words else 2)
-        prompts = environment.prompts_with_history(np.repeat(index, number), histories, width)
+        prompts = environment.prompts_with_critique(np.repeat(index, number), *zip(*quotations, strict=True), width)
         answers = sampled.answers(parameters, prompts, key, 1)
         # One answer to each of P n prompts becomes n answers to each of P.
         grouped = jax.tree.map(
             lambda leaf: leaf.reshape(-1, number, *leaf.shape[2:]), dataclasses.replace(answers, prompts=None)
         )
         return dataclasses.replace(grouped, prompts=trajectories.prompts)
+
+
+Refine.NAMED["second_attempt"] = SecondAttempt
 
 
 def spend_samples(objective: Objective, samples: int) -> tuple[int, OffPolicyAnswers | None]:

@@ -86,10 +86,9 @@ class ReplayedAnswers(Wrapper):
 
     asks = "policy"
 
-    @property
-    def optional_fields(self) -> frozenset[str]:
+    def provides(self, fields: frozenset[str]) -> frozenset[str]:
         """With `off_policy`; without the most likely tokens, which replayed answers have of an earlier policy."""
-        return super().optional_fields - {"top_log_probs"} | {"off_policy"}
+        return fields - {"top_log_probs"} | {"off_policy"}
 
     def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
         inner, groups = _first_groups(self, actors, seed, reward)
@@ -131,21 +130,21 @@ def _missing_answer(groups: Groups, answers: Any, outcome_id: Array, key: Array)
 def _with_found(groups: Groups, answers: Any, outcome_id: Array) -> tuple[Any, Array]:
     """Keeps the right answers whose outcome is new."""
     trajectories, outcomes = groups
-    prompts, members = outcomes.rewards.shape
-    of_batch = _of_answers(groups)
+    ids = outcomes.outcome_id
+    known = (outcome_id[trajectories.prompts.index][:, None, :] == ids[..., None]).any(axis=-1)
+    new = ((outcomes.rewards > 0) & (ids >= 0) & ~known).ravel()
+    prompt, ids = jnp.repeat(trajectories.prompts.index, outcomes.rewards.shape[1]), ids.ravel()
+    # [n, n], of which the row of an answer marks the answers before it.
+    same_prompt = jnp.tril(prompt[:, None] == prompt, -1)
+    first = new & ~(same_prompt & (ids[:, None] == ids) & new).any(axis=1)
+    place = (outcome_id >= 0).sum(axis=1)[prompt] + (same_prompt & first).sum(axis=1)
+    # A place that does not exist: nothing is written.
+    at = prompt, jnp.where(first, place, outcome_id.shape[1])
 
-    def keep(number, kept):
-        answers, outcome_id = kept
-        row, member = number // members, number % members
-        prompt, outcome = trajectories.prompts.index[row], outcomes.outcome_id[row, member]
-        ids = outcome_id[prompt]
-        new = (outcomes.rewards[row, member] > 0) & (outcome >= 0) & ~(ids == outcome).any() & (ids < 0).any()
-        # A prompt that does not exist: nothing is written.
-        at = jnp.where(new, prompt, len(outcome_id)), jnp.argmax(ids < 0)
-        answers = jax.tree.map(lambda kept, leaf: kept.at[at].set(leaf[row, member], mode="drop"), answers, of_batch)
-        return answers, outcome_id.at[at].set(outcome, mode="drop")
+    def put(kept, leaf):
+        return kept.at[at].set(leaf.reshape(-1, *leaf.shape[2:]), mode="drop")
 
-    return jax.lax.fori_loop(0, prompts * members, keep, (answers, outcome_id))
+    return jax.tree.map(put, (answers, outcome_id), (_of_answers(groups), outcomes.outcome_id))
 
 
 def _without_memory(groups: Groups) -> Groups:
@@ -154,9 +153,10 @@ def _without_memory(groups: Groups) -> Groups:
 
 
 def _of_answers(groups: Groups) -> Any:
-    """What is kept of answers, leaves `[P, G, ...]`."""
+    """What is kept of answers, leaves `[P, G, ...]`; the policy that puts them into a group scores them again."""
     trajectories, outcomes = _without_memory(groups)
-    return dataclasses.replace(trajectories, prompts=None, off_policy=None), outcomes
+    again = "behaviour_log_probs", "behaviour_entropy", "top_log_probs", "top_tokens"
+    return dataclasses.replace(trajectories, prompts=None, off_policy=None, **dict.fromkeys(again)), outcomes
 
 
 def _first_groups(wrapper: Wrapper, actors: Actors, seed: Array | int, reward: Reward | None) -> tuple[State, Groups]:

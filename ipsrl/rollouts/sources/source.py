@@ -1,11 +1,12 @@
 """The base of all sources of groups, and the source that samples from the policy.
 
 A source is asked once for each step. Sources that change what another one gives are wrapped around it, as optax chains
-transformations: `DynamicSampling(inner=DifficultyFilter(inner=Sampled(...)))`. The training step never asks where
+transformations: `DynamicSampling().around(DifficultyFilter().around(Sampled(...)))`. The training step never asks where
 groups come from.
 """
 
 import abc
+import copy
 import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self
@@ -16,7 +17,7 @@ from jax import Array
 
 from ipsrl.distributed.mesh import keep_prompts_sharded, replicate, shard_prompts
 from ipsrl.environments.environment import Environment
-from ipsrl.fields import Checked
+from ipsrl.fields import Checked, non_negative, positive
 from ipsrl.objectives.objective import all_equal
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rewards import Reward, rewarded
@@ -142,10 +143,10 @@ class Sampled(Source):
 
     environment: Environment
     policy: Policy
-    prompts_per_step: int
-    group_size: int
-    temperature: float = 1.0
-    top_tokens: int = 0
+    prompts_per_step: int = positive()
+    group_size: int = positive()
+    temperature: float = positive(1.0)
+    top_tokens: int = non_negative(0)
 
     @property
     def on_host(self) -> bool:
@@ -189,16 +190,8 @@ class Sampled(Source):
         """Second half of a call: the outcomes with their rewards, and the reward for the next batch.
 
         Raises:
-          ValueError: rewards or outcomes have another shape than the groups, or the environment has dictated a token
-            outside the vocabulary (only outside jit, which cannot look).
+          ValueError: rewards or outcomes have another shape than the groups, or as in `verify`.
         """
-        if trajectories.dictated is not None and not isinstance(trajectories.tokens, jax.core.Tracer):
-            largest = int(trajectories.tokens.max())
-            if largest >= self.environment.vocabulary_size:
-                raise ValueError(
-                    f"the environment dictates the token {largest}, which is outside its vocabulary, 0 to "
-                    f"{self.environment.vocabulary_size - 1}"
-                )
         return rewarded(reward, trajectories, sharded(verify(self.environment, trajectories)), key)
 
 
@@ -207,13 +200,10 @@ class Wrapper(Source):
     """Base of sources that change what another source gives; their state is a pair of their own and the other's.
 
     Attributes:
-      inner: the other one; None until it is wrapped, see `wrapped`.
-
-    Raises:
-      ValueError: the other source cannot be wrapped in this one.
+      inner: the other one; None until `around` has been called.
     """
 
-    inner: Any = None
+    inner: Source | None = dataclasses.field(default=None, init=False)
 
     asks: ClassVar[Literal["nothing", "policy", "prompts"]] = "nothing"
     """What it asks the other source for: further answers of the policy, or groups for chosen prompts or at other times
@@ -221,10 +211,19 @@ class Wrapper(Source):
     chooses_prompts: ClassVar[bool] = False
     """Whether it chooses the prompts of a step."""
 
-    def __post_init__(self):
-        super().__post_init__()
-        if self.inner is None:
-            return
+    def around(self, inner: Source) -> Self:
+        """This wrapper around a source.
+
+        Raises:
+          ValueError: the source cannot be wrapped in this one.
+        """
+        outer = copy.copy(self)
+        object.__setattr__(outer, "inner", inner)
+        outer.check_inner()
+        return outer
+
+    def check_inner(self) -> None:
+        """Raises ValueError if the other source cannot be wrapped in this one."""
         if not isinstance(self.inner, Source):
             raise ValueError(f"{type(self).__name__} wraps a source, not {self.inner!r}")
         inside = self.inner
@@ -266,7 +265,11 @@ class Wrapper(Source):
 
     @property
     def optional_fields(self) -> frozenset[str]:
-        return OF_POLICY if self.inner is None else self.inner.optional_fields
+        return self.provides(self.inner.optional_fields)
+
+    def provides(self, fields: frozenset[str]) -> frozenset[str]:
+        """The optional fields of its groups, where those of the other source have `fields`."""
+        return fields
 
     @property
     def sampled(self) -> Sampled:
@@ -282,7 +285,7 @@ class Wrapper(Source):
 def wrapped(source: Source, wrappers: Sequence[Wrapper]) -> Source:
     """A source in wrappers, of which the first is outermost."""
     for wrapper in reversed(wrappers):
-        source = dataclasses.replace(wrapper, inner=source)
+        source = wrapper.around(source)
     return source
 
 

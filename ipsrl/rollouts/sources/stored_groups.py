@@ -14,6 +14,7 @@ from jax import Array
 
 from ipsrl.environments.environment import Environment, dictates
 from ipsrl.environments.token_stream import TokenStream
+from ipsrl.fields import positive
 from ipsrl.policies.policy import Policy
 from ipsrl.rewards import Reward, rewarded
 from ipsrl.rollouts.randomness import stream
@@ -22,6 +23,10 @@ from ipsrl.rollouts.verification import verify
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 
 KEYS = frozenset({"prompt", "answers", "rewards", "outcomes", "log_probs"})
+TABLES = {
+    "prompt_index": np.int32, "tokens": np.int32, "lengths": np.int32, "rewards": np.float32, "outcome_id": np.int32,
+    "log_probs": np.float32,
+}  # fmt: skip
 
 
 def given_answers(prompts: Prompts, tokens: Array, lengths: Array, log_probs: Array | None = None) -> Trajectories:
@@ -74,19 +79,34 @@ class StoredGroups(Source):
     rewards: np.ndarray | None = None
     outcome_id: np.ndarray | None = None
     log_probs: np.ndarray | None = None
-    temperature: float = 1.0
+    temperature: float = positive(1.0)
 
     # A table is no key: two of them are the same only if they are one object.
     __eq__, __hash__ = object.__eq__, object.__hash__
 
     def __post_init__(self):
         super().__post_init__()
-        if dictates(self.environment):
+        environment = self.environment
+        if dictates(environment):
             raise ValueError("the environment writes tokens of its own, and stored answers do not say which they are")
-        if self.prompts_per_step > len(self.prompt_index):
-            raise ValueError(
-                f"a step takes {self.prompts_per_step} groups, but only {len(self.prompt_index)} are stored"
-            )
+        for name, dtype in TABLES.items():
+            if (table := getattr(self, name)) is not None:
+                object.__setattr__(self, name, _as_table(name, table, dtype))
+        if self.tokens.ndim != 3:
+            raise ValueError(f"tokens must have the shape [N, G, T], not {list(self.tokens.shape)}")
+        for name, axes in {"prompt_index": 1, "lengths": 2, "rewards": 2, "outcome_id": 2, "log_probs": 3}.items():
+            table, shape = getattr(self, name), self.tokens.shape[:axes]
+            if table is not None and table.shape != shape:
+                raise ValueError(f"{name} must have the shape {list(shape)}, as tokens has, not {list(table.shape)}")
+        number, _, longest = self.tokens.shape
+        if self.prompts_per_step > number:
+            raise ValueError(f"a step takes {self.prompts_per_step} groups, but only {number} are stored")
+        if longest > environment.max_tokens:
+            raise ValueError(f"tokens has {longest} columns, but answers have at most {environment.max_tokens} tokens")
+        written = np.arange(longest) < self.lengths[..., None]
+        _check_range("prompts are numbered", self.prompt_index, environment.num_prompts)
+        _check_range("numbers of tokens are", self.lengths, longest + 1)
+        _check_range("tokens are numbered", np.where(written, self.tokens, 0), environment.vocabulary_size)
 
     @classmethod
     def of(
@@ -120,32 +140,22 @@ class StoredGroups(Source):
                     f"row {number} has {len(row['answers'])} answers, but the first row has {len(rows[0]['answers'])}: "
                     "groups must have the same size"
                 )
-        size = len(rows[0]["answers"])
-        shape = (len(rows), size, environment.max_tokens)
 
-        def table(key: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-            filled = np.zeros(shape, dtype)
+        def padded(key: str, dtype: type) -> np.ndarray:
+            filled = np.zeros((len(rows), len(rows[0]["answers"]), environment.max_tokens), dtype)
             for group, row in zip(filled, rows, strict=True):
-                for place, value in enumerate(row[key]):
-                    if filled.ndim == 3:
-                        group[place, : len(value)] = value
-                    else:
-                        group[place] = value
+                for answer, values in zip(group, row[key], strict=True):
+                    answer[: len(values)] = values
             return filled
 
-        lengths = np.array([[len(answer) for answer in row["answers"]] for row in rows])
-        optional = {
-            field: table(key, shape[:ndim], dtype)
-            for key, field, ndim, dtype in (
-                ("rewards", "rewards", 2, np.float32), ("outcomes", "outcome_id", 2, np.int32),
-                ("log_probs", "log_probs", 3, np.float32),
-            )
-            if key in keys
-        }  # fmt: skip
-        index = np.array([row["prompt"] for row in rows], np.int32)
+        def optional(key: str) -> np.ndarray | None:
+            return np.stack([row[key] for row in rows]) if key in keys else None
+
         return cls(
-            environment, policy, prompts_per_step, index, table("answers", shape, np.int32), lengths.astype(np.int32),
-            **optional, temperature=temperature,
+            environment, policy, prompts_per_step, prompt_index=np.array([row["prompt"] for row in rows]),
+            tokens=padded("answers", np.int32), lengths=np.array([list(map(len, row["answers"])) for row in rows]),
+            rewards=optional("rewards"), outcome_id=optional("outcomes"),
+            log_probs=padded("log_probs", np.float32) if "log_probs" in keys else None, temperature=temperature,
         )  # fmt: skip
 
     @classmethod
@@ -229,21 +239,18 @@ class StoredGroups(Source):
         return rows if isinstance(rows, jax.core.Tracer) else np.asarray(rows)
 
     def _answers(self, rows: Array | np.ndarray, log_probs: Array | None) -> Trajectories:
-        tokens, lengths, index = (_taken(table, rows) for table in (self.tokens, self.lengths, self.prompt_index))
-        return _given(self.environment, index, tokens, lengths, log_probs)
+        tokens, lengths = (_taken(table, rows) for table in (self.tokens, self.lengths))
+        index = self.prompt_index[rows] if isinstance(rows, np.ndarray) else jnp.asarray(self.prompt_index)[rows]
+        return _given_answers(self.environment.prompts(index), tokens, lengths, log_probs)
+
+
+_given_answers = jax.jit(given_answers)
 
 
 @functools.partial(jax.jit, static_argnames="stored")
 def _order(seed: Array | int, number: Array | int, stored: int) -> Array:
     """`[N]`, the order of the groups in a pass through the table."""
     return jax.random.permutation(stream(seed, number, "stored groups"), stored)
-
-
-@functools.partial(jax.jit, static_argnames="environment")
-def _given(
-    environment: TokenStream, index: Array, tokens: Array, lengths: Array, log_probs: Array | None
-) -> Trajectories:
-    return given_answers(environment.prompts(index), tokens, lengths, log_probs)
 
 
 def _taken(table: np.ndarray, rows: Array | np.ndarray) -> Array:
@@ -256,39 +263,59 @@ def _scored(policy: Policy, parameters: Any, trajectories: Trajectories, tempera
     return policy.score(parameters, trajectories, temperature).log_probs
 
 
+def _as_table(name: str, given: Any, dtype: type) -> np.ndarray:
+    table = np.asarray(given)
+    fits = table.dtype.kind in ("iu" if dtype is np.int32 else "biuf")
+    if not fits or not (np.abs(table) < 2**31).all():
+        raise ValueError(f"{name} must hold {'integers of 32 bits' if dtype is np.int32 else 'finite numbers'}")
+    return table.astype(dtype)
+
+
+def _check_range(what: str, table: np.ndarray, count: int) -> None:
+    """Raises ValueError unless all numbers of a table `[N, ...]` are in 0 to `count` - 1."""
+    outside = np.argwhere((table < 0) | (table >= count))
+    if len(outside):
+        raise ValueError(f"{what} 0 to {count - 1}, but row {outside[0][0] + 1} has {table[tuple(outside[0])]}")
+
+
 def _checked(row: dict[str, Any], number: int, environment: Environment) -> dict[str, Any]:
-    """A row, after a look at its keys, prompt, tokens and sizes."""
+    """A row, after a look at its keys, types and sizes, as vectors; what they may hold is checked for all rows."""
     if unknown := set(row) - KEYS:
-        raise ValueError(f"row {number} has an unknown key {min(unknown)!r}; known: {', '.join(sorted(KEYS))}")
+        raise ValueError(f"row {number} has an unknown key {min(unknown, key=str)!r}; known: {', '.join(sorted(KEYS))}")
     for key in ("prompt", "answers"):
         if key not in row:
             raise ValueError(f"row {number} has no {key!r}")
-    if not (isinstance(row["prompt"], int | np.integer) and 0 <= row["prompt"] < environment.num_prompts):
-        raise ValueError(
-            f"row {number} has prompt {row['prompt']!r}: prompts are numbered 0 to {environment.num_prompts - 1}"
-        )
-    answers = row["answers"]
-    if not (isinstance(answers, Sequence | np.ndarray) and len(answers)):
+    if type(row["prompt"]) is bool or not isinstance(row["prompt"], int | np.integer):
+        raise ValueError(f"row {number} has prompt {row['prompt']!r}, which is not the number of a prompt")
+    given, longest = row["answers"], environment.max_tokens
+    if not (isinstance(given, Sequence | np.ndarray) and len(given)):
         raise ValueError(f"row {number} has no answers: give a list of lists of token ids")
+    answers = [_numbers(answer, "iu") for answer in given]
     for place, answer in enumerate(answers, start=1):
-        tokens = np.asarray(answer)
-        if tokens.ndim != 1 or not 1 <= len(tokens) <= environment.max_tokens:
+        if answer is None or not 1 <= len(answer) <= longest:
             raise ValueError(
-                f"answer {place} of row {number} must have 1 to {environment.max_tokens} token ids, not {answer!r}"
+                f"answer {place} of row {number} must have 1 to {longest} token ids, not {given[place - 1]!r}"
             )
-        if tokens.dtype.kind not in "iu" or tokens.min() < 0 or tokens.max() >= environment.vocabulary_size:
-            raise ValueError(
-                f"answer {place} of row {number} has a token outside the vocabulary, 0 to "
-                f"{environment.vocabulary_size - 1}: {answer!r}"
-            )
-    for key in sorted(set(row) - {"prompt", "answers"}):
-        if len(row[key]) != len(answers):
-            raise ValueError(f"row {number} has {len(answers)} answers, but {len(row[key])} {key}")
-    for place, (answer, values) in enumerate(zip(answers, row.get("log_probs", answers), strict=True), start=1):
-        if len(values) != len(answer):
-            raise ValueError(f"answer {place} of row {number} has {len(answer)} tokens, but {len(values)} log_probs")
-    finite = [np.asarray(row[key], float) for key in ("rewards",) if key in row]
-    finite += [np.asarray(values, float) for values in row.get("log_probs", ())]
-    if not all(np.isfinite(values).all() for values in finite):
-        raise ValueError(f"row {number} has a reward or log-probability that is not finite")
-    return row
+    checked = {"prompt": int(row["prompt"]), "answers": answers}
+    for key, kinds in (("rewards", "biuf"), ("outcomes", "iu")):
+        if key in row:
+            checked[key] = _numbers(row[key], kinds)
+            if checked[key] is None or len(checked[key]) != len(answers):
+                raise ValueError(f"row {number} must have {len(answers)} finite numbers as {key}, not {row[key]!r}")
+    if "log_probs" in row:
+        found = row["log_probs"] if isinstance(row["log_probs"], Sequence | np.ndarray) else ()
+        checked["log_probs"] = [_numbers(values, "if") for values in found]
+        sizes = [None if values is None else len(values) for values in checked["log_probs"]]
+        if sizes != list(map(len, answers)):
+            raise ValueError(f"row {number} needs one log-probability for each token of its answers")
+    return checked
+
+
+def _numbers(values: Any, kinds: str) -> np.ndarray | None:
+    """Values as a vector of numbers of one of NumPy's kinds; None if they are something else."""
+    try:
+        vector = np.asarray(values)
+    except ValueError:
+        return None
+    fits = vector.ndim == 1 and vector.dtype.kind in kinds
+    return vector if fits and np.abs(vector).max(initial=0) < 2**31 else None
