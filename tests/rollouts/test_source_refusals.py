@@ -123,7 +123,7 @@ def test_stored_answers_do_not_say_what_an_environment_wrote():
         (RewardTable(jnp.full((4, 3), jnp.nan)), "the table of rewards must be finite, not"),
         (PatternVerifier((1, 7)), "the pattern has the token 7, but tokens are 0 to 2"),
         (MatchedOutcomes(jnp.full((4, 3), 0.5), jnp.ones((4, 3))), "the probabilities of expert must add up to 1, not"),
-        (MatchedOutcomes(jnp.eye(3)[[0, 1, 2, 0]], jnp.ones((4, 3)), -1.0), "rate must be positive and finite, not -1"),
+        (MatchedOutcomes(np.eye(3)[[0, 1, 2, 0]], jnp.ones((4, 3)), -1.0), "rate must be positive and finite, not -1"),
         (PatternVerifier((1,), RewardTable(jnp.ones((3,)))), r"rewards must have the shape \[4, 3\], not \[3\]"),
         (MatchedOutcomes(jnp.ones((4, 3)), jnp.ones((1, 3))), r"weights of matched outcomes must have the shape"),
         (lambda answers, outcomes: outcomes.rewards, "the reward must be a Reward, such as FormulaReward"),

@@ -49,7 +49,7 @@ def test_filters_from_text():
         ("dynamic_sampling(rounds=0)", "^rounds of dynamic sampling is 0, it must be at least 1$"),
         ("off_policy(source=expert)", "source=expert is not one of policy, reference"),
         ("dynamic_sampling(inner=3)", "batch filter 'dynamic_sampling' has no argument 'inner'; known: rounds$"),
-        ("off_policy(refine=third_attempt)", "unknown refine 'third_attempt'; known: second_attempt"),
+        ("off_policy(refine=third_attempt)", r"refine=third_attempt is not one of second_attempt\(\.\.\.\) or None"),
         ("off_policy(refine=second_attempt(critic=me))", "critic=me is not a function, which can be given in Python"),
         ("off_policy, off_policy(answers=2)", "the batch filter off_policy is given twice in"),
     ],
