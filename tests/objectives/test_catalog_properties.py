@@ -2,10 +2,6 @@
 
 import dataclasses
 import functools
-import inspect
-import itertools
-import types
-import typing
 
 import jax
 import jax.numpy as jnp
@@ -16,9 +12,8 @@ from groups import random_rollouts, sizes
 from rows import SILENCE
 from tiers import slow_after
 
-from ipsrl.objectives import Objective, make, names
+from ipsrl.objectives import make, names
 from ipsrl.objectives.aggregation import SequenceSum
-from ipsrl.objectives.catalog import CATALOG
 from ipsrl.objectives.objective import FIELDS_BY_SHAPE
 
 EVERY = [*names(), *(text for text in ROWS if text not in names())]
@@ -284,148 +279,3 @@ def test_pieces_of_a_batch_sum_to_the_whole(text):
 @pytest.mark.parametrize("batch", ["stale", "fresh"])
 def test_stale_tokens_leave_gradients_finite(text, batch):
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(facts(text)[batch]))
-
-
-# Every option is worth having: changing it changes something.
-
-
-def alternatives(value, hint):
-    """Lists of other values of a hyper-parameter: one of each list must make a difference."""
-    if hasattr(hint, "NAMED"):
-        return [others for made in hint.NAMED.values() for others in calls(made)]
-    if typing.get_origin(hint) is tuple:
-        return [
-            [tuple(first + 0.1 * place for place in range(len(typing.get_args(hint)))) for first in (0.05, 0.3, 1.2)]
-        ]
-    if typing.get_origin(hint) is typing.Literal:
-        return [[option] for option in typing.get_args(hint) if option != value]
-    if dataclasses.is_dataclass(hint):
-        inner = {field.name: typing.get_type_hints(hint)[field.name] for field in dataclasses.fields(hint)}
-        change = functools.partial(dataclasses.replace, value)
-        return [
-            [new for other in others if (new := valid(change, **{name: other})) is not None]
-            for name in inner
-            for others in alternatives(getattr(value, name), inner[name])
-        ]
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        found = [lists for option in typing.get_args(hint) for lists in alternatives(value, option)]
-        return [[other for others in found for other in others]]
-    known = {bool: [not value], int: [1, 2, 3, 4], float: [0.05, 0.5, 0.9, 1.7], types.NoneType: [None]}
-    return [[other for other in known[hint] if other != value]]
-
-
-def calls(function):
-    """Lists of what a named argument can be: its smallest call, and for each further argument other values of it."""
-    parameters, hints = inspect.signature(function).parameters, typing.get_type_hints(function)
-    needed = {name: 0.5 for name, parameter in parameters.items() if parameter.default is parameter.empty}
-    yield [function(**needed)]
-    for name, parameter in parameters.items():
-        for others in alternatives(parameter.default, hints[name]) if name not in needed else ():
-            yield [made for other in others if (made := valid(function, **needed | {name: other})) is not None]
-
-
-@functools.cache
-def two_batches():
-    found = []
-    for number, seed in enumerate((0, 24), start=1):
-        rollouts, scores = random_rollouts(seed, PROMPTS, GROUP, LENGTH)
-        rewards = rollouts.rewards.at[0].set(0.0).at[1].set(number)
-        scores = dataclasses.replace(scores, prompt_log_probs=0.9 * rollouts.prompt_log_probs)
-        found.append((dataclasses.replace(rollouts, rewards=rewards), scores))
-    return found
-
-
-@functools.cache
-def consequences(objective):
-    """Advantages, loss, count and gradient of the second of two batches, one array; what is learned learns in both.
-
-    Not compiled: nearly every objective is looked at once, and compiling one takes as long as ten runs of it.
-    """
-    state, parameters = objective.init(SIZES), objective.init_parameters(SIZES)
-
-    def loss(scores, parameters):
-        output = objective.loss(scores, rollouts, weights, parameters)
-        return output.loss_sum, output
-
-    for rollouts, scores in two_batches():
-        weights, state, _ = objective.weigh(rollouts, state)
-        weights = objective.weights_of_steps(weights, rollouts)[-1]
-        (gradient, slope), output = jax.grad(loss, argnums=(0, 1), has_aux=True)(scores, parameters)
-        parameters = jax.tree.map(lambda value, d: value - objective.surrogate.learning_rate * d, parameters, slope)
-    advantages = np.where(rollouts.token_mask, weights.advantages, 0.0)
-    return np.append(np.stack([advantages, gradient.log_probs]), [output.loss_sum, output.count])
-
-
-def differ(objective, other):
-    return not np.allclose(consequences(objective), consequences(other), rtol=1e-4, atol=1e-6)
-
-
-def valid(build, **arguments):
-    try:
-        return build(**arguments)
-    except ValueError:
-        return None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "argument"),
-    [(name, argument) for name in names() for argument in inspect.signature(CATALOG[name]).parameters],
-)
-def test_every_argument_of_the_catalog_changes_something(name, argument):
-    """On its own, or next to one or two other arguments that are not at their defaults."""
-    build = CATALOG[name]
-    hints = typing.get_type_hints(build)
-    defaults = {key: parameter.default for key, parameter in inspect.signature(build).parameters.items()}
-    elsewhere = [
-        (key, other)
-        for key in defaults
-        if key != argument
-        for others in alternatives(defaults[key], hints[key])
-        for other in others
-    ]
-    contexts = [dict(changes) for count in range(3) for changes in itertools.combinations(elsewhere, count)]
-
-    def matters(context, other):
-        before, after = valid(build, **context), valid(build, **context | {argument: other})
-        return before is not None and after is not None and differ(before, after)
-
-    for others in alternatives(defaults[argument], hints[argument]):
-        # Not every objective can have every divergence.
-        possible = [other for other in others if valid(build, **{argument: other}) is not None]
-        named = any(hasattr(option, "NAMED") for option in typing.get_args(hints[argument]) or [hints[argument]])
-        if named and not possible:
-            continue
-        assert any(matters(context, other) for context in contexts for other in others), others
-
-
-def parts(objective):
-    for field in dataclasses.fields(Objective):
-        value = getattr(objective, field.name)
-        yield from value if isinstance(value, tuple) else () if value is None else (value,)
-
-
-def with_part(objective, part, new):
-    def swap(value):
-        return tuple(map(swap, value)) if isinstance(value, tuple) else (new if value == part else value)
-
-    return Objective(**{field.name: swap(getattr(objective, field.name)) for field in dataclasses.fields(Objective)})
-
-
-PART_FIELDS = {
-    (type(part), field.name): None for text in EVERY for part in parts(make(text)) for field in dataclasses.fields(part)
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("kind", "field"), PART_FIELDS, ids=lambda value: getattr(value, "__name__", value))
-def test_every_field_of_every_part_changes_something(kind, field):
-    carriers = [(make(text), part) for text in EVERY for part in parts(make(text)) if type(part) is kind]
-    hint = typing.get_type_hints(kind)[field]
-
-    def matters(objective, part, other):
-        new = valid(functools.partial(dataclasses.replace, part), **{field: other})
-        return new is not None and differ(objective, with_part(objective, part, new))
-
-    for others in alternatives(getattr(carriers[0][1], field), hint):
-        assert any(matters(*carrier, other) for carrier in carriers for other in others), others
