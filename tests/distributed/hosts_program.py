@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from look_up import LookUpOnHost
 from sampled_groups import collect
 
 from ipsrl import objectives
@@ -26,6 +27,7 @@ from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.run_folder import RunFolder, RunFolderError
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.rollouts.sampled_answers import answers_with_history, independent_answers
+from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.training import stored_tree
 from ipsrl.training.checkpoints import Checkpoints
 from ipsrl.training.loop import TrainSettings, train
@@ -53,10 +55,21 @@ class FirstTokenVerified(HypospaceCausal):
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class LookUpOnFirstHost(LookUpOnHost):
+    """Its tool is for the first process alone."""
+
+    def call(self, prompt_index, answers):
+        assert hosts.is_first()
+        return super().call(prompt_index, answers)
+
+
 TASK = FirstTokenVerified()
 POLICY = Transformer(
     TASK.vocabulary_size, hidden_size=16, num_layers=1, num_heads=4, num_key_value_heads=4, intermediate_size=16
 )
+WITH_TOOL = LookUpOnFirstHost()
+ON_TOOL = dataclasses.replace(POLICY, vocabulary_size=WITH_TOOL.vocabulary_size)
 SEED = 5
 # Prompts on either host; on both hosts; a model axis between hosts, so that both hold every prompt.
 MESHES = ("data:8", "data:4,model:2", "model:2,data:4")
@@ -81,8 +94,19 @@ def answered(step, parameters):
     return Evaluation(totals)
 
 
-def run(out, mesh, steps, optimizer="sgd", evaluate_every=0, filters="", resume=False):
+def stored_groups():
+    """Groups that the initial policy scores and the environment verifies; the third step begins another pass."""
+    answers = [TASK.render(number % TASK.num_hypotheses) for number in range(6)]
+    rows = [{"prompt": row % TASK.num_prompts, "answers": answers[row % 3 :][:4]} for row in range(40)]
+    return StoredGroups.of(TASK, POLICY, 16, rows)
+
+
+def run(
+    out, mesh, steps, optimizer="sgd", evaluate_every=0, checkpoint_every=10, filters="", stored=False, tools=False,
+    resume=False,
+):  # fmt: skip
     """Trains in the folder `out`, and returns the final state; 0 is for no evaluation."""
+    task, policy = (WITH_TOOL, ON_TOOL) if tools else (TASK, POLICY)
     settings = TrainSettings(
         steps=steps,
         prompts_per_step=16,
@@ -91,22 +115,26 @@ def run(out, mesh, steps, optimizer="sgd", evaluate_every=0, filters="", resume=
         optimizer=optimizer,
         batching=Batching(mini_batches=2),
         evaluate_every=evaluate_every or steps,
-        checkpoint_every=10,
+        checkpoint_every=checkpoint_every,
         **make_batch_filters(filters),
     )
     objective = objectives.make("ips_grpo(kl=0.1)")
     with RunFolder.open(out, {"seed": SEED}, resume) as folder:
         evaluate = answered if evaluate_every else None
-        return train(TASK, POLICY, objective, settings, SEED, folder, make_mesh(mesh), evaluate=evaluate)
+        return train(
+            task, policy, objective, settings, SEED, folder, make_mesh(mesh), evaluate=evaluate,
+            source=stored_groups() if stored else None,
+        )  # fmt: skip
 
 
-def main(process, port, save=None, meshes=(), forever=None, **arguments):
+def main(process, port, save=None, meshes=(), forever=None, before=(), **arguments):
     """Joins the other process, and runs.
 
     Args:
       process, port: which of the two this is, and where they meet.
       save: the final parameters, and what `sampled` finds on `meshes`, go to this file followed by the process.
       forever: a folder to write checkpoints to instead, until this process is killed.
+      before: the arguments of other runs, one after the other, before this one.
       arguments: of `run`.
     """
     cluster = Cluster(f"127.0.0.1:{port}", num_processes=2, process_id=process, heartbeat_timeout=20)
@@ -117,6 +145,8 @@ def main(process, port, save=None, meshes=(), forever=None, **arguments):
         if meshes:
             check_hosts(process, arguments["out"])
             check_cache(process, arguments["out"])
+        for each in before:
+            run(**each)
         state = run(**arguments)
         if save:
             found = {}

@@ -108,6 +108,13 @@ def records(folder: Path) -> list[dict]:
     return []
 
 
+def assert_same_records(ours, theirs):
+    for mine, other in zip(ours, theirs, strict=True):
+        assert mine.keys() == other.keys()
+        for name in mine:
+            np.testing.assert_allclose(other[name], mine[name], rtol=1e-4, atol=1e-5, err_msg=name)
+
+
 def last_state(folder: Path, step: int, like) -> dict:
     """The leaves of the last checkpoint."""
     with Checkpoints(folder / "checkpoints", every=1) as checkpoints:
@@ -206,10 +213,61 @@ def test_batch_filters_decide_alike_on_all_hosts(tmp_path):
     together(tmp_path, out=str(tmp_path / "run"), **arguments)
     ours, theirs = records(tmp_path / "alone"), records(tmp_path / "run")
     assert len(theirs) == 3
-    for mine, other in zip(ours, theirs, strict=True):
-        assert mine.keys() == other.keys() >= {"sampling_rounds", "prompt_survival", "off_policy_reward"}
-        for name in mine:
-            np.testing.assert_allclose(other[name], mine[name], rtol=1e-4, atol=1e-5, err_msg=name)
+    assert_same_records(ours, theirs)
+    assert theirs[0].keys() >= {"sampling_rounds", "prompt_survival", "off_policy_reward"}
+
+
+RUNS = {
+    "wrapped": {
+        "steps": 4,
+        "checkpoint_every": 2,
+        "filters": "replayed_groups, replayed_answers, off_policy(refine=second_attempt, answers=2)",
+    },
+    "stored": {"steps": 3, "stored": True},
+    "tools": {"steps": 2, "tools": True},
+}
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """Folders of these runs of two processes; the first one also in two parts, and only its second part."""
+    folder, wrapped = tmp_path_factory.mktemp("sources"), RUNS["wrapped"]
+    first_part, second_part = wrapped | {"steps": 2}, wrapped | {"resume": True}
+    run(folder / "second", "data:8", **first_part)
+    runs = [*RUNS.items(), ("both", first_part), ("both", second_part), ("second", second_part)]
+    *before, last = [{"out": str(folder / name), "mesh": "data:8"} | arguments for name, arguments in runs]
+    together(folder, before=before, **last)
+    return folder
+
+
+def assert_same_state(found, state):
+    """Parameters and all that a source keeps."""
+    expected = by_name(state)
+    assert found.keys() == expected.keys()
+    for name in found:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-6, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_source_gives_two_processes_what_it_gives_one(name, sources, tmp_path):
+    """Wrappers around wrappers, a table that both verify, and a tool that the first calls for both."""
+    state = run(tmp_path / "run", "data:8", **RUNS[name])
+    assert_same_state(last_state(sources / name, RUNS[name]["steps"], state), state)
+    assert_same_records(records(tmp_path / "run"), records(sources / name))
+    assert records(sources / name)[-1]["gradient_norm"] > 0.1
+
+
+def test_any_number_of_processes_continues_what_wrappers_keep(sources, tmp_path):
+    shutil.copytree(sources / "wrapped", tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "4")
+    state = run(tmp_path / "run", "data:8", resume=True, **RUNS["wrapped"])
+    whole, both, second = (last_state(sources / name, 4, state) for name in ("wrapped", "both", "second"))
+    assert_same_bits(both, whole)
+    assert_same_state(second, state)
+    assert_same_state(whole, state)
+    (record,) = (record for record in records(sources / "both") if record["step"] == 3)
+    assert record["replayed_groups"] > 0
+    assert record["replayed_answers"] > 0
 
 
 LONG = {"mesh": "data:8", "steps": 40, "optimizer": "adam"}

@@ -1,6 +1,7 @@
 """Tools on the host: the compiled loop waits for their words, which are as long as they are."""
 
 import dataclasses
+from fractions import Fraction
 from typing import Any
 
 import jax
@@ -12,10 +13,16 @@ from look_up import FIRST_QUERY, FIRST_RESULT, QUERIES, RESULT, RESULTS, LookUpO
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh, shard_prompts
+from ipsrl.environments.language import LanguageTask
+from ipsrl.environments.math_answers import MathAnswers
+from ipsrl.environments.tools import ToolUse
+from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.policies.transformer import Transformer
+from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.rollouts.tools import sample_with_tools
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
+from tests.environments.tokenizers_for_tests import EOS, save_tokenizer
 
 pytestmark = pytest.mark.eight_devices
 
@@ -74,6 +81,70 @@ def test_a_policy_learns_from_a_tool_on_the_host():
             records.append(jax.device_get(metrics))
     assert np.mean([record["reward"] for record in records[-10:]]) > 0.9
     assert max(record["sampler_scorer_difference"] for record in records) < 1e-5
+
+
+@dataclasses.dataclass(frozen=True)
+class Sums(MathAnswers):
+    """Eight sums."""
+
+    rows = tuple((f"{number} + 2?", Fraction(number + 2)) for number in range(8))
+
+    def prompt_text(self, prompt, history=()):
+        return self.rows[prompt][0]
+
+
+def shown(prompt):
+    """Texts with a call, the words of the calculator, and an answer, which only the first has right."""
+    value = prompt + 2
+    return [f"calculate({prompt} + 2)\n{value}\n#### {said}" for said in (value, value + 1)]
+
+
+def test_a_language_model_calls_a_calculator_and_learns_from_its_own_words_alone(tmp_path):
+    """Supervised training on texts that look like calls comes first, so that there are any."""
+    known = [text for prompt in range(8) for text in (Sums().prompt_text(prompt), *shown(prompt))]
+    folder = save_tokenizer(tmp_path, known, template=None, vocabulary_size=280)
+    without = LanguageTask(Sums(), folder, 280, 16, verifier=VerifierPool(workers=0))
+    environment = ToolUse(without.task, folder, 280, 16, verifier=without.verifier, longest_reply=4)
+    policy = dataclasses.replace(POLICY, vocabulary_size=280, num_layers=1)
+    answers = [without.tokenizer(shown(prompt), add_special_tokens=False)["input_ids"] for prompt in range(8)]
+    rows = [
+        {"prompt": prompt, "answers": [[*tokens, EOS] for tokens in pair], "rewards": [1, 1]}
+        for prompt, pair in enumerate(answers)
+    ]
+    stored = StoredGroups.of(without, policy, 8, rows)
+    settings = TrainSettings(steps=30, prompts_per_step=8, group_size=2, learning_rate=1e-2)
+    before = Trainer(without, policy, objectives.make("supervised"), settings, stored)
+    settings = TrainSettings(steps=3, prompts_per_step=8, group_size=4, learning_rate=1e-3)
+    trainer = Trainer(environment, policy, objectives.make("ips_grpo"), settings)
+    with jax.set_mesh(make_mesh("data:8")):
+        state = before.init(0)
+        for _ in range(before.settings.steps):
+            state, _ = before.step(state)
+        trainer.check()
+        start = jax.device_get(state.parameters)
+        state, (sampled, outcomes), _ = trainer.ask(trainer.init(0, start))
+
+        def learned(tokens):
+            copy, groups = jax.tree.map(jnp.copy, state), (dataclasses.replace(sampled, tokens=tokens), outcomes)
+            return jax.device_get(jax.tree.leaves(trainer.learn(copy, groups)[0].parameters))
+
+        real = learned(sampled.tokens)
+        other_words = learned(jnp.where(sampled.dictated, 77, sampled.tokens))
+        other_answers = learned(jnp.where(sampled.token_mask, 77, sampled.tokens))
+        for _ in range(settings.steps):
+            state, metrics = trainer.step(state)
+            assert metrics["sampler_scorer_difference"] < 1e-4
+            assert 0 < metrics["reward"] < 1
+    assert not np.asarray(sampled.token_mask & sampled.dictated).any()
+    tokens, dictated = (np.asarray(array).reshape(32, -1) for array in (sampled.tokens, sampled.dictated))
+    heard = environment.answer_texts([row[words] for row, words in zip(tokens, dictated, strict=True)])
+    values = [f"{prompt + 2}\n" for prompt in np.repeat(sampled.prompts.index, 4)]
+    assert np.mean(np.array(heard) == values) > 0.8
+    assert all(map(np.array_equal, other_words, real))
+    assert not any(map(np.array_equal, other_answers, real))
+    for old, new in zip(jax.tree.leaves(start), jax.device_get(jax.tree.leaves(state.parameters)), strict=True):
+        assert np.isfinite(new).all()
+        assert (old != new).any()
 
 
 @dataclasses.dataclass(frozen=True)
