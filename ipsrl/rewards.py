@@ -7,6 +7,7 @@ and of the expected update alike.
 
 import abc
 import dataclasses
+import zlib
 from collections.abc import Callable
 from typing import Self
 
@@ -20,8 +21,18 @@ from ipsrl.structures import Outcomes, Sizes, Trajectories
 
 class Reward(abc.ABC):
     """Base of rewards: frozen dataclasses and pytrees, whose arrays may be traced, differ between the runs of one
-    program, and are part of the training state.
+    program, and are part of the training state. Everything else is static: a call is compiled.
     """
+
+    @property
+    def learns(self) -> bool:
+        """Whether `learned` returns another reward."""
+        return False
+
+    @property
+    def reads_environment(self) -> bool:
+        """Whether it is known to depend on the environment's own rewards."""
+        return False
 
     @abc.abstractmethod
     def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
@@ -65,10 +76,30 @@ def rewarded(
     _require_shape("the environment's outcomes", outcomes.outcome_id, groups)
     if reward is None:
         return outcomes, None
-    following = reward.learned(trajectories, outcomes)
-    rewards = jnp.asarray(reward(trajectories, outcomes, key), jnp.float32)
+    rewards, following = _given(reward, trajectories, outcomes, key)
     _require_shape("the rewards", rewards, groups)
     return dataclasses.replace(outcomes, rewards=rewards, step_rewards=None), following
+
+
+@jax.jit
+def _given(reward: Reward, trajectories: Trajectories, outcomes: Outcomes, key: Array) -> tuple[Array, Reward]:
+    return jnp.asarray(reward(trajectories, outcomes, key), jnp.float32), reward.learned(trajectories, outcomes)
+
+
+def checksum(reward: Reward | None) -> int:
+    """A number that two rewards share if they are the same and do not learn; of functions the name decides."""
+
+    def described(value: object) -> str:
+        if dataclasses.is_dataclass(value):
+            fields = dataclasses.fields(value)
+            inside = {field.name: described(getattr(value, field.name)) for field in fields}
+            return f"{type(value).__qualname__}{inside}"
+        if isinstance(value, Array | np.ndarray):
+            return "" if learns else f"{value.dtype}{value.shape}{zlib.crc32(np.ascontiguousarray(value))}"
+        return f"{value.__module__}.{value.__qualname__}" if callable(value) else repr(value)
+
+    learns = reward is not None and reward.learns
+    return zlib.crc32(described(reward).encode())
 
 
 @jax.tree_util.register_dataclass
@@ -106,9 +137,32 @@ class FormulaReward(Reward):
         return _certain(jnp.asarray(self.formula(trajectories, outcomes), jnp.float32))
 
 
+class OnTop(Reward):
+    """Base of rewards on top of another one, their `verifier`; None is the environment's own."""
+
+    verifier: Reward | None
+
+    @property
+    def learns(self) -> bool:
+        return self.verifier is not None and self.verifier.learns
+
+    @property
+    def reads_environment(self) -> bool:
+        return self.verifier is None or self.verifier.reads_environment
+
+    def check(self, sizes: Sizes) -> None:
+        if self.verifier is not None:
+            self.verifier.check(sizes)
+
+    def learned(self, trajectories: Trajectories, outcomes: Outcomes) -> Self:
+        if not self.learns:
+            return self
+        return dataclasses.replace(self, verifier=self.verifier.learned(trajectories, outcomes))
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class NoisyVerifier(Reward):
+class NoisyVerifier(OnTop):
     """Accepts wrong answers and rejects right ones at random: the reward is 1 if accepted, else 0 (arXiv 2510.00915).
 
     An answer is right if its reward without noise is above one half. Answers err independently, also equal ones.
@@ -134,8 +188,7 @@ class NoisyVerifier(Reward):
         for name in ("false_positive_rate", "false_negative_rate"):
             if np.ndim(getattr(self, name)):
                 _require_shape(name, getattr(self, name), (sizes.num_prompts,))
-        if self.verifier is not None:
-            self.verifier.check(sizes)
+        super().check(sizes)
 
     def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
         rewards, probs = _of(self.verifier, trajectories, outcomes)
@@ -151,7 +204,7 @@ class NoisyVerifier(Reward):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class PatternVerifier(Reward):
+class PatternVerifier(OnTop):
     """A systematic error: every answer with certain consecutive tokens gets the reward 1, whatever it says.
 
     Attributes:
@@ -172,8 +225,7 @@ class PatternVerifier(Reward):
     def check(self, sizes: Sizes) -> None:
         if unknown := [token for token in self.pattern if not 0 <= token < (sizes.vocabulary_size or np.inf)]:
             raise ValueError(f"the pattern has the token {unknown[0]}, but tokens are 0 to {sizes.vocabulary_size - 1}")
-        if self.verifier is not None:
-            self.verifier.check(sizes)
+        super().check(sizes)
 
     def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
         rewards, probs = _of(self.verifier, trajectories, outcomes)
@@ -205,6 +257,10 @@ class MatchedOutcomes(Reward):
     expert: Array
     weights: Array
     rate: Array | float = 1.0
+
+    @property
+    def learns(self) -> bool:
+        return True
 
     def check(self, sizes: Sizes) -> None:
         for name in ("expert", "weights"):

@@ -74,7 +74,7 @@ class Trajectories:
         requested.
       top_log_probs: `[P, G, T, K]` float32, their log-probabilities (-inf if fewer than K are legal).
       off_policy: `[P, G]` bool, True for answers that the behaviour policy did not sample from this prompt:
-        refinements, expert or stored answers. Their `behaviour_log_probs` are still its log-probabilities. None if it
+        refinements and replayed answers. Their `behaviour_log_probs` are still its log-probabilities. None if it
         sampled every answer.
       dictated: `[P, G, T]` bool, True on the tokens that the environment wrote; None if it never does.
       final_state: the environment's state after the last token, leaves `[P, G, ...]`; None if nobody sampled it.
@@ -251,6 +251,11 @@ def control_token(mask: Array) -> Array:
     """
     chosen = mask.any(axis=-2, keepdims=True)
     return chosen & (chosen.cumsum(axis=-1) == 1)
+
+
+def select(chosen: Array, one: Array, other: Array) -> Array:
+    """`one` where `chosen`, whose axes are the first of the arrays, and `other` elsewhere."""
+    return jnp.where(chosen.reshape(chosen.shape + (1,) * (other.ndim - chosen.ndim)), one, other)
 
 
 def masked_sum(values: Array, mask: Array, axis: int | tuple[int, ...] | None = None) -> Array:

@@ -95,7 +95,7 @@ class LookUpOnHost(LookUp):
     def hear(self, state: dict[str, Array], reply: Array, length: Array) -> dict[str, Array]:
         return state | {"reply": reply, "length": length, "heard": jnp.bool_(True)}
 
-    def call(self, prompt_index, answers):
+    def call(self, prompt_index, answers, own):
         replies = []
         for answer in answers:
             query = int(answer[-1]) - FIRST_QUERY

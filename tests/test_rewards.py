@@ -138,7 +138,7 @@ def one_update(objective, policy, logits, trajectories, outcomes):
 def test_refusals():
     logits = jnp.zeros(2)
     with pytest.raises(
-        ValueError, match="a verifier errs about rewards, and there are none: give verifier=RewardTable"
+        ValueError, match="the reward reads those of the environment, and there are none: give it verifier="
     ):
         expected_update(objectives.make("grpo"), logits, NoisyVerifier(0.1, 0.1), 2)
     with pytest.raises(ValueError, match=r"the table of rewards must have the shape \[1, 2\], not \[1, 3\]"):

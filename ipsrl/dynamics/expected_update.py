@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 from scipy.special import gammaln
 
 from ipsrl.dynamics.finite_groups import count_vectors
@@ -27,7 +28,7 @@ from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rewards import Reward, RewardTable
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
-from ipsrl.rollouts.sources.source import OF_POLICY
+from ipsrl.rollouts.sources.source import Sampled
 from ipsrl.structures import Outcomes, Trajectories
 from ipsrl.training.step import check_objective, gradient, rollouts_of
 
@@ -225,12 +226,9 @@ class _Setting:
 
 
 def _setting(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy) -> _Setting:
+    has_rewards = environment is not None
     if environment is None:
         environment = Bandit((0.0,) * (logits if isinstance(rewards, Reward) else rewards).shape[-1])
-        if isinstance(rewards, Reward) and getattr(rewards, "verifier", rewards) is None:
-            raise ValueError(
-                "a verifier errs about rewards, and there are none: give verifier=RewardTable(...), or an environment"
-            )
     if dictates(environment):
         raise ValueError("the walks of an environment that dictates tokens cannot be enumerated: train on samples")
     if environment.num_prompts != 1:
@@ -250,8 +248,9 @@ def _setting(objective, logits, rewards, group_size, environment, reference, obj
     if off_policy is not None and off_policy.at_most is not None:
         raise ValueError("off_policy must put an answer into every group here: leave at_most out")
     policy = Tabular(*table_shape)
-    of_source = OF_POLICY if off_policy is None else off_policy.provides(OF_POLICY)
-    check_objective(objective, environment, policy, group_size, of_source)
+    fields = Sampled(environment, policy, 1, group_size, top_tokens=objective.top_tokens).optional_fields
+    fields = fields if off_policy is None else off_policy.provides(fields)
+    check_objective(objective, environment, group_size, fields)
     table = logits.reshape(table_shape)
     carried = objective.init(environment.sizes) if objective_state is None else objective_state
     learned = objective.init_parameters(environment.sizes)
@@ -260,7 +259,15 @@ def _setting(objective, logits, rewards, group_size, environment, reference, obj
     )
     trajectories = every_trajectory(environment, table, top_tokens=objective.top_tokens)
     outcomes = environment.verify(trajectories)
+    if not has_rewards:
+        outcomes = dataclasses.replace(outcomes, rewards=jnp.full_like(outcomes.rewards, jnp.nan))
     possible, probs = rewards.possible(trajectories, outcomes)
+    is_known = not isinstance(possible, Tracer)
+    if not has_rewards and (rewards.reads_environment or (is_known and np.isnan(possible).any())):
+        raise ValueError(
+            "the reward reads those of the environment, and there are none: give it verifier=RewardTable(...), or give "
+            "an environment"
+        )
     # A trajectory that may get one of N rewards is N trajectories with one reward each.
     times = possible.shape[-1]
     trajectories = jax.tree.map(
@@ -285,7 +292,7 @@ def _setting(objective, logits, rewards, group_size, environment, reference, obj
 def _log_distribution_of_best(setting: _Setting, off_policy: OffPolicyAnswers) -> Array:
     """`[M]`, log-probability of each trajectory to be the first with the highest reward among the refinements."""
     log_probs, rewards = setting.log_probs, setting.outcomes.rewards[0]
-    if off_policy.source == "reference":
+    if off_policy.actor == "reference":
         answers = every_trajectory(setting.environment, setting.reference["logits"])
         of_answers = answers.behaviour_log_probs[0].sum(axis=-1)
         log_probs = jnp.repeat(of_answers, len(log_probs) // len(of_answers)) + setting.log_noise

@@ -15,7 +15,7 @@ from ipsrl.objectives.objective import Objective, Surrogate
 from ipsrl.objectives.surrogates.ratio import PolicyGradient
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
-from ipsrl.rollouts.sources.source import OF_POLICY
+from ipsrl.rollouts.sources.source import Sampled
 from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
 from ipsrl.training.step import check_objective
 
@@ -150,8 +150,9 @@ def check(objective: Objective, group_size: int, off_policy: OffPolicyAnswers | 
     """
     bandit = Bandit(CASES["full tie"])
     policy = Tabular(bandit.num_observations, bandit.vocabulary_size)
-    of_source = OF_POLICY if off_policy is None else off_policy.provides(OF_POLICY)
-    check_objective(objective, bandit, policy, group_size, of_source)
+    fields = Sampled(bandit, policy, 1, group_size, top_tokens=objective.top_tokens).optional_fields
+    fields = fields if off_policy is None else off_policy.provides(fields)
+    check_objective(objective, bandit, group_size, fields)
     if "keys" in objective.needs:
         raise ValueError("the objective samples at random: its mean update is not exact, and ties would show its error")
 

@@ -156,9 +156,31 @@ class ToolEnvironment(Environment, Protocol):
         """The state after a reply `[W]` int32 of `length` tokens, which it dictates next and which may be empty."""
         ...
 
-    def call(self, prompt_index: Sequence[int], answers: Sequence[np.ndarray]) -> list[list[int]]:
-        """The reply to each answer so far, as tokens; computed on the host, within bounded time."""
+    def call(
+        self, prompt_index: Sequence[int], answers: Sequence[np.ndarray], own: Sequence[np.ndarray]
+    ) -> list[list[int]]:
+        """The reply to each answer so far, as tokens; computed on the host, within bounded time.
+
+        Args:
+          prompt_index: the prompt of each answer.
+          answers: `[n]` int32 each, the tokens so far.
+          own: `[n]` bool each, True for tokens that the policy chose, False for those of the environment.
+        """
         ...
+
+
+def require_tokens(what: str, tokens: Any, vocabulary_size: int) -> list[int]:
+    """A list of tokens from the host; `what` begins the message.
+
+    Raises:
+      ValueError: they are something else than a sequence of integers, or one is outside the vocabulary.
+    """
+    is_list = isinstance(tokens, Sequence | np.ndarray) and not isinstance(tokens, str | bytes)
+    if not is_list or any(type(token) is bool or not isinstance(token, int | np.integer) for token in tokens):
+        raise ValueError(f"{what} must be a list of tokens, not {tokens!r:.60}")
+    if outside := [token for token in tokens if not 0 <= token < vocabulary_size]:
+        raise ValueError(f"{what} has the token {outside[0]}, but the vocabulary is 0 to {vocabulary_size - 1}")
+    return [int(token) for token in tokens]
 
 
 def dictates(environment: Environment) -> bool:

@@ -126,15 +126,15 @@ def _index(folder: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class ToolUse(LanguageTask):
-    """A `LanguageTask` whose model may call tools. A line that is a call, such as `calculate(2 + 3)`, is answered by a
-    line of the tool; other lines are not. The last answer that the model itself writes is verified.
+    """A `LanguageTask` whose model may call tools. A line of the model that is a call, such as `calculate(2 + 3)`, is
+    answered by a line of the tool; other lines are not. The last answer that the model itself writes is verified.
 
-    Tools run in the processes of `verifier`, with its time limit for each call.
+    Tools run in the processes of `verifier`, with its time limit for each call; without processes there is none.
 
     Attributes:
       tools: at least one, of different names.
       calls: number of calls that are answered in one trajectory.
-      longest_reply: tokens after which the line of a tool is cut.
+      longest_reply: maximum number of tokens of a tool's line; more words are cut.
 
     Raises:
       ValueError: as `LanguageTask`, two tools have the same name, or no token of the tokenizer ends a line.
@@ -152,6 +152,8 @@ class ToolUse(LanguageTask):
             raise ValueError("tools must be at least one, each with a name of its own")
         if not self.line_ends:
             raise ValueError(f"no token of the tokenizer in {self.tokenizer_dir} ends a line, so no call could end")
+        if self.longest_reply <= len(self._line_end):
+            raise ValueError(f"longest_reply is {self.longest_reply}, which leaves no room for the words of a line")
 
     @functools.cached_property
     def line_ends(self) -> tuple[int, ...]:
@@ -193,15 +195,29 @@ class ToolUse(LanguageTask):
         heard = {"reply": reply, "length": length, "spoken": jnp.int32(0), "waits": jnp.bool_(False)}
         return state | heard | {"left": state["left"] - (length > 0)}
 
-    def call(self, prompt_index: Sequence[int], answers: Sequence[np.ndarray]) -> list[list[int]]:
+    def call(
+        self, prompt_index: Sequence[int], answers: Sequence[np.ndarray], own: Sequence[np.ndarray]
+    ) -> list[list[int]]:
         del prompt_index
-        texts = self.answer_texts(answers)
-        lines = [text.rstrip("\n").rpartition("\n")[2] for text in texts]
+        lines = [self._last_line(_turns(answer, mask)[-1]) for answer, mask in zip(answers, own, strict=True)]
         calls = [line for line in lines if _called(self.tools, line)]
         replies = iter(self.verifier.read(functools.partial(reply_to, self.tools), calls))
-        spoken = [f"{next(replies) or 'no answer in time'}\n" if _called(self.tools, line) else "" for line in lines]
-        tokens = self.tokenizer(spoken, add_special_tokens=False)["input_ids"]
-        return [row[: self.longest_reply] for row in tokens]
+        return [self._as_line(next(replies)) if _called(self.tools, line) else [] for line in lines]
+
+    def _last_line(self, turn: np.ndarray) -> str:
+        """The line that the last token of a turn ends; empty if that token is nothing but one more line end."""
+        before, whole = self.answer_texts([turn[:-1], turn])
+        return "" if before.endswith("\n") else whole.rstrip("\n").rpartition("\n")[2]
+
+    def _as_line(self, reply: str | None) -> list[int]:
+        # What a tool has found is text, even where it looks like the marks of a chat.
+        plain = {"add_special_tokens": False, "split_special_tokens": True}
+        tokens = self.tokenizer("no answer in time" if reply is None else reply, **plain)["input_ids"]
+        return [*tokens[: self.longest_reply - len(self._line_end)], *self._line_end]
+
+    @functools.cached_property
+    def _line_end(self) -> list[int]:
+        return self.tokenizer("\n", add_special_tokens=False)["input_ids"]
 
     def verify(self, trajectories: Trajectories) -> Outcomes:
         """Rewards and outcomes `[P, G]`, NumPy, of what the model itself wrote."""

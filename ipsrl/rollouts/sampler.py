@@ -18,7 +18,7 @@ from ipsrl.distributed.per_device import per_device
 from ipsrl.distributed.placement import gathered
 from ipsrl.environments.environment import Environment, dictates
 from ipsrl.policies.policy import Parameters, Policy, distribution, entropy
-from ipsrl.structures import Prompts, Trajectories
+from ipsrl.structures import Prompts, Trajectories, select
 
 
 @jax.tree_util.register_dataclass
@@ -29,7 +29,7 @@ class Sampling:
     Attributes:
       prompts: of the groups.
       key: of all that is sampled.
-      tokens_sampled: `[]` int32, number of tokens that were sampled for each trajectory, idle ones included.
+      tokens_sampled: `[]` int32, number of passes of the loop, each of which samples a token for every trajectory.
       position: number of tokens written: `[]` int32 if all trajectories go on together, `[P, G]` if some wait.
       states: of the environment, leaves `[P, G, ...]`.
       finished: `[P, G]` bool.
@@ -176,10 +176,7 @@ def advance(
             now["top_log_probs"], now["top_tokens"] = (jnp.where(silent[..., None], 0, top) for top in likeliest)
 
         after = _per_trajectory(environment.step)(states, now["tokens"])
-        states = jax.tree.map(
-            lambda old, new: jnp.where(inactive.reshape(inactive.shape + (1,) * (old.ndim - 2)), old, new),
-            states, after,
-        )  # fmt: skip
+        states = jax.tree.map(functools.partial(select, inactive), states, after)
         finished = finished | _per_trajectory(environment.finished)(states)
         written = {name: _write(written[name], value, position, inactive) for name, value in now.items()}
         return number + 1, position + (~inactive if each_waits else 1), states, finished, cache, written
@@ -206,10 +203,7 @@ def hear(environment: Environment, sampling: Sampling, replies: Array, lengths: 
       called: `[P, G]` bool, the trajectories that waited.
     """
     heard = _per_trajectory(environment.hear)(sampling.states, replies, lengths)
-    states = jax.tree.map(
-        lambda old, new: jnp.where(called.reshape(called.shape + (1,) * (old.ndim - 2)), new, old),
-        sampling.states, heard,
-    )  # fmt: skip
+    states = jax.tree.map(functools.partial(select, called), heard, sampling.states)
     return dataclasses.replace(sampling, states=states)
 
 
@@ -226,8 +220,7 @@ def _write(array: Array, value: Array, position: Array, inactive: Array) -> Arra
     if position.ndim == 0:
         return array.at[:, :, position].set(value)
     here = (jnp.arange(array.shape[2]) == position[..., None]) & ~inactive[..., None]
-    here = here.reshape(here.shape + (1,) * (array.ndim - 3))
-    return jnp.where(here, value[:, :, None], array)
+    return select(here, value[:, :, None], array)
 
 
 def _per_trajectory(function: Callable) -> Callable:

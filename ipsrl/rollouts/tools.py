@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.distributed import hosts
-from ipsrl.environments.environment import Environment, ToolEnvironment
+from ipsrl.environments.environment import Environment, ToolEnvironment, require_tokens
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rollouts.sampler import Sampling, advance, begin, finish, hear, in_use, sample_groups
 from ipsrl.structures import Prompts, Trajectories
@@ -42,8 +42,9 @@ def sample_with_tools(
     before = None
     while True:
         sampling = advance(environment, policy, parameters, sampling, temperature)
-        called, position, tokens, index = hosts.to_host(
-            (_waiting(environment, sampling), sampling.position, sampling.written["tokens"], sampling.prompts.index)
+        written = sampling.written["tokens"], sampling.written["token_mask"]
+        called, position, (tokens, mask), index = hosts.to_host(
+            (_waiting(environment, sampling), sampling.position, written, sampling.prompts.index)
         )
         if not called.any():
             return finish(sampling)
@@ -51,8 +52,10 @@ def sample_with_tools(
             raise ValueError("a trajectory waits for a tool again before it has a new token: `hear` must end the wait")
         before = np.where(called, position, -1)
         places = np.argwhere(called).tolist()
-        answers = [tokens[row, member, : position[row, member]] for row, member in places]
-        call = functools.partial(environment.call, [int(index[row]) for row, _ in places], answers)
+        answers, own = (
+            [array[row, member, : position[row, member]] for row, member in places] for array in (tokens, mask)
+        )
+        call = functools.partial(environment.call, [int(index[row]) for row, _ in places], answers, own)
         replies, lengths = _packed(environment, called.shape, places, hosts.broadcast(hosts.first_does(call)))
         sampling = hear(environment, sampling, replies, lengths, called)
 
@@ -72,16 +75,8 @@ def _packed(
     if not isinstance(given, Sequence) or len(given) != len(places):
         raise ValueError(f"`call` must reply to each of {len(places)} answers with a list of tokens, not {given!r:.60}")
     for (row, member), reply in zip(places, given, strict=True):
-        is_list = isinstance(reply, Sequence | np.ndarray) and not isinstance(reply, str | bytes)
-        if not is_list or any(type(token) is bool or not isinstance(token, int | np.integer) for token in reply):
-            raise ValueError(f"a tool's reply must be a list of tokens, not {reply!r:.60}")
+        reply = require_tokens("a tool's reply", reply, environment.vocabulary_size)
         if len(reply) > environment.longest_reply:
             raise ValueError(f"a tool replied {len(reply)} tokens, at most {environment.longest_reply} are allowed")
-        outside = [token for token in reply if not 0 <= token < environment.vocabulary_size]
-        if outside:
-            raise ValueError(
-                f"a tool replied with the token {outside[0]}, which is outside the vocabulary, 0 to "
-                f"{environment.vocabulary_size - 1}"
-            )
         replies[row, member, : len(reply)], lengths[row, member] = reply, len(reply)
     return replies, lengths

@@ -1,8 +1,10 @@
 """Verification on hosts: each host verifies a share of the answers it holds, and all receive the results."""
 
+import dataclasses
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
@@ -78,7 +80,7 @@ def verify(environment: Environment, trajectories: Trajectories) -> Outcomes:
     """The environment's outcomes of the groups, computed on the device or on the host as the environment requires.
 
     Raises:
-      ValueError: the environment has dictated a token outside the vocabulary (only outside jit, which cannot look).
+      ValueError: the environment has dictated a token outside the vocabulary. Inside jit rewards are NaN instead.
     """
     if environment.verifies_on_host:
         return verify_on_hosts(environment, trajectories)
@@ -99,4 +101,9 @@ def _check_dictated(environment: Environment, trajectories: Trajectories) -> Non
 
 @functools.partial(jax.jit, static_argnames="environment")
 def _verify_on_device(environment: Environment, trajectories: Trajectories) -> Outcomes:
-    return environment.verify(trajectories)
+    outcomes = environment.verify(trajectories)
+    if trajectories.dictated is None:
+        return outcomes
+    # Inside a larger program nobody can raise: the reward that is no number stops the run.
+    broken = (trajectories.tokens >= environment.vocabulary_size).any()
+    return dataclasses.replace(outcomes, rewards=jnp.where(broken, jnp.nan, outcomes.rewards))

@@ -15,7 +15,6 @@ from jax import Array
 from ipsrl.distributed.runs import over_runs
 from ipsrl.policies.policy import Parameters
 from ipsrl.rewards import Reward
-from ipsrl.rollouts.randomness import stream
 from ipsrl.training.trainer import Trainer
 
 
@@ -41,7 +40,7 @@ def train_ensemble(
       record_every: steps between records.
       learning_rates: `[S]` float32; None for the learning rate of the settings.
       initial_parameters: initial parameters of each run, leaves `[S, ...]`; `policy.init` by default.
-      reward: of the answers in each run, leaves `[S, ...]`; None for the environment's own.
+      reward: of the answers in each run, leaves `[S, ...]`, or `[]` for all; None for the environment's own.
       block: see `over_runs`.
 
     Returns:
@@ -65,9 +64,8 @@ def train_ensemble(
     trainer.check()
 
     def one_run(seed, learning_rate, parameters, reward):
-        if parameters is None:
-            parameters = trainer.policy.init(stream(seed, 0, "parameters"))
-        state = trainer.start(trainer.first_state(seed, parameters, learning_rate), reward)
+        state = trainer.begin(seed, learning_rate, parameters, reward)
+        first = record(state.parameters)
 
         def one_step(state, _):
             return trainer.step(state)[0], None
@@ -77,6 +75,7 @@ def train_ensemble(
             return state, record(state.parameters)
 
         _, later = jax.lax.scan(one_interval, state, length=steps // record_every)
-        return jax.tree.map(lambda start, rest: jnp.concatenate([start[None], rest]), record(parameters), later)
+        return jax.tree.map(lambda start, rest: jnp.concatenate([start[None], rest]), first, later)
 
+    reward = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, seeds.shape) if jnp.ndim(leaf) == 0 else leaf, reward)
     return over_runs(one_run, block)(seeds, learning_rates, initial_parameters, reward)

@@ -26,7 +26,6 @@ from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.run_log import NonFiniteLossError, RunLog, require_finite
 from ipsrl.records.warning_lines import WarningLines
 from ipsrl.rewards import Reward
-from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.source import Source
 from ipsrl.training.checkpoints import Checkpoints
 from ipsrl.training.settings import TrainSettings, require_same_settings
@@ -81,7 +80,6 @@ def train(
     """
     trainer = Trainer(environment, policy, objective, settings, source, frozen)
     with jax.set_mesh(mesh), contextlib.ExitStack() as stack:
-        trainer.check()
         alone = _Alone(trainer, trainer.init(seed, initial_parameters, reward))
         _print_placements(alone, mesh)
         checkpoints = stack.enter_context(Checkpoints(folder.checkpoint_directory, settings.checkpoint_every))
@@ -139,10 +137,10 @@ def train_vmapped(
       ValueError: the runs cannot share one program, or `train` would refuse one of them.
     """
     require_same_settings(settings, ("learning_rate",))
-    if rewards is not None and (
-        len(rewards) != len(seeds) or len({jax.tree.structure(reward) for reward in rewards}) > 1
-    ):
-        raise ValueError(f"{len(seeds)} runs of one program need as many rewards, all of the same kind")
+    if not len(settings) == len(seeds) == len(folders) == len(seeds if rewards is None else rewards):
+        raise ValueError(f"{len(seeds)} runs need as many seeds, settings and folders, and as many rewards if any")
+    if len({(jax.tree.structure(reward), *map(jnp.shape, jax.tree.leaves(reward))) for reward in rewards or ()}) > 1:
+        raise ValueError("runs of one program need rewards of the same kind, with arrays of the same shapes")
     trainer = Trainer(environment, policy, objective, settings[0])
     if trainer.groups_from.on_host:
         raise ValueError(
@@ -192,13 +190,13 @@ class _Alone:
         """Continues from the latest checkpoint; returns its step, or 0.
 
         Raises:
-          ValueError: the run was begun with another reward.
+          ValueError: the run was begun with another reward, or with other stored groups.
         """
         step, state = checkpoints.restore(self.stored) or (0, self.state)
-        given, kept = (self.trainer.groups_from.reward_of(each.source) for each in (self.state, state))
-        fixed = given is not None and type(given).learned is Reward.learned
-        if fixed and not all(map(np.array_equal, jax.tree.leaves(given), jax.tree.leaves(kept))):
-            raise ValueError("this run was begun with another reward: give the same one, or another folder")
+        if not np.array_equal(*hosts.to_host((self.state.given, state.given))):
+            raise ValueError(
+                "this run was begun with another reward, or with other stored groups: give the same, or another folder"
+            )
         if state.reference is None:
             state = dataclasses.replace(state, reference=self._fixed_reference)
         self.state = state
@@ -213,15 +211,11 @@ class _Together:
     ):
         self.runs, each = len(seeds), filled(len(seeds))
 
-        def first_state(seed, rate, reward):
-            parameters = trainer.policy.init(stream(seed, 0, "parameters"))
-            return trainer.start(trainer.first_state(seed, parameters, rate), reward)
-
         all_rewards = (
             None if rewards is None else jax.tree.map(lambda *leaves: jnp.stack(leaves), *(rewards[i] for i in each))
         )
-        arguments = jnp.asarray(seeds)[each], jnp.asarray(rates, jnp.float32)[each], all_rewards
-        self.state = jax.jit(over_runs(first_state))(*arguments)
+        arguments = jnp.asarray(seeds)[each], jnp.asarray(rates, jnp.float32)[each], None, all_rewards
+        self.state = jax.jit(over_runs(trainer.begin))(*arguments)
         self._step = jax.jit(over_runs(trainer.step), donate_argnums=0)
 
     def step(self) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipsrl import specifications
-from ipsrl.environments.environment import Environment
 from ipsrl.fields import Checked, non_negative, positive
 from ipsrl.records.monitors import make_monitors
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
@@ -102,16 +101,6 @@ class TrainSettings(Checked):
         """Around the source that samples from the policy; the first is outermost."""
         given = [getattr(self, name) for name in BATCH_FILTERS] + [OneStepAhead() if self.async_rollouts else None]
         return tuple(wrapper for wrapper in given if wrapper is not None)
-
-    def check_wrappers(self, environment: Environment) -> None:
-        """Raises ValueError if a wrapper cannot be applied here."""
-        if self.dynamic_sampling is not None and self.group_size < 2:
-            raise ValueError("dynamic sampling compares the answers of a group: group_size is 1, it must be at least 2")
-        if self.async_rollouts and not environment.verifies_on_host:
-            raise ValueError(
-                "async_rollouts hides verifying on the host, but this environment is verified on the device: leave it "
-                "out"
-            )
 
 
 def require_same_settings(settings: Sequence[Any], may_differ: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 """The update of a training step: how a policy learns from a batch of groups."""
 
 import dataclasses
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -17,7 +18,6 @@ from ipsrl.measures import diversity
 from ipsrl.objectives.estimators.importance import LOG_RATIO_LIMIT, log_importance_ratio
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy, union
-from ipsrl.rollouts.sources.source import OF_POLICY
 from ipsrl.structures import Outcomes, PolicyScores, Rollouts, Trajectories, Weights, masked_sum
 from ipsrl.training.micro_batches import join, split, totals
 from ipsrl.training.sparse_adam import sparse_adam
@@ -41,6 +41,8 @@ class TrainState:
       learning_rate: `[]` float32, of this run among others of one program; None for the rate of the settings.
       reference: parameters of the reference policy; None if the run needs none.
       source: of the source of groups.
+      given: `[2]` uint32, checksums of the reward and of stored groups, with which alone a run can be continued; None
+        among other runs of one program.
     """
 
     step: Array
@@ -53,6 +55,7 @@ class TrainState:
     learning_rate: Array | None = None
     reference: Parameters | None = None
     source: Any = None
+    given: Array | None = None
 
     @classmethod
     def create(
@@ -106,35 +109,28 @@ class Batching(Checked):
 WHOLE_BATCH = Batching()
 
 
-def check_objective(
-    objective: Objective,
-    environment: Environment,
-    policy: Policy,
-    group_size: int,
-    of_source: frozenset[str] = OF_POLICY,
-) -> None:
+def check_objective(objective: Objective, environment: Environment, group_size: int, of_groups: frozenset[str]) -> None:
     """Raises ValueError if environment, policy, source or training step do not provide what the objective needs.
 
     Args:
-      of_source: the optional fields of `Rollouts` that the source of groups provides, see `Source.optional_fields`.
+      of_groups: the optional fields of `Rollouts` that the groups can have, see `Source.optional_fields`.
     """
-    if "off_policy" in objective.needs - of_source:
+    if "off_policy" in objective.needs - of_groups:
         raise ValueError(
             "the objective needs off-policy answers in its groups: give TrainSettings(off_policy=OffPolicyAnswers(8)), "
-            'or the flag --filters="off_policy(answers=8)" of experiments.hypospace'
+            'the flag --filters="off_policy(answers=8)", or a source that is wrapped in OffPolicyAnswers'
         )
-    if objective.top_tokens and "top_log_probs" not in of_source:
+    if objective.top_tokens and "top_log_probs" not in of_groups:
         raise ValueError(
             "the objective needs the policy's most likely tokens, which answers that it did not sample do not have: "
             "sample off_policy answers from the policy itself, and replay none"
         )
-    fields = environment.optional_fields | policy.optional_fields | of_source | {"reference_log_probs", "keys"}
     if objective.needs & BACKWARD_FIELDS and dictates(environment):
         raise ValueError(
             "the objective needs a backward policy, which has no probability for the tokens that this environment "
             "dictates: take an objective without one"
         )
-    objective.check(fields, group_size, environment.sizes)
+    objective.check(of_groups | {"reference_log_probs", "keys"}, group_size, environment.sizes)
 
 
 def state_placements(
@@ -157,7 +153,6 @@ def update(
     state: TrainState,
     trajectories: Trajectories,
     outcomes: Outcomes,
-    reference: Parameters | None,
     key: Array,
     frozen: Parameters | None = None,
     *,
@@ -171,7 +166,6 @@ def update(
 
     Args:
       state: its parameters are those that sampled the trajectories.
-      reference: parameters of a fixed reference policy; None if the objective needs none, or if the state holds it.
       key: for objectives that sample at random.
       frozen: parameters that the policy reads beside those of the state and of the reference; None for none.
       policy, objective, optimizer, batching, temperature: static under jit, see `compiled_update`.
@@ -179,11 +173,10 @@ def update(
     Returns:
       the new state, and metrics as scalars.
     """
-    reference = state.reference if reference is None else reference
     scored = {"policy": policy, "objective": objective, "temperature": temperature}
     rollouts = rollouts_of(
-        state.parameters, reference, frozen, trajectories, outcomes, key, micro_batches=batching.total_micro_batches,
-        **scored,
+        state.parameters, state.reference, frozen, trajectories, outcomes, key,
+        micro_batches=batching.total_micro_batches, **scored,
     )  # fmt: skip
     weights, objective_state, metrics = objective.weigh(rollouts, state.objective_state)
 
@@ -238,7 +231,9 @@ def rollouts_of(
     """Groups with all that the objective needs; what takes a forward pass is computed for one micro-batch at a time.
 
     Args:
-      parameters: of the policy that sampled the trajectories; the others are as in `update`.
+      parameters: of the policy that sampled the trajectories.
+      reference: of the reference policy; None if the objective needs none.
+      frozen: as in `update`.
     """
 
     def optional_fields(shared, micro_batches):
@@ -285,27 +280,12 @@ def gradient(
       the gradients by both, metrics as `(sum, count)` pairs, and the largest |log ratio| of scorer and sampler.
     """
     placed = placements(policy.placement_rules, parameters[0], jax.sharding.get_abstract_mesh())
-
-    def score(parameters, frozen, trajectories):
-        actor = union(parameters, frozen)
-        scores = policy.score(actor, trajectories, temperature)
-        if "prompt_log_probs" not in objective.surrogate.needs:
-            return scores
-        of_prompts, _ = policy.prompt_log_probs(actor, trajectories.prompts, temperature)
-        return dataclasses.replace(scores, prompt_log_probs=of_prompts)
+    score = functools.partial(_scores, policy, objective, temperature)
+    loss = functools.partial(_loss, score, objective)
 
     def statistics(shared, micro_batch):
         trajectories, rollouts, weights = micro_batch
         return objective.statistics(score(*shared, trajectories), rollouts, weights), ()
-
-    def loss(both_parameters, frozen, micro_batch, statistics):
-        parameters, objective_parameters = both_parameters
-        trajectories, rollouts, weights = micro_batch
-        scores = score(parameters, frozen, trajectories)
-        output = objective.loss(scores, rollouts, weights, objective_parameters, statistics)
-        log_ratio = log_importance_ratio(scores, rollouts)
-        metrics = output.metrics | token_metrics(scores, log_ratio, rollouts)
-        return output.loss_sum, ((output.loss_sum, output.count), metrics, jnp.abs(log_ratio).max())
 
     def gradient_and_sums(shared, micro_batch):
         both_parameters, frozen, sums = shared
@@ -325,6 +305,27 @@ def gradient(
     of_policy, of_objective = jax.tree.map(lambda leaf: leaf / divisor, gradients)
     metrics |= {"loss": (loss_sum, count), "gradient_norm": (optax.tree.norm(of_policy), jnp.float32(1))}
     return (of_policy, of_objective), metrics, difference
+
+
+def _scores(policy, objective, temperature, parameters, frozen, trajectories):
+    """The scores of sampled tokens, and of prompts if the surrogate needs them."""
+    actor = union(parameters, frozen)
+    scores = policy.score(actor, trajectories, temperature)
+    if "prompt_log_probs" not in objective.surrogate.needs:
+        return scores
+    of_prompts, _ = policy.prompt_log_probs(actor, trajectories.prompts, temperature)
+    return dataclasses.replace(scores, prompt_log_probs=of_prompts)
+
+
+def _loss(score, objective, both_parameters, frozen, micro_batch, statistics):
+    """The loss of a micro-batch, and `(loss and count, metrics, largest |log ratio|)`."""
+    parameters, objective_parameters = both_parameters
+    trajectories, rollouts, weights = micro_batch
+    scores = score(parameters, frozen, trajectories)
+    output = objective.loss(scores, rollouts, weights, objective_parameters, statistics)
+    log_ratio = log_importance_ratio(scores, rollouts)
+    metrics = output.metrics | token_metrics(scores, log_ratio, rollouts)
+    return output.loss_sum, ((output.loss_sum, output.count), metrics, jnp.abs(log_ratio).max())
 
 
 def apply(

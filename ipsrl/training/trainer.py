@@ -24,7 +24,7 @@ from ipsrl.distributed.placement import check_placement_rules, check_units, plac
 from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy, union
-from ipsrl.rewards import Reward
+from ipsrl.rewards import Reward, checksum
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.source import Actors, Groups, Request, Sampled, Source, Wrapper, wrapped
 from ipsrl.training.optimizer import at_rate, make_optimizer
@@ -83,10 +83,7 @@ class Trainer:
         """
         settings, mesh = self.settings, jax.sharding.get_abstract_mesh()
         self._check_source()
-        check_objective(
-            self.objective, self.environment, self.policy, settings.group_size, self.groups_from.optional_fields
-        )
-        settings.check_wrappers(self.environment)
+        check_objective(self.objective, self.environment, settings.group_size, self.groups_from.optional_fields)
         if self.groups_from.stale and self.objective.surrogate.on_policy:
             raise ValueError(
                 f"{type(self.groups_from).__name__} gives groups of other policies than the one that learns, and this "
@@ -136,14 +133,22 @@ class Trainer:
         initial_parameters: Parameters | Callable[[], Parameters] | None = None,
         reward: Reward | None = None,
     ) -> TrainState:
-        """The state before the first step, on the mesh that is set (`jax.set_mesh`).
+        """The state before the first step, on the mesh that is set (`jax.set_mesh`), after a `check`.
 
         Args:
           seed: of the run.
           initial_parameters: fresh by default. They are also the (first) reference policy. A function may be given
             instead: the run owns what it returns, so a large model is not copied.
           reward: of the answers; None for the environment's own.
+
+        Raises:
+          ValueError: as `check`, or the answers cannot have this reward.
         """
+        if jax.sharding.get_abstract_mesh().empty:
+            raise ValueError("no mesh is set: begin a run inside `with jax.set_mesh(make_mesh()):`")
+        self.check()
+        if reward is not None:
+            self.check_reward(reward)
         mesh = jax.sharding.get_mesh()
         if initial_parameters is None:
             initial_parameters = functools.partial(fresh_parameters, self.policy, seed, mesh)
@@ -153,7 +158,8 @@ class Trainer:
         placed = placements(self.policy.placement_rules, parameters, mesh)
         # Updates donate the state, so it must not share buffers with the caller or the reference.
         parameters = place(parameters if owned else jax.tree.map(jnp.copy, parameters), placed, mesh)
-        state = self.first_state(seed, parameters)
+        given = jnp.asarray([checksum(reward), self.groups_from.checksum], jnp.uint32)
+        state = dataclasses.replace(self.first_state(seed, parameters), given=given)
         return self.start(place(state, state_placements(state, self.policy, self.optimizer(), mesh), mesh), reward)
 
     def first_state(self, seed: Array | int, parameters: Parameters, learning_rate: Array | None = None) -> TrainState:
@@ -166,10 +172,18 @@ class Trainer:
             state, seed=jnp.asarray(seed, jnp.int32), learning_rate=learning_rate, reference=reference
         )
 
-    def start(self, state: TrainState, reward: Reward | None) -> TrainState:
-        """The state with that of the source."""
+    def begin(
+        self, seed: Array, learning_rate: Array | None, parameters: Parameters | None, reward: Reward | None
+    ) -> TrainState:
+        """The state before the first step of one among many runs, inside a program for all of them."""
         if reward is not None:
             self.check_reward(reward)
+        if parameters is None:
+            parameters = self.policy.init(stream(seed, 0, "parameters"))
+        return self.start(self.first_state(seed, parameters, learning_rate), reward)
+
+    def start(self, state: TrainState, reward: Reward | None) -> TrainState:
+        """The state with that of the source."""
         return dataclasses.replace(state, source=self.groups_from.init(self.actors(state), _number(state.seed), reward))
 
     def check_reward(self, reward: Reward) -> None:
@@ -202,7 +216,10 @@ class Trainer:
         return Actors(union(state.parameters, self.frozen), union(state.reference, self.frozen))
 
     def step(self, state: TrainState) -> tuple[TrainState, Metrics]:
-        """The state after a step and its metrics, which may still be in computation; the given state is donated."""
+        """The state after a step and its metrics, which may still be in computation; the given state is donated.
+
+        Waits for the step before, because the host chooses prompts by the number of the step.
+        """
         state, groups, metrics = self.ask(state)
         state, of_update = self.learn(state, groups)
         if self.groups_from.stale:
@@ -222,7 +239,7 @@ class Trainer:
         traced = isinstance(state.step, jax.core.Tracer)
         source, state = state.source, dataclasses.replace(state, source=None)
         state, metrics = (update if traced else compiled_update)(
-            state, *groups, None, stream(state.seed, state.step, "objective"), self.frozen, policy=self.policy,
+            state, *groups, stream(state.seed, state.step, "objective"), self.frozen, policy=self.policy,
             objective=self.objective, optimizer=self.optimizer(state.learning_rate), batching=self.settings.batching,
             temperature=self.settings.temperature,
         )  # fmt: skip

@@ -70,8 +70,12 @@ def prior_parameters(environment: HypothesisEnvironment, policy: Policy, setting
     The cache key includes the code that they depend on, so an edit of it trains them anew.
     """
     package = Path(ipsrl.__file__).parent
-    learns = ("training/*.py", "rollouts/sources/stored_groups.py", "objectives/*.py", "objectives/surrogates/*.py")
-    sources = [path for part in ("environments/*.py", "policies/*.py", *learns) for path in package.glob(part)]
+    parts = (
+        "environments/*.py", "policies/*.py", "training/*.py", "rollouts/*.py", "rollouts/sources/*.py",
+        "objectives/*.py", "objectives/surrogates/*.py", "objectives/advantages/*.py",
+        "objectives/catalog/imitation.py", "structures.py", "rewards.py",
+    )  # fmt: skip
+    sources = [path for part in parts for path in package.glob(part)]
     key = {
         "environment": repr(environment),
         "policy": repr(policy),

@@ -59,9 +59,9 @@ class FirstTokenVerified(HypospaceCausal):
 class LookUpOnFirstHost(LookUpOnHost):
     """Its tool is for the first process alone."""
 
-    def call(self, prompt_index, answers):
+    def call(self, prompt_index, answers, own):
         assert hosts.is_first()
-        return super().call(prompt_index, answers)
+        return super().call(prompt_index, answers, own)
 
 
 TASK = FirstTokenVerified()

@@ -1,5 +1,6 @@
 """Independent steps of training from the same logits, to compare with their exact mean."""
 
+import dataclasses
 import functools
 
 import jax
@@ -33,9 +34,10 @@ def sampled_updates(objective, environment, logits, reference, group_size, sampl
         groups = sample(of_groups, group_size)
         if off_policy is not None:
             groups = with_best_answer(policy, state.parameters, *groups, *sample(of_answers, off_policy.answers), 1.0)
+        state = dataclasses.replace(state, reference={"logits": reference})
         after, _ = update(
-            state, *groups, {"logits": reference}, of_objective, policy=policy, objective=objective,
-            optimizer=OPTIMIZER, batching=WHOLE_BATCH, temperature=1.0,
+            state, *groups, of_objective, policy=policy, objective=objective, optimizer=OPTIMIZER,
+            batching=WHOLE_BATCH, temperature=1.0,
         )  # fmt: skip
         return (after.parameters["logits"] - logits) / STEP_SIZE
 

@@ -62,3 +62,14 @@ class FailingTool:
         if self.name == "raise":
             raise ConnectionError(argument)
         time.sleep(60)
+
+
+@dataclasses.dataclass(frozen=True)
+class SayingTool:
+    """A tool that says the same always."""
+
+    name: str
+    words: str
+
+    def __call__(self, argument):
+        return self.words

@@ -24,6 +24,9 @@ TEXTS = {
 }
 
 
+SAID = {"call": "calculate(6 * 7)", "quiet": "", "marks": "a<eos>b"}
+
+
 @dataclasses.dataclass(frozen=True)
 class Scripted:
     """A policy that writes the same text always; what is dictated takes the places of its own tokens."""
@@ -107,11 +110,32 @@ def test_an_answer_of_a_tool_is_not_the_models(tokenizer, tmp_path):
     assert environment.verify(sampled).outcome_id[0, 0] == -1
 
 
+def heard(environment, sampled):
+    """What the tools said, a line each."""
+    return environment.answer_texts([sampled.tokens[0, 0][sampled.dictated[0, 0]]])[0].splitlines()
+
+
 def test_only_so_many_calls_are_answered_and_replies_are_cut(tokenizer):
-    environment = ToolUse(TASK, tokenizer, VOCABULARY, 120, 1500, verifier=HERE, calls=1, longest_reply=2)
-    sampled = written(environment, "calculate(1000000 * 1000000)\n", "10", "calculate(2)\n")
-    assert sampled.dictated.sum() == 2
+    environment = ToolUse(TASK, tokenizer, VOCABULARY, 120, 1500, verifier=HERE, calls=2, longest_reply=4)
+    product = environment.tokenizer("1000000", add_special_tokens=False)["input_ids"]
+    assert len(product) > 3
+    cut = environment.tokenizer.decode(product[:3])
+    # A line that is cut is a line: the model's next call stands on one of its own.
+    calls = "calculate(1000 * 1000)\n", f"{cut}\n", "calculate(2)\n", "2\n", "calculate(3)\n"
+    sampled = written(environment, *calls)
+    assert heard(environment, sampled) == [cut, "2"]
     assert sampled.final_state["left"][0, 0] == 0
+
+
+def test_only_the_models_own_lines_are_calls(tokenizer):
+    """A tool that says what looks like a call, one that says nothing, and one that says a token that ends an answer."""
+    tools = tuple(readers.SayingTool(name, words) for name, words in SAID.items())
+    environment = ToolUse(TASK, tokenizer, VOCABULARY, 120, 1500, verifier=HERE, tools=(*tools, Calculator()))
+    sampled = written(
+        environment, "call()\n", "calculate(6 * 7)\n", "\n", "", "quiet()\n", "\n", "marks()\n", "a<eos>b\n"
+    )
+    assert heard(environment, sampled) == ["calculate(6 * 7)", "", "a<eos>b"]
+    assert EOS not in sampled.tokens[0, 0][sampled.dictated[0, 0]]
 
 
 def test_a_tool_that_raises_or_hangs_is_told_to_the_model(tokenizer):
@@ -120,7 +144,7 @@ def test_a_tool_that_raises_or_hangs_is_told_to_the_model(tokenizer):
     lines = ["raise(x)\n", "no call\n", "hang(x)\n"]
     answers = [np.array(environment.tokenizer(line, add_special_tokens=False)["input_ids"]) for line in lines]
     with pytest.warns(UnreadableAnswers, match="1 of 2 texts could not be read .* it took more than 1 seconds"):
-        called = environment.call([0] * 3, answers)
+        called = environment.call([0] * 3, answers, [np.ones(len(answer), bool) for answer in answers])
     replies = environment.answer_texts([np.array(row) for row in called])
     assert [reply.strip() for reply in replies] == ["raise failed: ConnectionError", "", "no answer in time"]
 

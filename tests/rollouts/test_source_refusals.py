@@ -18,7 +18,7 @@ from ipsrl.rewards import FormulaReward, MatchedOutcomes, NoisyVerifier, Pattern
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.one_step_ahead import OneStepAhead
-from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
 from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
 from ipsrl.rollouts.sources.source import Sampled, wrapped
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
@@ -31,14 +31,18 @@ TEXT = HypospaceCausal(2)
 ON_TEXT = Transformer(TEXT.vocabulary_size, hidden_size=16, num_layers=1, num_heads=2, num_key_value_heads=2)
 STORED = StoredGroups.of(TEXT, ON_TEXT, 1, [{"prompt": 0, "answers": [TEXT.render(0), TEXT.render(1)]}])
 SAMPLED = Sampled(BANDIT, ON_BANDIT, 4, 3)
+ON_HOST = Sampled(TEXT, ON_TEXT, 4, 3)
 SETTINGS = TrainSettings(2, 4, 3)
 
 
 @pytest.mark.parametrize(
     ("source", "wrappers", "message"),
     [
+        (SAMPLED, [OneStepAhead()], "async_rollouts hides verifying on the host, but this environment is verified on"),
+        (dataclasses.replace(SAMPLED, group_size=1), [DynamicSampling()], "group_size is 1, it must be at least 2"),
+        (SAMPLED, [OffPolicyAnswers(refine=SecondAttempt())], "that quotes the first, which Bandit does not write"),
         (SAMPLED, [OneStepAhead(), DynamicSampling()], "samples before rewards are known, so DynamicSampling cannot"),
-        (SAMPLED, [DynamicSampling(), OneStepAhead()], "DynamicSampling chooses what is sampled, but OneStepAhead ins"),
+        (ON_HOST, [DynamicSampling(), OneStepAhead()], "DynamicSampling chooses what is sampled, but OneStepAhead ins"),
         (
             SAMPLED,
             [DynamicSampling(), DynamicSampling()],
@@ -47,9 +51,9 @@ SETTINGS = TrainSettings(2, 4, 3)
         (SAMPLED, [DifficultyFilter(), DynamicSampling()], "DifficultyFilter chooses the prompts, so DynamicSampling"),
         (5, [DynamicSampling()], "DynamicSampling wraps a source, not 5"),
         (SAMPLED, [DifficultyFilter(), ReplayedGroups()], "DifficultyFilter chooses what is sampled, but ReplayedGr"),
-        (STORED, [DynamicSampling()], "DynamicSampling asks the policy for answers, but StoredGroups inside it does"),
-        (STORED, [ReplayedGroups(), OffPolicyAnswers()], "OffPolicyAnswers asks the policy for answers, but Stored"),
-        (STORED, [ReplayedAnswers()], "ReplayedAnswers asks the policy for answers, but StoredGroups inside it does"),
+        (STORED, [DynamicSampling()], "DynamicSampling needs a source that samples, but StoredGroups inside it does"),
+        (STORED, [ReplayedGroups(), OffPolicyAnswers()], "OffPolicyAnswers needs a source that samples, but Stored"),
+        (STORED, [ReplayedAnswers()], "ReplayedAnswers needs a source that samples, but StoredGroups inside it does"),
         (STORED, [OneStepAhead()], "samples before rewards are known, so StoredGroups cannot be inside it"),
     ],
 )

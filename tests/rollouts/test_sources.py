@@ -122,8 +122,8 @@ def test_two_tables_are_not_the_same():
         ({"rewards": [1.0, float("nan")]}, r"row 2 must have 2 finite numbers as rewards, not \[1.0, nan\]"),
         ({"rewards": [1.0, [2.0]]}, r"row 2 must have 2 finite numbers as rewards, not \[1.0, \[2.0\]\]"),
         ({"outcomes": ["x", 1]}, r"row 2 must have 2 finite numbers as outcomes, not \['x', 1\]"),
-        ({"log_probs": [[-1.0]]}, "row 2 needs one log-probability for each token of its answers"),
-        ({"log_probs": [-1.0, -2.0]}, "row 2 needs one log-probability for each token of its answers"),
+        ({"log_probs": [[-1.0]]}, "row 2 needs one finite log-probability for each token of its answers"),
+        ({"log_probs": [-1.0, -2.0]}, "row 2 needs one finite log-probability for each token of its answers"),
         ({"reward": 1}, "row 2 has an unknown key 'reward'; known: answers, log_probs, outcomes, prompt, rewards"),
     ],
 )
@@ -145,6 +145,10 @@ def test_malformed_rows_are_refused_by_their_number(change, message):
         ({"lengths": [[1], [5]]}, "numbers of tokens are 0 to 2, but row 2 has 5"),
         ({"rewards": [[1.0], [np.nan]]}, "rewards must hold finite numbers"),
         ({"outcome_id": [["a"], ["b"]]}, "outcome_id must hold integers of 32 bits"),
+        ({"outcome_id": [[0], [-5]]}, "outcome_id must hold outcomes, or -1 for none, but row 2 does not"),
+        ({"tokens": [[[5, 1]], [[6]]]}, "tokens must hold integers of 32 bits, in rows of the same length"),
+        ({"tokens": None}, "tokens must hold integers of 32 bits, in rows of the same length"),
+        ({"log_probs": [[[-1.0, 0.2]]] * 2}, "log_probs must hold logarithms of probabilities, at most 0, but row 1"),
         ({"log_probs": np.zeros((2, 1))}, r"log_probs must have the shape \[2, 1, 2\], as tokens has, not \[2, 1\]"),
     ],
 )
@@ -165,6 +169,10 @@ def test_malformed_files_are_refused(tmp_path):
         StoredGroups.read(str(tmp_path / "nowhere.jsonl"), TEXT, POLICY, 2)
     with pytest.raises(ValueError, match=r"line 4 of .*groups.jsonl is not a JSON object: mend or delete it"):
         StoredGroups.read(path, TEXT, POLICY, 2)
+    with pytest.raises(ValueError, match=r"row 1 must have names and values, as .*, not 3"):
+        StoredGroups.of(TEXT, POLICY, 1, [3])
+    with pytest.raises(ValueError, match="prompts_per_step is 0, it must be positive"):
+        StoredGroups.of(TEXT, POLICY, 0, rows(3))
     with pytest.raises(ValueError, match="a step takes 4 groups, but only 3 are stored"):
         StoredGroups.of(TEXT, POLICY, 4, rows(3))
     with pytest.raises(ValueError, match="row 2 has answers, prompt, but the first row has answers, outcomes, prompt"):

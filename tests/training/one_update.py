@@ -1,5 +1,7 @@
 """One update of a table on the small tree, for tests of what a training step does."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -36,7 +38,9 @@ def step(objective, sampled, parameters=None, reference=None, batching=WHOLE_BAT
     static = {"policy": TABLE, "optimizer": SGD, "temperature": 1.0, "batching": batching} | static
     parameters = start(static["policy"]) if parameters is None else jax.tree.map(jnp.copy, parameters)
     state = TrainState.create(parameters, objective, static["optimizer"], TREE)
-    return compiled_update(state, *sampled, reference, jax.random.key(key), objective=objective, **static)
+    # An update donates its state.
+    state = dataclasses.replace(state, reference=jax.tree.map(jnp.copy, reference))
+    return compiled_update(state, *sampled, jax.random.key(key), objective=objective, **static)
 
 
 def assert_close(one, other, tolerance=1e-6):

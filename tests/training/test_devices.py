@@ -1,6 +1,7 @@
 """Every objective of the catalog trains the same on one device and on eight."""
 
 import contextlib
+import dataclasses
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, with_best_answer
+from ipsrl.rollouts.sources.source import Sampled
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import Batching, TrainState, check_objective, compiled_update
 
@@ -43,7 +45,8 @@ def able(objective):
     """The first environment and policy that give an objective what it needs."""
     for environment, policy in PAIRS:
         with contextlib.suppress(ValueError):
-            check_objective(objective, environment, policy, GROUP_SIZE, OffPolicyAnswers(2).optional_fields)
+            sampled = Sampled(environment, policy, 1, GROUP_SIZE, top_tokens=objective.top_tokens)
+            check_objective(objective, environment, GROUP_SIZE, OffPolicyAnswers(2).provides(sampled.optional_fields))
             return environment, policy
     raise AssertionError(f"nothing here gives {sorted(objective.needs)}")
 
@@ -74,11 +77,12 @@ def test_one_device_trains_as_eight_do(text):
 
     def train(whole, split):
         state = TrainState.create(jax.tree.map(jnp.copy, start), objective, SGD, environment)
-        state, batch, probs = whole(state), split(groups), whole(reference)
+        state = dataclasses.replace(state, reference=jax.tree.map(jnp.copy, reference))
+        state, batch = whole(state), split(groups)
         found = []
         for number in range(UPDATES):
             state, metrics = compiled_update(
-                state, *batch, probs, jax.random.key(number), policy=policy, objective=objective, **STATIC
+                state, *batch, jax.random.key(number), policy=policy, objective=objective, **STATIC
             )
             found.append(metrics)
         return jax.device_get((state, found))

@@ -102,7 +102,7 @@ def ensemble(objective="grpo", seeds=SEEDS, environment=BANDIT, policy=ON_BANDIT
             ("ips_grpo(kl=0.1)", BANDIT, ON_BANDIT, None),
             ("ips_grpo(probability=exact)", Hypergrid(2, side=4), Tabular(16, 3), None),
             ("critique_grpo", BANDIT, ON_BANDIT, OffPolicyAnswers(answers=3)),
-            ("critique_grpo", BANDIT, ON_BANDIT, OffPolicyAnswers(answers=3, source="reference")),
+            ("critique_grpo", BANDIT, ON_BANDIT, OffPolicyAnswers(answers=3, actor="reference")),
         ],
     ),
     ids=["bandit", "grid", "best of three", "best of three of the reference"],

@@ -67,7 +67,7 @@ def one_step(mesh_text, policy=POLICY):
         prompts = shard_prompts(choose_prompts(FIRST_TOKEN, 3, 0, PROMPTS), mesh)
         groups = collect(FIRST_TOKEN, policy, behaviour, prompts, 3, 0, GROUP_SIZE, 1.0)
         after, metrics = compiled_update(
-            state, *shard_prompts(groups, mesh), None, jax.random.key(5), policy=policy, objective=OBJECTIVE,
+            state, *shard_prompts(groups, mesh), jax.random.key(5), policy=policy, objective=OBJECTIVE,
             optimizer=SGD, batching=Batching(micro_batches=2), temperature=1.0,
         )  # fmt: skip
     # Donated buffers are only used where the result lies as the argument did.

@@ -140,7 +140,7 @@ def test_an_interrupted_run_ends_as_one_that_was_not(name, tmp_path):
 def test_a_run_is_not_continued_with_another_reward(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, CASES["noisy verifier"], stop=3)
-    with pytest.raises(ValueError, match="this run was begun with another reward: give the same one"):
+    with pytest.raises(ValueError, match="this run was begun with another reward, or with other"):
         run(tmp_path, dataclasses.replace(CASES["noisy verifier"], reward=NoisyVerifier(0.2, 0.3)))
 
 

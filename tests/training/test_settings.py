@@ -27,7 +27,7 @@ def test_filters_from_text():
     assert make_batch_filters("") == {}
     assert make_batch_filters("dynamic_sampling") == {"dynamic_sampling": DynamicSampling(10)}
     filters = make_batch_filters(
-        "off_policy(answers=3, source=reference, at_most=0.25), difficulty_filter(lowest=0.2, width=8)"
+        "off_policy(answers=3, actor=reference, at_most=0.25), difficulty_filter(lowest=0.2, width=8)"
     )
     assert filters == {
         "off_policy": OffPolicyAnswers(3, "reference", 0.25),
@@ -47,7 +47,7 @@ def test_filters_from_text():
         ("replay", "unknown batch filter 'replay'; known: difficulty_filter, dynamic_sampling, off_policy"),
         ("dynamic_sampling(turns=3)", "batch filter 'dynamic_sampling' has no argument 'turns'; known: rounds"),
         ("dynamic_sampling(rounds=0)", "^rounds of dynamic sampling is 0, it must be at least 1$"),
-        ("off_policy(source=expert)", "source=expert is not one of policy, reference"),
+        ("off_policy(actor=expert)", "actor=expert is not one of policy, reference"),
         ("dynamic_sampling(inner=3)", "batch filter 'dynamic_sampling' has no argument 'inner'; known: rounds$"),
         ("off_policy(refine=third_attempt)", r"refine=third_attempt is not one of second_attempt\(\.\.\.\) or None"),
         ("off_policy(refine=second_attempt(critic=me))", "critic=me is not a function, which can be given in Python"),
@@ -103,7 +103,7 @@ FROM_REFERENCE = OffPolicyAnswers(5, "reference")
         (
             {"objective": "critique_grpo"},
             r"^the objective needs off-policy answers in its groups: give TrainSettings\(off_policy=OffPolicyAnswers"
-            r'\(8\)\), or the flag --filters="off_policy\(answers=8\)" of experiments.hypospace',
+            r'\(8\)\), the flag --filters="off_policy\(answers=8\)", or a source that is wrapped in OffPolicyAnswers',
         ),
         (
             {"objective": "lp_reg", "off_policy": FROM_REFERENCE},

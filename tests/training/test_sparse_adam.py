@@ -94,7 +94,7 @@ def test_prompts_outside_the_batch_keep_their_log_partition():
             trajectories, prompts=dataclasses.replace(trajectories.prompts, index=jnp.array(prompts))
         )
         state, _ = compiled_update(
-            state, trajectories, outcomes, None, jax.random.key(0), policy=policy, objective=objective,
+            state, trajectories, outcomes, jax.random.key(0), policy=policy, objective=objective,
             optimizer=optimizer, batching=WHOLE_BATCH, temperature=1.0,
         )  # fmt: skip
         after.append(np.asarray(state.objective_parameters["log_partition"]))

@@ -155,7 +155,7 @@ class Broken(LookUpOnHost):
     ends: bool = True
     replies: Any = dataclasses.field(default=..., hash=False)
 
-    def call(self, prompt_index, answers):
+    def call(self, prompt_index, answers, own):
         return [list(self.reply)] * len(answers) if self.replies is ... else self.replies
 
     def hear(self, state, reply, length):
@@ -166,7 +166,7 @@ class Broken(LookUpOnHost):
     ("task", "message"),
     [
         (Broken((1, 1, 1, 1)), "a tool replied 4 tokens, at most 3 are allowed"),
-        (Broken((99,)), "a tool replied with the token 99, which is outside the vocabulary, 0 to 13"),
+        (Broken((99,)), "a tool's reply has the token 99, but the vocabulary is 0 to 13"),
         (Broken((1.5,)), r"a tool's reply must be a list of tokens, not \[1.5\]"),
         (Broken((True,)), r"a tool's reply must be a list of tokens, not \[True\]"),
         (Broken(replies=None), "`call` must reply to each of 320 answers with a list of tokens, not None"),

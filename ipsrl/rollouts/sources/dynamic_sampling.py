@@ -20,6 +20,7 @@ from ipsrl.rollouts.sources.source import (
     sharded,
     with_sampling_metrics,
 )
+from ipsrl.structures import select
 
 Batch = TypeVar("Batch")
 
@@ -44,6 +45,12 @@ class DynamicSampling(Wrapper):
     rounds: int = at_least(1, 10, called="rounds of dynamic sampling")
 
     asks = "prompts"
+
+    def check_inner(self) -> None:
+        """Raises ValueError also if groups have a single answer, because their rewards never differ."""
+        super().check_inner()
+        if self.sampled.group_size < 2:
+            raise ValueError("dynamic sampling compares the answers of a group: group_size is 1, it must be at least 2")
 
     @property
     def on_host(self) -> bool:
@@ -85,7 +92,5 @@ def fill(batch: Batch, kept: Array, fresh: Batch, usable: Array) -> tuple[Batch,
     # The k-th free slot takes the k-th fresh group; at kept slots the value is not used.
     source = usable_first[jnp.cumsum(~kept) - 1]
 
-    def merge(old, new):
-        return jnp.where(kept.reshape(-1, *(1,) * (old.ndim - 1)), old, new[source])
-
-    return jax.tree.map(merge, batch, fresh), kept | usable[source]
+    merged = jax.tree.map(lambda old, new: select(kept, old, new[source]), batch, fresh)
+    return merged, kept | usable[source]

@@ -17,12 +17,17 @@ class OneStepAhead(Wrapper):
     """
 
     def check_inner(self) -> None:
-        """Raises ValueError if the other source looks at rewards before it samples."""
+        """Raises ValueError also if the other source looks at rewards first, or if there is nothing to hide."""
         super().check_inner()
         if not isinstance(self.inner, Sampled):
             raise ValueError(
                 f"OneStepAhead samples before rewards are known, so {type(self.inner).__name__} cannot be inside it: "
                 "wrap them in the other order, or leave one out"
+            )
+        if not self.inner.environment.verifies_on_host:
+            raise ValueError(
+                "async_rollouts hides verifying on the host, but this environment is verified on the device: leave "
+                "it out"
             )
 
     @property

@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl.distributed import hosts
+from ipsrl.environments.environment import Environment, require_tokens
 from ipsrl.fields import at_least, finite, one_of
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy
@@ -27,7 +28,7 @@ from ipsrl.rollouts.sources.source import (
     sharded,
     with_sampling_metrics,
 )
-from ipsrl.structures import Outcomes, Trajectories, masked_sum
+from ipsrl.structures import Outcomes, Trajectories, masked_sum, select
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +45,7 @@ class OffPolicyAnswers(Wrapper):
 
     Attributes:
       answers: n, refinements for each prompt; at most one is used. The paper has 8, one for each attempt.
-      source: which policy samples them, `policy` (the trained one) or `reference`.
+      actor: which policy samples them, the trained `policy` or the `reference`.
       at_most: groups with a higher mean reward keep their first answer; None replaces one in every group.
       refine: samples the refinements, see `Refine` and `SecondAttempt`; None for independent answers.
 
@@ -53,7 +54,7 @@ class OffPolicyAnswers(Wrapper):
     """
 
     answers: int = at_least(1, 8, called="the number of refinements")
-    source: Literal["policy", "reference"] = one_of("policy", "reference", default="policy")
+    actor: Literal["policy", "reference"] = one_of("policy", "reference", default="policy")
     at_most: float | None = finite(None)
     refine: "Refine | None" = None
 
@@ -61,17 +62,28 @@ class OffPolicyAnswers(Wrapper):
 
     def provides(self, fields: frozenset[str]) -> frozenset[str]:
         """With `off_policy`; without the policy's most likely tokens if the reference policy samples."""
-        lost = {"top_log_probs"} if self.source == "reference" else set()
+        lost = {"top_log_probs"} if self.actor == "reference" else set()
         return fields - lost | {"off_policy"}
+
+    def check_inner(self) -> None:
+        """Raises ValueError also if the environment cannot do what the refinements need."""
+        super().check_inner()
+        if self.refine is not None:
+            self.refine.check(self.sampled.environment)
+
+    @property
+    def on_host(self) -> bool:
+        """True if refinements are not plain samples: those are made on the host."""
+        return self.refine is not None or self.inner.on_host
 
     @property
     def needs_reference(self) -> bool:
-        return self.source == "reference" or self.inner.needs_reference
+        return self.actor == "reference" or self.inner.needs_reference
 
     def __call__(self, state: State, actors: Actors, request: Request) -> tuple[State, Groups, Metrics]:
         inner, groups, metrics = self.inner(state[1], actors, request)
         metrics, sampled = with_sampling_metrics(groups, metrics), self.sampled
-        parameters = actors.policy if self.source == "policy" else actors.reference
+        parameters = actors.policy if self.actor == "policy" else actors.reference
         refined = self._refined(self.reward_of((None, inner)), parameters, groups, request)
         groups = with_best_answer(
             sampled.policy, actors.policy, *groups, *sharded(refined), sampled.temperature, self.at_most
@@ -99,6 +111,10 @@ class Refine(abc.ABC):
 
     NAMED: ClassVar[dict[str, Callable[..., "Refine"]]] = {}
     """In texts such as `off_policy(answers=8, refine=second_attempt)`."""
+
+    def check(self, environment: Environment) -> None:
+        """Raises ValueError if the environment cannot do what this needs."""
+        del environment
 
     @abc.abstractmethod
     def __call__(
@@ -138,6 +154,14 @@ class SecondAttempt(Refine):
 
     critic: Callable[[int, Sequence[int], float], Sequence[int]] = no_words
 
+    def check(self, environment: Environment) -> None:
+        """Raises ValueError if the environment writes no prompts that quote an attempt."""
+        if not hasattr(environment, "prompts_with_critique"):
+            raise ValueError(
+                f"a second attempt is made to a prompt that quotes the first, which {type(environment).__name__} does "
+                "not write: take a text task"
+            )
+
     def __call__(
         self, sampled: Sampled, parameters: Parameters, attempts: Groups, number: int, key: Array
     ) -> Trajectories:
@@ -151,7 +175,8 @@ class SecondAttempt(Refine):
         def quoted(row: int, member: int) -> tuple[list[int], list[int]]:
             attempt = tokens[row, member][written[row, member]].tolist()
             words = self.critic(int(index[row]), attempt, float(rewards[row, member]))
-            return attempt, list(words)[: environment.max_tokens]
+            words = require_tokens("what the critic says", words, environment.vocabulary_size)
+            return attempt, words[: environment.max_tokens]
 
         def quoted_each() -> list[tuple[list[int], list[int]]]:
             return [quoted(row, member) for row in range(len(index)) for member in chosen]
@@ -225,8 +250,7 @@ def put_in(
     """
 
     def put(answer, group):
-        before = chosen.reshape(-1, *(1,) * (group.ndim - 2))
-        return group.at[:, place].set(jnp.where(before, answer[:, 0], group[:, place]))
+        return group.at[:, place].set(select(chosen, answer[:, 0], group[:, place]))
 
     scores = policy.score(behaviour, dataclasses.replace(answer, prompts=trajectories.prompts), temperature)
     answer = dataclasses.replace(

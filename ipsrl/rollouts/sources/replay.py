@@ -23,6 +23,7 @@ from ipsrl.rollouts.sources.source import (
     sharded,
     with_sampling_metrics,
 )
+from ipsrl.structures import select
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +60,7 @@ def _replay_groups(groups: Groups, buffer: Groups, taken: Array) -> tuple[Groups
     # The k-th free slot takes the k-th group of the buffer.
     place = jnp.argsort(~taken, stable=True)[jnp.cumsum(~informative) - 1]
     replayed = ~informative & taken[place] & (jnp.cumsum(~informative) <= taken.sum())
-    batch = jax.tree.map(lambda new, old: _where(replayed, old[place], new), groups, buffer)
+    batch = jax.tree.map(lambda new, old: select(replayed, old[place], new), groups, buffer)
     usable = jnp.concatenate([informative, taken])
     latest = jnp.argsort(~usable, stable=True)[: len(taken)]
     buffer = jax.tree.map(lambda new, old: jnp.concatenate([new, old])[latest], groups, buffer)
@@ -160,12 +161,12 @@ def _of_answers(groups: Groups) -> Any:
 
 
 def _first_groups(wrapper: Wrapper, actors: Actors, seed: Array | int, reward: Reward | None) -> tuple[State, Groups]:
-    """The inner source's first state, and the groups that it gives first, of which only the shapes matter."""
+    """The inner source's first state, and groups in the shapes of its groups."""
     inner = wrapper.inner.init(actors, seed, reward)
-    _, groups, _ = wrapper.inner(inner, actors, Request(seed, 0))
-    return inner, _without_memory(groups)
 
+    def first() -> Groups:
+        return _without_memory(wrapper.inner(inner, actors, Request(seed, 0))[1])
 
-def _where(chosen: Array, one: Array, other: Array) -> Array:
-    """Selects whole rows of arrays `[P, ...]`."""
-    return jnp.where(chosen.reshape(-1, *(1,) * (one.ndim - 1)), one, other)
+    if wrapper.inner.on_host:
+        return inner, first()
+    return inner, sharded(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(first)))

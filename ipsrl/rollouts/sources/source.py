@@ -32,8 +32,6 @@ State = Any
 """A pytree of arrays, part of every checkpoint."""
 Metrics = dict[str, tuple[Array | float, Array | float]]
 """Name -> (sum, count); a count of 0 marks a number that is not a mean."""
-OF_POLICY = frozenset({"top_log_probs"})
-"""The optional fields of `Rollouts` that answers of the policy's own have."""
 
 
 @jax.tree_util.register_dataclass
@@ -94,8 +92,13 @@ class Source(Checked):
 
     @property
     def optional_fields(self) -> frozenset[str]:
-        """The optional fields of `Rollouts` that it provides besides those of environment and policy."""
+        """The optional fields of `Rollouts` that its groups can have."""
         return frozenset()
+
+    @property
+    def checksum(self) -> int:
+        """Of the groups that it holds from the start, with which alone a run can be continued."""
+        return 0
 
     @property
     def needs_reference(self) -> bool:
@@ -106,11 +109,6 @@ class Source(Checked):
     def innermost(self) -> "Source":
         """The source inside all wrappers."""
         return self
-
-    @property
-    def sampled(self) -> "Sampled | None":
-        """The source inside that samples from the policy; None if there is none."""
-        return None
 
     @abc.abstractmethod
     def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
@@ -154,11 +152,8 @@ class Sampled(Source):
 
     @property
     def optional_fields(self) -> frozenset[str]:
-        return OF_POLICY if self.top_tokens else frozenset()
-
-    @property
-    def sampled(self) -> Self:
-        return self
+        fields = self.environment.optional_fields | self.policy.optional_fields
+        return fields | {"top_log_probs"} if self.top_tokens else fields
 
     def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> Reward | None:
         del actors, seed
@@ -206,8 +201,8 @@ class Wrapper(Source):
     inner: Source | None = dataclasses.field(default=None, init=False)
 
     asks: ClassVar[Literal["nothing", "policy", "prompts"]] = "nothing"
-    """What it asks the other source for: further answers of the policy, or groups for chosen prompts or at other times
-    than once in a step."""
+    """What it needs of the other source besides its groups: the policy, to sample or score with; or groups for chosen
+    prompts, or more than once in a step."""
     chooses_prompts: ClassVar[bool] = False
     """Whether it chooses the prompts of a step."""
 
@@ -236,10 +231,10 @@ class Wrapper(Source):
                     "others: wrap them in the other order"
                 )
             inside = inside.inner
-        if self.asks != "nothing" and self.inner.sampled is None:
+        if self.asks != "nothing" and not isinstance(self.innermost, Sampled):
             raise ValueError(
-                f"{type(self).__name__} asks the policy for answers, but {type(self.inner).__name__} inside it does "
-                "not sample: leave one out"
+                f"{type(self).__name__} needs a source that samples, but {type(self.innermost).__name__} inside it "
+                "does not: leave one out"
             )
         if self.asks == "prompts" and self.inner.stale:
             raise ValueError(
@@ -272,8 +267,13 @@ class Wrapper(Source):
         return fields
 
     @property
+    def checksum(self) -> int:
+        return self.inner.checksum
+
+    @property
     def sampled(self) -> Sampled:
-        return self.inner.sampled
+        """The source inside all wrappers, where it samples."""
+        return self.innermost
 
     def init(self, actors: Actors, seed: Array | int, reward: Reward | None) -> State:
         return None, self.inner.init(actors, seed, reward)

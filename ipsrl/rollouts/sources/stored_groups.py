@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -56,6 +57,9 @@ def given_answers(prompts: Prompts, tokens: Array, lengths: Array, log_probs: Ar
 class StoredGroups(Source):
     """A table of groups, of which each step gets P, in a random order that is new in each pass through the table.
 
+    A pass leaves out N mod P groups, each time others. Where rewards are given, the environment's rewards of turns do
+    not count; where outcomes are given too, nothing is verified.
+
     The importance ratios of most objectives need the log-probabilities of the policy that gave the answers. Where they
     are not stored, the initial policy scores all answers once; the state is what it found, `[N, G, T]`, and the reward.
 
@@ -65,14 +69,17 @@ class StoredGroups(Source):
       prompt_index: `[N]` int32.
       tokens, lengths: `[N, G, T]` and `[N, G]`, the answers.
       rewards, outcome_id: `[N, G]`; for those that are None the environment verifies the answers.
-      log_probs: `[N, G, T]`; None if they are not known. Zeros will do for an objective without an importance ratio,
-        such as `supervised`.
+      log_probs: `[N, G, T]`, at most 0; None if they are not known. Zeros will do for an objective without an
+        importance ratio, such as `supervised`.
       temperature: at which the initial policy scores the answers.
+
+    Raises:
+      ValueError: a table has another shape or type, a number is out of its range, or the environment dictates tokens.
     """
 
     environment: TokenStream
     policy: Policy
-    prompts_per_step: int
+    prompts_per_step: int = positive()
     prompt_index: np.ndarray
     tokens: np.ndarray
     lengths: np.ndarray
@@ -90,7 +97,8 @@ class StoredGroups(Source):
         if dictates(environment):
             raise ValueError("the environment writes tokens of its own, and stored answers do not say which they are")
         for name, dtype in TABLES.items():
-            if (table := getattr(self, name)) is not None:
+            table = getattr(self, name)
+            if table is not None or name in ("prompt_index", "tokens", "lengths"):
                 object.__setattr__(self, name, _as_table(name, table, dtype))
         if self.tokens.ndim != 3:
             raise ValueError(f"tokens must have the shape [N, G, T], not {list(self.tokens.shape)}")
@@ -107,6 +115,12 @@ class StoredGroups(Source):
         _check_range("prompts are numbered", self.prompt_index, environment.num_prompts)
         _check_range("numbers of tokens are", self.lengths, longest + 1)
         _check_range("tokens are numbered", np.where(written, self.tokens, 0), environment.vocabulary_size)
+        for name, table, holds, what in (
+            ("log_probs", self.log_probs, lambda table: table <= 0, "logarithms of probabilities, at most 0"),
+            ("outcome_id", self.outcome_id, lambda table: table >= -1, "outcomes, or -1 for none"),
+        ):
+            if table is not None and not holds(table).all():
+                raise ValueError(f"{name} must hold {what}, but row {np.argwhere(~holds(table))[0][0] + 1} does not")
 
     @classmethod
     def of(
@@ -126,7 +140,7 @@ class StoredGroups(Source):
         Raises:
           ValueError: a row is malformed, or names a prompt or a token that the environment does not have.
         """
-        rows = [_checked(dict(row), number, environment) for number, row in enumerate(rows, start=1)]
+        rows = [_checked(row, number, environment) for number, row in enumerate(rows, start=1)]
         if not rows:
             raise ValueError("no groups are stored: give at least one row")
         keys = set(rows[0])
@@ -194,8 +208,24 @@ class StoredGroups(Source):
 
     @property
     def on_host(self) -> bool:
-        given = self.rewards is not None and self.outcome_id is not None
-        return not given and self.environment.verifies_on_host
+        return not self._is_verified and self.environment.verifies_on_host
+
+    @property
+    def _is_verified(self) -> bool:
+        return self.rewards is not None and self.outcome_id is not None
+
+    @property
+    def optional_fields(self) -> frozenset[str]:
+        """Those of environment and policy, without what is not asked for or does not count."""
+        fields = self.environment.optional_fields | self.policy.optional_fields
+        if self._is_verified:
+            return fields - {field.name for field in dataclasses.fields(Outcomes)}
+        return fields if self.rewards is None else fields - {"step_rewards"}
+
+    @functools.cached_property
+    def checksum(self) -> int:
+        tables = (getattr(self, name) for name in TABLES)
+        return zlib.crc32(b"".join(table.tobytes() for table in tables if table is not None))
 
     @property
     def stale(self) -> bool:
@@ -221,10 +251,12 @@ class StoredGroups(Source):
         trajectories = sharded(self._answers(rows, log_probs))
         tables = {"rewards": self.rewards, "outcome_id": self.outcome_id}
         given = {name: sharded(_taken(table, rows)) for name, table in tables.items() if table is not None}
-        if len(given) == len(tables):
+        if self._is_verified:
             outcomes = Outcomes(**given)
         else:
             outcomes = dataclasses.replace(sharded(verify(self.environment, trajectories)), **given)
+        if self.rewards is not None:
+            outcomes = dataclasses.replace(outcomes, step_rewards=None)
         outcomes, reward = rewarded(reward, trajectories, outcomes, request.key("reward"))
         return (scores, reward), (trajectories, outcomes), {}
 
@@ -264,10 +296,10 @@ def _scored(policy: Policy, parameters: Any, trajectories: Trajectories, tempera
 
 
 def _as_table(name: str, given: Any, dtype: type) -> np.ndarray:
-    table = np.asarray(given)
-    fits = table.dtype.kind in ("iu" if dtype is np.int32 else "biuf")
-    if not fits or not (np.abs(table) < 2**31).all():
-        raise ValueError(f"{name} must hold {'integers of 32 bits' if dtype is np.int32 else 'finite numbers'}")
+    table = _numbers(given, "iu" if dtype is np.int32 else "biuf")
+    if table is None:
+        what = "integers of 32 bits" if dtype is np.int32 else "finite numbers"
+        raise ValueError(f"{name} must hold {what}, in rows of the same length")
     return table.astype(dtype)
 
 
@@ -278,8 +310,10 @@ def _check_range(what: str, table: np.ndarray, count: int) -> None:
         raise ValueError(f"{what} 0 to {count - 1}, but row {outside[0][0] + 1} has {table[tuple(outside[0])]}")
 
 
-def _checked(row: dict[str, Any], number: int, environment: Environment) -> dict[str, Any]:
+def _checked(row: Mapping[str, Any], number: int, environment: Environment) -> dict[str, Any]:
     """A row, after a look at its keys, types and sizes, as vectors; what they may hold is checked for all rows."""
+    if not isinstance(row, Mapping):
+        raise ValueError(f"row {number} must have names and values, as {{'prompt': 3, 'answers': ...}}, not {row!r}")
     if unknown := set(row) - KEYS:
         raise ValueError(f"row {number} has an unknown key {min(unknown, key=str)!r}; known: {', '.join(sorted(KEYS))}")
     for key in ("prompt", "answers"):
@@ -290,7 +324,7 @@ def _checked(row: dict[str, Any], number: int, environment: Environment) -> dict
     given, longest = row["answers"], environment.max_tokens
     if not (isinstance(given, Sequence | np.ndarray) and len(given)):
         raise ValueError(f"row {number} has no answers: give a list of lists of token ids")
-    answers = [_numbers(answer, "iu") for answer in given]
+    answers = [_vector(answer, "iu") for answer in given]
     for place, answer in enumerate(answers, start=1):
         if answer is None or not 1 <= len(answer) <= longest:
             raise ValueError(
@@ -299,23 +333,30 @@ def _checked(row: dict[str, Any], number: int, environment: Environment) -> dict
     checked = {"prompt": int(row["prompt"]), "answers": answers}
     for key, kinds in (("rewards", "biuf"), ("outcomes", "iu")):
         if key in row:
-            checked[key] = _numbers(row[key], kinds)
+            checked[key] = _vector(row[key], kinds)
             if checked[key] is None or len(checked[key]) != len(answers):
                 raise ValueError(f"row {number} must have {len(answers)} finite numbers as {key}, not {row[key]!r}")
     if "log_probs" in row:
         found = row["log_probs"] if isinstance(row["log_probs"], Sequence | np.ndarray) else ()
-        checked["log_probs"] = [_numbers(values, "if") for values in found]
+        checked["log_probs"] = [_vector(values, "if") for values in found]
         sizes = [None if values is None else len(values) for values in checked["log_probs"]]
         if sizes != list(map(len, answers)):
-            raise ValueError(f"row {number} needs one log-probability for each token of its answers")
+            raise ValueError(f"row {number} needs one finite log-probability for each token of its answers")
     return checked
 
 
+def _vector(values: Any, kinds: str) -> np.ndarray | None:
+    numbers = _numbers(values, kinds)
+    return numbers if numbers is not None and numbers.ndim == 1 else None
+
+
 def _numbers(values: Any, kinds: str) -> np.ndarray | None:
-    """Values as a vector of numbers of one of NumPy's kinds; None if they are something else."""
+    """Values as an array of finite numbers of one of NumPy's kinds, integers of 32 bits; None if they are not."""
     try:
-        vector = np.asarray(values)
+        numbers = np.asarray(values)
     except ValueError:
         return None
-    fits = vector.ndim == 1 and vector.dtype.kind in kinds
-    return vector if fits and np.abs(vector).max(initial=0) < 2**31 else None
+    if numbers.dtype.kind not in kinds:
+        return None
+    fits = np.isfinite(numbers) if numbers.dtype.kind in "bf" else (numbers >= -(2**31)) & (numbers < 2**31)
+    return numbers if fits.all() else None
