@@ -12,7 +12,15 @@ from ipsrl import objectives
 from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
-from ipsrl.rewards import FormulaReward, MatchedOutcomes, NoisyVerifier, PatternVerifier, RewardTable, rewarded
+from ipsrl.rewards import (
+    FormulaReward,
+    MatchedOutcomes,
+    NoisyVerifier,
+    PatternVerifier,
+    RewardTable,
+    checksum,
+    rewarded,
+)
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Rollouts
 
@@ -135,12 +143,52 @@ def one_update(objective, policy, logits, trajectories, outcomes):
     return -np.asarray(jax.grad(loss)(logits))
 
 
+@pytest.mark.parametrize(
+    "around", [lambda inner: NoisyVerifier(0.1, 0.1, inner), lambda inner: PatternVerifier((1,), inner)]
+)
+def test_a_reward_inside_another_learns(around):
+    bandit = Bandit((0.0, 0.0))
+    inner = MatchedOutcomes(jnp.array([[0.2, 0.8]]), jnp.zeros((1, 2)))
+    trajectories = sample_groups(
+        bandit, Tabular(1, 2), {"logits": jnp.zeros((1, 2))}, bandit.prompts(jnp.array([0])), jax.random.key(0), 3
+    )
+    outcomes = bandit.verify(trajectories)
+    reward = around(inner)
+    assert reward.learns
+    expected = inner.learned(trajectories, outcomes).weights
+    assert np.abs(expected).max() > 0.1
+    np.testing.assert_array_equal(reward.learned(trajectories, outcomes).verifier.weights, expected)
+    assert not around(RewardTable(jnp.zeros((1, 2)))).learns
+
+
+def test_the_checksum_tells_rewards_apart():
+    """Numbers, tables, patterns, formulas and kinds; a reward that learns keeps its own however far it is."""
+    table = jnp.array([[1.0, 0.0]])
+    rewards = [
+        None, NoisyVerifier(0.1), NoisyVerifier(0.2), NoisyVerifier(0.0, 0.1), RewardTable(table),
+        RewardTable(1 - table),
+        PatternVerifier((1,)), PatternVerifier((2,)), PatternVerifier((1,), RewardTable(table)), FormulaReward(groups),
+        FormulaReward(one_update),
+    ]  # fmt: skip
+    assert len({checksum(reward) for reward in rewards}) == len(rewards)
+    assert checksum(RewardTable(table)) == checksum(RewardTable(np.asarray(table)))
+    begun = MatchedOutcomes(table, jnp.zeros((1, 2)))
+    assert checksum(begun) == checksum(dataclasses.replace(begun, weights=table))
+    assert checksum(NoisyVerifier(0.1, verifier=begun)) != checksum(NoisyVerifier(0.2, verifier=begun))
+
+
 def test_refusals():
     logits = jnp.zeros(2)
     with pytest.raises(
         ValueError, match="the reward reads those of the environment, and there are none: give it verifier="
     ):
         expected_update(objectives.make("grpo"), logits, NoisyVerifier(0.1, 0.1), 2)
+    for reads in (
+        PatternVerifier((1,), NoisyVerifier(0.1, 0.2)),
+        FormulaReward(lambda answers, outcomes: outcomes.rewards),
+    ):
+        with pytest.raises(ValueError, match="the reward reads those of the environment, and there are none"):
+            expected_update(objectives.make("grpo"), logits, reads, 2)
     with pytest.raises(ValueError, match=r"the table of rewards must have the shape \[1, 2\], not \[1, 3\]"):
         expected_update(objectives.make("grpo"), logits, RewardTable(jnp.ones((1, 3))), 2)
     with pytest.raises(ValueError, match=r"false_negative_rate must lie between 0 and 1, not"):

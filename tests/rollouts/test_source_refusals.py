@@ -20,7 +20,7 @@ from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.one_step_ahead import OneStepAhead
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, SecondAttempt
 from ipsrl.rollouts.sources.replay import ReplayedAnswers, ReplayedGroups
-from ipsrl.rollouts.sources.source import Sampled, wrapped
+from ipsrl.rollouts.sources.source import Actors, Request, Sampled, wrapped
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
@@ -159,3 +159,34 @@ def test_environments_that_break_their_word():
         ValueError, match="the environment dictates the token 18, which is outside its vocabulary, 0 to"
     ):
         start(task, policy)
+    actors, source = Actors(policy.init(jax.random.key(0))), Sampled(task, policy, 4, 3)
+    _, (_, outcomes), _ = jax.jit(lambda: source(None, actors, Request(0, 0)))()
+    assert np.isnan(outcomes.rewards).all()
+
+
+def test_what_stored_outcomes_leave_out():
+    """Rewards and outcomes are given, so nobody verifies, and nobody says which tokens are plans."""
+    row = {"prompt": 0, "answers": [TEXT.render(0), TEXT.render(1)], "rewards": [1, 0]}
+    size = {"prompts_per_step": 1, "group_size": 2}
+    start(TEXT, ON_TEXT, "hicra", StoredGroups.of(TEXT, ON_TEXT, 1, [row]), **size)
+    with pytest.raises(ValueError, match="needs planning_mask"):
+        start(TEXT, ON_TEXT, "hicra", StoredGroups.of(TEXT, ON_TEXT, 1, [row | {"outcomes": [0, 1]}]), **size)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([99], "what the critic says has the token 99, but the vocabulary is 0 to"),
+        ("no", "what the critic says must be a list of tokens, not 'no'"),
+        (None, "what the critic says must be a list of tokens, not None"),
+    ],
+)
+def test_critics_that_say_what_is_no_token(words, message):
+    refine = SecondAttempt(lambda prompt, attempt, reward: words)
+    with pytest.raises(ValueError, match=message):
+        start(TEXT, ON_TEXT, source=wrapped(Sampled(TEXT, ON_TEXT, 4, 3), [OffPolicyAnswers(2, refine=refine)]))
+
+
+def test_a_run_without_a_mesh():
+    with pytest.raises(ValueError, match="no mesh is set: begin a run inside"):
+        Trainer(BANDIT, ON_BANDIT, objectives.make("grpo"), SETTINGS).init(0)

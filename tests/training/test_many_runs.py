@@ -144,9 +144,13 @@ def test_each_run_can_have_rewards_of_its_own(objective, off_policy, tmp_path):
     settings, rewards = [at(0.05, off_policy=off_policy)] * 2, [RewardTable(table) for table in tables]
     for end, path in zip(together(tmp_path, settings, objective, [3, 3], rewards=rewards), without_logs, strict=True):
         np.testing.assert_allclose(end["logits"], path[-1], atol=1e-6)
-    for wrong in (rewards[:1], [rewards[0], NoisyVerifier()]):
-        with pytest.raises(ValueError, match="2 runs of one program need as many rewards, all of the same kind"):
-            together(tmp_path, settings, objective, [3, 3], rewards=wrong)
+    for wrong in (rewards[:1], settings[:1]):
+        given = {"rewards": wrong} if wrong == rewards[:1] else {"settings": wrong}
+        with pytest.raises(ValueError, match="2 runs need as many seeds, settings and folders"):
+            together(tmp_path, **{"settings": settings, "objective": objective, "seeds": [3, 3]} | given)
+    for other in (NoisyVerifier(), RewardTable(tables[0][:2])):
+        with pytest.raises(ValueError, match="need rewards of the same kind, with arrays of the same shapes"):
+            together(tmp_path, settings, objective, [3, 3], rewards=[rewards[0], other])
 
 
 def test_runs_may_differ_in_where_they_start_and_how_fast_they_go():

@@ -61,7 +61,7 @@ class Case:
     policy: Any = ON_BANDIT
     objective: str = "grpo"
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
-    stored: bool = False
+    stored: tuple[int, ...] = ()
     reward: Any = None
 
 
@@ -84,7 +84,7 @@ CASES = {
     "second attempts": Case(
         TEXT, transformer(TEXT), "critique_grpo", {"off_policy": OffPolicyAnswers(2, refine=SecondAttempt())}
     ),
-    "stored": Case(TEXT, transformer(TEXT), stored=True),
+    "stored": Case(TEXT, transformer(TEXT), stored=(0, 1, 2, 0)),
 }
 
 
@@ -93,7 +93,7 @@ def run(path, case, mesh="data:8", stop=None):
     settings = TrainSettings(6, 8, 4, learning_rate=0.03, evaluate_every=1, checkpoint_every=2, **case.settings)
     source = None
     if case.stored:
-        answers = [case.task.render(hypothesis) for hypothesis in range(3)] + [case.task.render(0)]
+        answers = [case.task.render(hypothesis) for hypothesis in case.stored]
         rows = [{"prompt": row % case.task.num_prompts, "answers": answers} for row in range(24)]
         source = StoredGroups.of(case.task, case.policy, 8, rows)
 
@@ -137,11 +137,15 @@ def test_an_interrupted_run_ends_as_one_that_was_not(name, tmp_path):
             np.testing.assert_allclose(plain(elsewhere[leaf]), plain(whole[leaf]), rtol=0, atol=1e-6, err_msg=leaf)
 
 
-def test_a_run_is_not_continued_with_another_reward(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [("noisy verifier", {"reward": NoisyVerifier(0.2, 0.3)}), ("stored", {"stored": (0, 1, 1, 0)})],
+)
+def test_a_run_is_not_continued_with_another_reward_or_other_groups(name, change, tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, CASES["noisy verifier"], stop=3)
-    with pytest.raises(ValueError, match="this run was begun with another reward, or with other"):
-        run(tmp_path, dataclasses.replace(CASES["noisy verifier"], reward=NoisyVerifier(0.2, 0.3)))
+        run(tmp_path, CASES[name], stop=3)
+    with pytest.raises(ValueError, match="this run was begun with another reward, or with other stored groups: give"):
+        run(tmp_path, dataclasses.replace(CASES[name], **change))
 
 
 def plain(leaf):
