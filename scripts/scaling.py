@@ -172,7 +172,7 @@ def _lower(workload: Workload, mesh: Mesh) -> tuple[Any, Any]:
             *(jax.ShapeDtypeStruct(groups, dtype, sharding=over_prompts) for dtype in ("float32", "int32"))
         )
         update = compiled_update.lower(
-            state, abstract(sampler.out_info, over_prompts), outcomes, None, key, policy=policy, objective=objective,
+            state, abstract(sampler.out_info, over_prompts), outcomes, key, policy=policy, objective=objective,
             optimizer=optimizer, batching=Batching(micro_batches=workload.micro_batches), temperature=1.0,
         )  # fmt: skip
     return update, sampler

@@ -177,7 +177,7 @@ def temporary_memory(trainer: Trainer, state: TrainState, groups: Groups) -> dic
         settings.group_size, settings.temperature,
     )  # fmt: skip
     update = compiled_update.lower(
-        state, *groups, None, jax.random.key(0), None, policy=trainer.policy, objective=trainer.objective,
+        state, *groups, jax.random.key(0), None, policy=trainer.policy, objective=trainer.objective,
         optimizer=trainer.optimizer(), batching=settings.batching, temperature=settings.temperature,
     )  # fmt: skip
     return {

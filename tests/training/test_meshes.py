@@ -199,7 +199,7 @@ def compiled(mesh, objective, policy=LARGE):
             )
         )
         update = compiled_update.lower(
-            state, trajectories, outcomes, None, key, policy=policy, objective=objective, optimizer=ADAM,
+            state, trajectories, outcomes, key, policy=policy, objective=objective, optimizer=ADAM,
             batching=Batching(micro_batches=2), temperature=1.0,
         )  # fmt: skip
         return update.compile(), sampler.compile(), state, placed
