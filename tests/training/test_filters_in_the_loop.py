@@ -89,7 +89,7 @@ def test_rules_that_are_off_cost_nothing(tmp_path, monkeypatch):
     state = run(tmp_path / "off")
     assert calls == ["sample_groups"] * 7
     assert {name.partition("/")[0] for name in stored_tree.named_leaves(state)} == {
-        "step", "seed", "parameters", "optimizer_state",
+        "step", "seed", "given", "parameters", "optimizer_state",
     }  # fmt: skip
     names = set().union(*metric_log.read(tmp_path / "off" / "metrics.jsonl"))
     run(tmp_path / "on", **ALL)

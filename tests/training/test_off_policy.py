@@ -14,7 +14,7 @@ from ipsrl import objectives
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.prompts import choose_prompts
-from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, spend_samples, with_best_answer
+from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, Refine, spend_samples, with_best_answer
 from ipsrl.structures import Rollouts
 from ipsrl.training.settings import TrainSettings
 
@@ -137,28 +137,35 @@ def test_the_reference_policy_can_draw_them():
     assert (groups[0].behaviour_log_probs[:, 0, 0] < -0.1).all()
 
 
-def test_a_function_can_refine_what_it_is_shown():
-    seen = {}
+SEEN = {}
 
-    def refine(sampled, parameters, groups, number, key):
+
+@dataclasses.dataclass(frozen=True)
+class RepeatTheWorst(Refine):
+    """It takes the first place all the same."""
+
+    def __call__(self, sampled, parameters, groups, number, key):
         attempts, outcomes = groups
-        seen.update(source=parameters, rewards=outcomes.rewards)
-        # A critic that repeats the worst attempt: it takes the first place all the same.
+        SEEN.update(source=parameters, rewards=outcomes.rewards)
         worst = jnp.argmin(outcomes.rewards, axis=1)
         pick = jax.tree.map(
             lambda leaf: leaf[jnp.arange(P), worst][:, None], dataclasses.replace(attempts, prompts=None)
         )
         return dataclasses.replace(pick, prompts=attempts.prompts)
 
-    groups, metrics, plain = collected(off_policy=OffPolicyAnswers(5, refine=refine))
-    np.testing.assert_array_equal(seen["rewards"], plain[1].rewards)
-    np.testing.assert_array_equal(seen["source"]["logits"], parameters(1)["logits"])
+
+def test_refinements_are_made_from_the_attempts():
+    groups, metrics, plain = collected(off_policy=OffPolicyAnswers(5, refine=RepeatTheWorst()))
+    np.testing.assert_array_equal(SEEN["rewards"], plain[1].rewards)
+    np.testing.assert_array_equal(SEEN["source"]["logits"], parameters(1)["logits"])
     np.testing.assert_array_equal(groups[1].rewards[:, 0], plain[1].rewards.min(axis=1))
     assert metrics["trajectories_sampled"] == P * (G + 1)
 
 
 def test_bad_arguments_are_refused():
-    with pytest.raises(ValueError, match="source is 'expert', it must be one of policy, reference"):
+    with pytest.raises(ValueError, match="actor is 'expert', it must be one of policy, reference"):
         OffPolicyAnswers(1, "expert")
     with pytest.raises(ValueError, match="at_most is inf, it must be finite, or None"):
         OffPolicyAnswers(1, at_most=float("inf"))
+    with pytest.raises(ValueError, match=r"refine must be a Refine, such as SecondAttempt\(\), not <function"):
+        collected(off_policy=OffPolicyAnswers(5, refine=parameters))

@@ -68,8 +68,11 @@ class OffPolicyAnswers(Wrapper):
     def check_inner(self) -> None:
         """Raises ValueError also if the environment cannot do what the refinements need."""
         super().check_inner()
-        if self.refine is not None:
-            self.refine.check(self.sampled.environment)
+        if self.refine is None:
+            return
+        if not isinstance(self.refine, Refine):
+            raise ValueError(f"refine must be a Refine, such as SecondAttempt(), not {self.refine!r}")
+        self.refine.check(self.sampled.environment)
 
     @property
     def on_host(self) -> bool:
