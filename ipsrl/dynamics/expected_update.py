@@ -225,6 +225,14 @@ class _Setting:
         return Tabular(self.environment.num_observations, self.environment.vocabulary_size)
 
 
+def check_computable(
+    objective: Objective, environment: StateGraph, policy: Tabular, group_size: int, off_policy: OffPolicyAnswers | None
+) -> None:
+    """Raises ValueError if groups that a table samples, with off-policy answers or without, lack what is needed."""
+    fields = Sampled(environment, policy, 1, group_size, top_tokens=objective.top_tokens).optional_fields
+    check_objective(objective, environment, group_size, fields if off_policy is None else off_policy.provides(fields))
+
+
 def _setting(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy) -> _Setting:
     has_rewards = environment is not None
     if environment is None:
@@ -248,9 +256,7 @@ def _setting(objective, logits, rewards, group_size, environment, reference, obj
     if off_policy is not None and off_policy.at_most is not None:
         raise ValueError("off_policy must put an answer into every group here: leave at_most out")
     policy = Tabular(*table_shape)
-    fields = Sampled(environment, policy, 1, group_size, top_tokens=objective.top_tokens).optional_fields
-    fields = fields if off_policy is None else off_policy.provides(fields)
-    check_objective(objective, environment, group_size, fields)
+    check_computable(objective, environment, policy, group_size, off_policy)
     table = logits.reshape(table_shape)
     carried = objective.init(environment.sizes) if objective_state is None else objective_state
     learned = objective.init_parameters(environment.sizes)

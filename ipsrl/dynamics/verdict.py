@@ -9,15 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ipsrl.dynamics.expected_update import check_computable
 from ipsrl.dynamics.rest_points import AT_REST, NOTHING, Field, RestPoint, follow, rest_point, rest_points, train
 from ipsrl.environments.bandit import Bandit
 from ipsrl.objectives.objective import Objective, Surrogate
 from ipsrl.objectives.surrogates.ratio import PolicyGradient
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
-from ipsrl.rollouts.sources.source import Sampled
 from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
-from ipsrl.training.step import check_objective
 
 CASES = {
     "full tie": (1.0, 1.0, 1.0),
@@ -150,9 +149,7 @@ def check(objective: Objective, group_size: int, off_policy: OffPolicyAnswers | 
     """
     bandit = Bandit(CASES["full tie"])
     policy = Tabular(bandit.num_observations, bandit.vocabulary_size)
-    fields = Sampled(bandit, policy, 1, group_size, top_tokens=objective.top_tokens).optional_fields
-    fields = fields if off_policy is None else off_policy.provides(fields)
-    check_objective(objective, bandit, group_size, fields)
+    check_computable(objective, bandit, policy, group_size, off_policy)
     if "keys" in objective.needs:
         raise ValueError("the objective samples at random: its mean update is not exact, and ties would show its error")
 

@@ -224,8 +224,11 @@ class StoredGroups(Source):
 
     @functools.cached_property
     def checksum(self) -> int:
-        tables = (getattr(self, name) for name in TABLES)
-        return zlib.crc32(b"".join(table.tobytes() for table in tables if table is not None))
+        found = 0
+        for name in TABLES:
+            if (table := getattr(self, name)) is not None:
+                found = zlib.crc32(np.ascontiguousarray(table), found)
+        return found
 
     @property
     def stale(self) -> bool:
