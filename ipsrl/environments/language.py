@@ -11,7 +11,7 @@ import numpy as np
 from jinja2 import TemplateError
 
 from ipsrl.environments.environment import OutcomeSpace
-from ipsrl.environments.questions import Questions
+from ipsrl.environments.questions import Questions, Quotation
 from ipsrl.environments.text import TextTask
 from ipsrl.environments.token_stream import TokenStream, written_answers
 from ipsrl.environments.verifier_pool import VerifierPool
@@ -138,11 +138,7 @@ class LanguageTask(TokenStream, Checked):
         return self._with_latest(index, shown, self._question, width)
 
     def prompts_with_critique(
-        self,
-        index: Sequence[int] | np.ndarray,
-        attempts: Sequence[Sequence[int]],
-        words: Sequence[Sequence[int]],
-        width: int | None = None,
+        self, index: Sequence[int] | np.ndarray, quotations: Sequence[Quotation], width: int | None = None
     ) -> Prompts:
         """The prompts `index` `[P]`, each with an attempt as the model wrote it and a critic's words, which may be
         none.
@@ -150,8 +146,8 @@ class LanguageTask(TokenStream, Checked):
         Where the prompt would be too long, the attempt is left out, or if need be both.
         """
         shown = [
-            [f"Your earlier answer:\n{attempt}"] + ([f"What a critic says about it:\n{said}"] if said else [])
-            for attempt, said in zip(self.answer_texts(attempts), self.answer_texts(words), strict=True)
+            [f"Your earlier answer:\n{attempt}"] + ([f"What a critic says about it:\n{words}"] if words else [])
+            for attempt, words in map(self.answer_texts, quotations)
         ]
 
         def question(prompt: int, quoted: Sequence[str]) -> str:

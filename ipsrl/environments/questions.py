@@ -10,6 +10,8 @@ from ipsrl.environments.environment import Environment, OutcomeSpace
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.structures import Outcomes, Prompts
 
+Quotation = tuple[Sequence[int], Sequence[int]]
+"""The tokens of an attempt, and of a critic's words on it, which may be none."""
 Answer = Hashable  # the parsed content of tokens or text, before it is mapped to an outcome
 
 IN_THIS_PROCESS = VerifierPool(workers=0)
@@ -97,13 +99,9 @@ class HypothesisEnvironment(Environment, Protocol):
         ...
 
     def prompts_with_critique(
-        self,
-        index: Sequence[int] | np.ndarray,
-        attempts: Sequence[Sequence[int]],
-        words: Sequence[Sequence[int]],
-        width: int | None = None,
+        self, index: Sequence[int] | np.ndarray, quotations: Sequence[Quotation], width: int | None = None
     ) -> Prompts:
-        """The prompts `index` `[P]`, each with an attempt at it and a critic's words on that, both as tokens."""
+        """The prompts `index` `[P]`, each with an attempt at it and a critic's words on that."""
         ...
 
     def history_width(self, answers: int) -> int:

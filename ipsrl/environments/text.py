@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ipsrl.environments.environment import OutcomeSpace
-from ipsrl.environments.questions import Answer, Questions, check_number
+from ipsrl.environments.questions import Answer, Questions, Quotation, check_number
 from ipsrl.environments.token_stream import TokenStream, written_answers
 from ipsrl.environments.verifier_pool import last_answer
 from ipsrl.structures import Outcomes, Prompts, Trajectories
@@ -168,14 +168,10 @@ class TextTask(TokenStream, Questions):
         return Prompts(index, tokens, tokens != PADDING, tokens >= len(MARKS))
 
     def prompts_with_critique(
-        self,
-        index: Sequence[int] | np.ndarray,
-        attempts: Sequence[Sequence[int]],
-        words: Sequence[Sequence[int]],
-        width: int | None = None,
+        self, index: Sequence[int] | np.ndarray, quotations: Sequence[Quotation], width: int | None = None
     ) -> Prompts:
         """The prompts `index` `[P]`, each with an attempt and behind it a critic's words, which may be none."""
-        quoted = [[attempt, said] if len(said) else [attempt] for attempt, said in zip(attempts, words, strict=True)]
+        quoted = [[attempt, words] if len(words) else [attempt] for attempt, words in quotations]
         return self.prompts_with_history(index, quoted, width)
 
     def history_width(self, answers: int) -> int:

@@ -189,16 +189,18 @@ def test_an_attempt_is_quoted_with_the_words_of_a_critic(environment):
 
     question, (attempt, words) = environment.task.prompt_text(1).strip(), ("Answer: 1 + 1.", "Perhaps?")
     width = environment.history_width(2)
-    prompts = environment.prompts_with_critique([1, 1], [tokens(attempt), tokens(attempt)], [tokens(words), []], width)
+    prompts = environment.prompts_with_critique(
+        [1, 1], [(tokens(attempt), tokens(words)), (tokens(attempt), [])], width
+    )
     assert prompts.tokens.shape == (2, width)
     quoted = f"{question}\n\nYour earlier answer:\n{attempt}\n\n"
     again = "Answer the question again."
     assert decoded(environment, prompts)[1] == f"{quoted}What a critic says about it:\n{words}\n\n{again}"
     assert decoded(environment, prompts, 1)[1] == f"{quoted}{again}"
     # What does not fit is left out, first the attempt.
-    shorter = environment.prompts_with_critique([1], [tokens(attempt) * 300], [tokens(words)], width)
+    shorter = environment.prompts_with_critique([1], [(tokens(attempt) * 300, tokens(words))], width)
     assert decoded(environment, shorter)[1] == f"{question}\n\nWhat a critic says about it:\n{words}\n\n{again}"
-    plain = environment.prompts_with_critique([1], [tokens(attempt) * 300], [tokens(words) * 300], width)
+    plain = environment.prompts_with_critique([1], [(tokens(attempt) * 300, tokens(words) * 300)], width)
     assert decoded(environment, plain)[1] == question
 
 

@@ -186,7 +186,7 @@ class SecondAttempt(Refine):
 
         quotations = hosts.broadcast(hosts.first_does(quoted_each))
         width = environment.history_width(1 if self.critic is no_words else 2)
-        prompts = environment.prompts_with_critique(np.repeat(index, number), *zip(*quotations, strict=True), width)
+        prompts = environment.prompts_with_critique(np.repeat(index, number), quotations, width)
         answers = sampled.answers(parameters, prompts, key, 1)
         # One answer to each of P n prompts becomes n answers to each of P.
         grouped = jax.tree.map(
