@@ -212,6 +212,7 @@ def spend_samples(objective: Objective, samples: int) -> tuple[int, OffPolicyAns
     return samples - samples // 2, OffPolicyAnswers(answers=samples // 2)
 
 
+@functools.partial(jax.jit, static_argnames=("policy", "temperature"))
 def with_best_answer(
     policy: Policy,
     behaviour: Parameters,
