@@ -85,9 +85,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
     try:
         if arguments.out is not None and not arguments.out.absolute().parent.is_dir():
             raise ValueError(f"there is no folder {arguments.out.parent} for --out")
-        connection = results.load(*arguments.folders, skip_damaged=arguments.skip_damaged)
-        if arguments.parquet is not None:
-            results.write_parquet(connection, arguments.parquet)
+        connection = results.load(*arguments.folders, skip_damaged=arguments.skip_damaged, parquet=arguments.parquet)
         text = FORMATS[arguments.format](*results.select(connection, arguments.sql or OVERVIEW))
         if arguments.sql is None and arguments.format == "table":
             for name, columns in results.select(connection, COLUMNS)[1]:

@@ -66,14 +66,27 @@ ONLY_READ = (
 )
 
 
-def load(*folders: str | Path, skip_damaged: bool = False) -> "duckdb.DuckDBPyConnection":
+LOCKED = (
+    "python_enable_replacements = false", "autoinstall_known_extensions = false", "autoload_known_extensions = false",
+    "enable_external_access = false", "lock_configuration = true",
+)  # fmt: skip
+"""Settings under which SQL reaches the tables alone: no file, no address, no extension, no variable of Python."""
+
+
+def load(
+    *folders: str | Path, skip_damaged: bool = False, parquet: str | Path | None = None
+) -> "duckdb.DuckDBPyConnection":
     """An in-memory DuckDB connection with the tables `runs` and `metrics`. The folders are not changed.
 
+    SQL on the connection can neither read nor write anything but its tables, whoever wrote it.
+
     Args:
-      folders: of runs, as found by `ipsrl.records.discovery.find`; or of Parquet files written by `write_parquet`.
+      folders: of runs, as found by `ipsrl.records.discovery.find`; or of Parquet files that an earlier call wrote.
       skip_damaged: skip damaged runs, with a line on stderr for each, instead of raising ValueError.
+      parquet: a folder to write both tables to, which is read much faster than the runs; each file atomically.
 
     Raises:
+      OSError: the Parquet files cannot be written.
       ValueError: a folder does not exist or holds no run, a run is given twice, a JSON file or a line of metrics.jsonl
         is damaged (except a truncated last line of a killed process, of which only that record is lost), or DuckDB is
         not installed.
@@ -82,10 +95,10 @@ def load(*folders: str | Path, skip_damaged: bool = False) -> "duckdb.DuckDBPyCo
         import duckdb
     except ImportError as error:
         raise ValueError('results are read by DuckDB, which is not installed: pip install -e ".[analysis]"') from error
-    parquet, paths = [], {}
+    of_parquet, paths = [], {}
     for folder in map(Path, folders):
         if all(file.exists() for file in parquet_files(folder).values()):
-            parquet.append(folder)
+            of_parquet.append(folder)
             continue
         # One of the folders may be inside another.
         for path in find(folder):
@@ -103,13 +116,17 @@ def load(*folders: str | Path, skip_damaged: bool = False) -> "duckdb.DuckDBPyCo
             rows = [row for row in rows if row["path"] + METRICS not in damaged]
             structures = _structures(connection, rows)
     _make_tables(connection, rows, structures)
-    for folder in parquet:
+    for folder in of_parquet:
         for table, file in parquet_files(folder).items():
             stored = f"read_parquet({_text(glob.escape(str(file)))})"
             twice = connection.execute(f"select path from {stored} intersect select path from {table}").fetchone()
             if twice:
                 raise ValueError(f"{twice[0]} is given twice: give its folder or its Parquet files, not both")
             connection.execute(f"create or replace table {table} as from {stored} union all by name from {table}")
+    if parquet is not None:
+        _write_parquet(connection, Path(parquet))
+    for setting in LOCKED:
+        connection.execute(f"set {setting}")
     return connection
 
 
@@ -139,15 +156,9 @@ def select(connection: "duckdb.DuckDBPyConnection", sql: str) -> tuple[list[str]
         raise ValueError(_in_one_sentence(str(error), columns)) from error
 
 
-def write_parquet(connection: "duckdb.DuckDBPyConnection", folder: str | Path) -> None:
-    """Writes both tables to a folder, which `load` reads much faster than the runs; each file atomically.
-
-    Raises:
-      OSError: the files cannot be written.
-    """
+def _write_parquet(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None:
     import duckdb
 
-    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for table, file in parquet_files(folder).items():
         temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
@@ -316,6 +327,8 @@ def _make_tables(
 
 def _in_one_sentence(message: str, columns: Sequence[str]) -> str:
     """The message of a DuckDB error, without its suggestions, which omit most columns."""
+    if message.startswith("Permission Error"):
+        return "SQL reads the tables runs and metrics alone: no other files, addresses or extensions"
     if "read-only" in message:
         return ONLY_READ
     if column := re.search(r'(?:Referenced column|a column named) "(.+?)"', message):

@@ -6,6 +6,7 @@ import os
 import sys
 from datetime import datetime
 
+import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -165,14 +166,13 @@ def test_a_folder_with_many_numbers_of_outcomes_has_a_row_for_each(tmp_path):
         for count in (16, 64) for seed in (1, 2) for step in (1, 3)
     ]  # fmt: skip
     write_run(tmp_path / "run", {"objectives": "grpo", "num_outcomes": "16,64", "seeds": "1:3"}, records)
-    connection = results.load(tmp_path)
+    connection = results.load(tmp_path, parquet=tmp_path / "tables")
     assert values(connection, "select objective, last_num_outcomes, seed, share, num_outcomes from runs") == [
         ("grpo", 16, 1, 4.0, "16,64"),
         ("grpo", 16, 2, 3.2, "16,64"),
         ("grpo", 64, 1, 16.0, "16,64"),
         ("grpo", 64, 2, 12.8, "16,64"),
     ]
-    results.write_parquet(connection, tmp_path / "tables")
     assert values(results.load(tmp_path / "tables"), "select count(*) from runs") == [4]
 
 
@@ -229,11 +229,10 @@ def test_metrics_are_those_of_the_log_however_it_was_cut(tmp_path_factory, recor
 @pytest.mark.parametrize("name", ["a=1", "x[1]*?", "{a,b}", 'it\'s "quoted"', "é ü", "back\\slash", "[!a]"])
 def test_any_folder_name_will_do(tmp_path, name):
     write_run(tmp_path / name / "run", GRPO, [{"reward": 0.5}])
-    connection = results.load(tmp_path / name)
+    connection = results.load(tmp_path / name, parquet=tmp_path / name / "tables")
     assert values(connection, "select path, reward from runs") == [(str(tmp_path / name / "run"), 0.5)]
     assert values(connection, "select path, reward from metrics") == [(str(tmp_path / name / "run"), 0.5)]
     assert "a" not in [column for column, *_ in results.select(connection, "describe runs")[1]]
-    results.write_parquet(connection, tmp_path / name / "tables")
     assert values(results.load(tmp_path / name / "tables"), "select reward from runs") == [0.5]
 
 
@@ -295,9 +294,8 @@ def test_starts_that_say_no_time(folder, starts):
 
 
 def test_parquet_files_hold_the_same_tables(folder, tmp_path):
-    first = results.load(folder / "grpo")
-    results.write_parquet(first, tmp_path / "tables")
-    results.write_parquet(first, tmp_path / "tables")
+    for _ in range(2):
+        first = results.load(folder / "grpo", parquet=tmp_path / "tables")
     assert sorted(file.name for file in (tmp_path / "tables").iterdir()) == ["metrics.parquet", "runs.parquet"]
     again = results.load(tmp_path / "tables")
     for table in results.TABLES:
@@ -310,13 +308,12 @@ def test_parquet_files_hold_the_same_tables(folder, tmp_path):
 
 
 def test_parquet_files_that_cannot_be_written(folder, tmp_path):
-    connection = results.load(folder)
     # Nobody may write there, not even root.
     with pytest.raises(OSError, match=r"cannot write /proc/runs.parquet: Cannot open file"):
-        results.write_parquet(connection, "/proc")
+        results.load(folder, parquet="/proc")
     (tmp_path / "runs.parquet").mkdir()
     with pytest.raises(OSError, match=r"Is a directory"):
-        results.write_parquet(connection, tmp_path)
+        results.load(folder, parquet=tmp_path)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["hypospace", "runs.parquet"]
 
 
@@ -336,8 +333,27 @@ def test_parquet_files_that_cannot_be_written(folder, tmp_path):
             "results are read-only: write one SELECT|A CTE needs a SELECT",
         ),
         *(
+            # Before DuckDB 2.0 a COPY is no part of a SELECT.
+            (sql, "SQL reads the tables runs and metrics alone: no other files, addresses or|A CTE needs a SELECT")
+            for sql in (
+                "with x as (copy (select 'overwritten') to 'hypospace' (header false)) select 1",
+                "select * from read_csv('/etc/passwd', header = false, sep = '|')",
+                "select * from read_text('/etc/passwd')",
+                "select * from glob('/root/*')",
+                "select * from read_csv('http://localhost/records.csv')",
+                "select * from sniff_csv('/etc/passwd')",
+                "select * from duckdb_secrets()",
+            )
+        ),
+        ("select * from '/etc/passwd'", "there is no table '/etc/passwd': there are runs and metrics"),
+        ("select * from sys", "there is no table 'sys': there are runs and metrics"),
+        *(
             (sql, "results are read-only: write one SELECT")
             for sql in (
+                "install httpfs",
+                "load httpfs",
+                "set enable_external_access = true",
+                "export database 'more'",
                 "delete from runs",
                 "create table more as from runs",
                 "copy runs to 'runs.csv'",
@@ -358,6 +374,18 @@ def test_sql_that_is_not_answered(folder, tmp_path, monkeypatch, sql, message):
     assert "\n" not in str(refused.value)
     assert values(connection, "select count(*) from runs") == [3]
     assert os.listdir() == ["hypospace"]
+
+
+def test_in_a_notebook_sql_reads_and_writes_nothing_else_either(folder):
+    connection = results.load(folder)
+    for sql in ("from read_text('/etc/passwd')", "copy runs to 'runs.csv'", "attach 'more.db'", "install httpfs"):
+        with pytest.raises(duckdb.PermissionException):
+            connection.execute(sql)
+    with pytest.raises(duckdb.Error, match="configuration"):
+        connection.execute("set enable_external_access = true")
+    with pytest.raises(duckdb.CatalogException):
+        connection.execute("from folder")
+    assert connection.sql("select count(*) from runs").fetchall() == [(3,)]
 
 
 def test_a_pivot_is_answered(folder):
