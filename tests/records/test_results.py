@@ -342,7 +342,6 @@ def test_parquet_files_that_cannot_be_written(folder, tmp_path):
                 "select * from glob('/root/*')",
                 "select * from read_csv('http://localhost/records.csv')",
                 "select * from sniff_csv('/etc/passwd')",
-                "select * from duckdb_secrets()",
             )
         ),
         ("select * from '/etc/passwd'", "there is no table '/etc/passwd': there are runs and metrics"),
