@@ -127,6 +127,16 @@ def read(path: str | Path) -> list[dict[str, Any]]:
     return [{name: math.nan if value is None else value for name, value in record.items()} for record in records]
 
 
+def unbroken(records: Sequence[Mapping[str, Any]], first: int) -> int:
+    """The last step of a training run up to which no record is missing; `first` - 1 if the first is."""
+    following = first
+    for record in records:
+        if record["step"] != following:
+            break
+        following += 1
+    return following - 1
+
+
 def read_undamaged(path: str | Path) -> tuple[list[dict[str, Any]], list[str]]:
     """The readable records of a metric log, and a sentence on each damaged line.
 

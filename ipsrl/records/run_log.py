@@ -5,6 +5,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Self
 
+from ipsrl.distributed import hosts
+from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluation, EvaluationLog
 from ipsrl.records.metric_log import EVALUATION, MetricLog
 from ipsrl.records.monitors import make_monitors
@@ -63,6 +65,15 @@ class RunLog:
             lines = warnings or stack.enter_context(WarningLines())
             self._warnings = stack.enter_context(WarningLog(make_monitors(monitors), folder.warnings_path, lines))
             self._open = stack.pop_all()
+
+    def reach(self, evaluated: bool) -> int:
+        """The last step up to which metrics.jsonl has all records; with evaluations, step 0 has one too."""
+
+        def of_file() -> int:
+            records = metric_log.read(self._folder.metrics_path)
+            return metric_log.unbroken(records, 0 if evaluated else 1)
+
+        return hosts.broadcast(hosts.first_does(of_file))
 
     def start_after(self, step: int) -> None:
         """Drops the records of later steps; a run that starts after step 0 writes its first evaluation again."""

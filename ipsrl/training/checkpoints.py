@@ -37,6 +37,8 @@ class Checkpoints:
         if every < 1 or keep < 1:
             raise ValueError(f"checkpoints need every >= 1 and keep >= 1, not every={every} and keep={keep}")
         self._directory = Path(directory).absolute()
+        if self._directory.is_file():
+            raise ValueError(f"{self._directory} is a file; it must be the folder of checkpoints")
         self._every = every
         self._keep = keep
         self._checkpointer: ocp.training.Checkpointer | None = None
@@ -74,34 +76,41 @@ class Checkpoints:
         self._saving = self._sealer.submit(seal_when_written)
         return True
 
-    def restore(self, like: PyTree) -> tuple[int, PyTree] | None:
-        """The latest readable checkpoint as `(step, state)`, or None if there is no checkpoint.
+    def restore(self, like: PyTree, recorded: int | None = None) -> tuple[int, PyTree] | None:
+        """The latest usable checkpoint as `(step, state)`, or None if there is no checkpoint.
 
-        A damaged or truncated checkpoint is reported by a warning and moved to `unreadable-<step>`, and the one before
-        it is used.
+        A checkpoint that is damaged, truncated or later than the records of the run is reported by a warning and moved
+        to `unusable-<step>`, and the one before it is used.
 
         Args:
           like: a tree of arrays or `jax.ShapeDtypeStruct` with the structure, shapes, dtypes and (optionally)
             shardings of the state.
+          recorded: the last step up to which the run has all records; None if it keeps none.
 
         Raises:
-          ValueError: the checkpoint has another structure, or no checkpoint can be read. Nothing is moved then.
+          ValueError: the checkpoint has another structure, or no checkpoint can be used. Nothing is moved then.
         """
         self.wait()
-        unreadable: dict[int, str] = {}
+        unusable: dict[int, str] = {}
         for step in hosts.broadcast(self._steps()):
+            if recorded is not None and step > recorded:
+                unusable[step] = f"the record of step {max(recorded, 0) + 1} is lost"
+                continue
             try:
                 state = self._load(step, like)
             except stored_tree.DamagedTreeError as error:
-                unreadable[step] = str(error)
+                unusable[step] = str(error)
                 continue
-            hosts.first_does(functools.partial(self._set_aside, unreadable, used=step))
-            if unreadable and self._checkpointer is not None:
+            hosts.first_does(functools.partial(self._set_aside, unusable, used=step))
+            if unusable and self._checkpointer is not None:
                 self._checkpointer.reload()
             return step, state
-        if unreadable:
-            reasons = "; ".join(f"step {step}: {reason}" for step, reason in unreadable.items())
-            raise ValueError(f"no checkpoint in {self._directory} can be read ({reasons})")
+        if unusable:
+            reasons = "; ".join(f"step {step}: {reason}" for step, reason in unusable.items())
+            raise ValueError(
+                f"no checkpoint in {self._directory} can be used ({reasons}): restore the files, or delete the folder "
+                "of the run to train it anew"
+            )
         return None
 
     def wait(self) -> None:
@@ -156,16 +165,17 @@ class Checkpoints:
 
     def _steps(self) -> list[int]:
         """The saved steps, latest first."""
-        return sorted((int(path.name) for path in self._directory.glob("*") if path.name.isdecimal()), reverse=True)
+        names = (path.name for path in self._directory.glob("*"))
+        return sorted((int(name) for name in names if name.isascii() and name.isdecimal()), reverse=True)
 
-    def _set_aside(self, unreadable: dict[int, str], used: int) -> None:
-        """Moves damaged checkpoints away, because the run will reach and save their steps again."""
-        for step, reason in unreadable.items():
-            aside = self._directory / f"unreadable-{step}"
+    def _set_aside(self, unusable: dict[int, str], used: int) -> None:
+        """Moves checkpoints away that cannot be used, because the run will reach and save their steps again."""
+        for step, reason in unusable.items():
+            aside = self._directory / f"unusable-{step}"
             shutil.rmtree(aside, ignore_errors=True)
             (self._directory / str(step)).rename(aside)
             logging.warning(
-                "The checkpoint of step %d cannot be read (%s); it was moved to %s, and step %d is used instead.",
+                "The checkpoint of step %d cannot be used (%s); it was moved to %s, and step %d is used instead.",
                 step,
                 reason,
                 aside,

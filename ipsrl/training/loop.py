@@ -84,7 +84,7 @@ def train(
         _print_placements(alone, mesh)
         checkpoints = stack.enter_context(Checkpoints(folder.checkpoint_directory, settings.checkpoint_every))
         log = stack.enter_context(RunLog(folder, settings.monitors, settings.steps, trackers, warnings))
-        last_good = alone.restore(checkpoints)
+        last_good = alone.restore(checkpoints, log.reach(evaluated=evaluate is not None))
         log.start_after(last_good)
 
         def kept() -> str:
@@ -186,13 +186,13 @@ class _Alone:
         """What a checkpoint holds: a reference that does not move is the initial policy of every start."""
         return self.state if self._fixed_reference is None else dataclasses.replace(self.state, reference=None)
 
-    def restore(self, checkpoints: Checkpoints) -> int:
-        """Continues from the latest checkpoint; returns its step, or 0.
+    def restore(self, checkpoints: Checkpoints, recorded: int) -> int:
+        """Continues from the latest checkpoint that is not later than the records; returns its step, or 0.
 
         Raises:
-          ValueError: the run was begun with another reward, or with other stored groups.
+          ValueError: the run was begun with another reward or other stored groups, or no checkpoint can be used.
         """
-        step, state = checkpoints.restore(self.stored) or (0, self.state)
+        step, state = checkpoints.restore(self.stored, recorded) or (0, self.state)
         if not np.array_equal(*hosts.to_host((self.state.given, state.given))):
             raise ValueError(
                 "this run was begun with another reward, or with other stored groups: give the same, or another folder"

@@ -138,6 +138,8 @@ def damage(directory: Path) -> str | None:
         sealed = read_json(directory / SEAL)
     except ValueError as error:
         return str(error)
+    if not isinstance(sealed, dict):
+        return f"{SEAL} is damaged"
     found = _checksums(directory)
     for name, checksum in sealed.items():
         if found.get(name) != checksum:

@@ -147,12 +147,12 @@ def test_harm_to_any_file_makes_the_checkpoint_before_be_used(tmp_path, turn, wa
             assert_same_bits(state, make_state(10))
             (line,) = warnings_logged
             warnings_logged.clear()
-            assert line.startswith("The checkpoint of step 20 cannot be read (")
+            assert line.startswith("The checkpoint of step 20 cannot be used (")
             assert line.endswith("and step 10 is used instead.")
             # The run goes on, and reaches the step of the damaged checkpoint again.
             assert checkpoints.save(20, make_state(20))
             assert checkpoints.restore(make_state())[0] == 20
-        assert (directory / "unreadable-20").exists()
+        assert (directory / "unusable-20").exists()
 
 
 def test_a_checkpoint_harmed_after_it_was_saved_is_saved_again(tmp_path, warnings_logged):
@@ -176,7 +176,7 @@ def test_a_checkpoint_that_was_never_sealed_is_used_if_it_can_be_read(tmp_path, 
     with Checkpoints(tmp_path, every=10) as checkpoints:
         assert checkpoints.restore(make_state())[0] == 10
     (line,) = warnings_logged
-    assert "cannot be read (InvalidLayoutError: " in line
+    assert "cannot be used (InvalidLayoutError: " in line
 
 
 def test_where_all_are_damaged_nothing_is_touched(tmp_path, warnings_logged):
@@ -185,7 +185,7 @@ def test_where_all_are_damaged_nothing_is_touched(tmp_path, warnings_logged):
         cut(tmp_path / step / "state" / "manifest.ocdbt")
     with (
         Checkpoints(tmp_path, every=10) as checkpoints,
-        pytest.raises(ValueError, match=r"no checkpoint in .* can be read \(step 20: .*; step 10: "),
+        pytest.raises(ValueError, match=r"no checkpoint in .* can be used \(step 20: .*; step 10: "),
     ):
         checkpoints.restore(make_state())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["10", "20"]

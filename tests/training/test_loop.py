@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import shutil
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -158,8 +159,55 @@ def test_a_damaged_checkpoint_costs_steps_but_no_bits(undisturbed, tmp_path, mon
     assert bits(state) == bits(undisturbed.state)
     assert metrics(tmp_path) == metrics(undisturbed.path)
     (line,) = lines
-    assert "step 4 cannot be read" in line
+    assert "step 4 cannot be used" in line
     assert "step 2 is used instead" in line
+
+
+@only_hypergrid
+@pytest.mark.parametrize(
+    ("damage", "used"),
+    [
+        (lambda lines: lines[:4], "step 2"),
+        (lambda lines: [*lines[:3], lines[3][:-40]], "step 2"),
+        (lambda lines: lines[:3] + lines[4:], "step 2"),
+        (lambda lines: lines[:2], None),
+        (lambda lines: lines[1:], None),
+        (lambda lines: [], None),
+    ],
+    ids=["short", "cut", "gap", "shorter", "without the start", "missing"],
+)
+def test_records_that_are_lost_are_noticed(undisturbed, tmp_path, monkeypatch, damage, used):
+    """Steps 0 to 5 and checkpoints of 2 and 4: the run goes back to a step that has both, or says what is lost."""
+    warnings = []
+    monkeypatch.setattr(logging, "warning", lambda text, *values: warnings.append(text % values))
+    interrupted(tmp_path, undisturbed.case, 6)
+    log = tmp_path / "metrics.jsonl"
+    log.write_text("".join(damage(log.read_text().splitlines(keepends=True))))
+    if used is None:
+        before = checkpoint_steps(tmp_path)
+        with pytest.raises(ValueError, match=r"step 4: the record of step [123] is lost; step 2: .* delete the folder"):
+            run(tmp_path, undisturbed.case, resume=True)
+        assert checkpoint_steps(tmp_path) == before
+        return
+    run(tmp_path, undisturbed.case, resume=True)
+    assert metrics(tmp_path) == metrics(undisturbed.path)
+    (warning,) = warnings
+    assert "The checkpoint of step 4 cannot be used (the record of step" in warning
+    assert f"{used} is used instead" in warning
+
+
+@only_hypergrid
+def test_a_finished_run_with_a_gap_is_not_finished(undisturbed, tmp_path):
+    path = tmp_path / "run"
+    shutil.copytree(undisturbed.path, path)
+    log = path / "metrics.jsonl"
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(lines[:-1]))
+    run(path, undisturbed.case, resume=True)
+    assert metrics(path) == metrics(undisturbed.path)
+    log.write_text("".join(lines[:3] + lines[4:]))
+    with pytest.raises(ValueError, match="the record of step 3 is lost"):
+        run(path, undisturbed.case, resume=True)
 
 
 def test_a_finished_run_is_left_as_it_is(undisturbed):
