@@ -233,6 +233,12 @@ def check_computable(
     check_objective(objective, environment, group_size, fields if off_policy is None else off_policy.provides(fields))
 
 
+def _require(what: str, numbers: Array, holds: Callable[[np.ndarray], np.ndarray]) -> None:
+    """Raises ValueError unless something holds for all numbers, where they are known."""
+    if not isinstance(numbers, jax.core.Tracer) and not holds(np.asarray(numbers)).all():
+        raise ValueError(f"{what} must be finite, not {np.asarray(numbers).tolist()}")
+
+
 def _setting(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy) -> _Setting:
     has_rewards = environment is not None
     if environment is None:
@@ -245,6 +251,7 @@ def _setting(objective, logits, rewards, group_size, environment, reference, obj
     expected: dict[str, tuple] = {}
     if not isinstance(rewards, Reward):
         expected["rewards"] = (rewards.shape, (environment.num_outcomes,))
+        _require("the rewards", rewards, np.isfinite)
         rewards = RewardTable(rewards[None])
     else:
         rewards.check(environment.sizes)
@@ -253,6 +260,10 @@ def _setting(objective, logits, rewards, group_size, environment, reference, obj
     for name, (shape, right) in expected.items():
         if shape != right:
             raise ValueError(f"{name} has shape {shape}, expected {right}")
+    # An outcome of logit -inf is impossible.
+    _require("the logits", logits, lambda table: (table < np.inf) & (table.max(axis=-1, keepdims=True) > -np.inf))
+    if reference is not None:
+        _require("the logits of the reference", reference, np.isfinite)
     if off_policy is not None and off_policy.at_most is not None:
         raise ValueError("off_policy must put an answer into every group here: leave at_most out")
     policy = Tabular(*table_shape)

@@ -45,6 +45,9 @@ class Field:
       group_size: G.
       reference: distribution of the reference policy; uniform by default.
       off_policy: puts off-policy answers into groups.
+
+    Raises:
+      ValueError: there are fewer than two rewards, or one is not finite.
     """
 
     objective: Objective
@@ -52,6 +55,10 @@ class Field:
     group_size: int
     reference: tuple[float, ...] | None = None
     off_policy: OffPolicyAnswers | None = None
+
+    def __post_init__(self):
+        if len(self.rewards) < 2 or not np.isfinite(self.rewards).all():
+            raise ValueError(f"a field needs two finite rewards or more, not {self.rewards}")
 
     def __call__(self, logits: np.ndarray) -> np.ndarray:
         """`[N, K]` at the logits `[N, K]`."""
@@ -167,8 +174,11 @@ def follow(field: Field, distributions: Sequence[Sequence[float]], time: float =
 
     In log-time and by LSODA, whose implicit method takes large steps where little changes. Relative tolerance 1e-7,
     absolute 1e-9.
+
+    Raises:
+      ValueError: a start is not a distribution of positive probabilities.
     """
-    starts = np.log(np.asarray(distributions, np.float64))
+    starts = _log_of(distributions)
     starts -= starts.mean(axis=1, keepdims=True)
 
     def in_log_time(log_time, flat):
@@ -192,6 +202,14 @@ def follow(field: Field, distributions: Sequence[Sequence[float]], time: float =
     return Flow(np.array(times), np.array(logits), finished)
 
 
+def _log_of(distributions: Sequence[Sequence[float]]) -> np.ndarray:
+    """The logarithms of distributions `[N, K]`; raises ValueError unless they are."""
+    probs = np.asarray(distributions, np.float64)
+    if probs.ndim != 2 or not (probs > 0).all() or not np.allclose(probs.sum(axis=1), 1.0, rtol=0, atol=1e-6):
+        raise ValueError(f"distributions [N, K] must be positive and add up to 1, not {probs.tolist()}")
+    return np.log(probs)
+
+
 def train(
     field: Field, distributions: Sequence[Sequence[float]], step_size: float, steps: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -202,11 +220,12 @@ def train(
     exponents d log p / d log t compare them with those at half that time.
 
     Raises:
-      ValueError: `steps` is not a positive multiple of 8, or training diverges.
+      ValueError: `steps` is not a positive multiple of 8, a start is not a distribution of positive probabilities, or
+        training diverges.
     """
     if steps < 1 or steps % 8:
         raise ValueError(f"steps is {steps}, it must be a positive multiple of 8")
-    logits = np.log(np.asarray(distributions, np.float64))
+    logits = _log_of(distributions)
     half, end = field.evaluate(functools.partial(_train, step_size, steps), logits)
     log_probs = log_softmax(np.stack([half, end]), axis=-1)
     return np.exp(log_probs[1]), (log_probs[1] - log_probs[0]) / np.log(2)

@@ -159,7 +159,8 @@ def save(
       shard_bytes: maximum size of a file with more than one tensor.
 
     Raises:
-      ValueError: `model_dir` exists; the source has another architecture; or `parameters` are not those of `policy`.
+      ValueError: `model_dir` exists; the source has another architecture; `parameters` are not those of `policy`; or a
+        tensor has NaN or infinity.
     """
     # Imported late, as it is part of transformers.
     from huggingface_hub import split_state_dict_into_shards_factory
@@ -193,6 +194,8 @@ def save(
         for file, names in split.filename_to_tensors.items():
             # Every process takes part in gathering what no single process holds.
             values = {name: _on_host(modules, policy.lora, tensors[name], dtype) for name in names}
+            if broken := [name for name, value in values.items() if not np.isfinite(np.float32(value)).all()]:
+                raise ValueError(f"the tensor {broken[0]!r} is not finite: a model like that is not exported")
             if writes:
                 save_file(values, partial / file, metadata={"format": "pt"})
                 # safetensors makes its files unreadable for other users.

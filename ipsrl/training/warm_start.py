@@ -15,11 +15,13 @@ import numpy as np
 
 import ipsrl
 from ipsrl import objectives
+from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.environments.questions import HypothesisEnvironment
 from ipsrl.fields import Checked, positive, probability
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.records.progress_line import working
+from ipsrl.records.run_log import MUST_BE_FINITE, require_finite
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.structures import Outcomes
@@ -99,6 +101,9 @@ def learn_prior(
     """Trains the prior as one compiled program, from `parameters` (which are donated) or from fresh ones.
 
     The objective is `supervised`, on groups of given answers.
+
+    Raises:
+      NonFiniteLossError: the loss, the gradient or the parameters of a step were NaN or infinite.
     """
     # A base model has learned from questions as well as answers, so its confidence in a prompt is meaningful.
     prompts = "prompt_log_probs" in policy.optional_fields
@@ -108,7 +113,11 @@ def learn_prior(
     weights = answer_weights(environment, settings, rng)
     tables = (jnp.asarray(table) for table in (weights, *rendered_answers(environment, settings.renderings, rng)))
     with working("learning the prior"):
-        return jax.block_until_ready(_fit(trainer, settings, parameters, *tables))
+        parameters, metrics = jax.block_until_ready(_fit(trainer, settings, parameters, *tables))
+    of_steps = hosts.to_host(metrics)
+    for step in range(settings.steps):
+        require_finite({name: values[step] for name, values in of_steps.items()}, step + 1, "none")
+    return parameters
 
 
 def answer_weights(environment: HypothesisEnvironment, settings: WarmStart, rng: np.random.Generator) -> np.ndarray:
@@ -150,9 +159,11 @@ def _fit(trainer, settings, parameters, weights, answers, lengths):
 
     if parameters is None:
         parameters = trainer.policy.init(stream(settings.seed, 0, "parameters"))
-    state, _ = jax.lax.scan(
-        lambda state, step: (trainer.learn(state, taught(step))[0], None),
-        trainer.first_state(settings.seed, parameters),
-        jnp.arange(settings.steps),
-    )
-    return state.parameters
+
+    def learn(state, step):
+        state, metrics = trainer.learn(state, taught(step))
+        return state, {name: metrics[name] for name in MUST_BE_FINITE if name in metrics}
+
+    steps = jnp.arange(settings.steps)
+    state, metrics = jax.lax.scan(learn, trainer.first_state(settings.seed, parameters), steps)
+    return state.parameters, metrics

@@ -1,12 +1,17 @@
 """What the theory of two and more outcomes refuses."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from ipsrl.dynamics import flows, potentials, reference_penalty, step_sizes, survival, time_scales
 from ipsrl.dynamics import moving_frequency as moving
+from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.dynamics.finite_groups import count_weights, expected_weight, mean_field
+from ipsrl.dynamics.rest_points import Field, follow
+from ipsrl.objectives import make
 
+GRPO = make("grpo")
 NAN = float("nan")
 TWO, FIVE = (4.0, 1.0), np.array([5.0, 4.0, 3.0, 2.0, 1.0])
 PROBS, REWARDS = np.array([0.4, 0.3, 0.3]), np.array([4.0, 1.0, 2.0])
@@ -98,6 +103,20 @@ REFUSED = [
     ("alpha is", lambda: time_scales.ideal_restoring_rate(4, -1.0)),
     ("reward is 0", lambda: time_scales.ideal_restoring_rate(4, 1.0, reward=0.0)),
     ("positive", lambda: time_scales.restoring_share(64, 8, alpha=0.0)),
+    # Expected updates.
+    ("the rewards must be finite", lambda: expected_update(GRPO, jnp.zeros(2), jnp.array([NAN, 1.0]), 4)),
+    ("the rewards must be finite", lambda: expected_update(GRPO, jnp.zeros(2), jnp.array([np.inf, 1.0]), 4)),
+    ("the logits must be finite", lambda: expected_update(GRPO, jnp.array([NAN, 0.0]), jnp.ones(2), 4)),
+    ("the logits must be finite", lambda: expected_update(GRPO, jnp.array([np.inf, 0.0]), jnp.ones(2), 4)),
+    ("the logits must be finite", lambda: expected_update(GRPO, jnp.full(2, -np.inf), jnp.ones(2), 4)),
+    (
+        "the logits of the reference must be finite",
+        lambda: expected_update(GRPO, jnp.zeros(2), jnp.ones(2), 4, reference=jnp.array([0.0, NAN])),
+    ),
+    ("two finite rewards or more", lambda: Field(GRPO, (1.0, NAN), 4)),
+    ("two finite rewards or more", lambda: Field(GRPO, (), 4)),
+    ("positive and add up to 1", lambda: follow(Field(GRPO, (1.0, 0.5), 4), [[1.0, 0.5]])),
+    ("positive and add up to 1", lambda: follow(Field(GRPO, (1.0, 0.5), 4), [[1.0, 0.0]])),
 ]
 
 

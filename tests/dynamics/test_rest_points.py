@@ -114,4 +114,4 @@ def test_refusals(expected_return):
     with pytest.raises(ValueError, match="steps is 12, it must be a positive multiple of 8"):
         train(expected_return(UNEQUAL), STARTS, step_size=0.1, steps=12)
     with pytest.raises(ValueError, match="not finite for rewards"):
-        follow(expected_return((1.0, np.nan, 0.0)), STARTS)
+        expected_return(UNEQUAL)(np.full((1, 3), np.nan))

@@ -315,6 +315,10 @@ def test_exports_that_cannot_be(qwen2, tmp_path):
     lacking = {name: part for name, part in parameters.items() if name != "norm"}
     with pytest.raises(ValueError, match="have no 'norm/scale'"):
         save(tmp_path / "export", policy, lacking, folder)
+    broken = parameters | {"norm": {"scale": jnp.full(32, jnp.nan)}}
+    with pytest.raises(ValueError, match=r"the tensor 'model.norm.weight' is not finite: a model like that is not"):
+        save(tmp_path / "export", policy, broken, folder)
+    assert not (tmp_path / "export").exists()
     wrong = parameters | {"norm": {"scale": jnp.ones(7)}}
     with pytest.raises(ValueError, match=r"'norm/scale' to export is \(7,\), but must be \(32,\)"):
         save(tmp_path / "export", policy, wrong, folder)

@@ -11,11 +11,12 @@ from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.text import ANSWER
 from ipsrl.policies.transformer import Transformer
+from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.rollouts.sampled_answers import independent_answers
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.training import warm_start
-from ipsrl.training.warm_start import WarmStart, answer_weights, prior_parameters, rendered_answers
+from ipsrl.training.warm_start import WarmStart, answer_weights, learn_prior, prior_parameters, rendered_answers
 
 CAUSAL = HypospaceCausal(3)
 SMALL = HypospaceCausal(2)
@@ -124,6 +125,12 @@ def test_a_prior_is_learned_once(prior, monkeypatch):
     prior_parameters(HypospaceCausal(2, perturbations=1), POLICY, SETTINGS)
     prior_parameters(SMALL, dataclasses.replace(POLICY, rms_norm_epsilon=1e-5), SETTINGS)
     assert len(learned) == len(changes) + 2
+
+
+def test_a_prior_that_is_not_finite_is_none():
+    settings = dataclasses.replace(SETTINGS, steps=2, learning_rate=1e30)
+    with pytest.raises(NonFiniteLossError, match=r"^step 1 has parameter_norm inf"):
+        learn_prior(SMALL, POLICY, settings)
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
