@@ -15,6 +15,8 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+# Of a longer text, messages show the beginning.
+SHOWN = 100
 # Up to this many names, messages list all instead of guessing.
 FEW_NAMES = 8
 
@@ -36,18 +38,22 @@ def split(text: str) -> tuple[str, ...]:
     """Splits `"grpo, ips_grpo(floor=0.2)"` into its specifications, each in normal form.
 
     Raises:
-      ValueError: the text is not a list of `name` or `name(argument=value, ...)`, or is empty.
+      ValueError: the text is not a list of `name` or `name(argument=value, ...)`, is empty, or is nested too deeply.
     """
     try:
         node = ast.parse(text.strip(), mode="eval").body
+        items = node.elts if isinstance(node, ast.Tuple) else [node]
+        read = tuple(normal_form(*_parse(item)) for item in items)
     except SyntaxError:
         raise ValueError(
-            f"cannot read {text!r}: write name or name(argument=value, ...), separated by commas"
+            f"cannot read {_short(text)}: write name or name(argument=value, ...), separated by commas"
         ) from None
-    items = node.elts if isinstance(node, ast.Tuple) else [node]
-    if not items:
+    # Python's parser, and all that walks through what it returns, recurse at each level.
+    except (MemoryError, RecursionError):
+        raise ValueError(f"cannot read {_short(text)}: it is nested too deeply") from None
+    if not read:
         raise ValueError(f"{text!r} is an empty list: write at least one name")
-    return tuple(normal_form(*_parse(item)) for item in items)
+    return read
 
 
 def normal_form(name: str, arguments: Mapping[str, Any]) -> str:
@@ -79,7 +85,7 @@ def build(text: str, catalog: Mapping[str, Callable[..., Any]], kind: str) -> An
     """
     name, arguments = _only(text, kind)
     if name not in catalog:
-        raise ValueError(f"unknown {kind} {name!r}; {did_you_mean(name, sorted(catalog))}")
+        raise ValueError(f"unknown {kind} {_short(name)}; {did_you_mean(name, sorted(catalog))}")
     return _call(catalog[name], f"{kind} {name!r}", arguments)
 
 
@@ -97,7 +103,7 @@ def _call(function: Callable[..., Any], what: str, arguments: Mapping[str, Any])
     given = {}
     for key, value in arguments.items():
         if key not in parameters:
-            raise ValueError(f"{what} has no argument {key!r}; {did_you_mean(key, parameters)}")
+            raise ValueError(f"{what} has no argument {_short(key)}; {did_you_mean(key, parameters)}")
         given[key] = _nested(value, hints[key], what, key)
         if not _fits(given[key], hints[key]):
             raise ValueError(f"{what}: {key}={_show(value)} is not {_describe(hints[key])}")
@@ -135,7 +141,7 @@ def _named(hint: Any) -> dict[str, Callable[..., Any]]:
 def _only(text: str, kind: str) -> tuple[str, dict[str, Any]]:
     items = split(text)
     if len(items) != 1:
-        raise ValueError(f"expected one {kind}, got {len(items)} in {text!r}")
+        raise ValueError(f"expected one {kind}, got {len(items)} in {_short(text)}")
     return _parse(ast.parse(items[0], mode="eval").body)
 
 
@@ -151,9 +157,9 @@ def _parse(node: ast.expr) -> tuple[str, dict[str, Any]]:
     ):
         arguments = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
         if len(arguments) < len(node.keywords):
-            raise ValueError(f"{ast.unparse(node)!r} gives an argument twice: give each one once")
+            raise ValueError(f"{_short(ast.unparse(node))} gives an argument twice: give each one once")
         return node.func.id, arguments
-    raise ValueError(f"cannot read {ast.unparse(node)!r}: write name or name(argument=value, ...)")
+    raise ValueError(f"cannot read {_short(ast.unparse(node))}: write name or name(argument=value, ...)")
 
 
 def _value(node: ast.expr) -> Any:
@@ -162,7 +168,7 @@ def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         keywords = [keyword.arg for keyword in node.keywords]
         if None in keywords or len(set(keywords)) < len(keywords):
-            raise ValueError(f"cannot read {ast.unparse(node)!r}: write name(value, argument=value, ...)")
+            raise ValueError(f"cannot read {_short(ast.unparse(node))}: write name(value, argument=value, ...)")
         arguments = tuple((str(keyword.arg), _value(keyword.value)) for keyword in node.keywords)
         return Call(node.func.id, tuple(map(_value, node.args)), arguments)
     if isinstance(node, ast.Tuple | ast.List):
@@ -170,7 +176,13 @@ def _value(node: ast.expr) -> Any:
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError):
-        raise ValueError(f"{ast.unparse(node)!r} is not a number, word, True, False, None or tuple of these") from None
+        raise ValueError(
+            f"{_short(ast.unparse(node))} is not a number, word, True, False, None or tuple of these"
+        ) from None
+
+
+def _short(text: str) -> str:
+    return repr(text) if len(text) <= SHOWN else f"{text[:SHOWN]!r}... ({len(text)} characters)"
 
 
 def _show(value: Any) -> str:

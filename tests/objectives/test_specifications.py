@@ -43,6 +43,26 @@ def test_bad_text_is_refused_in_one_sentence(text, message):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"grpo(a={'-' * 20000}1)",
+        "a." * 9000 + "b",
+        "a+" * 20000 + "b",
+        f"grpo(a={'[' * 3000}{']' * 3000})",
+        "f(" * 3000 + ")" * 3000,
+        "grpo(kl=k3(" * 3000 + "))" * 3000,
+        "a" * 100_000,
+        f"grpo(clip={'9' * 5000})",
+    ],
+    ids=lambda text: text[:8],
+)
+def test_deep_and_long_text_is_refused_in_one_short_sentence(text):
+    with pytest.raises(ValueError, match=r"cannot read|unknown objective") as refused:
+        make(text)
+    assert len(str(refused.value)) < 1000
+
+
 def test_lists_are_split_at_the_outer_commas_only():
     text = "grpo, ips_grpo(alpha=0.5, floor=0.2),bandit(rewards=(1.0, 0.5))"
     split = specifications.split(text)
