@@ -24,7 +24,7 @@ import numpy as np
 
 from ipsrl import study
 from ipsrl.environments.tree import Tree
-from ipsrl.fields import at_least, positive
+from ipsrl.fields import at_least, between, positive
 from ipsrl.figures.layers import Level, Line, Seeds
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures import diversity
@@ -43,7 +43,7 @@ class Settings(study.EnsembleSettings):
         "ips_grpo(probability=exact(backward=none))",
         "trajectory_balance",
     )
-    depth: int = at_least(1, 7)
+    depth: int = between(1, 60, 7)
     ends: tuple[int, ...] = at_least(0, (3, 1))
     seeds: tuple[int, ...] = study.seeds(tuple(range(64)), least=2)
     optimizer: str = "sgd"

@@ -28,7 +28,7 @@ from ipsrl.distributed.mesh import make_mesh
 from ipsrl.dynamics.finite_groups import COUNT_RULES, Rule
 from ipsrl.dynamics.survival import critical_alpha, weaker_at_rest
 from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, Cell, train
-from ipsrl.fields import Range, at_least, in_range, non_negative, open_probability, positive
+from ipsrl.fields import Range, between, in_range, non_negative, open_probability, positive
 from ipsrl.figures.layers import HeatMap
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.text_table import aligned
@@ -46,7 +46,7 @@ class Settings(study.Settings):
     group_sizes: tuple[int, ...] = study.rising((2, 3, 4, 5, 6, 8, 11, 16, 23, 32, 45, 64), least=2, most=LARGEST_GROUP)
     lowest_alpha: float = non_negative(0.0)
     highest_alpha: float = positive(2.0)
-    alphas: int = at_least(2, 13)
+    alphas: int = between(2, 1000, 13)
     floor: float = in_range(A_SHARE, 0.0)
     seeds: tuple[int, ...] = study.seeds(tuple(range(32)))
     step_size: float = positive(0.05)

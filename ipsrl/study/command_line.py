@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from absl import app, flags, logging
+from jax.errors import JaxRuntimeError
 
 from ipsrl import extensions
 from ipsrl.distributed import hosts
@@ -94,6 +95,11 @@ def main(module: str) -> None:
         except (ValueError, NonFiniteLossError, OSError) as error:
             logging.debug("the error came from here", exc_info=True)
             sys.exit(f"error: {error}")
+        except (MemoryError, JaxRuntimeError) as error:
+            if isinstance(error, JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            logging.debug("the error came from here", exc_info=True)
+            sys.exit(f"error: out of memory: {str(error).partition(chr(10))[0] or 'choose a smaller model or batch'}")
         except KeyboardInterrupt:
             print("interrupted: the same command with --resume continues", file=sys.stderr)
             sys.exit(130)

@@ -37,6 +37,18 @@ class Kind:
     write: Callable[[Any], str] = str
 
 
+MOST_SEEDS = 1_000_000
+SMALLEST, LARGEST = 1e-37, 1e38
+"""Of numbers other than 0: what is outside is 0 or infinite in the 32 bits that programs compute with."""
+
+
+def _read_number(text: str) -> float:
+    number = float(text)
+    if number and not SMALLEST <= abs(number) <= LARGEST:
+        raise ValueError
+    return number
+
+
 def _parts(text: str) -> list[str]:
     return text.split(",") if text.strip() else []
 
@@ -48,7 +60,7 @@ def _read_names(text: str) -> tuple[str, ...]:
 def _read_range(text: str) -> tuple[int, ...]:
     if match := re.fullmatch(r"\s*(\d+)\s*:\s*(\d+)\s*", text):
         first, end = map(int, match.groups())
-        if first >= end:
+        if not 0 < end - first <= MOST_SEEDS:
             raise ValueError
         return tuple(range(first, end))
     return tuple(int(number) for number in _parts(text))
@@ -60,20 +72,25 @@ def _write_range(numbers: tuple[int, ...]) -> str:
 
 
 def _read_numbers(text: str) -> tuple[float, ...]:
-    return tuple(float(number) for number in _parts(text))
+    return tuple(_read_number(number) for number in _parts(text))
 
 
 def _write_numbers(numbers: tuple[float, ...]) -> str:
     return ",".join(map(repr, numbers))
 
 
+A_NUMBER = f"a number, 0 or of a size from {SMALLEST:g} to {LARGEST:g}"
 KINDS: dict[Any, Kind] = {
     int: Kind("a whole number", flags.IntegerParser().parse),
-    float: Kind("a number", flags.FloatParser().parse),
+    float: Kind(A_NUMBER, _read_number),
     bool: Kind("true or false", flags.BooleanParser().parse),
     str: Kind("a text", str),
-    tuple[int, ...]: Kind("whole numbers, as 0,1,2 or a range as 0:3", _read_range, _write_range),
-    tuple[float, ...]: Kind("numbers between commas", _read_numbers, _write_numbers),
+    tuple[int, ...]: Kind(
+        f"whole numbers, as 0,1,2 or a range as 0:3 of at most {MOST_SEEDS:,}", _read_range, _write_range
+    ),
+    tuple[float, ...]: Kind(
+        f"numbers between commas, each 0 or of a size from {SMALLEST:g} to {LARGEST:g}", _read_numbers, _write_numbers
+    ),
     tuple[str, ...]: Kind("names between commas, as grpo,ips_grpo(floor=0.2)", _read_names, ",".join),
     tuple[tuple[float, ...], ...]: Kind(
         "numbers between commas, several such lists between semicolons",

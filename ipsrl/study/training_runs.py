@@ -16,7 +16,7 @@ from ipsrl import objectives as objective_catalog
 from ipsrl.distributed import hosts
 from ipsrl.distributed.start_up import cores
 from ipsrl.environments.environment import Environment
-from ipsrl.fields import at_least, non_negative, positive
+from ipsrl.fields import at_least, between, non_negative, positive
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluate
@@ -43,11 +43,11 @@ class TrainingFlags(Settings):
     objectives: tuple[str, ...] = ("grpo", "ips_grpo(floor=0.2)")
     seeds: tuple[int, ...] = seeds((0, 1, 2))
     steps: int = positive(300)
-    prompts_per_step: int = positive(40)
-    group_size: int = positive(16)
+    prompts_per_step: int = between(1, 2**31 - 1, 40)
+    group_size: int = between(1, 2**31 - 1, 16)
     mini_batches: int = at_least(1, 1)
     epochs: int = at_least(1, 1)
-    temperature: float = positive(1.0)
+    temperature: float = between(1e-3, 1e3, 1.0)
     micro_batches: int = at_least(1, 5)
     learning_rate: float = positive(3e-4)
     filters: str = ""

@@ -61,7 +61,7 @@ def train_ensemble(
         )
     if steps % record_every:
         raise ValueError(f"steps is {steps}, it must be a multiple of record_every, {record_every}")
-    trainer.check()
+    trainer.check(runs=len(seeds) if block is None else min(block, len(seeds)))
 
     def one_run(seed, learning_rate, parameters, reward):
         state = trainer.begin(seed, learning_rate, parameters, reward)

@@ -148,7 +148,7 @@ def train_vmapped(
             "program: start them separately"
         )
     with jax.set_mesh(runs_mesh()), contextlib.ExitStack() as stack:
-        trainer.check()
+        trainer.check(runs=len(seeds))
         for reward in rewards or ():
             trainer.check_reward(reward)
         warnings = warnings or stack.enter_context(WarningLines())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipsrl import specifications
-from ipsrl.fields import Checked, non_negative, positive
+from ipsrl.fields import Checked, between, non_negative, positive
 from ipsrl.records.monitors import make_monitors
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
@@ -72,9 +72,9 @@ class TrainSettings(Checked):
     """
 
     steps: int = positive()
-    prompts_per_step: int = positive()
-    group_size: int = positive()
-    temperature: float = positive(1.0)
+    prompts_per_step: int = between(1, 2**31 - 1)
+    group_size: int = between(1, 2**31 - 1)
+    temperature: float = between(1e-3, 1e3, 1.0)
     optimizer: str = "adam"
     learning_rate: float = positive(3e-4)
     max_gradient_norm: float | None = positive(1.0)

@@ -19,6 +19,7 @@ import optax
 from jax import Array
 from jax.sharding import Mesh
 
+from ipsrl.distributed import memory
 from ipsrl.distributed.mesh import check_prompts_divide
 from ipsrl.distributed.placement import check_placement_rules, check_units, place, placements, shardings
 from ipsrl.environments.environment import Environment
@@ -73,13 +74,16 @@ class Trainer:
         batching = self.settings.batching
         return self.settings.steps * batching.epochs * batching.mini_batches * self.objective.num_steps
 
-    def check(self) -> None:
+    def check(self, runs: int = 1) -> None:
         """Raises before anything is computed or written if the run could not be trained on the mesh that is set.
+
+        Args:
+          runs: number of runs that one program trains at once.
 
         Raises:
           ValueError: the objective needs what environment, policy and source do not provide, a wrapper cannot be
-            applied, the optimiser is unknown, the prompts cannot be split as required, or the mesh would shard the
-            policy's heads.
+            applied, the optimiser is unknown, the prompts cannot be split as required, the mesh would shard the
+            policy's heads, or there is too little memory.
         """
         settings, mesh = self.settings, jax.sharding.get_abstract_mesh()
         self._check_source()
@@ -98,6 +102,17 @@ class Trainer:
         settings.batching.check(settings.prompts_per_step)
         check_prompts_divide(settings.prompts_per_step // settings.batching.total_micro_batches, mesh)
         check_units(self.policy.placement_rules, mesh)
+        self._check_memory(runs)
+
+    def _check_memory(self, runs: int) -> None:
+        """Raises ValueError if the parameters, or the answers of a step, already take more memory than there is."""
+        parameters, source = jax.eval_shape(self.policy.init, jax.random.key(0)), self.groups_from.innermost
+        # Those of the optimiser are as many or more, and so are gradients.
+        size = 3 * runs * memory.size_of(parameters)
+        memory.require(size, "parameters, gradients and the optimiser's state", "choose a smaller model, or fewer runs")
+        if isinstance(source, Sampled):
+            each = "lower group_size, prompts_per_step or max_tokens, or train fewer runs at once"
+            memory.require(runs * memory.size_of(source.shapes(parameters)), "the answers of a step", each)
 
     def _check_source(self) -> None:
         """Raises ValueError where a source that is given and the settings disagree."""

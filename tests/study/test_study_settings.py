@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ipsrl import study
 from ipsrl.fields import positive
-from ipsrl.study.settings import KINDS, as_text, identity, read, resolve
+from ipsrl.study.settings import KINDS, LARGEST, SMALLEST, as_text, identity, read, resolve
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,18 +26,17 @@ class Settings(study.Settings):
 
 PRESETS = {"demo": Settings()}
 
+NUMBERS = st.just(0.0) | st.floats(SMALLEST, LARGEST) | st.floats(-LARGEST, -SMALLEST)
 VALUES = {
     int: st.integers(-9, 9),
-    float: st.floats(allow_nan=False),
+    float: NUMBERS,
     bool: st.booleans(),
     tuple[int, ...]: st.lists(st.integers(0, 99), min_size=1).map(tuple),
-    tuple[float, ...]: st.lists(st.floats(allow_nan=False), min_size=1).map(tuple),
+    tuple[float, ...]: st.lists(NUMBERS, min_size=1).map(tuple),
     tuple[str, ...]: st.lists(st.sampled_from(["grpo", "ips_grpo(floor=0.2)", "gapo(a=1, b=word)"]), min_size=1).map(
         tuple
     ),
-    tuple[tuple[float, ...], ...]: st.lists(
-        st.lists(st.floats(allow_nan=False), min_size=1).map(tuple), min_size=1
-    ).map(tuple),
+    tuple[tuple[float, ...], ...]: st.lists(st.lists(NUMBERS, min_size=1).map(tuple), min_size=1).map(tuple),
 }
 
 
@@ -77,7 +76,9 @@ def test_the_identity_of_a_run_leaves_out_what_only_selects():
         ("seeds", "7", r"--seeds is \(7,\), it must be at least 2 different numbers"),
         ("sizes", "4,3", r"--sizes is \(4, 3\), it must be increasing numbers from 2 to 9"),
         ("rates", "0.1,-1", "--rates is -1.0, it must be positive"),
-        ("rates", "nan", "--rates is nan, it must be positive"),
+        ("rates", "nan", "--rates is 'nan', it must be numbers between commas, each 0 or of a size from 1e-37"),
+        ("rates", "0.1,1e300", "it must be numbers between commas, each 0 or of a size from 1e-37"),
+        ("seeds", "0:2000000000", "it must be whole numbers, as 0,1,2 or a range as 0:3 of at most 1,000,000"),
         ("pair", "1,2", "it must be two finite positive numbers, the larger one first"),
         ("objectives", "grpo(", "--objectives is 'grpo\\(', it must be names between commas"),
     ],

@@ -59,16 +59,15 @@ def test_texts_that_name_no_filters(text, message):
         make_batch_filters(text)
 
 
-POSITIVE = (
-    "steps", "prompts_per_step", "group_size", "temperature", "learning_rate", "max_gradient_norm", "evaluate_every",
-    "checkpoint_every",
-)  # fmt: skip
+POSITIVE = ("steps", "learning_rate", "max_gradient_norm", "evaluate_every", "checkpoint_every")
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         *(({name: 0}, f"^{name} is 0, it must be positive and finite") for name in POSITIVE),
+        *(({name: 0}, f"^{name} is 0, it must lie between 1 and 21474") for name in ("prompts_per_step", "group_size")),
+        ({"temperature": 1e-30}, "^temperature is 1e-30, it must lie between 0.001 and 1000.0$"),
         ({"refresh_reference_every": -1}, "^refresh_reference_every is -1, it must be finite and not negative$"),
         ({"monitors": "all_of_them"}, "^unknown monitor 'all_of_them'; known: "),
     ],
@@ -128,3 +127,27 @@ def test_what_cannot_be_trained_is_refused(arguments, message):
 )
 def test_what_can_be_trained_is_not(arguments):
     check(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"group_size": 2**31 - 1}, "the answers of a step take .*B or more, but there are .*B: lower group_size"),
+        ({"prompts_per_step": 2**31 - 1}, "the answers of a step take .*B or more"),
+        ({"group_size": 10**12}, "group_size is 1000000000000, it must lie between 1 and 2147483647"),
+    ],
+)
+def test_what_cannot_fit_is_refused_from_arithmetic(changes, message):
+    bandit = Bandit((1.0, 0.0))
+    with pytest.raises(ValueError, match=message):
+        check_run(
+            bandit, Tabular(1, 2), objectives.make("grpo"), dataclasses.replace(SETTINGS, **changes),
+            make_mesh("replica:1"),
+        )  # fmt: skip
+
+
+def test_a_model_that_cannot_fit_is_refused_from_arithmetic():
+    bandit = Bandit((1.0,) * 10)
+    policy = Tabular(10**12, 10)
+    with pytest.raises(ValueError, match="parameters, gradients and the optimiser's state take 120 TB or more"):
+        check_run(bandit, policy, objectives.make("grpo"), SETTINGS, make_mesh("replica:1"))

@@ -23,6 +23,7 @@ from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rewards import Reward, rewarded
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.rollouts.randomness import stream
+from ipsrl.rollouts.sampler import Sampling, begin
 from ipsrl.rollouts.tools import sampler_for
 from ipsrl.rollouts.verification import verify
 from ipsrl.structures import Outcomes, Prompts, Trajectories
@@ -173,6 +174,15 @@ class Sampled(Source):
         if prompts is None:
             prompts = choose_prompts(self.environment, request.seed, request.step, self.prompts_per_step, request.start)
         return self.answers(actors.policy, prompts, request.sampling_key, self.group_size)
+
+    def shapes(self, parameters: Parameters) -> Sampling:
+        """Shapes of what is sampled in a step, the policy's cache included; nothing is computed."""
+
+        def first(parameters: Parameters, index: Array) -> Sampling:
+            prompts, key = self.environment.prompts(index), jax.random.key(0)
+            return begin(self.environment, self.policy, parameters, prompts, key, self.group_size, self.top_tokens)
+
+        return jax.eval_shape(first, parameters, jax.ShapeDtypeStruct((self.prompts_per_step,), jnp.int32))
 
     def answers(self, parameters: Parameters, prompts: Prompts, key: Array, number: int) -> Trajectories:
         """`number` answers to each of any prompts, by any parameters."""

@@ -1,0 +1,46 @@
+"""Memory, before anything is allocated: what cannot fit is refused from arithmetic."""
+
+import math
+import os
+from typing import Any
+
+import jax
+import numpy as np
+
+UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
+
+
+def available() -> int:
+    """Bytes of memory of all devices together; of devices that share the host's, the host's."""
+    limits = [(device.memory_stats() or {}).get("bytes_limit") for device in jax.local_devices()]
+    if all(limits):
+        return sum(limits) * jax.process_count()
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * jax.process_count()
+
+
+def size_of(tree: Any) -> int:
+    """Bytes of the arrays of a pytree, of which only shapes and dtypes are read."""
+
+    def bytes_of(leaf: Any) -> int:
+        itemsize = np.dtype("uint32").itemsize * 2 if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended) else None
+        return math.prod(leaf.shape) * (itemsize or leaf.dtype.itemsize)
+
+    return sum(map(bytes_of, jax.tree.leaves(tree)))
+
+
+def require(needed: int, what: str, advice: str) -> None:
+    """Raises ValueError if there is less memory than needed.
+
+    Args:
+      needed: bytes, a lower bound.
+      what: begins the message, such as "the answers of a step".
+      advice: ends it.
+    """
+    if needed > (present := available()):
+        raise ValueError(f"{what} take {in_words(needed)} or more, but there are {in_words(present)}: {advice}")
+
+
+def in_words(number: int) -> str:
+    """`1400000000` -> `1.4 GB`."""
+    power = min(len(UNITS) - 1, max(0, math.floor(math.log10(max(number, 1)) / 3)))
+    return f"{number / 1000**power:.3g} {UNITS[power]}"
