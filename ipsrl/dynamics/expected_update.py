@@ -235,7 +235,7 @@ def check_computable(
 
 def _require(what: str, numbers: Array, holds: Callable[[np.ndarray], np.ndarray]) -> None:
     """Raises ValueError unless something holds for all numbers, where they are known."""
-    if not isinstance(numbers, jax.core.Tracer) and not holds(np.asarray(numbers)).all():
+    if not isinstance(numbers, Tracer) and not holds(np.asarray(numbers)).all():
         raise ValueError(f"{what} must be finite, not {np.asarray(numbers).tolist()}")
 
 
