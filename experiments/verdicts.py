@@ -63,6 +63,8 @@ class Settings(study.Settings):
         super().__post_init__()
         if self.document and Path(self.document).suffix != ".md":
             raise ValueError(f"--document={self.document} must end in .md: the figure goes beside it, as .png")
+        if self.document and not Path(self.document).parent.is_dir():
+            raise ValueError(f"there is no folder {Path(self.document).parent} for --document={self.document}")
         if self.only and not self.document:
             raise ValueError("--only updates a page: name it by --document, or use --objectives")
 

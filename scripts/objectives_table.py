@@ -9,6 +9,7 @@ One row for each objective, from its signature, its parts and three lines of its
 Text outside the two marks in the file is written by hand and not changed.
 """
 
+import argparse
 import inspect
 import re
 import sys
@@ -105,6 +106,7 @@ def with_table(document: str) -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     try:
         DOCUMENT.write_text(with_table(DOCUMENT.read_text()))
     except ValueError as error:

@@ -64,6 +64,8 @@ def main(command_line: Sequence[str] | None = None) -> None:
             raise ValueError("there is no study here: run it in a checkout, which has the folder experiments")
         given = [name.strip() for names in arguments.only or figures for name in names.split(",")]
         names = list(dict.fromkeys(filter(None, given)))
+        if not names:
+            raise ValueError("--only names no figure; --list prints all")
         if unknown := [name for name in names if name not in figures]:
             raise ValueError(f"unknown figure {unknown[0]!r}; {did_you_mean(unknown[0], figures)}")
         if arguments.list:

@@ -85,6 +85,8 @@ def main(command_line: Sequence[str] | None = None) -> None:
     try:
         if arguments.out is not None and not arguments.out.absolute().parent.is_dir():
             raise ValueError(f"there is no folder {arguments.out.parent} for --out")
+        if arguments.out is not None and (arguments.out.parent / "config.json").exists():
+            raise ValueError(f"--out={arguments.out} lies in the folder of a run, in which nothing is changed")
         connection = results.load(*arguments.folders, skip_damaged=arguments.skip_damaged, parquet=arguments.parquet)
         text = FORMATS[arguments.format](*results.select(connection, arguments.sql or OVERVIEW))
         if arguments.sql is None and arguments.format == "table":

@@ -23,7 +23,7 @@ def find(root: str | Path) -> list[Path]:
     A run has config.json, and one of the files that show that it has started.
 
     Raises:
-      ValueError: there is no such folder, or no run in it.
+      ValueError: there is no such folder, no run in it, or a config.json that is a folder.
       OSError: a folder in it cannot be read.
     """
     if not Path(root).is_dir():
@@ -35,6 +35,8 @@ def find(root: str | Path) -> list[Path]:
     found = []
     for folder, inside, files in os.walk(root, onerror=refuse):
         inside[:] = sorted(name for name in inside if name not in WITHOUT_RUNS and not name.startswith("."))
+        if "config.json" in inside:
+            raise ValueError(f"{folder}/config.json is a folder: the run there cannot be identified")
         # Exported models have a config.json as well.
         if "config.json" in files and {"environment.json", "metrics.jsonl", "summary.json"} & set(files):
             found.append(Path(folder))

@@ -160,6 +160,9 @@ def _take(path: Path, config: dict[str, Any], resume: bool) -> IO[str]:
                 f"another process is writing to {path}; wait until it ends or choose another --out"
             ) from error
         _check(path, config, resume)
+        # Left by a process that was killed while it wrote.
+        for unfinished in path.glob(".*.tmp"):
+            unfinished.unlink()
         if not (path / "config.json").exists():
             write_json(path / "config.json", config)
         _record_start(path / "environment.json")

@@ -132,6 +132,7 @@ def publish(path, page, verdict=None, monkeypatch=None, **changes):
 
 def test_one_row_of_a_page_is_replaced(tmp_path, monkeypatch, capsys):
     page = tmp_path / "docs" / "page.md"
+    page.parent.mkdir()
     publish(tmp_path / "all", page, monkeypatch=monkeypatch)
     assert words_of(page.read_text()) == dict.fromkeys(("grpo", "maxrl", "dapo"), "collapses")
     assert f"document: {page}" in capsys.readouterr().out

@@ -24,11 +24,11 @@ def write_report(root: str | Path, out: str | Path | None = None, title: str | N
       title: by default the name of the folder.
 
     Raises:
-      ValueError: there is no run, the folder of `out` does not exist, or Plotly is not installed.
+      ValueError: there is no run, `out` does not end in .html, its folder does not exist, or Plotly is not installed.
     """
     bundle = plotly_bundle()
-    if out is not None and (Path(out).is_dir() or not Path(out).parent.is_dir()):
-        raise ValueError(f"{out} cannot be written: name a file in a folder that exists")
+    if out is not None and (Path(out).suffix != ".html" or not Path(out).parent.is_dir()):
+        raise ValueError(f"{out} cannot be written: name a file that ends in .html, in a folder that exists")
     folders = read_folders(root)
     out = Path(out or Path(root, "report.html"))
     replace_file(out, page(content(folders, title or f"Runs in {Path(root).resolve().name}"), bundle))
