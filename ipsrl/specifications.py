@@ -47,11 +47,11 @@ def split(text: str) -> tuple[str, ...]:
         read = tuple(normal_form(*_parse(item)) for item in items)
     except SyntaxError:
         raise ValueError(
-            f"cannot read {_short(text)}: write name or name(argument=value, ...), separated by commas"
+            f"cannot read {shortened(text)}: write name or name(argument=value, ...), separated by commas"
         ) from None
     # Python's parser, and all that walks through what it returns, recurse at each level.
     except (MemoryError, RecursionError):
-        raise ValueError(f"cannot read {_short(text)}: it is nested too deeply") from None
+        raise ValueError(f"cannot read {shortened(text)}: it is nested too deeply") from None
     if not read:
         raise ValueError(f"{text!r} is an empty list: write at least one name")
     return read
@@ -86,7 +86,7 @@ def build(text: str, catalog: Mapping[str, Callable[..., Any]], kind: str) -> An
     """
     name, arguments = _only(text, kind)
     if name not in catalog:
-        raise ValueError(f"unknown {kind} {_short(name)}; {did_you_mean(name, sorted(catalog))}")
+        raise ValueError(f"unknown {kind} {shortened(name)}; {did_you_mean(name, sorted(catalog))}")
     return _call(catalog[name], f"{kind} {name!r}", arguments)
 
 
@@ -104,7 +104,7 @@ def _call(function: Callable[..., Any], what: str, arguments: Mapping[str, Any])
     given = {}
     for key, value in arguments.items():
         if key not in parameters:
-            raise ValueError(f"{what} has no argument {_short(key)}; {did_you_mean(key, parameters)}")
+            raise ValueError(f"{what} has no argument {shortened(key)}; {did_you_mean(key, parameters)}")
         given[key] = _nested(value, hints[key], what, key)
         if not _fits(given[key], hints[key]):
             raise ValueError(f"{what}: {key}={_show(value)} is not {_describe(hints[key])}")
@@ -142,7 +142,7 @@ def _named(hint: Any) -> dict[str, Callable[..., Any]]:
 def _only(text: str, kind: str) -> tuple[str, dict[str, Any]]:
     items = split(text)
     if len(items) != 1:
-        raise ValueError(f"expected one {kind}, got {len(items)} in {_short(text)}")
+        raise ValueError(f"expected one {kind}, got {len(items)} in {shortened(text)}")
     return _parse(ast.parse(items[0], mode="eval").body)
 
 
@@ -158,9 +158,9 @@ def _parse(node: ast.expr) -> tuple[str, dict[str, Any]]:
     ):
         arguments = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
         if len(arguments) < len(node.keywords):
-            raise ValueError(f"{_short(ast.unparse(node))} gives an argument twice: give each one once")
+            raise ValueError(f"{shortened(ast.unparse(node))} gives an argument twice: give each one once")
         return node.func.id, arguments
-    raise ValueError(f"cannot read {_short(ast.unparse(node))}: write name or name(argument=value, ...)")
+    raise ValueError(f"cannot read {shortened(ast.unparse(node))}: write name or name(argument=value, ...)")
 
 
 def _value(node: ast.expr) -> Any:
@@ -169,7 +169,7 @@ def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         keywords = [keyword.arg for keyword in node.keywords]
         if None in keywords or len(set(keywords)) < len(keywords):
-            raise ValueError(f"cannot read {_short(ast.unparse(node))}: write name(value, argument=value, ...)")
+            raise ValueError(f"cannot read {shortened(ast.unparse(node))}: write name(value, argument=value, ...)")
         arguments = tuple((str(keyword.arg), _value(keyword.value)) for keyword in node.keywords)
         return Call(node.func.id, tuple(map(_value, node.args)), arguments)
     if isinstance(node, ast.Tuple | ast.List):
@@ -178,11 +178,12 @@ def _value(node: ast.expr) -> Any:
         return ast.literal_eval(node)
     except (ValueError, TypeError):
         raise ValueError(
-            f"{_short(ast.unparse(node))} is not a number, word, True, False, None or tuple of these"
+            f"{shortened(ast.unparse(node))} is not a number, word, True, False, None or tuple of these"
         ) from None
 
 
-def _short(text: str) -> str:
+def shortened(text: str) -> str:
+    """A text for a message: in quotes, and of a long one the beginning."""
     return repr(text) if len(text) <= SHOWN else f"{text[:SHOWN]!r}... ({len(text)} characters)"
 
 

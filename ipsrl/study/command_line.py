@@ -104,7 +104,15 @@ def main(module: str) -> None:
             print("interrupted: the same command with --resume continues", file=sys.stderr)
             sys.exit(130)
 
-    app.run(absl_main)
+    app.run(absl_main, flags_parser=_parse)
+
+
+def _parse(arguments: list[str]) -> list[str]:
+    """absl's parser, whose errors are sentences like all others."""
+    try:
+        return flags.FLAGS(arguments)
+    except flags.Error as error:
+        sys.exit(f"error: {error}")
 
 
 def _multihost_flags() -> dict[str, flags.FlagHolder]:

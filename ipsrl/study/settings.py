@@ -189,7 +189,7 @@ def read(settings_class: type, name: str, text: str) -> Any:
         return kind.read(text)
     except ValueError as error:
         why = f" ({error})" if kind is KINDS[tuple[str, ...]] else ""
-        raise ValueError(f"--{name} is {text!r}, it must be {kind.described}{why}") from None
+        raise ValueError(f"--{name} is {specifications.shortened(text)}, it must be {kind.described}{why}") from None
 
 
 def as_text(settings: Any, name: str) -> str:
