@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 from pathlib import Path
 
 import jax
@@ -17,6 +18,8 @@ def cache_folder() -> Path:
 ONE_ORDER = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
 # Time that an ending process waits for the others to end.
 SHUTDOWN_TIMEOUT_SECONDS = 45
+# Each takes threads and memory; more than any mesh that is tried on a CPU.
+MOST_HOST_DEVICES = 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +41,10 @@ class Cluster:
     process_id: int | None = None
     heartbeat_timeout: int = 45
 
+    def __post_init__(self):
+        if self.coordinator is not None and not re.fullmatch(r".+:\d{1,5}", self.coordinator):
+            raise ValueError(f"the coordinator is {self.coordinator!r}, it must be address:port, as 10.0.0.1:8476")
+
 
 def cores() -> int:
     """Number of CPU cores available to this process."""
@@ -55,12 +62,12 @@ def start_up(host_devices: int | None = None, cluster: Cluster | None = None) ->
       cluster: joins these processes to one program; returns when all have joined. None for a program of one process.
 
     Raises:
-      ValueError: `host_devices` is not positive, or the cluster is not fully specified and cannot be detected.
+      ValueError: `host_devices` is out of its range, or the cluster is not fully specified and cannot be detected.
       RuntimeError: JAX has already been used with another number of devices.
     """
     if host_devices is not None:
-        if host_devices < 1:
-            raise ValueError(f"host_devices must be at least 1, not {host_devices}")
+        if not 1 <= host_devices <= MOST_HOST_DEVICES:
+            raise ValueError(f"host_devices must lie between 1 and {MOST_HOST_DEVICES}, not {host_devices}")
         jax.config.update("jax_num_cpu_devices", host_devices)
         flags = os.environ.get("XLA_FLAGS", "")
         if host_devices > 1 and ONE_ORDER not in flags:

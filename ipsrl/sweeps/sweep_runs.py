@@ -85,7 +85,7 @@ def read_file(path: Path) -> list[dict[str, Any]]:
     try:
         names = runpy.run_path(str(path))
         listed = names["runs"]() if callable(names.get("runs")) else names.get("RUNS")
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ValueError(f"{path} fails: {type(error).__name__}: {error}") from error
     if not isinstance(listed, Sequence) or not all(isinstance(run, Mapping) for run in listed):
         raise ValueError(f"{path} lists no runs: it must set RUNS to a list of dicts, or define runs() returning one")

@@ -50,5 +50,5 @@ def test_the_cache_folder(monkeypatch):
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="host_devices must be at least 1, not 0"):
+    with pytest.raises(ValueError, match="host_devices must lie between 1 and 1024, not 0"):
         start_up(host_devices=0)

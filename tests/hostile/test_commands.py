@@ -26,6 +26,11 @@ BY_HAND = [
     Trial(("experiments.hypospace", "--seed=3"), "Did you mean: seeds"),
     Trial(("experiments.hypospace", "smoke"), "unexpected argument 'smoke'"),
     Trial(("experiments.hypospace", "--host_devices=x"), "host_devices"),
+    Trial(("experiments.hypospace", "--preset=smoke", "--host_devices=100000"), "host_devices must lie between 1 and"),
+    Trial(
+        ("experiments.hypospace", "--multihost", "--coordinator=nonsense", "--num_processes=2", "--process_id=0"),
+        "the coordinator is 'nonsense', it must be address:port",
+    ),
     Trial(("experiments.hypospace", "--preset=smoke", "--group_size=1000000000"), "the answers of a step take"),
     Trial(("experiments.hypospace", "--preset=smoke", "--hidden_size=1048576"), "parameters, gradients and"),
     Trial(("experiments.two_outcomes", "--preset=smoke", "--group_size=1000000000"), "the answers of a step take"),
