@@ -7,22 +7,20 @@ several solutions.
 import dataclasses
 import functools
 import random
-import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ipsrl.environments import expressions
+from ipsrl.environments.answer_text import last_answer
 from ipsrl.environments.countdown_solver import Solver
 from ipsrl.environments.expressions import OPERATORS, Form, Tree
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice, listed_history
-from ipsrl.environments.verifier_pool import last_answer
 
 SMALLEST_TARGET = 10
 DRAWS_FOR_A_PROBLEM = 200
 TARGET = "="
-ANSWER_MARKER = re.compile(r"<answer>|\b(?:answer|equation|expression)\b[\s*_`]*:|\\boxed\s*\{", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Countdown(TextTask):
 
     Compact answers are in Polish prefix notation ("* 8 - 5 2" is 8 * (5 - 2)) with one token for each number; compact
     prompts hold the numbers in ascending order, "=" and the target. In text: "<answer> 8 * (5 - 2) </answer>";
-    "Answer:" and \\boxed{} are accepted too. Every other expression is outside the hypothesis space, whatever its
+    docs/answers.md says what else is read. Every other expression is outside the hypothesis space, whatever its
     numbers; one that divides by zero has no outcome.
 
     Finding all solutions for one sample of numbers takes less than a millisecond for 3 numbers, 0.01 s for 4, 0.06 s
@@ -78,7 +76,8 @@ class Countdown(TextTask):
     use_all: bool = True
     seed: int = 0
 
-    answer_marker = ANSWER_MARKER
+    answer_marker = expressions.MARKER
+    answer_line = expressions.LINE
 
     def __post_init__(self) -> None:
         check_choice("numbers", self.numbers, range(2, 7))
@@ -174,7 +173,7 @@ class Countdown(TextTask):
     @property
     def reader(self) -> Callable[[str], Tree | None]:
         # Readers need only the standard library, so processes that read answers do not import this module.
-        return functools.partial(last_answer, ANSWER_MARKER, expressions.read_expression)
+        return functools.partial(last_answer, expressions.MARKER, expressions.LINE, expressions.read_expression)
 
     def outcome(self, answer: Tree) -> int:
         form = expressions.canonical(answer)

@@ -13,19 +13,25 @@ and nothing cancels (a - a, b / b and 1 * c stay). In other words: replace each 
 Two trees are the same expression if they are the same rational function, up to the names of variables that hold equal
 numbers.
 
-This module needs only the standard library: the processes that read answers import it alone.
+This module needs only the standard library and two modules like it: the processes that read answers import it.
 """
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
+from ipsrl.environments.answer_text import BULLET, marker, without_remark
+from ipsrl.environments.arithmetic import read_arithmetic, value
+
 OPERATORS = ("+", "-", "*", "/")
-# Far above what six numbers need, far below the recursion limit.
-LONGEST_TEXT = 64
-LONGEST_LINE = 400
 LONGEST_NUMBER = 10
+# Lines of an answer that goes on below its first line.
+LINE = re.compile(r"(?:\\frac|[\d\s+\-*/^xX=()\[\]{}.,!])+", re.ASCII)
+MARKER = marker("equation", "expression", "solution")
+
+_EQUALS = re.compile(r"==?|\b(?:is equal to|equals|is)\b")
+_NAME = re.compile(r"^[a-zA-Z][a-zA-Z ]*(?:=|:)")
 
 Tree = int | tuple
 
@@ -232,75 +238,27 @@ def _infix(tree: Tree) -> tuple[str, int]:
     return f"{left} {tree[0]} {right}", binding
 
 
-_SPELLINGS = (
-    (re.compile(r"\\(?:left|right|[,;:! ])"), " "),
-    (re.compile(r"\\(?:times|cdot|ast)(?![a-zA-Z])|[×⋅·∗✕✖]|(?<=[\d)\s])[xX](?=[\d(\s])"), "*"),
-    (re.compile(r"\\div(?![a-zA-Z])|[÷∕⁄]"), "/"),
-    (re.compile(r"[−–—‒]"), "-"),
-    (re.compile(r"\\[dt]?frac(?![a-zA-Z])"), "frac"),
-)
-_WORD = re.compile(r"\s*(frac|\d+|\*\*|\S)")
-_END = re.compile(r"\s*(?:$|=|</|[)}\]$`;:!]|\\[)\]]|\*\*(?!\s*[\d({\[])|[.,](?!\d))")
-_BRACKETS = {"(": ")", "{": "}", "[": "]"}
-
-
 def read_expression(text: str) -> Tree | None:
-    """The tree of the expression at the beginning of a text, or None if there is none.
+    """The tree of a whole answer in plain spelling (`answer_text`), or None if it is none.
 
-    Products bind closer than sums, chains are grouped from the left, and + and - may precede an operand. Unicode and
-    LaTeX operators are accepted, `\\frac{a}{b}` too, and x between operands. The expression must end with its line, or
-    before "=", a closing tag, bracket or dollar sign, or punctuation. Expressions of more than 64 words and signs or
-    400 characters, or with a number of more than 10 digits, are not read.
+    It is an expression with the four operators, or an equation: sides of equal value, behind a name or not, of which
+    the first that is no bare number is the answer. Remarks behind it are left out. Numbers are integers of at most 10
+    digits; `arithmetic.read_arithmetic` states the rest.
     """
-    line = text.lstrip(" \t\r\n*_`$").partition("\n")[0].rstrip(" \t\r_`$")
-    if len(line) > LONGEST_LINE:
-        line = line[:LONGEST_LINE] + "…"
-    for spelling, plain in _SPELLINGS:
-        line = spelling.sub(plain, line)
-    line = line.removeprefix(r"\(").removeprefix(r"\[")
-    words = [(match[1], match.end()) for match in _WORD.finditer(line)][:LONGEST_TEXT]
-    next_word = 0
-
-    def peek() -> str:
-        return words[next_word][0] if next_word < len(words) else ""
-
-    def take() -> str:
-        nonlocal next_word
-        next_word += 1
-        return words[next_word - 1][0] if next_word <= len(words) else ""
-
-    def chain(operators: str, operand: Callable[[], Tree]) -> Tree:
-        tree = operand()
-        while peek() in tuple(operators):
-            tree = (take(), tree, operand())
-        return tree
-
-    def expression() -> Tree:
-        return chain("+-", lambda: chain("*/", factor))
-
-    def group() -> Tree:
-        opening = take()
-        tree = expression()
-        if take() != _BRACKETS.get(opening):
-            raise ValueError(f"{opening!r} opens a group that is not closed")
-        return tree
-
-    def factor() -> Tree:
-        if peek() in _BRACKETS:
-            return group()
-        word = take()
-        if word == "-":
-            return ("-", factor())
-        if word == "+":
-            return factor()
-        if word == "frac":
-            return ("/", group(), group())
-        if word.isascii() and word.isdecimal() and len(word) <= LONGEST_NUMBER:
-            return int(word)
-        raise ValueError(f"{word!r} cannot stand here")
-
-    try:
-        tree = expression()
-    except ValueError:
+    # A dash with a blank behind it is no sign here but a bullet.
+    line = BULLET.sub("", " ".join(map(without_remark, text.split("\n"))), count=1)
+    sides = _EQUALS.split(_NAME.sub("", line, count=1))
+    trees = [read_arithmetic(side) for side in sides]
+    if any(tree is None for tree in trees):
         return None
-    return tree if _END.match(line, words[next_word - 1][1]) else None
+    if len(trees) > 1 and (len(values := {value(tree) for tree in trees}) > 1 or None in values):
+        return None
+    tree = next((tree for tree in trees if isinstance(tree, tuple)), trees[0])
+    return tree if _is_plain(tree) else None
+
+
+def _is_plain(tree: object) -> bool:
+    """Whether a tree has no operators but the four, and only integers that are not too long."""
+    if isinstance(tree, tuple):
+        return tree[0] in OPERATORS and all(map(_is_plain, tree[1:]))
+    return isinstance(tree, int) and len(str(tree)) <= LONGEST_NUMBER

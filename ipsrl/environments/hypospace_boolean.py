@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ipsrl.environments.answer_text import BULLET, marker, without_remark
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import NO_OUTCOME, TextTask, check_choice, listed_history
 
@@ -21,6 +22,16 @@ ARITY = {"AND": 2, "OR": 2, "NOT": 1, "NOR": 2}
 ROWS = tuple(itertools.product((0, 1), repeat=2))
 # Far above what any expression within the depth limit needs, far below the recursion limit.
 LONGEST_TEXT = 128
+
+_SIGNS = (
+    dict.fromkeys(("&", "&&", "∧"), "AND")
+    | dict.fromkeys(("|", "||", "∨"), "OR")
+    | dict.fromkeys("¬~!", "NOT")
+    | {"↓": "NOR"}
+)
+_BRACKETS = {"(": ")", "[": "]", "{": "}"}
+# The name of what an expression defines, which is no variable.
+_NAME = re.compile(r"^(?:[a-wz]\w*|[xy]\w+)(?: \w+)? *(?:\( ?x ?, ?y ?\))? *[=:]", re.IGNORECASE)
 
 # A variable, or an operator and its operands. In a mechanistic key AND and OR may have more than two operands.
 Tree = str | tuple
@@ -53,7 +64,10 @@ class HypospaceBoolean(TextTask):
     depth: int = 2
     observations: int | None = None
 
-    answer_marker = re.compile(r"\bexpression\b[\s*_`]*:", re.IGNORECASE)
+    answer_marker = marker("expression", "formula", "function")
+    answer_line = re.compile(
+        rf"(?:\b(?:{'|'.join((*VARIABLES, *ARITY))})\b|[\s&|∧∨¬↓~!(){{}}\[\],.;*+-])+", re.IGNORECASE
+    )
 
     def __post_init__(self) -> None:
         check_choice("operators", self.operators, tuple(OPERATORS))
@@ -180,10 +194,10 @@ class HypospaceBoolean(TextTask):
         return stack[0] if len(stack) == 1 else None
 
     def read_text(self, text: str) -> Tree | None:
-        """One line, infix or function notation, in any case; quotes and a full stop around it are ignored."""
-        line = text.strip(" \t\r\n*_`").partition("\n")[0].strip(" \t\r*_`$.")
+        """Infix or function notation, in words or signs, in any case, behind a name or not: `f(x, y) = x ∧ y`."""
+        line = " ".join(map(without_remark, text.split("\n")))
         try:
-            return read_infix(line)
+            return read_infix(_NAME.sub("", BULLET.sub("", line, count=1), count=1))
         except ValueError:
             return None
 
@@ -271,16 +285,16 @@ def infix(tree: Tree) -> str:
 def read_infix(text: str) -> Tree:
     """The tree of an infix expression; NOT binds closer than AND, AND closer than OR and NOR, chains from the left.
 
-    Binary operators may also be written as functions, `NOR(x, y)`. An operand may be any letter or a constant 0, 1,
-    true, false.
+    Operators are words in any case or signs: & && ∧, | || ∨, ¬ ~ !, ↓. Binary ones may also be written as functions,
+    `NOR(x, y)`. Groups stand in brackets of three kinds. An operand may be any letter or a constant 0, 1, true, false.
 
     Raises:
       ValueError: the text is not an expression, or has more than 128 words and signs.
     """
-    words = re.findall(r"\w+|\S", text)
+    words = re.findall(r"\w+|&&|\|\||\S", text)
     if len(words) > LONGEST_TEXT:
         raise ValueError("the expression is too long")
-    words = [word.upper() if word.upper() in ARITY else word.lower() for word in words][::-1]
+    words = [_SIGNS.get(word) or (word.upper() if word.upper() in ARITY else word.lower()) for word in words][::-1]
 
     def take(expected: str) -> None:
         if not words or words.pop() != expected:
@@ -299,9 +313,9 @@ def read_infix(text: str) -> Tree:
         word = words.pop() if words else "nothing"
         if word == "NOT":
             return ("NOT", factor())
-        if word == "(":
+        if word in _BRACKETS:
             tree = expression()
-            take(")")
+            take(_BRACKETS[word])
             return tree
         if word in ARITY:
             take("(")

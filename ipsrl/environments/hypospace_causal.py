@@ -13,13 +13,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ipsrl.environments.answer_text import BULLET, marker, without_remark
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice, listed_history
 
 NO_EDGES = "No edges"
 LARGEST_COMPLETE = 4  # up to this many nodes, every observation set is a prompt
 DRAWN_SETS = 100  # of each size, for more nodes
-_ARROW = re.compile(r"\s*(\w+)\s*(?:-+>|=+>|[→⟶⇒])\s*(\w+)\s*")
+# Chains of arrows, or pairs in brackets, with commas, semicolons or "and" between them.
+_CHAIN = r"\w+(?: *[-=]+> *\w+)+"
+_PART = re.compile(rf"{_CHAIN}|\( *{_CHAIN} *\)|\( *\w+ *, *\w+ *\)|\[ *\w+ *, *\w+ *\]")
+_EDGES = rf"(?:{_PART.pattern})(?: *(?:(?:[,;] *)?(?:AND\b|&)|[,;]) *(?:{_PART.pattern}))*"
+_MANY = rf"[ ,]*(?:{_EDGES}|NO EDGES)?[ ,]*"
+_WHOLE = re.compile(rf"\[{_MANY}\]|\{{{_MANY}\}}|\({_MANY}\)|{_EDGES}|NO EDGES|∅")
+_LINE = re.compile(rf"(?:and +)?(?:{BULLET.pattern[1:]})?[\[{{(]? *(?:{_EDGES})? *[\]}})]? *[,;.]?", re.IGNORECASE)
+_NAME = re.compile(r"^[A-Za-z]+ *[=:](?![>=]) *")
 
 Edges = frozenset[tuple[str, str]]
 # (perturbed node, bit mask of the nodes that changed), by node.
@@ -53,7 +61,8 @@ class HypospaceCausal(TextTask):
     perturbations: int | None = None
     seed: int = 0
 
-    answer_marker = re.compile(r"\bgraph\b[\s*_`]*:", re.IGNORECASE)
+    answer_marker = marker("graph", "edges", "dag")
+    answer_line = _LINE
 
     def __post_init__(self) -> None:
         check_choice("nodes", self.nodes, range(2, 9))
@@ -174,12 +183,14 @@ class HypospaceCausal(TextTask):
         return frozenset(edges) if edges and all(len(edge) == 2 for edge in edges) else None
 
     def read_text(self, text: str) -> Edges | None:
-        """One line of edges: any arrow, any case, commas or semicolons, brackets and quotes around all of them."""
-        line = text.strip(" \t\r\n*_`").partition("\n")[0].strip(" \t\r*_`$.{}[]()").upper()
-        if line == NO_EDGES.upper():
-            return frozenset()
-        edges = [_ARROW.fullmatch(part) for part in re.split("[,;]", line)]
-        return frozenset(edge.groups() for edge in edges) if all(edges) else None
+        """Edges on one or several lines: A->B, chains A->B->C, pairs (A, B), with any arrow, in any case."""
+        # A line may end with the comma that divides it from the next.
+        lines = [without_remark(BULLET.sub("", line, count=1)) for line in text.split("\n")]
+        whole = _NAME.sub("", ", ".join(filter(None, lines)), count=1).upper()
+        if not _WHOLE.fullmatch(whole):
+            return None
+        chains = [re.findall(r"\w+", part) for part in _PART.findall(whole)]
+        return frozenset(edge for chain in chains for edge in itertools.pairwise(chain))
 
     def outcome(self, answer: Edges) -> int:
         # Unknown nodes, self-loops, cycles and too many edges are all absent from the table.

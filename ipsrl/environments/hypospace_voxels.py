@@ -8,15 +8,23 @@ import functools
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ipsrl.environments.answer_text import LONGEST_ANSWER, marker, plain_lines, read_lines, without_thoughts
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import LARGEST_SPACE, TextTask, check_choice, listed_history
 
 NEXT_LAYER = ";"
-_HEADER = re.compile(r"\W*layer\s*([0-9]{1,3})\b[^:\n]{0,40}:(.*)", re.IGNORECASE)
+_HEADER = re.compile(
+    r"[\W_]*layer *#? *(?P<number>[0-9]{1,3})\b *(?:\([^()]{0,40}\)|[,-][^:\d]{0,40})? *(?:[:.=]|$)(?P<rest>.*)",
+    re.IGNORECASE,
+)
+_ROW_LABEL = re.compile(r"^[\W_]*row *\d* *:", re.IGNORECASE)
+# Between rows that stand on one line.
+_NEXT_ROW = re.compile(r"\] *,? *\[|[;/]")
+_COMMENT = re.compile(r"[^\w\n]*(?:i\b|a\b|[a-z'’]{2,}).*", re.IGNORECASE)
 
 # Layers from the ground up, each as grid * grid digits in row-major order, without empty layers on top.
 Stack = tuple[str, ...]
@@ -52,8 +60,8 @@ class HypospaceVoxels(TextTask):
     blocks: int = 3
     fixed: bool = False
 
-    # The title "Structure:" is optional: an answer begins at its ground layer.
-    answer_marker = re.compile(r"\blayer\s*1\b[^:\n]{0,40}:", re.IGNORECASE)
+    answer_marker = marker("structure")
+    answer_line = re.compile(".*")
 
     def __post_init__(self) -> None:
         check_choice("grid", self.grid, range(2, 7))
@@ -135,27 +143,56 @@ class HypospaceVoxels(TextTask):
         layers = "".join(symbols).split(NEXT_LAYER)
         return _settled(layers) if all(len(layer) == self.grid**2 for layer in layers) else None
 
-    def read_text(self, text: str) -> Stack | None:
-        """Rows of digits under "Layer 1:" and the next headers in order; commas, bars and brackets may separate digits.
+    @property
+    def reader(self) -> Callable[[str], Stack | None]:
+        return self._read_answer
 
-        Short and missing rows are filled with zeros. The first other line, or a header out of order, ends the answer.
+    def _read_answer(self, text: str) -> Stack | None:
+        if self.answer_marker.search(text):
+            return super().reader(text)
+        # The title "Structure:" is optional.
+        text = without_thoughts(text)
+        return read_lines(plain_lines(text), self.read_text) if len(text) <= LONGEST_ANSWER else None
+
+    def read_text(self, text: str) -> Stack | None:
+        """Rows of digits under "Layer 1:" and the other headers, in any order, each once.
+
+        Commas, bars and brackets may separate digits. Short and missing rows are filled with zeros, but every layer has
+        a row. A header with a number that was there before begins another structure, and the last one counts. Comments
+        may stand between layers, and rows below a comment that follows all rows of a layer do not count.
         """
-        layers: list[list[str]] = [[]]
-        for line in text.splitlines():
-            header = _HEADER.match(line)
-            if header:
-                if int(header[1]) != len(layers) + 1:
-                    break
-                layers.append([])
-                line = header[2]
-            row = re.sub(r"[\s,;|()\[\]*`]", "", line)
-            if not set(row) <= {"0", "1"}:
-                break
-            if row:
-                layers[-1].append(row.ljust(self.grid, "0"))
-        if not layers[0] or any(len(layer) > self.grid or len(row) > self.grid for layer in layers for row in layer):
+        layers: dict[int, list[str]] = {}
+        rows: list[str] = []
+        is_closed = True
+        for line in text.split("\n"):
+            if header := _HEADER.fullmatch(line):
+                number, line = int(header["number"]), header["rest"]
+                if number in layers:
+                    layers = {}
+                rows = layers[number] = []
+                is_closed = False
+            elif _COMMENT.fullmatch(line) and not _ROW_LABEL.match(line):
+                is_closed = len(rows) > 0
+                continue
+            if layers and (found := self._rows_of(line)) != []:
+                # Rows that nobody knows the layer of.
+                if found is None or (is_closed and len(rows) < self.grid):
+                    return None
+                if not is_closed:
+                    rows += found
+        if sorted(layers) != [*range(1, len(layers) + 1)] or not layers:
             return None
-        return _settled(["".join(layer).ljust(self.grid**2, "0") for layer in layers])
+        if any(not layer or len(layer) > self.grid for layer in layers.values()):
+            return None
+        return _settled(["".join(layers[number]).ljust(self.grid**2, "0") for number in sorted(layers)])
+
+    def _rows_of(self, line: str) -> list[str] | None:
+        """The rows on a line, filled with zeros; None if something else stands there."""
+        rows = [re.sub(r"[\s,|()\[\]{}&*`]", "", part) for part in _NEXT_ROW.split(_ROW_LABEL.sub("", line))]
+        rows = [row for row in (row.removesuffix(".") for row in rows) if row]
+        if any(len(row) > self.grid or not set(row) <= {"0", "1"} for row in rows):
+            return None
+        return [row.ljust(self.grid, "0") for row in rows]
 
     def outcome(self, answer: Stack) -> int:
         name = NEXT_LAYER.join(answer)

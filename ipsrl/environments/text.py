@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ipsrl.environments.answer_text import last_answer
 from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.questions import Answer, Questions, Quotation, check_number
 from ipsrl.environments.token_stream import TokenStream, written_answers
-from ipsrl.environments.verifier_pool import last_answer
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 
 PADDING, BEGIN, STOP, ANSWER, EARLIER = range(5)
@@ -43,8 +43,9 @@ class TextTask(TokenStream, Questions):
 
     optional_fields: ClassVar[frozenset[str]] = frozenset({"question_mask", "planning_mask"})
     stop_tokens: ClassVar[tuple[int, ...]] = (STOP,)
-    # Marker directly before an answer in text.
+    # Marker before an answer in text (`answer_text.marker`), and a whole line that belongs to the one above it.
     answer_marker: ClassVar[re.Pattern[str]]
+    answer_line: ClassVar[re.Pattern[str]]
 
     # Members that a task defines.
 
@@ -87,7 +88,7 @@ class TextTask(TokenStream, Questions):
 
     @abc.abstractmethod
     def read_text(self, text: str) -> Answer | None:
-        """Parses the text after an `answer_marker` (more may follow the answer); None if there is no answer."""
+        """Parses a whole answer, lines in the plain spelling of `answer_text`; None if it is none."""
 
     @abc.abstractmethod
     def outcome(self, answer: Answer) -> int:
@@ -207,7 +208,7 @@ class TextTask(TokenStream, Questions):
     def parse_text(self, text: str) -> int:
         """Outcome id of a language model's answer, which may have other text around it.
 
-        The last well-formed answer counts, even if it breaks a rule and therefore has no outcome.
+        The answer behind the last marker counts, even if it breaks a rule and therefore has no outcome.
         """
         return self._outcome_of(self.reader(text))[0]
 
@@ -221,7 +222,7 @@ class TextTask(TokenStream, Questions):
 
     @property
     def reader(self) -> Callable[[str], Answer | None]:
-        return functools.partial(last_answer, self.answer_marker, self.read_text)
+        return functools.partial(last_answer, self.answer_marker, self.answer_line, self.read_text)
 
     def verify_answers(
         self, prompt_index: Sequence[int] | np.ndarray, answers: Sequence[Sequence[Answer | None]]

@@ -11,7 +11,6 @@ import functools
 import math
 import multiprocessing
 import os
-import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -146,9 +145,3 @@ def _without_accelerator() -> None:
     os.environ["JAX_PLATFORMS"] = "cpu"
     if "jax" in sys.modules:
         sys.modules["jax"].config.update("jax_platforms", "cpu")
-
-
-def last_answer(marker: re.Pattern[str], read: Callable[[str], Any], text: str) -> Any:
-    """Result of `read` on the text after the last `marker` with an answer; None if there is none."""
-    parts = marker.split(text)[1:]
-    return next((answer for part in reversed(parts) if (answer := read(part)) is not None), None)

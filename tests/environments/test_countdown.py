@@ -137,17 +137,18 @@ def verdict_of(text, prompt=0):
         "<answer>\n{}\n</answer>",
         "Answer: {}",
         "**Answer:** {}",
-        "The equation: {} = 24.",
+        "The equation: {} = {target}.",
         r"So \boxed{{{}}}.",
-        r"So $\boxed{{{} = 24}}$.",
+        r"So $\boxed{{{} = {target}}}$.",
         "<think> <answer> 1 </answer> is wrong </think> <answer> {}</answer>",
-        "Answer: {}\nAnswer: none",
+        "Answer: {}\nI have no other answer: none.",
     ],
 )
 def test_ways_to_answer(form):
     for hypothesis in range(0, SMALL.num_hypotheses, 7):
         prompt = int(np.flatnonzero(SMALL.admissible[:, hypothesis])[0])
-        assert verdict_of(form.format(SMALL.hypotheses[hypothesis]), prompt=prompt) == (hypothesis, 1)
+        text = form.format(SMALL.hypotheses[hypothesis], target=SMALL.drawn_problems[prompt].target)
+        assert verdict_of(text, prompt=prompt) == (hypothesis, 1)
 
 
 def test_other_expressions_have_outcomes_without_reward():

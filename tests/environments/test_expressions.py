@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipsrl.environments import expressions, numeric_answers
+from ipsrl.environments import answer_text, arithmetic, expressions, numeric_answers
+from ipsrl.environments.answer_text import last_answer
 from ipsrl.environments.expressions import (
+    LINE,
+    MARKER,
     as_tree,
     canonical,
     evaluate,
@@ -141,13 +144,18 @@ def test_random_trees_are_all_trees_of_a_form(text):
         ("(1+2)*3</answer> I hope", ("*", ("+", 1, 2), 3)),
         ("\n\n  **(1 + 2) × 3**", ("*", ("+", 1, 2), 3)),
         ("1 ÷ 2 − 3.", ("-", ("/", 1, 2), 3)),
-        (r"\frac{1 + 2}{3} \times 4 = 4}", ("*", ("/", ("+", 1, 2), 3), 4)),
+        (r"\frac{1 + 2}{3} \times 4 = 4", ("*", ("/", ("+", 1, 2), 3), 4)),
         (r"\( 2 \cdot \left(3 + 4\right) \)", ("*", 2, ("+", 3, 4))),
         ("$2 x 3$", ("*", 2, 3)),
-        ("[2 * 3], or so", ("*", 2, 3)),
         ("2 * -3", ("*", 2, ("-", 3))),
         ("+2", 2),
-        ("`2 * 3`, or 3 * 2", ("*", 2, 3)),
+        ("`2 * 3`, which is 6", ("*", 2, 3)),
+        ("3 * 8 is 24", ("*", 3, 8)),
+        ("2,500", 2500),
+        ("２ * 3", ("*", 2, 3)),
+        ("[2 * 3], or so", None),
+        ("`2 * 3`, or 3 * 2", None),
+        ("(1+2)*3 = 8", None),
         ("", None),
         ("2 *", None),
         ("2 ** 3", None),
@@ -157,25 +165,21 @@ def test_random_trees_are_all_trees_of_a_form(text):
         ("(2 * 3]", None),
         ("2 // 3", None),
         ("2.5 * 4", None),
-        ("2,500", None),
         ("x * 3", None),
         ("3 apples", None),
-        ("3 * 8 is 24", None),
         ("12345678901", None),
-        ("２ * 3", None),
         ("__import__('os')", None),
     ],
 )
 def test_texts(text, tree):
-    assert read_expression(text) == tree
+    assert last_answer(MARKER, LINE, read_expression, f"Answer: {text}") == tree
 
 
 def test_long_texts_are_no_expressions():
     assert read_expression("+".join("1" * 32)) is not None
     assert read_expression("+".join("1" * 33)) is None
     assert read_expression("(" * 31 + "1" + ")" * 31) == 1
-    assert read_expression("1 + 2" + " " * 500 + "* 3") is None
-    assert read_expression("1 + 2 = " + "3" * 500) == ("+", 1, 2)
+    assert read_expression("1 + 2 = " + "3" * 500) is None
 
 
 @settings(deadline=None)
@@ -190,8 +194,9 @@ def test_malformed_prefix(words):
     assert read_prefix(words) is None
 
 
-@pytest.mark.parametrize("module", [expressions, numeric_answers])
+@pytest.mark.parametrize("module", [answer_text, arithmetic, expressions, numeric_answers])
 def test_reading_needs_the_standard_library_alone(module):
     source = Path(module.__file__).read_text()
     imported = [line.split()[1] for line in source.splitlines() if line.startswith(("import ", "from "))]
-    assert {name.split(".")[0] for name in imported} <= sys.stdlib_module_names
+    ours = {"ipsrl.environments.answer_text", "ipsrl.environments.arithmetic"}
+    assert {name.split(".")[0] for name in set(imported) - ours} <= sys.stdlib_module_names

@@ -11,9 +11,9 @@ from ipsrl.environments.math_answers import MathAnswers, outcome_of
 from scripts.make_questions import write_questions
 
 ROWS = [
-    {"question": " What is 40 + 2? ", "answer": "It is <<40+2=42>>42.\n#### 42", "hint": "none"},
-    {"question": "Half of 1?", "answer": "#### 0.5", "hint": "none"},
-    {"question": "A thousand and a half?", "answer": "#### 1,000.5", "hint": "none"},
+    {"question": " What is 40 + 2? ", "answer": "It is <<40+2=42>>42.\n#### 42", "hint": "none", "size": "2"},
+    {"question": "Half of 1?", "answer": "#### 0.5", "hint": "none", "size": "1"},
+    {"question": "A thousand and a half?", "answer": "#### 1,000.5", "hint": "none", "size": "1"},
 ]
 
 
@@ -43,7 +43,7 @@ def test_questions_and_references(task, folder):
     assert MathAnswers(folder, "tiny_math", limit=2).rows == task.rows[:2]
     assert MathAnswers(folder, "tiny_math", limit=9).rows == task.rows
     assert MathAnswers(folder, "tiny_math", split="train[1:]").rows == task.rows[1:]
-    assert MathAnswers(folder, "tiny_math", answer_key="question", limit=1).rows[0][1] == 2
+    assert MathAnswers(folder, "tiny_math", answer_key="size", limit=1).rows[0][1] == 2
 
 
 def test_tensorflow_is_never_imported(task):
@@ -89,7 +89,9 @@ def test_what_is_missing_is_named(folder, tmp_path):
     )
     asking("no data set other in .*import Builder", builder="other")
     asking("tiny_math has no questions in the split 'dev' .*known splits: train, test", split="dev")
-    asking("tiny_math has no feature 'question_text'; known: answer, hint, question", question_key="question_text")
+    asking(
+        "tiny_math has no feature 'question_text'; known: answer, hint, question, size", question_key="question_text"
+    )
     asking("answer to question 0 of tiny_math/train holds no number: 'none'", answer_key="hint")
     asking(r"no questions in the split 'train\[:0%\]' ", split="train[:0%]")
     with pytest.raises(ValueError, match="limit is 0, it must be at least 1"):

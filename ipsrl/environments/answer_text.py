@@ -1,0 +1,183 @@
+r"""Answers in the text of a language model: where an answer stands, and its signs in one spelling.
+
+docs/answers.md states the rule. This module needs only the standard library, as do the others that read expressions and
+numbers: the processes that read answers then import little.
+"""
+
+import collections
+import re
+from collections.abc import Callable
+from typing import Any
+
+# Far above what any answer needs; longer ones are no answers.
+LONGEST_ANSWER = 4000
+# Markers in the middle of sentences that may be passed over on the way to an answer.
+MOST_MARKERS = 20
+LONGEST_LEAD = 60
+
+BULLET = re.compile(r"^(?:(?:[-+*>]|#+|\d{1,2}[.)])\s+)+")
+
+_CHARACTERS = str.maketrans(
+    {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
+    | dict.fromkeys("−–—‒‐‑﹣", "-")
+    | dict.fromkeys("×⋅·∗✕✖", "*")
+    | dict.fromkeys("÷∕⁄", "/")
+    | dict.fromkeys("→⟶⇒➔➜⟹↦", "->")
+    | dict.fromkeys("\t\r\v\f\u00a0\u2002\u2003\u2007\u2008\u2009\u200a\u202f\u3000", " ")
+    | dict.fromkeys('“”„‟«»‹›"´✓✔✅•‣◦▪●', " ")
+    | dict.fromkeys("‘’", "'")
+    | dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\ufe0f", None)
+)
+_COMMANDS = (
+    dict.fromkeys(("times", "cdot", "ast"), "*")
+    | {"div": "/", "dfrac": r"\frac", "tfrac": r"\frac", "cfrac": r"\frac"}
+    | dict.fromkeys(("land", "wedge"), "∧")
+    | dict.fromkeys(("lor", "vee"), "∨")
+    | dict.fromkeys(("neg", "lnot"), "¬")
+    | {"downarrow": "↓", "emptyset": "∅", "varnothing": "∅"}
+    | dict.fromkeys(("to", "rightarrow", "longrightarrow", "Rightarrow", "implies"), "->")
+    | dict.fromkeys(("left", "right", "displaystyle", "quad", "qquad"), " ")
+)
+_SPELLINGS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"\\\\"), "\n"),
+    (re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|operatorname)\s*\{([^{}]*)\}"), r" \1 "),
+    (re.compile(r"\\(?:begin|end)\s*\{[a-z]*\}"), " "),
+    (re.compile(r"\\([a-zA-Z]+)"), lambda match: _COMMANDS.get(match[1], match[0])),
+    (re.compile(r"\\[,;:! ()\[\]]"), " "),
+    (re.compile(r"\\([{}*_#&%$+\-])"), r"\1"),
+    (re.compile(r"\{,\}"), ","),
+    (re.compile(r"(?<=[a-zA-Z]) +\^"), "^"),
+    (re.compile(r"</?(?:b|i|u|em|strong|code|pre|p|div|span|br|center) ?/?>", re.IGNORECASE), " "),
+    (re.compile(r"```(?:[a-zA-Z]+(?=\n))?"), " "),
+    # A power stands between operands, with a blank on both sides or on neither; every other ** is bold type.
+    (re.compile(r"(?<=[\d)}\]])(?:\*\*| \*\* )(?=[\d({\-])"), "^"),
+    (re.compile(r"\*\*|__|[`$]"), " "),
+    (re.compile(r"(?<!\w)_|_(?!\w)"), " "),
+    # An apostrophe inside a word or a number is no quotation mark.
+    (re.compile(r"(?<!\w)'|'(?!\w)"), " "),
+)
+_RULE = re.compile(r"[-=*~#\s]{3,}")
+_EMPHASIS = re.compile(r"\*(?! )(.*[^ *])\*")
+_OPERATORS = r"(?:and|or|not|nor|no)\b"
+_WORD = rf"\b(?!{_OPERATORS})[a-z']{{2,}}"
+_REMARKS = (
+    re.compile(rf"\. +(?:i\b|{_WORD}).*", re.IGNORECASE),
+    re.compile(r"[,;]? +(?:which|because|since|as|using|where)\b.*", re.IGNORECASE),
+    re.compile(rf"[,;]? +\((?=[^()]*{_WORD})[^()]*\)[.]?$", re.IGNORECASE),
+)
+_LEAD = re.compile(
+    r"[\W_]*(?:\d{1,2}[.)]\s+)?(?:(?:so|thus|hence|therefore)\W+)?(?:(?:the\s+)?(?:final|correct|best|my|our)\s+)?[\W_]*",
+    re.IGNORECASE,
+)
+_END_TAG = re.compile("</answer>", re.IGNORECASE)
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+# A box that is computed with is not the whole answer.
+_COMPUTED_BEFORE = re.compile(r"[\d)\]^+\-/]|\d ?[-+*/×÷−·] ")
+_COMPUTED_AFTER = re.compile(r"[(a-zA-Z]|[ $]*(?:[-+*/×÷−·] *[\d(\\{]|\\(?:times|cdot|div)|[!^\d²³])")
+
+
+def marker(*titles: str, signs: str = "") -> re.Pattern[str]:
+    r"""The pattern of the places after which an answer stands.
+
+    These are `<answer>`, `\boxed{`, and "answer" or one of the titles before a colon, an equals sign, "is" or the end
+    of its line, in any case.
+
+    Args:
+      *titles: patterns of words beside "answer".
+      signs: pattern of further markers, if any.
+    """
+    words = "|".join(("answer", *titles))
+    return re.compile(
+        rf"(?P<tag><answer>)|(?P<box>\\f?boxed\s{{0,9}}\{{){signs and f'|{signs}'}|"
+        rf"\b(?:{words})\b[ *_`}})]{{0,9}}(?:[:：=]|is\b(?: *:)?|(?P<heading>(?=\n)))",
+        re.IGNORECASE,
+    )
+
+
+def last_answer(marker: re.Pattern[str], goes_on: re.Pattern[str], read: Callable[[str], Any], text: str) -> Any:
+    """What `read` makes of the answer after the last marker, None if there is none.
+
+    Thoughts, between `<think>` and `</think>`, are not read. If no answer follows the last marker, there is none; but a
+    marker behind other words on its line is then part of a sentence, and the marker before it counts.
+
+    Args:
+      marker: from `marker`.
+      goes_on: of a line that belongs to the answer above it.
+      read: parses a whole answer in plain spelling, whose lines are neither blank nor padded.
+      text: of any length; an answer of more than 4000 characters is none.
+    """
+    text = without_thoughts(text)
+    for place in reversed(collections.deque(marker.finditer(text), maxlen=MOST_MARKERS)):
+        begins = _begins_line(text, place.start())
+        if place["heading"] is not None and not begins:
+            continue
+        answer = _read_at(text, place, goes_on, read)
+        if answer is not None or begins:
+            return answer
+    return None
+
+
+def without_thoughts(text: str) -> str:
+    """The text behind the last `</think>`, up to a `<think>` that is not closed."""
+    return text.rpartition("</think>")[2].partition("<think>")[0]
+
+
+def plain_lines(text: str) -> list[str]:
+    """The lines of a text in plain spelling, without decoration, blank lines and rules."""
+    text = text.translate(_CHARACTERS)
+    for spelling, plain in _SPELLINGS:
+        text = spelling.sub(plain, text)
+    # An answer never begins with a closing bracket: it closes what stands before the marker.
+    lines = [line.strip() for line in text.lstrip(" \n})]:").split("\n")]
+    return [_EMPHASIS.sub(r"\1", line) for line in lines if line and not _RULE.fullmatch(line)]
+
+
+def without_remark(line: str) -> str:
+    """The line without a sentence, a clause or words in parentheses that follow an answer, and without a full stop."""
+    for remark in _REMARKS:
+        line = remark.sub("", line, count=1)
+    return line.removesuffix(".").rstrip(" ,;")
+
+
+def _begins_line(text: str, start: int) -> bool:
+    """Whether nothing but decoration, or words such as "my final", stands before a marker on its line."""
+    _, line_break, lead = text[max(0, start - LONGEST_LEAD) : start].rpartition("\n")
+    return (bool(line_break) or start <= LONGEST_LEAD) and _LEAD.fullmatch(lead) is not None
+
+
+def _read_at(text: str, place: re.Match[str], goes_on: re.Pattern[str], read: Callable[[str], Any]) -> Any:
+    rest = text[place.end() : place.end() + LONGEST_ANSWER]
+    if place["box"] is not None:
+        end = _end_of_box(rest)
+        before = text[max(0, place.start() - 3) : place.start()]
+        if (
+            end is None
+            or _COMPUTED_BEFORE.search(before, max(0, len(before) - 1))
+            or _COMPUTED_BEFORE.fullmatch(before)
+        ):
+            return None
+        return None if _COMPUTED_AFTER.match(rest, end + 1) else read_lines(plain_lines(rest[:end]), read)
+    end_tag = _END_TAG.search(rest)
+    is_cut = not end_tag and len(text) > place.end() + LONGEST_ANSWER
+    lines = plain_lines(rest[: end_tag.start()] if end_tag else rest)
+    if not (end_tag and place["tag"]):
+        last = next((i for i, line in enumerate(lines) if i and not goes_on.fullmatch(line)), len(lines))
+        if is_cut and last == len(lines):
+            return None
+        lines = lines[:last]
+    return read_lines(lines, read)
+
+
+def read_lines(lines: list[str], read: Callable[[str], Any]) -> Any:
+    """What `read` makes of the lines, None if there are none."""
+    return read("\n".join(lines)) if lines else None
+
+
+def _end_of_box(rest: str) -> int | None:
+    """Position of the brace that closes a box, None if it is not closed."""
+    depth = 1
+    for brace in _BRACE.finditer(rest):
+        depth += {"{": 1, "}": -1}.get(brace[0], 0)
+        if not depth:
+            return brace.start()
+    return None
