@@ -57,7 +57,7 @@ _SPELLINGS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], 
     (re.compile(r"(?<!\w)'|'(?!\w)"), " "),
 )
 _RULE = re.compile(r"[-=*~#\s]{3,}")
-_EMPHASIS = re.compile(r"\*(?! )(.*[^ *])\*")
+_EMPHASIS = re.compile(r"^\*(?! )(.*[^ *])\*$")
 _OPERATORS = r"(?:and|or|not|nor|no)\b"
 _WORD = rf"\b(?!{_OPERATORS})[a-z']{{2,}}"
 _REMARKS = (
@@ -66,13 +66,14 @@ _REMARKS = (
     re.compile(rf"[,;]? +\((?=[^()]*{_WORD})[^()]*\)[.]?$", re.IGNORECASE),
 )
 _LEAD = re.compile(
-    r"[\W_]*(?:\d{1,2}[.)]\s+)?(?:(?:so|thus|hence|therefore)\W+)?(?:(?:the\s+)?(?:final|correct|best|my|our)\s+)?[\W_]*",
+    r"[\W_]*(?:\d{1,2}[.)]\s+[\W_]*)?(?:(?:so|thus|hence|therefore)[\W_]+)?"
+    r"(?:(?:the[\W_]+)?(?:final|correct|best|my|our)[\W_]+)?",
     re.IGNORECASE,
 )
 _END_TAG = re.compile("</answer>", re.IGNORECASE)
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 # A box that is computed with is not the whole answer.
-_COMPUTED_BEFORE = re.compile(r"[\d)\]^+\-/]|\d ?[-+*/×÷−·] ")
+_COMPUTED_BEFORE = re.compile(r"(?:[\d)\]^+\-/]|[\d)\]] ?[-+*/×÷−·] ?)\Z")
 _COMPUTED_AFTER = re.compile(r"[(a-zA-Z]|[ $]*(?:[-+*/×÷−·] *[\d(\\{]|\\(?:times|cdot|div)|[!^\d²³])")
 
 
@@ -149,12 +150,8 @@ def _read_at(text: str, place: re.Match[str], goes_on: re.Pattern[str], read: Ca
     rest = text[place.end() : place.end() + LONGEST_ANSWER]
     if place["box"] is not None:
         end = _end_of_box(rest)
-        before = text[max(0, place.start() - 3) : place.start()]
-        if (
-            end is None
-            or _COMPUTED_BEFORE.search(before, max(0, len(before) - 1))
-            or _COMPUTED_BEFORE.fullmatch(before)
-        ):
+        before = text[max(0, place.start() - 4) : place.start()]
+        if end is None or _COMPUTED_BEFORE.search(before):
             return None
         return None if _COMPUTED_AFTER.match(rest, end + 1) else read_lines(plain_lines(rest[:end]), read)
     end_tag = _END_TAG.search(rest)

@@ -30,8 +30,9 @@ _SIGNS = (
     | {"↓": "NOR"}
 )
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
-# The name of what an expression defines, which is no variable.
-_NAME = re.compile(r"^(?:[a-wz]\w*|[xy]\w+)(?: \w+)? *(?:\( ?x ?, ?y ?\))? *[=:]", re.IGNORECASE)
+# The name of what an expression defines: words, none of which may stand in an expression.
+_NAME_WORD = rf"(?!(?:{'|'.join((*VARIABLES, *ARITY))})\b)[a-z]\w*"
+_NAME = re.compile(rf"^{_NAME_WORD}(?: +{_NAME_WORD}){{0,2}} *(?:\( *x *, *y *\))? *[=:]", re.IGNORECASE)
 
 # A variable, or an operator and its operands. In a mechanistic key AND and OR may have more than two operands.
 Tree = str | tuple

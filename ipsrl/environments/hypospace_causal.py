@@ -21,12 +21,15 @@ NO_EDGES = "No edges"
 LARGEST_COMPLETE = 4  # up to this many nodes, every observation set is a prompt
 DRAWN_SETS = 100  # of each size, for more nodes
 # Chains of arrows, or pairs in brackets, with commas, semicolons or "and" between them.
-_CHAIN = r"\w+(?: *[-=]+> *\w+)+"
-_PART = re.compile(rf"{_CHAIN}|\( *{_CHAIN} *\)|\( *\w+ *, *\w+ *\)|\[ *\w+ *, *\w+ *\]")
-_EDGES = rf"(?:{_PART.pattern})(?: *(?:(?:[,;] *)?(?:AND\b|&)|[,;]) *(?:{_PART.pattern}))*"
+_NODE = r"(?!AND\b)\w+"
+_CHAIN = rf"{_NODE}(?: *[-=]+> *{_NODE})+"
+_PART = re.compile(rf"{_CHAIN}|\( *{_CHAIN} *\)|\( *{_NODE} *, *{_NODE} *\)|\[ *{_NODE} *, *{_NODE} *\]")
+_EDGES = rf"(?:{_PART.pattern})(?: *(?:(?:[,;] *)?(?:\bAND\b|&)|[,;]) *(?:{_PART.pattern}))*"
 _MANY = rf"[ ,]*(?:{_EDGES}|NO EDGES)?[ ,]*"
 _WHOLE = re.compile(rf"\[{_MANY}\]|\{{{_MANY}\}}|\({_MANY}\)|{_EDGES}|NO EDGES|∅")
-_LINE = re.compile(rf"(?:and +)?(?:{BULLET.pattern[1:]})?[\[{{(]? *(?:{_EDGES})? *[\]}})]? *[,;.]?", re.IGNORECASE)
+_LINE = re.compile(
+    rf"(?:and +)?(?:{BULLET.pattern[1:]})?[\[{{(]? *(?:{_EDGES}|no edges)? *[\]}})]? *[,;.]?", re.IGNORECASE
+)
 _NAME = re.compile(r"^[A-Za-z]+ *[=:](?![>=]) *")
 
 Edges = frozenset[tuple[str, str]]

@@ -148,10 +148,10 @@ class HypospaceVoxels(TextTask):
         return self._read_answer
 
     def _read_answer(self, text: str) -> Stack | None:
+        text = without_thoughts(text)
         if self.answer_marker.search(text):
             return super().reader(text)
         # The title "Structure:" is optional.
-        text = without_thoughts(text)
         return read_lines(plain_lines(text), self.read_text) if len(text) <= LONGEST_ANSWER else None
 
     def read_text(self, text: str) -> Stack | None:

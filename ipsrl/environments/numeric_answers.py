@@ -50,13 +50,14 @@ def read_number(text: str) -> Fraction | None:
     r"""The number that an answer gives, exactly, or None if there is none.
 
     It stands after the last "####", "answer:", "answer is", "result:" or `\boxed{`, or on the last line of a text
-    without any of these. It may be closed arithmetic, whose exact value it then is, or the last side of an equation. Words
-    may stand before a verb or a colon in front of it, a unit and a remark behind it, but no word that changes a number.
-    Currencies and percent signs are units: 50% is 50.
+    without any of these. It may be closed arithmetic, whose exact value it then is, or the last side of an equation.
+    Words may stand before a verb or a colon in front of it, a unit and a remark behind it, but no word that changes a
+    number. Currencies and percent signs are units: 50% is 50.
     """
+    text = without_thoughts(text)
     if _MARKER.search(text):
         return last_answer(_MARKER, _ARITHMETIC_LINE, read_value, text)
-    last_line = without_thoughts(text).rstrip().rpartition("\n")[2]
+    last_line = text.rstrip().rpartition("\n")[2]
     return read_lines(plain_lines(last_line), read_value) if len(last_line) <= LONGEST_ANSWER else None
 
 

@@ -1,0 +1,357 @@
+"""Where an answer stands, and its plain spelling: a second time, from docs/answers.md, without patterns."""
+
+DIGITS = "0123456789"
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+REMARKS = ("which", "because", "since", "as", "using", "where")
+OPERATOR_WORDS = ("and", "or", "not", "nor", "no")
+
+
+class NoAnswer(Exception):
+    """The text is none."""
+
+
+def need(condition):
+    if not condition:
+        raise NoAnswer
+
+
+def is_word_sign(sign):
+    return sign.isalnum() or sign == "_"
+
+
+def ends_word(text, place):
+    return place >= len(text) or not is_word_sign(text[place])
+
+
+# Where an answer stands.
+
+
+def slow_answer(text, titles, line_belongs, read, hashes=False, whole_without_marker=None):
+    """What `read`, a function that raises NoAnswer, makes of the answer in a text."""
+    if "</think>" in text:
+        text = text[text.rindex("</think>") + len("</think>") :]
+    if "<think>" in text:
+        text = text[: text.index("<think>")]
+    found = markers(text, ("answer", *titles), hashes)
+    if not found:
+        return whole_without_marker(text) if whole_without_marker else None
+    for kind, start, end in found[::-1][:20]:
+        at_start = begins_line(text, start)
+        if kind == "heading" and not at_start:
+            continue
+        try:
+            return read(extent(text, kind, start, end, line_belongs))
+        except NoAnswer:
+            if at_start:
+                return None
+    return None
+
+
+def markers(text, words, hashes):
+    found, small, place = [], text.lower(), 0
+    while place < len(text):
+        kind, end = marker_at(small, place, words, hashes)
+        if kind:
+            found.append((kind, place, end))
+        place = max(place + 1, end)
+    return found
+
+
+def marker_at(small, place, words, hashes):
+    rest = small[place:]
+    if rest.startswith("<answer>"):
+        return "tag", place + 8
+    for box in ("\\boxed", "\\fboxed"):
+        after = rest[len(box) :]
+        blanks = len(after) - len(after.lstrip())
+        if rest.startswith(box) and blanks <= 9 and after.lstrip().startswith("{"):
+            return "box", place + len(box) + blanks + 1
+    if hashes and rest.startswith("####"):
+        return "open", place + 4
+    for word in words:
+        if not rest.startswith(word) or (place and is_word_sign(small[place - 1])):
+            continue
+        end = place + len(word)
+        if not ends_word(small, end):
+            continue
+        decoration = 0
+        while end < len(small) and small[end] in " *_`})" and decoration < 9:
+            end, decoration = end + 1, decoration + 1
+        if small[end : end + 1] in (":", "：", "="):
+            return "open", end + 1
+        if small[end : end + 2] == "is" and ends_word(small, end + 2):
+            colon = end + 2
+            while small[colon : colon + 1] == " ":
+                colon += 1
+            return "open", colon + 1 if small[colon : colon + 1] == ":" else end + 2
+        if small[end : end + 1] == "\n":
+            return "heading", end
+    return "", place
+
+
+def begins_line(text, start):
+    """Whether the line before a marker holds no words but a few."""
+    lead = text[:start].split("\n")[-1].lower()
+    words = "".join(sign if sign.isalnum() else " " for sign in lead).split()
+    if words and words[0].isdecimal() and len(words[0]) < 3:
+        behind = lead[lead.index(words[0]) + len(words[0]) :]
+        words = words[1:] if behind[:1] in (".", ")") and behind[1:2].isspace() else words
+    if words and words[0] in ("so", "thus", "hence", "therefore"):
+        words = words[1:]
+    if len(words) == 2 and words[0] == "the":
+        words = words[1:]
+    return not words or (len(words) == 1 and words[0] in ("final", "correct", "best", "my", "our"))
+
+
+def extent(text, kind, start, end, line_belongs):
+    """The lines of an answer in plain spelling."""
+    rest = text[end:]
+    if kind == "box":
+        depth, place = 1, 0
+        while depth:
+            need(place < len(rest))
+            if rest[place] == "\\":
+                place += 1
+            else:
+                depth += {"{": 1, "}": -1}.get(rest[place], 0)
+            place += 1
+        need(not computed_before(text[:start]) and not computed_after(rest[place:]))
+        return plain(rest[: place - 1])
+    close = rest.lower().find("</answer>")
+    lines = plain(rest[:close] if close >= 0 else rest)
+    if kind == "tag" and close >= 0:
+        return lines
+    need(lines)
+    kept = lines[:1]
+    for line in lines[1:]:
+        if not line_belongs(line):
+            break
+        kept.append(line)
+    return kept
+
+
+def computed_before(text):
+    if text[-1:] and text[-1] in DIGITS + ")]^+-/":
+        return True
+    if text.endswith(" "):
+        text = text[:-1]
+    if not text or text[-1] not in "+-*/×÷−·":
+        return False
+    text = text[:-1]
+    before = text[:-1] if text.endswith(" ") else text
+    return bool(before) and before[-1] in DIGITS + ")]"
+
+
+def computed_after(text):
+    if text and text[0] in "(" + LETTERS:
+        return True
+    text = text.lstrip(" $")
+    if any(text.startswith(sign) for sign in ("\\times", "\\cdot", "\\div")) or (text and text[0] in DIGITS + "!^²³"):
+        return True
+    return bool(text) and text[0] in "+-*/×÷−·" and text[1:].lstrip(" ")[:1] in (*DIGITS, "(", "\\", "{")
+
+
+# One spelling.
+
+CHARACTERS = {}
+for signs, sign in (
+    ("−–—‒‐‑﹣", "-"),
+    ("×⋅·∗✕✖", "*"),
+    ("÷∕⁄", "/"),
+    ("→⟶⇒➔➜⟹↦", "->"),
+    ("\t\r\xa0\u2009\u202f", " "),
+    ('“”„‟«»‹›"´✓✔✅•‣◦▪●', " "),
+    ("‘’", "'"),
+    ("\u200b\ufeff", ""),
+):
+    CHARACTERS |= dict.fromkeys(signs, sign)
+COMMANDS = {
+    **dict.fromkeys(["times", "cdot", "ast"], "*"),
+    **dict.fromkeys(["dfrac", "tfrac", "cfrac"], "\\frac"),
+    **dict.fromkeys(["land", "wedge"], "∧"),
+    **dict.fromkeys(["lor", "vee"], "∨"),
+    **dict.fromkeys(["neg", "lnot"], "¬"),
+    **dict.fromkeys(["to", "rightarrow", "longrightarrow", "Rightarrow", "implies"], "->"),
+    **dict.fromkeys(["left", "right", "displaystyle", "quad", "qquad"], " "),
+    **dict.fromkeys(["emptyset", "varnothing"], "∅"),
+    "div": "/",
+    "downarrow": "↓",
+}
+WRAPPERS = ("text", "textbf", "textit", "textrm", "mathrm", "mathbf", "mathit", "operatorname")
+TAGS = ("b", "i", "u", "em", "strong", "code", "pre", "p", "div", "span", "br", "center")
+
+
+def plain(text):
+    """The lines of a text without decoration."""
+    text = "".join(chr(ord(c) - 0xFEE0) if 0xFF01 <= ord(c) <= 0xFF5E else CHARACTERS.get(c, c) for c in text)
+    text = without_tags(without_commands(text.replace("\\\\", "\n")).replace("{,}", ","))
+    text = without_fences(text)
+    out = ""
+    for place, sign in enumerate(text):
+        before, after = text[place - 1 : place] if place else "", text[place + 1 : place + 2]
+        if sign == "^":
+            stripped = out.rstrip(" ")
+            out = stripped if stripped[-1:] and stripped[-1] in LETTERS else out
+        if sign in "`$" or (sign == "'" and (ends_word(before, 0) or ends_word(after, 0))):
+            sign = " "
+        out += sign
+    out = without_bold(out)
+    out = "".join(
+        " " if c == "_" and (ends_word(out[i - 1 : i] if i else "", 0) or ends_word(out, i + 1)) else c
+        for i, c in enumerate(out)
+    )
+    while out[:1] and out[0] in " \n})]:":
+        out = out[1:]
+    lines = [line.strip() for line in out.split("\n")]
+    lines = [line for line in lines if line and not (len(line) >= 3 and all(c in "-=*~# " for c in line))]
+    return [unwrapped(line) for line in lines]
+
+
+def unwrapped(line):
+    emphasised = len(line) > 2 and line[0] == "*" == line[-1] and line[1] != " " and line[-2] not in " *"
+    return line[1:-1] if emphasised else line
+
+
+def without_commands(text):
+    for wrapper in WRAPPERS:
+        place = text.find("\\" + wrapper)
+        while place >= 0:
+            opening = place + len(wrapper) + 1
+            while text[opening : opening + 1].isspace():
+                opening += 1
+            closing = text.find("}", opening)
+            inside = text[opening + 1 : closing]
+            if text[opening : opening + 1] == "{" and closing > 0 and "{" not in inside:
+                text = text[:place] + " " + inside + " " + text[closing + 1 :]
+            place = text.find("\\" + wrapper, place + 1)
+    out, place = "", 0
+    while place < len(text):
+        if text[place] != "\\" or place + 1 == len(text):
+            out, place = out + text[place], place + 1
+            continue
+        end = place + 1
+        while end < len(text) and text[end] in LETTERS:
+            end += 1
+        name = text[place + 1 : end]
+        if name in ("begin", "end") and text[end : end + 1] == "{" and "}" in text[end:]:
+            closing = text.index("}", end)
+            if all(c in LETTERS.lower()[:26] for c in text[end + 1 : closing]):
+                out, place = out + " ", closing + 1
+                continue
+        if name:
+            out, place = out + COMMANDS.get(name, "\\" + name), end
+        else:
+            sign = text[place + 1]
+            out += " " if sign in ",;:! ()[]" else sign if sign in "{}*_#&%$+-" else "\\" + sign
+            place += 2
+    return out
+
+
+def without_tags(text):
+    for name in TAGS:
+        for case in {name, name.upper(), name.title()}:
+            for tag in (f"<{case}>", f"</{case}>", f"<{case}/>", f"<{case} />", f"<{case} >", f"</{case} >"):
+                text = text.replace(tag, " ")
+    return text
+
+
+def without_fences(text):
+    parts = text.split("```")
+    out = parts[0]
+    for part in parts[1:]:
+        name = part.partition("\n")[0]
+        named = name and "\n" in part and all(c in LETTERS for c in name)
+        out += " " + (part[len(name) :] if named else part)
+    return out
+
+
+def powers(before, after):
+    """Whether ** between two signs is a power."""
+    return before in (*DIGITS, ")", "}", "]") and after in (*DIGITS, "(", "{", "-")
+
+
+def without_bold(text):
+    out, place = "", 0
+    while place < len(text):
+        if text[place : place + 2] == "**":
+            before, after = out[-1:], text[place + 2 : place + 3]
+            out += "^" if powers(before, after) else " "
+            place += 2
+        elif (
+            text[place : place + 4] == " ** "
+            and out[-1:]
+            and out[-1] in DIGITS + ")}]"
+            and text[place + 4 : place + 5]
+            and text[place + 4] in DIGITS + "({-"
+        ):
+            out, place = out + "^", place + 4
+        elif text[place : place + 2] == "__":
+            out, place = out + " ", place + 2
+        else:
+            out, place = out + text[place], place + 1
+    return out
+
+
+# Remarks and bullets.
+
+
+def word_at(text, place):
+    """The run of letters and apostrophes at a place, in small letters."""
+    end = place
+    while end < len(text) and (text[end] in LETTERS or text[end] == "'"):
+        end += 1
+    return text[place:end].lower()
+
+
+def is_remark_word(text, place):
+    """Whether a word of two letters or more, which is no operator, begins at a place."""
+    if (place and is_word_sign(text[place - 1])) or not text[place : place + 1] or text[place] == "'":
+        return False
+    word = word_at(text, place)
+    plain_word = word.split("'")[0]
+    operator = plain_word in OPERATOR_WORDS and ends_word(text, place + len(plain_word))
+    return len(word) >= 2 and not operator
+
+
+def skip_blanks(text, place):
+    while text[place : place + 1] == " ":
+        place += 1
+    return place
+
+
+def without_remark(line):
+    for place, sign in enumerate(line):
+        after = skip_blanks(line, place + 1)
+        if sign == "." and after > place + 1:
+            alone = line[after : after + 1] in ("i", "I") and ends_word(line, after + 1)
+            if alone or is_remark_word(line, after):
+                line = line[:place]
+                break
+    for place in range(len(line)):
+        start = place + (line[place] in ",;")
+        after = skip_blanks(line, start)
+        if after > start and any(
+            line[after:].lower().startswith(w) and ends_word(line, after + len(w)) for w in REMARKS
+        ):
+            line = line[:place]
+            break
+    for place in range(len(line)):
+        start = place + (line[place] in ",;")
+        after = skip_blanks(line, start)
+        if after > start and line[after : after + 1] == "(":
+            inside = line[after + 1 :].removesuffix(".")
+            if inside.endswith(")") and not {"(", ")"} & set(inside[:-1]):
+                inside = "(" + inside
+                if any(is_remark_word(inside, i) for i in range(1, len(inside))):
+                    line = line[:place]
+                    break
+    return line.removesuffix(".").rstrip(" ,;")
+
+
+def without_bullets(line):
+    while True:
+        first, blank, rest = line.partition(" ")
+        numbered = first[:-1].isdecimal() and first[-1:] in (".", ")") and len(first) <= 3
+        if not blank or not (first in ("-", "+", "*", ">") or (first and set(first) == {"#"}) or numbered):
+            return line
+        line = rest.lstrip(" ")
