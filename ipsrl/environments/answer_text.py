@@ -51,7 +51,7 @@ _SPELLINGS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], 
     (re.compile(r"```(?:[a-zA-Z]+(?=\n))?"), " "),
     # A power stands between operands, with a blank on both sides or on neither; every other ** is bold type.
     (re.compile(r"(?<=[\d)}\]])(?:\*\*| \*\* )(?=[\d({\-])"), "^"),
-    (re.compile(r"\*\*|__|[`$]"), " "),
+    (re.compile(r"\*{2,}|__|[`$]"), " "),
     (re.compile(r"(?<!\w)_|_(?!\w)"), " "),
     # An apostrophe inside a word or a number is no quotation mark.
     (re.compile(r"(?<!\w)'|'(?!\w)"), " "),
@@ -67,7 +67,7 @@ _REMARKS = (
 )
 _LEAD = re.compile(
     r"[\W_]*(?:\d{1,2}[.)]\s+[\W_]*)?(?:(?:so|thus|hence|therefore)[\W_]+)?"
-    r"(?:(?:the[\W_]+)?(?:final|correct|best|my|our)[\W_]+)?",
+    r"(?:(?:(?:the|my|our)[\W_]+)?(?:final|correct|best)[\W_]+|(?:my|our)[\W_]+)?",
     re.IGNORECASE,
 )
 _END_TAG = re.compile("</answer>", re.IGNORECASE)

@@ -98,8 +98,8 @@ def begins_line(text, start):
         words = words[1:] if behind[:1] in (".", ")") and behind[1:2].isspace() else words
     if words and words[0] in ("so", "thus", "hence", "therefore"):
         words = words[1:]
-    if len(words) == 2 and words[0] == "the":
-        words = words[1:]
+    if len(words) == 2 and words[0] in ("the", "my", "our"):
+        return words[1] in ("final", "correct", "best")
     return not words or (len(words) == 1 and words[0] in ("final", "correct", "best", "my", "our"))
 
 
@@ -277,6 +277,8 @@ def without_bold(text):
             before, after = out[-1:], text[place + 2 : place + 3]
             out += "^" if powers(before, after) else " "
             place += 2
+            while out[-1] == " " and text[place : place + 1] == "*":
+                place += 1
         elif (
             text[place : place + 4] == " ** "
             and out[-1:]

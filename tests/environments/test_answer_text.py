@@ -1,0 +1,120 @@
+"""Where an answer stands; and that no text takes long, whatever it repeats."""
+
+import re
+import time
+
+import pytest
+
+from ipsrl.environments.answer_text import (
+    LONGEST_ANSWER,
+    MOST_MARKERS,
+    last_answer,
+    marker,
+    plain_lines,
+    without_remark,
+)
+from ipsrl.environments.arithmetic import read_arithmetic, value
+from tests.environments.test_answer_kinds import TASKS, answers_of
+
+MARKER = marker("result", signs="####")
+PIECES = [
+    *("<answer>((((", "1+", "x AND ", "A->B,", "1 0 0\n", "Layer 1:\n1 0 0\n", "{", "}", "\\", "\\frac{", "\\text{"),
+    *("(", "1 ", "A->B\n", "*", "**", "_", "'", "a ", "a, ", "-", " ", "\n", "9", ".1", "=", "is ", "1 1/", "½"),
+    *("so \\boxed{", "\\boxed{1+", "z answer: ((", "answer ", "graph\n", "```", "===\n", "(a", ". a", " as", "<think>"),
+    *("2 000 ", "] [", "row 1:", "layer 1 - ", "1. ", "NOT ", "AND(", "f(x,y)=", "no edges ", "(A,B)", "and ", "~~~~"),
+]
+
+
+def read_all(text, goes_on="[0-9+]+"):
+    return last_answer(MARKER, re.compile(goes_on), lambda lines: lines if lines != "?" else None, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("answer: 1", "1"),
+        ("Answer : 1", "1"),
+        ("THE ANSWER IS: 1", "1"),
+        ("answers: 1", None),
+        ("an answer 1", None),
+        ("# Answer\n\n1", "1"),
+        ("no answer\n1", None),
+        ("result = 1", "1"),
+        ("#### 1\n\n---\n2+\nthree\n4", "1\n2+"),
+        ("<answer>1\ntwo</answer> 3", "1\ntwo"),
+        ("<answer>1\ntwo", "1"),
+        (r"\boxed{\{1\}} 2", None),
+        (r"\boxed{\{1\}}, 2", "{1}"),
+        (r"\boxed{1", None),
+        ("answer: 1</answer>2", "1"),
+        ("answer: 1\nanswer: ?", None),
+        ("answer: 1\nmy final answer: ?", None),
+        ("answer: 1\nthis answer: ?", "1"),
+        ("answer: 1" + "\nthis answer: ?" * (MOST_MARKERS - 1), "1"),
+        ("answer: 1" + "\nthis answer: ?" * MOST_MARKERS, None),
+        ("<think>answer: 1</think>answer: 2<think>answer: 3", "2"),
+        ("answer: " + "1" * (LONGEST_ANSWER - 1), "1" * (LONGEST_ANSWER - 1)),
+        ("answer: " + "1" * (LONGEST_ANSWER + 1), None),
+        ("answer: 1\n" + "1+\n" * LONGEST_ANSWER, None),
+        ("answer: 1\nand more\n" + "1+\n" * LONGEST_ANSWER, "1"),
+    ],
+)
+def test_where_an_answer_stands(text, answer):
+    assert read_all(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("**1** × “2”", ["1  *  2"]),
+        (r"\(1 \times \text{two}\)", ["1 *  two"]),
+        ("```python\n1\n```", ["1"]),
+        ("*1*\n***\n2", ["1", "2"]),
+        ("2**3 2 ** 3", ["2^3 2^3"]),
+        ("1'000 'a'", ["1'000  a"]),
+        ("（１）", ["(1)"]),
+        (")} 1", ["1"]),
+        ("", []),
+    ],
+)
+def test_one_spelling(text, lines):
+    assert plain_lines(text) == lines
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("1. It", "1"),
+        ("1. 5", "1. 5"),
+        ("1 because 2", "1"),
+        ("1, which", "1"),
+        ("1 (so)", "1"),
+        ("1 (x OR y)", "1 (x OR y)"),
+        ("A->B (direct), B->C", "A->B (direct), B->C"),
+        ("x. Or y", "x. Or y"),
+        ("1.", "1"),
+    ],
+)
+def test_remarks(line, kept):
+    assert without_remark(line) == kept
+
+
+@pytest.mark.parametrize("text", ["9^9^9^9", "2^301", "(2^300)^300", "*".join(["9^300"] * 9), "2^(1/2)", "0^0"])
+def test_values_that_are_not_computed(text):
+    assert value(read_arithmetic(text)) is None
+
+
+@pytest.mark.parametrize("pieces", [PIECES[:6], pytest.param(PIECES, marks=pytest.mark.slow)], ids=["few", "all"])
+@pytest.mark.parametrize("task", [*TASKS, "math_answers"])
+def test_a_million_characters_take_less_than_a_second(task, pieces):
+    read = TASKS[task].reader if task in TASKS else answers_of(task)[0][2]
+    for piece in pieces:
+        for start in ("", "Answer: "):
+            # Without an end, and as many answers just below the limit.
+            for text in (
+                start + piece * (1_000_000 // len(piece)),
+                (start + piece * (3900 // len(piece)) + " z ") * 250,
+            ):
+                begin = time.process_time()
+                read(text)
+                assert time.process_time() - begin < 1, start + piece
