@@ -15,6 +15,8 @@ LONGEST_ANSWER = 4000
 MOST_MARKERS = 20
 LONGEST_LEAD = 60
 
+# A piece of a line without words: a LaTeX command, or a sign that is no letter.
+SIGN = r"\\[a-zA-Z]*+|[ -@\[\]-`{-~⁰¹²³⁴-⁹⁺⁻¼-¾⅐-⅞√π±≤≥≈≠∧∨¬↓⊕]"
 BULLET = re.compile(r"^(?:(?:[-+*>]|#+|\d{1,2}[.)])\s+)+")
 
 _CHARACTERS = str.maketrans(
@@ -53,8 +55,8 @@ _SPELLINGS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], 
     (re.compile(r"(?<=[\d)}\]])(?:\*\*| \*\* )(?=[\d({\-])"), "^"),
     (re.compile(r"\*{2,}|__|[`$]"), " "),
     (re.compile(r"(?<!\w)_|_(?!\w)"), " "),
-    # An apostrophe inside a word or a number is no quotation mark.
-    (re.compile(r"(?<!\w)'|'(?!\w)"), " "),
+    # Single quotation marks come in pairs: x' is a negation, and 1'000 a number.
+    (re.compile(r"(?<!\w)'([^'\n]*)'(?!\w)"), r" \1 "),
 )
 _RULE = re.compile(r"[-=*~#\s]{3,}")
 _EMPHASIS = re.compile(r"^\*(?! )(.*[^ *])\*$")
@@ -158,10 +160,10 @@ def _read_at(text: str, place: re.Match[str], goes_on: re.Pattern[str], read: Ca
     is_cut = not end_tag and len(text) > place.end() + LONGEST_ANSWER
     lines = plain_lines(rest[: end_tag.start()] if end_tag else rest)
     if not (end_tag and place["tag"]):
-        last = next((i for i, line in enumerate(lines) if i and not goes_on.fullmatch(line)), len(lines))
-        if is_cut and last == len(lines):
+        below = [goes_on.fullmatch(without_remark(line)) is not None for line in lines[1:]]
+        if is_cut and all(below):
             return None
-        lines = lines[:last]
+        lines = lines[: [*below, False].index(False) + 1]
     return read_lines(lines, read)
 
 

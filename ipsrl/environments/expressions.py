@@ -21,13 +21,13 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
-from ipsrl.environments.answer_text import BULLET, marker, without_remark
+from ipsrl.environments.answer_text import BULLET, SIGN, marker, without_remark
 from ipsrl.environments.arithmetic import read_arithmetic, value
 
 OPERATORS = ("+", "-", "*", "/")
 LONGEST_NUMBER = 10
 # Lines of an answer that goes on below its first line.
-LINE = re.compile(r"(?:\\frac|[\d\s+\-*/^xX=()\[\]{}.,!])+", re.ASCII)
+LINE = re.compile(rf"(?:{SIGN}|[xX])+")
 MARKER = marker("equation", "expression", "solution")
 
 _EQUALS = re.compile(r"==?|\b(?:is equal to|equals|is)\b")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ipsrl.environments.answer_text import BULLET, marker, without_remark
+from ipsrl.environments.answer_text import BULLET, SIGN, marker, without_remark
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import NO_OUTCOME, TextTask, check_choice, listed_history
 
@@ -66,9 +66,7 @@ class HypospaceBoolean(TextTask):
     observations: int | None = None
 
     answer_marker = marker("expression", "formula", "function")
-    answer_line = re.compile(
-        rf"(?:\b(?:{'|'.join((*VARIABLES, *ARITY))})\b|[\s&|∧∨¬↓~!(){{}}\[\],.;*+-])+", re.IGNORECASE
-    )
+    answer_line = re.compile(rf"(?:\b(?:{'|'.join((*VARIABLES, *ARITY))})\b|{SIGN})+", re.IGNORECASE)
 
     def __post_init__(self) -> None:
         check_choice("operators", self.operators, tuple(OPERATORS))

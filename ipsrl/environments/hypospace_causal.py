@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ipsrl.environments.answer_text import BULLET, marker, without_remark
+from ipsrl.environments.answer_text import BULLET, SIGN, marker, without_remark
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice, listed_history
 
@@ -25,10 +25,12 @@ _NODE = r"(?!AND\b)\w+"
 _CHAIN = rf"{_NODE}(?: *[-=]+> *{_NODE})+"
 _PART = re.compile(rf"{_CHAIN}|\( *{_CHAIN} *\)|\( *{_NODE} *, *{_NODE} *\)|\[ *{_NODE} *, *{_NODE} *\]")
 _EDGES = rf"(?:{_PART.pattern})(?: *(?:(?:[,;] *)?(?:\bAND\b|&)|[,;]) *(?:{_PART.pattern}))*"
-_MANY = rf"[ ,]*(?:{_EDGES}|NO EDGES)?[ ,]*"
-_WHOLE = re.compile(rf"\[{_MANY}\]|\{{{_MANY}\}}|\({_MANY}\)|{_EDGES}|NO EDGES|∅")
+_NONE = r"NO +EDGES\b"
+_MANY = rf"[ ,]*(?:{_EDGES}|{_NONE})?[ ,]*"
+_WHOLE = re.compile(rf"\[{_MANY}\]|\{{{_MANY}\}}|\({_MANY}\)|{_EDGES}|{_NONE}|∅")
+# Lines of nodes and signs, or that begin with an edge: whatever follows it belongs to the answer.
 _LINE = re.compile(
-    rf"(?:and +)?(?:{BULLET.pattern[1:]})?[\[{{(]? *(?:{_EDGES}|no edges)? *[\]}})]? *[,;.]?", re.IGNORECASE
+    rf"(?:and +)?(?:{BULLET.pattern[1:]})?[\[{{(]? *(?:{_PART.pattern}|{_NONE}).*|(?:\b[a-z]\b|{SIGN})+", re.IGNORECASE
 )
 _NAME = re.compile(r"^[A-Za-z]+ *[=:](?![>=]) *")
 

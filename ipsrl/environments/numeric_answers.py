@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from ipsrl.environments.answer_text import (
     LONGEST_ANSWER,
+    SIGN,
     last_answer,
     marker,
     plain_lines,
@@ -18,7 +19,7 @@ from ipsrl.environments.answer_text import (
 from ipsrl.environments.arithmetic import read_arithmetic, value
 
 _MARKER = marker("result", signs="####")
-_ARITHMETIC_LINE = re.compile(r"(?:\\frac|[\d\s.,'_+\-*/^=()\[\]{}%⁰¹²³⁴-⁹⁻])+", re.ASCII)
+_LINE = re.compile(rf"(?:{SIGN})+")
 _SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _CURRENCY = re.compile(r"[€£¥₹]|\b(?:USD|EUR|GBP|US)(?=[ \d.-])")
 _COLON = re.compile(r"(?<=[a-z)]) *:", re.IGNORECASE)
@@ -56,7 +57,7 @@ def read_number(text: str) -> Fraction | None:
     """
     text = without_thoughts(text)
     if _MARKER.search(text):
-        return last_answer(_MARKER, _ARITHMETIC_LINE, read_value, text)
+        return last_answer(_MARKER, _LINE, read_value, text)
     last_line = text.rstrip().rpartition("\n")[2]
     return read_lines(plain_lines(last_line), read_value) if len(last_line) <= LONGEST_ANSWER else None
 

@@ -3,6 +3,7 @@
 DIGITS = "0123456789"
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 REMARKS = ("which", "because", "since", "as", "using", "where")
+SIGNS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻¼½¾⅓⅔√π±≤≥≈≠∧∨¬↓⊕"
 OPERATOR_WORDS = ("and", "or", "not", "nor", "no")
 
 
@@ -21,6 +22,24 @@ def is_word_sign(sign):
 
 def ends_word(text, place):
     return place >= len(text) or not is_word_sign(text[place])
+
+
+def all_in(text, signs):
+    return all(sign in signs for sign in text)
+
+
+def is_wordless(line, letters=""):
+    """Whether a line has no letters but those, and LaTeX commands."""
+    place = 0
+    while place < len(line):
+        sign = line[place]
+        place += 1
+        if sign == "\\":
+            while place < len(line) and line[place] in LETTERS:
+                place += 1
+        elif not (" " <= sign <= "~" and sign not in LETTERS) and sign not in letters + SIGNS:
+            return False
+    return line != ""
 
 
 # Where an answer stands.
@@ -124,7 +143,7 @@ def extent(text, kind, start, end, line_belongs):
     need(lines)
     kept = lines[:1]
     for line in lines[1:]:
-        if not line_belongs(line):
+        if not line_belongs(without_remark(line)):
             break
         kept.append(line)
     return kept
@@ -187,12 +206,11 @@ def plain(text):
     text = without_tags(without_commands(text.replace("\\\\", "\n")).replace("{,}", ","))
     text = without_fences(text)
     out = ""
-    for place, sign in enumerate(text):
-        before, after = text[place - 1 : place] if place else "", text[place + 1 : place + 2]
+    for sign in text:
         if sign == "^":
             stripped = out.rstrip(" ")
             out = stripped if stripped[-1:] and stripped[-1] in LETTERS else out
-        if sign in "`$" or (sign == "'" and (ends_word(before, 0) or ends_word(after, 0))):
+        if sign in "`$":
             sign = " "
         out += sign
     out = without_bold(out)
@@ -200,11 +218,25 @@ def plain(text):
         " " if c == "_" and (ends_word(out[i - 1 : i] if i else "", 0) or ends_word(out, i + 1)) else c
         for i, c in enumerate(out)
     )
+    out = without_quotes(out)
     while out[:1] and out[0] in " \n})]:":
         out = out[1:]
     lines = [line.strip() for line in out.split("\n")]
     lines = [line for line in lines if line and not (len(line) >= 3 and all(c in "-=*~# " for c in line))]
     return [unwrapped(line) for line in lines]
+
+
+def without_quotes(text):
+    """The text without single quotation marks that open and close."""
+    out, place = "", 0
+    while place < len(text):
+        close = text.find("'", place + 1)
+        opens = text[place] == "'" and (not place or not is_word_sign(text[place - 1]))
+        if opens and close > 0 and "\n" not in text[place:close] and ends_word(text, close + 1):
+            out, place = f"{out} {text[place + 1 : close]} ", close + 1
+        else:
+            out, place = out + text[place], place + 1
+    return out
 
 
 def unwrapped(line):

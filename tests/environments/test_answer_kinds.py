@@ -64,6 +64,7 @@ def causal_forms(task, hypothesis):
         "a": written,
         "n": "\n".join(edges),
         "k": "\n".join(f"- {edge}" for edge in edges),
+        "e": "\n".join(f"- {edge} (direct)" for edge in edges),
         "o": ", ".join(edges[::-1]),
         "u": written.replace("->", " → "),
         "l": written.replace("->", r" \to "),

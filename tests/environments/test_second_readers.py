@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from tests.environments import slow_readers
+from tests.environments import slow_numbers, slow_readers
 from tests.environments.answer_kinds import RIGHT, WRONG
 from tests.environments.test_answer_kinds import TASKS, answers_of, filled
 
@@ -14,7 +14,7 @@ SLOW = {
     "hypospace_boolean": slow_readers.slow_boolean,
     "hypospace_causal": slow_readers.slow_causal,
     "hypospace_voxels": slow_readers.slow_voxels(3),
-    "math_answers": slow_readers.slow_number,
+    "math_answers": slow_numbers.slow_number,
 }
 JUNK = [
     *"0123456789xyABC+-*/^=()[]{}.,;:!?'\"`$|&~_<>%#\n  \\½²×∧→",
