@@ -273,7 +273,7 @@ def slow_voxels(grid):
             return None
 
     return lambda text: slow_answer(
-        text, ("structure",), lambda line: True, lambda lines: voxel_stack(lines, grid), whole_without_marker=whole
+        text, ("structure",), None, lambda lines: voxel_stack(lines, grid), whole_without_marker=whole
     )
 
 

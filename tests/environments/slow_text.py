@@ -143,7 +143,7 @@ def extent(text, kind, start, end, line_belongs):
     need(lines)
     kept = lines[:1]
     for line in lines[1:]:
-        if not line_belongs(without_remark(line)):
+        if line_belongs and not line_belongs(without_remark(line)):
             break
         kept.append(line)
     return kept
