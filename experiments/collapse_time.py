@@ -54,7 +54,7 @@ class Settings(study.Settings):
     step_size: float = positive(0.5)
     reward: float = positive(1.0)
     threshold: float = in_range(ABOVE_A_TIE, 0.98)
-    keepers: tuple[str, ...] = (*KEEPERS[:2], HALF, *KEEPERS[2:])
+    keepers: tuple[str, ...] = study.objectives((*KEEPERS[:2], HALF, *KEEPERS[2:]))
     keeper_seeds: tuple[int, ...] = study.seeds(tuple(range(200)))
     keeper_steps: int = in_range(Range("be positive and below 2^30", lambda steps: 0 < steps < 2**30), 20000)
 

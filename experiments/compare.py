@@ -38,7 +38,7 @@ from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.environment import Environment
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.environments.text import TextTask
-from ipsrl.fields import Range, in_range, non_negative, positive
+from ipsrl.fields import Range, accepted_by, in_range, non_negative, positive
 from ipsrl.figures import comparison as figure
 from ipsrl.figures.style import Drawing
 from ipsrl.measures import rewarded
@@ -118,8 +118,8 @@ class Settings(study.Settings):
     """
 
     preset: Literal["smoke", "demo", "paper"]
-    environment: str = "bandit"
-    objectives: tuple[str, ...] = study.selecting(("all",))
+    environment: str = accepted_by(lambda text: text == "bandit" or environments.check(text), "bandit")
+    objectives: tuple[str, ...] = study.selecting(study.objectives(("all",), also=("all",)))
     seeds: tuple[int, ...] = study.seeds((), least=0)
     steps: int = non_negative(0)
     prompts_per_step: int = non_negative(0)
@@ -128,7 +128,7 @@ class Settings(study.Settings):
     evaluate_every: int = non_negative(0)
     epochs: int = positive(1)
     skew: float = 1.0
-    filters: str = ""
+    filters: str = accepted_by(make_batch_filters, "")
 
     def resolved(self) -> "Settings":
         kind = kind_of(self.environment)

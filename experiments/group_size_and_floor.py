@@ -20,7 +20,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ipsrl import specifications, study
-from ipsrl.fields import at_least, non_negative, positive, probability
+from ipsrl.environments import catalog as environments
+from ipsrl.fields import accepted_by, at_least, non_negative, positive, probability
 from ipsrl.figures.layers import HeatMap
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records
@@ -34,8 +35,8 @@ class Settings(study.Settings):
     The prompts of an update are shared by up to `micro_batches` micro-batches.
     """
 
-    task: str = "hypospace_causal(nodes=4, perturbations=2)"
-    objectives: str = "ips_grpo"
+    task: str = accepted_by(environments.check, "hypospace_causal(nodes=4, perturbations=2)")
+    objectives: str = study.objectives("ips_grpo")
     group_sizes: tuple[int, ...] = study.rising((4, 8, 16, 32, 64), least=1, most=2**20)
     floors: tuple[float, ...] = non_negative((0.01, 0.1, 0.2))
     seeds: tuple[int, ...] = study.seeds((0,))

@@ -28,10 +28,11 @@ from matplotlib.patches import Rectangle
 from ipsrl import study
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.hypergrid import Hypergrid
-from ipsrl.fields import at_least, positive
+from ipsrl.fields import accepted_by, at_least, positive
 from ipsrl.figures import style
 from ipsrl.measures import distances
 from ipsrl.policies.mlp import MLP
+from ipsrl.records.monitors import make_monitors
 from ipsrl.records.tidy import Records
 from ipsrl.study.training_runs import TrainingGrid, train_grids
 from ipsrl.training.hypergrid_evaluation import evaluate_hypergrid, probs_of_cells, target_probs
@@ -47,13 +48,13 @@ class Settings(study.Settings):
     base_reward: float = 0.1
     edge_reward: float = 0.5
     peak_reward: float = 2.0
-    objectives: tuple[str, ...] = ("grpo", "ips_grpo", "ips_grpo(probability=exact)")
+    objectives: tuple[str, ...] = study.objectives(("grpo", "ips_grpo", "ips_grpo(probability=exact)"))
     seeds: tuple[int, ...] = study.seeds((0, 1, 2))
     steps: int = positive(1000)
     group_size: int = positive(256)
     learning_rate: float = positive(1e-3)
     hidden_size: int = positive(64)
-    monitors: str = "all"
+    monitors: str = accepted_by(make_monitors, "all")
     evaluate_every: int = positive(50)
     checkpoint_every: int = positive(250)
 

@@ -40,7 +40,7 @@ COUNTS, EMA, EXACT = (f"ips_grpo(probability={estimate})" for estimate in ("coun
 class Settings(study.Settings):
     """A pass is K samples; each of `rate_batches` has 32 groups."""
 
-    objectives: tuple[str, ...] = ("grpo", COUNTS, EMA, EXACT)
+    objectives: tuple[str, ...] = study.objectives(("grpo", COUNTS, EMA, EXACT))
     num_outcomes: tuple[int, ...] = study.rising((16, 64, 256, 1024, 4096), least=2, most=2**20)
     seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3), least=2)
     group_size: int = at_least(3, 16)

@@ -64,7 +64,7 @@ class Settings(TrainingFlags, LanguageModelFlags):
 
     data: str = ""
     evaluation_data: str = ""
-    objectives: tuple[str, ...] = ("grpo", "ips_dr_grpo(aggregation=sequence_mean)", "progrpo")
+    objectives: tuple[str, ...] = study.objectives(("grpo", "ips_dr_grpo(aggregation=sequence_mean)", "progrpo"))
     steps: int = positive(200)
     prompts_per_step: int = positive(32)
     micro_batches: int = positive(8)

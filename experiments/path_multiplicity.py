@@ -31,18 +31,20 @@ from ipsrl.measures import diversity
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 
+FIVE = (
+    "grpo",
+    "ips_grpo",
+    "ips_grpo(probability=exact)",
+    "ips_grpo(probability=exact(backward=none))",
+    "trajectory_balance",
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Settings(study.EnsembleSettings):
     """`depth` is the length of the paths, `ends` says how far right the rewarded ends lie, first that of more paths."""
 
-    objectives: tuple[str, ...] = (
-        "grpo",
-        "ips_grpo",
-        "ips_grpo(probability=exact)",
-        "ips_grpo(probability=exact(backward=none))",
-        "trajectory_balance",
-    )
+    objectives: tuple[str, ...] = study.objectives(FIVE)
     depth: int = between(1, 60, 7)
     ends: tuple[int, ...] = at_least(0, (3, 1))
     seeds: tuple[int, ...] = study.seeds(tuple(range(64)), least=2)

@@ -72,7 +72,7 @@ class Settings(study.Settings):
     are, `document` a further path for the figure, which ends in .png.
     """
 
-    objectives: tuple[str, ...] = study.selecting(EIGHT)
+    objectives: tuple[str, ...] = study.selecting(study.objectives(EIGHT))
     rewards: tuple[tuple[float, ...], ...] = study.selecting(in_range(REWARDS, ((1.0, 1.0, 0.5), (1.0, 0.6, 0.3))))
     group_size: int = positive(8)
     reference: tuple[float, ...] = in_range(PROBS, ())

@@ -48,7 +48,7 @@ TWO_POSITIVE = Range("be two positive numbers", lambda rewards: len(rewards) == 
 class Settings(study.EnsembleSettings):
     """`learning_rate` is the step size h; time is steps times h."""
 
-    objectives: tuple[str, ...] = tuple(FLOWS)
+    objectives: tuple[str, ...] = study.objectives(tuple(FLOWS))
     rewards: tuple[float, ...] = in_range(TWO_POSITIVE, (2.0, 1.0))
     initial_log_ratio: float = -1.0
     seeds: tuple[int, ...] = study.seeds(tuple(range(64)))

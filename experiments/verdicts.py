@@ -54,8 +54,8 @@ class Settings(study.Settings):
     `only` are objectives that are computed instead, for the page that `document` names.
     """
 
-    objectives: tuple[str, ...] = study.selecting(("all",))
-    only: tuple[str, ...] = study.selecting(())
+    objectives: tuple[str, ...] = study.selecting(study.objectives(("all",), also=("all",)))
+    only: tuple[str, ...] = study.selecting(study.objectives(()))
     group_size: int = positive(8)
     document: str = study.selecting("")
 

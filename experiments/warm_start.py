@@ -24,7 +24,7 @@ from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.text import TextTask
-from ipsrl.fields import at_least, between, positive, probability
+from ipsrl.fields import accepted_by, at_least, between, positive, probability
 from ipsrl.records.progress_line import report_line
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampled_answers import independent_answers
@@ -38,7 +38,7 @@ class Settings(study.Settings):
     """`admissible_share` is the share of right training answers; the others are any hypothesis."""
 
     model_dir: str = ""
-    task: str = "hypospace_boolean(operators=basic, depth=2)"
+    task: str = accepted_by(environments.check, "hypospace_boolean(operators=basic, depth=2)")
     admissible_share: float = probability(0.6)
     steps: int = positive(600)
     prompts_per_step: int = at_least(1, 8)

@@ -109,6 +109,16 @@ def below_one(default: Any = dataclasses.MISSING, called: str = "") -> Any:
     return in_range(Range("be at least 0 and below 1", lambda number: 0 <= number < 1, called=called), default)
 
 
+def accepted_by(check: Callable[[Any], Any], default: Any = dataclasses.MISSING) -> Any:
+    """A field of values that `check` accepts; for others it raises ValueError with the whole sentence."""
+
+    def holds(value: Any) -> bool:
+        check(value)
+        return True
+
+    return in_range(Range("", holds), default)
+
+
 def one_of(*options: Any, default: Any = dataclasses.MISSING) -> Any:
     """A field with one of the given values."""
     return in_range(Range(f"be one of {', '.join(map(str, options))}", lambda value: value in options), default)

@@ -84,10 +84,16 @@ def build(text: str, catalog: Mapping[str, Callable[..., Any]], kind: str) -> An
     Raises:
       ValueError: unknown name, unknown argument, or a value of the wrong type; the message suggests known names.
     """
+    function, arguments = read(text, catalog, kind)
+    return function(**arguments)
+
+
+def read(text: str, catalog: Mapping[str, Callable[..., Any]], kind: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """The function that `build` would call, and its arguments; raises as `build`, but for what the function raises."""
     name, arguments = _only(text, kind)
     if name not in catalog:
         raise ValueError(f"unknown {kind} {shortened(name)}; {did_you_mean(name, sorted(catalog))}")
-    return _call(catalog[name], f"{kind} {name!r}", arguments)
+    return catalog[name], _fitting(catalog[name], f"{kind} {name!r}", arguments)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -97,8 +103,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known) or 'none'}"
 
 
-def _call(function: Callable[..., Any], what: str, arguments: Mapping[str, Any]) -> Any:
-    """Calls a function, after a look at the names and types of its arguments; `what` begins the messages."""
+def _fitting(function: Callable[..., Any], what: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call, after a look at their names and types; `what` begins the messages."""
     parameters = inspect.signature(function).parameters
     hints = typing.get_type_hints(function.__init__ if inspect.isclass(function) else function)
     given = {}
@@ -111,7 +117,7 @@ def _call(function: Callable[..., Any], what: str, arguments: Mapping[str, Any])
     missing = [key for key, p in parameters.items() if p.default is p.empty and key not in arguments]
     if missing:
         raise ValueError(f"{what} needs a value for {', '.join(missing)}")
-    return function(**given)
+    return given
 
 
 def _nested(value: Any, hint: Any, what: str, key: str) -> Any:
@@ -128,9 +134,8 @@ def _nested(value: Any, hint: Any, what: str, key: str) -> Any:
     places = [place for place in inspect.signature(function).parameters if place not in arguments]
     if len(value.positional) > len(places):
         raise ValueError(f"{what}: {key}={value} has too many arguments")
-    return _call(
-        function, f"{what}: {key} {value.name!r}", dict(zip(places, value.positional, strict=False)) | arguments
-    )
+    given = dict(zip(places, value.positional, strict=False)) | arguments
+    return function(**_fitting(function, f"{what}: {key} {value.name!r}", given))
 
 
 def _named(hint: Any) -> dict[str, Callable[..., Any]]:

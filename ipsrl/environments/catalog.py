@@ -37,6 +37,11 @@ def make(text: str) -> Environment | Questions:
     return specifications.build(text, CATALOG, "environment")
 
 
+def check(text: str) -> None:
+    """Raises ValueError if the environment or an argument is unknown, or a value has the wrong type; makes nothing."""
+    specifications.read(text, CATALOG, "environment")
+
+
 def names() -> tuple[str, ...]:
     """Names of all environments."""
     return tuple(CATALOG)

@@ -7,7 +7,7 @@ from ipsrl.study.claims import final
 from ipsrl.study.command_line import main
 from ipsrl.study.curves import Curve, Points, TrainingRun
 from ipsrl.study.ensembles import trained
-from ipsrl.study.settings import EnsembleSettings, Settings, better_and_worse, rising, seeds, selecting
+from ipsrl.study.settings import EnsembleSettings, Settings, better_and_worse, objectives, rising, seeds, selecting
 from ipsrl.study.study import Output, Study, Variant
 from ipsrl.study.tables import Table, one_below_the_other
 
@@ -24,6 +24,7 @@ __all__ = [
     "better_and_worse",
     "final",
     "main",
+    "objectives",
     "one_below_the_other",
     "rising",
     "seeds",

@@ -1,10 +1,13 @@
 """The command line of a study: flags made from its settings, presets, and bad input in one sentence."""
 
 import contextlib
+import functools
 import inspect
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from absl import app, flags, logging
 from jax.errors import JaxRuntimeError
@@ -40,36 +43,11 @@ def main(module: str) -> None:
         study = Study.of(loaded, name)
     except ValueError as error:
         sys.exit(f"error: {error}")
-    presets = study.presets
-    settings_class = type(next(iter(presets.values())))
-    overrides = {}
-    for setting, kind in kinds_of(settings_class).items():
-        defaults = ", ".join(f"{size}: {as_text(settings, setting)!r}" for size, settings in presets.items())
-        define = flags.DEFINE_bool if kind is KINDS[bool] else flags.DEFINE_string
-        overrides[setting] = define(setting, None, f"{kind.described}; by default {defaults}")
-    preset = flags.DEFINE_string("preset", "demo", f"size of the experiment: {', '.join(presets)}")
-    out = flags.DEFINE_string("out", None, f"folder for all results; runs/{name}-<preset> by default")
-    resume = flags.DEFINE_bool("resume", False, "continue the runs in --out")
-    extension = flags.DEFINE_string("extensions", "", extensions.FLAG_HELP)
-    devices = flags.DEFINE_integer(
-        "host_devices",
-        None,
-        "number of CPU devices that share prompts or runs; by default one, or, for text tasks without --mesh and "
-        "--multihost, the largest divisor of a micro-batch's prompts that all cores allow",
-    )
-    where_else = f"trackers that receive the metrics of training runs: {', '.join(PACKAGES)}, or both"
-    tracker = [flags.DEFINE_string("tracker", "", where_else)] if study.trackers else []
-    multihost = _multihost_flags() if study.many_hosts else {}
-    for former, name_now in FORMER_NAMES.items():
-        if name_now in flags.FLAGS:
-            flags.DEFINE_alias(former, name_now)
-    # --help shows only the flags of the main module; these are defined here on its behalf.
-    own = (*overrides.values(), preset, out, resume, extension, devices, *tracker, *multihost.values())
-    for flag in own:
-        flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS[flag.name])
+    given = CommandLine(name, study.presets, study.many_hosts, study.trackers, flags.FLAGS)
 
     # --help shows the docstring of the main module; the flags are described by those of the settings.
     main_module = sys.modules["__main__"]
+    settings_class = type(next(iter(study.presets.values())))
     bases = [base for base in settings_class.__mro__ if issubclass(base, Settings) and base is not Settings]
     described = [inspect.getdoc(base) for base in bases]
     main_module.__doc__ = "\n\n".join(filter(None, (main_module.__doc__, *described)))
@@ -79,19 +57,14 @@ def main(module: str) -> None:
         if not flags.FLAGS["verbosity"].present:
             logging.set_verbosity(logging.WARNING)
         try:
-            if len(arguments) > 1:
-                raise ValueError(f"unexpected argument {arguments[1]!r}: options are written --name=value")
-            extensions.load(extension.value)
-            given = {setting: str(flag.value) for setting, flag in overrides.items() if flag.value is not None}
-            settings = resolve(presets, preset.value, given)
-            tracked = read_trackers(flags.FLAGS.tracker) if study.trackers else ()
-            cluster = _cluster(multihost)
+            extensions.load(given["extensions"])
+            settings, cluster, trackers = given.read(arguments)
             by_default = getattr(settings, "host_devices", None) if cluster is None else None
-            start_up(by_default if devices.value is None else devices.value, cluster)
+            start_up(by_default if given["host_devices"] is None else given["host_devices"], cluster)
             silent = contextlib.nullcontext() if hosts.is_first() else contextlib.redirect_stdout(None)
             with hosts.on_all_hosts(), silent:
-                path = Path(out.value or f"runs/{name}-{preset.value}")
-                run(study, settings, preset.value, Output(path, resume.value, tracked))
+                path = Path(given["out"] or f"runs/{name}-{given['preset']}")
+                run(study, settings, given["preset"], Output(path, given["resume"], trackers))
         except (ValueError, NonFiniteLossError, OSError) as error:
             logging.debug("the error came from here", exc_info=True)
             sys.exit(f"error: {error}")
@@ -104,33 +77,118 @@ def main(module: str) -> None:
             print("interrupted: the same command with --resume continues", file=sys.stderr)
             sys.exit(130)
 
-    app.run(absl_main, flags_parser=_parse)
+    app.run(absl_main, flags_parser=functools.partial(_parse, flags.FLAGS))
 
 
-def _parse(arguments: list[str]) -> list[str]:
-    """absl's parser, whose errors are sentences like all others."""
+def refuse(name: str, module: Any, arguments: list[str]) -> None:
+    """Ends the program with a sentence if a command line is wrong, as far as its flags tell; starts nothing.
+
+    Args:
+      name: of the study.
+      module: its module; of its contents only PRESETS, MANY_HOSTS and TRACKERS are looked at.
+      arguments: the command line, of which the first is the program.
+    """
+    if any(re.match(r"--?(help|\?)", argument) for argument in arguments):
+        return
+    values = flags.FlagValues()
+    # Those of absl itself, which its module `app` defines.
+    values.append_flag_values(app.FLAGS)
+    of_all = (getattr(module, "MANY_HOSTS", False), getattr(module, "TRACKERS", False))
+    given = CommandLine(name, module.PRESETS, *of_all, values)
+    rest = _parse(values, arguments)
+    if given["extensions"] or extensions.loaded():
+        return
     try:
-        return flags.FLAGS(arguments)
-    except flags.Error as error:
+        given.read(rest)
+    except ValueError as error:
         sys.exit(f"error: {error}")
 
 
-def _multihost_flags() -> dict[str, flags.FlagHolder]:
-    unknown = "if JAX cannot detect it (it can on TPU pods and under SLURM, Open MPI and Kubernetes)"
-    return {
-        "multihost": flags.DEFINE_bool("multihost", False, "run as one program with the same command on other hosts"),
-        "coordinator": flags.DEFINE_string("coordinator", None, f"address:port of the first process, {unknown}"),
-        "num_processes": flags.DEFINE_integer("num_processes", None, f"number of processes, {unknown}"),
-        "process_id": flags.DEFINE_integer("process_id", None, f"index of this process, from 0, {unknown}"),
-    }
+class CommandLine:
+    """The flags of a study, and what they say.
+
+    `given["out"]` is the value of a flag. Each setting is a flag by its name.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        presets: Mapping[str, Settings],
+        many_hosts: bool,
+        trackers: bool,
+        values: flags.FlagValues,
+    ):
+        """Defines the flags in `values`; of a study without MANY_HOSTS or TRACKERS fewer."""
+        self._presets, self._values, defined = presets, values, []
+        self._settings = kinds_of(type(next(iter(presets.values()))))
+
+        def define(kind: Callable[..., flags.FlagHolder], *arguments: Any) -> None:
+            defined.append(kind(*arguments, flag_values=values).name)
+
+        for setting, kind in self._settings.items():
+            defaults = ", ".join(f"{size}: {as_text(settings, setting)!r}" for size, settings in presets.items())
+            boolean = kind is KINDS[bool]
+            what = f"{kind.described}; by default {defaults}"
+            define(flags.DEFINE_bool if boolean else flags.DEFINE_string, setting, None, what)
+        define(flags.DEFINE_string, "preset", "demo", f"size of the experiment: {', '.join(presets)}")
+        define(flags.DEFINE_string, "out", None, f"folder for all results; runs/{name}-<preset> by default")
+        define(flags.DEFINE_bool, "resume", False, "continue the runs in --out")
+        define(flags.DEFINE_string, "extensions", "", extensions.FLAG_HELP)
+        define(
+            flags.DEFINE_integer,
+            "host_devices",
+            None,
+            "number of CPU devices that share prompts or runs; by default one, or, for text tasks without --mesh and "
+            "--multihost, the largest divisor of a micro-batch's prompts that all cores allow",
+        )
+        if trackers:
+            which = f"trackers that receive the metrics of training runs: {', '.join(PACKAGES)}, or both"
+            define(flags.DEFINE_string, "tracker", "", which)
+        if many_hosts:
+            unknown = "if JAX cannot detect it (it can on TPU pods and under SLURM, Open MPI and Kubernetes)"
+            define(flags.DEFINE_bool, "multihost", False, "run as one program with the same command on other hosts")
+            define(flags.DEFINE_string, "coordinator", None, f"address:port of the first process, {unknown}")
+            define(flags.DEFINE_integer, "num_processes", None, f"number of processes, {unknown}")
+            define(flags.DEFINE_integer, "process_id", None, f"index of this process, from 0, {unknown}")
+        for former, name_now in FORMER_NAMES.items():
+            if name_now in values:
+                flags.DEFINE_alias(former, name_now, flag_values=values)
+        # --help shows only the flags of the main module; these are defined here on its behalf.
+        for flag in defined:
+            values.register_key_flag_for_module(sys.argv[0], values[flag])
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name].value if name in self._values else None
+
+    def read(self, arguments: list[str]) -> tuple[Settings, Cluster | None, tuple[str, ...]]:
+        """The settings of the preset, overridden by flags; the cluster, None for a single process; and the trackers.
+
+        Args:
+          arguments: those that are no flags, of which the first is the program.
+
+        Raises:
+          ValueError: there are more such arguments, a flag is wrong, or a cluster is described without --multihost.
+        """
+        if len(arguments) > 1:
+            raise ValueError(f"unexpected argument {arguments[1]!r}: options are written --name=value")
+        given = {setting: str(self[setting]) for setting in self._settings if self[setting] is not None}
+        settings = resolve(self._presets, self["preset"], given)
+        return settings, self._cluster(), read_trackers(self["tracker"] or "")
+
+    def _cluster(self) -> Cluster | None:
+        given = {name: self[name] for name in ("coordinator", "num_processes", "process_id")}
+        if self["multihost"]:
+            return Cluster(**given)
+        for name, value in given.items():
+            if value is not None:
+                raise ValueError(f"--{name} says how processes find each other: give it together with --multihost")
+        return None
 
 
-def _cluster(multihost: Mapping[str, flags.FlagHolder]) -> Cluster | None:
-    """The cluster of these flags; None for a single process."""
-    given = {name: flag.value for name, flag in multihost.items()}
-    if given.pop("multihost", False):
-        return Cluster(**given)
-    for name, value in given.items():
-        if value is not None:
-            raise ValueError(f"--{name} says how processes find each other: give it together with --multihost")
-    return None
+def _parse(values: flags.FlagValues, arguments: list[str]) -> list[str]:
+    """absl's parser, whose errors are sentences like all others; returns what is no flag."""
+    try:
+        return values(arguments)
+    except flags.Error as error:
+        # What absl says of a boolean is a tuple.
+        sys.exit("error: " + re.sub(r"\('Non-boolean argument.*", "it must be true or false", str(error)))

@@ -19,7 +19,8 @@ from typing import Any, ClassVar, Self
 from absl import flags
 
 from ipsrl import specifications
-from ipsrl.fields import Checked, Range, at_least, in_range, positive
+from ipsrl.fields import Checked, Range, accepted_by, at_least, in_range, positive
+from ipsrl.objectives import catalog
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,6 +140,11 @@ def seeds(default: tuple[int, ...], least: int = 1) -> Any:
 
     several = "" if least <= 1 else f"at least {least} "
     return in_range(Range(f"be {several}different numbers from 0 to 2^31 - 1", are_seeds, of_whole=True), default)
+
+
+def objectives(default: tuple[str, ...], also: tuple[str, ...] = ()) -> Any:
+    """A field of specifications of objectives; `also` are words with a meaning of their own, such as `all`."""
+    return accepted_by(lambda text: text in also or catalog.make(text), default)
 
 
 def rising(default: tuple, least: float, most: float) -> Any:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.text import TextTask
-from ipsrl.fields import between, one_of, positive, probability
+from ipsrl.fields import accepted_by, between, one_of, positive, probability
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures.answers import Protocol
@@ -23,7 +23,7 @@ from ipsrl.records.evaluation import shared_at_start
 from ipsrl.records.tidy import Records
 from ipsrl.study.curves import Points, TrainingRun
 from ipsrl.study.language_model import LanguageModelFlags
-from ipsrl.study.settings import folder_name
+from ipsrl.study.settings import folder_name, objectives
 from ipsrl.study.study import Output
 from ipsrl.study.tables import Table
 from ipsrl.study.training_runs import TrainingFlags, TrainingGrid
@@ -42,8 +42,8 @@ class TextTaskSettings(TrainingFlags, LanguageModelFlags):
     reads prompts in plain words.
     """
 
-    tasks: tuple[str, ...] = ("hypospace_boolean(operators=full, depth=2)",)
-    objectives: tuple[str, ...] = ("grpo", "ips_grpo(floor=0.2)", "progrpo")
+    tasks: tuple[str, ...] = accepted_by(environments.check, ("hypospace_boolean(operators=full, depth=2)",))
+    objectives: tuple[str, ...] = objectives(("grpo", "ips_grpo(floor=0.2)", "progrpo"))
     policy: str = one_of("small", "hf", default="small")
     hidden_size: int = positive(64)
     num_layers: int = positive(2)

@@ -16,16 +16,17 @@ from ipsrl import objectives as objective_catalog
 from ipsrl.distributed import hosts
 from ipsrl.distributed.start_up import cores
 from ipsrl.environments.environment import Environment
-from ipsrl.fields import at_least, between, non_negative, positive
+from ipsrl.fields import accepted_by, at_least, between, non_negative, positive
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluate
 from ipsrl.records.metric_log import EVALUATION
+from ipsrl.records.monitors import make_monitors
 from ipsrl.records.progress_line import report_line, say_in_log
 from ipsrl.records.run_folder import RunFolder, RunFolderError
 from ipsrl.records.run_log import NonFiniteLossError
 from ipsrl.study.curves import Labels, Points, TrainingRun
-from ipsrl.study.settings import Settings, folder_name, seeds
+from ipsrl.study.settings import Settings, folder_name, objectives, seeds
 from ipsrl.study.study import Output
 from ipsrl.training.loop import TrainSettings, check_run, train, train_vmapped
 from ipsrl.training.settings import make_batch_filters
@@ -40,7 +41,7 @@ class TrainingFlags(Settings):
     other flags of training are described in `ipsrl.training.settings`.
     """
 
-    objectives: tuple[str, ...] = ("grpo", "ips_grpo(floor=0.2)")
+    objectives: tuple[str, ...] = objectives(("grpo", "ips_grpo(floor=0.2)"))
     seeds: tuple[int, ...] = seeds((0, 1, 2))
     steps: int = positive(300)
     prompts_per_step: int = between(1, 2**31 - 1, 40)
@@ -50,10 +51,10 @@ class TrainingFlags(Settings):
     temperature: float = between(1e-3, 1e3, 1.0)
     micro_batches: int = at_least(1, 5)
     learning_rate: float = positive(3e-4)
-    filters: str = ""
+    filters: str = accepted_by(make_batch_filters, "")
     refresh_reference_every: int = non_negative(0)
     async_rollouts: bool = False
-    monitors: str = "all"
+    monitors: str = accepted_by(make_monitors, "all")
     evaluate_every: int = positive(25)
     checkpoint_every: int = positive(100)
     mesh: str = "data:-1"

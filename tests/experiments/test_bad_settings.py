@@ -52,7 +52,7 @@ REFUSED = {
         ({"ends": (3,)}, "must be two ends, of which more paths lead to the first"),
         ({"ends": (3, -1)}, "--ends is -1, it must be at least 0"),
         ({"learning_rate": -0.5}, "--learning_rate is -0.5, it must be positive"),
-        ({"depth": 0}, "--depth is 0, it must be at least 1"),
+        ({"depth": 0}, "--depth is 0, it must lie between 1 and 60"),
         ({"seeds": (0,)}, "at least 2 different numbers"),
         ({"objectives": ("grpo", "progrpo")}, "progrpo cannot be trained here: .* prompt_log_probs"),
         ({"objectives": ("grpo", "ips")}, "unknown objective 'ips'"),
@@ -83,7 +83,7 @@ REFUSED = {
         ({"rewards": (1.0, 4.0)}, "must be two finite positive numbers, the larger one first"),
         ({"group_sizes": (4, 126)}, "must be increasing numbers from 2 to 125"),
         ({"group_sizes": (4,)}, "a map takes two --group_sizes at least"),
-        ({"alphas": 1}, "must be at least 2"),
+        ({"alphas": 1}, "must lie between 2 and 1000"),
         ({"floor": 2.0}, "0 .none. or more, and less than 1"),
         ({"threshold": 2.0}, "must lie strictly between 0 and 1"),
         ({"highest_alpha": np.inf}, "must be positive"),
@@ -94,7 +94,7 @@ REFUSED = {
         ({"steps": 50}, "must be a multiple of --record_every, 20"),
         ({"rewards": (1.0,)}, "must be two positive numbers"),
         ({"rewards": (1.0, 0.0)}, "must be two positive numbers"),
-        ({"objectives": ("reinforce", "grpp")}, "grpp has no noisy training with a closed form here"),
+        ({"objectives": ("reinforce", "rloo")}, "rloo has no noisy training with a closed form here"),
     ],
 }
 

@@ -1,0 +1,81 @@
+"""Single definitions of modules: they agree with the imported module, and need none of the large libraries."""
+
+import importlib
+import subprocess
+import sys
+import textwrap
+from types import new_class
+
+import pytest
+
+from ipsrl.definitions import Module, Needed, StandIn
+from ipsrl.objectives import catalog as objectives
+from ipsrl.study import catalog
+from ipsrl.study.command_line import refuse
+from tests.hostile.command_trial import of_flags
+
+
+def said(refuse, *arguments):
+    try:
+        refuse(*arguments)
+    except SystemExit as end:
+        return end.code
+    return None
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_what_is_wrong_with_a_command_line_is_the_same_before_and_after_the_imports(name):
+    module = catalog.module_name(name)
+    early, imported = Module("ipsrl.study.command_line").refuse, importlib.import_module(module)
+    for preset in imported.PRESETS:
+        assert said(early, name, Module(module), ["-m", f"--preset={preset}", "--norun_with_pdb"]) is None
+    for trial in of_flags(name):
+        command = ["-m", *trial.arguments[1:]]
+        sentence = said(early, name, Module(module), command)
+        assert sentence is not None, trial
+        assert sentence == said(refuse, name, imported, command)
+
+
+@pytest.mark.parametrize(
+    "text", [*objectives.names(), "ips_grpo(probability=exact(backward=none))", "grpo(kl=k3(0.1))"]
+)
+def test_every_objective_can_be_made(text):
+    assert str(Module("ipsrl.objectives.catalog").make(text)) == str(objectives.make(text))
+
+
+def test_a_command_is_refused_before_its_imports():
+    command = [sys.executable, "-X", "importtime", "-m", "experiments.hypospace", "--steps=x"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    imported = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
+    assert ended.returncode == 1
+    assert "error: --steps is 'x', it must be a whole number" in imported
+    assert "ipsrl.definitions" in imported
+    assert not imported & {"jax", "experiments.hypospace"}
+
+
+def test_no_large_library_is_imported():
+    program = """
+        import sys
+        from ipsrl.definitions import Module
+        for name in sys.argv[1:]:
+            Module("ipsrl.study.command_line").refuse(name, Module(f"experiments.{name}"), ["-m", "--preset=smoke"])
+        print(sorted({"jax", "flax", "optax", "matplotlib", "transformers"} & set(sys.modules)))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program), *catalog.names()]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_library_that_is_not_imported_may_be_named_but_not_used():
+    array = StandIn("jax").Array
+    assert dict[str, array | None]
+    assert array["float"] is array
+    assert array(said) is said, "a decorator"
+    for use in (array, lambda: array(1), lambda: bool(array), lambda: array == 1, lambda: new_class("C", (array,))):
+        with pytest.raises(Needed, match=r"jax\.Array"):
+            use()
+
+
+def test_a_module_has_submodules_and_no_more_than_its_names():
+    assert Module("ipsrl").objectives.catalog.names() == objectives.names()
+    with pytest.raises(AttributeError, match=r"ipsrl\.fields has no nothing"):
+        _ = Module("ipsrl.fields").nothing
