@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import math
 import re
 import runpy
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,8 @@ CLOSING = {"(": ")", "[": "]", "{": "}"}
 RANGE = re.compile(r"(\d+):(\d+)")
 # File systems allow names of 255 bytes; suffixes such as ".json" are added.
 LONGEST_DESCRIPTION = 150
+# Each run is a folder, and is checked before the first one starts.
+MOST_RUNS = 100_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +63,7 @@ def read_grid(text: str) -> list[dict[str, str]]:
       all combinations; the last flag changes fastest.
 
     Raises:
-      ValueError: the text is not a grid.
+      ValueError: the text is not a grid, or has more than 100,000 combinations.
     """
     values: dict[str, list[str]] = {}
     for part in _split(text, ";"):
@@ -71,6 +74,8 @@ def read_grid(text: str) -> list[dict[str, str]]:
         if name in values:
             raise ValueError(f"the grid names {name} twice: write all its values between commas")
         values[name] = [value for item in _split(listed, ",") for value in _values(item.strip())]
+    if (count := math.prod(map(len, values.values()))) > MOST_RUNS:
+        raise ValueError(f"the grid has {count:,} runs, a sweep has at most {MOST_RUNS:,}: give it fewer values")
     return [dict(zip(values, combination, strict=True)) for combination in itertools.product(*values.values())]
 
 
@@ -188,6 +193,8 @@ def _values(item: str) -> list[str]:
     first, end = map(int, numbers.groups())
     if first >= end:
         raise ValueError(f"the range {item} in the grid is empty: write first:end with the end above the first")
+    if end - first > MOST_RUNS:
+        raise ValueError(f"the range {item} in the grid is too long: a sweep has at most {MOST_RUNS:,} runs")
     return [str(number) for number in range(first, end)]
 
 

@@ -30,7 +30,7 @@ class Trial:
     """A command that must be refused.
 
     Attributes:
-      arguments: of `python -m`.
+      arguments: of `python -m`; `@TMP` stands for an empty folder, `@RUN` for the folder of a finished run.
       message: a pattern that is found in what it says.
       seconds: until it has ended, imports aside.
     """
@@ -40,7 +40,7 @@ class Trial:
     seconds: float = 10.0
 
     def __str__(self) -> str:
-        return " ".join(argument if len(argument) < 40 else f"{argument[:40]}..." for argument in self.arguments)
+        return " ".join(argument if len(argument) < 80 else f"{argument[:80]}..." for argument in self.arguments)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,10 +66,15 @@ def of_all_flags() -> dict[str, list[Trial]]:
 
 
 class Trials:
-    """Runs commands in processes that are forked from one that has imported all studies."""
+    """Runs commands in processes that are forked from one that has imported all studies.
 
-    def __init__(self):
+    Args:
+      run: the folder of a finished run.
+    """
+
+    def __init__(self, run: Path):
         preload(catalog.names())
+        self._finished = run
 
     def run(self, trial: Trial) -> Said:
         """Runs a command until it has ended, or for four times as long as it may take."""
@@ -77,7 +82,12 @@ class Trials:
         timer = threading.Timer(4 * trial.seconds, ending.set)
         timer.start()
         with tempfile.TemporaryDirectory() as folder, (Path(folder) / "log").open("w+") as log:
-            status = call_forked(["python", "-m", *trial.arguments, f"--out={folder}/out"], log, ending, set())
+            (Path(folder) / "empty").mkdir()
+            places = {"@TMP": f"{folder}/empty", "@RUN": str(self._finished)}
+            arguments = [re.sub("@TMP|@RUN", lambda match: places[match[0]], part) for part in trial.arguments]
+            if trial.arguments[0].startswith("experiments."):
+                arguments.append(f"--out={folder}/out")
+            status = call_forked(["python", "-m", *arguments], log, ending, set())
             timer.cancel()
             log.seek(0)
             _, _, text = log.read().partition("\n")
@@ -87,13 +97,15 @@ class Trials:
 def faults(trial: Trial, said: Said) -> list[str]:
     """What is wrong with an answer; empty if the command was refused as it must be."""
     lines = said.text.strip().splitlines() or [""]
+    # Before its sentence, argparse shows how a script is used.
+    last = re.sub(r"^\w+\.py: ", "", lines[-1]) if lines[0].startswith("usage: ") else lines[-1]
     found = {
         "it was not refused": said.status == 0,
         "it ended by a signal": said.status < 0,
         "a traceback": "Traceback" in said.text,
-        f"it said {len(lines)} lines": len(lines) > 1,
-        f"it said {lines[-1][:200]!r}": not re.match("error: ", lines[-1]) or not re.search(trial.message, lines[-1]),
+        f"it said {len(lines)} lines": len(lines) > 1 and last == lines[-1],
+        f"it said {lines[-1][:200]!r}": not re.match("error: ", last) or not re.search(trial.message, last),
         f"it took {said.seconds:.1f} s": said.seconds > trial.seconds,
-        "more than 600 characters": len(said.text) > 600,
+        "its sentence has more than 600 characters": len(last) > 600,
     }
     return [fault for fault, holds in found.items() if holds]

@@ -1,0 +1,238 @@
+"""Commands that must be refused, written by hand: each with what must be said."""
+
+from tests.hostile.command_trial import Trial
+
+READ_ONLY = "results are read-only: write one SELECT"
+TABLES_ALONE = "SQL reads the tables runs and metrics alone"
+
+
+def hypospace(message: str, *flags: str) -> Trial:
+    return Trial(("experiments.hypospace", "--preset=smoke", "--objectives=grpo", "--seeds=0", *flags), message)
+
+
+def sweep(message: str, *flags: str) -> Trial:
+    return Trial(("scripts.sweep", "--out=@TMP/sweep", *flags), message)
+
+
+def grid(message: str, text: str, *flags: str) -> Trial:
+    return sweep(message, "--experiment=two_outcomes", f"--grid={text}", *flags)
+
+
+def sql(message: str, text: str) -> Trial:
+    return Trial(("scripts.results", "@RUN", f"--sql={text}"), message)
+
+
+STUDIES = [
+    Trial(("experiments.hypospace", "--zzz=3"), "Unknown command line flag 'zzz'"),
+    Trial(("experiments.hypospace", "--seed=3"), "Did you mean: seeds"),
+    Trial(("experiments.hypospace", "smoke"), "unexpected argument 'smoke'"),
+    Trial(("experiments.hypospace", "--preset=smok"), "unknown preset 'smok'; known: smoke, demo, paper"),
+    Trial(("experiments.hypospace", "--extensions=nope"), "the extension 'nope' cannot be imported"),
+    Trial(("experiments.hypospace", "--tracker=x"), "unknown tracker 'x'; known: tensorboard, wandb"),
+    Trial(("experiments.hypospace", "--host_devices=x"), "host_devices"),
+    hypospace("host_devices must lie between 1 and", "--host_devices=100000"),
+    hypospace("the coordinator is 'nonsense', it must be address:port", "--multihost", "--coordinator=nonsense"),
+    hypospace("give it together with --multihost", "--process_id=0"),
+    hypospace("unknown objective 'grop'; did you mean grpo", "--objectives=grop"),
+    hypospace("objective 'grpo' has no argument 'zzz'", "--objectives=grpo(zzz=1)"),
+    hypospace("are the same objective: name each once", "--objectives=grpo,grpo()"),
+    hypospace("is nested too deeply", "--objectives=" + "a." * 9000 + "a"),
+    hypospace("unknown environment 'hypospac'", "--tasks=hypospac"),
+    hypospace("nodes=x is not a whole number", "--tasks=hypospace_causal(nodes=x)"),
+    hypospace("unknown batch filter 'dynamic'", "--filters=dynamic"),
+    hypospace("unknown monitor 'nope'", "--monitors=nope"),
+    hypospace("--model_dir is required for, and only for, hf", "--policy=hf"),
+    hypospace("--policy is 'large', it must be one of small, hf", "--policy=large"),
+    hypospace("the answers of a step take", "--group_size=1000000000"),
+    hypospace("parameters, gradients and", "--hidden_size=1048576"),
+    Trial(("experiments.two_outcomes", "--preset=smoke", "--group_size=1000000000"), "the answers of a step take"),
+    Trial(("experiments.two_outcomes", "--preset=smoke", "--rewards=1e300,1"), "--rewards is '1e300,1'"),
+    Trial(("experiments.two_outcomes", "--preset=smoke", "--objectives=rloo"), "no noisy training with a closed form"),
+    Trial(("experiments.path_multiplicity", "--depth=1000000"), "--depth is 1000000, it must lie between 1 and 60"),
+    Trial(("experiments.survival_map", "--alphas=1000000000"), "--alphas is 1000000000, it must lie between 2 and"),
+    Trial(("experiments.many_outcomes", "--num_outcomes=16,1000000000000"), "--num_outcomes"),
+    Trial(("experiments.recovery_time", "--starts=1e-300"), "--starts"),
+    Trial(("experiments.verdicts", "--document=@TMP/none/x.md"), "there is no folder @?.*/none for --document"),
+    Trial(("experiments.verdicts", "--document=x.txt"), "must end in .md"),
+]
+
+SWEEPS = [
+    sweep("unknown experiment 'hypospac'; did you mean hypospace", "--experiment=hypospac", "--grid=seeds=0"),
+    sweep("--grid is about one experiment", "--grid=seeds=0"),
+    sweep("give --grid or --runs as well", "--experiment=two_outcomes"),
+    sweep("none.py is not a file", "--runs=@TMP/none.py"),
+    sweep("is not a file", "--runs=@RUN"),
+    sweep("has no runs yet", "--status"),
+    sweep("has no runs yet", "--list"),
+    sweep("unrecognized arguments: --zzz", "--zzz"),
+    sweep("unrecognized arguments: x", "x"),
+    grid("cannot read '' in the grid", ""),
+    grid("cannot read 'seeds' in the grid", "seeds"),
+    grid("it must be different numbers", "seeds="),
+    grid("cannot read '=1' in the grid", "=1"),
+    grid("two_outcomes has no flag 'zzz'; known: ", "zzz=1"),
+    grid("the grid names seeds twice", "seeds=0;seeds=1"),
+    grid("--seeds is 'x', it must be whole numbers", "seeds=x"),
+    grid("']' is missing", "seeds=[0"),
+    grid("0:1000000000 in the grid is too long", "seeds=0:1000000000"),
+    grid("the grid has 1,000,000 runs, a sweep has at most 100,000", "seeds=0:1000;steps=0:1000"),
+    grid("--seeds is '0:3:9'", "seeds=0:3:9"),
+    grid("the range 5:2 in the grid is empty", "seeds=5:2"),
+    grid("--steps is -1, it must be positive", "steps=-1,2"),
+    grid("--steps is '1e9', it must be a whole number", "steps=1e9"),
+    grid("--learning_rate is 'nan', it must be a number", "learning_rate=nan"),
+    grid("unknown objective 'grop'; did you mean grpo", "objectives=grop"),
+    grid("objective 'grpo' has no argument 'zzz'", "objectives=grpo(zzz=1)"),
+    grid("two_outcomes has no flag 'out'", "out=/tmp/x"),
+    grid("unknown preset 'smok'", "seeds=0", "--preset=smok"),
+    grid("unknown launcher 'locl'", "seeds=0", "--launcher=locl"),
+    grid("workers=x is not a whole number", "seeds=0", "--launcher=local(workers=x)"),
+    grid("launcher 'local' has no argument 'zzz'", "seeds=0", "--launcher=local(zzz=1)"),
+    grid(r"cannot read 'ray\('", "seeds=0", "--launcher=ray("),
+    grid("local has workers=-1: choose 1 to", "seeds=0", "--launcher=local(workers=-1)"),
+    grid("launcher 'tpu_pod' needs a value for project", "seeds=0", "--launcher=tpu_pod"),
+    grid("--restarts is -1", "seeds=0", "--restarts=-1"),
+    grid("--restarts: invalid int value: 'x'", "seeds=0", "--restarts=x"),
+    grid("unknown tracker 'x'", "seeds=0", "--tracker=x"),
+    grid("--status: not allowed with argument --list", "seeds=0", "--list", "--status"),
+    grid("--runs: not allowed with argument --grid", "seeds=0", "--runs=x.py"),
+    grid("the extension 'nope' cannot be imported", "seeds=0", "--extensions=nope"),
+    Trial(("scripts.sweep", "--experiment=two_outcomes", "--grid=seeds=0"), "the following arguments are required"),
+]
+
+RESULTS = [
+    Trial(("scripts.results",), "the following arguments are required: DIR"),
+    Trial(("scripts.results", "@TMP/none"), "there is no folder"),
+    Trial(("scripts.results", "@RUN/config.json"), "there is no folder"),
+    Trial(("scripts.results", "@TMP"), "holds no run"),
+    Trial(("scripts.results", "@RUN", "--format=xml"), "--format: invalid choice: 'xml'"),
+    Trial(("scripts.results", "@RUN", "--zzz"), "unrecognized arguments: --zzz"),
+    Trial(("scripts.results", "@RUN", "--out=@TMP/none/x"), "there is no folder .* for --out"),
+    Trial(("scripts.results", "@RUN", "--out=@RUN/config.json"), "lies in the folder of a run"),
+    Trial(("scripts.results", "@RUN", "--parquet=@RUN/config.json"), "File exists"),
+    *(
+        sql(READ_ONLY, text)
+        for text in (
+            "drop table runs",
+            "delete from runs",
+            "insert into runs select * from runs",
+            "update runs set run = 1",
+            "create table x as select 1",
+            "create macro m() as 1",
+            "merge into runs using runs r on true when matched then delete",
+            "from runs; drop table runs",
+            "select 1; select 2",
+            "explain select 1",
+            "prepare p as select 1",
+            "begin",
+            "vacuum",
+            "checkpoint",
+            "use memory",
+            "detach memory",
+            "attach '@TMP/x.db'",
+            "copy runs to '@TMP/f'",
+            "export database '@TMP/e'",
+            "import database '@TMP/e'",
+            "install httpfs",
+            "load httpfs",
+            "set memory_limit='1GB'",
+            "reset threads",
+            "pragma database_list",
+            "call pragma_version()",
+        )
+    ),
+    *(
+        sql(f"{TABLES_ALONE}|there is no table", text)
+        for text in (
+            "with x as (copy (select 'overwritten') to '@TMP/f' (header false)) select 1",
+            "select * from read_csv('/etc/passwd', header=false, sep='|')",
+            "select * from read_text('/etc/passwd')",
+            "select * from read_blob('@RUN/config.json')",
+            "select * from read_json('@RUN/config.json')",
+            "select * from read_csv('http://127.0.0.1:9/x.csv')",
+            "select * from read_parquet('s3://x/y')",
+            "select * from sniff_csv('/etc/passwd')",
+            "select * from glob('/root/*')",
+            "select * from '/etc/passwd'",
+            "select * from 'x.csv'",
+            "select * from duckdb_secrets()",
+            "select * from sys",
+            "select * from nope",
+        )
+    ),
+    sql("SELECT clause without selection list", "select"),
+    sql("syntax error at or near", "selec 1"),
+    sql("syntax error at or near", "\x00"),
+    sql("there is no column 'zzz': describe runs", "select zzz from runs"),
+    sql("getenv does not exist", "select getenv('HOME')"),
+    sql("unrecognized configuration parameter", "select current_setting('zzz')"),
+    sql("ORDER term out of range", "select * from runs order by 9999"),
+    sql("expression depth", f"select {'(' * 5000}1{')' * 5000}"),
+    sql("there is no table 'nope'", f"select '{'x' * 3000}' from nope"),
+    Trial(("scripts.report",), "the following arguments are required: DIR"),
+    Trial(("scripts.report", "@TMP/none"), "there is no folder"),
+    Trial(("scripts.report", "@RUN/config.json"), "there is no folder"),
+    Trial(("scripts.report", "@TMP"), "holds no run"),
+    Trial(("scripts.report", "@RUN", "--out=@TMP/none/x.html"), "cannot be written"),
+    Trial(("scripts.report", "@RUN", "--out=@RUN/config.json"), "cannot be written"),
+    Trial(("scripts.report", "@RUN", "--zzz"), "unrecognized arguments: --zzz"),
+    Trial(("scripts.report", "@RUN", "x"), "unrecognized arguments: x"),
+]
+
+MAKERS = [
+    Trial(("scripts.make_checkpoint",), "out"),
+    *(
+        Trial(("scripts.make_checkpoint", "--out=@TMP/model", *flags), message)
+        for message, *flags in (
+            ("hidden_size", "--hidden_size=0"),
+            ("hidden_size", "--hidden_size=x"),
+            ("even", "--hidden_size=7"),
+            ("hidden_size", "--hidden_size=1000000000"),
+            ("num_layers", "--num_layers=1000000000"),
+            ("num_heads", "--num_heads=3"),
+            ("num_key_value_heads 3 must divide num_heads 4", "--num_key_value_heads=3"),
+            ("vocabulary_size is 3", "--vocabulary_size=3"),
+            ("vocabulary_size", "--vocabulary_size=1000000000000"),
+            ("family", "--family=nope"),
+            ("dtype", "--dtype=int8"),
+            ("seed", "--seed=-1"),
+            ("seed", "--seed=99999999999999999999"),
+            ("zzz", "--zzz"),
+            ("x", "x"),
+        )
+    ),
+    Trial(("scripts.make_checkpoint", "--out=@RUN/config.json/x"), "config.json"),
+    Trial(("scripts.make_questions",), "out"),
+    *(
+        Trial(("scripts.make_questions", "--out=@TMP/questions", *flags), message)
+        for message, *flags in (
+            ("train", "--train=0"),
+            ("train", "--train=x"),
+            ("numbers up to 9 give only", "--train=1000000"),
+            ("largest", "--largest=0"),
+            ("largest", "--largest=100000"),
+            ("seed", "--seed=-1"),
+            ("x", "x"),
+        )
+    ),
+    Trial(("scripts.make_questions", "--out=@RUN/config.json"), "config.json"),
+]
+
+OTHERS = [
+    Trial(("scripts.reproduce_figures", "--only=nope"), "unknown figure 'nope'; known: "),
+    Trial(("scripts.reproduce_figures", "--only=,"), "--only names no figure"),
+    Trial(("scripts.reproduce_figures", "--preset=x"), "--preset: invalid choice: 'x'"),
+    Trial(("scripts.reproduce_figures", "--launcher=nope"), "unknown launcher 'nope'"),
+    Trial(("scripts.reproduce_figures", "--document=@TMP/none/x.md"), "none/x.md"),
+    Trial(("scripts.reproduce_figures", "--zzz"), "unrecognized arguments: --zzz"),
+    Trial(("scripts.reproduce_figures", "--extensions=nope"), "the extension 'nope' cannot be imported"),
+    Trial(("scripts.objectives_table", "--zzz"), "unrecognized arguments: --zzz"),
+    Trial(("scripts.objectives_table", "x"), "unrecognized arguments: x"),
+    Trial(("scripts.scaling", "--zzz"), "zzz"),
+    Trial(("scripts.plant_faults", "--only=nope"), "nope"),
+    Trial(("scripts.plant_faults", "--zzz"), "unrecognized arguments: --zzz"),
+    Trial(("experiments", "--zzz"), "unrecognized arguments: --zzz"),
+    Trial(("experiments", "x"), "unrecognized arguments: x"),
+]
+
+BY_HAND = [*STUDIES, *SWEEPS, *RESULTS, *MAKERS, *OTHERS]
