@@ -32,19 +32,29 @@ setup(
     python_requires=">=3.11",
     packages=find_packages(include=["ipsrl", "ipsrl.*"]),
     package_data={"ipsrl": ["py.typed"], "ipsrl.records.report": ["*.html", "*.css", "*.js"]},
+    # An upper bound is where a next major version may break what no error would show, or what stored files need. The
+    # versions that are installed are those of requirements.lock, within these bounds.
     install_requires=[
+        # No upper bound: the newest is supported as soon as it is out.
         "jax>=0.10",
-        "flax>=0.12",
-        "optax>=0.2.6",
-        "orbax-checkpoint>=0.12",
-        "transformers>=5.0",
-        "safetensors>=0.8",
+        "flax>=0.12,<0.13",
+        # The state of its optimizers lies in checkpoints.
+        "optax>=0.2.6,<0.3",
+        # Checkpoints are its files, and survive a kill because it renames whole folders.
+        "orbax-checkpoint>=0.12,<0.13",
+        # Runs no code of a model's folder unless asked to, and renders chat templates in Jinja's sandbox.
+        "transformers>=5.0,<6",
+        "safetensors>=0.8,<1",
+        # transformers bounds it further.
         "tokenizers>=0.22",
         # transformers renders chat templates with it, but does not ask for it.
         "jinja2>=3.1",
-        "qwix>=0.1.8",
-        "tensorflow-datasets>=4.9.9",
-        "pebble>=5.1",
+        # Its quantised arrays are leaves of parameter trees.
+        "qwix>=0.1.8,<0.2",
+        # Reads array_record without TensorFlow.
+        "tensorflow-datasets>=4.9.9,<5",
+        # Ends the process of an answer that takes too long.
+        "pebble>=5.1,<6",
         "absl-py>=2.1",
         "matplotlib>=3.9",
         "scipy>=1.14",
@@ -55,8 +65,9 @@ setup(
         "tpu": ["jax[tpu]>=0.10"],
         # Other people's trainers, to compare losses with. The tests reach into TRL's methods, hence its exact version.
         "peers": ["torch>=2.13", "trl==1.16.0"],
-        # Tables and pages of results.
-        "analysis": ["duckdb>=1.4", "plotly>=6"],
+        # Tables and pages of results. What SQL may reach is held by settings of DuckDB (LOCKED in
+        # ipsrl/records/results.py), whose meaning a major version may change, as 2.0 did what it accepts.
+        "analysis": ["duckdb>=1.4,<3", "plotly>=6"],
         "trackers": ["tensorboardX>=2.6", "wandb>=0.31"],
         # The search that language models may use.
         "tools": ["bm25s>=0.2.14"],

@@ -4,19 +4,42 @@
 #   scripts/test.sh                    the most informative tests, in minutes
 #   scripts/test.sh --slow             everything; also compares with other people's trainers (PyTorch: 1.5 GB on disk)
 #   scripts/test.sh --objective=NAME   the generated tests of one row of the catalog, in one process
+#   scripts/test.sh --pythons          on Python 3.11, 3.12 and 3.13, in .venv-3.11 and so on; --pythons=3.12 on that alone
 #   scripts/test.sh -k hypergrid ...   further arguments go to pytest
+#
+# IPSRL_LATEST=1 installs the newest versions that setup.py allows instead of those of constraints.txt.
 set -euo pipefail
 source "$(dirname "$0")/environment.sh"
 extras="dev"
 arguments=()
 objective=""
+pythons=""
 for argument in "$@"; do
     case "$argument" in
         --slow) extras="dev,peers"; arguments+=(-m "") ;;
+        --pythons) pythons="3.11,3.12,3.13" ;;
+        --pythons=*) pythons="${argument#*=}" ;;
         --objective=*) objective="${argument#*=}" ;;
         *) arguments+=("$argument") ;;
     esac
 done
+if [ -n "$pythons" ]; then
+    status=0
+    rest=()
+    for argument in "$@"; do
+        [[ "$argument" == --pythons* ]] || rest+=("$argument")
+    done
+    for version in ${pythons//,/ }; do
+        if ! python="$(interpreter "$version")"; then
+            echo "error: there is no Python $version here: install it, for example by pyenv install $version" >&2
+            status=1
+            continue
+        fi
+        echo "Python $version: $python, in $VENV-$version" >&2
+        IPSRL_PYTHON="$python" IPSRL_VENV="$VENV-$version" scripts/test.sh ${rest[@]+"${rest[@]}"} || status=$?
+    done
+    exit "$status"
+fi
 prepare "$extras"
 # The tests start many processes: where this is set, each of them would compile the libraries' sources anew, for 4 seconds.
 unset PYTHONDONTWRITEBYTECODE

@@ -1,0 +1,95 @@
+"""The versions that the scripts install are those that setup.py allows, on every Python and system we support."""
+
+import functools
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+import setuptools
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[2]
+SYSTEMS = [("linux", "Linux", "x86_64"), ("linux", "Linux", "aarch64"), ("darwin", "Darwin", "arm64")]
+ENVIRONMENTS = [
+    {
+        "python_version": python,
+        "python_full_version": f"{python}.0",
+        "sys_platform": system[0],
+        "platform_system": system[1],
+        "platform_machine": system[2],
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+        "extra": "",
+    }
+    for python in ("3.11", "3.12", "3.13")
+    for system in SYSTEMS
+]
+# Accelerators take their own versions.
+NOT_CONSTRAINED = {"cuda", "tpu"}
+
+
+@functools.cache
+def packaging_arguments():
+    """What setup.py says to setuptools."""
+    found = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        patch.setattr(setuptools, "setup", found.update)
+        runpy.run_path("setup.py")
+    return found
+
+
+def pins(name):
+    """The requirements in a file, each with whether it has a hash."""
+    text = (ROOT / name).read_text().replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    return [(Requirement(line.partition(" --hash=")[0]), " --hash=sha256:" in line) for line in lines]
+
+
+def chosen(name, environment):
+    """Package -> the one version that a file pins in this environment."""
+    found = {}
+    for requirement, _ in pins(name):
+        if requirement.marker is None or requirement.marker.evaluate(environment):
+            (specifier,) = requirement.specifier
+            assert specifier.operator == "==", requirement
+            assert found.setdefault(normal(requirement.name), specifier.version) == specifier.version, requirement
+    return found
+
+
+def normal(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def assert_satisfied(requirements, found, environment):
+    for line in requirements:
+        requirement = Requirement(line)
+        if requirement.name != "ipsrl" and (requirement.marker is None or requirement.marker.evaluate(environment)):
+            version = found.get(normal(requirement.name), "nothing")
+            assert requirement.specifier.contains(version), f"{line}: {version} is pinned; run scripts/lock.sh"
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS, ids=lambda e: f"{e['python_version']} {e['platform_machine']}")
+def test_the_pinned_versions_satisfy_setup(environment):
+    required = packaging_arguments()
+    locked, constrained = (chosen(name, environment) for name in ("requirements.lock", "constraints.txt"))
+    assert_satisfied(required["install_requires"], locked, environment)
+    assert_satisfied(required["install_requires"], constrained, environment)
+    for extra, requirements in required["extras_require"].items():
+        if extra not in NOT_CONSTRAINED:
+            assert_satisfied(requirements, constrained, environment)
+    # The demo and the tests may share an environment.
+    assert locked == {package: constrained.get(package) for package in locked}
+
+
+def test_every_locked_file_is_known_by_its_hash():
+    assert all(has_hash for _, has_hash in pins("requirements.lock"))
+
+
+def test_a_stale_lock_is_noticed():
+    found = chosen("requirements.lock", ENVIRONMENTS[0])
+    with pytest.raises(AssertionError, match=r"nothing is pinned; run scripts/lock\.sh"):
+        assert_satisfied(["something-new>=1"], found, ENVIRONMENTS[0])
+    with pytest.raises(AssertionError, match=r"jax>=99: .* is pinned"):
+        assert_satisfied(["jax>=99"], found, ENVIRONMENTS[0])
