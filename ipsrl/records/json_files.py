@@ -50,7 +50,8 @@ def replace_file(path: Path, text: str) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        # Remove the temporary file after a failure.
+        # On a full disk its bytes are needed.
+        temporary.unlink(missing_ok=True)
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 

@@ -112,6 +112,9 @@ class SweepFolder:
             write_json(self.path / "sweep.json", list(known.values()))
             for name in ("runs", "logs", "failures"):
                 (self.path / name).mkdir(exist_ok=True)
+            # Left by a sweep that was killed while it wrote.
+            for unfinished in (*self.path.glob(".*.tmp"), *self.path.glob("failures/.*.tmp")):
+                unfinished.unlink()
             yield
 
     @contextlib.contextmanager

@@ -71,6 +71,15 @@ def test_runs_are_remembered_in_the_order_they_were_asked_for(tmp_path):
     assert SweepFolder.at(tmp_path / "sweep").runs() == [OTHER, RUN]
 
 
+def test_what_a_killed_sweep_had_begun_to_write_is_removed(tmp_path):
+    unfinished = [tmp_path / ".sweep.json.7.tmp", tmp_path / "failures" / ".run.json.7.tmp"]
+    with SweepFolder.at(tmp_path).hold([RUN]):
+        for path in unfinished:
+            path.touch()
+    with SweepFolder.at(tmp_path).hold([RUN]):
+        assert not any(path.exists() for path in unfinished)
+
+
 @pytest.mark.parametrize("text", ['[{"experiment"', '[{"name": 3}]', "[3]", "3"])
 def test_a_damaged_list_of_runs_is_refused(tmp_path, text):
     (tmp_path / "sweep.json").write_text(text)

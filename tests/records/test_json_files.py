@@ -1,0 +1,21 @@
+"""Files are replaced whole or not at all, and a failed attempt leaves nothing behind."""
+
+import errno
+
+import pytest
+
+from ipsrl.records import json_files
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
+    path = tmp_path / "summary.json"
+    json_files.write_json(path, {"steps": 1})
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(json_files.os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: .*summary\.json"):
+        json_files.write_json(path, {"steps": 2})
+    assert json_files.read_json(path) == {"steps": 1}
+    assert list(tmp_path.iterdir()) == [path]
