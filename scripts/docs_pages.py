@@ -1,9 +1,17 @@
-"""The site's pages beyond docs/: one for each public module, and links to these pages. Read by mkdocs.yml."""
+"""The site's pages beyond docs/: SECURITY.md, one for each public module, and links to these. Read by mkdocs.yml."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def write_security() -> None:
+    """Copies SECURITY.md, which others look for in the root of the repository."""
+    import mkdocs_gen_files
+
+    with mkdocs_gen_files.open("security.md", "w") as file:
+        file.write((ROOT / "SECURITY.md").read_text())
 
 
 def write_reference() -> None:
@@ -32,3 +40,4 @@ def on_page_markdown(markdown: str, page, config, files) -> str:
 # mkdocs-gen-files runs this file as a script with this name; mkdocs imports it as a hook.
 if __name__ == "<run_path>":
     write_reference()
+    write_security()

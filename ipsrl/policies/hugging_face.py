@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Sharding
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from ipsrl.distributed import hosts
@@ -267,7 +267,10 @@ def _open(folder: Path, stack: contextlib.ExitStack) -> dict[str, Any]:
     for file in files:
         if not (folder / file).exists():
             raise ValueError(f"{folder / file} does not exist, but {INDEX} names it: copy it to this folder.")
-        opened = stack.enter_context(safe_open(folder / file, framework="np"))
+        try:
+            opened = stack.enter_context(safe_open(folder / file, framework="np"))
+        except SafetensorError as error:
+            raise ValueError(f"{folder / file} is not a whole file of safetensors ({error}): copy it again.") from None
         for name in opened.offset_keys():
             if weight_map is not None and weight_map.get(name) != file:
                 raise ValueError(f"{folder / file} has the tensor {name!r}, which {INDEX} does not place there.")

@@ -43,7 +43,7 @@ def run(folder: Path, steps: int) -> None:
         probs = jax.nn.softmax(jax.device_get(parameters)["logits"][0])
         return Evaluation({"reward": float(probs @ jax.numpy.asarray(rewards))})
 
-    with RunFolder.open(folder, {"steps": steps}) as opened:
+    with RunFolder.open(folder, {"steps": steps}, resume=True) as opened:
         train(
             Bandit(rewards), Tabular(1, len(rewards)), objectives.make("grpo"), settings, 0, opened,
             make_mesh("data:1"), evaluate=evaluate,

@@ -1,0 +1,138 @@
+"""The trial that disturbs training finds what was lost, and writes what it found."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import reliability
+from ipsrl.training import stored_tree
+from ipsrl.training.checkpoints import Checkpoints
+from trials import cases, comparison, kills, long_run, processes
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """What a run leaves, as far as the comparison looks at it."""
+    path = tmp_path_factory.mktemp("run") / "run"
+    save(path, np.arange(4.0, dtype=np.float32))
+    (path / "metrics.jsonl").write_text('{"step": 1}\n')
+    (path / "environment.json").write_text("[1]")
+    return path
+
+
+def save(path, weights):
+    with Checkpoints(path / "checkpoints", every=1) as checkpoints:
+        checkpoints.save(1, {"weights": weights, "step": np.ones(1, np.int32)})
+
+
+def another_leaf(path):
+    shutil.rmtree(path / "checkpoints")
+    save(path, np.array([0.0, 1.0, 2.0, np.nextafter(np.float32(3.0), np.float32(4.0))], np.float32))
+
+
+def damaged(path):
+    data = max((path / "checkpoints").rglob("*"), key=lambda file: file.stat().st_size * file.is_file())
+    data.write_bytes(data.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize(
+    ("disturb", "found"),
+    [
+        (lambda path: (path / "environment.json").write_text("[1, 2]"), []),
+        (lambda path: (path / "metrics.jsonl").write_text('{"step": 2}\n'), ["metrics.jsonl differs"]),
+        (lambda path: (path / "metrics.jsonl").unlink(), ["metrics.jsonl is missing"]),
+        (lambda path: (path / ".summary.json.7.tmp").touch(), [".summary.json.7.tmp is new"]),
+        (lambda path: (path / "checkpoints" / "1").rename(path / "checkpoints" / "2"), ["1 is missing", "2 is new"]),
+        (another_leaf, ["checkpoints/1: weights differs"]),
+        (damaged, ["checkpoints/1: "]),
+    ],
+    ids=["another start", "another record", "no records", "a file too much", "another step", "one bit", "damaged"],
+)
+def test_what_differs_is_found(folder, tmp_path, disturb, found):
+    path = shutil.copytree(folder, tmp_path / "copy")
+    assert comparison.differences(path, folder) == []
+    disturb(path)
+    differences = comparison.differences(path, folder)
+    assert len(differences) == len(found)
+    assert all(phrase in difference for phrase, difference in zip(found, differences, strict=True))
+
+
+def test_an_equal_checkpoint_may_have_other_files(folder, tmp_path):
+    path = shutil.copytree(folder, tmp_path / "copy")
+    shutil.rmtree(path / "checkpoints")
+    save(path, np.arange(4.0, dtype=np.float32))
+    names = [{file.name for file in (where / "checkpoints").rglob("*")} for where in (path, folder)]
+    assert names[0] != names[1]
+    assert comparison.differences(path, folder) == []
+    assert stored_tree.damage(path / "checkpoints" / "1") is None
+
+
+def row(**values):
+    known = {
+        "seed": 0,
+        "date": "2026-11-23",
+        "commit": "abc",
+        "versions": "jax 1",
+        "command": "python x",
+        "seconds": 60,
+    }
+    return known | {"number": 0, "problems": []} | values
+
+
+def test_results_are_kept_and_become_tables(tmp_path):
+    file, page = tmp_path / "found.json", tmp_path / "found.md"
+    page.write_text(f"before\n{reliability.BEGIN}\nold\n{reliability.END}\nafter\n")
+    results = reliability.Results(file, row())
+    killed = {"trial": "kills", "case": "single", "planned": 10, "kills": 9, "in_start_up": 2, "records": [3]}
+    results.add(killed | {"number": 1, "problems": ["metrics.jsonl differs"]})
+    results.add(killed | {"number": 0, "problems": []})
+    results.add(
+        {"trial": "full_disk", "case": "sweep on a full disk", "number": 0, "room": 2048, "used": 9216, "status": 1,
+         "in_words": True, "tracebacks": 0, "problems": []}
+    )  # fmt: skip
+    results.add(
+        {"trial": "long_run", "case": "bandit", "number": 0, "steps": 20, "memory": [1.0, 1.0], "descriptors": [5, 5],
+         "growth": 0.0, "problems": []}
+    )  # fmt: skip
+    assert [row["number"] for row in json.loads(file.read_text())] == [0, 1, 0, 0]
+    again = reliability.Results(file, row())
+    assert again.has(trial="kills", case="single", number=1, planned=10)
+    assert not again.has(trial="kills", case="single", number=1, planned=5)
+    assert not reliability.Results(file, row(seed=1)).has(trial="kills", case="single", number=1, planned=10)
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert "| one run (HypoSpace) | 18 | 4 | 2 | 1 |" in text
+    assert "- single, run 1, seed 0: metrics.jsonl differs" in text
+    assert "| 2 to 2 of 9 | 1 | 1 | 1 | 0 | 1 |" in text
+    assert "| steps until | 10 | 20 |" in text
+
+
+def test_the_page_has_the_marks():
+    page = (processes.ROOT / "docs" / "reliability.md").read_text()
+    assert page.count(reliability.BEGIN) == page.count(reliability.END) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--only=kill"], ["--cases=one"], ["--count=3"], ["--only=kills", "--count=0"]], ids=" ".join
+)
+def test_bad_arguments_are_refused(arguments, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        reliability.main([*arguments, f"--work={tmp_path / 'work'}", f"--results={tmp_path / 'found.json'}"])
+    assert "error: " in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_a_killed_run_is_continued_and_compared(tmp_path):
+    def lines(out, work):
+        return [processes.python("-m", long_run.__name__, out / "bandit" / "grpo" / "seed_0", 500)]
+
+    case = cases.Case("bandit", "a bandit", lines, kills=2, kills_per_run=2)
+    like = kills.undisturbed(case, tmp_path)
+    found = kills.trial(case, 0, 2, 0, like, tmp_path)
+    assert found["problems"] == []
+    assert found["kills"] == len(found["records"]) > 0
