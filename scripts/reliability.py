@@ -144,8 +144,9 @@ def _kills(rows: Sequence[Row]) -> list[str]:
     for case in CASES:
         if of_case := [row for row in there if row["case"] == case.name]:
             killed, early = (sum(row[name] for row in of_case) for name in ("kills", "in_start_up"))
-            equal = sum(not row["problems"] for row in of_case)
-            lines.append(f"| {case.title} | {killed} | {early} | {len(of_case)} | {equal} |")
+            runs = sum(row["runs"] for row in of_case)
+            equal = sum(row["runs"] for row in of_case if not row["problems"])
+            lines.append(f"| {case.title} | {killed} | {early} | {runs} | {equal} |")
     return [_heading(there), "", *lines, *_problems(there)] if there else []
 
 

@@ -52,7 +52,7 @@ def _sweep(out: Path, launcher: str, grid: str) -> list[str]:
 
 
 def _vmapped(out: Path, work: Path) -> list[list[str]]:
-    return [_sweep(out, "vmap", "objectives=grpo;seeds=0,1,2,3;steps=600;evaluate_every=100")]
+    return [_sweep(out, "vmap", "objectives=grpo;seeds=0,1,2,3;steps=3000;evaluate_every=500")]
 
 
 def small_sweep(out: Path, work: Path) -> list[list[str]]:

@@ -1,6 +1,7 @@
 """SIGKILL at random moments: a run that is killed and continued until its end leaves what an undisturbed one leaves."""
 
 import dataclasses
+import itertools
 import random
 import shutil
 import time
@@ -57,11 +58,11 @@ def undisturbed(case: Case, work: Path) -> Undisturbed:
 
 
 def trial(case: Case, number: int, kills: int, seed: int, like: Undisturbed, work: Path) -> dict[str, Any]:
-    """Kills one run, continues it, and compares what it leaves.
+    """Kills a run several times, continues it, and compares what it leaves; or several, if the first ends too soon.
 
     Returns:
-      the kills that were made, those before the first record of their start, how many records there were at each, and
-      `problems`: a sentence for each thing that should not be.
+      the kills that were made, those before the first record of their start, how many records there were at each, how
+      many runs it took, and `problems`: a sentence for each thing that should not be.
     """
     out, log = work / case.name / f"run_{number}", work / case.name / f"run_{number}.log"
     shutil.rmtree(out, ignore_errors=True)
@@ -70,15 +71,19 @@ def trial(case: Case, number: int, kills: int, seed: int, like: Undisturbed, wor
     # A run ends a little after its last kill.
     window = like.training * (1.0 if case.restarts_from_zero else 2.0 / kills)
     problems: list[str] = []
-    in_start_up, records = 0, []
+    runs, in_start_up, records = 1, 0, []
     command = Command(case.lines(out, work), log)
-    for early, moment, victim, who in _plan(chance, kills, case):
-        if command.ended and (problem := _ended_alone(command)):
-            problems.append(problem)
+    for early, moment, victim, who in itertools.islice(_plan(chance, case), 5 * kills):
+        if len(records) == kills:
+            break
         if command.ended:
-            if all(main.poll() == 0 for main in command.mains):
-                break
-            command.status()
+            if problem := _ended_alone(command):
+                problems.append(problem)
+            if command.status() == 0:
+                # Sooner than expected: the next run is killed at shorter intervals.
+                problems += differences(out, like.path)
+                shutil.rmtree(out)
+                runs, window = runs + 1, window / 2
             command = Command(case.lines(out, work), log)
         before = _records(out)
         if early:
@@ -102,12 +107,14 @@ def trial(case: Case, number: int, kills: int, seed: int, like: Undisturbed, wor
     problems += differences(out, like.path)
     if not problems:
         shutil.rmtree(out)
-    return {"kills": len(records), "in_start_up": in_start_up, "records": records, "problems": problems}
+    return {
+        "kills": len(records), "in_start_up": in_start_up, "records": records, "runs": runs, "problems": problems,
+    }  # fmt: skip
 
 
-def _plan(chance: random.Random, kills: int, case: Case) -> Iterator[tuple[bool, float, str, float]]:
+def _plan(chance: random.Random, case: Case) -> Iterator[tuple[bool, float, str, float]]:
     """Of each kill: whether before the first record, when as a share of the time, what it hits, and which of them."""
-    for _ in range(kills):
+    while True:
         yield chance.random() < IN_START_UP, chance.random(), chance.choice(case.victims), chance.random()
 
 

@@ -85,7 +85,15 @@ def test_results_are_kept_and_become_tables(tmp_path):
     file, page = tmp_path / "found.json", tmp_path / "found.md"
     page.write_text(f"before\n{reliability.BEGIN}\nold\n{reliability.END}\nafter\n")
     results = reliability.Results(file, row())
-    killed = {"trial": "kills", "case": "single", "planned": 10, "kills": 9, "in_start_up": 2, "records": [3]}
+    killed = {
+        "trial": "kills",
+        "case": "single",
+        "planned": 10,
+        "kills": 9,
+        "in_start_up": 2,
+        "records": [3],
+        "runs": 1,
+    }
     results.add(killed | {"number": 1, "problems": ["metrics.jsonl differs"]})
     results.add(killed | {"number": 0, "problems": []})
     results.add(
