@@ -20,6 +20,7 @@ from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
 from ipsrl.policies import hugging_face
 from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.policies.transformer import Transformer
 
 PADDING, TURN, END_OF_TURN = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 CHAT_TEMPLATE = (
@@ -86,6 +87,7 @@ def make_checkpoint(
 
     if family not in FAMILIES:
         raise ValueError(f"family is {family!r}, but must be one of {', '.join(FAMILIES)}.")
+    Transformer(vocabulary_size, hidden_size, num_layers, num_heads, num_key_value_heads).require_memory()
     tokenizer = train_tokenizer(vocabulary_size)
     ids = {
         "bos_token_id": None,
@@ -202,5 +204,5 @@ if __name__ == "__main__":
     flags.DEFINE_integer("num_key_value_heads", 2, "Number of key-value heads.", lower_bound=1)
     flags.DEFINE_integer("vocabulary_size", 512, "Tokens of the tokenizer.", lower_bound=1)
     flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16", "float16"], "Of the weights in the file.")
-    flags.DEFINE_integer("seed", 0, "Of the weights.", lower_bound=0)
+    flags.DEFINE_integer("seed", 0, "Of the weights.", lower_bound=0, upper_bound=2**31 - 1)
     app.run(main)

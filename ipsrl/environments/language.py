@@ -3,12 +3,12 @@
 import bisect
 import dataclasses
 import functools
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from jinja2 import TemplateError
 
 from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.questions import Questions, Quotation
@@ -16,6 +16,7 @@ from ipsrl.environments.text import TextTask
 from ipsrl.environments.token_stream import TokenStream, written_answers
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.fields import Checked, positive
+from ipsrl.model_folder import read_object, require_files
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 
 # Any token of the model may be behind the masks of prompts and answers.
@@ -81,12 +82,15 @@ class LanguageTask(TokenStream, Checked):
         from transformers import AutoTokenizer
 
         folder = Path(self.tokenizer_dir).expanduser()
-        if not folder.is_dir():
-            raise ValueError(f"there is no folder {folder}: tokenizer_dir must be a folder with a tokenizer")
+        require_files(folder)
         try:
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{folder} holds no tokenizer that transformers can read: {error}") from None
+        # A damaged file may lead it anywhere, and the errors of its Rust are plain exceptions.
+        except Exception as error:
+            said = textwrap.shorten(f"{type(error).__name__}: {error}", 300)
+            raise ValueError(
+                f"the tokenizer files in {folder} cannot be read by transformers ({said}): copy them again"
+            ) from error
         if not tokenizer.is_fast:
             raise ValueError(f"the tokenizer in {folder} has no tokenizer.json, which defines its tokens")
         return tokenizer
@@ -94,13 +98,14 @@ class LanguageTask(TokenStream, Checked):
     @functools.cached_property
     def stop_tokens(self) -> tuple[int, ...]:
         """The tokens that end an answer."""
-        from transformers import GenerationConfig
-
         stops = {self.tokenizer.eos_token_id}
         folder = Path(self.tokenizer_dir).expanduser()
-        if (folder / "generation_config.json").exists():
-            ends = GenerationConfig.from_pretrained(folder, local_files_only=True).eos_token_id
-            stops |= set(ends if isinstance(ends, list) else [ends])
+        if (path := folder / "generation_config.json").exists():
+            ends = read_object(path).get("eos_token_id")
+            ends = ends if isinstance(ends, list) else [ends]
+            if not all(end is None or (type(end) is int and end >= 0) for end in ends):
+                raise ValueError(f"{path} says that {ends} end an answer, but eos_token_id must be numbers of tokens")
+            stops |= set(ends)
         if not (stops := stops - {None}):
             raise ValueError(f"neither the tokenizer nor a generation_config.json in {folder} names an eos token")
         return tuple(sorted(stops))
@@ -269,6 +274,11 @@ class LanguageTask(TokenStream, Checked):
             question_mask[i, real] = [
                 max(first, start) < min(last, start + len(question)) for first, last in encoded["offset_mapping"][i]
             ]
+            if not question_mask[i].any():
+                raise ValueError(
+                    f"the tokenizer in {self.tokenizer_dir} has no tokens for the words of prompt {index[i]}: copy all "
+                    "files of the tokenizer again"
+                )
         return Prompts(np.asarray(index, np.int32), tokens, mask, question_mask)
 
     def _templated(self, question: str) -> str:
@@ -284,5 +294,7 @@ class LanguageTask(TokenStream, Checked):
                 # Templates of Llama 3 would insert today's date, and a run resumed tomorrow would see other prompts.
                 date_string=DATE,
             )
-        except TemplateError as error:
-            raise ValueError(f"the chat template in {self.tokenizer_dir} refuses the prompt: {error}") from None
+        # A template is a program.
+        except Exception as error:
+            said = textwrap.shorten(f"{type(error).__name__}: {error}", 300)
+            raise ValueError(f"the chat template in {self.tokenizer_dir} refuses the prompt ({said})") from None

@@ -26,6 +26,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from ipsrl.distributed import hosts
+from ipsrl.model_folder import read_object
 from ipsrl.policies.adapters import LoRA, merged
 from ipsrl.policies.hugging_face_config import read_json, read_policy, text_config
 from ipsrl.policies.policy import Parameters
@@ -101,8 +102,8 @@ def load_parameters(
 ) -> Parameters:
     """The weights of a checkpoint as the parameters of `policy`.
 
-    All errors are found before weights are read. Then every process reads only the slices of its own devices, one after
-    the other: no tensor is ever whole on the host unless its sharding requires it.
+    All errors but weights that are not finite are found before weights are read. Then every process reads only the
+    slices of its own devices, one after the other: no tensor is ever whole on the host unless its sharding requires it.
 
     Args:
       model_dir: folder with `config.json` and `model.safetensors`, or an index and the files that it names.
@@ -114,8 +115,8 @@ def load_parameters(
 
     Raises:
       ValueError: `policy` has another architecture; the folder has no safetensors files, or lacks one; a tensor is
-        missing, is not a parameter, has another shape, or is not floating point; or `lm_head.weight` differs from the
-        token embeddings it is tied to.
+        missing, is not a parameter, has another shape, or is not floating point and finite; or `lm_head.weight` differs
+        from the token embeddings it is tied to.
     """
     folder = Path(model_dir)
     _check_architecture(folder, policy)
@@ -130,7 +131,7 @@ def load_parameters(
         def read(path: Any, parameter: jax.ShapeDtypeStruct) -> jax.Array:
             tensor = table[_name(path)]
             sharding = sharding_of(tensor.path, parameter.shape)
-            leaf = _read(slices[tensor.name], tensor.transposed, parameter.shape, sharding, np.dtype(dtype))
+            leaf = _read(folder, tensor, slices[tensor.name], parameter.shape, sharding, np.dtype(dtype))
             return convert(tensor.path, leaf)
 
         return jax.tree.map_with_path(read, _abstract(policy))
@@ -254,7 +255,7 @@ def _open(folder: Path, stack: contextlib.ExitStack) -> dict[str, Any]:
     """Name of each tensor of the text decoder -> its safetensors slice, without reading any."""
     weight_map = None
     if (folder / INDEX).exists():
-        weight_map = json.loads((folder / INDEX).read_text())["weight_map"]
+        weight_map = _read_index(folder)
         files = sorted(set(weight_map.values()))
     elif (folder / WEIGHTS).exists():
         files = [WEIGHTS]
@@ -270,7 +271,9 @@ def _open(folder: Path, stack: contextlib.ExitStack) -> dict[str, Any]:
         try:
             opened = stack.enter_context(safe_open(folder / file, framework="np"))
         except SafetensorError as error:
-            raise ValueError(f"{folder / file} is not a whole file of safetensors ({error}): copy it again.") from None
+            raise ValueError(
+                f"{folder / file} is no complete safetensors file ({error}): copy or download it again."
+            ) from error
         for name in opened.offset_keys():
             if weight_map is not None and weight_map.get(name) != file:
                 raise ValueError(f"{folder / file} has the tensor {name!r}, which {INDEX} does not place there.")
@@ -283,6 +286,17 @@ def _open(folder: Path, stack: contextlib.ExitStack) -> dict[str, Any]:
                 raise ValueError(f"{folder} has the tensor {shown!r} under two names: remove one of them.")
             slices[shown] = opened.get_slice(name)
     return slices
+
+
+def _read_index(folder: Path) -> dict[str, str]:
+    """Name of each tensor -> the file that holds it, which must lie in the folder."""
+    weight_map = read_object(folder / INDEX).get("weight_map")
+    if not isinstance(weight_map, dict) or not all(isinstance(file, str) for file in weight_map.values()):
+        raise ValueError(f"{folder / INDEX} names no file for each tensor in a 'weight_map': copy it again.")
+    for file in weight_map.values():
+        if Path(file).name != file:
+            raise ValueError(f"{folder / INDEX} names the file {file!r}, but all files must lie in this folder.")
+    return weight_map
 
 
 def _check_tensors(folder: Path, policy: Transformer, table: dict[str, StoredTensor], slices: dict[str, Any]) -> None:
@@ -329,15 +343,22 @@ def _check_tied(folder: Path, embeddings: Any, head: Any) -> None:
         )
 
 
-def _read(tensor: Any, transposed: bool, shape: tuple[int, ...], sharding: Sharding, dtype: np.dtype) -> jax.Array:
+def _read(
+    folder: Path, stored: StoredTensor, values: Any, shape: tuple[int, ...], sharding: Sharding, dtype: np.dtype
+) -> jax.Array:
     """A parameter of which each device gets its own slice; a slice for several devices of a process is read once."""
     read_before: dict[tuple[tuple[int | None, int | None], ...], np.ndarray] = {}
 
     def read(index: tuple[slice, ...]) -> np.ndarray:
         key = tuple((part.start, part.stop) for part in index)
         if key not in read_before:
-            values = tensor[index[::-1]].T if transposed else tensor[index]
-            read_before[key] = values.astype(dtype)
+            part = values[index[::-1]].T if stored.transposed else values[index]
+            with np.errstate(over="ignore", invalid="ignore"):
+                read_before[key] = part.astype(dtype)
+            if not np.isfinite(read_before[key]).all():
+                raise ValueError(
+                    f"the tensor {stored.name!r} of {folder} is not finite as {dtype}: choose another checkpoint."
+                )
         return read_before[key]
 
     return jax.make_array_from_callback(shape, sharding, read, dtype=dtype)

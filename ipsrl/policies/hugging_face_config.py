@@ -1,13 +1,14 @@
 """Reads a Hugging Face `config.json` into the fields of `Transformer`."""
 
-import json
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ipsrl.model_folder import read_object, require_files
 from ipsrl.policies.rotary import LinearScaling, Llama3Scaling, Rotary, Scaling, YarnScaling
 from ipsrl.policies.transformer import Transformer
-from ipsrl.policies.transformer_config import SlidingWindow
+from ipsrl.policies.transformer_config import MOST_LAYERS, SlidingWindow
 
 ATTENTION_MATRICES = ("q_proj", "k_proj", "v_proj", "o_proj")
 MLP_MATRICES = ("gate_proj", "up_proj", "down_proj")
@@ -59,15 +60,21 @@ def num_positions(model_dir: str | Path) -> int:
 def _configurations(folder: Path) -> tuple[Any, Any]:
     """The `transformers` object of `config.json`, and its part that describes the text decoder."""
     # Imported late: transformers takes seconds to import.
-    from huggingface_hub.errors import StrictDataclassError
     from transformers import AutoConfig
 
-    model_type = read_json(folder)["model_type"]
+    content = read_json(folder)
+    model_type, text = content["model_type"], content.get("text_config")
+    layers = (text if isinstance(text, dict) else content).get("num_hidden_layers")
+    # transformers makes a list of them before it looks at their number.
+    if isinstance(layers, int) and layers > MOST_LAYERS:
+        raise ValueError(f"{folder}/config.json has num_hidden_layers {layers}, but may have {MOST_LAYERS} at most")
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
-    except (ValueError, TypeError, KeyError, AttributeError, StrictDataclassError) as error:
+    # A bad value may lead it anywhere.
+    except Exception as error:
         raise ValueError(
-            f"{folder}/config.json is not a valid configuration of a {model_type} model: {error}"
+            f"{folder}/config.json is not a valid configuration of a {model_type} model: "
+            f"{textwrap.shorten(str(error), 300)}"
         ) from error
     return config, config.text_config if model_type == "gemma3" else config
 
@@ -79,14 +86,10 @@ def read_json(folder: Path) -> dict[str, Any]:
       ValueError: it is of another kind.
     """
     path = folder / "config.json"
-    try:
-        content = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise ValueError(f"{path} does not exist: give the folder of a Hugging Face checkpoint.") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is not JSON: {error}.") from error
+    require_files(folder)
+    content = read_object(path)
     model_type = content.get("model_type")
-    if model_type not in FAMILIES:
+    if not isinstance(model_type, str) or model_type not in FAMILIES:
         raise ValueError(
             f"{path} names the model type {model_type!r}, but only {', '.join(FAMILIES)} can be imported: choose a "
             "checkpoint of one of these families."

@@ -2,13 +2,16 @@
 
 import dataclasses
 
-from ipsrl.fields import Checked, one_of, positive
+from ipsrl.distributed import memory
+from ipsrl.fields import Checked, between, one_of, positive
 from ipsrl.policies.adapters import MATRICES, LoRA
 from ipsrl.policies.rotary import Rotary
 
 # `decoder` has a module, or a function, for each.
 BLOCK_NAMES = ("llama", "gemma")
 REMATERIALISATION_NAMES = ("none", "layer", "dots")
+# Each takes a tenth of a second to trace.
+MOST_LAYERS = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +77,7 @@ class TransformerConfig(Checked):
 
     vocabulary_size: int = positive()
     hidden_size: int = positive(64)
-    num_layers: int = positive(2)
+    num_layers: int = between(1, MOST_LAYERS, 2)
     num_heads: int = positive(4)
     num_key_value_heads: int = positive(2)
     head_dim: int | None = positive(None)
@@ -124,3 +127,16 @@ class TransformerConfig(Checked):
         if self.intermediate_size is None:
             return -(-8 * self.hidden_size // (3 * 32)) * 32
         return self.intermediate_size
+
+    @property
+    def matrix_elements(self) -> int:
+        """Number of elements of the matrices and the token embeddings, without adapters: nearly all parameters."""
+        attention = 2 * (self.num_heads + self.num_key_value_heads) * self.head_width
+        embeddings = self.vocabulary_size * (1 if self.tie_embeddings else 2)
+        return self.hidden_size * (embeddings + self.num_layers * (attention + 3 * self.intermediate_width))
+
+    def require_memory(self) -> None:
+        """Raises ValueError, from arithmetic alone, if there is less memory than the weights take."""
+        # Frozen weights may have four bits.
+        bits = 32 if self.lora is None else 4
+        memory.require(self.matrix_elements * bits // 8, "the weights of the policy", "choose a smaller model")

@@ -100,6 +100,7 @@ def training_grid(task: str, settings: TextTaskSettings) -> TrainingGrid:
     if settings.policy == "small":
         names, warm_start = ("hidden_size", "num_layers", "dtype", "remat"), settings.warm_start
         policy = Transformer(environment.vocabulary_size, **{name: getattr(settings, name) for name in names})
+        policy.require_memory()
         identity["warm_start"] = dataclasses.asdict(warm_start)
         start = functools.cache(lambda: (prior_parameters(environment, policy, warm_start), None))
     else:

@@ -35,9 +35,12 @@ class LanguageModel:
         """Reads the configuration, but no weights.
 
         Raises:
-          ValueError: the folder holds no checkpoint of a known architecture, or an argument is unknown.
+          ValueError: the folder holds no checkpoint of a known architecture, an argument is unknown, or there is less
+            memory than the weights take.
         """
-        return cls(model_dir, dataclasses.replace(read_policy(model_dir), dtype=dtype, remat=remat, lora=lora))
+        policy = dataclasses.replace(read_policy(model_dir), dtype=dtype, remat=remat, lora=lora)
+        policy.require_memory()
+        return cls(model_dir, policy)
 
     def load(self, mesh: Mesh) -> tuple[Parameters | Callable[[], Parameters], Parameters | None]:
         """The initial trained parameters and the frozen parameters, both on the mesh.
