@@ -4,6 +4,7 @@ The content of a run folder is described in `ipsrl.records.run_folder`, which wr
 """
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,11 @@ LABELS = "labels.json"
 def find(root: str | Path) -> list[Path]:
     """All run folders in `root`, itself included, in the order of their paths; links are not followed.
 
-    A run has config.json, and one of the files that show that it has started.
+    A run has config.json, and one of the files that show that it has started. Of a folder with metrics that has no such
+    file, a line on stderr says that it is left out.
 
     Raises:
-      ValueError: there is no such folder, no run in it, or a config.json that is a folder.
+      ValueError: there is no such folder, or no run in it.
       OSError: a folder in it cannot be read.
     """
     if not Path(root).is_dir():
@@ -35,16 +37,21 @@ def find(root: str | Path) -> list[Path]:
     found = []
     for folder, inside, files in os.walk(root, onerror=refuse):
         inside[:] = sorted(name for name in inside if name not in WITHOUT_RUNS and not name.startswith("."))
-        if "config.json" in inside:
-            raise ValueError(f"{folder}/config.json is a folder: the run there cannot be identified")
         # Exported models have a config.json as well.
-        if "config.json" in files and {"environment.json", "metrics.jsonl", "summary.json"} & set(files):
+        if "config.json" in files and {"environment.json", "metrics.jsonl", "summary.json"} & {*files, *inside}:
             found.append(Path(folder))
+        elif "metrics.jsonl" in files:
+            say_left_out(f"{folder} has no file config.json, so the run there cannot be identified")
     if not found:
         raise ValueError(
             f"{root} holds no run: no folder with config.json and environment.json, metrics.jsonl or summary.json"
         )
     return found
+
+
+def say_left_out(what: str) -> None:
+    """Says on stderr, in one line, what a reader of runs leaves out."""
+    print(f"left out: {what}", file=sys.stderr)
 
 
 def labels_of(folder: Path) -> tuple[str, ...]:
@@ -55,6 +62,8 @@ def labels_of(folder: Path) -> tuple[str, ...]:
     try:
         labels = read_json(folder / LABELS)
     except (FileNotFoundError, ValueError):
+        labels = None
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         labels = ["objective", "num_outcomes"]
     return (*labels, "seed")
 

@@ -11,30 +11,35 @@ import jax
 import numpy as np
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, gaps: bool = True) -> Any:
     """`value` as JSON types.
 
     Tuples become lists, dataclasses dicts, arrays and NumPy or JAX scalars numbers and lists of numbers. JSON has no
     NaN and no infinity: every non-finite number becomes null, which plotting tools read as a gap.
 
+    Args:
+      gaps: whether numbers may be non-finite.
+
     Raises:
-      ValueError: a value, or the key of a dict, has no counterpart in JSON.
+      ValueError: a value, or the key of a dict, has no counterpart in JSON, or a number is not finite without `gaps`.
     """
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
+        if not (gaps or math.isfinite(value)):
+            raise ValueError(f"{value} is a number that JSON cannot hold; write a finite one, or None")
         return float(value) if math.isfinite(value) else None
     if isinstance(value, np.generic | np.ndarray | jax.Array):
-        return plain(np.asarray(value).tolist())
+        return plain(np.asarray(value).tolist(), gaps)
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [plain(item, gaps) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return plain(dataclasses.asdict(value))
+        return plain(dataclasses.asdict(value), gaps)
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
                 raise ValueError(f"the keys of a JSON object are strings, not {type(key).__name__} ({key!r})")
-        return {key: plain(item) for key, item in value.items()}
+        return {key: plain(item, gaps) for key, item in value.items()}
     raise ValueError(
         f"{value!r} is a {type(value).__name__}, which JSON cannot hold; write numbers, strings, lists or dicts instead"
     )
@@ -64,9 +69,11 @@ def read_json(path: Path) -> Any:
     """The value in the file `path`.
 
     Raises:
-      ValueError: the file is not JSON.
+      ValueError: the file is not JSON, or a folder.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except IsADirectoryError as error:
+        raise ValueError(f"{path} is a folder, but must be a file") from error
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not valid JSON ({error})") from error

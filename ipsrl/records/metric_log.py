@@ -127,6 +127,15 @@ def read(path: str | Path) -> list[dict[str, Any]]:
     return [{name: math.nan if value is None else value for name, value in record.items()} for record in records]
 
 
+def is_cut(path: str | Path) -> bool:
+    """Whether the last line of a metric log is truncated: the process was killed while writing."""
+    with Path(path).open("rb") as file:
+        if not file.seek(0, os.SEEK_END):
+            return False
+        file.seek(-1, os.SEEK_END)
+        return file.read() != b"\n"
+
+
 def unbroken(records: Sequence[Mapping[str, Any]], first: int) -> int:
     """The last step of a training run up to which no record is missing; `first` - 1 if the first is."""
     following = first

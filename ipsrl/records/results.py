@@ -33,14 +33,13 @@ import glob
 import json
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ipsrl.records import metric_log
-from ipsrl.records.discovery import find, labels_of, seed_of
+from ipsrl.records.discovery import find, labels_of, say_left_out, seed_of
 from ipsrl.records.json_files import read_json
 from ipsrl.records.result_columns import (
     DESCRIPTION,
@@ -88,9 +87,11 @@ def load(
     Raises:
       OSError: the Parquet files cannot be written.
       ValueError: a folder does not exist or holds no run, a run is given twice, a JSON file or a line of metrics.jsonl
-        is damaged (except a truncated last line of a killed process, of which only that record is lost), or DuckDB is
-        not installed.
+        is damaged (except a truncated last line of a killed process, of which only that record is lost, with a line on
+        stderr), or DuckDB is not installed.
     """
+    if not folders:
+        raise ValueError("no folders are given: name one or more that hold runs")
     try:
         import duckdb
     except ImportError as error:
@@ -185,12 +186,17 @@ def _undamaged(paths: Iterable, read: Callable[[Any], Any], skip_damaged: bool) 
         except ValueError as error:
             if not skip_damaged:
                 raise ValueError(f"{error}; --skip_damaged, or skip_damaged=True, leaves such runs out") from error
-            print(f"left out: {error}", file=sys.stderr)
+            say_left_out(str(error))
     return kept
 
 
 def _describe(path: Path) -> dict[str, Any]:
     """The row of a run, without its metrics."""
+    if (log := path / "metrics.jsonl").exists():
+        if not log.is_file():
+            raise ValueError(f"{log} is a folder, but must be a file")
+        if metric_log.is_cut(log):
+            say_left_out(f"the last line of {log}, which is cut")
     config = _read_object(path / "config.json")
     summary = _read_object(path / "summary.json") if (path / "summary.json").exists() else None
     written = [file.stat().st_mtime for name in ("metrics.jsonl", "summary.json") if (file := path / name).exists()]

@@ -19,12 +19,16 @@ import jax
 import ipsrl
 from ipsrl.distributed import hosts
 from ipsrl.records.json_files import plain, read_json, replace_file, write_json
+from ipsrl.specifications import shortened
 
 # Time until a network file system shows on one host what another has written.
 LATE_SECONDS = 30
 
 
+STARTS = "environment.json"
 UNCOMMITTED = "uncommitted.diff"
+FILES = ("*.json", "*.jsonl", UNCOMMITTED, ".lock")
+FOLDERS = ("checkpoints", "tensorboard", "wandb", "arrays")
 # A longer diff is data that was added, not a record of the code.
 LONGEST_DIFF = 1_000_000
 NEW_MODULES = 50
@@ -70,17 +74,20 @@ class RunFolder:
 
         Args:
           path: the output folder.
-          config: everything that determines the run (objective, environment, policy, seed, ...), as JSON values. Tuples
-            equal lists, but 1 differs from 1.0.
+          config: everything that determines the run (objective, environment, policy, seed, ...): a dict of JSON
+            values, without NaN and infinity. Tuples equal lists, but 1 differs from 1.0.
           resume: continue the run in the folder, if there is one.
 
         Raises:
-          RunFolderError: the folder holds another run, the same run without `resume`, files but no run, or a damaged
-            config.json, or another process is writing to it. Then nothing in it has been changed.
+          RunFolderError: there cannot be such a folder, or it holds another run, the same run without `resume`, files
+            but no run, or a damaged config.json or environment.json, or another process is writing to it. Then nothing
+            in it has been changed.
           OtherHostError: any of these, on the hosts other than the first.
-          ValueError: the hosts have different configurations, or see different folders.
+          ValueError: `config` is not such a dict, or the hosts have different configurations, or see different folders.
         """
-        path, config = Path(path), plain(config)
+        if not isinstance(config, dict):
+            raise ValueError(f"the config of a run is {config!r}, it must be a dict of all that determines the run")
+        path, config = Path(path), plain(config, gaps=False)
         hosts.require_same(config, "configuration of this run")
         folder = cls(path, config, hosts.first_does(functools.partial(_take, path, config, resume)))
         if not hosts.all_hosts(_appears(path / "config.json")):
@@ -121,6 +128,19 @@ class RunFolder:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def require_possible(path: Path) -> None:
+    """Raises `RunFolderError` unless `path` is a folder for results, or can become one."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        raise RunFolderError(f"--out {str(path)!r} is not in UTF-8; choose another name") from error
+    # Of what would lie in a file the system says that it does not exist.
+    for above in (path, *path.parents):
+        if above.exists() and not above.is_dir():
+            within = "" if above == path else f", so {path} cannot be in it"
+            raise RunFolderError(f"--out {above} is a file{within}; it must be a folder")
 
 
 def is_complete(path: Path) -> bool:
@@ -165,7 +185,7 @@ def _take(path: Path, config: dict[str, Any], resume: bool) -> IO[str]:
             unfinished.unlink()
         if not (path / "config.json").exists():
             write_json(path / "config.json", config)
-        _record_start(path / "environment.json")
+        _record_start(path)
     except BaseException:
         lock.close()
         raise
@@ -174,8 +194,13 @@ def _take(path: Path, config: dict[str, Any], resume: bool) -> IO[str]:
 
 def _check(path: Path, config: dict[str, Any], resume: bool) -> None:
     """Raises `RunFolderError` if `RunFolder.open` must refuse."""
-    if path.exists() and not path.is_dir():
-        raise RunFolderError(f"--out {path} is a file; it must be a folder")
+    require_possible(path)
+    of_other_kind = [
+        *(f"{file} is a folder, but must be a file" for name in FILES for file in path.glob(name) if file.is_dir()),
+        *(f"{path / name} is a file, but must be a folder" for name in FOLDERS if (path / name).is_file()),
+    ]
+    if of_other_kind:
+        raise RunFolderError(f"{of_other_kind[0]}; move it away or choose another --out")
     if not (path / "config.json").exists():
         files = sorted(file.name for file in path.glob("[!.]*"))
         if files:
@@ -196,6 +221,10 @@ def _check(path: Path, config: dict[str, Any], resume: bool) -> None:
         raise RunFolderError(
             f"{path} belongs to a run with another config: {shown}{more}; use that config or choose another --out"
         )
+    try:
+        _starts(path)
+    except ValueError as error:
+        raise RunFolderError(f"{error}; move it away or choose another --out") from error
     if _has_begun(path) and not resume:
         raise RunFolderError(f"{path} already holds this run; pass --resume to continue it or choose another --out")
 
@@ -219,11 +248,21 @@ def _differences(there: Any, here: Any, key: str = "") -> Iterator[str]:
         yield f"{key or 'config'} is {json.dumps(there)} there and {json.dumps(here)} here"
 
 
+def _starts(path: Path) -> list[Any]:
+    """The starts of the run so far; raises ValueError if environment.json is damaged."""
+    if not (path / STARTS).exists():
+        return []
+    starts = read_json(path / STARTS)
+    if not isinstance(starts, list):
+        raise ValueError(f"{path / STARTS} holds {shortened(json.dumps(starts))}, but must hold a list of starts")
+    return starts
+
+
 def _record_start(path: Path) -> None:
     """Appends the environment of this process to the list in environment.json."""
-    starts = read_json(path) if path.exists() else []
-    write_json(path, [*starts, {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **_this_process()}])
-    diff = path.with_name(UNCOMMITTED)
+    start = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **_this_process()}
+    write_json(path / STARTS, [*_starts(path), start])
+    diff = path / UNCOMMITTED
     if changes := _uncommitted():
         replace_file(diff, changes)
     else:

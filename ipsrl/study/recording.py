@@ -1,7 +1,7 @@
 """From curves to records: curves in the folder are read, missing ones are computed and written one by one."""
 
-import contextlib
 import io
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -112,6 +112,10 @@ def _write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
-    with contextlib.suppress(FileNotFoundError), np.load(path) as stored:
-        return dict(stored)
-    return {}
+    if not path.exists():
+        return {}
+    try:
+        with np.load(io.BytesIO(path.read_bytes())) as stored:
+            return dict(stored)
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} is damaged ({error}): choose another --out") from error

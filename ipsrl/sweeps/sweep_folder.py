@@ -10,6 +10,7 @@ failures/<identity>.json of a failed run: command, status, time, last lines of t
 import contextlib
 import dataclasses
 import fcntl
+import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,8 @@ from pathlib import Path
 from typing import IO, Any, Literal, Self, get_args
 
 from ipsrl.records.json_files import read_json, write_json
-from ipsrl.records.run_folder import is_complete
+from ipsrl.records.run_folder import is_complete, require_possible
+from ipsrl.specifications import shortened
 from ipsrl.sweeps.sweep_runs import SweepRun
 
 State = Literal["finished", "running", "failed", "broken", "waiting"]
@@ -41,8 +43,7 @@ class SweepFolder:
     def at(cls, path: str | Path) -> Self:
         """Raises ValueError if the folder has files but is not that of a sweep."""
         path = Path(path).absolute()
-        if path.exists() and not path.is_dir():
-            raise ValueError(f"--out {path} is a file; it must be a folder")
+        require_possible(path)
         files = sorted(file.name for file in path.glob("[!.]*"))
         if files and "sweep.json" not in files:
             raise ValueError(
@@ -86,8 +87,11 @@ class SweepFolder:
         path = self.path / "sweep.json"
         if not path.exists():
             return []
+        listed = read_json(path)
         try:
-            return [SweepRun(**run) for run in read_json(path)]
+            if not isinstance(listed, list):
+                raise TypeError(f"it holds {shortened(json.dumps(listed))}")
+            return [SweepRun(**run) for run in listed]
         except TypeError as error:
             raise ValueError(f"{path} is not a list of runs ({error}): move it away to start again") from error
 
@@ -151,10 +155,14 @@ class SweepFolder:
 
     def failure(self, run: SweepRun) -> dict[str, Any] | None:
         """The record of a failure; None if the run has not failed."""
+        path = self.failure_path(run)
         try:
-            return read_json(self.failure_path(run))
+            failure = read_json(path)
         except FileNotFoundError:
             return None
+        if not isinstance(failure, dict) or not {"exit_status", "last_lines"} <= failure.keys():
+            raise ValueError(f"{path} is not the record of a failure: delete it, and try the run again by --retry")
+        return failure
 
 
 def _lock(file: IO, kind: int) -> bool:

@@ -287,6 +287,18 @@ def test_a_damaged_run_is_named_or_left_out(folder, capsys, file, text, message)
         assert str(folder / "maxrl-a=1" / "seed_1") in values(connection, f"select path from {table}")
 
 
+def test_no_folders_are_no_question():
+    with pytest.raises(ValueError, match="no folders are given: name one or more that hold runs"):
+        results.load()
+
+
+def test_a_log_that_is_cut_is_said(folder, capsys):
+    with (folder / "grpo" / "seed_0" / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 3, "rew')
+    assert values(results.load(folder), "select count(*) from metrics") == [5]
+    assert capsys.readouterr().err == f"left out: the last line of {folder}/grpo/seed_0/metrics.jsonl, which is cut\n"
+
+
 @pytest.mark.parametrize("starts", [{}, [], [{"jax": "0.11"}], [{"time": "yesterday"}]])
 def test_starts_that_say_no_time(folder, starts):
     write_json(folder / "grpo" / "seed_0" / "environment.json", starts)

@@ -106,6 +106,10 @@ def test_what_is_not_the_folder_of_a_run_is_refused(tmp_path):
         RunFolder.open(tmp_path, CONFIG)
     with pytest.raises(RunFolderError, match="is a file; it must be a folder"):
         RunFolder.open(tmp_path / "thesis.tex", CONFIG)
+    with pytest.raises(RunFolderError, match=r"thesis.tex is a file, so .*thesis.tex/a/b cannot be in it; it must be"):
+        RunFolder.open(tmp_path / "thesis.tex" / "a" / "b", CONFIG)
+    with pytest.raises(RunFolderError, match=r"--out '.*\\udcff' is not in UTF-8; choose another name"):
+        RunFolder.open(tmp_path / "\udcff", CONFIG)
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
 
 
@@ -115,6 +119,48 @@ def test_a_damaged_config_is_refused(tmp_path):
     with pytest.raises(RunFolderError, match=r"config.json is not valid JSON .* cannot be identified"):
         RunFolder.open(tmp_path, CONFIG, resume=True)
     assert (tmp_path / "config.json").read_text() == '{"seed": '
+
+
+@pytest.mark.parametrize("content", ["3", "{}", '{"time": 1}', '"x"', "null", "[", ""])
+def test_starts_that_are_damaged_are_not_replaced(tmp_path, content):
+    RunFolder.open(tmp_path, CONFIG).close()
+    (tmp_path / "environment.json").write_text(content)
+    before = contents(tmp_path)
+    with pytest.raises(
+        RunFolderError, match=r"environment.json (holds .*list of starts|is not valid JSON .*); move it"
+    ):
+        RunFolder.open(tmp_path, CONFIG, resume=True)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["config.json", "environment.json", "metrics.jsonl", "summary.json", ".lock"])
+def test_folders_in_the_place_of_files_are_refused(tmp_path, name):
+    RunFolder.open(tmp_path, CONFIG).close()
+    (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / name).mkdir()
+    with pytest.raises(RunFolderError, match=rf"{name} is a folder, but must be a file; move it away or choose"):
+        RunFolder.open(tmp_path, CONFIG, resume=True)
+
+
+def test_files_in_the_place_of_folders_are_refused(tmp_path):
+    RunFolder.open(tmp_path, CONFIG).close()
+    (tmp_path / "checkpoints").write_text("")
+    with pytest.raises(RunFolderError, match="checkpoints is a file, but must be a folder; move it away or choose"):
+        RunFolder.open(tmp_path, CONFIG, resume=True)
+
+
+@pytest.mark.parametrize("config", [None, 3, [], "seed=3"])
+def test_a_config_that_is_no_dict_is_refused(tmp_path, config):
+    with pytest.raises(ValueError, match=r"the config of a run is .*, it must be a dict of all that"):
+        RunFolder.open(tmp_path / "run", config)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, np.float32("nan"), np.array([0.5, np.nan]), {"a": (1, -np.inf)}])
+def test_a_config_that_is_not_finite_is_refused(tmp_path, number):
+    with pytest.raises(ValueError, match=r"(nan|inf) is a number that JSON cannot hold; write a finite one, or None"):
+        RunFolder.open(tmp_path / "run", {"alpha": number})
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_config_that_json_cannot_hold_is_refused(tmp_path):

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,15 @@ def test_arrays_are_kept_for_figures(tmp_path):
     np.testing.assert_array_equal(records.array("path", power=2.0), [0, 1, 4, 9, 16])
     with pytest.raises(LookupError, match="there is no array height"):
         records.array("height")
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut", b"no array"])
+def test_damaged_arrays_are_named(tmp_path, content):
+    compute(tmp_path)
+    (path, *_) = sorted((tmp_path / "arrays").iterdir())
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"{re.escape(path.name)} is damaged \(.*\): choose another --out"):
+        compute(tmp_path, resume=True)
 
 
 def test_a_smoke_run_decides_nothing(tmp_path, capsys):

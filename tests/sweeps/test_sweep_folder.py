@@ -42,6 +42,25 @@ def test_the_states_of_a_run(folder):
     assert folder.state(RUN) == "finished"
 
 
+@pytest.mark.parametrize("content", ["3", "{}", '""', "null", "[3]", '{"a": 1}'])
+def test_a_list_of_runs_that_is_damaged_is_not_replaced(tmp_path, content):
+    path = tmp_path / "sweep.json"
+    path.write_text(content)
+    with (
+        pytest.raises(ValueError, match=r"sweep.json is not a list of runs \(.*\): move it away to start again"),
+        SweepFolder.at(tmp_path).hold([RUN]),
+    ):
+        pass
+    assert path.read_text() == content
+
+
+@pytest.mark.parametrize("content", ["3", "{}", "[]"])
+def test_a_damaged_record_of_a_failure_is_named(folder, content):
+    folder.failure_path(RUN).write_text(content)
+    with pytest.raises(ValueError, match="is not the record of a failure: delete it, and try the run again by --retry"):
+        folder.failure(RUN)
+
+
 @pytest.mark.parametrize("summary", ['{"complete": tr', '{"complete": false}', "[]", "{}"])
 def test_a_summary_that_does_not_say_so_finishes_nothing(folder, summary):
     folder.run_path(RUN).mkdir(parents=True)

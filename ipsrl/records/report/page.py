@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import sys
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ SCRIPTS = ("page.js", "plots.js", "outcomes.js", "start.js")
 def write_report(root: str | Path, out: str | Path | None = None, title: str | None = None) -> Path:
     """Writes a page about all runs in the folder `root`, atomically, and returns its path.
 
+    What could not be read is said on the page, and on stderr in one line each.
+
     Args:
       root: the folder of the runs, at any depth.
       out: the file; report.html in `root` by default.
@@ -30,6 +33,8 @@ def write_report(root: str | Path, out: str | Path | None = None, title: str | N
     if out is not None and (Path(out).suffix != ".html" or not Path(out).parent.is_dir()):
         raise ValueError(f"{out} cannot be written: name a file that ends in .html, in a folder that exists")
     folders = read_folders(root)
+    for note in (note for folder in folders for note in folder.notes):
+        print(note, file=sys.stderr)
     out = Path(out or Path(root, "report.html"))
     replace_file(out, page(content(folders, title or f"Runs in {Path(root).resolve().name}"), bundle))
     return out

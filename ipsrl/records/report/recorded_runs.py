@@ -15,6 +15,7 @@ from ipsrl.records.json_files import read_json
 from ipsrl.records.run_folder import UNCOMMITTED, says_complete
 
 Record = dict[str, Any]
+WORDS = {dict: "JSON object", list: "JSON list"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +106,10 @@ def read_folder(path: Path, root: Path) -> Folder:
         except (ValueError, OSError) as error:
             notes.append(f"{error}; it is left out.")
             return default
-        return found if isinstance(found, kind) else default
+        if not isinstance(found, kind):
+            notes.append(f"{path / name} holds no {WORDS[kind]}; it is left out.")
+            return default
+        return found
 
     return Folder(
         path=path.relative_to(root).as_posix(),
@@ -118,24 +122,30 @@ def read_folder(path: Path, root: Path) -> Folder:
         completions=_records(path / COMPLETIONS, notes),
         warnings=_records(path / "warnings.jsonl", notes),
         notes=notes,
-        figures=sorted(path.glob("*.png")),
+        figures=sorted(picture for picture in path.glob("*.png") if picture.is_file()),
         changes=_text(path / UNCOMMITTED),
     )
 
 
 def _text(path: Path) -> str:
-    """The content of a text file; empty if it does not exist."""
-    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    """The content of a text file; empty if there is none."""
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
 def _records(path: Path, notes: list[str]) -> list[Record]:
     """The records of a file of JSON lines; none if it does not exist."""
     if not path.exists():
         return []
-    records, damage = metric_log.read_undamaged(path)
+    try:
+        records, damage = metric_log.read_undamaged(path)
+    except OSError as error:
+        notes.append(f"{path} cannot be read ({error.strerror}); it is left out.")
+        return []
     if damage:
         more = f", and {len(damage) - 1} more lines are damaged" if len(damage) > 1 else ""
         notes.append(f"{damage[0]}{more}; its other records are shown.")
+    if metric_log.is_cut(path):
+        notes.append(f"the last line of {path} is cut; its other records are shown.")
     return records
 
 

@@ -94,10 +94,12 @@ def test_damage_costs_what_is_damaged_and_no_more(tmp_path):
     write(path / "summary.json", [])
     made = shown(tmp_path)
     assert made["tasks"][0]["runs"] == whole["runs"]
-    assert len(made["notes"]) == 2
-    assert "environment.json is not valid JSON" in made["notes"][0]
-    assert "line 4 of " in made["notes"][1]
-    assert made["notes"][1].endswith(", and 2 more lines are damaged; its other records are shown.")
+    starts, summary, metrics, outcomes = made["notes"]
+    assert "environment.json is not valid JSON" in starts
+    assert summary.endswith("summary.json holds no JSON object; it is left out.")
+    assert metrics.startswith("the last line of ")
+    assert "line 4 of " in outcomes
+    assert outcomes.endswith(", and 2 more lines are damaged; its other records are shown.")
     assert made["environments"] == made["commands"] == []
 
 

@@ -1,0 +1,105 @@
+"""Readers of runs go on beside a damaged one, and say in one line on stderr what they leave out."""
+
+import json
+
+import pytest
+
+from scripts import report, results
+from tests.records.report.run_folders import write_run
+
+CONFIG, STARTS, METRICS, SUMMARY = "config.json", "environment.json", "metrics.jsonl", "summary.json"
+LISTS = ("outcomes.jsonl", "completions.jsonl", "warnings.jsonl")
+
+
+def holds(name, content):
+    return lambda run: (run / name).write_bytes(content)
+
+
+def folder_in_place_of(name):
+    def damage(run):
+        (run / name).unlink(missing_ok=True)
+        (run / name).mkdir()
+
+    return damage
+
+
+def cut(name):
+    return lambda run: (run / name).write_bytes((run / name).read_bytes()[:-20])
+
+
+def a_line_of_another_kind(name):
+    return lambda run: (run / name).write_text("[1]\n" + (run / name).read_text())
+
+
+BOTH = {
+    "no config": (lambda run: (run / CONFIG).unlink(), CONFIG),
+    "a config that is a folder": (folder_in_place_of(CONFIG), CONFIG),
+    "a config that is empty": (holds(CONFIG, b""), CONFIG),
+    "a config of bytes": (holds(CONFIG, b"\xff\xfe"), CONFIG),
+    "a config that is a number": (holds(CONFIG, b"3"), CONFIG),
+    "a config that is nested too deeply": (holds(CONFIG, b"[" * 100_000), CONFIG),
+    "a summary that is a list": (holds(SUMMARY, b"[1]"), SUMMARY),
+    "a summary that is cut": (cut(SUMMARY), SUMMARY),
+    "a summary that is a folder": (folder_in_place_of(SUMMARY), SUMMARY),
+    "starts of bytes": (holds(STARTS, b"\xff\xfe"), STARTS),
+    "starts that are a folder": (folder_in_place_of(STARTS), STARTS),
+    "metrics that are a folder": (folder_in_place_of(METRICS), METRICS),
+    "metrics that are cut": (cut(METRICS), METRICS),
+    "metrics of bytes": (holds(METRICS, b"\xff\xfe\n"), METRICS),
+    "metrics with a line of another kind": (a_line_of_another_kind(METRICS), METRICS),
+}
+REPORTED = {
+    "starts that are a number": (holds(STARTS, b"3"), STARTS),
+    **{f"{name} is a folder": (folder_in_place_of(name), name) for name in LISTS},
+    **{f"{name} is cut": (cut(name), name) for name in LISTS},
+    **{f"{name} has a line of another kind": (a_line_of_another_kind(name), name) for name in LISTS},
+}
+HARMLESS = {
+    "labels that are a number": holds("labels.json", b"3"),
+    "labels that are cut": holds("labels.json", b"["),
+    "changes that are a folder": folder_in_place_of("uncommitted.diff"),
+    "a picture that is a folder": folder_in_place_of("figure.png"),
+}
+
+
+@pytest.fixture
+def runs(tmp_path):
+    for name in ("sound", "damaged"):
+        write_run(tmp_path / name, warnings=["a warning"])
+    return tmp_path
+
+
+def said(capsys, name):
+    """The one line on stderr."""
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "damaged" in line
+    assert name in line
+    assert len(line) < 500
+
+
+@pytest.mark.parametrize("damage", BOTH | REPORTED)
+def test_a_report_says_the_damage(damage, runs, capsys):
+    harm, name = (BOTH | REPORTED)[damage]
+    harm(runs / "damaged")
+    report.main([str(runs)])
+    said(capsys, name)
+    assert (runs / "report.html").stat().st_size > 1_000_000
+
+
+@pytest.mark.parametrize("damage", BOTH)
+def test_results_say_the_damage(damage, runs, capsys):
+    harm, name = BOTH[damage]
+    harm(runs / "damaged")
+    command = [str(runs), "--skip_damaged", "--format=json", "--sql=select path from runs"]
+    results.main([*command, f"--out={runs}/answer"])
+    kept = [row["path"] for row in json.loads((runs / "answer").read_text())]
+    assert kept[-1] == f"{runs}/sound"
+    said(capsys, name)
+
+
+@pytest.mark.parametrize("change", HARMLESS)
+def test_what_no_reader_needs_is_left_aside(change, runs, capsys):
+    HARMLESS[change](runs / "damaged")
+    report.main([str(runs)])
+    results.main([str(runs)])
+    assert capsys.readouterr().err == ""
