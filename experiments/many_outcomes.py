@@ -25,6 +25,7 @@ from scipy.special import logit, logsumexp
 from scipy.stats import norm
 
 from ipsrl import study
+from ipsrl.distributed import memory
 from ipsrl.dynamics import restoring_rates
 from ipsrl.environments.bandit import Bandit
 from ipsrl.fields import at_least, positive
@@ -66,6 +67,8 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
+    updates = 12 * settings.rate_batches * max(settings.num_outcomes)
+    memory.require(updates, "the updates of --rate_batches", "lower it, or --num_outcomes")
     numbered = functools.partial(dict, passes=np.arange(settings.passes + 1))
     for text in settings.objectives:
         for count in settings.num_outcomes:

@@ -29,7 +29,7 @@ from ipsrl.dynamics.finite_groups import COUNT_RULES, Rule, count_weights
 from ipsrl.dynamics.step_sizes import largest_surviving_step
 from ipsrl.dynamics.survival import smallest_group, weaker_at_rest
 from ipsrl.dynamics.time_scales import ideal_recovery_time, recovery_coefficient, recovery_time
-from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, Cell, first_passage
+from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, MOST_STEPS, Cell, first_passage
 from ipsrl.fields import between, positive
 from ipsrl.figures.layers import Line, Markers
 from ipsrl.figures.panels import Panel, Panels
@@ -86,6 +86,11 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
     for rule in COUNT_RULES:
         for start in settings.starts:
             labels = {"rule": rule, "kind": "sampled", "start": start}
+            if (most := most_steps(rule, start, settings)) > MOST_STEPS:
+                raise ValueError(
+                    f"--starts has {start}, from where a run may take {most:.3g} steps, but {MOST_STEPS} can be "
+                    "counted: take larger starts or a larger --step_size"
+                )
             yield study.Curve(labels, functools.partial(sampled_times, rule, start, settings))
     for rule in (*COUNT_RULES, EXACT):
         yield study.Curve({"rule": rule, "kind": "theory"}, functools.partial(theory, rule, settings))
@@ -104,12 +109,17 @@ def mean_field_time(rule: str, start: float, settings: Settings) -> float:
     return recovery_time(start, settings.recovered, settings.rewards, settings.weights, rule)
 
 
+def most_steps(rule: Rule, start: float, settings: Settings) -> int:
+    """After which a run counts as lost."""
+    return round(MOST * mean_field_time(rule, start, settings) / settings.step_size)
+
+
 def sampled_times(rule: Rule, start: float, settings: Settings) -> study.Points:
     """The time of each seed, beside the mean field's time and 1 / (c p_2)."""
     mean_field = mean_field_time(rule, start, settings)
     objective = objectives.make(f"{COUNT_RULES[rule]}(alpha={settings.alpha})")
     cell = Cell(objective, settings.rewards, settings.group_size, settings.step_size, log_ratio=-float(logit(start)))
-    most, bound = round(MOST * mean_field / settings.step_size), -float(logit(settings.recovered))
+    most, bound = most_steps(rule, start, settings), -float(logit(settings.recovered))
     steps = first_passage([cell], settings.seeds, bound, math.inf, most, make_mesh())[0]
     if not np.isfinite(steps).all():
         raise ValueError(f"some runs with {rule} did not recover from {start:g}: take a smaller --step_size")

@@ -56,6 +56,7 @@ case "$CAPACITY" in
     spot | reserved | guaranteed) ;;
     *) fail "--capacity is $CAPACITY, it must be spot, reserved or guaranteed" ;;
 esac
+[[ "$RETRIES" =~ ^[0-9]{1,9}$ ]] || fail "--retries is $RETRIES, it must be a whole number"
 if [ -z "$RUNTIME_VERSION" ]; then
     case "$ACCELERATOR_TYPE" in
         v5p-*) RUNTIME_VERSION=v2-alpha-tpuv5 ;;
@@ -67,6 +68,8 @@ if [ -z "$RUNTIME_VERSION" ]; then
 fi
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+[[ "$1" =~ ^[A-Za-z_][A-Za-z0-9_.]*$ && -f "${1//.//}.py" ]] ||
+    fail "there is no module $1 in this checkout: name one such as experiments.hypospace"
 where=("--project=$PROJECT" "--zone=$ZONE")
 resources=(gcloud compute tpus queued-resources)
 hosts=(gcloud compute tpus tpu-vm)

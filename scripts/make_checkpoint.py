@@ -21,6 +21,7 @@ from ipsrl.environments.hypospace_voxels import HypospaceVoxels
 from ipsrl.policies import hugging_face
 from ipsrl.policies.hugging_face_config import read_policy
 from ipsrl.policies.transformer import Transformer
+from ipsrl.records.run_folder import require_possible
 
 PADDING, TURN, END_OF_TURN = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 CHAT_TEMPLATE = (
@@ -80,11 +81,14 @@ def make_checkpoint(
       shard_bytes: maximum size of a file of weights.
 
     Raises:
-      ValueError: the family is unknown, the tokenizer cannot have this vocabulary size, or the sizes do not fit each
-        other.
+      ValueError: `out` cannot be a folder, the family is unknown, the tokenizer cannot have this vocabulary size, the
+        sizes do not fit each other or the memory, or the seed is out of range.
     """
     from transformers import AutoConfig, GenerationConfig
 
+    require_possible(Path(out))
+    if not 0 <= seed < 2**31:
+        raise ValueError(f"seed is {seed}, it must lie between 0 and 2^31 - 1")
     if family not in FAMILIES:
         raise ValueError(f"family is {family!r}, but must be one of {', '.join(FAMILIES)}.")
     Transformer(vocabulary_size, hidden_size, num_layers, num_heads, num_key_value_heads).require_memory()
@@ -177,7 +181,7 @@ def main(arguments: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     try:
         out = make_checkpoint(**{name: FLAGS[name].value for name in SETTINGS})
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
     print(f"{out}: {', '.join(sorted(file.name for file in out.iterdir()))}")
 
@@ -204,5 +208,5 @@ if __name__ == "__main__":
     flags.DEFINE_integer("num_key_value_heads", 2, "Number of key-value heads.", lower_bound=1)
     flags.DEFINE_integer("vocabulary_size", 512, "Tokens of the tokenizer.", lower_bound=1)
     flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16", "float16"], "Of the weights in the file.")
-    flags.DEFINE_integer("seed", 0, "Of the weights.", lower_bound=0, upper_bound=2**31 - 1)
+    flags.DEFINE_integer("seed", 0, "Of the weights.")
     app.run(main)

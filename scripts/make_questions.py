@@ -14,10 +14,15 @@ from pathlib import Path
 import numpy as np
 from absl import app, flags, logging
 
+from ipsrl.distributed import memory
+from ipsrl.records.run_folder import require_possible
+
 NAME, VERSION = "small_sums", "1.0.0"
 OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
 Row = Mapping[str, str]
+# At least: a dict, its two texts, and their places in lists.
+ROW_BYTES = 400
 
 
 def make_questions(out: str | Path, train: int = 512, test: int = 128, largest: int = 9, seed: int = 0) -> Path:
@@ -33,8 +38,12 @@ def make_questions(out: str | Path, train: int = 512, test: int = 128, largest: 
       The folder of the data set.
 
     Raises:
-      ValueError: `out` already holds this data set, or there are not enough questions.
+      ValueError: `out` cannot be a folder, or already holds this data set, or there are not enough questions, or more
+        than the memory holds.
     """
+    require_possible(Path(out).expanduser())
+    number = 3 * largest**2 + 9 * largest**3
+    memory.require(ROW_BYTES * number, f"the questions with numbers up to {largest}", "lower --largest")
     rows = all_questions(largest)
     if train + test > len(rows):
         raise ValueError(f"{train} + {test} questions are requested, but numbers up to {largest} give only {len(rows)}")
@@ -81,6 +90,7 @@ def write_questions(out: str | Path, name: str, splits: Mapping[str, Sequence[Ro
             return {split: enumerate(rows) for split, rows in splits.items()}
 
     folder = Path(out).expanduser()
+    require_possible(folder)
     if (folder / name / VERSION).exists():
         raise ValueError(f"{folder / name / VERSION} exists already: choose another folder")
     keys = next(iter(splits.values()))[0]
@@ -104,7 +114,7 @@ def main(arguments: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)
     try:
         folder = make_questions(**{name: FLAGS[name].value for name in ("out", "train", "test", "largest", "seed")})
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
     print(f"{folder}: --data='math_answers(data_dir=\"{folder.parent}\", builder={NAME})'")
 

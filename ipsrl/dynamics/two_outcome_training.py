@@ -37,6 +37,9 @@ CHECK_EVERY = 256
 LARGEST_GROUP = 125
 """Largest group that can be sampled: `sample_count` starts from a probability of 2^-G, still a normal float32."""
 
+MOST_STEPS = 2**31 - 1 - CHECK_EVERY
+"""Most steps that `first_passage` can count, in 32 bits."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
@@ -129,12 +132,14 @@ def first_passage(
     Args:
       cells, seeds, mesh: as in `train`.
       low, high: numbers, or one for each cell.
-      most_steps: number of steps after which it ends in any case.
+      most_steps: number of steps after which it ends in any case, at most `MOST_STEPS`.
 
     Raises:
-      ValueError: a run does not start between `low` and `high`, a group is larger than `LARGEST_GROUP`, or an objective
-        is refused by `advantage_weighted_frequencies`.
+      ValueError: `most_steps` is too large, a run does not start between `low` and `high`, a group is larger than
+        `LARGEST_GROUP`, or an objective is refused by `advantage_weighted_frequencies`.
     """
+    if most_steps > MOST_STEPS:
+        raise ValueError(f"most_steps is {most_steps:.3g}, it must be at most {MOST_STEPS}")
     bounds = np.broadcast_to(np.asarray(low), len(cells)), np.broadcast_to(np.asarray(high), len(cells))
     for cell, lower, upper in zip(cells, *bounds, strict=True):
         if not lower < cell.log_ratio < upper:

@@ -6,6 +6,7 @@ several solutions.
 
 import dataclasses
 import functools
+import math
 import random
 from collections.abc import Callable, Sequence
 
@@ -20,6 +21,8 @@ from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_c
 
 SMALLEST_TARGET = 10
 DRAWS_FOR_A_PROBLEM = 200
+# Of two numbers: either, their sum, product, difference and quotient.
+VALUES_OF_TWO = 6
 TARGET = "="
 
 
@@ -64,8 +67,8 @@ class Countdown(TextTask):
       seed: of the sampled problems.
 
     Raises:
-      ValueError: a field is out of range. Also, when the problems are first used: too few problems have that many
-        solutions, or there are more than 100,000 solutions in all.
+      ValueError: a field is out of range, or there cannot be so many problems. Also, when the problems are first used:
+        too few problems have that many solutions, or there are more than 100,000 solutions in all.
     """
 
     numbers: int = 4
@@ -87,6 +90,16 @@ class Countdown(TextTask):
         check_choice("least_solutions", self.least_solutions, range(1, LARGEST_SPACE + 1))
         check_choice("use_all", self.use_all, (False, True))
         check_choice("seed", self.seed, range(2**32))
+        given = math.comb(self.largest_number + self.numbers - 1, self.numbers)
+        targets = self.largest_target - SMALLEST_TARGET + 1
+        most = given * min(targets, VALUES_OF_TWO if self.numbers == 2 else targets)
+        # With all numbers, an expression is the solution of one problem.
+        most = min(most, LARGEST_SPACE // self.least_solutions) if self.use_all else most
+        if self.problems > most:
+            raise ValueError(
+                f"{self.problems} problems with {self.numbers} numbers up to {self.largest_number} cannot differ and "
+                f"have at most {LARGEST_SPACE} solutions together: choose at most {most}"
+            )
 
     @functools.cached_property
     def drawn_problems(self) -> tuple[Problem, ...]:

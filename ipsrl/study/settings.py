@@ -39,6 +39,7 @@ class Kind:
 
 
 MOST_SEEDS = 1_000_000
+MOST_RECORDS = 1_000_000
 SMALLEST, LARGEST = 1e-37, 1e38
 """Of numbers other than 0: what is outside is 0 or infinite in the 32 bits that programs compute with."""
 
@@ -130,6 +131,8 @@ class EnsembleSettings(Settings):
         super().__post_init__()
         if self.steps % self.record_every:
             raise ValueError(f"--steps is {self.steps}, it must be a multiple of --record_every, {self.record_every}")
+        if self.steps > MOST_RECORDS * self.record_every:
+            raise ValueError(f"--record_every is {self.record_every}, it must leave at most {MOST_RECORDS} records")
 
 
 def seeds(default: tuple[int, ...], least: int = 1) -> Any:

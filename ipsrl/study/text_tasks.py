@@ -27,7 +27,7 @@ from ipsrl.study.settings import folder_name, objectives
 from ipsrl.study.study import Output
 from ipsrl.study.tables import Table
 from ipsrl.study.training_runs import TrainingFlags, TrainingGrid
-from ipsrl.training.text_evaluation import evaluate_text
+from ipsrl.training.text_evaluation import evaluate_text, require_memory
 from ipsrl.training.warm_start import WarmStart, prior_parameters
 
 PRIOR, CEILING = "prior", "ceiling of independent answers"
@@ -51,7 +51,7 @@ class TextTaskSettings(TrainingFlags, LanguageModelFlags):
     prior_steps: int = positive(1000)
     prior_seed: int = between(0, 2**31 - 1, 0)
     protocol: str = one_of(*typing.get_args(Protocol), default="independent")
-    answers: int = positive(64)
+    answers: int = between(1, 2**31 - 1, 64)
 
     def __post_init__(self):
         super().__post_init__()
@@ -107,9 +107,9 @@ def training_grid(task: str, settings: TextTaskSettings) -> TrainingGrid:
         model, environment = settings.read_model(), settings.in_words(environment)
         policy, export = model.policy, model.export if settings.export else None
         start = functools.cache(functools.partial(model.load, mesh))
-    evaluate = functools.partial(
-        evaluate_text, environment, policy, training, mesh, settings.answers, settings.protocol
-    )
+    asked = (environment, policy, training, mesh, settings.answers, settings.protocol)
+    require_memory(*asked)
+    evaluate = functools.partial(evaluate_text, *asked)
     return TrainingGrid(
         environment, policy, settings.objectives, settings.seeds, training, mesh, shared_at_start(evaluate),
         folder=folder_name(task), identity=identity, start=start, export=export,

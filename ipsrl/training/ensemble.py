@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.distributed import memory
 from ipsrl.distributed.runs import over_runs
 from ipsrl.policies.policy import Parameters
 from ipsrl.rewards import Reward
@@ -48,8 +49,8 @@ def train_ensemble(
         record_every + 1]`.
 
     Raises:
-      ValueError: groups are made on the host, the number of steps is not a multiple of `record_every`, or the objective
-        cannot be computed here.
+      ValueError: groups are made on the host, the number of steps is not a multiple of `record_every`, the objective
+        cannot be computed here, or there is too little memory.
     """
     steps = trainer.settings.steps
     if trainer.frozen is not None:
@@ -62,6 +63,9 @@ def train_ensemble(
     if steps % record_every:
         raise ValueError(f"steps is {steps}, it must be a multiple of record_every, {record_every}")
     trainer.check(runs=len(seeds) if block is None else min(block, len(seeds)))
+    recorded = jax.eval_shape(lambda: record(trainer.policy.init(jax.random.key(0))))
+    records = len(seeds) * (steps // record_every + 1)
+    memory.require(records * memory.size_of(recorded), "the records of these runs", "record less often")
 
     def one_run(seed, learning_rate, parameters, reward):
         state = trainer.begin(seed, learning_rate, parameters, reward)

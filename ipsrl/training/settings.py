@@ -71,7 +71,7 @@ class TrainSettings(Checked):
       ValueError: a number is out of its range, or the monitors are unknown.
     """
 
-    steps: int = positive()
+    steps: int = between(1, 2**31 - 1)
     prompts_per_step: int = between(1, 2**31 - 1)
     group_size: int = between(1, 2**31 - 1)
     temperature: float = between(1e-3, 1e3, 1.0)

@@ -1,8 +1,10 @@
 """Evaluation of a policy on a text task: how many admissible answers it still produces."""
 
+import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from ipsrl.distributed import memory
 from ipsrl.distributed.mesh import DATA
 from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.questions import HypothesisEnvironment
@@ -12,6 +14,7 @@ from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampled_answers import answers_with_history, completions, independent_answers
+from ipsrl.rollouts.sources.source import Sampled
 from ipsrl.training.settings import TrainSettings
 
 PASS_AT = (1, 4, 16)
@@ -67,6 +70,24 @@ def evaluate_text(
     }
     shares = np.asarray(diversity.ranked_shares(outcomes)).mean(axis=0)
     return Evaluation(metrics, shares, completions(environment, answered, environment.hypotheses))
+
+
+def require_memory(
+    environment: HypothesisEnvironment,
+    policy: Policy,
+    settings: TrainSettings,
+    mesh: Mesh,
+    kept: int,
+    protocol: answers.Protocol,
+) -> None:
+    """Raises ValueError, from shapes alone, if there is less memory than the answers of `evaluate_text` take."""
+    # With history, there are as many queries as hypotheses, one after the other.
+    if protocol == "independent":
+        in_words = isinstance(environment, LanguageTask)
+        at_once = prompts_at_once(settings, mesh, kept) if in_words else environment.num_prompts
+        asked = Sampled(environment, policy, at_once, kept, settings.temperature)
+        shapes = asked.shapes(jax.eval_shape(policy.init, jax.random.key(0)))
+        memory.require(memory.size_of(shapes), "the answers of an evaluation", "lower --answers")
 
 
 def prompts_at_once(settings: TrainSettings, mesh: Mesh, answers_per_prompt: int) -> int:

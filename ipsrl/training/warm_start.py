@@ -18,7 +18,7 @@ from ipsrl import objectives
 from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.environments.questions import HypothesisEnvironment
-from ipsrl.fields import Checked, positive, probability
+from ipsrl.fields import Checked, between, positive, probability
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.records.progress_line import working
 from ipsrl.records.run_log import MUST_BE_FINITE, require_finite
@@ -50,7 +50,7 @@ class WarmStart(Checked):
 
     admissible_share: float = probability(0.6)
     zipf_exponent: float = 1.0
-    steps: int = positive(1000, called="steps of the warm start")
+    steps: int = between(1, 2**31 - 1, 1000, called="steps of the warm start")
     prompts_per_step: int = positive(8, called="prompts_per_step of the warm start")
     answers_per_prompt: int = positive(16, called="answers_per_prompt of the warm start")
     learning_rate: float = positive(3e-3, called="learning_rate of the warm start")

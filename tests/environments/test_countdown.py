@@ -206,7 +206,25 @@ def test_problems_that_are_not_there():
         _ = Countdown(numbers=2, problems=1, largest_number=9, least_solutions=9).admissible
 
 
+@pytest.mark.parametrize(
+    ("fields", "most"),
+    [
+        # 3 pairs of 1 and 2, with 6 values each.
+        ({"numbers": 2, "problems": 100_000, "largest_number": 2}, 18),
+        # 45 pairs.
+        ({"numbers": 2, "problems": 300, "largest_number": 9, "use_all": False}, 270),
+        # 84 triples and 2 targets.
+        ({"numbers": 3, "problems": 200, "largest_number": 7, "largest_target": 11}, 168),
+        ({"problems": 50_001}, 50_000),
+    ],
+)
+def test_problems_that_cannot_be_are_refused_at_once(fields, most):
+    with pytest.raises(ValueError, match=rf"^{fields['problems']} problems with .*: choose at most {most}$"):
+        Countdown(**fields)
+    Countdown(**fields | {"problems": most})
+
+
 def test_too_many_solutions(monkeypatch):
     monkeypatch.setattr(countdown, "LARGEST_SPACE", 10)
     with pytest.raises(ValueError, match=r"have \d+ solutions, more than the 10 .*choose fewer problems or numbers"):
-        _ = Countdown(numbers=3, problems=10, largest_number=9, largest_target=30).hypotheses
+        _ = Countdown(numbers=3, problems=5, largest_number=9, largest_target=30).hypotheses

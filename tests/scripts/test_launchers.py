@@ -167,6 +167,11 @@ def test_a_run_that_fails_by_itself_is_not_repeated_for_ever(pod):
         ([*TPU, "--capacity=some", "--", *EXPERIMENT], "--capacity is some, it must be spot, reserved or guaranteed"),
         ([*TPU, "--accelerator_type=v9-8", "--", *EXPERIMENT], "no runtime version is known for v9-8"),
         ([*TPU, "--speed=high", "--", *EXPERIMENT], "unknown option --speed=high"),
+        ([*TPU, "--retries=abc", "--dry_run", "--", *EXPERIMENT], "--retries is abc, it must be a whole number"),
+        ([*TPU, "--retries=-1", "--dry_run", "--", *EXPERIMENT], "--retries is -1, it must be a whole number"),
+        ([*TPU, "--dry_run", "--", "experiments.nope"], "there is no module experiments.nope in this checkout"),
+        ([*TPU, "--", "--mesh=data:8"], "there is no module --mesh=data:8 in this checkout"),
+        ([*TPU, "--dry_run", "--", "../x"], "there is no module ../x in this checkout"),
     ],
 )
 def test_bad_options_of_the_pod_are_refused_in_one_sentence(arguments, message):

@@ -260,3 +260,9 @@ def test_a_rate_that_a_program_is_given_makes_the_steps_of_that_rate_bit_by_bit(
         return steps
 
     np.testing.assert_array_equal(three_steps(given), three_steps(built))
+
+
+def test_records_that_do_not_fit_are_refused_at_once():
+    settings = dataclasses.replace(SETTINGS, steps=10**9)
+    with pytest.raises(ValueError, match=r"the records of these runs take .*, but there are .*: record less often"):
+        train_ensemble(Trainer(BANDIT, ON_BANDIT, objectives.make("grpo"), settings), jnp.arange(1000), dict)
