@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from ipsrl.records.report.page import write_report
+from ipsrl.records.run_folder import require_readable
 
 
 def main(command_line: Sequence[str] | None = None) -> None:
@@ -19,6 +20,8 @@ def main(command_line: Sequence[str] | None = None) -> None:
     parser.add_argument("--title", help="of the page; the name of DIR by default")
     arguments = parser.parse_args(command_line)
     try:
+        for name in ("out", "title"):
+            require_readable(getattr(arguments, name) or "", f"--{name}")
         out = write_report(arguments.folder, arguments.out, arguments.title)
     except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")

@@ -24,6 +24,7 @@ from typing import Any
 
 from ipsrl.records import results
 from ipsrl.records.json_files import plain, replace_file
+from ipsrl.records.run_folder import require_readable
 from ipsrl.records.text_table import aligned
 
 OVERVIEW = (
@@ -83,6 +84,10 @@ def main(command_line: Sequence[str] | None = None) -> None:
     parser.add_argument("--skip_damaged", action="store_true", help="skip runs that cannot be read")
     arguments = parser.parse_args(command_line)
     try:
+        for name in ("out", "parquet", "sql"):
+            require_readable(str(getattr(arguments, name) or ""), f"--{name}")
+        if arguments.out is not None and arguments.out.is_dir():
+            raise ValueError(f"--out={arguments.out} is a folder; it must be a file")
         if arguments.out is not None and not arguments.out.absolute().parent.is_dir():
             raise ValueError(f"there is no folder {arguments.out.parent} for --out")
         if arguments.out is not None and (arguments.out.parent / "config.json").exists():

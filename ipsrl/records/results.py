@@ -50,7 +50,7 @@ from ipsrl.records.result_columns import (
     metric_types,
     type_of,
 )
-from ipsrl.records.run_folder import says_complete
+from ipsrl.records.run_folder import require_possible, says_complete
 
 if TYPE_CHECKING:
     import duckdb
@@ -160,6 +160,7 @@ def select(connection: "duckdb.DuckDBPyConnection", sql: str) -> tuple[list[str]
 def _write_parquet(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None:
     import duckdb
 
+    require_possible(folder, "--parquet")
     folder.mkdir(parents=True, exist_ok=True)
     for table, file in parquet_files(folder).items():
         temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")

@@ -130,17 +130,22 @@ class RunFolder:
         self.close()
 
 
-def require_possible(path: Path) -> None:
-    """Raises `RunFolderError` unless `path` is a folder for results, or can become one."""
+def require_readable(text: str, called: str) -> None:
+    """Raises `RunFolderError` unless an argument is in UTF-8: some libraries can neither write nor open others."""
     try:
-        str(path).encode()
+        text.encode()
     except UnicodeEncodeError as error:
-        raise RunFolderError(f"--out {str(path)!r} is not in UTF-8; choose another name") from error
+        raise RunFolderError(f"{called} {text!r} is not in UTF-8; choose another") from error
+
+
+def require_possible(path: Path, called: str = "--out") -> None:
+    """Raises `RunFolderError` unless `path` is a folder for results, or can become one."""
+    require_readable(str(path), called)
     # Of what would lie in a file the system says that it does not exist.
     for above in (path, *path.parents):
         if above.exists() and not above.is_dir():
             within = "" if above == path else f", so {path} cannot be in it"
-            raise RunFolderError(f"--out {above} is a file{within}; it must be a folder")
+            raise RunFolderError(f"{called} {above} is a file{within}; it must be a folder")
 
 
 def is_complete(path: Path) -> bool:

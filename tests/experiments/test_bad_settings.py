@@ -83,7 +83,7 @@ REFUSED = {
         ({"rewards": (1.0, 4.0)}, "must be two finite positive numbers, the larger one first"),
         ({"group_sizes": (4, 126)}, "must be increasing numbers from 2 to 125"),
         ({"group_sizes": (4,)}, "a map takes two --group_sizes at least"),
-        ({"alphas": 1}, "must lie between 2 and 1000"),
+        ({"alphas": 1}, "--alphas is 1, it must lie between 2 and 1000"),
         ({"floor": 2.0}, "0 .none. or more, and less than 1"),
         ({"threshold": 2.0}, "must lie strictly between 0 and 1"),
         ({"highest_alpha": np.inf}, "must be positive"),

@@ -97,6 +97,25 @@ def test_results_say_the_damage(damage, runs, capsys):
     said(capsys, name)
 
 
+@pytest.mark.parametrize(
+    ("script", "argument", "message"),
+    [
+        (report, "--out=\udcff.html", r"--out '\\udcff.html' is not in UTF-8; choose another"),
+        (report, "--title=\udcff", r"--title '\\udcff' is not in UTF-8; choose another"),
+        (results, "--out=\udcff", r"--out '\\udcff' is not in UTF-8; choose another"),
+        (results, "--out={runs}", "--out={runs} is a folder; it must be a file"),
+        (results, "--sql=select '\udcff'", "--sql .* is not in UTF-8; choose another"),
+        (results, "--parquet=\udcff", "--parquet .* is not in UTF-8; choose another"),
+        (results, "--parquet={runs}/file", "--parquet {runs}/file is a file; it must be a folder"),
+        (results, "--parquet={runs}/file/x", "--parquet {runs}/file is a file, so .* it must be a folder"),
+    ],
+)
+def test_outputs_that_cannot_be_are_refused(script, argument, message, runs):
+    (runs / "file").write_text("precious")
+    with pytest.raises(SystemExit, match=f"^error: {message.replace('{runs}', str(runs))}$"):
+        script.main([str(runs), argument.replace("{runs}", str(runs))])
+
+
 @pytest.mark.parametrize("change", HARMLESS)
 def test_what_no_reader_needs_is_left_aside(change, runs, capsys):
     HARMLESS[change](runs / "damaged")

@@ -285,7 +285,7 @@ def test_step_runs_in_a_while_loop_mapped_over_parameters():
     [
         ({"hidden_size": 18}, "hidden_size 18 must be a multiple of num_heads 4"),
         ({"num_key_value_heads": 3}, "num_key_value_heads 3 must divide num_heads 4"),
-        ({"num_layers": 0}, "num_layers is 0, it must be positive"),
+        ({"num_layers": 0}, "num_layers is 0, it must lie between 1 and 1000"),
         ({"rms_norm_epsilon": -1.0}, "rms_norm_epsilon is -1.0, it must be positive"),
         ({"intermediate_size": 0}, "intermediate_size is 0, it must be positive"),
         ({"head_dim": 5}, "5 wide"),

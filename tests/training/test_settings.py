@@ -59,14 +59,15 @@ def test_texts_that_name_no_filters(text, message):
         make_batch_filters(text)
 
 
-POSITIVE = ("steps", "learning_rate", "max_gradient_norm", "evaluate_every", "checkpoint_every")
+POSITIVE = ("learning_rate", "max_gradient_norm", "evaluate_every", "checkpoint_every")
+COUNTS = ("steps", "prompts_per_step", "group_size")
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         *(({name: 0}, f"^{name} is 0, it must be positive and finite") for name in POSITIVE),
-        *(({name: 0}, f"^{name} is 0, it must lie between 1 and 21474") for name in ("prompts_per_step", "group_size")),
+        *(({name: 0}, f"^{name} is 0, it must lie between 1 and 21474") for name in COUNTS),
         ({"temperature": 1e-30}, "^temperature is 1e-30, it must lie between 0.001 and 1000.0$"),
         ({"refresh_reference_every": -1}, "^refresh_reference_every is -1, it must be finite and not negative$"),
         ({"monitors": "all_of_them"}, "^unknown monitor 'all_of_them'; known: "),
