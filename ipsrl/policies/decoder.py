@@ -21,16 +21,30 @@ from ipsrl.policies.transformer_config import TransformerConfig
 View = NextTokens | WholeTexts
 
 
+class Keys:
+    """The keys that `nnx.Rngs` gives one after the other, in time that does not grow with their number.
+
+    Its counter is an array, and JAX looks through the whole trace whenever it changes.
+    """
+
+    def __init__(self, key: Array):
+        self._key, self._given = key, 0
+
+    def next(self) -> Array:
+        self._given += 1
+        return jax.random.fold_in(self._key, self._given - 1)
+
+
 class Decoder(nnx.Module):
     """Token embeddings, blocks, and the last norm."""
 
-    def __init__(self, policy: TransformerConfig, rngs: nnx.Rngs):
-        self.embed_tokens = Embedding(policy, rngs)
+    def __init__(self, policy: TransformerConfig, keys: Keys):
+        self.embed_tokens = Embedding(policy, keys)
         block = BLOCKS[policy.block]
-        self.layers = nnx.List([block(policy, number, rngs) for number in range(policy.num_layers)])
+        self.layers = nnx.List([block(policy, number, keys) for number in range(policy.num_layers)])
         self.norm = RMSNorm(policy, policy.hidden_size)
         if not policy.tie_embeddings:
-            self.lm_head = Linear(policy, "lm_head", policy.hidden_size, policy.vocabulary_size, rngs)
+            self.lm_head = Linear(policy, "lm_head", policy.hidden_size, policy.vocabulary_size, keys)
         self.dtype = policy.dtype
         self.tie_embeddings = policy.tie_embeddings
         self.logit_soft_cap = policy.logit_soft_cap
@@ -72,11 +86,11 @@ def _run(graph: nnx.GraphDef, parameters: nnx.State, hidden: Array, view: View, 
 class LlamaBlock(nnx.Module):
     """x + attention(norm(x)), then x + mlp(norm(x)): Llama and Qwen."""
 
-    def __init__(self, policy: TransformerConfig, number: int, rngs: nnx.Rngs):
+    def __init__(self, policy: TransformerConfig, number: int, keys: Keys):
         self.input_layernorm = RMSNorm(policy, policy.hidden_size)
-        self.self_attn = Attention(policy, number, rngs)
+        self.self_attn = Attention(policy, number, keys)
         self.post_attention_layernorm = RMSNorm(policy, policy.hidden_size)
-        self.mlp = GatedMLP(policy, rngs)
+        self.mlp = GatedMLP(policy, keys)
 
     def __call__(self, hidden: Array, view: View) -> tuple[Array, KeyValues]:
         attended, kept = self.self_attn(self.input_layernorm(hidden), view)
@@ -87,12 +101,12 @@ class LlamaBlock(nnx.Module):
 class GemmaBlock(nnx.Module):
     """x + norm(attention(norm(x))), then x + norm(mlp(norm(x))): Gemma 2 and 3 (arXiv 2408.00118, 2503.19786)."""
 
-    def __init__(self, policy: TransformerConfig, number: int, rngs: nnx.Rngs):
+    def __init__(self, policy: TransformerConfig, number: int, keys: Keys):
         self.input_layernorm = RMSNorm(policy, policy.hidden_size)
-        self.self_attn = Attention(policy, number, rngs)
+        self.self_attn = Attention(policy, number, keys)
         self.post_attention_layernorm = RMSNorm(policy, policy.hidden_size)
         self.pre_feedforward_layernorm = RMSNorm(policy, policy.hidden_size)
-        self.mlp = GatedMLP(policy, rngs)
+        self.mlp = GatedMLP(policy, keys)
         self.post_feedforward_layernorm = RMSNorm(policy, policy.hidden_size)
 
     def __call__(self, hidden: Array, view: View) -> tuple[Array, KeyValues]:
@@ -115,13 +129,13 @@ REMATERIALISATIONS: dict[str, Callable[[Callable], Callable]] = {
 class Attention(nnx.Module):
     """Projections around the attention of a layer's view."""
 
-    def __init__(self, policy: TransformerConfig, number: int, rngs: nnx.Rngs):
+    def __init__(self, policy: TransformerConfig, number: int, keys: Keys):
         query_width = policy.num_heads * policy.head_width
         key_value_width = policy.num_key_value_heads * policy.head_width
-        self.q_proj = Linear(policy, "q_proj", policy.hidden_size, query_width, rngs)
-        self.k_proj = Linear(policy, "k_proj", policy.hidden_size, key_value_width, rngs)
-        self.v_proj = Linear(policy, "v_proj", policy.hidden_size, key_value_width, rngs)
-        self.o_proj = Linear(policy, "o_proj", query_width, policy.hidden_size, rngs, _residual_scale(policy))
+        self.q_proj = Linear(policy, "q_proj", policy.hidden_size, query_width, keys)
+        self.k_proj = Linear(policy, "k_proj", policy.hidden_size, key_value_width, keys)
+        self.v_proj = Linear(policy, "v_proj", policy.hidden_size, key_value_width, keys)
+        self.o_proj = Linear(policy, "o_proj", query_width, policy.hidden_size, keys, _residual_scale(policy))
         self.normalise_heads = policy.normalise_heads
         if policy.normalise_heads:
             self.q_norm = RMSNorm(policy, policy.head_width)
@@ -159,11 +173,11 @@ class Attention(nnx.Module):
 class GatedMLP(nnx.Module):
     """down(activation(gate(x)) * up(x)): SwiGLU in Llama and Qwen, GeGLU (by tanh) in Gemma."""
 
-    def __init__(self, policy: TransformerConfig, rngs: nnx.Rngs):
+    def __init__(self, policy: TransformerConfig, keys: Keys):
         hidden, inner = policy.hidden_size, policy.intermediate_width
-        self.gate_proj = Linear(policy, "gate_proj", hidden, inner, rngs)
-        self.up_proj = Linear(policy, "up_proj", hidden, inner, rngs)
-        self.down_proj = Linear(policy, "down_proj", inner, hidden, rngs, _residual_scale(policy))
+        self.gate_proj = Linear(policy, "gate_proj", hidden, inner, keys)
+        self.up_proj = Linear(policy, "up_proj", hidden, inner, keys)
+        self.down_proj = Linear(policy, "down_proj", inner, hidden, keys, _residual_scale(policy))
         self.activation = {"llama": jax.nn.silu, "gemma": jax.nn.gelu}[policy.block]
 
     def __call__(self, hidden: Array) -> Array:
@@ -179,10 +193,10 @@ class Linear(nnx.Module):
     """
 
     def __init__(
-        self, policy: TransformerConfig, name: str, inputs: int, outputs: int, rngs: nnx.Rngs, variance: float = 1.0
+        self, policy: TransformerConfig, name: str, inputs: int, outputs: int, keys: Keys, variance: float = 1.0
     ):
         initialise = nnx.initializers.variance_scaling(variance, "fan_in", "normal")
-        self.kernel = nnx.Param(initialise(rngs.params(), (inputs, outputs)))
+        self.kernel = nnx.Param(initialise(keys.next(), (inputs, outputs)))
         self.has_bias = name in policy.biases
         if self.has_bias:
             self.bias = nnx.Param(jnp.zeros(outputs))
@@ -191,7 +205,7 @@ class Linear(nnx.Module):
         if policy.lora is not None and name in policy.lora.targets:
             self.lora_scale = policy.lora.scale
             initialise = nnx.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
-            self.lora_a = nnx.Param(initialise(rngs.params(), (inputs, policy.lora.rank)))
+            self.lora_a = nnx.Param(initialise(keys.next(), (inputs, policy.lora.rank)))
             self.lora_b = nnx.Param(jnp.zeros((policy.lora.rank, outputs)))
 
     def __call__(self, inputs: Array) -> Array:
@@ -210,9 +224,9 @@ class Embedding(nnx.Module):
     Not `nnx.Embed`, which rounds the whole matrix before it takes a few rows.
     """
 
-    def __init__(self, policy: TransformerConfig, rngs: nnx.Rngs):
+    def __init__(self, policy: TransformerConfig, keys: Keys):
         initialise = nnx.initializers.normal(policy.hidden_size**-0.5)
-        self.embedding = nnx.Param(initialise(rngs.params(), (policy.vocabulary_size, policy.hidden_size)))
+        self.embedding = nnx.Param(initialise(keys.next(), (policy.vocabulary_size, policy.hidden_size)))
         self.scale = policy.hidden_size**0.5 if policy.block == "gemma" else None
         self.dtype = policy.dtype
 

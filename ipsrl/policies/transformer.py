@@ -20,7 +20,7 @@ from jax.sharding import PartitionSpec
 from ipsrl.distributed.mesh import DATA, prompt_devices
 from ipsrl.distributed.placement import MODEL, PlacementRules
 from ipsrl.policies.attention import KeyValues, NextTokens, Positions, WholeTexts, key_positions
-from ipsrl.policies.decoder import Decoder
+from ipsrl.policies.decoder import Decoder, Keys
 from ipsrl.policies.decoder_placement import decoder_placement_rules
 from ipsrl.policies.matmul import activation_dtype
 from ipsrl.policies.policy import Actions, Parameters, score_hidden
@@ -70,7 +70,7 @@ class Transformer(TransformerConfig):
         Matrices are normal with variance 1 / inputs; those that write to the residual stream are smaller by sqrt(2
         num_layers), so that its variance does not grow with depth.
         """
-        return nnx.to_pure_dict(nnx.state(Decoder(self, nnx.Rngs(key))))
+        return nnx.to_pure_dict(nnx.state(Decoder(self, Keys(key))))
 
     def start(self, parameters: Parameters, prompts: Prompts, group_size: int, max_tokens: int) -> Cache:
         """Reads all but the last token of each prompt, once, and allocates `[P, group_size, max_tokens]` tokens.
@@ -172,4 +172,4 @@ class Transformer(TransformerConfig):
 @functools.cache
 def _graph(policy: Transformer) -> nnx.GraphDef:
     """The structure of the modules without their arrays, cached so that tracing does not rebuild them."""
-    return nnx.graphdef(nnx.eval_shape(lambda: Decoder(policy, nnx.Rngs(0))))
+    return nnx.graphdef(nnx.eval_shape(lambda: Decoder(policy, Keys(jax.random.key(0)))))

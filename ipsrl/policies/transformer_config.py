@@ -10,8 +10,8 @@ from ipsrl.policies.rotary import Rotary
 # `decoder` has a module, or a function, for each.
 BLOCK_NAMES = ("llama", "gemma")
 REMATERIALISATION_NAMES = ("none", "layer", "dots")
-# Each takes a tenth of a second to trace.
-MOST_LAYERS = 1000
+# Twice as many as the deepest language models have; each takes a hundredth of a second or more to trace.
+MOST_LAYERS = 256
 
 
 @dataclasses.dataclass(frozen=True)

@@ -175,7 +175,7 @@ DAMAGES = {
     "a hidden size of text": (changed(CONFIG, hidden_size="many"), CONFIG),
     "a negative number of layers": (changed(CONFIG, num_hidden_layers=-1), CONFIG),
     "no heads": (changed(CONFIG, num_attention_heads=0), CONFIG),
-    "a huge number of layers": (changed(CONFIG, num_hidden_layers=10**9, layer_types=None), "1000 at most"),
+    "a huge number of layers": (changed(CONFIG, num_hidden_layers=10**9, layer_types=None), "256 at most"),
     "a text part that is a list": (changed(CONFIG, model_type="gemma3", text_config=[1]), CONFIG),
     "a huge hidden size": (changed(CONFIG, hidden_size=2**40), "the weights of the policy take"),
     "a rope of text": (changed(CONFIG, rope_parameters="x"), CONFIG),

@@ -1,16 +1,19 @@
 """The shared-prompt transformer against a plain one that runs every sequence by itself, without any padding."""
 
 import dataclasses
+import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from decoder_families import answered, left_padded, random_parameters, shapes_in, step_logits
+from flax import nnx
 from jax.sharding import AbstractDevice, AbstractMesh, AxisType, use_abstract_mesh
 from scipy.special import log_softmax
 from tiers import slow_after
 
+from ipsrl.policies.decoder import Keys
 from ipsrl.policies.rotary import Rotary
 from ipsrl.policies.transformer import Transformer
 from ipsrl.policies.transformer_config import SlidingWindow
@@ -233,6 +236,38 @@ def test_number_of_parameters(policy):
     assert ("lm_head" in parameters) == (not policy.tie_embeddings)
 
 
+@pytest.mark.parametrize("fields", [{}, {"tie_embeddings": False, "num_heads": 2}, {"head_dim": 6, "num_layers": 3}])
+def test_matrix_elements_are_those_of_the_matrices(fields):
+    policy = Transformer(11, hidden_size=16, **fields)
+    matrices = [leaf for leaf in jax.tree.leaves(jax.eval_shape(policy.init, jax.random.key(0))) if leaf.ndim == 2]
+    assert policy.matrix_elements == sum(leaf.size for leaf in matrices)
+
+
+def test_a_policy_that_does_not_fit_is_refused_from_arithmetic():
+    Transformer(50).require_memory()
+    with pytest.raises(
+        ValueError, match=r"the weights of the policy take 4\.84 PB or more, but there are .*: choose a"
+    ):
+        Transformer(50, hidden_size=2**20, num_layers=100).require_memory()
+
+
+def test_keys_are_those_of_flax():
+    ours, theirs = Keys(jax.random.key(3)), nnx.Rngs(jax.random.key(3))
+    for _ in range(3):
+        assert ours.next() == theirs.params()
+
+
+def test_the_time_to_trace_grows_with_the_layers_and_no_faster():
+    def seconds(layers):
+        began = time.process_time()
+        jax.eval_shape(Transformer(50, num_layers=layers).init, jax.random.key(0))
+        return time.process_time() - began
+
+    seconds(2)
+    # 12 times the layers; a time that grows with their square is far above 20 times as long.
+    assert seconds(120) < 20 * seconds(10)
+
+
 def test_init_depends_on_the_key_only_and_can_be_compiled():
     compiled = jax.jit(SMALL.init)
     first, second, other = (jax.device_get(compiled(jax.random.key(seed))) for seed in (0, 0, 1))
@@ -285,7 +320,7 @@ def test_step_runs_in_a_while_loop_mapped_over_parameters():
     [
         ({"hidden_size": 18}, "hidden_size 18 must be a multiple of num_heads 4"),
         ({"num_key_value_heads": 3}, "num_key_value_heads 3 must divide num_heads 4"),
-        ({"num_layers": 0}, "num_layers is 0, it must lie between 1 and 1000"),
+        ({"num_layers": 0}, "num_layers is 0, it must lie between 1 and 256"),
         ({"rms_norm_epsilon": -1.0}, "rms_norm_epsilon is -1.0, it must be positive"),
         ({"intermediate_size": 0}, "intermediate_size is 0, it must be positive"),
         ({"head_dim": 5}, "5 wide"),
