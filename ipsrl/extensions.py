@@ -17,13 +17,17 @@ from collections.abc import Mapping, MutableMapping
 from types import ModuleType
 from typing import Any
 
+from ipsrl.arguments import checked
+
 FLAG_HELP = "modules with OBJECTIVES, ENVIRONMENTS or STUDIES of your own, separated by commas; see docs/extending.md"
 VARIABLE = "IPSRL_EXTENSIONS"
 """Child processes load the same modules."""
+NAMED = "give the name of a module, not a path, and put its folder on PYTHONPATH"
 STUDIES: dict[str, ModuleType] = {}
 """The loaded studies by name."""
 
 
+@checked
 def load(modules: str = "") -> None:
     """Imports modules and adds their entries to the catalogs; also those of $IPSRL_EXTENSIONS.
 
@@ -46,13 +50,14 @@ def loaded() -> str:
 
 
 def _enter(name: str) -> None:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise ValueError(f"the extension {name!r} cannot be imported: {NAMED}")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
         module = importlib.import_module(name)
     except ImportError as error:
-        where = "give the name of a module, not a path, and put its folder on PYTHONPATH"
-        raise ValueError(f"the extension {name!r} cannot be imported: {error}; {where}") from error
+        raise ValueError(f"the extension {name!r} cannot be imported: {error}; {NAMED}") from error
     found = {kind: vars(module)[kind] for kind in ("OBJECTIVES", "ENVIRONMENTS", "STUDIES") if kind in vars(module)}
     if not found:
         raise ValueError(f"the extension {name!r} has neither OBJECTIVES nor ENVIRONMENTS nor STUDIES: give it one")

@@ -1,19 +1,22 @@
-"""Ranges of dataclass fields, declared with the field and checked in one place.
+"""Types and ranges of dataclass fields, declared with the field and checked in one place.
 
     @dataclasses.dataclass(frozen=True)
     class Clip(Checked):
         low: float = probability(0.2)
         epochs: int = at_least(1, 4)
 
-`Clip(low=2)` raises ValueError: "low is 2, it must lie between 0 and 1". The elements of a tuple are checked one by
-one, and None is accepted, so an optional field needs no range of its own. Conditions on several fields belong in the
-class's own `__post_init__`, after `super().__post_init__()`.
+`Clip(low=2)` raises ValueError: "low is 2, it must lie between 0 and 1", and `Clip(epochs=2.5)` "epochs is 2.5, it
+must be a whole number", as its annotation says (see `ipsrl.arguments`). The range of a tuple holds for each item, and
+None is accepted where the annotation allows it, so an optional field needs no range of its own. Conditions on several
+fields belong in the class's own `__post_init__`, after `super().__post_init__()`.
 """
 
 import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any, ClassVar, get_args
+
+from ipsrl.arguments import accepted, shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,21 +38,22 @@ class Range:
 
 @dataclasses.dataclass(frozen=True)
 class Checked:
-    """Base of dataclasses whose fields declare their ranges; construction raises ValueError outside them."""
+    """Base of dataclasses whose fields declare their types and ranges; construction raises ValueError outside them."""
 
     FIELD_PREFIX: ClassVar[str] = ""
     """Precedes the names of fields in messages: `--` if fields are flags."""
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
-            if (allowed := field.metadata.get("range")) is None:
+            value, allowed = getattr(self, field.name), field.metadata.get("range")
+            called = (allowed and allowed.called) or f"{self.FIELD_PREFIX}{field.name}"
+            accepted(called, value, field.type)
+            if allowed is None:
                 continue
-            value = getattr(self, field.name)
             for part in value if isinstance(value, tuple) and not allowed.of_whole else (value,):
                 if part is not None and not allowed.holds(part):
-                    called = allowed.called or f"{self.FIELD_PREFIX}{field.name}"
                     or_none = ", or None" if type(None) in get_args(field.type) else ""
-                    raise ValueError(f"{called} is {part!r}, it must {allowed.phrase}{or_none}")
+                    raise ValueError(f"{called} is {shown(part)}, it must {allowed.phrase}{or_none}")
 
 
 def in_range(allowed: Range, default: Any = dataclasses.MISSING) -> Any:

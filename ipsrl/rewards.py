@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.arguments import accepted
 from ipsrl.structures import Outcomes, Sizes, Trajectories
 
 
@@ -114,6 +115,7 @@ class RewardTable(Reward):
     table: Array
 
     def check(self, sizes: Sizes) -> None:
+        accepted("the table of rewards", self.table, Array)
         _require_shape("the table of rewards", self.table, (sizes.num_prompts, sizes.num_outcomes))
         _require("the table of rewards must be finite", np.isfinite, self.table)
 
@@ -133,6 +135,9 @@ class FormulaReward(Reward):
 
     formula: Callable[[Trajectories, Outcomes], Array] = dataclasses.field(metadata={"static": True})
 
+    def __post_init__(self):
+        accepted("formula", self.formula, Callable[[Trajectories, Outcomes], Array])
+
     def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
         return _certain(jnp.asarray(self.formula(trajectories, outcomes), jnp.float32))
 
@@ -151,7 +156,7 @@ class OnTop(Reward):
         return self.verifier is None or self.verifier.reads_environment
 
     def check(self, sizes: Sizes) -> None:
-        if self.verifier is not None:
+        if accepted("verifier", self.verifier, Reward | None) is not None:
             self.verifier.check(sizes)
 
     def learned(self, trajectories: Trajectories, outcomes: Outcomes) -> Self:
@@ -186,7 +191,7 @@ class NoisyVerifier(OnTop):
 
     def check(self, sizes: Sizes) -> None:
         for name in ("false_positive_rate", "false_negative_rate"):
-            if np.ndim(getattr(self, name)):
+            if np.ndim(accepted(name, getattr(self, name), Array | float)):
                 _require_shape(name, getattr(self, name), (sizes.num_prompts,))
         super().check(sizes)
 
@@ -219,7 +224,7 @@ class PatternVerifier(OnTop):
     verifier: Reward | None = None
 
     def __post_init__(self):
-        if not self.pattern:
+        if not accepted("pattern", self.pattern, tuple[int, ...]):
             raise ValueError("a pattern of no tokens is in every answer: give at least one token")
 
     def check(self, sizes: Sizes) -> None:

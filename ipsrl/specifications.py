@@ -10,16 +10,18 @@ import ast
 import dataclasses
 import difflib
 import inspect
-import math
+import itertools
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ipsrl.arguments import checked, kind_of
+
 # Of a longer text, messages show the beginning.
 SHOWN = 100
-# Up to this many names, messages list all instead of guessing.
-FEW_NAMES = 8
+# Up to this many names, messages list all instead of guessing; of more, those that fit into so many characters.
+FEW_NAMES, LONGEST_LIST = 8, 400
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Call:
         return f"{self.name}({', '.join(inside)})" if inside else self.name
 
 
+@checked
 def split(text: str) -> tuple[str, ...]:
     """Splits `"grpo, ips_grpo(floor=0.2)"` into its specifications, each in normal form.
 
@@ -63,6 +66,7 @@ def normal_form(name: str, arguments: Mapping[str, Any]) -> str:
     return f"{name}({inside})" if inside else name
 
 
+@checked
 def with_argument(text: str, name: str, value: Any) -> str:
     """One specification with an argument set: `("ips_grpo", "floor", 0.2)` -> `ips_grpo(floor=0.2)`.
 
@@ -73,6 +77,7 @@ def with_argument(text: str, name: str, value: Any) -> str:
     return normal_form(callee, arguments | {name: value})
 
 
+@checked
 def build(text: str, catalog: Mapping[str, Callable[..., Any]], kind: str) -> Any:
     """Calls the function of `catalog` named in `text`, with the arguments in `text`.
 
@@ -99,8 +104,17 @@ def read(text: str, catalog: Mapping[str, Callable[..., Any]], kind: str) -> tup
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown name: similar names, or all if there are few or none is similar."""
     known = list(known)
-    close = difflib.get_close_matches(name, known) if len(known) > FEW_NAMES else []
-    return f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known) or 'none'}"
+    close = difflib.get_close_matches(name[:SHOWN], known) if len(known) > FEW_NAMES else []
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    listed = [text for text, length in zip(known, _lengths(known), strict=True) if length <= LONGEST_LIST]
+    left_out = f" and {len(known) - len(listed)} more" if len(listed) < len(known) else ""
+    return f"known: {', '.join(listed) or 'none'}{left_out}"
+
+
+def _lengths(names: Iterable[str]) -> Iterable[int]:
+    """For each name the length of a list that ends with it."""
+    return itertools.accumulate(len(name) + 2 for name in names)
 
 
 def _fitting(function: Callable[..., Any], what: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,7 +126,7 @@ def _fitting(function: Callable[..., Any], what: str, arguments: Mapping[str, An
         if key not in parameters:
             raise ValueError(f"{what} has no argument {shortened(key)}; {did_you_mean(key, parameters)}")
         given[key] = _nested(value, hints[key], what, key)
-        if not _fits(given[key], hints[key]):
+        if not kind_of(hints[key]).holds(given[key]):
             raise ValueError(f"{what}: {key}={_show(value)} is not {_describe(hints[key])}")
     missing = [key for key, p in parameters.items() if p.default is p.empty and key not in arguments]
     if missing:
@@ -194,23 +208,6 @@ def shortened(text: str) -> str:
 
 def _show(value: Any) -> str:
     return value if isinstance(value, str) and value.isidentifier() else repr(value)
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is typing.Literal:
-        return value in inner
-    if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, option) for option in inner)
-    if origin is tuple:
-        if not isinstance(value, tuple) or (Ellipsis not in inner and len(value) != len(inner)):
-            return False
-        return all(_fits(item, inner[0]) for item in value)
-    if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, types.NoneType if hint is None else origin or hint)
 
 
 def _describe(hint: Any) -> str:

@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.arguments import checked
+
 IfNeeded = Any
 """An array, or None if it was not requested. Parts that list the field in `needs` always get an array."""
 
@@ -177,6 +179,7 @@ class Rollouts:
     keys: IfNeeded = None
 
     @classmethod
+    @checked
     def of(cls, trajectories: Trajectories, outcomes: Outcomes, **optional: Array) -> "Rollouts":
         """Joins trajectories and outcomes; `optional` are further fields."""
         known = {field.name for field in dataclasses.fields(cls)}

@@ -3,6 +3,7 @@
 #
 #   scripts/test.sh                    the most informative tests, in minutes
 #   scripts/test.sh --slow             everything; also compares with other people's trainers (PyTorch: 1.5 GB on disk)
+#   scripts/test.sh --hostile          half an hour of bad input: commands, calls, and files and texts made at random
 #   scripts/test.sh --objective=NAME   the generated tests of one row of the catalog, in one process
 #   scripts/test.sh --pythons          on Python 3.11, 3.12 and 3.13, in .venv-3.11 and so on; --pythons=3.12 on that alone
 #   scripts/test.sh -k hypergrid ...   further arguments go to pytest
@@ -19,6 +20,7 @@ for argument in "$@"; do
         --slow) extras="dev,peers"; arguments+=(-m "") ;;
         --pythons) pythons="3.11,3.12,3.13" ;;
         --pythons=*) pythons="${argument#*=}" ;;
+        --hostile) arguments+=(-m "" --hostile tests/hostile) ;;
         --objective=*) objective="${argument#*=}" ;;
         *) arguments+=("$argument") ;;
     esac

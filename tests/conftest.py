@@ -3,6 +3,7 @@
 The number of devices is fixed when JAX starts. `pytest` gives all tests eight CPU devices; `--devices=1` runs the files
 that do not ask for more, which is faster, and `--devices=8` runs the others, which say
 `pytestmark = pytest.mark.eight_devices`. `--objective=NAME` runs the generated tests of one row of the catalog.
+`--hostile` lets fuzzers try many examples.
 """
 
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import jax
 import pytest
+from tiers import HOSTILE
 
 from ipsrl.distributed.start_up import cache_folder, start_up
 
@@ -26,8 +28,12 @@ def pytest_addoption(parser):
     parser.addoption("--devices", type=int, choices=(1, 8), help="only the files that need 1 or 8 CPU devices")
     parser.addoption("--objective", metavar="NAME", help="only the generated tests of this row of the catalog")
 
+    parser.addoption("--hostile", action="store_true", help="fuzzers try many examples, each time others")
+
 
 def pytest_configure(config):
+    if config.getoption("--hostile"):
+        os.environ[HOSTILE] = "1"
     config.addinivalue_line("markers", "eight_devices: of a file whose tests need eight CPU devices")
     start_up(host_devices=config.getoption("--devices") or 8)
     _compile_fast()

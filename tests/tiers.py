@@ -1,6 +1,13 @@
-"""Which cases of a test run by default."""
+"""Which cases of a test run by default, and how many examples a fuzzer tries."""
+
+import os
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+HOSTILE = "IPSRL_TEST_HOSTILE"
+"""Set by `pytest --hostile`, which tries this many times as many examples, others each time."""
+MANY = 40
 
 
 def slow_after(count, cases):
@@ -8,3 +15,15 @@ def slow_after(count, cases):
     marks = [[] if number < count else [pytest.mark.slow] for number in range(len(cases))]
     rows = (case if isinstance(case, tuple) else (case,) for case in cases)
     return [pytest.param(*row, marks=mark) for row, mark in zip(rows, marks, strict=True)]
+
+
+def fuzzed(examples):
+    """Settings of a fuzzer: so many examples, always the same; by `pytest --hostile` many more, each time others."""
+    many = HOSTILE in os.environ
+    return settings(
+        max_examples=examples * (MANY if many else 1),
+        derandomize=not many,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )

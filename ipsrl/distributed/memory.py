@@ -7,6 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from ipsrl.arguments import checked
+
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -28,6 +30,7 @@ def size_of(tree: Any) -> int:
     return sum(map(bytes_of, jax.tree.leaves(tree)))
 
 
+@checked
 def require(needed: int, what: str, advice: str) -> None:
     """Raises ValueError if there is less memory than needed.
 

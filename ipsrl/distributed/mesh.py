@@ -6,6 +6,7 @@ from typing import Any
 import jax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from ipsrl.arguments import checked, shown
 from ipsrl.distributed import hosts
 
 PyTree = Any
@@ -16,6 +17,7 @@ DATA, MODEL, REPLICA = "data", "model", "replica"
 AXES = {DATA: "prompts, and parameters at rest", MODEL: "heads, features and vocabulary", REPLICA: "nothing"}
 
 
+@checked
 def make_mesh(text: str = "data:-1") -> Mesh:
     """A mesh over all devices with the axes named in `text`, such as "data:4,model:2"; `AXES` lists all axes.
 
@@ -28,23 +30,27 @@ def make_mesh(text: str = "data:-1") -> Mesh:
     axes: dict[str, int] = {}
     for part in text.split(","):
         name, colon, size = (item.strip() for item in part.partition(":"))
-        if not (name.isidentifier() and colon and (size == "-1" or (size.isdecimal() and int(size) > 0))):
+        if not (name.isidentifier() and colon and (size == "-1" or (size.isdecimal() and 0 < int(size[:10]) < 10**9))):
             raise ValueError(
-                f"mesh {text!r} must be a list of name:size with positive sizes or -1, like 'data:4,model:2'"
+                f"mesh {shown(text)} must be a list of name:size with positive sizes or -1, like 'data:4,model:2'"
             )
         if name not in AXES:
             known = ", ".join(f"{axis} ({what})" for axis, what in AXES.items())
-            raise ValueError(f"unknown axis {name!r} in mesh {text!r}: known axes are {known}")
+            raise ValueError(f"unknown axis {shown(name)} in mesh {shown(text)}: known axes are {known}")
         if name in axes:
-            raise ValueError(f"mesh {text!r} names the axis {name!r} twice; every axis has one size")
+            raise ValueError(f"mesh {shown(text)} names the axis {shown(name)} twice; every axis has one size")
         axes[name] = int(size)
     free = [name for name, size in axes.items() if size == -1]
     if len(free) > 1:
-        raise ValueError(f"mesh {text!r} has {len(free)} axes of size -1; at most one can take the remaining devices")
+        raise ValueError(
+            f"mesh {shown(text)} has {len(free)} axes of size -1; at most one can take the remaining devices"
+        )
     devices = jax.device_count()
     fixed = math.prod(size for size in axes.values() if size > 0)
     if devices % fixed or (not free and devices != fixed):
-        raise ValueError(f"the sizes in mesh {text!r} multiply to {fixed}, which does not fit the {devices} devices")
+        raise ValueError(
+            f"the sizes in mesh {shown(text)} multiply to {fixed}, which does not fit the {devices} devices"
+        )
     shape = tuple(devices // fixed if size == -1 else size for size in axes.values())
     return jax.make_mesh(shape, tuple(axes), axis_types=(AxisType.Auto,) * len(axes))
 

@@ -18,8 +18,9 @@ from jax import Array
 from jax.core import Tracer
 from scipy.special import gammaln
 
+from ipsrl.arguments import checked, shown
 from ipsrl.dynamics.finite_groups import count_vectors
-from ipsrl.dynamics.trajectories import every_trajectory
+from ipsrl.dynamics.trajectories import every_trajectory, every_walk
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.environment import dictates
 from ipsrl.environments.state_graph import StateGraph
@@ -34,6 +35,10 @@ from ipsrl.training.step import check_objective, gradient, rollouts_of
 
 MOST_GROUPS = 200_000
 """Maximum number of groups that are enumerated."""
+NO_REWARDS = (
+    "the reward reads those of the environment, and there are none: give it verifier=RewardTable(...), or give an "
+    "environment"
+)
 BLOCK = 512
 """Number of groups whose updates are computed at once."""
 
@@ -56,6 +61,7 @@ class Estimate:
     groups: int = dataclasses.field(metadata={"static": True})
 
 
+@checked
 def expected_update(
     objective: Objective,
     logits: Array,
@@ -73,9 +79,9 @@ def expected_update(
     This is the mean update of stochastic gradient descent with a small step and one prompt in a batch, divided by the
     step size; it includes all optimiser steps of the objective on a batch. Parts that use the whole batch see one
     group. `logits`, `rewards` and `reference` may be traced, and mapped by `jax.vmap`; the computation has the dtype of
-    `logits`. An outcome of logit -inf has no effect. Do not differentiate this function itself, wrap it in
-    `differentiable` first: an objective stops the gradient of its weights, so `jax.jacfwd` would treat them as
-    constants.
+    `logits`, or float32 if that has fewer bits. An outcome of logit -inf has no effect. Do not differentiate this
+    function itself, wrap it in `differentiable` first: an objective stops the gradient of its weights, so `jax.jacfwd`
+    would treat them as constants.
 
     Args:
       objective: any objective that needs no text.
@@ -97,14 +103,24 @@ def expected_update(
       ValueError: the objective cannot be computed here, shapes do not fit, or there are too many groups to enumerate
         (then use `estimated_update`).
     """
-    setting = _setting(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy)
-    walks, own_answers = setting.log_probs.shape[0], group_size - (off_policy is not None)
-    groups = math.comb(walks + own_answers - 1, own_answers) * (1 if off_policy is None else walks)
-    if groups > MOST_GROUPS:
-        raise ValueError(
-            f"{walks} trajectories in groups of {group_size} make {groups} different groups, more than {MOST_GROUPS}: "
-            "use estimated_update, which samples them"
-        )
+    if num_keys < 1:
+        raise ValueError(f"num_keys is {num_keys}, it must be at least 1")
+    own_answers = group_size - (off_policy is not None)
+
+    def check_groups(walks: int) -> None:
+        # Of very large groups no exact number is computed.
+        groups = math.comb(walks + own_answers - 1, own_answers) if min(walks - 1, own_answers) < 100 else math.inf
+        if groups * (1 if off_policy is None else walks) > MOST_GROUPS:
+            raise ValueError(
+                f"{walks} trajectories in groups of {group_size} make more than {MOST_GROUPS} different groups: use "
+                "estimated_update, which samples them"
+            )
+
+    setting = _setting(
+        objective, logits, rewards, group_size, environment, reference, objective_state, off_policy, check_groups
+    )
+    walks = setting.log_probs.shape[0]
+    check_groups(walks)
     counts = count_vectors(walks, own_answers)
     coefficients = gammaln(own_answers + 1) - gammaln(counts + 1).sum(axis=1)
     log_chances = coefficients + jnp.where(counts > 0, counts * setting.log_probs, 0.0).sum(axis=1)
@@ -120,6 +136,7 @@ def expected_update(
     return jnp.tensordot(chances, updates, axes=1).reshape(logits.shape)
 
 
+@checked
 def estimated_update(
     objective: Objective,
     logits: Array,
@@ -152,10 +169,11 @@ def estimated_update(
     """
     if pairs < 2:
         raise ValueError(f"pairs is {pairs}, but a standard error needs at least 2")
-    setting = _setting(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy)
     of_groups, of_draws = jax.random.split(key)
+    setting = _setting(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy)
     # Above 0, because inverting 0 would give the first trajectory even if it is impossible.
-    uniform = jax.random.uniform(of_groups, (pairs, group_size), logits.dtype, minval=jnp.finfo(logits.dtype).tiny)
+    dtype = setting.log_probs.dtype
+    uniform = jax.random.uniform(of_groups, (pairs, group_size), dtype, minval=jnp.finfo(dtype).tiny)
     uniform = jnp.concatenate([uniform, 1 - uniform])
     order = jnp.lexsort((setting.outcomes.outcome_id[0], setting.outcomes.rewards[0]))
 
@@ -172,6 +190,7 @@ def estimated_update(
     return Estimate(of_pairs.mean(axis=0), of_pairs.std(axis=0, ddof=1) / math.sqrt(pairs), 2 * pairs)
 
 
+@checked
 def differentiable(field: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """A function of logits with its true derivative, for `jax.jacfwd`.
 
@@ -233,13 +252,25 @@ def check_computable(
     check_objective(objective, environment, group_size, fields if off_policy is None else off_policy.provides(fields))
 
 
-def _require(what: str, numbers: Array, holds: Callable[[np.ndarray], np.ndarray]) -> None:
-    """Raises ValueError unless something holds for all numbers, where they are known."""
-    if not isinstance(numbers, Tracer) and not holds(np.asarray(numbers)).all():
-        raise ValueError(f"{what} must be finite, not {np.asarray(numbers).tolist()}")
+def _as_floats(name: str, table: Array, holds: Callable[[np.ndarray], np.ndarray] = np.isfinite) -> Array:
+    """A table with 32 bits or more in a number; raises ValueError if its known numbers are not finite."""
+    table = jnp.asarray(table)
+    if table.ndim == 0 or not (jnp.issubdtype(table.dtype, jnp.floating) or jnp.issubdtype(table.dtype, jnp.integer)):
+        raise ValueError(f"{name} has the shape {table.shape} and the type {table.dtype}, it must be a table of floats")
+    if table.size == 0 or not (isinstance(table, Tracer) or holds(np.asarray(table, np.float64)).all()):
+        raise ValueError(f"{name} is {shown(np.asarray(table).tolist())}, it must hold finite numbers")
+    return table.astype(jnp.promote_types(table.dtype, jnp.float32))
 
 
-def _setting(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy) -> _Setting:
+def _setting(
+    objective, logits, rewards, group_size, environment, reference, objective_state, off_policy, check_walks=None
+) -> _Setting:
+    # An outcome of logit -inf is impossible.
+    logits = _as_floats("logits", logits, lambda table: (table < np.inf) & (table.max(-1, keepdims=True) > -np.inf))
+    if reference is not None:
+        reference = _as_floats("reference", reference)
+    if not isinstance(rewards, Reward):
+        rewards = _as_floats("rewards", rewards)
     has_rewards = environment is not None
     if environment is None:
         environment = Bandit((0.0,) * (logits if isinstance(rewards, Reward) else rewards).shape[-1])
@@ -251,25 +282,28 @@ def _setting(objective, logits, rewards, group_size, environment, reference, obj
     expected: dict[str, tuple] = {}
     if not isinstance(rewards, Reward):
         expected["rewards"] = (rewards.shape, (environment.num_outcomes,))
-        _require("the rewards", rewards, np.isfinite)
         rewards = RewardTable(rewards[None])
     else:
         rewards.check(environment.sizes)
+        if not has_rewards and rewards.reads_environment:
+            raise ValueError(NO_REWARDS)
     for name, table in {"logits": logits, "reference": logits if reference is None else reference}.items():
         expected[name] = (table.shape, table_shape[1:] if isinstance(environment, Bandit) else table_shape)
     for name, (shape, right) in expected.items():
         if shape != right:
             raise ValueError(f"{name} has shape {shape}, expected {right}")
-    # An outcome of logit -inf is impossible.
-    _require("the logits", logits, lambda table: (table < np.inf) & (table.max(axis=-1, keepdims=True) > -np.inf))
-    if reference is not None:
-        _require("the logits of the reference", reference, np.isfinite)
     if off_policy is not None and off_policy.at_most is not None:
         raise ValueError("off_policy must put an answer into every group here: leave at_most out")
     policy = Tabular(*table_shape)
     check_computable(objective, environment, policy, group_size, off_policy)
+    if check_walks is not None:
+        check_walks(len(every_walk(environment)[0]))
     table = logits.reshape(table_shape)
-    carried = objective.init(environment.sizes) if objective_state is None else objective_state
+    carried = objective.init(environment.sizes)
+    if objective_state is not None:
+        if not _same_shapes(objective_state, carried):
+            raise ValueError("objective_state is not one of this objective: give what its `weigh` returned, or none")
+        carried = objective_state
     learned = objective.init_parameters(environment.sizes)
     carried, learned = jax.tree.map(
         lambda leaf: leaf.astype(logits.dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf, (carried, learned)
@@ -279,12 +313,8 @@ def _setting(objective, logits, rewards, group_size, environment, reference, obj
     if not has_rewards:
         outcomes = dataclasses.replace(outcomes, rewards=jnp.full_like(outcomes.rewards, jnp.nan))
     possible, probs = rewards.possible(trajectories, outcomes)
-    is_known = not isinstance(possible, Tracer)
-    if not has_rewards and (rewards.reads_environment or (is_known and np.isnan(possible).any())):
-        raise ValueError(
-            "the reward reads those of the environment, and there are none: give it verifier=RewardTable(...), or give "
-            "an environment"
-        )
+    if not has_rewards and not isinstance(possible, Tracer) and np.isnan(possible).any():
+        raise ValueError(NO_REWARDS)
     # A trajectory that may get one of N rewards is N trajectories with one reward each.
     times = possible.shape[-1]
     trajectories = jax.tree.map(
@@ -304,6 +334,12 @@ def _setting(objective, logits, rewards, group_size, environment, reference, obj
         environment=environment,
         has_off_policy=off_policy is not None,
     )
+
+
+def _same_shapes(one: Any, other: Any) -> bool:
+    """Whether two trees have the same structure, with arrays of the same shapes."""
+    structures = {(jax.tree.structure(tree), *map(jnp.shape, jax.tree.leaves(tree))) for tree in (one, other)}
+    return len(structures) == 1
 
 
 def _log_distribution_of_best(setting: _Setting, off_policy: OffPolicyAnswers) -> Array:

@@ -20,6 +20,7 @@ import numpy as np
 import scipy
 from scipy.special import gammaln, xlogy
 
+from ipsrl.arguments import checked
 from ipsrl.dynamics.flows import checked_distribution, checked_outcomes
 
 Rule = Literal["no baseline", "group mean", "group mean and std"]
@@ -31,10 +32,13 @@ COUNT_RULES: dict[Rule, str] = {
 }
 """The rules with the weights of `count_weights`, as rows of the catalog of objectives."""
 
+LARGEST_GROUP = 10_000_000
+"""Largest number of weights of counts."""
 MOST_COUNT_VECTORS = 1_000_000
 """Maximum number of count vectors that `mean_field` enumerates: the size of one array for each outcome."""
 
 
+@checked
 def count_weights(group_size: int, alpha: float = 1.0, floor: float = 0.0, pseudo_count: float = 0.0) -> np.ndarray:
     """omega(n) = max((n + pseudo_count) / (G + pseudo_count), floor)^(-alpha) for n = 1 .. G: `[G]`.
 
@@ -43,10 +47,11 @@ def count_weights(group_size: int, alpha: float = 1.0, floor: float = 0.0, pseud
     term of order 1/G from `distortion`.
 
     Raises:
-      ValueError: the group is empty, alpha or the floor is negative, or the pseudo-count is not above -1.
+      ValueError: the group is empty or above `LARGEST_GROUP`, alpha or the floor is negative, or the pseudo-count is
+        not above -1.
     """
-    if group_size < 1:
-        raise ValueError(f"group_size is {group_size}, a group has at least 1 sample")
+    if not 1 <= group_size <= LARGEST_GROUP:
+        raise ValueError(f"group_size is {group_size}, it must lie between 1 and {LARGEST_GROUP}")
     if not alpha >= 0 or not floor >= 0:
         raise ValueError(f"alpha ({alpha}) and floor ({floor}) must not be negative")
     if not pseudo_count > -1:
@@ -55,6 +60,7 @@ def count_weights(group_size: int, alpha: float = 1.0, floor: float = 0.0, pseud
     return np.maximum((counts + pseudo_count) / (group_size + pseudo_count), floor) ** -alpha
 
 
+@checked
 def without_one_sample(weights: np.ndarray) -> np.ndarray:
     """Weights `[G - 1]` with which the rule without baseline has the mean field of the group mean: the price of a
     baseline.
@@ -74,6 +80,7 @@ def without_one_sample(weights: np.ndarray) -> np.ndarray:
     return (1 - 1 / len(weights)) * weights[:-1]
 
 
+@checked
 def expected_weight(probability: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """w_G(p) = E[omega(1 + B)], B ~ Binomial(G - 1, p): the mean weight of a sample's outcome, for any shape of p.
 
@@ -89,6 +96,7 @@ def expected_weight(probability: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return scipy.stats.binom.pmf(np.arange(len(weights)), len(weights) - 1, probability[..., None]) @ weights
 
 
+@checked
 def expected_weight_slope(probability: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """dw_G/dp = (G - 1) E[omega(2 + B) - omega(1 + B)], B ~ Binomial(G - 2, p), for any shape of p; 0 for G = 1.
 
@@ -101,6 +109,7 @@ def expected_weight_slope(probability: np.ndarray, weights: np.ndarray) -> np.nd
     return (len(weights) - 1) * expected_weight(probability, np.diff(weights))
 
 
+@checked
 def distortion(probability: np.ndarray, weights: np.ndarray, alpha: float) -> np.ndarray:
     """D(p) = w_G(p) p^alpha - 1: relative deviation of the mean weight from the ideal p^(-alpha), for any shape of p.
 
@@ -113,6 +122,7 @@ def distortion(probability: np.ndarray, weights: np.ndarray, alpha: float) -> np
     return expected_weight(probability, weights) * np.asarray(probability, np.float64) ** alpha - 1
 
 
+@checked
 def mean_field(probs: np.ndarray, rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> np.ndarray:
     """Mean update `[K]` of a rule, over groups of G = len(weights) samples from `probs` `[K]`.
 
@@ -153,12 +163,15 @@ def _standardised_mean_field(probs: np.ndarray, rewards: np.ndarray, weights: np
     return np.exp(log_ways + xlogy(counts, probs).sum(axis=1)) @ updates
 
 
+@checked
 def count_vectors(num_outcomes: int, group_size: int) -> np.ndarray:
     """All ways to distribute G samples over K outcomes, `[C(G + K - 1, K - 1), K]`.
 
     Raises:
-      ValueError: there are more than `MOST_COUNT_VECTORS`.
+      ValueError: there are more than `MOST_COUNT_VECTORS`, or a number is negative.
     """
+    if num_outcomes < 1 or group_size < 0:
+        raise ValueError(f"num_outcomes is {num_outcomes} and group_size is {group_size}: both must be positive")
     number = math.comb(group_size + num_outcomes - 1, num_outcomes - 1)
     if number > MOST_COUNT_VECTORS:
         raise ValueError(f"{number} count vectors are too many to enumerate: use fewer outcomes or a smaller group")

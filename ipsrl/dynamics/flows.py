@@ -13,7 +13,13 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import newton
 from scipy.special import log_softmax, softmax
 
+from ipsrl.arguments import checked, shown
 
+LARGEST_LOG_RATIO = 700.0
+"""Largest log-ratio of two probabilities, in either direction, of which float64 holds the exponential."""
+
+
+@checked
 def flow_velocity(logits: np.ndarray, rewards: np.ndarray, alpha: float) -> np.ndarray:
     """dz/dt `[K]` if every reward is divided by the (gradient-stopped) probability of its outcome to the power alpha.
 
@@ -32,6 +38,7 @@ def flow_velocity(logits: np.ndarray, rewards: np.ndarray, alpha: float) -> np.n
     return weighted_rewards - softmax(logits) * weighted_rewards.sum()
 
 
+@checked
 def natural_velocity(logits: np.ndarray, rewards: np.ndarray) -> np.ndarray:
     """dz/dt `[K]` of the natural gradient of expected return (Hedge, the replicator equation).
 
@@ -47,6 +54,7 @@ def natural_velocity(logits: np.ndarray, rewards: np.ndarray) -> np.ndarray:
     return rewards - softmax(logits) @ rewards
 
 
+@checked
 def entropy_velocity(logits: np.ndarray, velocity: np.ndarray) -> float:
     """dH/dt of the policy's entropy in nats if its logits `[K]` move with dz/dt = `velocity` `[K]`.
 
@@ -63,6 +71,7 @@ def entropy_velocity(logits: np.ndarray, velocity: np.ndarray) -> float:
     return float(-probs @ ((log_probs - probs @ log_probs) * velocity))
 
 
+@checked
 def integrate(velocity: Callable[[np.ndarray], np.ndarray], logits: np.ndarray, times: np.ndarray) -> np.ndarray:
     """Logits `[T, K]` at `times` `[T]` of the flow dz/dt = velocity(z), from `logits` `[K]` at time 0.
 
@@ -89,6 +98,7 @@ def integrate(velocity: Callable[[np.ndarray], np.ndarray], logits: np.ndarray, 
     return solution.y.T
 
 
+@checked
 def stationary_distribution(rewards: np.ndarray, alpha: float) -> np.ndarray:
     """The distribution `[K]` at which `flow_velocity` rests, r^(1 / alpha) / sum: its limit from every interior start.
 
@@ -112,6 +122,7 @@ def stationary_distribution(rewards: np.ndarray, alpha: float) -> np.ndarray:
     return scaled / scaled.sum()
 
 
+@checked
 def two_outcome_log_ratio(times: np.ndarray, start: float, reward_gap: float) -> np.ndarray:
     """Log-ratio u = ln(p_1 / p_2) at `times` under the flow of expected return with two outcomes, exactly.
 
@@ -131,19 +142,23 @@ def two_outcome_log_ratio(times: np.ndarray, start: float, reward_gap: float) ->
     )
 
 
+@checked
 def two_outcome_time(start: float, end: float, reward_gap: float) -> float:
     """Time that expected return with two outcomes takes to move ln(p_1 / p_2) from `start` to `end`.
 
         t = (end + sinh end - start - sinh start) / Delta
 
     Raises:
-      ValueError: the flow never reaches `end`: the gap is 0 or has the other sign.
+      ValueError: the flow never reaches `end`, because the gap is 0 or has the other sign, or a log-ratio is too large.
     """
     if reward_gap * (end - start) <= 0 and start != end:
         raise ValueError(f"a reward gap of {reward_gap} never moves the log-ratio from {start} to {end}")
+    if max(abs(start), abs(end)) > LARGEST_LOG_RATIO:
+        raise ValueError(f"start is {start} and end is {end}, but both must be within {LARGEST_LOG_RATIO} of 0")
     return 0.0 if start == end else float((end + np.sinh(end) - start - np.sinh(start)) / reward_gap)
 
 
+@checked
 def partial_tie_ratio(times: np.ndarray, probs: np.ndarray, rewards: np.ndarray) -> np.ndarray:
     """Late p_2 / p_1 at `times`, under the flow of expected return, of the two best outcomes, which tie.
 
@@ -171,6 +186,8 @@ def partial_tie_ratio(times: np.ndarray, probs: np.ndarray, rewards: np.ndarray)
         raise ValueError(
             f"the tied outcomes must differ in probability and all must be positive, but the distribution is {probs}"
         )
+    if not np.all(times > 0):
+        raise ValueError(f"times is {shown(times)}, but the law holds for late times, all positive")
     worse = rewards.max() - rewards[~best]
     separation = 1 / second - 1 / first
     scale = separation * probs.prod() * worse.prod()

@@ -9,7 +9,10 @@ the objective is `ips_reinforce(probability=ema)` of the catalog. The average ne
 
 import numpy as np
 
+from ipsrl.arguments import checked
 
+
+@checked
 def variance(probability: np.ndarray, group_size: int, rate: float) -> np.ndarray:
     """Variance of pbar while the policy does not move: b / (2 - b) p (1 - p) / G.
 
@@ -22,6 +25,7 @@ def variance(probability: np.ndarray, group_size: int, rate: float) -> np.ndarra
     return probability * (1 - probability) / effective_group_size(group_size, rate)
 
 
+@checked
 def effective_group_size(group_size: int, rate: float) -> float:
     """G (2 - b) / b, the group size at which counts vary as little as pbar while the policy does not move.
 
@@ -32,6 +36,7 @@ def effective_group_size(group_size: int, rate: float) -> float:
     return group_size * (2 - rate) / rate
 
 
+@checked
 def lag(drift: float, rate: float) -> float:
     """Lag of pbar behind a probability that drifts by `drift` an update: (1 - b) / b times the drift.
 
@@ -42,6 +47,7 @@ def lag(drift: float, rate: float) -> float:
     return (1 - rate) / rate * drift
 
 
+@checked
 def distortion(probability: np.ndarray, group_size: int, rate: float, alpha: float) -> np.ndarray:
     """E[phat pbar^(-alpha)] / p^(1 - alpha) - 1 while the policy does not move, to first order in b (1 - p) / (G p).
 
@@ -63,6 +69,7 @@ def distortion(probability: np.ndarray, group_size: int, rate: float, alpha: flo
     return share * ((alpha + 1) / (2 * (2 - rate)) - 1)
 
 
+@checked
 def rates_with_memory(memory_rate: float, restoring_rate: float) -> np.ndarray:
     """The two rates s `[2]` complex, per unit of time, at which a deviation e^(s t) from rest decays with memory.
 

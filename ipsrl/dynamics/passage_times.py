@@ -10,9 +10,11 @@ from scipy.sparse.csgraph import breadth_first_order
 from scipy.sparse.linalg import spsolve
 from scipy.special import expit
 
+from ipsrl.arguments import checked
 from ipsrl.dynamics.two_outcome_training import Cell, advantage_weighted_frequencies
 
 
+@checked
 def mean_first_passage(cell: Cell, low: float, high: float, points: int = 4001) -> float:
     """Mean number of updates until u = ln(p_1 / p_2) is no longer strictly between `low` and `high`.
 

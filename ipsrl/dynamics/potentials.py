@@ -8,10 +8,12 @@ import numpy as np
 import scipy
 from scipy.special import log_softmax, logsumexp, softmax
 
+from ipsrl.arguments import checked
 from ipsrl.dynamics.finite_groups import checked_weights
 from ipsrl.dynamics.flows import checked_outcomes, stationary_distribution
 
 
+@checked
 def flow_potential(logits: np.ndarray, rewards: np.ndarray, alpha: float) -> float:
     """F_alpha(z), whose gradient is `flows.flow_velocity`; logits and rewards `[K]`.
 
@@ -31,6 +33,7 @@ def flow_potential(logits: np.ndarray, rewards: np.ndarray, alpha: float) -> flo
     return float(rewards @ np.exp((1 - alpha) * log_probs) / (1 - alpha))
 
 
+@checked
 def cross_entropy_to_rewards(logits: np.ndarray, rewards: np.ndarray) -> float:
     """Psi(z) = log sum_k e^(z_k) - sum_k p*_k z_k with p* = r / sum r: the Lyapunov function of arXiv 2601.21669.
 
@@ -44,6 +47,7 @@ def cross_entropy_to_rewards(logits: np.ndarray, rewards: np.ndarray) -> float:
     return float(logsumexp(logits) - stationary_distribution(rewards, alpha=1.0) @ logits)
 
 
+@checked
 def group_potential(logits: np.ndarray, rewards: np.ndarray, weights: np.ndarray) -> float:
     """F_G(z), whose gradient is `finite_groups.mean_field` without a baseline, for any weights omega `[G]`.
 

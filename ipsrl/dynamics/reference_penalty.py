@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_softmax, logsumexp, softmax, wrightomega
 
+from ipsrl.arguments import checked
 from ipsrl.dynamics.finite_groups import (
     Rule,
     checked_falling_weights,
@@ -25,6 +26,7 @@ from ipsrl.dynamics.finite_groups import (
 from ipsrl.dynamics.flows import checked_distribution, checked_outcomes
 
 
+@checked
 def divergence_velocity(logits: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """-d KL(p || pi)/dz `[K]`, to be added beta times to a flow or mean field: -p_i (log(p_i / pi_i) - KL(p || pi)).
 
@@ -36,6 +38,7 @@ def divergence_velocity(logits: np.ndarray, reference: np.ndarray) -> np.ndarray
     return -probs * (log_ratio - probs @ log_ratio)
 
 
+@checked
 def distribution_of_flow(rewards: np.ndarray, reference: np.ndarray, beta: float, alpha: float) -> np.ndarray:
     """The distribution `[K]` at which `flow_velocity` + beta `divergence_velocity` rests, from every interior start.
 
@@ -65,6 +68,7 @@ def distribution_of_flow(rewards: np.ndarray, reference: np.ndarray, beta: float
     )
 
 
+@checked
 def distribution_of_groups(
     rewards: np.ndarray, reference: np.ndarray, beta: float, weights: np.ndarray, rule: Rule
 ) -> np.ndarray:

@@ -13,7 +13,9 @@ from scipy.linalg import null_space
 from scipy.optimize import root
 from scipy.special import log_softmax, softmax
 
+from ipsrl.arguments import accepted, checked, shown
 from ipsrl.dynamics.expected_update import differentiable, expected_update
+from ipsrl.fields import Checked, at_least
 from ipsrl.objectives.objective import Objective
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 
@@ -31,12 +33,14 @@ SAME_DISTRIBUTION = 1e-6
 """Difference in probability below which two distributions are the same, and an outcome is absent."""
 TRACE = 1e-6
 """Probability at which the growth of an absent outcome is measured."""
+MOST_OUTCOMES = 8
+"""Largest number of outcomes of which all faces are searched for rest points."""
 NOTHING = 1e-18
 """Probability used in place of 0."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Field:
+class Field(Checked):
     """The expected update of an objective on a bandit, dz/dt = field(z), in float64.
 
     Attributes:
@@ -47,23 +51,29 @@ class Field:
       off_policy: puts off-policy answers into groups.
 
     Raises:
-      ValueError: there are fewer than two rewards, or one is not finite.
+      ValueError: there are fewer than two rewards, one is not finite, or the reference is not a distribution of
+        positive probabilities.
     """
 
     objective: Objective
     rewards: tuple[float, ...]
-    group_size: int
+    group_size: int = at_least(1)
     reference: tuple[float, ...] | None = None
     off_policy: OffPolicyAnswers | None = None
 
     def __post_init__(self):
-        if len(self.rewards) < 2 or not np.isfinite(self.rewards).all():
-            raise ValueError(f"a field needs two finite rewards or more, not {self.rewards}")
+        super().__post_init__()
+        if len(self.rewards) < 2:
+            raise ValueError(f"rewards is {self.rewards}, but a field needs those of two outcomes or more")
+        if self.reference is not None:
+            _log_of([self.reference], "reference", len(self.rewards))
 
+    @checked
     def __call__(self, logits: np.ndarray) -> np.ndarray:
         """`[N, K]` at the logits `[N, K]`."""
         return self.evaluate(_velocity, logits)
 
+    @checked
     def jacobian(self, logits: np.ndarray) -> np.ndarray:
         """`[K, K]`, the derivative of the field by the logits `[K]`; see `expected_update.differentiable`."""
         return self.evaluate(_jacobian, logits)
@@ -164,11 +174,13 @@ class Flow:
         return (late[1] - late[0]) / np.log(self.times[-1] / self.times[before])
 
 
+@checked
 def growth(distributions: np.ndarray, velocity: np.ndarray) -> np.ndarray:
     """d log p / dt `[..., K]` where dz/dt is `velocity`: v_i - sum_k p_k v_k."""
     return velocity - (distributions * velocity).sum(axis=-1, keepdims=True)
 
 
+@checked
 def follow(field: Field, distributions: Sequence[Sequence[float]], time: float = 1e6) -> Flow:
     """Integrates the field from distributions `[N, K]` (all positive) to a time, or until nothing moves.
 
@@ -176,10 +188,12 @@ def follow(field: Field, distributions: Sequence[Sequence[float]], time: float =
     absolute 1e-9.
 
     Raises:
-      ValueError: a start is not a distribution of positive probabilities.
+      ValueError: a start is not a distribution of positive probabilities, or there is no time.
     """
-    starts = _log_of(distributions)
+    starts = _log_of(distributions, "distributions", len(field.rewards))
     starts -= starts.mean(axis=1, keepdims=True)
+    if not time > FIRST_TIME:
+        raise ValueError(f"time is {time}, it must be above {FIRST_TIME}, where the integration begins")
 
     def in_log_time(log_time, flat):
         return np.exp(log_time) * field(flat.reshape(starts.shape)).ravel()
@@ -202,14 +216,17 @@ def follow(field: Field, distributions: Sequence[Sequence[float]], time: float =
     return Flow(np.array(times), np.array(logits), finished)
 
 
-def _log_of(distributions: Sequence[Sequence[float]]) -> np.ndarray:
-    """The logarithms of distributions `[N, K]`; raises ValueError unless they are."""
-    probs = np.asarray(distributions, np.float64)
-    if probs.ndim != 2 or not (probs > 0).all() or not np.allclose(probs.sum(axis=1), 1.0, rtol=0, atol=1e-6):
-        raise ValueError(f"distributions [N, K] must be positive and add up to 1, not {probs.tolist()}")
+def _log_of(distributions: Sequence[Sequence[float]], name: str, outcomes: int) -> np.ndarray:
+    """The logarithms of distributions `[N, K]`; raises ValueError, with their name, unless they are."""
+    probs = np.asarray(accepted(name, distributions, np.ndarray), np.float64)
+    if probs.ndim != 2 or probs.shape[1] != outcomes or len(probs) == 0:
+        raise ValueError(f"{name} has the shape {list(probs.shape)}, but each must have {outcomes} probabilities")
+    if not (probs > 0).all() or not np.allclose(probs.sum(axis=1), 1.0, rtol=0, atol=1e-6):
+        raise ValueError(f"{name} is {shown(probs.tolist())}, but probabilities must be positive and add up to 1")
     return np.log(probs)
 
 
+@checked
 def train(
     field: Field, distributions: Sequence[Sequence[float]], step_size: float, steps: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -220,12 +237,14 @@ def train(
     exponents d log p / d log t compare them with those at half that time.
 
     Raises:
-      ValueError: `steps` is not a positive multiple of 8, a start is not a distribution of positive probabilities, or
-        training diverges.
+      ValueError: `steps` is not a positive multiple of 8, the step size is not positive, a start is not a distribution
+        of positive probabilities, or training diverges.
     """
     if steps < 1 or steps % 8:
         raise ValueError(f"steps is {steps}, it must be a positive multiple of 8")
-    logits = _log_of(distributions)
+    if not 0 < step_size < np.inf:
+        raise ValueError(f"step_size is {step_size}, it must be positive")
+    logits = _log_of(distributions, "distributions", len(field.rewards))
     half, end = field.evaluate(functools.partial(_train, step_size, steps), logits)
     log_probs = log_softmax(np.stack([half, end]), axis=-1)
     return np.exp(log_probs[1]), (log_probs[1] - log_probs[0]) / np.log(2)
@@ -288,6 +307,7 @@ class RestPoint:
         return Loss(order, TRACE**order / decline)
 
 
+@checked
 def rest_points(field: Field, starts_each_way: int = 8) -> list[RestPoint]:
     """The rest points of a field, by root finding from a grid of starts on every face of the simplex.
 
@@ -298,7 +318,15 @@ def rest_points(field: Field, starts_each_way: int = 8) -> list[RestPoint]:
     Args:
       field: with few outcomes: there are 2^K - 1 faces.
       starts_each_way: starts on each edge of a face; with 6, some saddles of `gapo` are not found.
+
+    Raises:
+      ValueError: `starts_each_way` is below 1, or there are more than `MOST_OUTCOMES`.
     """
+    if starts_each_way < 1 or len(field.rewards) > MOST_OUTCOMES:
+        raise ValueError(
+            f"starts_each_way is {starts_each_way} and must be at least 1, and the field has {len(field.rewards)} "
+            f"outcomes and may have {MOST_OUTCOMES}"
+        )
     found = []
     outcomes = len(field.rewards)
     for size in range(1, outcomes + 1):
@@ -346,8 +374,16 @@ def _rest_distributions_of_face(field: Field, present: list[int], starts_each_wa
     return distributions
 
 
+@checked
 def rest_point(field: Field, probs: np.ndarray) -> RestPoint:
-    """Behaviour of policies near a distribution `[K]` at which the field is known to rest."""
+    """Behaviour of policies near a distribution `[K]` at which the field is known to rest.
+
+    Raises:
+      ValueError: `probs` is not a distribution over the outcomes of the field.
+    """
+    outcomes = len(field.rewards)
+    if probs.shape != (outcomes,) or (probs < 0).any() or not np.isclose(probs.sum(), 1.0, rtol=0, atol=1e-6):
+        raise ValueError(f"probs is {shown(probs.tolist())}, but it must be a distribution over {outcomes} outcomes")
     present = np.flatnonzero(probs > 0)
     jacobian = field.jacobian(np.log(np.where(probs > 0, probs, NOTHING)))[np.ix_(present, present)]
     # Among logits that sum to zero, because a common shift changes nothing.

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import softmax
 
 from ipsrl import objectives
+from ipsrl.arguments import checked
 from ipsrl.dynamics import finite_groups, flows, time_scales
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
@@ -29,8 +30,11 @@ GROUPS_PER_BATCH, BATCHES_AT_ONCE = 32, 8
 """The samples of 8 x 32 groups are in memory at once, with a number for each outcome."""
 
 
+@checked
 def sampled(estimate: Estimate, num_outcomes: int, group_size: int, displacement: float, batches: int) -> np.ndarray:
     """`[batches]` float64, the rate from one sampled update of each batch of 32 groups; K is even."""
+    if batches < 1:
+        raise ValueError(f"batches is {batches}, it must be at least 1")
     start = _displaced(num_outcomes, displacement)
     bandit = Bandit((1.0,) * num_outcomes)
     policy = Tabular(bandit.num_observations, bandit.vocabulary_size, tuple(start.tolist()))
@@ -51,6 +55,7 @@ def sampled(estimate: Estimate, num_outcomes: int, group_size: int, displacement
     return clock * _taken_back(np.asarray(updates, np.float64), start) / _ideal(num_outcomes)
 
 
+@checked
 def exact(estimate: Estimate, num_outcomes: int, group_size: int, displacement: float) -> float:
     """The exact mean of `sampled`."""
     start, ones = _displaced(num_outcomes, displacement), np.ones(num_outcomes)
@@ -62,6 +67,7 @@ def exact(estimate: Estimate, num_outcomes: int, group_size: int, displacement: 
     return float(_taken_back(update, start) / _ideal(num_outcomes))
 
 
+@checked
 def closed_form(estimate: Estimate, num_outcomes: int, group_size: int) -> float:
     """The limit of `exact` for small displacements; the group mean costs one sample."""
     if estimate == "exact":
@@ -71,8 +77,10 @@ def closed_form(estimate: Estimate, num_outcomes: int, group_size: int) -> float
 
 
 def _displaced(num_outcomes: int, displacement: float) -> np.ndarray:
-    if num_outcomes % 2:
+    if num_outcomes % 2 or num_outcomes < 2:
         raise ValueError(f"num_outcomes is {num_outcomes}, it must be even: half of the logits are off each way")
+    if displacement == 0:
+        raise ValueError(f"displacement is {displacement}, but nothing returns to where it is already")
     return displacement * np.repeat([1.0, -1.0], num_outcomes // 2)
 
 

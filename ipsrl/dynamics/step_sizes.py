@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import lambertw
 
+from ipsrl.arguments import checked
 from ipsrl.dynamics.finite_groups import checked_weights, count_weights
 from ipsrl.dynamics.flows import stationary_distribution
 
@@ -18,6 +19,7 @@ from ipsrl.dynamics.flows import stationary_distribution
 STABILITY_LIMIT = {"euler": 2.0, "runge-kutta": brentq(lambda x: x**3 - 4 * x**2 + 12 * x - 24, 2.0, 3.0)}
 
 
+@checked
 def jacobian_at_rest(rewards: np.ndarray, alpha: float) -> np.ndarray:
     """Jacobian `[K, K]` of `flows.flow_velocity` with respect to the logits at its stationary distribution p*.
 
@@ -34,6 +36,7 @@ def jacobian_at_rest(rewards: np.ndarray, alpha: float) -> np.ndarray:
     return -alpha * norm * (np.diag(probs) - np.outer(probs, probs))
 
 
+@checked
 def rates_at_rest(rewards: np.ndarray, alpha: float) -> np.ndarray:
     """Rates `[K - 1]` per unit of time, ascending, at which small deviations from the stationary distribution decay.
 
@@ -46,6 +49,7 @@ def rates_at_rest(rewards: np.ndarray, alpha: float) -> np.ndarray:
     return np.linalg.eigvalsh(-jacobian_at_rest(rewards, alpha))[1:]
 
 
+@checked
 def largest_step(rewards: np.ndarray, alpha: float, method: Literal["euler", "runge-kutta"] = "euler") -> float:
     """The step size below which explicit steps of the flow converge from near its stationary distribution.
 
@@ -64,6 +68,7 @@ def largest_step(rewards: np.ndarray, alpha: float, method: Literal["euler", "ru
     return float(STABILITY_LIMIT[method] / rates_at_rest(rewards, alpha)[-1])
 
 
+@checked
 def largest_surviving_step(rewards: tuple[float, float], weights: np.ndarray) -> float:
     """The step size below which the second of two outcomes survives training without a baseline, in groups of G.
 
@@ -92,6 +97,7 @@ def largest_surviving_step(rewards: tuple[float, float], weights: np.ndarray) ->
     return float(len(weights) / (2 * second * weights[0]) * root)
 
 
+@checked
 def critical_alpha_of_step(
     rewards: tuple[float, float], group_size: int, step_size: float, floor: float = 0.0
 ) -> float:

@@ -18,6 +18,7 @@ import math
 import numpy as np
 from scipy.optimize import brentq
 
+from ipsrl.arguments import checked
 from ipsrl.dynamics.finite_groups import (
     Rule,
     checked_falling_weights,
@@ -29,6 +30,7 @@ from ipsrl.dynamics.finite_groups import (
 )
 
 
+@checked
 def stationary_distribution(rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> np.ndarray:
     """The distribution `[K]` at which the `mean_field` of a rule rests: its limit from every start inside the simplex.
 
@@ -57,6 +59,7 @@ def stationary_distribution(rewards: np.ndarray, weights: np.ndarray, rule: Rule
     return found / found.sum()
 
 
+@checked
 def survives(rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> np.ndarray:
     """Which outcomes have a positive probability at rest, `[K]` bool.
 
@@ -71,6 +74,7 @@ def survives(rewards: np.ndarray, weights: np.ndarray, rule: Rule) -> np.ndarray
     return np.array([_crowd(reward, rewards, counted) < 1 for reward in rewards])
 
 
+@checked
 def critical_alpha(reward_ratio: float, group_size: int, rule: Rule, floor: float = 0.0) -> float:
     """The exponent above which the weaker of two outcomes survives, for count weights and rho = r_1 / r_2 >= 1.
 
@@ -90,6 +94,7 @@ def critical_alpha(reward_ratio: float, group_size: int, rule: Rule, floor: floa
     return math.log(reward_ratio) / -math.log(reach) if reach < 1 else math.inf
 
 
+@checked
 def weaker_at_rest(
     rewards: tuple[float, float], group_size: int, rule: Rule, alpha: float, floor: float = 0.0
 ) -> float:
@@ -101,11 +106,14 @@ def weaker_at_rest(
       ValueError: as in `critical_alpha` and `stationary_distribution`.
     """
     better, worse = rewards
+    if not better > worse > 0:
+        raise ValueError(f"rewards is {rewards}, but both must be positive, the better one first")
     if alpha <= critical_alpha(better / worse, group_size, rule, floor):
         return 0.0
     return float(stationary_distribution(np.array(rewards), count_weights(group_size, alpha, floor), rule)[1])
 
 
+@checked
 def smallest_group(reward_ratio: float, rule: Rule, alpha: float = 1.0, floor: float = 0.0) -> float:
     """The smallest group size in which the weaker of two outcomes survives with count weights, rho = r_1 / r_2 >= 1.
 
@@ -133,6 +141,7 @@ def smallest_group(reward_ratio: float, rule: Rule, alpha: float = 1.0, floor: f
     return math.inf if room <= rounding or bound == math.inf else math.floor(bound) + 1
 
 
+@checked
 def extinction_exponents(rewards: np.ndarray, group_size: int, rule: Rule, floor: float = 0.0) -> np.ndarray:
     """For each outcome `[K]` the exponent above which it survives with count weights; `critical_alpha` for any K.
 

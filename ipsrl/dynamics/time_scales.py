@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.integrate import quad
 
+from ipsrl.arguments import checked
 from ipsrl.dynamics.finite_groups import (
     Rule,
     checked_falling_weights,
@@ -21,6 +22,7 @@ from ipsrl.dynamics.finite_groups import (
 from ipsrl.dynamics.flows import flow_velocity
 
 
+@checked
 def tie_collapse_time(group_size: int, step_size: float, reward: float = 1.0, threshold: float = 0.98) -> float:
     """Mean number of updates after which noise alone brings one of two tied outcomes to `threshold`.
 
@@ -46,6 +48,7 @@ def tie_collapse_time(group_size: int, step_size: float, reward: float = 1.0, th
     return group_size / (step_size * reward) ** 2 * (exit_ratio**2 / 2 + math.cosh(exit_ratio) - 1)
 
 
+@checked
 def recovery_time(
     start: float, end: float, rewards: tuple[float, float], weights: np.ndarray, rule: Rule = "no baseline"
 ) -> float:
@@ -70,6 +73,7 @@ def recovery_time(
     return _rise_time(growth, start, end)
 
 
+@checked
 def recovery_coefficient(rewards: tuple[float, float], weights: np.ndarray, rule: Rule = "no baseline") -> float:
     """c of dp_2/dt = c p_2^2, the growth of the second of two outcomes while it is rare; it dies out if c <= 0.
 
@@ -92,6 +96,7 @@ def recovery_coefficient(rewards: tuple[float, float], weights: np.ndarray, rule
     return 0.0 if tie else math.copysign(2 * math.sqrt(len(weights) - 1), advantage)
 
 
+@checked
 def ideal_recovery_time(start: float, end: float, rewards: tuple[float, float], alpha: float = 1.0) -> float:
     """`recovery_time` with infinitely many samples: in the flow of `flows.flow_velocity`.
 
@@ -110,6 +115,7 @@ def ideal_recovery_time(start: float, end: float, rewards: tuple[float, float], 
     return _rise_time(growth, start, end)
 
 
+@checked
 def restoring_rate(num_outcomes: int, weights: np.ndarray, reward: float = 1.0) -> float:
     """Rate per unit of time at which a tie of K outcomes returns to the uniform policy in the mean field, no baseline.
 
@@ -124,6 +130,7 @@ def restoring_rate(num_outcomes: int, weights: np.ndarray, reward: float = 1.0) 
     return float(-reward * expected_weight_slope(1 / num_outcomes, weights) / num_outcomes**2)
 
 
+@checked
 def ideal_restoring_rate(num_outcomes: int, alpha: float, reward: float = 1.0) -> float:
     """`restoring_rate` with infinitely many samples: lambda = alpha r K^(alpha - 1).
 
@@ -136,6 +143,7 @@ def ideal_restoring_rate(num_outcomes: int, alpha: float, reward: float = 1.0) -
     return alpha * reward * num_outcomes ** (alpha - 1.0)
 
 
+@checked
 def restoring_share(num_outcomes: int, group_size: int, alpha: float = 1.0) -> float:
     """lambda_G / lambda in the limit of many more outcomes than samples, K >> G, with count weights and no floor.
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.arguments import checked
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.policies.policy import distribution, entropy
 from ipsrl.structures import Trajectories
@@ -44,6 +45,7 @@ def every_walk(environment: StateGraph) -> tuple[np.ndarray, np.ndarray, np.ndar
     return table[..., 0], table[..., 1], mask
 
 
+@checked
 def every_trajectory(environment: StateGraph, logits: Array, top_tokens: int = 0) -> Trajectories:
     """All M trajectories of the first prompt as one group `[1, M, T]`, each once, as the sampler would return them.
 
@@ -53,8 +55,11 @@ def every_trajectory(environment: StateGraph, logits: Array, top_tokens: int = 0
       top_tokens: number of most likely actions to keep, at most V.
 
     Raises:
-      ValueError: there are too many trajectories.
+      ValueError: there are too many trajectories, or the logits have another shape.
     """
+    expected = (environment.num_observations, environment.vocabulary_size)
+    if logits.shape != expected:
+        raise ValueError(f"logits has shape {logits.shape}, expected {expected}")
     states, actions, mask = (array[None] for array in every_walk(environment))
     legal_actions = environment.legal(states)
     # After its end a walk is put into state 0, where an action is legal.

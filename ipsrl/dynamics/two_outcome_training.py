@@ -21,9 +21,11 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from ipsrl.arguments import checked
 from ipsrl.distributed.mesh import DATA
 from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.environments.bandit import Bandit
+from ipsrl.fields import Checked, positive
 from ipsrl.objectives.objective import Objective
 from ipsrl.rewards import RewardTable, rewarded
 from ipsrl.structures import PolicyScores, Rollouts, Sizes
@@ -42,7 +44,7 @@ MOST_STEPS = 2**31 - 1 - CHECK_EVERY
 
 
 @dataclasses.dataclass(frozen=True)
-class Cell:
+class Cell(Checked):
     """Settings shared by all runs of a cell; the runs differ in their seed.
 
     Attributes:
@@ -55,8 +57,8 @@ class Cell:
 
     objective: Objective
     rewards: tuple[float, float]
-    group_size: int
-    step_size: float
+    group_size: int = positive()
+    step_size: float = positive()
     log_ratio: float = 0.0
 
 
@@ -73,6 +75,7 @@ class Trace:
     second: np.ndarray
 
 
+@checked
 def advantage_weighted_frequencies(objective: Objective, rewards: tuple[float, float], group_size: int) -> np.ndarray:
     """`[G + 1, 2]`: the push on each outcome's log-probability by a group with n = 0 .. G samples of outcome 1.
 
@@ -87,6 +90,7 @@ def advantage_weighted_frequencies(objective: Objective, rewards: tuple[float, f
     return _weighted_frequencies((objective,), rewards, group_size)[0]
 
 
+@checked
 def train(
     cells: Sequence[Cell], seeds: Sequence[int], steps: int, record_every: int, mesh: Mesh | None = None
 ) -> Trace:
@@ -117,6 +121,7 @@ def train(
     return Trace(by_cell(log_ratio), by_cell(second))
 
 
+@checked
 def first_passage(
     cells: Sequence[Cell],
     seeds: Sequence[int],
@@ -149,6 +154,7 @@ def first_passage(
     return np.where(left_after > most_steps, np.inf, left_after)
 
 
+@checked
 def sample_count(uniform: Array, log_ratio: Array, group_size: Array, largest: int) -> Array:
     """Count of outcome 1 in a group: Binomial(G, p_1) with p_1 = 1 / (1 + exp(-u)), by inversion, in float32.
 

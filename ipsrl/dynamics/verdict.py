@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ipsrl.arguments import checked
 from ipsrl.dynamics.expected_update import check_computable
 from ipsrl.dynamics.rest_points import AT_REST, NOTHING, Field, RestPoint, follow, rest_point, rest_points, train
 from ipsrl.environments.bandit import Bandit
@@ -141,6 +142,7 @@ class Verdict:
         return dict(zip(REFERENCES, sides if sides[0] is not sides[1] else sides[:1], strict=False))
 
 
+@checked
 def check(objective: Objective, group_size: int, off_policy: OffPolicyAnswers | None = None) -> None:
     """Raises ValueError if an objective can have no verdict.
 
@@ -181,6 +183,7 @@ def is_idle(surrogate: Surrogate) -> bool:
     return not surrogate.on_policy and np.allclose(gradient(surrogate), gradient(PolicyGradient()), atol=1e-5)
 
 
+@checked
 def verdict(objective: Objective, group_size: int, off_policy: OffPolicyAnswers | None = None) -> Verdict:
     """Follows the expected updates of an objective from twelve policies over three outcomes, and classifies the ends.
 

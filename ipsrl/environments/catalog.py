@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from ipsrl import specifications
+from ipsrl.arguments import checked
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.environment import Environment
@@ -26,6 +27,7 @@ CATALOG: dict[str, Callable[..., Environment | Questions]] = {
 }
 
 
+@checked
 def make(text: str) -> Environment | Questions:
     """Builds the environment from a text such as `"hypergrid(dimensions=4)"`.
 

@@ -42,7 +42,8 @@ class Hypergrid(Checked, StateGraph):
 
     def __post_init__(self):
         super().__post_init__()
-        if 2 * self.side**self.dimensions > np.iinfo(np.int32).max:
+        # The power itself may have a billion digits.
+        if self.dimensions > 30 or 2 * self.side**self.dimensions > np.iinfo(np.int32).max:
             raise ValueError(
                 f"side**dimensions must be below 2**30, so that states fit into int32; {self.side}**{self.dimensions} "
                 "does not."

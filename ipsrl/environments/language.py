@@ -78,11 +78,11 @@ class LanguageTask(TokenStream, Checked):
     @functools.cached_property
     def tokenizer(self) -> Any:
         """The fast tokenizer of `transformers`."""
+        folder = Path(self.tokenizer_dir).expanduser()
+        require_files(folder)
         # Imported late: it takes a second, and no other environment needs it.
         from transformers import AutoTokenizer
 
-        folder = Path(self.tokenizer_dir).expanduser()
-        require_files(folder)
         try:
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         # A damaged file may lead it anywhere, and the errors of its Rust are plain exceptions.

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ipsrl.arguments import accepted, checked, shown
 from ipsrl.environments.environment import Environment, OutcomeSpace
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.structures import Outcomes, Prompts
@@ -48,6 +49,7 @@ class Questions(abc.ABC):
     def outcome_space(self, prompt: int) -> OutcomeSpace:
         """As in `Environment`."""
 
+    @checked
     def verify_texts(
         self,
         prompt_index: Sequence[int] | np.ndarray,
@@ -59,10 +61,17 @@ class Questions(abc.ABC):
         There is no planning mask, because these texts do not consist of a task's own tokens.
 
         Raises:
-          ValueError: the number of groups differs from the number of prompts.
+          ValueError: a prompt does not exist, the number of groups differs from the number of prompts, or groups have
+            different sizes.
         """
+        if np.ndim(prompt_index) != 1:
+            raise ValueError(f"prompt_index is {shown(prompt_index)}, it must be a list of prompts")
         if len(texts) != len(prompt_index):
             raise ValueError(f"{len(prompt_index)} prompts need as many groups of texts, got {len(texts)}")
+        for prompt in prompt_index:
+            check_number("prompt", prompt, self.num_prompts)
+        if len({len(group) for group in texts}) > 1:
+            raise ValueError("texts has groups of different sizes: give as many answers to each prompt")
         read = iter(pool.read(self.reader, [text for group in texts for text in group]))
         return self.verify_answers(prompt_index, [[next(read) for _ in group] for group in texts])
 
@@ -111,5 +120,5 @@ class HypothesisEnvironment(Environment, Protocol):
 
 def check_number(what: str, number: Any, count: int) -> None:
     """Raises ValueError unless a prompt, or a hypothesis, with that number exists."""
-    if not 0 <= number < count:
+    if not 0 <= accepted(what, number, int) < count:
         raise ValueError(f"{what} {number} does not exist: this task has {count}, numbered from 0")

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.arguments import checked
 from ipsrl.environments.environment import OutcomeSpace, no_prompts
 from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
 
@@ -128,6 +129,7 @@ class StateGraph(abc.ABC):
             planning_mask=mask & (self.legal(trajectories.observations).sum(axis=-1) > 1),
         )
 
+    @checked
     def outcome_space(self, prompt: int) -> OutcomeSpace:
         """Every outcome of a prompt with its reward.
 

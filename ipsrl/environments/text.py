@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ipsrl.arguments import checked
 from ipsrl.environments.answer_text import last_answer
 from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.questions import Answer, Questions, Quotation, check_number
@@ -205,6 +206,7 @@ class TextTask(TokenStream, Questions):
         """Outcome id of answer tokens up to the first stop token; -1 if there is no stop token."""
         return _outcome_of_tokens(self, np.asarray(tokens, np.int32).tobytes())[0]
 
+    @checked
     def parse_text(self, text: str) -> int:
         """Outcome id of a language model's answer, which may have other text around it.
 

@@ -15,6 +15,7 @@ import numpy as np
 from jax import Array
 
 from ipsrl import specifications
+from ipsrl.arguments import checked
 from ipsrl.distributed.start_up import cache_folder
 from ipsrl.environments.expressions import evaluate, read_expression
 from ipsrl.environments.language import LanguageTask
@@ -90,6 +91,7 @@ class Search:
 TOOLS: dict[str, type] = {"calculator": Calculator, "search": Search}
 
 
+@checked
 def make_tools(text: str) -> tuple[Tool, ...]:
     """Tools from a text such as `"calculator, search(folder=texts)"`.
 

@@ -19,14 +19,20 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from ipsrl.arguments import checked
+
 Protocol = Literal["independent", "with_history"]
 
 
+@checked
 def query_count(admissible_size: np.ndarray, multiplier: float = 1.0) -> np.ndarray:
     """N = max(1, floor(multiplier * A)), int64, in the shape of `admissible_size` (A)."""
+    if not multiplier > 0:
+        raise ValueError(f"multiplier is {multiplier}, it must be positive")
     return np.maximum(1, np.floor(multiplier * np.asarray(admissible_size))).astype(np.int64)
 
 
+@checked
 def independent_ceiling(admissible_size: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """Expected recovery of N independent samples, uniform over A admissible outcomes: 1 - (1 - 1/A)^N.
 
@@ -43,22 +49,26 @@ def independent_ceiling(admissible_size: np.ndarray, queries: np.ndarray) -> np.
     return 1.0 - (1.0 - 1.0 / admissible_size) ** queries
 
 
+@checked
 def parse_rate(outcome_id: np.ndarray) -> float:
     """Share of the N answers `outcome_id` `[N]` that parsed."""
     return float(np.mean(_answers(outcome_id) >= 0))
 
 
+@checked
 def validity(valid: np.ndarray) -> float:
     """Share of all N answers, parsed or not, that agree with every observation; `valid` is `[N]` bool."""
     return float(np.mean(_answers(valid)))
 
 
+@checked
 def uniqueness(outcome_id: np.ndarray) -> float:
     """Number of distinct parsed answers, valid or not, over all N answers; `outcome_id` is `[N]`."""
     answers = _answers(outcome_id)
     return len(np.unique(answers[answers >= 0])) / len(answers)
 
 
+@checked
 def recovery(outcome_id: np.ndarray, admissible: np.ndarray) -> float:
     """Number of distinct admissible outcomes among the answers `[N]`, over A, the number of True in `admissible` `[K]`.
 
@@ -69,6 +79,8 @@ def recovery(outcome_id: np.ndarray, admissible: np.ndarray) -> float:
     if not admissible.any():
         raise ValueError("recovery is undefined for a prompt without an admissible outcome")
     answers = _answers(outcome_id)
+    if not np.issubdtype(answers.dtype, np.integer):
+        raise ValueError(f"outcome_id has the type {answers.dtype}, it must hold integers")
     answers = answers[(answers >= 0) & (answers < len(admissible))]
     return len(np.unique(answers[admissible[answers]])) / int(admissible.sum())
 
@@ -109,6 +121,7 @@ class AnswerMeasures:
         return float(self.recovery[within].mean()) if within.any() else None
 
 
+@checked
 def measure_answers(
     outcome_id: np.ndarray,
     valid: np.ndarray,

@@ -9,12 +9,20 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import rel_entr
 
+from ipsrl.arguments import checked
 
+
+@checked
 def empirical_distribution(outcome_id: Array, num_outcomes: int) -> Array:
     """Frequencies `[K]` of the outcomes 0 .. K-1 among all samples in `outcome_id` (any shape), float32.
 
     Samples without one of these outcomes (-1) are left out; if none is left, all frequencies are 0.
+
+    Raises:
+      ValueError: there are no outcomes.
     """
+    if num_outcomes < 1:
+        raise ValueError(f"num_outcomes is {num_outcomes}, it must be at least 1")
     outcome_id = jnp.ravel(jnp.asarray(outcome_id))
     known = (outcome_id >= 0) & (outcome_id < num_outcomes)
     # One more bin for the samples that are left out: bincount would count negative ids as 0.
@@ -22,12 +30,14 @@ def empirical_distribution(outcome_id: Array, num_outcomes: int) -> Array:
     return counts / jnp.maximum(1, jnp.sum(known))
 
 
+@checked
 def total_l1(probs: Array, target: Array) -> Array:
     """sum_k |p_k - q_k|, in [0, 2]."""
     probs, target = _pair(probs, target)
     return jnp.sum(jnp.abs(probs - target), axis=-1)
 
 
+@checked
 def mean_l1(probs: Array, target: Array) -> Array:
     """(1/K) sum_k |p_k - q_k|: the mean error of a cell, in [0, 2/K].
 
@@ -36,22 +46,26 @@ def mean_l1(probs: Array, target: Array) -> Array:
     return total_l1(probs, target) / jnp.shape(probs)[-1]
 
 
+@checked
 def total_variation(probs: Array, target: Array) -> Array:
     """(1/2) sum_k |p_k - q_k|, in [0, 1]."""
     return total_l1(probs, target) / 2
 
 
+@checked
 def forward_kl(probs: Array, target: Array) -> Array:
     """KL(target q || p) = sum_k q_k log(q_k / p_k), nats; inf if p lacks an outcome of the target."""
     probs, target = _pair(probs, target)
     return jnp.sum(rel_entr(target, probs), axis=-1)
 
 
+@checked
 def reverse_kl(probs: Array, target: Array) -> Array:
     """KL(p || target q) = sum_k p_k log(p_k / q_k), nats; inf if p has an outcome that the target excludes."""
     return forward_kl(target, probs)
 
 
+@checked
 def jensen_shannon(probs: Array, target: Array) -> Array:
     """(KL(p || m) + KL(q || m)) / 2 with m = (p + q) / 2, nats, in [0, ln 2]."""
     probs, target = _pair(probs, target)
@@ -61,6 +75,7 @@ def jensen_shannon(probs: Array, target: Array) -> Array:
     return (forward_kl(middle, probs) + forward_kl(middle, target)) / 2
 
 
+@checked
 def modes_found(probs: Array, modes: Array, threshold: float | Array) -> Array:
     """Number of modes whose probability is above the threshold, int32 `[...]`.
 

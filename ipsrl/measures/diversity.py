@@ -12,12 +12,16 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import entr
 
+from ipsrl.arguments import checked
 
+
+@checked
 def distinct_outcomes(outcome_id: Array) -> Array:
     """Number of different outcomes among the samples `[..., G]`, int32 `[...]`."""
     return jnp.sum(_is_new(outcome_id), axis=-1)
 
 
+@checked
 def effective_outcomes(outcome_id: Array) -> Array:
     """exp(H) of the observed frequencies of the samples `[..., G]`, float32 `[...]`, H Shannon's entropy in nats.
 
@@ -30,12 +34,14 @@ def effective_outcomes(outcome_id: Array) -> Array:
     return jnp.where(jnp.any(counts > 0, axis=-1), jnp.exp(entropy), 0.0)
 
 
+@checked
 def largest_outcome_share(outcome_id: Array) -> Array:
     """Share of the most frequent outcome among the samples `[..., G]`, float32 `[...]`."""
     counts, total = _counts(outcome_id)
     return jnp.max(counts, axis=-1) / total[..., 0]
 
 
+@checked
 def ranked_shares(outcome_id: Array) -> Array:
     """Shares of the outcomes among the samples `[..., G]`, largest first, float32 `[..., G]`; 0 after the last outcome.
 
@@ -45,21 +51,25 @@ def ranked_shares(outcome_id: Array) -> Array:
     return jnp.sort(jnp.where(_is_new(outcome_id), counts, 0) / total, axis=-1, descending=True)
 
 
+@checked
 def entropy_of_distribution(probs: Array) -> Array:
     """Shannon's entropy in nats of exact probabilities `[..., K]`: -sum p log p, with 0 log 0 = 0."""
     return jnp.sum(entr(jnp.asarray(probs)), axis=-1)
 
 
+@checked
 def effective_outcomes_of_distribution(probs: Array) -> Array:
     """exp(H) of exact probabilities `[..., K]`, in [1, K]."""
     return jnp.exp(entropy_of_distribution(probs))
 
 
+@checked
 def largest_share_of_distribution(probs: Array) -> Array:
     """Largest of exact probabilities `[..., K]`."""
     return jnp.max(jnp.asarray(probs), axis=-1)
 
 
+@checked
 def distinct_outcomes_of_distribution(probs: Array, threshold: float) -> Array:
     """Number of outcomes with a probability above `threshold`, of exact probabilities `[..., K]`, int32.
 
@@ -68,19 +78,30 @@ def distinct_outcomes_of_distribution(probs: Array, threshold: float) -> Array:
     return jnp.sum(jnp.asarray(probs) > threshold, axis=-1)
 
 
+def _ids(outcome_id: Array) -> Array:
+    """Raises ValueError unless these are ids `[..., G]`."""
+    outcome_id = jnp.asarray(outcome_id)
+    if outcome_id.ndim == 0 or not jnp.issubdtype(outcome_id.dtype, jnp.integer):
+        raise ValueError(
+            f"outcome_id has the shape {outcome_id.shape} and the type {outcome_id.dtype}, it must be [..., group] and "
+            "hold integers"
+        )
+    return outcome_id
+
+
 def _equal(outcome_id: Array) -> Array:
     return outcome_id[..., :, None] == outcome_id[..., None, :]
 
 
 def _is_new(outcome_id: Array) -> Array:
     """Whether each sample `[..., G]` is the first of its outcome; False if it has none."""
-    outcome_id = jnp.asarray(outcome_id)
+    outcome_id = _ids(outcome_id)
     seen_before = jnp.any(jnp.tril(_equal(outcome_id), k=-1), axis=-1)
     return (outcome_id >= 0) & ~seen_before
 
 
 def _counts(outcome_id: Array) -> tuple[Array, Array]:
     """Count of each sample's own outcome `[..., G]`, 0 if it has none; and max(1, number of samples that have one)."""
-    outcome_id = jnp.asarray(outcome_id)
+    outcome_id = _ids(outcome_id)
     counts = jnp.where(outcome_id >= 0, jnp.sum(_equal(outcome_id), axis=-1), 0)
     return counts, jnp.maximum(1, jnp.sum(outcome_id >= 0, axis=-1, keepdims=True))

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ipsrl.arguments import checked
 
+
+@checked
 def pass_at_k(correct: np.ndarray, samples: int | np.ndarray, k: int) -> np.ndarray:
     """Unbiased estimate of pass@k for every prompt: 1 - C(n - c, k) / C(n, k), float64.
 
@@ -29,6 +32,7 @@ def pass_at_k(correct: np.ndarray, samples: int | np.ndarray, k: int) -> np.ndar
     return 1.0 - np.prod(still_wrong, axis=-1)
 
 
+@checked
 def mean_pass_at_k(correct: np.ndarray, samples: int | np.ndarray, ks: Sequence[int]) -> dict[int, float]:
     """Mean of `pass_at_k` over all prompts, for each k."""
     return {k: float(pass_at_k(correct, samples, k).mean()) for k in ks}

@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.arguments import checked
 from ipsrl.measures import distances, diversity
 
 
+@checked
 def measures(probs: Array, rewards: np.ndarray) -> dict[str, Array]:
     """Name -> `[...]`.
 
@@ -23,6 +25,8 @@ def measures(probs: Array, rewards: np.ndarray) -> dict[str, Array]:
     tv_to_uniform_best: total variation to the uniform distribution over the outcomes of the highest reward.
     modes: outcomes of the highest reward with at least half of their reward-proportional probability.
     """
+    if probs.ndim < 2 or rewards.shape != probs.shape[-2:]:
+        raise ValueError(f"rewards has shape {rewards.shape}, but probs {probs.shape} must be [..., prompt, outcome]")
     pays = jnp.asarray(rewards)
     target = pays / pays.sum(axis=-1, keepdims=True)
     rewarded, best = pays > 0, pays == pays.max(axis=-1, keepdims=True)
@@ -40,6 +44,7 @@ def measures(probs: Array, rewards: np.ndarray) -> dict[str, Array]:
     return {name: values.mean(axis=-1) for name, values in found.items()}
 
 
+@checked
 def proportional_reward(rewards: np.ndarray) -> float:
     """The mean reward of the reward-proportional distributions, sum(r^2) / sum(r), as a share of the best possible one.
 
@@ -47,6 +52,8 @@ def proportional_reward(rewards: np.ndarray) -> float:
       ValueError: a reward is negative, or all rewards of a prompt are zero.
     """
     rewards = np.asarray(rewards, np.float64)
+    if rewards.ndim != 2 or rewards.size == 0:
+        raise ValueError(f"rewards has shape {rewards.shape}, it must be [prompt, outcome]")
     if rewards.min() < 0 or (rewards.max(axis=1) == 0).any():
         raise ValueError(
             "reward-proportional probabilities need non-negative rewards, and a positive one for each prompt"

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import betaincinv
 
+from ipsrl.arguments import checked
+
 
 @dataclasses.dataclass(frozen=True)
 class Interval:
@@ -32,6 +34,7 @@ class Interval:
         return f"{self.mean:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
+@checked
 def mean_over_seeds(values: np.ndarray, level: float = 0.95, resamples: int = 10_000) -> Interval:
     """Mean over seeds with its percentile-bootstrap interval, at each point of `values`.
 
@@ -46,13 +49,14 @@ def mean_over_seeds(values: np.ndarray, level: float = 0.95, resamples: int = 10
       resamples: number of bootstrap resamples.
 
     Raises:
-      ValueError: there is no seed, a value is not finite, or `level` is not in (0, 1).
+      ValueError: there is no seed, a value is not finite, `level` is not in (0, 1), or there are no resamples.
     """
     values = np.asarray(values, np.float64)
     if values.ndim == 0 or len(values) == 0 or not np.all(np.isfinite(values)):
         raise ValueError(f"values must be finite and [seed, ...] with at least one seed; their shape is {values.shape}")
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level is {level}, it must lie strictly between 0 and 1")
+    _check_level(level)
+    if resamples < 1:
+        raise ValueError(f"resamples is {resamples}, it must be at least 1")
     # Everything is averaged as deviations from one seed, so that equal values give exactly their common value.
     seeds, deviations = len(values), values - values[0]
     mean = values[0] + deviations.mean(axis=0)
@@ -69,6 +73,7 @@ def mean_over_seeds(values: np.ndarray, level: float = 0.95, resamples: int = 10
     return Interval(mean=mean, low=low, high=high, seeds=seeds)
 
 
+@checked
 def shared_ranks(intervals: Sequence[Interval]) -> list[int]:
     """Ranks from 1, the highest mean first, shared where intervals overlap.
 
@@ -92,6 +97,11 @@ def shared_ranks(intervals: Sequence[Interval]) -> list[int]:
     return ranks
 
 
+def _check_level(level: float) -> None:
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level is {level}, it must lie strictly between 0 and 1")
+
+
 def _overlap(above: Interval, below: Interval) -> bool:
     (low, _), (_, high) = _ends(above), _ends(below)
     return high >= low or str(above) == str(below)
@@ -103,17 +113,19 @@ def _ends(interval: Interval) -> tuple[float, float]:
     return float(interval.low), float(interval.high)
 
 
+@checked
 def share_of_runs(happened: np.ndarray, level: float = 0.95) -> Interval:
     """The share of runs `[N]` bool in which an event happened, with its exact binomial interval (Clopper and Pearson).
 
     If it happened in none or in all, the interval still bounds the share; a bootstrap interval would be a point.
 
     Raises:
-      ValueError: there is no run.
+      ValueError: there is no run, or `level` is not in (0, 1).
     """
     happened = np.asarray(happened, bool)
     if happened.ndim != 1 or len(happened) == 0:
         raise ValueError(f"happened must be [run] with at least one run; its shape is {happened.shape}")
+    _check_level(level)
     runs, times, tail = len(happened), int(happened.sum()), (1 - level) / 2
     low = float(betaincinv(times, runs - times + 1, tail)) if times else 0.0
     high = float(betaincinv(times + 1, runs - times, 1 - tail)) if times < runs else 1.0

@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.arguments import accepted, checked, shown
 from ipsrl.fields import Checked
 from ipsrl.structures import ObjectiveOutput, PolicyScores, Rollouts, Sizes, Weights, masked_sum
 
@@ -127,7 +128,7 @@ class Aggregation(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class Objective:
+class Objective(Checked):
     """A composition of six kinds of parts; see the module's docstring and `catalog` for the published ones.
 
     Attributes:
@@ -167,6 +168,7 @@ class Objective:
         """K, how many of the most likely tokens the sampler must keep."""
         return max(part.top_tokens for part in self.parts)
 
+    @checked
     def check(self, available: frozenset[str], group_size: int, sizes: Sizes) -> None:
         """Raises for an impossible run before it starts.
 
@@ -260,6 +262,7 @@ class Objective:
           parameters: the objective's own, see `init_parameters`.
           statistics: of the whole mini-batch, see `statistics`; by default this batch is the whole mini-batch.
         """
+        accepted("scores", scores, PolicyScores)
         tokenwise = {"log_probs": scores.log_probs, "entropy": scores.entropy, "advantages": weights.advantages}
         _check_shapes(rollouts, **tokenwise)
         values, metrics = self.surrogate.evaluate(scores, rollouts, weights.advantages, parameters, statistics)
@@ -276,6 +279,9 @@ class Objective:
         Args:
           sizes: of the environment; most objectives use only the number of prompts.
         """
+        _check_shapes(rollouts)
+        if missing := [name for name in sorted(self.needs) if getattr(rollouts, name) is None]:
+            raise ValueError(f"the objective reads {', '.join(missing)}, which these rollouts do not have")
         # State indexed by prompt starts afresh, so a single batch may number its prompts in any way.
         prompts = rollouts.rewards.shape[0]
         rollouts = dataclasses.replace(rollouts, prompt_index=jnp.arange(prompts))
@@ -297,6 +303,11 @@ def all_equal(rewards: Array) -> Array:
 
 
 def _check_shapes(rollouts: Rollouts, **tokenwise: Array) -> None:
+    accepted("rollouts", rollouts, Rollouts)
+    for field in dataclasses.fields(rollouts):
+        array, optional = getattr(rollouts, field.name), field.default is None
+        if not hasattr(array, "shape") and not (optional and array is None):
+            raise ValueError(f"{field.name} is {shown(array)}, it must be an array{' or None' if optional else ''}")
     if rollouts.tokens.ndim != 3:
         raise ValueError(f"tokens has shape {rollouts.tokens.shape}, expected [prompt, group, token]")
     prompts, group, length = rollouts.tokens.shape

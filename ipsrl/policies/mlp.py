@@ -17,6 +17,7 @@ from flax import nnx
 from jax import Array
 
 from ipsrl.distributed.placement import REPLICATED, PlacementRules
+from ipsrl.fields import Checked
 from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
 from ipsrl.structures import PolicyScores, Prompts, Trajectories
 
@@ -28,7 +29,7 @@ MOST_BLOCKS = 32
 
 
 @dataclasses.dataclass(frozen=True)
-class MLP:
+class MLP(Checked):
     """Linear layers with ReLU between them, from features of the observation to logits.
 
     Parameters: `{"layer_0": {"kernel": [F, H], "bias": [H]}, ...}`, initially LeCun-normal kernels and zero biases.
@@ -53,6 +54,7 @@ class MLP:
     hidden: tuple[int, ...] = (256, 256)
 
     def __post_init__(self):
+        super().__post_init__()
         if min(self._widths) < 1:
             raise ValueError(f"num_features, hidden and vocabulary_size must be positive, not {self._widths}.")
 

@@ -8,12 +8,13 @@ import numpy as np
 from jax import Array
 
 from ipsrl.distributed.placement import REPLICATED, PlacementRules
+from ipsrl.fields import Checked, positive
 from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
 from ipsrl.structures import PolicyScores, Prompts, Trajectories
 
 
 @dataclasses.dataclass(frozen=True)
-class Tabular:
+class Tabular(Checked):
     """One row of logits for each observation. Parameters: `{"logits": [S, V]}`.
 
     Attributes:
@@ -29,11 +30,12 @@ class Tabular:
     optional_fields: ClassVar[frozenset[str]] = frozenset()
     placement_rules: ClassVar[PlacementRules] = REPLICATED
 
-    num_observations: int
-    vocabulary_size: int
+    num_observations: int = positive()
+    vocabulary_size: int = positive()
     initial_logits: tuple[float, ...] | tuple[tuple[float, ...], ...] | None = None
 
     def __post_init__(self):
+        super().__post_init__()
         if self.initial_logits is None:
             return
         rows, columns = self.num_observations, self.vocabulary_size

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ipsrl.arguments import checked
 from ipsrl.records.json_files import read_json
 
 # Folders inside a run that hold no runs, but may hold thousands of files.
@@ -18,6 +19,7 @@ LABELS = "labels.json"
 """In the folder of a study: names of the labels that distinguish its curves in metrics.jsonl, beside `seed`."""
 
 
+@checked
 def find(root: str | Path) -> list[Path]:
     """All run folders in `root`, itself included, in the order of their paths; links are not followed.
 

@@ -10,36 +10,45 @@ from typing import Any
 import jax
 import numpy as np
 
+from ipsrl.arguments import shown
 
-def plain(value: Any, gaps: bool = True) -> Any:
+
+def plain(value: Any, finite: bool = False) -> Any:
     """`value` as JSON types.
 
     Tuples become lists, dataclasses dicts, arrays and NumPy or JAX scalars numbers and lists of numbers. JSON has no
     NaN and no infinity: every non-finite number becomes null, which plotting tools read as a gap.
 
     Args:
-      gaps: whether numbers may be non-finite.
+      finite: refuses numbers that are not finite instead.
 
     Raises:
-      ValueError: a value, or the key of a dict, has no counterpart in JSON, or a number is not finite without `gaps`.
+      ValueError: a value, or the key of a dict, has no counterpart in JSON, or values are nested too deeply.
     """
+    try:
+        return _plain(value, finite)
+    except RecursionError:
+        raise ValueError(f"{shown(value)} is nested too deeply for JSON") from None
+
+
+def _plain(value: Any, finite: bool) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
-        if not (gaps or math.isfinite(value)):
-            raise ValueError(f"{value} is a number that JSON cannot hold; write a finite one, or None")
+        if finite and not math.isfinite(value):
+            raise ValueError(f"{value} is not a number that JSON can hold: give a finite one, or None")
         return float(value) if math.isfinite(value) else None
     if isinstance(value, np.generic | np.ndarray | jax.Array):
-        return plain(np.asarray(value).tolist(), gaps)
+        return _plain(np.asarray(value).tolist(), finite)
     if isinstance(value, list | tuple):
-        return [plain(item, gaps) for item in value]
+        return [_plain(item, finite) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return plain(dataclasses.asdict(value), gaps)
+        return _plain(dataclasses.asdict(value), finite)
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
                 raise ValueError(f"the keys of a JSON object are strings, not {type(key).__name__} ({key!r})")
-        return {key: plain(item, gaps) for key, item in value.items()}
+        return {key: _plain(item, finite) for key, item in value.items()}
     raise ValueError(
         f"{value!r} is a {type(value).__name__}, which JSON cannot hold; write numbers, strings, lists or dicts instead"
     )

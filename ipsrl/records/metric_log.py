@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from ipsrl.arguments import checked
 from ipsrl.distributed import hosts
 from ipsrl.records.json_files import plain, replace_file
 
@@ -113,6 +114,7 @@ class MetricLog:
         self.close()
 
 
+@checked
 def read(path: str | Path) -> list[dict[str, Any]]:
     """The records of a metric log, in the order they were written, null as NaN.
 

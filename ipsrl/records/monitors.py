@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ipsrl import specifications
+from ipsrl.arguments import checked
 from ipsrl.fields import Checked, at_least, non_negative, open_probability, positive, share
 
 PREFIX = "monitor/"
@@ -334,6 +335,7 @@ MONITORS: dict[str, type[Monitor]] = {
 }
 
 
+@checked
 def make_monitors(text: str) -> dict[str, Monitor]:
     """Monitors by name, from a text such as `"all, low_entropy(below=0.3)"`.
 

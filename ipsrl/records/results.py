@@ -38,6 +38,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ipsrl.arguments import checked
 from ipsrl.records import metric_log
 from ipsrl.records.discovery import find, labels_of, say_left_out, seed_of
 from ipsrl.records.json_files import read_json
@@ -72,6 +73,7 @@ LOCKED = (
 """Settings under which SQL reaches the tables alone: no file, no address, no extension, no variable of Python."""
 
 
+@checked
 def load(
     *folders: str | Path, skip_damaged: bool = False, parquet: str | Path | None = None
 ) -> "duckdb.DuckDBPyConnection":
@@ -131,6 +133,7 @@ def load(
     return connection
 
 
+@checked
 def select(connection: "duckdb.DuckDBPyConnection", sql: str) -> tuple[list[str], list[tuple]]:
     """The column names and the rows of one SELECT.
 

@@ -17,6 +17,7 @@ from typing import IO, Any, Self
 import jax
 
 import ipsrl
+from ipsrl.arguments import checked
 from ipsrl.distributed import hosts
 from ipsrl.records.json_files import plain, read_json, replace_file, write_json
 from ipsrl.specifications import shortened
@@ -66,6 +67,7 @@ class RunFolder:
     lock: IO[str] | None = dataclasses.field(repr=False, compare=False)
 
     @classmethod
+    @checked
     def open(cls, path: str | Path, config: dict[str, Any], resume: bool = False) -> Self:
         """Takes the folder `path` for the run described by `config`.
 
@@ -83,11 +85,10 @@ class RunFolder:
             but no run, or a damaged config.json or environment.json, or another process is writing to it. Then nothing
             in it has been changed.
           OtherHostError: any of these, on the hosts other than the first.
-          ValueError: `config` is not such a dict, or the hosts have different configurations, or see different folders.
+          ValueError: the hosts have different configurations, or see different folders; or JSON cannot hold the
+            configuration.
         """
-        if not isinstance(config, dict):
-            raise ValueError(f"the config of a run is {config!r}, it must be a dict of all that determines the run")
-        path, config = Path(path), plain(config, gaps=False)
+        path, config = Path(path), plain(config, finite=True)
         hosts.require_same(config, "configuration of this run")
         folder = cls(path, config, hosts.first_does(functools.partial(_take, path, config, resume)))
         if not hosts.all_hosts(_appears(path / "config.json")):

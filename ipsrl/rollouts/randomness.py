@@ -5,6 +5,9 @@ import zlib
 import jax
 from jax import Array
 
+LARGEST_SEED = 2**31 - 1
+"""Of a run; smallest is 0."""
+
 
 def stream(seed: int | Array, step: int | Array, name: str) -> Array:
     """The key of the stream `name` at a step, for a seed below 2^31; streams of different names are independent."""

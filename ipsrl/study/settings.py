@@ -154,7 +154,8 @@ def rising(default: tuple, least: float, most: float) -> Any:
     """A field of strictly increasing numbers from `least` to `most`."""
 
     def rise(numbers: tuple) -> bool:
-        return list(numbers) == sorted(set(numbers)) and least <= numbers[0] and numbers[-1] <= most
+        in_order = list(numbers) == sorted(set(numbers)) != []
+        return in_order and least <= numbers[0] and numbers[-1] <= most
 
     return in_range(Range(f"be increasing numbers from {least} to {most}", rise, of_whole=True), default)
 

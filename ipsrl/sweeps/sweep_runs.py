@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ipsrl import extensions
+from ipsrl.arguments import checked
 from ipsrl.records.trackers import read_trackers
 from ipsrl.specifications import did_you_mean
 from ipsrl.study import catalog
@@ -53,6 +54,7 @@ class SweepRun:
         return [catalog.module_name(self.experiment), f"--preset={self.preset}", *written]
 
 
+@checked
 def read_grid(text: str) -> list[dict[str, str]]:
     """The flags of each run of a grid such as `"objectives=grpo,ips_grpo(floor=0.2);seeds=0:5"`.
 
@@ -97,6 +99,7 @@ def read_file(path: Path) -> list[dict[str, Any]]:
     return [dict(run) for run in listed]
 
 
+@checked
 def make_runs(requests: Sequence[Mapping[str, Any]]) -> list[SweepRun]:
     """The requested runs, each as `{"experiment": ..., "preset": ..., flag: value, ...}`.
 
@@ -118,6 +121,7 @@ def make_runs(requests: Sequence[Mapping[str, Any]]) -> list[SweepRun]:
     return list(runs.values())
 
 
+@checked
 def make_run(experiment: str, preset: str = "demo", **given: Any) -> SweepRun:
     """One run of an experiment: a preset with some flags replaced, given as text or as the value of the text.
 

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.arguments import checked
 from ipsrl.distributed import memory
 from ipsrl.distributed.runs import over_runs
 from ipsrl.policies.policy import Parameters
@@ -20,6 +21,7 @@ from ipsrl.training.trainer import Trainer
 
 
 @functools.partial(jax.jit, static_argnames=("trainer", "record", "record_every", "block"))
+@checked
 def train_ensemble(
     trainer: Trainer,
     seeds: Array,
@@ -60,6 +62,8 @@ def train_ensemble(
             "the groups of these runs are made on the host, by a verifier or a batch filter, so runs cannot be one "
             "program: use ipsrl.training.loop"
         )
+    if record_every < 1:
+        raise ValueError(f"record_every is {record_every}, it must be at least 1")
     if steps % record_every:
         raise ValueError(f"steps is {steps}, it must be a multiple of record_every, {record_every}")
     trainer.check(runs=len(seeds) if block is None else min(block, len(seeds)))

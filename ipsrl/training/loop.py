@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from ipsrl.arguments import checked
 from ipsrl.distributed import hosts
 from ipsrl.distributed.placement import any_is_sharded, placements, table
 from ipsrl.distributed.runs import filled, over_runs, runs_mesh
@@ -36,6 +37,7 @@ SHOWN = {"reward": "reward", "outcomes": "effective_outcomes", "entropy": "token
 """In the progress line: name -> metric."""
 
 
+@checked
 def train(
     environment: Environment,
     policy: Policy,
@@ -104,6 +106,7 @@ def train(
     return alone.stored
 
 
+@checked
 def train_vmapped(
     environment: Environment,
     policy: Policy,

@@ -5,7 +5,10 @@ import functools
 import optax
 from jax import Array
 
+from ipsrl.arguments import checked
 
+
+@checked
 @functools.cache
 def make_optimizer(
     name: str = "adam",

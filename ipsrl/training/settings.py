@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipsrl import specifications
+from ipsrl.arguments import checked
 from ipsrl.fields import Checked, between, non_negative, positive
 from ipsrl.records.monitors import make_monitors
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
@@ -26,6 +27,7 @@ BATCH_FILTERS = {
 """Wrappers of the source of groups, by the name of their field in `TrainSettings`; the first is outermost."""
 
 
+@checked
 def make_batch_filters(text: str) -> dict[str, Any]:
     """Fields of `TrainSettings` from a text such as `"dynamic_sampling(rounds=10), off_policy"`; none from `""`.
 

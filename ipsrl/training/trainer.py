@@ -19,14 +19,16 @@ import optax
 from jax import Array
 from jax.sharding import Mesh
 
+from ipsrl.arguments import checked
 from ipsrl.distributed import memory
 from ipsrl.distributed.mesh import check_prompts_divide
 from ipsrl.distributed.placement import check_placement_rules, check_units, place, placements, shardings
 from ipsrl.environments.environment import Environment
+from ipsrl.fields import Checked
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy, union
 from ipsrl.rewards import Reward, checksum
-from ipsrl.rollouts.randomness import stream
+from ipsrl.rollouts.randomness import LARGEST_SEED, stream
 from ipsrl.rollouts.sources.source import Actors, Groups, Request, Sampled, Source, Wrapper, wrapped
 from ipsrl.training.optimizer import at_rate, make_optimizer
 from ipsrl.training.settings import TrainSettings
@@ -36,7 +38,7 @@ Metrics = dict[str, Array]
 
 
 @dataclasses.dataclass(frozen=True)
-class Trainer:
+class Trainer(Checked):
     """What does not change from step to step.
 
     Attributes:
@@ -87,6 +89,13 @@ class Trainer:
         """
         settings, mesh = self.settings, jax.sharding.get_abstract_mesh()
         self._check_source()
+        actions = getattr(self.policy, "vocabulary_size", self.environment.vocabulary_size)
+        observations = getattr(self.policy, "num_observations", self.environment.num_observations)
+        if actions != self.environment.vocabulary_size or observations < self.environment.num_observations:
+            raise ValueError(
+                f"the policy has {actions} actions and {observations} observations, but the environment has "
+                f"{self.environment.vocabulary_size} and {self.environment.num_observations}: give them the same"
+            )
         check_objective(self.objective, self.environment, settings.group_size, self.groups_from.optional_fields)
         if self.groups_from.stale and self.objective.surrogate.on_policy:
             raise ValueError(
@@ -113,6 +122,21 @@ class Trainer:
         if isinstance(source, Sampled):
             each = "lower group_size, prompts_per_step or max_tokens, or train fewer runs at once"
             memory.require(runs * memory.size_of(source.shapes(parameters)), "the answers of a step", each)
+
+    def _check_parameters(self, parameters: Parameters) -> None:
+        """Raises ValueError unless these are parameters of the policy; frozen ones may have other types."""
+        if self.frozen is not None:
+            return
+        given, fresh = (
+            {jax.tree_util.keystr(path): jnp.shape(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+            for tree in (parameters, jax.eval_shape(self.policy.init, jax.random.key(0)))
+        )
+        for path in sorted(given.keys() | fresh.keys()):
+            if given.get(path) != fresh.get(path):
+                raise ValueError(
+                    f"initial_parameters has the shape {given.get(path, 'none')} at {path or 'its top'}, but those of "
+                    f"the policy have {fresh.get(path, 'none')}: give parameters of the same policy"
+                )
 
     def _check_source(self) -> None:
         """Raises ValueError where a source that is given and the settings disagree."""
@@ -142,6 +166,7 @@ class Trainer:
                 f"{self.objective.top_tokens}"
             )
 
+    @checked
     def init(
         self,
         seed: int,
@@ -157,10 +182,13 @@ class Trainer:
           reward: of the answers; None for the environment's own.
 
         Raises:
-          ValueError: as `check`, or the answers cannot have this reward.
+          ValueError: as `check`, the seed is out of range, these are not parameters of the policy, or the answers
+            cannot have this reward.
         """
         if jax.sharding.get_abstract_mesh().empty:
             raise ValueError("no mesh is set: begin a run inside `with jax.set_mesh(make_mesh()):`")
+        if not 0 <= seed <= LARGEST_SEED:
+            raise ValueError(f"seed is {seed}, it must lie between 0 and {LARGEST_SEED}")
         self.check()
         if reward is not None:
             self.check_reward(reward)
@@ -169,6 +197,7 @@ class Trainer:
             initial_parameters = functools.partial(fresh_parameters, self.policy, seed, mesh)
         owned = callable(initial_parameters)
         parameters = initial_parameters() if owned else initial_parameters
+        self._check_parameters(parameters)
         check_placement_rules(self.policy.placement_rules, union(parameters, self.frozen))
         placed = placements(self.policy.placement_rules, parameters, mesh)
         # Updates donate the state, so it must not share buffers with the caller or the reference.

@@ -15,6 +15,7 @@ import numpy as np
 
 import ipsrl
 from ipsrl import objectives
+from ipsrl.arguments import checked
 from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.environments.questions import HypothesisEnvironment
@@ -22,7 +23,7 @@ from ipsrl.fields import Checked, between, positive, probability
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.records.progress_line import working
 from ipsrl.records.run_log import MUST_BE_FINITE, require_finite
-from ipsrl.rollouts.randomness import stream
+from ipsrl.rollouts.randomness import LARGEST_SEED, stream
 from ipsrl.rollouts.sources.stored_groups import given_answers
 from ipsrl.structures import Outcomes
 from ipsrl.training.parameter_cache import cached
@@ -55,7 +56,7 @@ class WarmStart(Checked):
     answers_per_prompt: int = positive(16, called="answers_per_prompt of the warm start")
     learning_rate: float = positive(3e-3, called="learning_rate of the warm start")
     renderings: int = positive(8, called="renderings of the warm start")
-    seed: int = 0
+    seed: int = between(0, LARGEST_SEED, 0, called="seed of the warm start")
 
     @property
     def training(self) -> TrainSettings:
@@ -66,6 +67,7 @@ class WarmStart(Checked):
         )  # fmt: skip
 
 
+@checked
 def prior_parameters(environment: HypothesisEnvironment, policy: Policy, settings: WarmStart) -> Parameters:
     """Parameters of the prior, learned once and then read from the disk cache (`IPSRL_CACHE`).
 

@@ -113,5 +113,5 @@ def test_slowest_loss_is_of_the_order_of_its_decline(invasion, text):
 def test_refusals(expected_return):
     with pytest.raises(ValueError, match="steps is 12, it must be a positive multiple of 8"):
         train(expected_return(UNEQUAL), STARTS, step_size=0.1, steps=12)
-    with pytest.raises(ValueError, match="not finite for rewards"):
+    with pytest.raises(ValueError, match=r"logits is .*finite numbers"):
         expected_return(UNEQUAL)(np.full((1, 3), np.nan))

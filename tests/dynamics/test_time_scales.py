@@ -81,7 +81,7 @@ def test_ideal_recovery_time():
 
 @pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
 def test_restoring_share_is_the_limit_of_many_outcomes(alpha):
-    for num_outcomes, tolerance in ((1e3, 2e-2), (1e5, 2e-4)):
+    for num_outcomes, tolerance in ((1_000, 2e-2), (100_000, 2e-4)):
         rate = time_scales.restoring_rate(num_outcomes, count_weights(8, alpha), reward=1.5)
         share = rate / time_scales.ideal_restoring_rate(num_outcomes, alpha, reward=1.5)
         assert share == pytest.approx(time_scales.restoring_share(num_outcomes, 8, alpha), rel=tolerance)

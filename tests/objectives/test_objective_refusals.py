@@ -144,7 +144,7 @@ ARGUMENTS = {
     "the band is (0.8, 0.7)": ["entrocraft(low_start=0.8)"],
     "the band is (-0.1, 0.2)": ["entrocraft(low_end=-0.1)"],
     "0.7 and false_negative_rate 0.3 leave no signal: ": ["backward_correction(false_positive_rate=0.7)"],
-    "the weight of imitation is inf, it must be finite": ["rpo(form=cumulative, eta=1e300, beta=1e300)"],
+    "the weight of imitation is inf, it must be a finite number": ["rpo(form=cumulative, eta=1e300, beta=1e300)"],
     "one of planning_mask, high_entropy, random, first": ["hicra(planned=last)"],
     "one of reverse_kl, forward_kl, jensen_shannon, alpha": ["f_dpo(divergence=tsallis)"],
     "one of cumulative, average": ["rpo(form=both)"],
@@ -167,17 +167,17 @@ def test_bad_arguments_are_refused_in_one_sentence(text, message):
 
 
 NUMBERS = [
-    (InverseFrequency, {"alpha": np.nan}, "is nan, it must be finite"),
+    (InverseFrequency, {"alpha": np.nan}, "is nan, it must be a finite number"),
     (InverseProbabilityLearned, {"prior": 0}, "prior is 0, it must be positive and finite"),
-    (KullbackLeibler, {"coefficient": np.inf}, "is inf, it must be positive and finite"),
-    (EntropyBonus, {"coefficient": np.nan}, "is nan, it must be finite"),
+    (KullbackLeibler, {"coefficient": np.inf}, "is inf, it must be a finite number"),
+    (EntropyBonus, {"coefficient": np.nan}, "is nan, it must be a finite number"),
     (AdaptiveKullbackLeibler, {"coefficient": 0.1, "gain": 0.0}, "the gain of the KL penalty is 0.0, it must lie"),
     (AdaptiveDivergenceCost, {"coefficient": 0.1, "gain": 1.5}, "the gain of the KL penalty is 1.5, it must lie"),
     (EntropyFloor, {"coefficient": 2.0}, "the coefficient at the start is 2.0, it must lie between 0 and 1"),
-    (AdaptiveEntropyBonus, {"threshold": np.nan}, "threshold is nan, it must be finite"),
-    (PreferredMode, {"delta": np.nan}, "delta is nan, it must be finite"),
-    (ModeAnchor, {"beta": 0.1, "threshold": np.inf}, "threshold is inf, it must be finite, or None$"),
-    (LogReward, {"floor": -np.inf}, "log_reward_floor is -inf, it must be finite"),
+    (AdaptiveEntropyBonus, {"threshold": np.nan}, "threshold is nan, it must be a finite number"),
+    (PreferredMode, {"delta": np.nan}, "delta is nan, it must be a finite number"),
+    (ModeAnchor, {"beta": 0.1, "threshold": np.inf}, "threshold is inf, it must be a finite number or None$"),
+    (LogReward, {"floor": -np.inf}, "log_reward_floor is -inf, it must be a finite number"),
 ]
 
 

@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Callable, Iterable
 
 from ipsrl import specifications
+from ipsrl.arguments import checked
 from ipsrl.objectives.catalog import (
     balance,
     clipping,
@@ -93,6 +94,7 @@ CATALOG: dict[str, Callable[..., Objective]] = {
 }
 
 
+@checked
 def make(text: str) -> Objective:
     """Builds the objective from a text such as `"ips_grpo(alpha=0.5, floor=0.2)"`.
 
@@ -102,6 +104,7 @@ def make(text: str) -> Objective:
     return specifications.build(text, CATALOG, "objective")
 
 
+@checked
 def make_each(texts: Iterable[str]) -> dict[str, Objective]:
     """Text -> the objective that it names, in the order given.
 
@@ -121,10 +124,13 @@ def names() -> tuple[str, ...]:
     return tuple(CATALOG)
 
 
+@checked
 def describe(name: str) -> str:
     """Arguments with defaults, formula and paper of one objective."""
     if name not in CATALOG:
-        raise ValueError(f"unknown objective {name!r}; {specifications.did_you_mean(name, CATALOG)}")
+        raise ValueError(
+            f"unknown objective {specifications.shortened(name)}; {specifications.did_you_mean(name, CATALOG)}"
+        )
     parameters = inspect.signature(CATALOG[name]).parameters.values()
     arguments = ", ".join(f"{parameter.name}={parameter.default}" for parameter in parameters)
     return f"{name}({arguments})\n\n{inspect.getdoc(CATALOG[name])}"

@@ -3,12 +3,15 @@
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.arguments import checked
+
 
 def same_outcome(outcome_id: Array) -> Array:
     """`[P, G, G]` bool: which samples of a group `[P, G]` have the same outcome."""
     return outcome_id[:, :, None] == outcome_id[:, None, :]
 
 
+@checked
 def outcome_frequency(outcome_id: Array, pseudo_count: float = 0.0) -> Array:
     """Share of each sample's outcome in its own group, `[P, G]` ids -> `[P, G]` numbers in [1/G, 1].
 

@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ipsrl.arguments import checked
 from ipsrl.records.json_files import replace_file
 from ipsrl.records.report.content import content
 from ipsrl.records.report.recorded_runs import read_folders
@@ -16,6 +17,7 @@ from ipsrl.records.report.recorded_runs import read_folders
 SCRIPTS = ("page.js", "plots.js", "outcomes.js", "start.js")
 
 
+@checked
 def write_report(root: str | Path, out: str | Path | None = None, title: str | None = None) -> Path:
     """Writes a page about all runs in the folder `root`, atomically, and returns its path.
 

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.arguments import accepted
 from ipsrl.distributed.mesh import keep_prompts_sharded, replicate, shard_prompts
 from ipsrl.environments.environment import Environment
 from ipsrl.fields import Checked, non_negative, positive
@@ -293,8 +294,13 @@ class Wrapper(Source):
 
 
 def wrapped(source: Source, wrappers: Sequence[Wrapper]) -> Source:
-    """A source in wrappers, of which the first is outermost."""
+    """A source in wrappers, of which the first is outermost.
+
+    Raises:
+      ValueError: one of them is no wrapper, or the source cannot be wrapped in it.
+    """
     for wrapper in reversed(wrappers):
+        accepted("each of the wrappers", wrapper, Wrapper)
         source = wrapper.around(source)
     return source
 

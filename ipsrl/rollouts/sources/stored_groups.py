@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.arguments import checked
 from ipsrl.environments.environment import Environment, dictates
 from ipsrl.environments.token_stream import TokenStream
 from ipsrl.fields import positive
@@ -123,6 +124,7 @@ class StoredGroups(Source):
                 raise ValueError(f"{name} must hold {what}, but row {np.argwhere(~holds(table))[0][0] + 1} does not")
 
     @classmethod
+    @checked
     def of(
         cls,
         environment: TokenStream,
@@ -173,6 +175,7 @@ class StoredGroups(Source):
         )  # fmt: skip
 
     @classmethod
+    @checked
     def read(
         cls,
         path: str | Path,

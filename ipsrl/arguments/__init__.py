@@ -1,0 +1,212 @@
+"""What arguments and fields may be, by their annotations: a value of another type is refused where a call enters.
+
+    @checked
+    def flow_velocity(logits: np.ndarray, rewards: np.ndarray, alpha: float) -> np.ndarray: ...
+
+`flow_velocity([0.0, "x"], (1.0, 0.5), 1.0)` raises ValueError: "logits is [0.0, 'x'], it must be an array of finite
+numbers". The same holds for the fields of `ipsrl.fields.Checked`. All of the API follows these rules:
+
+- A number is never a text or a bool, and a whole number never a float. Numbers of NumPy and JAX are numbers.
+- Where an array is asked for, a list or a tuple of numbers becomes one. Arrays of the host (`np.ndarray`) hold finite
+  numbers; those of the device (`jax.Array`) are not looked into here, so that nothing waits for them.
+- Fields are hashed, so a list is not taken for a tuple.
+- A class stands for its objects, and a protocol for every object that has its members.
+
+Nothing here is part of a compiled program: tracers are recognised by their type. This module needs only the standard
+library, because the processes that read answers import it; what arrays are is in `arrays`.
+"""
+
+import collections.abc
+import dataclasses
+import functools
+import inspect
+import itertools
+import math
+import numbers
+import reprlib
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+P, R = ParamSpec("P"), TypeVar("R")
+REFUSED = object()
+"""In the place of a value that an annotation does not allow."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """The values that an annotation allows.
+
+    Attributes:
+      described: ends the sentence "it must be ...".
+      take: the value, as an array where one is asked for, or `REFUSED`.
+    """
+
+    described: str
+    take: Callable[[Any], Any]
+
+    def holds(self, value: Any) -> bool:
+        """Whether the annotation allows a value."""
+        return self.take(value) is not REFUSED
+
+
+class _Short(reprlib.Repr):
+    def __init__(self):
+        super().__init__()
+        self.maxlevel, self.maxtuple, self.maxlist, self.maxdict = 3, 8, 8, 4
+        self.maxstring, self.maxlong, self.maxother = 60, 40, 80
+
+
+_SHORT = _Short()
+
+
+def shown(value: Any) -> str:
+    """A value for a message: of a long one the beginning, on one line."""
+    return " ".join(_SHORT.repr(value).split())
+
+
+def accepted(name: str, value: Any, hint: Any) -> Any:
+    """The value, as an array where the annotation asks for one.
+
+    Raises:
+      ValueError: the annotation does not allow the value.
+    """
+    kind = kind_of(hint)
+    if (taken := kind.take(value)) is REFUSED:
+        raise ValueError(f"{name} is {shown(value)}, it must be {kind.described}")
+    return taken
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that refuses arguments of other types than its annotations say, and is else the same.
+
+    Raises:
+      ValueError: an argument has another type; the message names it.
+    """
+    parameters = inspect.signature(function).parameters.values()
+    hints = {parameter.name: parameter.annotation for parameter in parameters}
+    in_order = [(p.name, p.annotation) for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    further = [(p.name, p.annotation) for p in parameters if p.kind == p.VAR_POSITIONAL]
+
+    @functools.wraps(function)
+    def call(*given: P.args, **named: P.kwargs) -> R:
+        expected = itertools.chain(in_order, itertools.cycle(further))
+        taken = [accepted(name, value, hint) for value, (name, hint) in zip(given, expected, strict=False)]
+        for name, value in named.items():
+            named[name] = accepted(name, value, hints.get(name, Any))
+        # Arguments that there are too many of are Python's to refuse.
+        return function(*taken, *given[len(taken) :], **named)
+
+    return call
+
+
+@functools.cache
+def kind_of(hint: Any) -> Kind:
+    """The values that an annotation allows; all, if it is none of those that this module describes."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if hint in SIMPLE:
+        return SIMPLE[hint]
+    if origin is typing.Literal:
+        return _those(f"one of {', '.join(map(str, inner))}", lambda value: isinstance(value, str) and value in inner)
+    if origin in (typing.Union, types.UnionType):
+        return _any_of([kind_of(option) for option in inner])
+    if origin is tuple:
+        return _tuple_of(inner)
+    if origin in (collections.abc.Sequence, collections.abc.Iterable):
+        return _list_of(kind_of(inner[0]), origin is collections.abc.Iterable)
+    if origin is collections.abc.Callable:
+        return _those("a function", callable)
+    hint = origin or hint
+    if not inspect.isclass(hint):
+        return SIMPLE[Any]
+    if (name := f"{hint.__module__.partition('.')[0]}.{hint.__name__.rpartition('.')[2]}") in ARRAYS:
+        from ipsrl.arguments import arrays
+
+        return getattr(arrays, ARRAYS[name])
+    if getattr(hint, "_is_protocol", False):
+        return _like(hint)
+    if issubclass(hint, Mapping):
+        return _those("a dict", lambda value: isinstance(value, Mapping))
+    return _those(_with_article(hint.__name__), lambda value: isinstance(value, hint))
+
+
+def _those(described: str, holds: Callable[[Any], bool]) -> Kind:
+    return Kind(described, lambda value: value if holds(value) else REFUSED)
+
+
+def _any_of(kinds: Sequence[Kind]) -> Kind:
+    def take(value: Any) -> Any:
+        return next((taken for kind in kinds if (taken := kind.take(value)) is not REFUSED), REFUSED)
+
+    return Kind(" or ".join(dict.fromkeys(kind.described for kind in kinds)), take)
+
+
+def _tuple_of(inner: tuple) -> Kind:
+    each, length = kind_of(inner[0]), None if Ellipsis in inner else len(inner)
+
+    def holds(value: Any) -> bool:
+        return isinstance(value, tuple) and length in (None, len(value)) and all(map(each.holds, value))
+
+    return _those(f"a tuple{'' if length is None else f' of {length}'}, each item {each.described}", holds)
+
+
+def _list_of(each: Kind, any_iterable: bool) -> Kind:
+    def holds(value: Any) -> bool:
+        if isinstance(value, str | bytes):
+            return False
+        # What may be read but once is left to the function.
+        if any_iterable:
+            return isinstance(value, collections.abc.Iterable)
+        return (isinstance(value, Sequence) or getattr(value, "ndim", 0) > 0) and all(map(each.holds, value))
+
+    return _those(f"a list, each item {each.described}", holds)
+
+
+def _like(protocol: type) -> Kind:
+    members = {
+        name
+        for base in protocol.__mro__
+        if getattr(base, "_is_protocol", False)
+        for name in {**vars(base), **vars(base).get("__annotations__", {})}
+        if not name.startswith("_") or name == "__call__"
+    }
+
+    # Properties are not asked for their values: some are tables that take seconds.
+    def holds(value: Any) -> bool:
+        fields = getattr(value, "__dataclass_fields__", {})
+        return not inspect.isclass(value) and all(
+            name in fields or inspect.getattr_static(value, name, REFUSED) is not REFUSED for name in members
+        )
+
+    return _those(_with_article(protocol.__name__), holds)
+
+
+def _with_article(name: str) -> str:
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, numbers.Real):
+        try:
+            return not isinstance(value, bool) and math.isfinite(value)
+        except OverflowError:
+            return False
+    if hasattr(value, "ndim"):
+        from ipsrl.arguments.arrays import is_number
+
+        return is_number(value)
+    return False
+
+
+SIMPLE: dict[Any, Kind] = {
+    Any: _those("anything", lambda value: True),
+    inspect.Parameter.empty: _those("anything", lambda value: True),
+    type(None): _those("None", lambda value: value is None),
+    float: _those("a finite number", _is_number),
+    int: _those("a whole number", lambda value: isinstance(value, numbers.Integral) and not isinstance(value, bool)),
+    bool: _those("True or False", lambda value: isinstance(value, bool)),
+    str: _those("a text", lambda value: isinstance(value, str)),
+}
+ARRAYS = {"numpy.ndarray": "HOST_ARRAY", "jax.Array": "DEVICE_ARRAY"}
+"""Name of an annotation -> what it allows, in `arrays`."""

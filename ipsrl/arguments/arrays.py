@@ -1,0 +1,50 @@
+"""What is accepted where an annotation asks for an array; see `ipsrl.arguments`."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from ipsrl.arguments import REFUSED, Kind
+
+
+def is_number(value: Any) -> bool:
+    """Whether an array holds one finite number, as far as it is known."""
+    if isinstance(value, Tracer):
+        return value.ndim == 0
+    return isinstance(value, np.ndarray | jax.Array) and np.ndim(value) == 0 and HOST_ARRAY.holds(value)
+
+
+def _on_host(value: Any) -> Any:
+    try:
+        array = np.asarray(value)
+        # Types of 8 and 16 bits that NumPy does not have.
+        if array.dtype.kind == "V" and jnp.issubdtype(array.dtype, jnp.floating):
+            array = array.astype(np.float32)
+        return array if array.dtype.kind in "biuf" and np.isfinite(array).all() else REFUSED
+    # Rows of other lengths, or nested too deeply; objects that are no numbers.
+    except (ValueError, TypeError, RecursionError):
+        return REFUSED
+
+
+def _on_device(value: Any) -> Any:
+    # Keys of random numbers are arrays as well.
+    if isinstance(value, jax.Array):
+        return value
+    if isinstance(value, list | tuple) and any(isinstance(item, jax.Array) for item in value):
+        return jnp.asarray(value)
+    if not isinstance(value, np.ndarray | np.generic | int | float | list | tuple):
+        return REFUSED
+    try:
+        array = np.asarray(value)
+    except (ValueError, RecursionError):
+        return REFUSED
+    if array.dtype.kind not in "biuf" and not jnp.issubdtype(array.dtype, jnp.floating):
+        return REFUSED
+    return jnp.asarray(array) if isinstance(value, list | tuple) else value
+
+
+HOST_ARRAY = Kind("an array of finite numbers", _on_host)
+DEVICE_ARRAY = Kind("an array of numbers", _on_device)

@@ -1,0 +1,54 @@
+"""A malformed call of the public API ends in one sentence that names the argument; a harmless one works."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.hostile import api_trial
+from tests.hostile.api_trial import EQUAL, REFUSED, faults, made
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("files")
+    api_trial.write_files(path)
+    return path
+
+
+@pytest.mark.parametrize(("call", "message"), [pytest.param(*row, id=row[0][:80]) for row in REFUSED])
+def test_a_malformed_call_is_refused(call, message, folder):
+    assert not faults(made(call, folder), message)
+
+
+@pytest.mark.parametrize(("call", "other"), [pytest.param(*row, id=row[0][:80]) for row in EQUAL])
+def test_a_harmless_call_has_the_right_value(call, other, folder):
+    found, right = made(call, folder), made(other, folder)
+    assert found.error is right.error is None
+    np.testing.assert_allclose(found.value, right.value, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "message", "fault"),
+    [
+        ("1", "text is 1", "it was accepted"),
+        ("[].pop()", "pop from empty list", "it raised IndexError"),
+        ("int('x')", "text is 'x'", "it said"),
+        ("int('9' * 5000 + 'x')", "", "it said 50"),
+        (
+            "exec('import time\\nend = time.process_time() + 2.1\\nwhile time.process_time() < end: pass')",
+            "",
+            "it took",
+        ),
+    ],
+)
+def test_a_fault_is_seen(call, message, fault, folder):
+    assert any(found.startswith(fault) for found in faults(made(call, folder), message))
+
+
+def test_nothing_is_computed_to_refuse(folder):
+    started = time.process_time()
+    for call, _ in REFUSED:
+        made(call, folder)
+    assert time.process_time() - started < 90

@@ -1,0 +1,98 @@
+"""Random texts and damaged right answers to every verifier: no exception, no invented outcome, bounded time."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiers import fuzzed
+
+from ipsrl.environments.countdown import Countdown
+from ipsrl.environments.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.hypospace_causal import HypospaceCausal
+from ipsrl.environments.hypospace_voxels import HypospaceVoxels
+from ipsrl.environments.numeric_answers import read_number
+
+pytestmark = pytest.mark.slow
+
+TASKS = {
+    "boolean": HypospaceBoolean(),
+    "causal": HypospaceCausal(),
+    "voxels": HypospaceVoxels(),
+    "countdown": Countdown(numbers=3, problems=4),
+}
+SECONDS = 1.0
+WORDS = """
+    <answer> </answer> Expression: Graph: Structure: Layer Layer 1: #### \\boxed{ } answer is ( ) [ ] { $ ` ``` * ** +
+    - -> → ∧ AND NOT NOR x y A B 0 1 19 1e99999 ² ½ \\frac{1}{2} \\sqrt{2} , . ; : = ! %
+    not or and thousand <think> </think> none " '
+"""
+PIECES = [*WORDS.split(), "\n", "\r", "\0", "\ud800", " ", "\t", "9" * 400, "(" * 300]
+noise = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=30).map("".join)
+
+
+@st.composite
+def damaged(draw, text):
+    """A text with pieces put in, cut out and doubled."""
+    for _ in range(draw(st.integers(0, 4))):
+        first = draw(st.integers(0, len(text)))
+        last = draw(st.integers(first, min(len(text), first + 8)))
+        text = text[:first] + draw(st.sampled_from(["", text[first:last] * 2, *PIECES])) + text[last:]
+    return draw(st.sampled_from([text, text * 40, f"{text}\n{text}"]))
+
+
+def in_time(function, *arguments):
+    started = time.process_time()
+    found = function(*arguments)
+    assert time.process_time() - started < SECONDS
+    return found
+
+
+@pytest.mark.parametrize("name", TASKS)
+@fuzzed(60)
+@given(data=st.data())
+def test_answers_in_text(name, data):
+    task = TASKS[name]
+    prompt = data.draw(st.integers(0, task.num_prompts - 1))
+    right = data.draw(st.sampled_from(np.flatnonzero(task.admissible[prompt]).tolist()))
+    text = data.draw(damaged(task.answer_text(right)) | noise)
+    found = in_time(task.verify_texts, [prompt], [[text]])
+    outcome, reward = int(found.outcome_id[0, 0]), float(found.rewards[0, 0])
+    assert outcome == task.parse_text(text) >= -1
+    assert reward in (0.0, 1.0)
+    if outcome < task.num_hypotheses:
+        assert reward == (outcome >= 0 and task.admissible[prompt, outcome])
+
+
+@pytest.mark.parametrize("name", TASKS)
+@fuzzed(60)
+@given(data=st.data())
+def test_answers_in_tokens(name, data):
+    task = TASKS[name]
+    tokens = task.render(data.draw(st.integers(0, task.num_hypotheses - 1)))
+    for _ in range(data.draw(st.integers(0, 4))):
+        place = data.draw(st.integers(0, len(tokens)))
+        tokens[place : place + data.draw(st.integers(0, 2))] = data.draw(
+            st.lists(st.integers(-1, task.vocabulary_size), max_size=2)
+        )
+    assert in_time(task.parse, tokens) >= -1
+
+
+@fuzzed(300)
+@given(data=st.data())
+def test_numbers(data):
+    number = data.draw(st.fractions(-1000, 1000, max_denominator=20))
+    text = data.draw(damaged(f"#### {number}") | noise)
+    in_time(read_number, text)
+
+
+@fuzzed(100)
+@given(number=st.fractions(-1000, 1000, max_denominator=20))
+def test_a_number_that_is_not_damaged_is_read(number):
+    assert read_number(f"#### {number}") == number
+
+
+def test_a_reader_that_takes_too_long_is_found():
+    with pytest.raises(AssertionError):
+        in_time(lambda: [max(range(100_000)) for _ in range(1000)])

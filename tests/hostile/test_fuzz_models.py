@@ -1,0 +1,66 @@
+"""A small folder of a language model whose files are damaged: loading ends in a sentence, or gives the same weights."""
+
+import shutil
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given
+from tiers import fuzzed
+
+from ipsrl.environments.hypospace_boolean import HypospaceBoolean
+from ipsrl.environments.language import LanguageTask
+from ipsrl.policies.hugging_face import load_parameters
+from ipsrl.policies.hugging_face_config import read_policy
+from tests.environments.tokenizers_for_tests import save_tokenizer
+from tests.hostile.damage import OTHER_JSON, damages
+from tests.hostile.ended import value_or_sentence
+from tests.policies.decoder_families import write_checkpoint
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+TASK = HypospaceBoolean()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A folder, its policy and its weights."""
+    folder, _, _ = write_checkpoint(tmp_path_factory.mktemp("models"), "qwen2")
+    save_tokenizer(folder, [TASK.prompt_text(0)])
+    policy = read_policy(folder)
+    return folder, policy, load_parameters(folder, policy)
+
+
+def loaded(folder):
+    policy = read_policy(folder)
+    return policy, load_parameters(folder, policy)
+
+
+def is_finite(parameters):
+    return all(bool(np.isfinite(leaf).all()) for leaf in jax.tree.leaves(parameters))
+
+
+@fuzzed(40)
+@given(damage=damages(OTHER_JSON))
+def test_weights(damage, model, tmp_path):
+    original, policy, parameters = model
+    folder = tmp_path / "model"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(original, folder)
+    touched = {each.happen(folder) for each in damage}
+    found = value_or_sentence(loaded, folder)
+    # A file of weights has no checksum: another byte in it is another weight, and another key another model.
+    if found is not None and not any(path and path.name in ("model.safetensors", "config.json") for path in touched):
+        assert found[0] == policy
+        jax.tree.map(np.testing.assert_array_equal, found[1], parameters)
+
+
+@fuzzed(20)
+@given(damage=damages(OTHER_JSON))
+def test_tokenizers(damage, model, tmp_path):
+    folder = tmp_path / "model"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(model[0], folder)
+    for each in damage:
+        each.happen(folder)
+    value_or_sentence(LanguageTask, TASK, str(folder), 100_000)
