@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 HOSTILE = "IPSRL_TEST_HOSTILE"
 """Set by `pytest --hostile`, which tries this many times as many examples, others each time."""
@@ -17,8 +17,11 @@ def slow_after(count, cases):
     return [pytest.param(*row, marks=mark) for row, mark in zip(rows, marks, strict=True)]
 
 
-def fuzzed(examples):
-    """Settings of a fuzzer: so many examples, always the same; by `pytest --hostile` many more, each time others."""
+def fuzzed(examples, shrinks=True):
+    """Settings of a fuzzer: so many examples, always the same; by `pytest --hostile` many more, each time others.
+
+    A failing example is reduced to a small one, unless `shrinks` is False, where trying one takes a second.
+    """
     many = HOSTILE in os.environ
     return settings(
         max_examples=examples * (MANY if many else 1),
@@ -26,4 +29,5 @@ def fuzzed(examples):
         database=None,
         deadline=None,
         suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate, *([Phase.shrink] if shrinks else [])],
     )

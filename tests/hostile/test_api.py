@@ -47,7 +47,8 @@ def test_a_fault_is_seen(call, message, fault, folder):
     assert any(found.startswith(fault) for found in faults(made(call, folder), message))
 
 
-def test_nothing_is_computed_to_refuse(folder):
+@pytest.mark.slow
+def test_the_whole_table_takes_little_time(folder):
     started = time.process_time()
     for call, _ in REFUSED:
         made(call, folder)

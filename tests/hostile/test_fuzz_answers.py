@@ -25,8 +25,8 @@ TASKS = {
 SECONDS = 1.0
 WORDS = """
     <answer> </answer> Expression: Graph: Structure: Layer Layer 1: #### \\boxed{ } answer is ( ) [ ] { $ ` ``` * ** +
-    - -> → ∧ AND NOT NOR x y A B 0 1 19 1e99999 ² ½ \\frac{1}{2} \\sqrt{2} , . ; : = ! %
-    not or and thousand <think> </think> none " '
+    - -> → ∧ AND NOT NOR x y A B 0 1 19 1e99999 ² ½ \\frac{1}{2} \\sqrt{2} , . ; : = ! % not or and thousand <think>
+    </think> none " '
 """
 PIECES = [*WORDS.split(), "\n", "\r", "\0", "\ud800", " ", "\t", "9" * 400, "(" * 300]
 noise = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=30).map("".join)
@@ -79,7 +79,7 @@ def test_answers_in_tokens(name, data):
     assert in_time(task.parse, tokens) >= -1
 
 
-@fuzzed(300)
+@fuzzed(100)
 @given(data=st.data())
 def test_numbers(data):
     number = data.draw(st.fractions(-1000, 1000, max_denominator=20))
@@ -95,4 +95,4 @@ def test_a_number_that_is_not_damaged_is_read(number):
 
 def test_a_reader_that_takes_too_long_is_found():
     with pytest.raises(AssertionError):
-        in_time(lambda: [max(range(100_000)) for _ in range(1000)])
+        in_time(lambda: [max(range(100_000)) for _ in range(300)])

@@ -71,7 +71,7 @@ def says_complete(folder: Path) -> bool:
         return False
 
 
-@fuzzed(40)
+@fuzzed(20, shrinks=False)
 @given(damage=damages())
 def test_reading_and_reporting(damage, copied):
     folder = copied()
@@ -88,7 +88,7 @@ def test_reading_and_reporting(damage, copied):
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
-@fuzzed(12)
+@fuzzed(12, shrinks=False)
 @given(damage=damages())
 def test_resuming(damage, copied, finished):
     _, records, parameters = finished

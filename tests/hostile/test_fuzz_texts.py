@@ -77,13 +77,13 @@ READERS = {
 
 
 @pytest.mark.parametrize("name", READERS)
-@fuzzed(60)
+@fuzzed(30)
 @given(text=edited(right) | noise)
 def test_what_reads_a_text(name, text):
     value_or_sentence(READERS[name], text)
 
 
-@fuzzed(200)
+@fuzzed(100)
 @given(text=edited(right) | noise)
 def test_a_specification_that_is_read_has_a_normal_form(text):
     found = value_or_sentence(specifications.split, text)
@@ -100,7 +100,7 @@ def texts_of_flags(name):
 
 
 @pytest.mark.parametrize("name", catalog.names())
-@fuzzed(30)
+@fuzzed(15)
 @given(data=st.data())
 def test_flags(name, data):
     flags = texts_of_flags(name)

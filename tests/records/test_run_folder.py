@@ -158,7 +158,7 @@ def test_a_config_that_is_no_dict_is_refused(tmp_path, config):
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, np.float32("nan"), np.array([0.5, np.nan]), {"a": (1, -np.inf)}])
 def test_a_config_that_is_not_finite_is_refused(tmp_path, number):
-    with pytest.raises(ValueError, match=r"(nan|inf) is a number that JSON cannot hold; write a finite one, or None"):
+    with pytest.raises(ValueError, match=r"(nan|inf) is not a number that JSON can hold: give a finite one, or None"):
         RunFolder.open(tmp_path / "run", {"alpha": number})
     assert not (tmp_path / "run").exists()
 
