@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from typing import Any, ClassVar, get_args
 
-from ipsrl.arguments import accepted, shown
+from ipsrl.arguments import accepted, asks_for_array, shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +47,8 @@ class Checked:
         for field in dataclasses.fields(self):
             value, allowed = getattr(self, field.name), field.metadata.get("range")
             called = (allowed and allowed.called) or f"{self.FIELD_PREFIX}{field.name}"
-            accepted(called, value, field.type)
+            if not asks_for_array(field.type):
+                accepted(called, value, field.type)
             if allowed is None:
                 continue
             for part in value if isinstance(value, tuple) and not allowed.of_whole else (value,):

@@ -114,6 +114,11 @@ class RewardTable(Reward):
 
     table: Array
 
+    def __post_init__(self):
+        # What stands for an array inside a transformation is no list.
+        if isinstance(self.table, list | tuple):
+            object.__setattr__(self, "table", accepted("the table of rewards", self.table, Array))
+
     def check(self, sizes: Sizes) -> None:
         accepted("the table of rewards", self.table, Array)
         _require_shape("the table of rewards", self.table, (sizes.num_prompts, sizes.num_outcomes))

@@ -9,8 +9,9 @@ numbers". The same holds for the fields of `ipsrl.fields.Checked`. All of the AP
 - A number is never a text or a bool, and a whole number never a float. Numbers of NumPy and JAX are numbers.
 - Where an array is asked for, a list or a tuple of numbers becomes one. Arrays of the host (`np.ndarray`) hold finite
   numbers; those of the device (`jax.Array`) are not looked into here, so that nothing waits for them.
-- Fields are hashed, so a list is not taken for a tuple.
-- A class stands for its objects, and a protocol for every object that has its members.
+- Fields are hashed, so a list is not taken for a tuple. A class that has arrays checks them itself.
+- A class stands for its objects, and a protocol for every object that has its members, without those of the tuple
+  `_not_required` of the protocol.
 
 Nothing here is part of a compiled program: tracers are recognised by their type. This module needs only the standard
 library, because the processes that read answers import it; what arrays are is in `arrays`.
@@ -120,15 +121,27 @@ def kind_of(hint: Any) -> Kind:
     hint = origin or hint
     if not inspect.isclass(hint):
         return SIMPLE[Any]
-    if (name := f"{hint.__module__.partition('.')[0]}.{hint.__name__.rpartition('.')[2]}") in ARRAYS:
+    if asks_for_array(hint):
         from ipsrl.arguments import arrays
 
-        return getattr(arrays, ARRAYS[name])
+        return getattr(arrays, ARRAYS[_name(hint)])
     if getattr(hint, "_is_protocol", False):
         return _like(hint)
     if issubclass(hint, Mapping):
         return _those("a dict", lambda value: isinstance(value, Mapping))
     return _those(_with_article(hint.__name__), lambda value: isinstance(value, hint))
+
+
+def asks_for_array(hint: Any) -> bool:
+    """Whether an annotation allows an array."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return any(map(asks_for_array, typing.get_args(hint)))
+    return inspect.isclass(hint) and _name(hint) in ARRAYS
+
+
+def _name(annotation: type) -> str:
+    """`numpy.ndarray`, also where the class lies deeper inside the package."""
+    return f"{annotation.__module__.partition('.')[0]}.{annotation.__name__.rpartition('.')[2]}"
 
 
 def _those(described: str, holds: Callable[[Any], bool]) -> Kind:
@@ -148,7 +161,7 @@ def _tuple_of(inner: tuple) -> Kind:
     def holds(value: Any) -> bool:
         return isinstance(value, tuple) and length in (None, len(value)) and all(map(each.holds, value))
 
-    return _those(f"a tuple{'' if length is None else f' of {length}'}, each item {each.described}", holds)
+    return _those(f"a tuple{'' if length is None else f' of {length}'} (each item {each.described})", holds)
 
 
 def _list_of(each: Kind, any_iterable: bool) -> Kind:
@@ -160,7 +173,7 @@ def _list_of(each: Kind, any_iterable: bool) -> Kind:
             return isinstance(value, collections.abc.Iterable)
         return (isinstance(value, Sequence) or getattr(value, "ndim", 0) > 0) and all(map(each.holds, value))
 
-    return _those(f"a list, each item {each.described}", holds)
+    return _those(f"a list (each item {each.described})", holds)
 
 
 def _like(protocol: type) -> Kind:
@@ -170,7 +183,7 @@ def _like(protocol: type) -> Kind:
         if getattr(base, "_is_protocol", False)
         for name in {**vars(base), **vars(base).get("__annotations__", {})}
         if not name.startswith("_") or name == "__call__"
-    }
+    }.difference(getattr(protocol, "_not_required", ()))
 
     # Properties are not asked for their values: some are tables that take seconds.
     def holds(value: Any) -> bool:

@@ -7,7 +7,7 @@ as a static argument.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import jax
 import numpy as np
@@ -54,6 +54,9 @@ class Environment(Protocol):
       verifies_on_host: True if `verify` parses text in Python; False if it can be called inside jit.
       uses_tools: True for a `ToolEnvironment`.
     """
+
+    _not_required: ClassVar[tuple[str, ...]] = ("outcome_space",)
+    """Only measures over all outcomes ask for it."""
 
     @property
     def num_prompts(self) -> int: ...

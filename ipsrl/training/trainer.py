@@ -143,8 +143,6 @@ class Trainer(Checked):
         settings = self.settings
         if self.source is None:
             return
-        if not isinstance(self.source, Source):
-            raise ValueError(f"the source must be a Source, such as StoredGroups(...), not {self.source!r}")
         if isinstance(self.source, Wrapper) and self.source.inner is None:
             raise ValueError(f"{type(self.source).__name__} wraps no source: give wrapped(source, [...])")
         if settings.wrappers:

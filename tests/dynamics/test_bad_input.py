@@ -37,7 +37,7 @@ REFUSED = [
     ("must both be", lambda: flows.flow_velocity(np.zeros(2), np.ones(3), 1.0)),
     ("must both be", lambda: flows.entropy_velocity(np.zeros(2), np.ones(3))),
     ("positive alpha", lambda: flows.stationary_distribution(np.ones(2), 0.0)),
-    ("positive alpha", lambda: flows.stationary_distribution(np.ones(2), NAN)),
+    ("alpha is nan", lambda: flows.stationary_distribution(np.ones(2), NAN)),
     ("not negative", lambda: flows.stationary_distribution(np.array([1.0, -1.0]), 1.0)),
     (r"rewards must be \[outcome\]", lambda: flows.stationary_distribution(np.array([[1.0, 2.0]]), 1.0)),
     ("rewards must be", lambda: flows.stationary_distribution(np.zeros(2), 1.0)),

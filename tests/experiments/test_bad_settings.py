@@ -59,7 +59,7 @@ REFUSED = {
     ],
     phase_portraits: [
         ({"rewards": ((1.0, 1.0),)}, "must be three finite numbers each"),
-        ({"rewards": ((1.0, 1.0, float("nan")),)}, "three finite numbers"),
+        ({"rewards": ((1.0, 1.0, float("nan")),)}, "--rewards is .*nan"),
         ({"rewards": ((1.0, 1.0, -1.0),)}, "none negative"),
         ({"rewards": ((1.0, 1.0, 0.5), (0.0, 0.0, 0.0))}, "not all zero"),
         ({"reference": (0.5, 0.5, 0.0)}, "three positive probabilities"),
@@ -86,7 +86,7 @@ REFUSED = {
         ({"alphas": 1}, "--alphas is 1, it must lie between 2 and 1000"),
         ({"floor": 2.0}, "0 .none. or more, and less than 1"),
         ({"threshold": 2.0}, "must lie strictly between 0 and 1"),
-        ({"highest_alpha": np.inf}, "must be positive"),
+        ({"highest_alpha": np.inf}, "--highest_alpha is inf"),
         ({"lowest_alpha": 2.0}, "--lowest_alpha below --highest_alpha"),
         ({"steps": 30}, "it must be a multiple of 20"),
     ],

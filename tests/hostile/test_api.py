@@ -35,7 +35,7 @@ def test_a_harmless_call_has_the_right_value(call, other, folder):
         ("1", "text is 1", "it was accepted"),
         ("[].pop()", "pop from empty list", "it raised IndexError"),
         ("int('x')", "text is 'x'", "it said"),
-        ("int('9' * 5000 + 'x')", "", "it said 50"),
+        ("getattr(3, 'x' * 700)", "", "it said 7"),
         (
             "exec('import time\\nend = time.process_time() + 2.1\\nwhile time.process_time() < end: pass')",
             "",

@@ -98,7 +98,7 @@ def test_objectives_that_need_what_stored_answers_do_not_have():
         ),
         (dataclasses.replace(SAMPLED, environment=Bandit()), {}, "the source has another environment than the run"),
         (DynamicSampling(), {}, "DynamicSampling wraps no source: give wrapped"),
-        (DynamicSampling, {}, "the source must be a Source, such as StoredGroups"),
+        (DynamicSampling, {}, r"source is .*it must be a Source or None"),
     ],
 )
 def test_a_source_that_the_settings_contradict(source, changes, message):
@@ -130,7 +130,7 @@ def test_stored_answers_do_not_say_what_an_environment_wrote():
         (MatchedOutcomes(np.eye(3)[[0, 1, 2, 0]], jnp.ones((4, 3)), -1.0), "rate must be positive and finite, not -1"),
         (PatternVerifier((1,), RewardTable(jnp.ones((3,)))), r"rewards must have the shape \[4, 3\], not \[3\]"),
         (MatchedOutcomes(jnp.ones((4, 3)), jnp.ones((1, 3))), r"weights of matched outcomes must have the shape"),
-        (lambda answers, outcomes: outcomes.rewards, "the reward must be a Reward, such as FormulaReward"),
+        (lambda answers, outcomes: outcomes.rewards, r"reward is .*it must be a Reward or None"),
         (FormulaReward(lambda answers, outcomes: jnp.ones(4)), r"the rewards must have the shape \[4, 3\], not \[4\]"),
     ],
 )
