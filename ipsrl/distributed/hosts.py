@@ -7,6 +7,7 @@ from this module; it is for files, verification and reading arrays. With a singl
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -22,6 +23,10 @@ Result = TypeVar("Result")
 
 # Prefixes of errors that would occur again: too little memory, or an impossible computation.
 LASTING = ("RESOURCE_EXHAUSTED", "INVALID_ARGUMENT", "UNIMPLEMENTED")
+# JAX raises some of its errors as ValueError.
+STATUS = re.compile(r"[A-Z]+(_[A-Z]+)*: ")
+# What native libraries write before they abort a process because another one is lost.
+LAST_WORDS = re.compile(r"JAX distributed service detected fatal errors|gloo::\w+")
 
 
 class OtherHostError(ValueError):
@@ -119,8 +124,27 @@ def wait_for_all() -> None:
 
 def may_be_a_loss(error: BaseException | None) -> bool:
     """Whether an exception looks like the loss of one of several hosts."""
-    failed = isinstance(error, jax.errors.JaxRuntimeError) and not str(error).startswith(LASTING)
-    return failed and jax.process_count() > 1
+    return _failure(error) is not None and jax.process_count() > 1
+
+
+def _failure(error: BaseException | None) -> str | None:
+    """The first line of JAX's error that has led to an exception, unless it would occur again; None without one."""
+    while error is not None:
+        raised_by_jax = isinstance(error, jax.errors.JaxRuntimeError) or (
+            isinstance(error, ValueError) and STATUS.match(str(error))
+        )
+        if raised_by_jax:
+            return None if str(error).startswith(LASTING) else str(error).partition("\n")[0]
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def lost(reason: str) -> str:
+    """What a process says that has lost another."""
+    return (
+        "error: the computation over all processes has failed, most likely because one of them has ended; start the "
+        f"run again on all hosts and let it resume ({reason})"
+    )
 
 
 @contextlib.contextmanager
@@ -134,16 +158,10 @@ def on_all_hosts() -> Iterator[None]:
     try:
         yield
         wait_for_all()
-    except jax.errors.JaxRuntimeError as error:
+    except Exception as error:
         if not may_be_a_loss(error):
             raise
-        reason = str(error).partition("\n")[0]
-        print(
-            f"error: the computation of {jax.process_count()} processes has failed, most likely because one of them "
-            f"has ended; start the run again on all hosts and let it resume ({reason})",
-            file=sys.stderr,
-            flush=True,
-        )
+        print(lost(_failure(error) or ""), file=sys.stderr, flush=True)
         os._exit(os.EX_TEMPFAIL)
 
 

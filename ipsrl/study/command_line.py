@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from absl import app, flags, logging
-from jax.errors import JaxRuntimeError
 
 from ipsrl import extensions
 from ipsrl.distributed import hosts
 from ipsrl.distributed.start_up import Cluster, start_up
-from ipsrl.records.run_log import NonFiniteLossError
+from ipsrl.ending import Ending
 from ipsrl.records.trackers import PACKAGES, read_trackers
 from ipsrl.study.settings import KINDS, Settings, as_text, kinds_of, resolve
 from ipsrl.study.study import Output, Study, run
@@ -33,9 +32,7 @@ def main(module: str) -> None:
     message, and if one host is lost or fails alone, the others end within a minute. A module with TRACKERS has the flag
     --tracker.
 
-    A `ValueError` (bad input), a `NonFiniteLossError` or an `OSError` (a disk that refuses) ends the program with its
-    message in one line and exit status 1; `--verbosity=1` shows the traceback. Ctrl-C ends it with a hint about
-    `--resume` and exit status 130.
+    `ipsrl.ending` says how the program ends.
     """
     loaded = sys.modules[module]
     name = (loaded.__spec__.name if loaded.__spec__ else Path(loaded.__file__).stem).rpartition(".")[2]
@@ -56,26 +53,17 @@ def main(module: str) -> None:
         # absl would show the INFO messages of all libraries.
         if not flags.FLAGS["verbosity"].present:
             logging.set_verbosity(logging.WARNING)
-        try:
+        with Ending("the same command with --resume continues") as ending:
             extensions.load(given["extensions"])
             settings, cluster, trackers = given.read(arguments)
+            if cluster is not None:
+                ending.supervise()
             by_default = getattr(settings, "host_devices", None) if cluster is None else None
             start_up(by_default if given["host_devices"] is None else given["host_devices"], cluster)
             silent = contextlib.nullcontext() if hosts.is_first() else contextlib.redirect_stdout(None)
             with hosts.on_all_hosts(), silent:
                 path = Path(given["out"] or f"runs/{name}-{given['preset']}")
                 run(study, settings, given["preset"], Output(path, given["resume"], trackers))
-        except (ValueError, NonFiniteLossError, OSError) as error:
-            logging.debug("the error came from here", exc_info=True)
-            sys.exit(f"error: {error}")
-        except (MemoryError, JaxRuntimeError) as error:
-            if isinstance(error, JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
-                raise
-            logging.debug("the error came from here", exc_info=True)
-            sys.exit(f"error: out of memory: {str(error).partition(chr(10))[0] or 'choose a smaller model or batch'}")
-        except KeyboardInterrupt:
-            print("interrupted: the same command with --resume continues", file=sys.stderr)
-            sys.exit(130)
 
     app.run(absl_main, flags_parser=functools.partial(_parse, flags.FLAGS))
 

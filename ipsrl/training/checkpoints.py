@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 PyTree = Any
 
+# Orbax measures time by the clock of the system, which jumps when a suspended machine wakes and when it is set. These
+# are 20 days; as milliseconds, more would not fit into 32 bits.
+SAVE_TIMEOUT_SECONDS = 20 * 24 * 3600
+
 
 class Checkpoints:
     """The latest checkpoints of a run, in a folder.
@@ -141,8 +145,11 @@ class Checkpoints:
         # Orbax takes longer to import than this whole package: only runs that write import it.
         from orbax.checkpoint import v1 as ocp
 
+        context = ocp.Context()
+        context.asynchronous.timeout_secs = SAVE_TIMEOUT_SECONDS
         return ocp.training.Checkpointer(
             self._directory,
+            context=context,
             preservation_policy=ocp.training.preservation_policies.LatestN(self._keep),
             # Removes what a killed process had begun to write.
             cleanup_tmp_directories=True,

@@ -1,0 +1,217 @@
+"""How every command ends: with its results, or with one sentence on stderr.
+
+status 0     done, also if nobody reads its output to the end, as in `| head -1`
+status 1     refused or failed: bad input, diverged training, too little memory, a disk that refuses
+status 75    another host is lost: starting again on all hosts helps
+status 130   interrupted by Ctrl-C
+"""
+
+import errno
+import io
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from logging import LogRecord
+from types import FrameType
+from typing import NoReturn, Self, TextIO
+
+from absl import logging
+from jax.errors import JaxRuntimeError
+
+from ipsrl.distributed import hosts
+
+INTERRUPTED = 130
+# The reader of a pipe, and the terminal.
+HAS_GONE = (errno.EPIPE, errno.EIO)
+# Further Ctrl-C within this time would only disturb the ending that the first has begun.
+ONE_INTERRUPT_SECONDS = 5.0
+# Native libraries abort the process after their last words, which are held back until they have been silent so long.
+HELD_BACK_SECONDS = 5.0
+
+
+class Ending:
+    """A context manager around the body of a command.
+
+    A `ValueError` (bad input), a `FloatingPointError` (diverged training), an `OSError` (a disk that refuses) and too
+    little memory end the command with one sentence and status 1, Ctrl-C with status 130. Other exceptions are faults of
+    the program and pass. `--verbosity=1`, where a command has it, shows all tracebacks and what Orbax logs.
+
+    Args:
+      continues: a clause that says how to continue after an interruption; empty if there is nothing to continue.
+      interrupts: the signals that interrupt like Ctrl-C.
+    """
+
+    def __init__(self, continues: str = "", interrupts: Sequence[signal.Signals] = (signal.SIGINT,)):
+        self._continues = continues
+        # Handlers of signals belong to the main thread.
+        self._interrupts = interrupts if threading.current_thread() is threading.main_thread() else ()
+        self._interrupted_at = -ONE_INTERRUPT_SECONDS
+        self._supervisor: int | None = None
+
+    def __enter__(self) -> Self:
+        _open_standard_streams()
+        # Orbax logs errors that it also raises, with a traceback for each of its threads.
+        logging.get_absl_logger().addFilter(_is_for_users)
+        self._before = {number: signal.signal(number, self._interrupt) for number in self._interrupts}
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        try:
+            sys.stdout.flush()
+        except OSError as refusal:
+            error = error or refusal
+        interrupted = isinstance(error, KeyboardInterrupt)
+        for number, handler in self._before.items():
+            # The end of Python itself is not to be interrupted either.
+            signal.signal(number, signal.SIG_IGN if interrupted else handler)
+        sentence = None if error is None else self._sentence(error)
+        if error is not None and sentence is None:
+            return
+        if self._supervisor is not None:
+            os.write(self._supervisor, bytes([INTERRUPTED if interrupted else int(sentence is not None)]))
+        if sentence is not None:
+            logging.debug("the error came from here", exc_info=error)
+            if not interrupted:
+                sys.exit(sentence)
+            print(sentence, file=sys.stderr)
+            sys.exit(INTERRUPTED)
+
+    def supervise(self) -> None:
+        """Splits the process into a worker, which returns, and a supervisor, which waits for it and ends as it does.
+
+        Call it before JAX looks for devices. Where another host is lost, native libraries may abort the worker at any
+        moment, after many lines of their own. The supervisor reads these lines, and says `hosts.LOST` instead.
+        """
+        sys.stdout.flush()
+        words, says_words = os.pipe()
+        status, says_status = os.pipe()
+        alive, lives = os.pipe()
+        worker = os.fork()
+        if worker:
+            for end in (says_words, says_status, alive):
+                os.close(end)
+            _supervise(worker, words, status)
+        for end in (words, status, lives):
+            os.close(end)
+        threading.Thread(target=_end_after, args=(alive,), daemon=True).start()
+        self._supervisor = says_status
+        # What Python prints still goes straight to stderr.
+        sys.stderr = _stream(os.dup(2), sys.stderr)
+        logging.get_absl_handler().python_handler.stream = sys.stderr
+        os.dup2(says_words, 2)
+        os.close(says_words)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if now - self._interrupted_at >= ONE_INTERRUPT_SECONDS:
+            self._interrupted_at = now
+            raise KeyboardInterrupt
+
+    def _sentence(self, error: BaseException) -> str | None:
+        """What the user reads of an error; None if it is a fault of the program, or the end that it has chosen."""
+        if isinstance(error, KeyboardInterrupt):
+            return f"interrupted: {self._continues}" if self._continues else "interrupted"
+        if isinstance(error, OSError) and self._continues:
+            return f"error: {error}; once that is fixed, {self._continues}"
+        if isinstance(error, ValueError | FloatingPointError | OSError):
+            return f"error: {error}"
+        if isinstance(error, MemoryError) or (
+            isinstance(error, JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
+        ):
+            return f"error: out of memory: {str(error).partition(chr(10))[0] or 'choose a smaller model or batch'}"
+        return None
+
+
+class _Stream(io.FileIO):
+    """A standard stream that lets a command go on when nobody reads it any more.
+
+    Without room on the disk, stdout raises once, because results would be missing, and stderr never.
+    """
+
+    def __init__(self, descriptor: int):
+        super().__init__(descriptor, "w", closefd=False)
+        self._raises = descriptor == 1
+
+    def write(self, data, /) -> int | None:
+        try:
+            return super().write(data)
+        except OSError as error:
+            if self._raises and error.errno not in HAS_GONE:
+                self._raises = False
+                raise
+            return len(data)
+
+
+def _stream(descriptor: int, like: TextIO | None) -> TextIO:
+    every_line = descriptor != 1 or like is None or like.line_buffering or like.write_through
+    return io.TextIOWrapper(
+        io.BufferedWriter(_Stream(descriptor)),
+        encoding=getattr(like, "encoding", "utf-8"),
+        errors=getattr(like, "errors", "backslashreplace"),
+        line_buffering=every_line,
+    )
+
+
+def _open_standard_streams() -> None:
+    """Makes stdout and stderr harmless where they are closed, or where their reader may go away."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # Takes the lowest free descriptor, which a file of the run would get otherwise.
+            os.open(os.devnull, os.O_RDWR)
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        stream = getattr(sys, name)
+        # Another object is someone's who captures what is printed.
+        if stream is getattr(sys, f"__{name}__"):
+            if stream is not None:
+                stream.flush()
+            setattr(sys, name, _stream(descriptor, stream))
+
+
+def _is_for_users(record: LogRecord) -> bool:
+    return logging.get_verbosity() >= logging.DEBUG or "/orbax/" not in record.pathname
+
+
+def _end_after(supervisor: int) -> None:
+    """Ends this process when its supervisor has ended without waiting for it."""
+    os.read(supervisor, 1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _supervise(worker: int, words: int, status: int) -> NoReturn:
+    """Waits for the worker, passes its words on if they were not its last, and ends as it did.
+
+    Args:
+      worker: the process.
+      words: reads what native libraries write.
+      status: reads the exit status of the command, if the worker has reached its end.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: os.kill(worker, number))
+    held, heard = b"", time.monotonic()
+    ended = 0
+    while not ended:
+        ended, how = os.waitpid(worker, os.WNOHANG)
+        while select.select([words], [], [], 0 if ended else 0.1)[0] and (more := os.read(words, 65536)):
+            held, heard = held + more, time.monotonic()
+        if time.monotonic() - heard > HELD_BACK_SECONDS and not ended:
+            os.write(2, held)
+            held = b""
+    code, reached = os.waitstatus_to_exitcode(how), os.read(status, 1)
+    if code == -signal.SIGABRT and reached:
+        # It had ended, and was aborted while it waited for the other hosts to end.
+        os._exit(reached[0])
+    if code == -signal.SIGABRT and (loss := hosts.LAST_WORDS.search(held.decode(errors="replace"))):
+        print(hosts.lost(loss.group()), file=sys.stderr)
+        os._exit(os.EX_TEMPFAIL)
+    if code != os.EX_TEMPFAIL:
+        os.write(2, held)
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
