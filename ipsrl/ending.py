@@ -6,6 +6,7 @@ status 75    another host is lost: starting again on all hosts helps
 status 130   interrupted by Ctrl-C
 """
 
+import atexit
 import errno
 import io
 import os
@@ -66,8 +67,11 @@ class Ending:
             error = error or refusal
         interrupted = isinstance(error, KeyboardInterrupt)
         for number, handler in self._before.items():
-            # The end of Python itself is not to be interrupted either.
-            signal.signal(number, signal.SIG_IGN if interrupted else handler)
+            if interrupted:
+                # Nor are the last functions of the interpreter to be interrupted.
+                atexit.register(signal.signal, number, signal.SIG_IGN)
+            else:
+                signal.signal(number, handler)
         sentence = None if error is None else self._sentence(error)
         if error is not None and sentence is None:
             return
@@ -126,33 +130,41 @@ class Ending:
         return None
 
 
-class _Stream(io.FileIO):
+class _Stream(io.TextIOWrapper):
     """A standard stream that lets a command go on when nobody reads it any more.
 
-    Without room on the disk, stdout raises once, because results would be missing, and stderr never.
+    Without room on the disk, stdout raises, because results would be missing, and stderr does not.
     """
 
-    def __init__(self, descriptor: int):
-        super().__init__(descriptor, "w", closefd=False)
-        self._raises = descriptor == 1
-
-    def write(self, data, /) -> int | None:
+    def write(self, text: str, /) -> int:
         try:
-            return super().write(data)
+            return super().write(text)
         except OSError as error:
-            if self._raises and error.errno not in HAS_GONE:
-                self._raises = False
-                raise
-            return len(data)
+            self._forgive(error)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError as error:
+            self._forgive(error)
+
+    def _forgive(self, error: OSError) -> None:
+        raises = self.fileno() == 1 and error.errno not in HAS_GONE
+        if raises or error.errno in HAS_GONE:
+            # What is left in the buffer goes there; at its exit, Python would complain about it.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+        if raises:
+            raise error
 
 
 def _stream(descriptor: int, like: TextIO | None) -> TextIO:
-    every_line = descriptor != 1 or like is None or like.line_buffering or like.write_through
-    return io.TextIOWrapper(
-        io.BufferedWriter(_Stream(descriptor)),
-        encoding=getattr(like, "encoding", "utf-8"),
-        errors=getattr(like, "errors", "backslashreplace"),
-        line_buffering=every_line,
+    """A stream that writes to a descriptor, with the encoding and the buffering of another stream if there is one."""
+    if like is None:
+        return _Stream(open(descriptor, "wb", closefd=False), encoding="utf-8", line_buffering=True)
+    at_once = like.line_buffering or like.write_through
+    return _Stream(
+        open(descriptor, "wb", closefd=False), encoding=like.encoding, errors=like.errors, line_buffering=at_once
     )
 
 

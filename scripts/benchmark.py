@@ -32,7 +32,6 @@ and the versions.
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 
 from benchmarks import (
@@ -52,6 +51,7 @@ from benchmarks import (
 )
 from ipsrl import extensions
 from ipsrl.distributed.start_up import start_up
+from ipsrl.ending import Ending
 from ipsrl.records.json_files import write_json
 
 COMMANDS = (
@@ -78,8 +78,8 @@ def main(command_line: Sequence[str] | None = None) -> None:
     for command in commands.choices.values():
         command.add_argument("--extensions", default="", help=extensions.FLAG_HELP)
     arguments = parser.parse_args(command_line)
-    start_up(arguments.devices)
-    try:
+    with Ending():
+        start_up(arguments.devices)
         extensions.load(arguments.extensions)
         if arguments.json is not None:
             measuring.check_file(arguments.json)
@@ -92,8 +92,6 @@ def main(command_line: Sequence[str] | None = None) -> None:
         if arguments.json is not None:
             record |= {"runs": arguments.runs, "machine": before, "load_after": os.getloadavg()}
             write_json(arguments.json, record)
-    except ValueError as error:
-        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ really trained, on the prompts and answers of the text tasks. It takes seconds, 
 replaces a real checkpoint in tests and in the README.
 """
 
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import jax
 import numpy as np
 from absl import app, flags, logging
 
+from ipsrl.ending import Ending
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
@@ -179,11 +179,9 @@ def main(arguments: list[str]) -> None:
         raise app.UsageError(f"unknown arguments {arguments[1:]}")
     # JAX would log the accelerators that it has not found.
     logging.set_verbosity(logging.WARNING)
-    try:
+    with Ending():
         out = make_checkpoint(**{name: FLAGS[name].value for name in SETTINGS})
-    except (ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
-    print(f"{out}: {', '.join(sorted(file.name for file in out.iterdir()))}")
+        print(f"{out}: {', '.join(sorted(file.name for file in out.iterdir()))}")
 
 
 FLAGS = flags.FLAGS

@@ -7,7 +7,6 @@ neither network nor TensorFlow.
 
 import itertools
 import operator
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import numpy as np
 from absl import app, flags, logging
 
 from ipsrl.distributed import memory
+from ipsrl.ending import Ending
 from ipsrl.records.run_folder import require_possible
 
 NAME, VERSION = "small_sums", "1.0.0"
@@ -112,11 +112,9 @@ def main(arguments: list[str]) -> None:
         raise app.UsageError(f"unknown arguments {arguments[1:]}")
     # TFDS would log every file.
     logging.set_verbosity(logging.WARNING)
-    try:
+    with Ending():
         folder = make_questions(**{name: FLAGS[name].value for name in ("out", "train", "test", "largest", "seed")})
-    except (ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
-    print(f"{folder}: --data='math_answers(data_dir=\"{folder.parent}\", builder={NAME})'")
+        print(f"{folder}: --data='math_answers(data_dir=\"{folder.parent}\", builder={NAME})'")
 
 
 FLAGS = flags.FLAGS

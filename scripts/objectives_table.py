@@ -12,10 +12,10 @@ Text outside the two marks in the file is written by hand and not changed.
 import argparse
 import inspect
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from ipsrl.ending import Ending
 from ipsrl.objectives import make, names
 from ipsrl.objectives.catalog import CATALOG
 
@@ -107,8 +107,6 @@ def with_table(document: str) -> str:
 
 if __name__ == "__main__":
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    try:
+    with Ending():
         DOCUMENT.write_text(with_table(DOCUMENT.read_text()))
-    except ValueError as error:
-        sys.exit(f"error: {error}")
-    print(f"wrote {len(names())} rows to {DOCUMENT.relative_to(ROOT)}")
+        print(f"wrote {len(names())} rows to {DOCUMENT.relative_to(ROOT)}")

@@ -6,9 +6,9 @@ anew at every call; unfinished runs are shown with the records they have.
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 
+from ipsrl.ending import Ending
 from ipsrl.records.report.page import write_report
 from ipsrl.records.run_folder import require_readable
 
@@ -19,13 +19,10 @@ def main(command_line: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", metavar="FILE", help="where to write the page; DIR/report.html by default")
     parser.add_argument("--title", help="of the page; the name of DIR by default")
     arguments = parser.parse_args(command_line)
-    try:
+    with Ending():
         for name in ("out", "title"):
             require_readable(getattr(arguments, name) or "", f"--{name}")
-        out = write_report(arguments.folder, arguments.out, arguments.title)
-    except (ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
-    print(f"report: {out}")
+        print(f"report: {write_report(arguments.folder, arguments.out, arguments.title)}")
 
 
 if __name__ == "__main__":

@@ -12,12 +12,12 @@ takes hours to days, and was run for only a few of them.
 import argparse
 import shutil
 import signal
-import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from ipsrl import extensions
+from ipsrl.ending import Ending
 from ipsrl.records.json_files import read_json, replace_file
 from ipsrl.records.progress_line import report_line
 from ipsrl.specifications import did_you_mean
@@ -58,7 +58,8 @@ def main(command_line: Sequence[str] | None = None) -> None:
     parser.add_argument("--extensions", default="", help=extensions.FLAG_HELP)
     parser.add_argument("--list", action="store_true", help="print names, commands and titles, and run nothing")
     arguments = parser.parse_args(command_line)
-    try:
+    # SIGTERM is treated like Ctrl-C: studies end with their sweep.
+    with Ending("the same command continues with what is missing", (signal.SIGINT, signal.SIGTERM)):
         extensions.load(arguments.extensions)
         if not (figures := catalog.drawn()):
             raise ValueError("there is no study here: run it in a checkout, which has the folder experiments")
@@ -77,11 +78,6 @@ def main(command_line: Sequence[str] | None = None) -> None:
             if arguments.document is not None:
                 around_table(arguments.document)
             reproduce(figures, names, arguments.preset, folder, launcher, arguments.document)
-    except (ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        print("interrupted: the same command continues with what is missing", file=sys.stderr)
-        sys.exit(130)
 
 
 def command(study: Study, variant: Variant, preset: str) -> str:
@@ -222,6 +218,4 @@ def duration(seconds: float) -> str:
 
 
 if __name__ == "__main__":
-    # SIGTERM is treated like Ctrl-C: studies end with their sweep.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     main()

@@ -14,14 +14,13 @@ import argparse
 import csv
 import io
 import json
-import os
-import sys
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from ipsrl.ending import Ending
 from ipsrl.records import results
 from ipsrl.records.json_files import plain, replace_file
 from ipsrl.records.run_folder import require_readable
@@ -83,7 +82,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
     parser.add_argument("--parquet", metavar="DIR", help="write both tables there, for fast reading")
     parser.add_argument("--skip_damaged", action="store_true", help="skip runs that cannot be read")
     arguments = parser.parse_args(command_line)
-    try:
+    with Ending():
         for name in ("out", "parquet", "sql"):
             require_readable(str(getattr(arguments, name) or ""), f"--{name}")
         if arguments.out is not None and arguments.out.is_dir():
@@ -98,14 +97,9 @@ def main(command_line: Sequence[str] | None = None) -> None:
             for name, columns in results.select(connection, COLUMNS)[1]:
                 text += f"\ncolumns of {name}: {columns}\n"
         if arguments.out is None:
-            print(text, end="", flush=True)
+            print(text, end="")
         else:
             replace_file(arguments.out, text)
-    except BrokenPipeError:
-        # The reader has closed the pipe; Python would complain again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ipsrl import extensions
+from ipsrl.ending import Ending
 from ipsrl.sweeps import launcher_catalog
 from ipsrl.sweeps.sweep import report, sweep, to_do
 from ipsrl.sweeps.sweep_folder import SweepFolder
@@ -56,16 +57,11 @@ def main(command_line: Sequence[str] | None = None) -> None:
         "--dry_run", action="store_true", help="print the commands of the remaining runs, and start nothing"
     )
     arguments = parser.parse_args(command_line)
-    try:
+    # SIGTERM is treated like Ctrl-C: runs end with their sweep.
+    with Ending("the same command continues the sweep", (signal.SIGINT, signal.SIGTERM)):
         extensions.load(arguments.extensions)
-        sys.exit(run(arguments))
-    except ValueError as error:
-        sys.exit(f"error: {error}")
-    except OSError as error:
-        sys.exit(f"error: {error}; once that is fixed, the same command continues the sweep")
-    except KeyboardInterrupt:
-        print("interrupted: the same command continues the sweep", file=sys.stderr)
-        sys.exit(130)
+        status = run(arguments)
+    sys.exit(status)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -118,6 +114,4 @@ def requested_runs(arguments: argparse.Namespace, folder: SweepFolder) -> list[S
 
 
 if __name__ == "__main__":
-    # SIGTERM is treated like Ctrl-C: runs end with their sweep.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     main()

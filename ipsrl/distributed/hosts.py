@@ -131,7 +131,7 @@ def _failure(error: BaseException | None) -> str | None:
     """The first line of JAX's error that has led to an exception, unless it would occur again; None without one."""
     while error is not None:
         raised_by_jax = isinstance(error, jax.errors.JaxRuntimeError) or (
-            isinstance(error, ValueError) and STATUS.match(str(error))
+            isinstance(error, ValueError) and STATUS.match(str(error)) and "os_error_code" not in str(error)
         )
         if raised_by_jax:
             return None if str(error).startswith(LASTING) else str(error).partition("\n")[0]
@@ -142,8 +142,8 @@ def _failure(error: BaseException | None) -> str | None:
 def lost(reason: str) -> str:
     """What a process says that has lost another."""
     return (
-        "error: the computation over all processes has failed, most likely because one of them has ended; start the "
-        f"run again on all hosts and let it resume ({reason})"
+        "error: the computation over all processes has failed, most likely because one of them has ended or never "
+        f"started; start the run again on all hosts and let it resume ({reason})"
     )
 
 

@@ -34,12 +34,14 @@ class Cluster:
       process_id: number of this process, from 0; by default $JAX_PROCESS_ID.
       heartbeat_timeout: seconds of silence after which a process counts as dead, and the others end, unless a broken
         connection has ended them before.
+      join_timeout: seconds that this process waits for the others to join.
     """
 
     coordinator: str | None = None
     num_processes: int | None = None
     process_id: int | None = None
     heartbeat_timeout: int = 45
+    join_timeout: int = 300
 
     def __post_init__(self):
         if self.coordinator is not None and not re.fullmatch(r".+:\d{1,5}", self.coordinator):
@@ -91,6 +93,7 @@ def _join(cluster: Cluster) -> None:
             cluster.coordinator,
             _number(cluster.num_processes, "JAX_NUM_PROCESSES"),
             _number(cluster.process_id, "JAX_PROCESS_ID"),
+            initialization_timeout=cluster.join_timeout,
             heartbeat_timeout_seconds=cluster.heartbeat_timeout,
             shutdown_timeout_seconds=SHUTDOWN_TIMEOUT_SECONDS,
         )

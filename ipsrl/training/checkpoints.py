@@ -1,8 +1,12 @@
 """Checkpoints: states from which a run can be resumed."""
 
 import concurrent.futures
+import contextlib
 import functools
+import os
+import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -121,7 +125,8 @@ class Checkpoints:
         """Waits until the write in the background has ended."""
         if self._saving is not None:
             saving, self._saving = self._saving, None
-            saving.result()
+            with _refusals_as_os_errors(self._directory):
+                saving.result()
 
     def close(self) -> None:
         """Waits, and releases the background threads."""
@@ -130,7 +135,9 @@ class Checkpoints:
         finally:
             self._sealer.shutdown()
             if self._checkpointer is not None:
-                self._checkpointer.close()
+                # It raises the error of the last write again.
+                with _refusals_as_os_errors(self._directory):
+                    self._checkpointer.close()
 
     def __enter__(self) -> Self:
         return self
@@ -188,6 +195,17 @@ class Checkpoints:
                 aside,
                 used,
             )
+
+
+@contextlib.contextmanager
+def _refusals_as_os_errors(directory: Path) -> Iterator[None]:
+    """TensorStore reports a full disk as `ValueError`, like a wrong argument."""
+    try:
+        yield
+    except ValueError as error:
+        if code := re.search(r"os_error_code='(\d+)'", str(error)):
+            raise OSError(int(code[1]), os.strerror(int(code[1])), str(directory)) from error
+        raise
 
 
 def _damage(directory: Path, like: PyTree) -> str | None:

@@ -20,6 +20,7 @@ from ipsrl import objectives
 from ipsrl.distributed import hosts
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
 from ipsrl.distributed.start_up import Cluster, start_up
+from ipsrl.ending import Ending
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records import run_folder
@@ -138,22 +139,29 @@ def main(process, port, save=None, meshes=(), forever=None, before=(), **argumen
       arguments: of `run`.
     """
     cluster = Cluster(f"127.0.0.1:{port}", num_processes=2, process_id=process, heartbeat_timeout=20)
-    start_up(host_devices=4, cluster=cluster)
-    with hosts.on_all_hosts():
-        if forever:
-            save_for_ever(forever)
-        if meshes:
-            check_hosts(process, arguments["out"])
-            check_cache(process, arguments["out"])
-        for each in before:
-            run(**each)
-        state = run(**arguments)
-        if save:
-            found = {}
-            for mesh in meshes:
-                arrays, verified = sampled(make_mesh(mesh), POLICY.init(jax.random.key(0)))
-                found |= {f"{mesh} {name}": value for name, value in (arrays | {"verified": verified}).items()}
-            np.savez(f"{save}{process}.npz", **found, **by_name(state.parameters))
+    with Ending() as ending:
+        ending.supervise()
+        start_up(host_devices=4, cluster=cluster)
+        with hosts.on_all_hosts():
+            work(process, save, meshes, forever, before, arguments)
+
+
+def work(process, save, meshes, forever, before, arguments):
+    """What `main` does when both have joined."""
+    if forever:
+        save_for_ever(forever)
+    if meshes:
+        check_hosts(process, arguments["out"])
+        check_cache(process, arguments["out"])
+    for each in before:
+        run(**each)
+    state = run(**arguments)
+    if save:
+        found = {}
+        for mesh in meshes:
+            arrays, verified = sampled(make_mesh(mesh), POLICY.init(jax.random.key(0)))
+            found |= {f"{mesh} {name}": value for name, value in (arrays | {"verified": verified}).items()}
+        np.savez(f"{save}{process}.npz", **found, **by_name(state.parameters))
 
 
 def check_hosts(process, folder):

@@ -245,3 +245,15 @@ def test_a_kill_at_any_moment_leaves_a_whole_checkpoint(tmp_path, warnings_logge
         np.testing.assert_array_equal(state["values"], step)
         reached = step
     assert warnings_logged == []
+
+
+def test_a_clock_that_jumps_does_not_end_a_save(tmp_path, monkeypatch):
+    """As after the suspension of a laptop. The save is large enough to be under way when the clock jumps."""
+    real, ahead = time.time, [0.0]
+    monkeypatch.setattr(time, "time", lambda: real() + ahead[0])
+    state = {"large": jnp.ones((4000, 1000)), "small": jnp.float32(1)}
+    with Checkpoints(tmp_path / "checkpoints", every=1) as checkpoints:
+        checkpoints.save(1, state)
+        ahead[0] = 24 * 3600.0
+        checkpoints.wait()
+        assert_same_bits(checkpoints.restore(state)[1], state)

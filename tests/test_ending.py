@@ -1,0 +1,223 @@
+"""Commands that are interrupted, unread, without room or aborted end with one sentence and a documented status."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SEES_US = os.environ | {"PYTHONPATH": str(ROOT)}
+BEGIN = "import os, signal, sys, time\nfrom ipsrl.ending import Ending\n"
+
+
+def start(program, **streams):
+    line = [sys.executable, "-c", BEGIN + textwrap.dedent(program)]
+    return subprocess.Popen(line, env=SEES_US, text=True, **({"stdout": -1, "stderr": -1} | streams))
+
+
+def ends(program, **streams):
+    """The exit status, and what was printed to both streams."""
+    with start(program, **streams) as process:
+        out, err = process.communicate(timeout=100)
+    return process.returncode, out, err
+
+
+def begun(process):
+    assert process.stdout.readline() == "begun\n", process.communicate()
+
+
+def test_a_command_goes_on_when_its_reader_has_gone(tmp_path):
+    file = tmp_path / "result"
+    with start(
+        f"""
+        with Ending():
+            print("begun", flush=True)
+            sys.stdin.readline()
+            for _ in range(3):
+                print("more", flush=True)
+            open({str(file)!r}, "w").close()
+            print("last")
+    """,
+        stdin=subprocess.PIPE,
+    ) as process:
+        begun(process)
+        process.stdout.close()
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert (process.wait(), process.stderr.read()) == (0, "")
+        assert file.exists()
+
+
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
+def test_closed_streams_do_not_reach_files(closed, tmp_path):
+    program = BEGIN + textwrap.dedent("""
+        with Ending(), open(sys.argv[1], "w") as file:
+            print("to stdout", flush=True)
+            print("to stderr", file=sys.stderr)
+            for descriptor in (1, 2):
+                os.write(descriptor, b"of a library")
+            file.write("mine")
+    """)
+    command = ["bash", "-c", f'exec "$0" -c "$1" "$2" {closed}', sys.executable, program, str(tmp_path / "file")]
+    done = subprocess.run(command, env=SEES_US, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_results_without_room_are_an_error_and_messages_without_room_are_not():
+    with open("/dev/full", "w") as full:
+        sentence = "error: [Errno 28] No space left on device; once that is fixed, try again\n"
+        assert ends('with Ending("try again"):\n    print("results")', stdout=full) == (1, None, sentence)
+        program = 'with Ending():\n    print("message", file=sys.stderr)\n    print("results")'
+        assert ends(program, stderr=full) == (0, "results\n", None)
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_many_interrupts_are_one(times):
+    with start("""
+        import atexit
+        atexit.register(time.sleep, 0.5)
+        with Ending("try again"):
+            try:
+                print("begun", flush=True)
+                time.sleep(100)
+            finally:
+                time.sleep(0.5)
+    """) as process:
+        begun(process)
+        for _ in range(times):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.15)
+        assert process.communicate(timeout=100) == ("", "interrupted: try again\n")
+        assert process.returncode == 130
+
+
+def test_faults_of_the_program_keep_their_traceback_and_others_are_sentences():
+    status, _, err = ends("with Ending():\n    [].pop()")
+    assert (status, err.splitlines()[-1]) == (1, "IndexError: pop from empty list")
+    assert ends("with Ending():\n    raise ValueError('bad input')") == (1, "", "error: bad input\n")
+    assert ends("with Ending():\n    raise MemoryError") == (
+        1, "", "error: out of memory: choose a smaller model or batch\n",
+    )  # fmt: skip
+    assert ends("with Ending():\n    sys.exit(3)") == (3, "", "")
+
+
+SAVES = """
+    import resource
+    import numpy as np, jax.numpy as jnp
+    from pathlib import Path
+    from ipsrl.training.checkpoints import Checkpoints
+    folder, limit = Path({folder!r}), {limit}
+    state = {{"large": jnp.asarray(np.random.default_rng(0).random((300, 100), np.float32))}}
+    with Ending("try again"):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        with Checkpoints(folder, every=1) as checkpoints:
+            found = checkpoints.restore(state)
+            print("found", found and found[0])
+            if found:
+                assert (found[1]["large"] == state["large"]).all()
+            else:
+                checkpoints.save(1, state)
+"""
+
+
+def test_a_disk_that_refuses_a_checkpoint_ends_with_one_sentence(tmp_path):
+    """Also a checkpoint whose metadata a kill has kept from being written is read without a word."""
+    status, _, err = ends(SAVES.format(folder=str(tmp_path), limit=20_000))
+    assert (status, err) == (1, f"error: [Errno 27] File too large: '{tmp_path}'; once that is fixed, try again\n")
+    assert ends(SAVES.format(folder=str(tmp_path), limit=10_000_000)) == (0, "found None\n", "")
+    (tmp_path / "1" / "seal.json").unlink()
+    (tmp_path / "1" / "_CHECKPOINT_METADATA").unlink()
+    assert ends(SAVES.format(folder=str(tmp_path), limit=10_000_000)) == (0, "found 1\n", "")
+
+
+LAST_WORDS = 'os.write(2, b"F1 client.h: the JAX distributed service detected fatal errors\\n@ 0x1 frames\\n")'
+LOST = (
+    "error: the computation over all processes has failed, most likely because one of them has ended or never started; "
+    "start the run again on all hosts and let it resume (JAX distributed service detected fatal errors)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("program", "status", "said"),
+    [
+        (f"{LAST_WORDS}; os.abort()", 75, LOST),
+        ('os.write(2, b"CHECK failed\\n"); os.abort()', -signal.SIGABRT, "CHECK failed\n"),
+        (f"{LAST_WORDS}; print('ours', file=sys.stderr); os._exit(75)", 75, "ours\n"),
+        ("os.write(2, b'a warning\\n')", 0, "a warning\n"),
+        ("raise ValueError('bad input')", 1, "error: bad input\n"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV, ""),
+        # Another host ends while this one, which is done, waits for it.
+        (f"import atexit; atexit.register(os.abort); {LAST_WORDS}", 0, ""),
+        (f"import atexit; atexit.register(os.abort); {LAST_WORDS}; raise ValueError('mine')", 1, "error: mine\n"),
+    ],
+)
+def test_a_supervised_command_ends_as_its_worker_or_with_a_sentence_for_a_lost_host(program, status, said):
+    body = f"with Ending() as ending:\n    ending.supervise()\n    {program}"
+    found, _, err = ends(body)
+    assert (found, re.sub("Fatal Python error.*", "", err, flags=re.DOTALL)) == (status, said)
+
+
+def test_the_words_of_libraries_are_passed_on_while_the_worker_lives():
+    with start("""
+        with Ending() as ending:
+            ending.supervise()
+            os.write(2, b"is stuck\\n")
+            time.sleep(100)
+    """) as process:
+        assert process.stderr.readline() == "is stuck\n"
+        assert process.poll() is None
+        process.terminate()
+        assert process.wait() == -signal.SIGTERM
+
+
+def test_a_worker_ends_with_its_supervisor():
+    with start("""
+        with Ending() as ending:
+            ending.supervise()
+            print("begun", flush=True)
+            time.sleep(100)
+    """) as process:
+        begun(process)
+        process.kill()
+        began = time.monotonic()
+        # The worker holds the other end of this pipe.
+        assert process.stdout.read() == ""
+        assert time.monotonic() - began < 20
+
+
+def test_supervised_commands_are_interrupted_once():
+    with start("""
+        with Ending("try again") as ending:
+            ending.supervise()
+            print("begun", flush=True)
+            time.sleep(100)
+    """) as process:
+        begun(process)
+        for _ in range(2):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.1)
+        assert process.communicate(timeout=100) == ("", "interrupted: try again\n")
+        assert process.returncode == 130
+
+
+@pytest.mark.parametrize("process", [0, 1])
+def test_a_host_that_waits_in_vain_for_the_others_says_so(process):
+    status, _, err = ends(f"""
+        import socket
+        from ipsrl.distributed.start_up import Cluster, start_up
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        with Ending() as ending:
+            ending.supervise()
+            start_up(1, Cluster(f"127.0.0.1:{{port}}", 2, {process}, join_timeout=3))
+    """)
+    assert (status, err) == (75, LOST)
