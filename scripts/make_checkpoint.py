@@ -5,6 +5,7 @@ really trained, on the prompts and answers of the text tasks. It takes seconds, 
 replaces a real checkpoint in tests and in the README.
 """
 
+import argparse
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from absl import app, flags, logging
+from absl import logging
 
 from ipsrl.ending import Ending
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
@@ -52,6 +53,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "sliding_window_pattern": 2,
     },
 }
+DTYPES = ("float32", "bfloat16", "float16")
 
 
 def make_checkpoint(
@@ -174,37 +176,24 @@ def texts() -> Iterator[str]:
         yield f"{first} - {second} / {third} = {first - second / third:.2f}"
 
 
-def main(arguments: list[str]) -> None:
-    if len(arguments) > 1:
-        raise app.UsageError(f"unknown arguments {arguments[1:]}")
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", required=True, help="the new folder")
+    parser.add_argument("--family", choices=FAMILIES, default="qwen2", help="whose architecture; qwen2 by default")
+    parser.add_argument("--hidden_size", type=int, default=64, help="width of the residual stream; 64 by default")
+    parser.add_argument("--num_layers", type=int, default=2, help="number of blocks; 2 by default")
+    parser.add_argument("--num_heads", type=int, default=4, help="number of query heads; 4 by default")
+    parser.add_argument("--num_key_value_heads", type=int, default=2, help="number of key-value heads; 2 by default")
+    parser.add_argument("--vocabulary_size", type=int, default=512, help="tokens of the tokenizer; 512 by default")
+    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="of the weights in the file")
+    parser.add_argument("--seed", type=int, default=0, help="of the weights; 0 by default")
+    arguments = parser.parse_args()
     # JAX would log the accelerators that it has not found.
     logging.set_verbosity(logging.WARNING)
     with Ending():
-        out = make_checkpoint(**{name: FLAGS[name].value for name in SETTINGS})
+        out = make_checkpoint(**vars(arguments))
         print(f"{out}: {', '.join(sorted(file.name for file in out.iterdir()))}")
 
 
-FLAGS = flags.FLAGS
-SETTINGS = (
-    "out",
-    "family",
-    "hidden_size",
-    "num_layers",
-    "num_heads",
-    "num_key_value_heads",
-    "vocabulary_size",
-    "dtype",
-    "seed",
-)
-
 if __name__ == "__main__":
-    flags.DEFINE_string("out", None, "The new folder.", required=True)
-    flags.DEFINE_enum("family", "qwen2", list(FAMILIES), "Whose architecture.")
-    flags.DEFINE_integer("hidden_size", 64, "Width of the residual stream.", lower_bound=1)
-    flags.DEFINE_integer("num_layers", 2, "Number of blocks.", lower_bound=1)
-    flags.DEFINE_integer("num_heads", 4, "Number of query heads.", lower_bound=1)
-    flags.DEFINE_integer("num_key_value_heads", 2, "Number of key-value heads.", lower_bound=1)
-    flags.DEFINE_integer("vocabulary_size", 512, "Tokens of the tokenizer.", lower_bound=1)
-    flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16", "float16"], "Of the weights in the file.")
-    flags.DEFINE_integer("seed", 0, "Of the weights.")
-    app.run(main)
+    main()

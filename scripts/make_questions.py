@@ -5,13 +5,14 @@ end with "#### 42"), read by --data="math_answers(data_dir=DIR, builder=small_su
 neither network nor TensorFlow.
 """
 
+import argparse
 import itertools
 import operator
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from absl import app, flags, logging
+from absl import logging
 
 from ipsrl.distributed import memory
 from ipsrl.ending import Ending
@@ -38,9 +39,12 @@ def make_questions(out: str | Path, train: int = 512, test: int = 128, largest: 
       The folder of the data set.
 
     Raises:
-      ValueError: `out` cannot be a folder, or already holds this data set, or there are not enough questions, or more
-        than the memory holds.
+      ValueError: a number is too small, `out` cannot be a folder or already holds this data set, or there are fewer
+        questions, or more than the memory holds.
     """
+    for name, value, least in (("train", train, 1), ("test", test, 1), ("largest", largest, 1), ("seed", seed, 0)):
+        if value < least:
+            raise ValueError(f"{name} is {value}, it must be at least {least}")
     require_possible(Path(out).expanduser())
     number = 3 * largest**2 + 9 * largest**3
     memory.require(ROW_BYTES * number, f"the questions with numbers up to {largest}", "lower --largest")
@@ -107,22 +111,20 @@ def write_questions(out: str | Path, name: str, splits: Mapping[str, Sequence[Ro
     return folder / name
 
 
-def main(arguments: list[str]) -> None:
-    if len(arguments) > 1:
-        raise app.UsageError(f"unknown arguments {arguments[1:]}")
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", required=True, help="folder of data sets")
+    parser.add_argument("--train", type=int, default=512, help="questions to train on; 512 by default")
+    parser.add_argument("--test", type=int, default=128, help="held-out questions; 128 by default")
+    parser.add_argument("--largest", type=int, default=9, help="largest number in a question; 9 by default")
+    parser.add_argument("--seed", type=int, default=0, help="of the choice among all questions; 0 by default")
+    arguments = parser.parse_args()
     # TFDS would log every file.
     logging.set_verbosity(logging.WARNING)
     with Ending():
-        folder = make_questions(**{name: FLAGS[name].value for name in ("out", "train", "test", "largest", "seed")})
+        folder = make_questions(**vars(arguments))
         print(f"{folder}: --data='math_answers(data_dir=\"{folder.parent}\", builder={NAME})'")
 
 
-FLAGS = flags.FLAGS
-
 if __name__ == "__main__":
-    flags.DEFINE_string("out", None, "Folder of data sets.", required=True)
-    flags.DEFINE_integer("train", 512, "Questions to train on.", lower_bound=1)
-    flags.DEFINE_integer("test", 128, "Held-out questions.", lower_bound=1)
-    flags.DEFINE_integer("largest", 9, "Largest number in a question.", lower_bound=1)
-    flags.DEFINE_integer("seed", 0, "Of the choice among all questions.", lower_bound=0)
-    app.run(main)
+    main()

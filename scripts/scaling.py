@@ -7,6 +7,7 @@ compiler in the wheel `libtpu`. Install it with `pip install "jax[tpu]"` in a se
 two busy CPU cores.
 """
 
+import argparse
 import collections
 import dataclasses
 import functools
@@ -17,7 +18,6 @@ from typing import Any, ClassVar
 
 import jax
 import numpy as np
-from absl import app, flags
 from jax.experimental import topologies
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
@@ -32,8 +32,6 @@ from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import Batching, TrainState, compiled_update, state_placements
-
-DOCUMENT = flags.DEFINE_string("document", "docs/scaling.md", "path of the page")
 
 QWEN_7B = Transformer(
     152064, hidden_size=3584, num_layers=28, num_heads=28, num_key_value_heads=4, intermediate_size=18944,
@@ -372,11 +370,14 @@ half as many micro-batches, if their activations fit, halve the communication.
 """
 
 
-def main(_: list[str]) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--document", type=Path, default=Path("docs/scaling.md"), help="path of the page")
+    document = parser.parse_args().document
     sources = "\n".join(f"- {machine.name}: {machine.sources}" for machine in (V5P_64, H200_64))
     page = PAGE.format(version=jax.__version__, eight=eight_devices(), seven=seven_billion(), sources=sources)
-    Path(DOCUMENT.value).write_text(page)
+    document.write_text(page)
 
 
 if __name__ == "__main__":
-    app.run(main)
+    main()
