@@ -165,7 +165,7 @@ def test_refinements_are_made_from_the_attempts():
 def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match="actor is 'expert', it must be one of policy, reference"):
         OffPolicyAnswers(1, "expert")
-    with pytest.raises(ValueError, match="at_most is inf, it must be finite, or None"):
+    with pytest.raises(ValueError, match="at_most is inf, it must be a finite number or None"):
         OffPolicyAnswers(1, at_most=float("inf"))
     with pytest.raises(ValueError, match=r"refine must be a Refine, such as SecondAttempt\(\), not <function"):
         collected(off_policy=OffPolicyAnswers(5, refine=parameters))
