@@ -10,8 +10,8 @@ numbers". The same holds for the fields of `ipsrl.fields.Checked`. All of the AP
 - Where an array is asked for, a list or a tuple of numbers becomes one. Arrays of the host (`np.ndarray`) hold finite
   numbers; those of the device (`jax.Array`) are not looked into here, so that nothing waits for them.
 - Fields are hashed, so a list is not taken for a tuple. A class that has arrays checks them itself.
-- A class stands for its objects, and a protocol for every object that has its members, without those of the tuple
-  `_not_required` of the protocol.
+- A class stands for its objects, and a protocol for every object that has its members, but for those in
+  `NOT_REQUIRED`.
 
 Nothing here is part of a compiled program: tracers are recognised by their type. This module needs only the standard
 library, because the processes that read answers import it; what arrays are is in `arrays`.
@@ -31,6 +31,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 P, R = ParamSpec("P"), TypeVar("R")
+NOT_REQUIRED: dict[type, tuple[str, ...]] = {}
+"""Protocol -> members that an object may lack."""
 REFUSED = object()
 """In the place of a value that an annotation does not allow."""
 
@@ -183,7 +185,7 @@ def _like(protocol: type) -> Kind:
         if getattr(base, "_is_protocol", False)
         for name in {**vars(base), **vars(base).get("__annotations__", {})}
         if not name.startswith("_") or name == "__call__"
-    }.difference(getattr(protocol, "_not_required", ()))
+    }.difference(*(NOT_REQUIRED.get(base, ()) for base in protocol.__mro__))
 
     # Properties are not asked for their values: some are tables that take seconds.
     def holds(value: Any) -> bool:

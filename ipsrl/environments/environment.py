@@ -7,12 +7,13 @@ as a static argument.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import jax
 import numpy as np
 from jax import Array
 
+from ipsrl.arguments import NOT_REQUIRED
 from ipsrl.structures import Outcomes, Prompts, Sizes, Trajectories
 
 State = Any  # a pytree of arrays without batch axes; the sampler adds them by vmap
@@ -54,9 +55,6 @@ class Environment(Protocol):
       verifies_on_host: True if `verify` parses text in Python; False if it can be called inside jit.
       uses_tools: True for a `ToolEnvironment`.
     """
-
-    _not_required: ClassVar[tuple[str, ...]] = ("outcome_space",)
-    """Only measures over all outcomes ask for it."""
 
     @property
     def num_prompts(self) -> int: ...
@@ -137,6 +135,10 @@ class Environment(Protocol):
           ValueError: the outcomes of this environment cannot be enumerated.
         """
         ...
+
+
+# Only measures over all outcomes ask for it.
+NOT_REQUIRED[Environment] = ("outcome_space",)
 
 
 class ToolEnvironment(Environment, Protocol):

@@ -135,7 +135,7 @@ def test_a_prior_that_is_not_finite_is_none():
 
 @pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
 def test_a_share_is_between_none_and_all(share):
-    with pytest.raises(ValueError, match=f"admissible_share is {share}, it must (lie between 0 and 1|be a finite number)"):
+    with pytest.raises(ValueError, match=f"admissible_share is {share}, it must (lie between 0 and 1|be a finite)"):
         WarmStart(admissible_share=share)
 
 
