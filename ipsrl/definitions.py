@@ -10,8 +10,8 @@ The result is for questions, and thrown away: its classes are not those of the i
 """
 
 import ast
+import builtins
 import functools
-import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,8 +31,9 @@ class Needed(Exception):
 class StandIn:
     """What a library would give; may be named, not used."""
 
-    def __init__(self, name: str):
-        self._name = name
+    def __init__(self, name: str, others: tuple[type, ...] = ()):
+        """`others` are the types of which a union with it consists besides."""
+        self._name, self._others = name, others
 
     def __getattr__(self, name: str) -> "StandIn":
         if name.startswith("__"):
@@ -43,9 +44,12 @@ class StandIn:
         return self
 
     def __or__(self, other: Any) -> "StandIn":
-        return self
+        return StandIn(self._name, (*self._others, other) if isinstance(other, type) else self._others)
 
     __ror__ = __or__
+
+    def __instancecheck__(self, value: Any) -> bool:
+        return isinstance(value, self._others)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """As a decorator, it returns what it decorates."""
@@ -56,7 +60,7 @@ class StandIn:
     def _use(self, *arguments: Any) -> Any:
         raise Needed(self._name)
 
-    __mro_entries__ = __iter__ = __bool__ = __eq__ = __hash__ = __float__ = __index__ = _use
+    __mro_entries__ = __iter__ = __bool__ = __float__ = __index__ = _use
 
 
 class Module:
@@ -77,7 +81,7 @@ class _Namespace(dict):
 
     def __init__(self, name: str, path: Path):
         # Dataclasses look for the module of a class among those that are imported.
-        super().__init__(__name__=__name__, __file__=str(path))
+        super().__init__(__name__=__name__, __file__=str(path), __builtins__=vars(builtins) | {"__import__": _import})
         self._module = name
         self._statements: dict[str, list[ast.stmt]] = {}
         for statement in ast.parse(path.read_bytes()).body:
@@ -87,18 +91,15 @@ class _Namespace(dict):
     def __missing__(self, name: str) -> Any:
         for statement in self._statements.pop(name, ()):
             match statement:
-                case ast.Import(names):
-                    self.update((alias.asname or alias.name, _import(alias.name)) for alias in names)
                 case ast.ImportFrom(module, names):
-                    for alias in names:
-                        if name == (alias.asname or alias.name):
-                            self[name] = _attribute(module, alias.name)
-                case _:
+                    only = [alias for alias in names if name == (alias.asname or alias.name)]
+                    statement = ast.copy_location(ast.ImportFrom(module, only, 0), statement)
+                case ast.FunctionDef() | ast.ClassDef():
                     # Where a class is made, Python does not look up missing names in this way.
                     for read in _read(statement):
                         if read in self._statements:
                             self[read]
-                    exec(compile(ast.Module([statement], []), self["__file__"], "exec"), self)
+            exec(compile(ast.Module([statement], []), self["__file__"], "exec"), self)
         if name in self:
             return self[name]
         if (submodule := f"{self._module}.{name}") and _source(submodule):
@@ -111,7 +112,7 @@ def _names(statement: ast.stmt) -> Iterator[str]:
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         yield statement.name
     elif isinstance(statement, ast.Import | ast.ImportFrom):
-        yield from (alias.asname or alias.name for alias in statement.names)
+        yield from (alias.asname or alias.name.partition(".")[0] for alias in statement.names)
     elif isinstance(statement, ast.Assign):
         yield from (name for target in statement.targets for name in _targets(target))
     elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
@@ -133,19 +134,13 @@ def _targets(node: ast.expr) -> Iterator[str]:
             yield from _targets(value)
 
 
-def _attribute(module: str, name: str) -> Any:
-    """`from module import name`."""
-    if module.partition(".")[0] in OURS:
-        return getattr(Module(module), name)
-    if module.partition(".")[0] in LIGHT:
-        library = importlib.import_module(module)
-        return getattr(library, name) if hasattr(library, name) else importlib.import_module(f"{module}.{name}")
-    return StandIn(f"{module}.{name}")
-
-
-def _import(name: str) -> Any:
-    """`import name`."""
-    return importlib.import_module(name) if name.partition(".")[0] in LIGHT else StandIn(name)
+def _import(name: str, *context: Any, **named: Any) -> Any:
+    """In the place of `builtins.__import__`, where these definitions import."""
+    package = name.partition(".")[0]
+    if package in LIGHT:
+        return builtins.__import__(name, *context, **named)
+    wanted = context[2] if len(context) > 2 else None
+    return (Module if package in OURS else StandIn)(name if wanted else package)
 
 
 @functools.cache

@@ -20,7 +20,6 @@ from tests.policies.decoder_families import write_checkpoint
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 TASK = HypospaceBoolean()
-UNREAD = "SafetensorError of damaged weights, and a config.json that is no object, reach the user: hugging_face.py"
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +36,6 @@ def loaded(folder):
     return policy, load_parameters(folder, policy)
 
 
-@pytest.mark.skip(reason=UNREAD)
 @fuzzed(40, shrinks=False)
 @given(damage=damages(OTHER_JSON))
 def test_weights(damage, model, tmp_path):
