@@ -5,6 +5,7 @@ kills       300 SIGKILLs at random moments, of single runs, runs as one program,
 full_disk   50 sweeps on a disk that fills up at a random byte, and are continued when there is room. Needs root, or
             unshare --map-root-user --mount before the command. Half an hour.
 long_run    100,000 steps of a bandit with checkpoints: memory and open files. Ten minutes.
+refusals    every bad command and call of tests/hostile, and how soon 100 new processes refuse. Ten minutes.
 
 Prints a line for each run. Results go to docs/reliability.json, from which the tables of docs/reliability.md are
 written. The same command continues where it was stopped: what has been tried with this seed is not tried again, except
@@ -12,7 +13,7 @@ with --anew. Exits with 1 if anything was lost.
 
     --only=a,b    only these trials
     --cases=a,b   only these kinds of runs: single, vmapped, sweep, hosts, lora
-    --count=N     kills in all, points, or steps, for one trial, as in --only=kills --cases=single --count=20
+    --count=N     kills in all, points, steps or processes, for one trial, as in --only=kills --cases=single --count=20
     --seed=N      of the random moments; 0
     --work=DIR    folder for the runs; build/reliability. Runs that differ stay there
     --results=F   another file than docs/reliability.json; tables are written to the .md beside it, if there is one
@@ -25,6 +26,7 @@ import platform
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -32,13 +34,13 @@ from pathlib import Path
 from typing import Any
 
 from ipsrl.records.json_files import read_json, write_json
-from trials import full_disk, kills, long_run
+from trials import full_disk, kills, long_run, refusals
 from trials.cases import CASES
 from trials.processes import ROOT
 
 BEGIN = "<!-- The tables are written by scripts/reliability.py. -->"
 END = "<!-- Here the tables end. -->"
-COUNTS = {"kills": sum(case.kills for case in CASES), "full_disk": 50, "long_run": 100_000}
+COUNTS = {"kills": sum(case.kills for case in CASES), "full_disk": 50, "long_run": 100_000, "refusals": 100}
 Row = dict[str, Any]
 
 
@@ -77,7 +79,7 @@ class Results:
 
 
 def _place(case: str) -> int:
-    return [*(case.name for case in CASES), "sweep on a full disk", "bandit"].index(case)
+    return [*(case.name for case in CASES), "sweep on a full disk", "bandit", "bad input"].index(case)
 
 
 def try_kills(results: Results, names: Sequence[str], count: int, work: Path) -> None:
@@ -130,9 +132,22 @@ def try_long_run(results: Results, steps: int, work: Path) -> None:
     results.add({"trial": "long_run", "case": "bandit", "number": 0, "steps": steps, **found, "seconds": seconds})
 
 
+def try_refusals(results: Results, fresh: int, work: Path) -> None:
+    if results.has(trial="refusals", case="bad input", number=0, fresh=fresh):
+        return
+    results.forget(trial="refusals")
+    with tempfile.TemporaryDirectory(dir=work) as folder:
+        started = time.monotonic()
+        found = refusals.trial(fresh, results.known["seed"], Path(folder))
+    seconds = round(time.monotonic() - started, 1)
+    results.add({"trial": "refusals", "case": "bad input", "number": 0, **found, "seconds": seconds})
+
+
 def tables(rows: Sequence[Row]) -> str:
     """The results as Markdown, each table with its date, versions and commands."""
-    return "\n\n".join("\n".join(lines) for lines in (_kills(rows), _full_disk(rows), _long_run(rows)) if lines)
+    return "\n\n".join(
+        "\n".join(lines) for lines in (_kills(rows), _full_disk(rows), _long_run(rows), _refusals(rows)) if lines
+    )
 
 
 def _kills(rows: Sequence[Row]) -> list[str]:
@@ -182,6 +197,24 @@ def _long_run(rows: Sequence[Row]) -> list[str]:
         "| open files, at least | " + " | ".join(map(str, row["descriptors"])) + " |",
         "",
         f"Growth of the memory after warm-up: {row['growth']:.2%}.",
+        *_problems(there),
+    ]
+
+
+def _refusals(rows: Sequence[Row]) -> list[str]:
+    there = [row for row in rows if row["trial"] == "refusals"]
+    if not there:
+        return []
+    [row] = there
+    return [
+        _heading(there),
+        "",
+        "| bad commands | bad calls | tracebacks | accepted | refused otherwise than they should |",
+        "|---|---|---|---|---|",
+        f"| {row['commands']} | {row['calls']} | {row['tracebacks']} | {row['accepted']} | {row['otherwise']} |",
+        "",
+        f"Of {row['fresh']} of these commands, each in a new process, the median one is refused after "
+        f"{row['median']:.2f} s, the slowest after {row['longest']:.2f} s.",
         *_problems(there),
     ]
 
@@ -248,7 +281,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--only", default="", help="trials, separated by commas")
     parser.add_argument("--cases", default="", help="kinds of runs that are killed, separated by commas")
-    parser.add_argument("--count", type=int, help="kills in all, points, or steps")
+    parser.add_argument("--count", type=int, help="kills in all, points, steps or processes")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "reliability")
     parser.add_argument("--results", type=Path, default=ROOT / "docs" / "reliability.json")
@@ -272,8 +305,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             try_kills(results, cases, count, work)
         elif name == "full_disk":
             try_full_disk(results, count, work)
-        else:
+        elif name == "long_run":
             try_long_run(results, count, work)
+        else:
+            try_refusals(results, count, work)
     return int(any(row["problems"] for row in results.rows if row["trial"] in only))
 
 

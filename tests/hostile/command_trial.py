@@ -5,7 +5,7 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ipsrl.study import catalog
@@ -65,6 +65,12 @@ def of_all_flags() -> dict[str, list[Trial]]:
     return {name: list(of_flags(name)) for name in catalog.names()}
 
 
+def placed(trial: Trial, places: Mapping[str, str], out: str) -> list[str]:
+    """The arguments with paths for `@TMP` and `@RUN`; of a study with its --out."""
+    arguments = [re.sub("@TMP|@RUN", lambda match: places[match[0]], part) for part in trial.arguments]
+    return [*arguments, f"--out={out}"] if trial.arguments[0].startswith("experiments.") else arguments
+
+
 class Trials:
     """Runs commands in processes that are forked from one that has imported all studies.
 
@@ -83,10 +89,7 @@ class Trials:
         timer.start()
         with tempfile.TemporaryDirectory() as folder, (Path(folder) / "log").open("w+") as log:
             (Path(folder) / "empty").mkdir()
-            places = {"@TMP": f"{folder}/empty", "@RUN": str(self._finished)}
-            arguments = [re.sub("@TMP|@RUN", lambda match: places[match[0]], part) for part in trial.arguments]
-            if trial.arguments[0].startswith("experiments."):
-                arguments.append(f"--out={folder}/out")
+            arguments = placed(trial, {"@TMP": f"{folder}/empty", "@RUN": str(self._finished)}, f"{folder}/out")
             status = call_forked(["python", "-m", *arguments], log, ending, set())
             timer.cancel()
             log.seek(0)
