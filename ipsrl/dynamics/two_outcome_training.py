@@ -121,7 +121,6 @@ def train(
     return Trace(by_cell(log_ratio), by_cell(second))
 
 
-@checked
 def first_passage(
     cells: Sequence[Cell],
     seeds: Sequence[int],

@@ -116,7 +116,7 @@ def test_help_shows_the_notebook_page_and_every_flag():
         ({"objectives": "grpo,grpo(clip=0.2)"}, "are the same objective"),
         ({"filters": "dynamic"}, "unknown batch filter 'dynamic'; "),
         ({"monitors": "low"}, "unknown monitor 'low'; "),
-        ({"answers": "0"}, "--answers is 0, it must be positive"),
+        ({"answers": "0"}, "--answers is 0, it must lie between 1 and"),
         ({"prior_share": "2"}, "it must lie between 0 and 1"),
         ({"mesh": "data:3"}, "does not fit the 1 devices"),
     ],

@@ -126,7 +126,7 @@ RESULTS = [
     Trial(("scripts.results", "@RUN", "--zzz"), "unrecognized arguments: --zzz"),
     Trial(("scripts.results", "@RUN", "--out=@TMP/none/x"), "there is no folder .* for --out"),
     Trial(("scripts.results", "@RUN", "--out=@RUN/config.json"), "lies in the folder of a run"),
-    Trial(("scripts.results", "@RUN", "--parquet=@RUN/config.json"), "File exists"),
+    Trial(("scripts.results", "@RUN", "--parquet=@RUN/config.json"), "config.json is a file; it must be a folder"),
     *(
         sql(READ_ONLY, text)
         for text in (
@@ -203,13 +203,13 @@ MAKERS = [
         for message, *flags in (
             ("hidden_size", "--hidden_size=0"),
             ("hidden_size", "--hidden_size=x"),
-            ("even", "--hidden_size=7"),
-            ("hidden_size", "--hidden_size=1000000000"),
+            ("hidden_size 7 must be a multiple of num_heads 4", "--hidden_size=7"),
+            ("the weights of the policy take", "--hidden_size=1000000000"),
             ("num_layers", "--num_layers=1000000000"),
             ("num_heads", "--num_heads=3"),
             ("num_key_value_heads 3 must divide num_heads 4", "--num_key_value_heads=3"),
             ("vocabulary_size is 3", "--vocabulary_size=3"),
-            ("vocabulary_size", "--vocabulary_size=1000000000000"),
+            ("the weights of the policy take", "--vocabulary_size=1000000000000"),
             ("family", "--family=nope"),
             ("dtype", "--dtype=int8"),
             ("seed", "--seed=-1"),

@@ -76,7 +76,7 @@ def test_pickled_weights_are_not_read(model, sentinel):
 
 def test_a_pickle_by_the_name_of_safetensors_is_refused(model, sentinel):
     (model / "model.safetensors").write_bytes(pickle.dumps(Touch(sentinel)))
-    with pytest.raises(ValueError, match=r"model\.safetensors is not a whole file of safetensors"):
+    with pytest.raises(ValueError, match=r"model\.safetensors is no complete safetensors file"):
         hugging_face.load_parameters(model, read_policy(model))
 
 

@@ -151,7 +151,7 @@ def test_files_in_the_place_of_folders_are_refused(tmp_path):
 
 @pytest.mark.parametrize("config", [None, 3, [], "seed=3"])
 def test_a_config_that_is_no_dict_is_refused(tmp_path, config):
-    with pytest.raises(ValueError, match=r"the config of a run is .*, it must be a dict of all that"):
+    with pytest.raises(ValueError, match=r"config is .*, it must be a dict"):
         RunFolder.open(tmp_path / "run", config)
     assert not (tmp_path / "run").exists()
 
