@@ -139,13 +139,13 @@ def is_cut(path: str | Path) -> bool:
 
 
 def unbroken(records: Sequence[Mapping[str, Any]], first: int) -> int:
-    """The last step of a training run up to which no record is missing; `first` - 1 if the first is."""
-    following = first
+    """The last step of a training run up to which no record from `first` on is missing; `first` - 1 if that one is."""
+    last = first - 1
     for record in records:
-        if record["step"] != following:
+        if record["step"] > last + 1:
             break
-        following += 1
-    return following - 1
+        last = max(last, record["step"])
+    return last
 
 
 def read_undamaged(path: str | Path) -> tuple[list[dict[str, Any]], list[str]]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipsrl.records.metric_log import MetricLog, read, read_undamaged
+from ipsrl.records.metric_log import MetricLog, read, read_undamaged, unbroken
 
 
 def test_records_come_back(tmp_path):
@@ -76,3 +76,20 @@ def test_damage_inside_the_log_is_reported(tmp_path, line, message):
     records, (sentence,) = read_undamaged(path)
     assert records == [{"step": 1, "loss": None}, {"step": 3}]
     assert message in sentence
+
+
+@pytest.mark.parametrize(
+    ("steps", "first", "last"),
+    [
+        ([0, 1, 2], 0, 2),
+        ([1, 2], 1, 2),
+        ([0, 1, 2], 1, 2),
+        ([0, 1, 3], 0, 1),
+        ([1, 2], 0, -1),
+        ([2, 3], 1, 0),
+        ([], 0, -1),
+        ([], 1, 0),
+    ],
+)
+def test_what_a_log_reaches_ends_before_its_first_gap(steps, first, last):
+    assert unbroken([{"step": step} for step in steps], first) == last
