@@ -16,7 +16,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ipsrl.arguments import checked, kind_of
+from ipsrl.arguments import allowed_by, checked
 
 # Of a longer text, messages show the beginning.
 SHOWN = 100
@@ -126,7 +126,7 @@ def _fitting(function: Callable[..., Any], what: str, arguments: Mapping[str, An
         if key not in parameters:
             raise ValueError(f"{what} has no argument {shortened(key)}; {did_you_mean(key, parameters)}")
         given[key] = _nested(value, hints[key], what, key)
-        if not kind_of(hints[key]).holds(given[key]):
+        if not allowed_by(hints[key]).holds(given[key]):
             raise ValueError(f"{what}: {key}={_show(value)} is not {_describe(hints[key])}")
     missing = [key for key, p in parameters.items() if p.default is p.empty and key not in arguments]
     if missing:

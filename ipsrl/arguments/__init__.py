@@ -38,7 +38,7 @@ REFUSED = object()
 
 
 @dataclasses.dataclass(frozen=True)
-class Kind:
+class Allowed:
     """The values that an annotation allows.
 
     Attributes:
@@ -75,9 +75,9 @@ def accepted(name: str, value: Any, hint: Any) -> Any:
     Raises:
       ValueError: the annotation does not allow the value.
     """
-    kind = kind_of(hint)
-    if (taken := kind.take(value)) is REFUSED:
-        raise ValueError(f"{name} is {shown(value)}, it must be {kind.described}")
+    allowed = allowed_by(hint)
+    if (taken := allowed.take(value)) is REFUSED:
+        raise ValueError(f"{name} is {shown(value)}, it must be {allowed.described}")
     return taken
 
 
@@ -105,7 +105,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @functools.cache
-def kind_of(hint: Any) -> Kind:
+def allowed_by(hint: Any) -> Allowed:
     """The values that an annotation allows; all, if it is none of those that this module describes."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint in SIMPLE:
@@ -113,11 +113,11 @@ def kind_of(hint: Any) -> Kind:
     if origin is typing.Literal:
         return _those(f"one of {', '.join(map(str, inner))}", lambda value: isinstance(value, str) and value in inner)
     if origin in (typing.Union, types.UnionType):
-        return _any_of([kind_of(option) for option in inner])
+        return _any_of([allowed_by(option) for option in inner])
     if origin is tuple:
         return _tuple_of(inner)
     if origin in (collections.abc.Sequence, collections.abc.Iterable):
-        return _list_of(kind_of(inner[0]), origin is collections.abc.Iterable)
+        return _list_of(allowed_by(inner[0]), origin is collections.abc.Iterable)
     if origin is collections.abc.Callable:
         return _those("a function", callable)
     hint = origin or hint
@@ -146,19 +146,19 @@ def _name(annotation: type) -> str:
     return f"{annotation.__module__.partition('.')[0]}.{annotation.__name__.rpartition('.')[2]}"
 
 
-def _those(described: str, holds: Callable[[Any], bool]) -> Kind:
-    return Kind(described, lambda value: value if holds(value) else REFUSED)
+def _those(described: str, holds: Callable[[Any], bool]) -> Allowed:
+    return Allowed(described, lambda value: value if holds(value) else REFUSED)
 
 
-def _any_of(kinds: Sequence[Kind]) -> Kind:
+def _any_of(options: Sequence[Allowed]) -> Allowed:
     def take(value: Any) -> Any:
-        return next((taken for kind in kinds if (taken := kind.take(value)) is not REFUSED), REFUSED)
+        return next((taken for option in options if (taken := option.take(value)) is not REFUSED), REFUSED)
 
-    return Kind(" or ".join(dict.fromkeys(kind.described for kind in kinds)), take)
+    return Allowed(" or ".join(dict.fromkeys(option.described for option in options)), take)
 
 
-def _tuple_of(inner: tuple) -> Kind:
-    each, length = kind_of(inner[0]), None if Ellipsis in inner else len(inner)
+def _tuple_of(inner: tuple) -> Allowed:
+    each, length = allowed_by(inner[0]), None if Ellipsis in inner else len(inner)
 
     def holds(value: Any) -> bool:
         return isinstance(value, tuple) and length in (None, len(value)) and all(map(each.holds, value))
@@ -166,7 +166,7 @@ def _tuple_of(inner: tuple) -> Kind:
     return _those(f"a tuple{'' if length is None else f' of {length}'} (each item {each.described})", holds)
 
 
-def _list_of(each: Kind, any_iterable: bool) -> Kind:
+def _list_of(each: Allowed, any_iterable: bool) -> Allowed:
     def holds(value: Any) -> bool:
         if isinstance(value, str | bytes):
             return False
@@ -178,7 +178,7 @@ def _list_of(each: Kind, any_iterable: bool) -> Kind:
     return _those(f"a list (each item {each.described})", holds)
 
 
-def _like(protocol: type) -> Kind:
+def _like(protocol: type) -> Allowed:
     members = {
         name
         for base in protocol.__mro__
@@ -214,7 +214,7 @@ def _is_number(value: Any) -> bool:
     return False
 
 
-SIMPLE: dict[Any, Kind] = {
+SIMPLE: dict[Any, Allowed] = {
     Any: _those("anything", lambda value: True),
     inspect.Parameter.empty: _those("anything", lambda value: True),
     type(None): _those("None", lambda value: value is None),

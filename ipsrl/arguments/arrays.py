@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from ipsrl.arguments import REFUSED, Kind
+from ipsrl.arguments import REFUSED, Allowed
 
 
 def is_number(value: Any) -> bool:
@@ -46,5 +46,5 @@ def _on_device(value: Any) -> Any:
     return jnp.asarray(array) if isinstance(value, list | tuple) else value
 
 
-HOST_ARRAY = Kind("an array of finite numbers", _on_host)
-DEVICE_ARRAY = Kind("an array of numbers", _on_device)
+HOST_ARRAY = Allowed("an array of finite numbers", _on_host)
+DEVICE_ARRAY = Allowed("an array of numbers", _on_device)
