@@ -18,11 +18,14 @@ from pathlib import Path
 from ipsrl.ending import Ending
 from ipsrl.objectives import make, names
 from ipsrl.objectives.catalog import CATALOG
+from marked_page import Marks
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = ROOT / "docs" / "objectives.md"
-BEGIN = "<!-- The table is written by scripts/objectives_table.py: change the docstrings in the catalog instead. -->"
-END = "<!-- Here the table ends. -->"
+MARKS = Marks(
+    "<!-- The table is written by scripts/objectives_table.py: change the docstrings in the catalog instead. -->",
+    "<!-- Here the table ends. -->",
+)
 COLUMNS = ("name", "formula", "paper", "code", "defaults", "needs", "degenerate cases", "evidence")
 
 FIRST_LINE = re.compile(r"(?P<title>.+?) \((?P<paper>ours|[^()]*arXiv \d{4}\.\d{4,5}[^()]*)\): (?P<formula>.+)\.")
@@ -92,21 +95,8 @@ def prose(text: str) -> str:
     return "".join(code(s.strip("`")) if s.startswith("`") else re.sub(r"([\\|*_<\[\]~])", r"\\\1", s) for s in spans)
 
 
-def with_table(document: str) -> str:
-    """The document with the current table between the marks.
-
-    Raises:
-      ValueError: the document has no marks.
-    """
-    before, begin, rest = document.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"the document lacks the marks {BEGIN!r} and {END!r}")
-    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
-
-
 if __name__ == "__main__":
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     with Ending():
-        DOCUMENT.write_text(with_table(DOCUMENT.read_text()))
+        DOCUMENT.write_text(MARKS.filled(DOCUMENT.read_text(), table()))
         print(f"wrote {len(names())} rows to {DOCUMENT.relative_to(ROOT)}")

@@ -34,12 +34,12 @@ from pathlib import Path
 from typing import Any
 
 from ipsrl.records.json_files import read_json, write_json
+from marked_page import Marks
 from trials import full_disk, kills, long_run, refusals
 from trials.cases import CASES
 from trials.processes import ROOT
 
-BEGIN = "<!-- The tables are written by scripts/reliability.py. -->"
-END = "<!-- Here the tables end. -->"
+MARKS = Marks("<!-- The tables are written by scripts/reliability.py. -->", "<!-- Here the tables end. -->")
 COUNTS = {"kills": sum(case.kills for case in CASES), "full_disk": 50, "long_run": 100_000, "refusals": 100}
 Row = dict[str, Any]
 
@@ -72,7 +72,7 @@ class Results:
         write_json(self.path, self.rows)
         page = self.path.with_suffix(".md")
         if page.exists():
-            page.write_text(with_tables(page.read_text(), self.rows))
+            page.write_text(MARKS.filled(page.read_text(), tables(self.rows)))
         found = "; ".join(row["problems"][:3]) or "equal"
         what = ", ".join(f"{name} {row[name]}" for name in row if name not in ("trial", "case", "number", "problems"))
         print(f"{row['trial']} {row['case']} {row['number']}: {what}: {found}", flush=True)
@@ -237,19 +237,6 @@ def _problems(rows: Sequence[Row]) -> list[str]:
         if row["problems"]
     ]
     return ["", "What differed:", "", *found] if found else []
-
-
-def with_tables(document: str, rows: Sequence[Row]) -> str:
-    """The document with the tables between the marks.
-
-    Raises:
-      ValueError: the document has no marks.
-    """
-    before, begin, rest = document.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"the document lacks the marks {BEGIN!r} and {END!r}")
-    return f"{before}{BEGIN}\n\n{tables(rows)}\n\n{END}{after}"
 
 
 def described(seed: int, arguments: Sequence[str]) -> Row:

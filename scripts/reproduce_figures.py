@@ -28,14 +28,14 @@ from ipsrl.sweeps.launcher import Launcher
 from ipsrl.sweeps.sweep import report, sweep
 from ipsrl.sweeps.sweep_folder import State, SweepFolder
 from ipsrl.sweeps.sweep_runs import SweepRun, make_run
+from marked_page import Marks
 
 PRESETS = ("smoke", "demo", "paper")
 SUFFIXES = (".png", ".pdf", ".csv")
 RESTARTS = 3
 """Maximum number of restarts of a killed study."""
 
-BEGIN = "<!-- The table is written by scripts/reproduce_figures.py. -->"
-END = "<!-- Here the table ends. -->"
+MARKS = Marks("<!-- The table is written by scripts/reproduce_figures.py. -->", "<!-- Here the table ends. -->")
 
 Figures = Mapping[str, tuple[Study, Variant]]
 Result = tuple[str, str, str, str]
@@ -76,7 +76,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
             folder = SweepFolder.at(arguments.out or Path("runs") / f"figures-{arguments.preset}")
             launcher = launcher_catalog.make(arguments.launcher)
             if arguments.document is not None:
-                around_table(arguments.document)
+                MARKS.filled(arguments.document.read_text(), "")
             reproduce(figures, names, arguments.preset, folder, launcher, arguments.document)
 
 
@@ -144,25 +144,11 @@ def publish(
 
 def write_document(document: Path, table: str, figures: Figures, folder: SweepFolder) -> None:
     """Replaces what stands between the marks of a page, and the figures beside it that no study writes by itself."""
-    before, after = around_table(document)
-    replace_file(document, f"{before}{BEGIN}\n\n{table}\n{END}{after}")
+    replace_file(document, MARKS.filled(document.read_text(), table))
     for name, (study, _) in figures.items():
         drawn, beside = folder.path / "figures" / f"{name}.png", document.parent / f"{name}.png"
         if drawn.exists() and beside.exists() and not hasattr(study.module, "documents"):
             shutil.copyfile(drawn, beside)
-
-
-def around_table(document: Path) -> tuple[str, str]:
-    """What stands before and after the marks of a page.
-
-    Raises:
-      ValueError: it lacks them.
-    """
-    before, _, rest = document.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise ValueError(f"{document} lacks the lines {BEGIN!r} and {END!r}, between which the table belongs")
-    return before, after
 
 
 def result(path: Path) -> Result:

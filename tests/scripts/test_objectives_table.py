@@ -17,21 +17,25 @@ def test_every_objective_has_the_lines_of_its_row(name):
     assert f"\ndef {name}(" in (objectives_table.ROOT / path).read_text()
 
 
+def filled(page):
+    return objectives_table.MARKS.filled(page, objectives_table.table())
+
+
 def test_the_table_is_the_one_of_this_catalog():
     document = objectives_table.DOCUMENT.read_text()
-    assert objectives_table.with_table(document) == document, "run: python scripts/objectives_table.py"
+    assert filled(document) == document, "run: python scripts/objectives_table.py"
 
 
 def test_what_is_written_by_hand_stays():
-    begin, end = objectives_table.BEGIN, objectives_table.END
+    begin, end = objectives_table.MARKS.begin, objectives_table.MARKS.end
     document = f"before\n{begin}\nan old row\n{end}\nafter\n"
-    written = objectives_table.with_table(document)
+    written = filled(document)
     assert written.startswith(f"before\n{begin}\n\n| name |")
     assert written.endswith(f"|\n\n{end}\nafter\n")
     assert "an old row" not in written
-    assert objectives_table.with_table(written) == written
+    assert filled(written) == written
     with pytest.raises(ValueError, match="lacks the marks"):
-        objectives_table.with_table("no marks")
+        filled("no marks")
 
 
 def documented(docstring):

@@ -83,7 +83,7 @@ def row(**values):
 
 def test_results_are_kept_and_become_tables(tmp_path):
     file, page = tmp_path / "found.json", tmp_path / "found.md"
-    page.write_text(f"before\n{reliability.BEGIN}\nold\n{reliability.END}\nafter\n")
+    page.write_text(f"before\n{reliability.MARKS.begin}\nold\n{reliability.MARKS.end}\nafter\n")
     results = reliability.Results(file, row())
     killed = {
         "trial": "kills",
@@ -121,7 +121,7 @@ def test_results_are_kept_and_become_tables(tmp_path):
 
 def test_the_page_has_the_marks():
     page = (processes.ROOT / "docs" / "reliability.md").read_text()
-    assert page.count(reliability.BEGIN) == page.count(reliability.END) == 1
+    assert page.count(reliability.MARKS.begin) == page.count(reliability.MARKS.end) == 1
 
 
 @pytest.mark.parametrize(

@@ -191,10 +191,10 @@ def test_who_ends_it_ends_the_experiment_too(tmp_path):
 def test_a_page_gets_the_table_between_its_marks_and_the_pictures_it_shows(play, tmp_path):
     page, picture = tmp_path / "page.md", tmp_path / "recovery_time.png"
     page.write_text("words\n")
-    with pytest.raises(SystemExit, match="lacks the lines"):
+    with pytest.raises(SystemExit, match="lacks the marks"):
         play("--only=recovery_time", f"--document={page}")
     assert not (tmp_path / "out").exists()
-    page.write_text(f"before\n{reproduce_figures.BEGIN}\nstale\n{reproduce_figures.END}\nafter\n")
+    page.write_text(f"before\n{reproduce_figures.MARKS.begin}\nstale\n{reproduce_figures.MARKS.end}\nafter\n")
     picture.write_text("old")
     play("--only=recovery_time,path_multiplicity", f"--document={page}")
     text = page.read_text()

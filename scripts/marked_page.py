@@ -1,0 +1,23 @@
+"""A page of the documentation, written by hand but for what a command writes between two marks."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Marks:
+    """Two HTML comments, each once in a page and on a line of its own."""
+
+    begin: str
+    end: str
+
+    def filled(self, page: str, text: str) -> str:
+        """The page with this text between the marks.
+
+        Raises:
+          ValueError: it lacks the marks.
+        """
+        before, begin, rest = page.partition(self.begin)
+        _, end, after = rest.partition(self.end)
+        if not (begin and end):
+            raise ValueError(f"the page lacks the marks {self.begin!r} and {self.end!r}")
+        return f"{before}{begin}\n\n{text.strip()}\n\n{end}{after}"
