@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Sequence
 from logging import LogRecord
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import NoReturn, Self, TextIO
 
 from absl import logging
@@ -32,6 +32,12 @@ HAS_GONE = (errno.EPIPE, errno.EIO)
 ONE_INTERRUPT_SECONDS = 5.0
 # Native libraries abort the process after their last words, which are held back until they have been silent so long.
 HELD_BACK_SECONDS = 5.0
+# The interpreter waits for all threads at its end, those of a refused write never end.
+LEFT_THREADS_SECONDS = 10.0
+
+
+class RefusedWriteError(OSError):
+    """A disk refuses what is written in the background; threads of the library that writes may never end."""
 
 
 class Ending:
@@ -57,6 +63,8 @@ class Ending:
         _open_standard_streams()
         # Orbax logs errors that it also raises, with a traceback for each of its threads.
         logging.get_absl_logger().addFilter(_is_for_users)
+        if sys.excepthook is sys.__excepthook__:
+            sys.excepthook = _report
         self._before = {number: signal.signal(number, self._interrupt) for number in self._interrupts}
         return self
 
@@ -79,6 +87,8 @@ class Ending:
             os.write(self._supervisor, bytes([INTERRUPTED if interrupted else int(sentence is not None)]))
         if sentence is not None:
             logging.debug("the error came from here", exc_info=error)
+            if isinstance(error, RefusedWriteError):
+                threading.Thread(target=_leave, daemon=True).start()
             if not interrupted:
                 sys.exit(sentence)
             print(sentence, file=sys.stderr)
@@ -187,6 +197,20 @@ def _open_standard_streams() -> None:
 
 def _is_for_users(record: LogRecord) -> bool:
     return logging.get_verbosity() >= logging.DEBUG or "/orbax/" not in record.pathname
+
+
+def _report(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    """Shows an error that nothing has caught; of a write that was refused, TensorStore's own threads raise many."""
+    if threading.current_thread() is threading.main_thread():
+        sys.__excepthook__(kind, error, traceback)
+    else:
+        logging.debug("a thread of a library raised", exc_info=error)
+
+
+def _leave() -> None:
+    """Ends a process that has failed, if it has not ended."""
+    time.sleep(LEFT_THREADS_SECONDS)
+    os._exit(1)
 
 
 def _end_after(supervisor: int) -> None:

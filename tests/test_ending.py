@@ -138,6 +138,23 @@ def test_a_disk_that_refuses_a_checkpoint_ends_with_one_sentence(tmp_path):
     assert ends(SAVES.format(folder=str(tmp_path), limit=10_000_000)) == (0, "found 1\n", "")
 
 
+def test_a_refused_write_does_not_wait_for_threads_that_never_end():
+    """Nor does one hear of errors that native threads report by this hook."""
+    status, _, err = ends("""
+        import threading
+        from ipsrl import ending
+        ending.LEFT_THREADS_SECONDS = 0.5
+        with Ending("try again"):
+            closed = RuntimeError("Event loop is closed")
+            hook = threading.Thread(target=sys.excepthook, args=(RuntimeError, closed, None))
+            hook.start()
+            hook.join()
+            threading.Thread(target=threading.Event().wait).start()
+            raise ending.RefusedWriteError(28, "No space left on device", "folder")
+    """)
+    assert (status, err) == (1, "error: [Errno 28] No space left on device: 'folder'; once that is fixed, try again\n")
+
+
 LAST_WORDS = 'os.write(2, b"F1 client.h: the JAX distributed service detected fatal errors\\n@ 0x1 frames\\n")'
 LOST = (
     "error: the computation over all processes has failed, most likely because one of them has ended or never started; "

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from absl import logging
 
 from ipsrl.distributed import hosts
+from ipsrl.ending import RefusedWriteError
 from ipsrl.training import stored_tree
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ class Checkpoints:
 
         Raises:
           FileExistsError: a checkpoint of this step exists.
-          Exception: any error of the previous write in the background.
+          RefusedWriteError: the disk has refused the previous write in the background.
+          Exception: any other error of the previous write in the background.
         """
         if not (force or self.due(step)):
             return False
@@ -125,7 +127,7 @@ class Checkpoints:
         """Waits until the write in the background has ended."""
         if self._saving is not None:
             saving, self._saving = self._saving, None
-            with _refusals_as_os_errors(self._directory):
+            with _refused_writes(self._directory):
                 saving.result()
 
     def close(self) -> None:
@@ -136,7 +138,7 @@ class Checkpoints:
             self._sealer.shutdown()
             if self._checkpointer is not None:
                 # It raises the error of the last write again.
-                with _refusals_as_os_errors(self._directory):
+                with _refused_writes(self._directory):
                     self._checkpointer.close()
 
     def __enter__(self) -> Self:
@@ -198,14 +200,17 @@ class Checkpoints:
 
 
 @contextlib.contextmanager
-def _refusals_as_os_errors(directory: Path) -> Iterator[None]:
-    """TensorStore reports a full disk as `ValueError`, like a wrong argument."""
+def _refused_writes(directory: Path) -> Iterator[None]:
+    """TensorStore reports a full disk as `ValueError`, like a wrong argument, and Orbax does not say where."""
     try:
         yield
-    except ValueError as error:
-        if code := re.search(r"os_error_code='(\d+)'", str(error)):
-            raise OSError(int(code[1]), os.strerror(int(code[1])), str(directory)) from error
-        raise
+    except (OSError, ValueError) as error:
+        said = re.search(r"os_error_code='(\d+)'", str(error))
+        code = error.errno if isinstance(error, OSError) else said and int(said[1])
+        if code is None:
+            raise
+        where = getattr(error, "filename", None) or directory
+        raise RefusedWriteError(code, os.strerror(code), str(where)) from error
 
 
 def _damage(directory: Path, like: PyTree) -> str | None:
