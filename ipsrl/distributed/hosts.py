@@ -129,7 +129,10 @@ def may_be_a_loss(error: BaseException | None) -> bool:
 
 def _failure(error: BaseException | None) -> str | None:
     """The first line of JAX's error that has led to an exception, unless it would occur again; None without one."""
-    while error is not None:
+    # Raised again while it is handled, an error is one of its own causes.
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:
+        seen.append(error)
         raised_by_jax = isinstance(error, jax.errors.JaxRuntimeError) or (
             isinstance(error, ValueError) and STATUS.match(str(error)) and "os_error_code" not in str(error)
         )

@@ -109,3 +109,9 @@ def test_a_cluster_that_is_not_told_in_full_is_refused():
     assert last.startswith("ValueError: this process cannot join the others (")
     assert "process id of the current process must be defined" in last
     assert "give --coordinator, --num_processes and --process_id" in last
+
+
+def test_an_error_that_is_one_of_its_own_causes_is_no_loss():
+    refused, again = ValueError("os_error_code='28'"), OSError("No space left on device")
+    refused.__context__, again.__cause__ = again, refused
+    assert not hosts.may_be_a_loss(again)
