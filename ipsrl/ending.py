@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Sequence
 from logging import LogRecord
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import NoReturn, Self, TextIO
 
 from absl import logging
@@ -63,8 +63,8 @@ class Ending:
         _open_standard_streams()
         # Orbax logs errors that it also raises, with a traceback for each of its threads.
         logging.get_absl_logger().addFilter(_is_for_users)
-        if sys.excepthook is sys.__excepthook__:
-            sys.excepthook = _report
+        if sys.unraisablehook is sys.__unraisablehook__:
+            sys.unraisablehook = _report_unraisable
         self._before = {number: signal.signal(number, self._interrupt) for number in self._interrupts}
         return self
 
@@ -199,12 +199,12 @@ def _is_for_users(record: LogRecord) -> bool:
     return logging.get_verbosity() >= logging.DEBUG or "/orbax/" not in record.pathname
 
 
-def _report(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    """Shows an error that nothing has caught; of a write that was refused, TensorStore's own threads raise many."""
-    if threading.current_thread() is threading.main_thread():
-        sys.__excepthook__(kind, error, traceback)
+def _report_unraisable(found: "sys.UnraisableHookArgs") -> None:
+    """Shows an error that nothing could catch, but of native threads: TensorStore's have many after a refused write."""
+    if found.object is None and threading.current_thread() is not threading.main_thread():
+        logging.debug("a native thread has met an error", exc_info=found.exc_value)
     else:
-        logging.debug("a thread of a library raised", exc_info=error)
+        sys.__unraisablehook__(found)
 
 
 def _leave() -> None:

@@ -139,14 +139,14 @@ def test_a_disk_that_refuses_a_checkpoint_ends_with_one_sentence(tmp_path):
 
 
 def test_a_refused_write_does_not_wait_for_threads_that_never_end():
-    """Nor does one hear of errors that native threads report by this hook."""
+    """Nor does one hear of errors in native threads, which end in this hook."""
     status, _, err = ends("""
-        import threading
+        import threading, types
         from ipsrl import ending
         ending.LEFT_THREADS_SECONDS = 0.5
         with Ending("try again"):
-            closed = RuntimeError("Event loop is closed")
-            hook = threading.Thread(target=sys.excepthook, args=(RuntimeError, closed, None))
+            closed = types.SimpleNamespace(object=None, exc_value=RuntimeError("Event loop is closed"))
+            hook = threading.Thread(target=sys.unraisablehook, args=(closed,))
             hook.start()
             hook.join()
             threading.Thread(target=threading.Event().wait).start()
