@@ -4,6 +4,7 @@ import contextlib
 import os
 import random
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 from trials.cases import small_sweep
 from trials.comparison import differences
-from trials.processes import Command, wait_until
+from trials.processes import HANGS, Command, wait_until
 
 DISK = 32 << 20
 """Bytes of the disk, more than the sweep needs."""
@@ -81,7 +82,7 @@ def trial(number: int, seed: int, like: Path, used: int, disk: Path, work: Path)
     # What its runs have said lies on the disk, as far as there was room for it.
     said = full.said() + "".join(path.read_text(errors="replace") for path in sorted(out.glob("logs/*")))
     ballast.unlink()
-    problems = []
+    problems = [f"the sweep was killed after {HANGS} seconds"] if status == -signal.SIGKILL else []
     continued = Command(small_sweep(out, work), log)
     if again := continued.status():
         last = (continued.said().splitlines() or [""])[-1]
