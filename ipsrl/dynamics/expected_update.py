@@ -9,36 +9,25 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.core import Tracer
 from scipy.special import gammaln
 
-from ipsrl.arguments import checked, shown
+from ipsrl.arguments import checked
 from ipsrl.dynamics.finite_groups import count_vectors
+from ipsrl.dynamics.setting import Problem, Setting
 from ipsrl.dynamics.trajectories import every_trajectory, every_walk
-from ipsrl.environments.bandit import Bandit
-from ipsrl.environments.environment import dictates
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.objectives.objective import Objective
-from ipsrl.policies.policy import Parameters
-from ipsrl.policies.tabular import Tabular
-from ipsrl.rewards import Reward, RewardTable
+from ipsrl.rewards import Reward
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
-from ipsrl.rollouts.sources.source import Sampled
-from ipsrl.structures import Outcomes, Trajectories
-from ipsrl.training.step import check_objective, gradient, rollouts_of
+from ipsrl.training.step import gradient, rollouts_of
 
 MOST_GROUPS = 200_000
 """Maximum number of groups that are enumerated."""
-NO_REWARDS = (
-    "the reward reads those of the environment, and there are none: give it verifier=RewardTable(...), or give an "
-    "environment"
-)
 BLOCK = 512
 """Number of groups whose updates are computed at once."""
 
@@ -105,22 +94,13 @@ def expected_update(
     """
     if num_keys < 1:
         raise ValueError(f"num_keys is {num_keys}, it must be at least 1")
-    own_answers = group_size - (off_policy is not None)
-
-    def check_groups(walks: int) -> None:
-        # Of very large groups no exact number is computed.
-        groups = math.comb(walks + own_answers - 1, own_answers) if min(walks - 1, own_answers) < 100 else math.inf
-        if groups * (1 if off_policy is None else walks) > MOST_GROUPS:
-            raise ValueError(
-                f"{walks} trajectories in groups of {group_size} make more than {MOST_GROUPS} different groups: use "
-                "estimated_update, which samples them"
-            )
-
-    setting = _setting(
-        objective, logits, rewards, group_size, environment, reference, objective_state, off_policy, check_groups
-    )
+    problem = Problem.of(objective, logits, rewards, group_size, environment, reference, off_policy)
+    _check_groups(len(every_walk(problem.environment)[0]), group_size, off_policy)
+    setting = Setting.of(problem, objective, objective_state, off_policy)
+    # With rewards that are random there are more than walks.
     walks = setting.log_probs.shape[0]
-    check_groups(walks)
+    _check_groups(walks, group_size, off_policy)
+    own_answers = group_size - (off_policy is not None)
     counts = count_vectors(walks, own_answers)
     coefficients = gammaln(own_answers + 1) - gammaln(counts + 1).sum(axis=1)
     log_chances = coefficients + jnp.where(counts > 0, counts * setting.log_probs, 0.0).sum(axis=1)
@@ -170,7 +150,8 @@ def estimated_update(
     if pairs < 2:
         raise ValueError(f"pairs is {pairs}, but a standard error needs at least 2")
     of_groups, of_draws = jax.random.split(key)
-    setting = _setting(objective, logits, rewards, group_size, environment, reference, objective_state, off_policy)
+    problem = Problem.of(objective, logits, rewards, group_size, environment, reference, off_policy)
+    setting = Setting.of(problem, objective, objective_state, off_policy)
     # Above 0, because inverting 0 would give the first trajectory even if it is impossible.
     dtype = setting.log_probs.dtype
     uniform = jax.random.uniform(of_groups, (pairs, group_size), dtype, minval=jnp.finfo(dtype).tiny)
@@ -213,136 +194,19 @@ def differentiable(field: Callable[[Array], Array]) -> Callable[[Array], Array]:
     return function
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class _Setting:
-    """Data shared by all groups.
-
-    Attributes:
-      parameters, reference: of the policy that is trained, and of the reference policy.
-      objective_state, objective_parameters: of the objective, before the update.
-      trajectories, outcomes: every trajectory, as one group.
-      log_probs: `[M]`, log-probability of each trajectory with its reward.
-      log_noise: `[M]`, log-probability of the reward given the trajectory.
-      environment: environment of the trajectories.
-      has_off_policy: whether the first answer of each group is off-policy.
-    """
-
-    parameters: Parameters
-    reference: Parameters
-    objective_state: Any
-    objective_parameters: Any
-    trajectories: Trajectories
-    outcomes: Outcomes
-    log_probs: Array
-    log_noise: Array
-    environment: StateGraph = dataclasses.field(metadata={"static": True})
-    has_off_policy: bool = dataclasses.field(metadata={"static": True})
-
-    @property
-    def policy(self) -> Tabular:
-        return Tabular(self.environment.num_observations, self.environment.vocabulary_size)
+def _check_groups(walks: int, group_size: int, off_policy: OffPolicyAnswers | None) -> None:
+    """Raises ValueError if there are too many groups of so many trajectories to enumerate."""
+    own = group_size - (off_policy is not None)
+    # Of very large groups no exact number is computed.
+    groups = math.comb(walks + own - 1, own) if min(walks - 1, own) < 100 else math.inf
+    if groups * (1 if off_policy is None else walks) > MOST_GROUPS:
+        raise ValueError(
+            f"{walks} trajectories in groups of {group_size} make more than {MOST_GROUPS} different groups: use "
+            "estimated_update, which samples them"
+        )
 
 
-def check_computable(
-    objective: Objective, environment: StateGraph, policy: Tabular, group_size: int, off_policy: OffPolicyAnswers | None
-) -> None:
-    """Raises ValueError if groups that a table samples, with off-policy answers or without, lack what is needed."""
-    fields = Sampled(environment, policy, 1, group_size, top_tokens=objective.top_tokens).optional_fields
-    check_objective(objective, environment, group_size, fields if off_policy is None else off_policy.provides(fields))
-
-
-def _as_floats(name: str, table: Array, holds: Callable[[np.ndarray], np.ndarray] = np.isfinite) -> Array:
-    """A table with 32 bits or more in a number; raises ValueError if its known numbers are not finite."""
-    table = jnp.asarray(table)
-    if table.ndim == 0 or not (jnp.issubdtype(table.dtype, jnp.floating) or jnp.issubdtype(table.dtype, jnp.integer)):
-        raise ValueError(f"{name} has the shape {table.shape} and the type {table.dtype}, it must be a table of floats")
-    if table.size == 0 or not (isinstance(table, Tracer) or holds(np.asarray(table, np.float64)).all()):
-        raise ValueError(f"{name} is {shown(np.asarray(table).tolist())}, it must hold finite numbers")
-    return table.astype(jnp.promote_types(table.dtype, jnp.float32))
-
-
-def _setting(
-    objective, logits, rewards, group_size, environment, reference, objective_state, off_policy, check_walks=None
-) -> _Setting:
-    # An outcome of logit -inf is impossible.
-    logits = _as_floats("logits", logits, lambda table: (table < np.inf) & (table.max(-1, keepdims=True) > -np.inf))
-    if reference is not None:
-        reference = _as_floats("reference", reference)
-    if not isinstance(rewards, Reward):
-        rewards = _as_floats("rewards", rewards)
-    has_rewards = environment is not None
-    if environment is None:
-        environment = Bandit((0.0,) * (logits if isinstance(rewards, Reward) else rewards).shape[-1])
-    if dictates(environment):
-        raise ValueError("the walks of an environment that dictates tokens cannot be enumerated: train on samples")
-    if environment.num_prompts != 1:
-        raise ValueError(f"environment has {environment.num_prompts} prompts, but the mean is over one prompt's groups")
-    table_shape = (environment.num_observations, environment.vocabulary_size)
-    expected: dict[str, tuple] = {}
-    if not isinstance(rewards, Reward):
-        expected["rewards"] = (rewards.shape, (environment.num_outcomes,))
-        rewards = RewardTable(rewards[None])
-    else:
-        rewards.check(environment.sizes)
-        if not has_rewards and rewards.reads_environment:
-            raise ValueError(NO_REWARDS)
-    for name, table in {"logits": logits, "reference": logits if reference is None else reference}.items():
-        expected[name] = (table.shape, table_shape[1:] if isinstance(environment, Bandit) else table_shape)
-    for name, (shape, right) in expected.items():
-        if shape != right:
-            raise ValueError(f"{name} has shape {shape}, expected {right}")
-    if off_policy is not None and off_policy.at_most is not None:
-        raise ValueError("off_policy must put an answer into every group here: leave at_most out")
-    policy = Tabular(*table_shape)
-    check_computable(objective, environment, policy, group_size, off_policy)
-    if check_walks is not None:
-        check_walks(len(every_walk(environment)[0]))
-    table = logits.reshape(table_shape)
-    carried = objective.init(environment.sizes)
-    if objective_state is not None:
-        if not _same_shapes(objective_state, carried):
-            raise ValueError("objective_state is not one of this objective: give what its `weigh` returned, or none")
-        carried = objective_state
-    learned = objective.init_parameters(environment.sizes)
-    carried, learned = jax.tree.map(
-        lambda leaf: leaf.astype(logits.dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf, (carried, learned)
-    )
-    trajectories = every_trajectory(environment, table, top_tokens=objective.top_tokens)
-    outcomes = environment.verify(trajectories)
-    if not has_rewards:
-        outcomes = dataclasses.replace(outcomes, rewards=jnp.full_like(outcomes.rewards, jnp.nan))
-    possible, probs = rewards.possible(trajectories, outcomes)
-    if not has_rewards and not isinstance(possible, Tracer) and np.isnan(possible).any():
-        raise ValueError(NO_REWARDS)
-    # A trajectory that may get one of N rewards is N trajectories with one reward each.
-    times = possible.shape[-1]
-    trajectories = jax.tree.map(
-        lambda leaf: jnp.repeat(leaf, times, axis=1), dataclasses.replace(trajectories, prompts=None)
-    )
-    outcomes = jax.tree.map(lambda leaf: jnp.repeat(leaf, times, axis=1), outcomes)
-    log_noise = jnp.log(probs.astype(logits.dtype)).ravel()
-    return _Setting(
-        parameters={"logits": table},
-        objective_state=carried,
-        objective_parameters=learned,
-        reference={"logits": jnp.zeros_like(table) if reference is None else reference.reshape(table_shape)},
-        trajectories=dataclasses.replace(trajectories, prompts=environment.prompts(jnp.array([0]))),
-        outcomes=dataclasses.replace(outcomes, rewards=possible.astype(logits.dtype).reshape(1, -1)),
-        log_probs=trajectories.behaviour_log_probs[0].sum(axis=-1) + log_noise,
-        log_noise=log_noise,
-        environment=environment,
-        has_off_policy=off_policy is not None,
-    )
-
-
-def _same_shapes(one: Any, other: Any) -> bool:
-    """Whether two trees have the same structure, with arrays of the same shapes."""
-    structures = {(jax.tree.structure(tree), *map(jnp.shape, jax.tree.leaves(tree))) for tree in (one, other)}
-    return len(structures) == 1
-
-
-def _log_distribution_of_best(setting: _Setting, off_policy: OffPolicyAnswers) -> Array:
+def _log_distribution_of_best(setting: Setting, off_policy: OffPolicyAnswers) -> Array:
     """`[M]`, log-probability of each trajectory to be the first with the highest reward among the refinements."""
     log_probs, rewards = setting.log_probs, setting.outcomes.rewards[0]
     if off_policy.actor == "reference":
@@ -358,7 +222,7 @@ def _log_distribution_of_best(setting: _Setting, off_policy: OffPolicyAnswers) -
 
 
 @functools.partial(jax.jit, static_argnames="objective")
-def _updates(objective: Objective, setting: _Setting, members: Array, keys: Array) -> Array:
+def _updates(objective: Objective, setting: Setting, members: Array, keys: Array) -> Array:
     """`[N, S, V]`, the update of each group: `members` `[N, G]` are the trajectories it holds.
 
     Args:

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ipsrl.arguments import checked
-from ipsrl.dynamics.expected_update import check_computable
 from ipsrl.dynamics.rest_points import AT_REST, NOTHING, Field, RestPoint, follow, rest_point, rest_points, train
+from ipsrl.dynamics.setting import check_computable
 from ipsrl.environments.bandit import Bandit
 from ipsrl.objectives.objective import Objective, Surrogate
 from ipsrl.objectives.surrogates.ratio import PolicyGradient
