@@ -86,14 +86,15 @@ def make_checkpoint(
       ValueError: `out` cannot be a folder, the family is unknown, the tokenizer cannot have this vocabulary size, the
         sizes do not fit each other or the memory, or the seed is out of range.
     """
-    from transformers import AutoConfig, GenerationConfig
-
     require_possible(Path(out))
     if not 0 <= seed < 2**31:
         raise ValueError(f"seed is {seed}, it must lie between 0 and 2^31 - 1")
     if family not in FAMILIES:
         raise ValueError(f"family is {family!r}, but must be one of {', '.join(FAMILIES)}.")
     Transformer(vocabulary_size, hidden_size, num_layers, num_heads, num_key_value_heads).require_memory()
+    # A long import, if PyTorch is installed: only after the checks.
+    from transformers import AutoConfig, GenerationConfig
+
     tokenizer = train_tokenizer(vocabulary_size)
     ids = {
         "bos_token_id": None,

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.hostile import api_trial, command_trial
+from tests.hostile import command_trial
 from tests.hostile.commands import BY_HAND
 from trials.processes import ROOT
 
@@ -34,6 +34,9 @@ def trial(fresh: int, seed: int, work: Path) -> dict[str, Any]:
         if faults := command_trial.faults(each, run.run(each)):
             counts[next((fault for fault in (TRACEBACK, ACCEPTED) if fault in faults), "otherwise")] += 1
             problems.append(f"{each}: {'; '.join(faults)}")
+    # Computes already when it is imported, which the processes of the commands must not: they import this module too.
+    from tests.hostile import api_trial
+
     api_trial.write_files(work)
     for call, message in api_trial.REFUSED:
         found = api_trial.made(call, work)
