@@ -81,6 +81,7 @@ def trial(number: int, seed: int, like: Path, used: int, disk: Path, work: Path)
     status = full.status()
     # What its runs have said lies on the disk, as far as there was room for it.
     said = full.said() + "".join(path.read_text(errors="replace") for path in sorted(out.glob("logs/*")))
+    (work / f"{number}.said").write_text(said)
     ballast.unlink()
     problems = [f"the sweep was killed after {HANGS} seconds"] if status == -signal.SIGKILL else []
     continued = Command(small_sweep(out, work), log)
