@@ -163,6 +163,16 @@ def test_ctrl_c_ends_in_one_sentence(tmp_path):
     assert errors.endswith("interrupted: the same command with --resume continues\n")
 
 
+@pytest.mark.parametrize("during", ["numpy", "jax._src"])
+def test_ctrl_c_during_the_imports_is_one_word(during):
+    arguments = [sys.executable, "-X", "importtime", "-m", "experiments.two_outcomes"]
+    with subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        assert any(during in line for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        words = [line for line in process.stderr if not line.startswith("import time:")]
+    assert (process.returncode, words) == (130, ["interrupted\n"])
+
+
 def test_an_extension_is_known_to_every_command(tmp_path):
     (tmp_path / "mine.py").write_text(
         "from ipsrl.objectives import make\n"
