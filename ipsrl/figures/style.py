@@ -7,6 +7,7 @@ and `save` writes both. What takes more than a line to say is a caption: `save` 
 
 import contextlib
 import dataclasses
+import io
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -116,9 +117,13 @@ def save(figure: Figure, path: str | Path, data: Sequence[table.Row], caption: s
         png.parent.mkdir(parents=True, exist_ok=True)
         if mark:
             figure.text(0.995, 0.003, mark, ha="right", va="bottom", fontsize=6.5, color="0.5", in_layout=False)
-        with looks():
-            figure.savefig(png, dpi=200, metadata={"Software": None})
-            figure.savefig(f"{path}.pdf", metadata={"Creator": None, "Producer": None, "CreationDate": None})
+        undated = {"png": {"Software": None}, "pdf": {"Creator": None, "Producer": None, "CreationDate": None}}
+        for suffix, metadata in undated.items():
+            # Matplotlib's PDF writer ends in an error of its own where a disk is full.
+            drawn = io.BytesIO()
+            with looks():
+                figure.savefig(drawn, format=suffix, dpi=200, metadata=metadata)
+            replace_file(Path(f"{path}.{suffix}"), drawn.getvalue())
         table.write(Path(f"{path}.csv"), data)
         if caption:
             replace_file(Path(f"{path}.txt"), f"{caption}\n")

@@ -54,12 +54,12 @@ def _plain(value: Any, finite: bool) -> Any:
     )
 
 
-def replace_file(path: Path, text: str) -> None:
-    """Writes `text` to `path` atomically: a reader, also after a crash, finds the whole old or the whole new file."""
+def replace_file(path: Path, content: str | bytes) -> None:
+    """Writes `content` to `path` atomically: after a crash, too, a reader finds the whole old or the whole new file."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with temporary.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

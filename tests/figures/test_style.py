@@ -1,9 +1,12 @@
+import resource
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from ipsrl.figures import style
+from ipsrl.records.json_files import replace_file
 from ipsrl.records.line_styles import line_styles
 
 
@@ -21,6 +24,25 @@ def test_save_writes_the_same_bytes_again(tmp_path):
     for suffix in (".png", ".pdf", ".csv"):
         assert first.with_suffix(suffix).read_bytes() == second.with_suffix(suffix).read_bytes()
     assert imread(first)[..., :3].std() > 0.02
+
+
+@pytest.mark.parametrize("suffix", ["png", "pdf"])
+def test_a_figure_for_which_there_is_no_room_leaves_the_old_one_and_says_which(suffix, tmp_path, monkeypatch):
+    def replace(path, content):
+        if path.suffix == f".{suffix}":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+        replace_file(path, content)
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    old = style.save(Figure(figsize=(2, 1.5)), tmp_path / "figure", [{"x": 0}]).with_suffix(f".{suffix}")
+    whole = old.read_bytes()
+    monkeypatch.setattr(style, "replace_file", replace)
+    try:
+        with pytest.raises(OSError, match=f"figure.{suffix}"):
+            style.save(Figure(figsize=(3, 1.5)), tmp_path / "figure", [{"x": 0}])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert old.read_bytes() == whole
 
 
 def test_a_caption_lies_beside_the_figure_and_a_mark_stands_in_it(tmp_path):
