@@ -1,9 +1,10 @@
 """All expressions of given numbers that reach a target.
 
-All expressions of up to four numbers are enumerated. Larger problems are searched from the target: if one side of `left
-operator right = target` is an expression of few numbers, the other side must have a certain value. So problems of six
-numbers do not need a list of their 793,002 expressions. Values are exact pairs of numerator and denominator, because
-`fractions.Fraction` takes several times as long.
+All values of up to four numbers are enumerated, with the ways to reach them; expressions are made only for a target.
+Larger problems are searched from the target: if one side of `left operator right = target` is an expression of few
+numbers, the other side must have a certain value. So problems of six numbers do not need a list of their 793,002
+expressions. Values are exact pairs of numerator and denominator, because `fractions.Fraction` takes several times as
+long.
 """
 
 import functools
@@ -19,6 +20,8 @@ ENUMERATED = 4
 
 Numbers = tuple[int, ...]  # sorted
 Value = tuple[int, int]  # a reduced fraction with a positive denominator
+Side = tuple[Numbers, Value]
+Way = tuple[str, Side, Side]  # operator, left, right
 ZERO = (0, 1)
 
 
@@ -35,39 +38,47 @@ class Solver:
     def __init__(self, numbers: Sequence[int], use_all: bool):
         numbers = tuple(sorted(numbers))
         self.parts = {numbers} if use_all else {part for pair in _splits(numbers) for part in pair} | {numbers}
-        self.by_value = functools.cache(self._by_value)
+        self.ways = functools.cache(self._ways)
         self.with_value = functools.cache(self._with_value)
 
     def solutions(self, target: int | Fraction) -> frozenset[Form]:
         """The canonical forms with the value `target` that use each number at most as often as it is given."""
         return frozenset().union(*(self.with_value(part, target.as_integer_ratio()) for part in self.parts))
 
-    def _by_value(self, numbers: Numbers) -> dict[Value, frozenset[Form]]:
-        """Every form that uses all of the numbers, by its value."""
-        if len(numbers) == 1:
-            return {(numbers[0], 1): frozenset({number(numbers[0])})}
-        found: dict[Value, set[Form]] = {}
-        for some, others in _splits(numbers):
-            for a, lefts in self.by_value(some).items():
-                for b, rights in self.by_value(others).items():
-                    for value, operator, swapped in _results(a, b):
-                        found.setdefault(value, set()).update(_joined(operator, swapped, lefts, rights))
-        return {value: frozenset(forms) for value, forms in found.items()}
-
     def _with_value(self, numbers: Numbers, target: Value) -> frozenset[Form]:
-        if len(numbers) <= ENUMERATED:
-            return self.by_value(numbers).get(target, frozenset())
+        """Every form that uses all of the numbers and has this value."""
+        if len(numbers) == 1:
+            return frozenset({number(numbers[0])} if target == (numbers[0], 1) else ())
+        known = len(numbers) <= ENUMERATED
         found: set[Form] = set()
+        for operator, left, right in self.ways(numbers).get(target, ()) if known else self._ways_to(numbers, target):
+            if rights := self.with_value(*right):
+                found.update(join(operator, form, other) for form in self.with_value(*left) for other in rights)
+        return frozenset(found)
+
+    def _ways(self, numbers: Numbers) -> dict[Value, list[Way]]:
+        """Every value of all of the numbers, and how it is reached; a number by itself needs no way."""
+        if len(numbers) == 1:
+            return {(numbers[0], 1): []}
+        found: dict[Value, list[Way]] = {}
         for some, others in _splits(numbers):
-            for a, lefts in self.by_value(some).items():
+            for a in self.ways(some):
+                for b in self.ways(others):
+                    for value, operator, swapped in _results(a, b):
+                        found.setdefault(value, []).append(_way(operator, swapped, (some, a), (others, b)))
+        return found
+
+    def _ways_to(self, numbers: Numbers, target: Value) -> Iterator[Way]:
+        """How a value of many numbers is reached if the longer side can have the value that it must have."""
+        for some, others in _splits(numbers):
+            for a in self.ways(some):
                 for b, operator, swapped in _wanted(a, target):
-                    found.update(_joined(operator, swapped, lefts, self.with_value(others, b)))
+                    yield _way(operator, swapped, (some, a), (others, b))
                 if a == target == ZERO:
                     # 0 * b = 0, and 0 / b = 0 if b is not 0.
-                    for b, rights in self.by_value(others).items():
+                    for b in self.ways(others):
                         for operator in "*/" if b != ZERO else "*":
-                            found.update(_joined(operator, False, lefts, rights))
-        return frozenset(found)
+                            yield _way(operator, False, (some, a), (others, b))
 
 
 def _splits(numbers: Numbers) -> frozenset[tuple[Numbers, Numbers]]:
@@ -118,7 +129,5 @@ def _over(a: Value, b: tuple[int, int]) -> Value:
     return top // divisor, bottom // divisor
 
 
-def _joined(operator: str, swapped: bool, lefts: frozenset[Form], rights: frozenset[Form]) -> Iterator[Form]:
-    if swapped:
-        lefts, rights = rights, lefts
-    return (join(operator, left, right) for left in lefts for right in rights)
+def _way(operator: str, swapped: bool, side: Side, other: Side) -> Way:
+    return (operator, other, side) if swapped else (operator, side, other)
