@@ -51,7 +51,8 @@ from ipsrl.records.result_columns import (
     metric_types,
     type_of,
 )
-from ipsrl.records.run_folder import require_possible, says_complete
+from ipsrl.records.run_folder import require_possible, require_readable, says_complete
+from ipsrl.specifications import shortened
 
 if TYPE_CHECKING:
     import duckdb
@@ -65,7 +66,10 @@ ONLY_READ = (
     "pivot runs on objective in ('grpo') using avg(reward)"
 )
 
-
+IN_MEMORY = {"temp_directory": ""}
+"""What is too large for DuckDB's memory, 80 % of the machine's, is refused: it would write to the working directory."""
+MOST_ROWS = 10_000_000
+"""Of an answer: its rows are objects of Python, of which DuckDB's limit knows nothing."""
 LOCKED = (
     "python_enable_replacements = false", "autoinstall_known_extensions = false", "autoload_known_extensions = false",
     "enable_external_access = false", "lock_configuration = true",
@@ -88,6 +92,7 @@ def load(
 
     Raises:
       OSError: the Parquet files cannot be written.
+      MemoryError: the tables do not fit into memory.
       ValueError: a folder does not exist or holds no run, a run is given twice, a JSON file or a line of metrics.jsonl
         is damaged (except a truncated last line of a killed process, of which only that record is lost, with a line on
         stderr), or DuckDB is not installed.
@@ -107,8 +112,54 @@ def load(
         for path in find(folder):
             paths.setdefault(path.resolve(), path)
 
-    connection = duckdb.connect()
-    rows = list(_undamaged(paths.values(), _describe, skip_damaged).values())
+    connection = duckdb.connect(config=IN_MEMORY)
+    try:
+        _fill(connection, list(paths.values()), of_parquet, skip_damaged)
+    except duckdb.OutOfMemoryException as error:
+        raise MemoryError("the tables of so many runs do not fit into memory: load fewer of them") from error
+    if parquet is not None:
+        _write_parquet(connection, Path(parquet))
+    for setting in LOCKED:
+        connection.execute(f"set {setting}")
+    return connection
+
+
+@checked
+def select(connection: "duckdb.DuckDBPyConnection", sql: str) -> tuple[list[str], list[tuple]]:
+    """The column names and the rows of one SELECT.
+
+    Raises:
+      ValueError: the statement is not one SELECT, DuckDB refuses it, or its answer is too large; the message is one
+        sentence, with similar names for one that does not exist.
+    """
+    import duckdb
+
+    require_readable(sql, "SQL")
+    known = "select distinct column_name from duckdb_columns() where not internal order by all"
+    columns = [column for (column,) in connection.execute(known).fetchall()]
+    try:
+        statements = connection.extract_statements(sql)
+        if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
+            raise ValueError(ONLY_READ)
+        # A statement that DuckDB treats as a SELECT may still write: with x as (insert into runs ...) select ...
+        connection.execute("begin transaction read only")
+        try:
+            cursor = connection.execute(statements[0])
+            rows = cursor.fetchmany(MOST_ROWS + 1)
+            if len(rows) > MOST_ROWS:
+                raise ValueError(f"the answer has more than {MOST_ROWS:,} rows: add a limit, or average over rows")
+            return [column[0] for column in cursor.description], rows
+        finally:
+            connection.rollback()
+    except duckdb.Error as error:
+        raise ValueError(_in_one_sentence(str(error), columns)) from error
+
+
+def _fill(
+    connection: "duckdb.DuckDBPyConnection", paths: Iterable[Path], of_parquet: Iterable[Path], skip_damaged: bool
+) -> None:
+    """Makes both tables from the folders of runs, and from those of Parquet files."""
+    rows = list(_undamaged(paths, _describe, skip_damaged).values())
     structures = _structures(connection, rows)
     # DuckDB ignores lines that are not records; the metric log decides whether more than the last one is damaged.
     if not all(map(_of_record, structures)):
@@ -126,38 +177,6 @@ def load(
             if twice:
                 raise ValueError(f"{twice[0]} is given twice: give its folder or its Parquet files, not both")
             connection.execute(f"create or replace table {table} as from {stored} union all by name from {table}")
-    if parquet is not None:
-        _write_parquet(connection, Path(parquet))
-    for setting in LOCKED:
-        connection.execute(f"set {setting}")
-    return connection
-
-
-@checked
-def select(connection: "duckdb.DuckDBPyConnection", sql: str) -> tuple[list[str], list[tuple]]:
-    """The column names and the rows of one SELECT.
-
-    Raises:
-      ValueError: the statement is not one SELECT, or DuckDB refuses it; the message is one sentence, with similar names
-        for one that does not exist.
-    """
-    import duckdb
-
-    known = "select distinct column_name from duckdb_columns() where not internal order by all"
-    columns = [column for (column,) in connection.execute(known).fetchall()]
-    try:
-        statements = connection.extract_statements(sql)
-        if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
-            raise ValueError(ONLY_READ)
-        # A statement that DuckDB treats as a SELECT may still write: with x as (insert into runs ...) select ...
-        connection.execute("begin transaction read only")
-        try:
-            cursor = connection.execute(statements[0])
-            return [column[0] for column in cursor.description], cursor.fetchall()
-        finally:
-            connection.rollback()
-    except duckdb.Error as error:
-        raise ValueError(_in_one_sentence(str(error), columns)) from error
 
 
 def _write_parquet(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None:
@@ -337,7 +356,7 @@ def _make_tables(
 
 def _in_one_sentence(message: str, columns: Sequence[str]) -> str:
     """The message of a DuckDB error, without its suggestions, which omit most columns."""
-    if message.startswith("Permission Error"):
+    if message.startswith("Permission Error") or "Secret Storage" in message:
         return "SQL reads the tables runs and metrics alone: no other files, addresses or extensions"
     if "read-only" in message:
         return ONLY_READ
@@ -346,10 +365,17 @@ def _in_one_sentence(message: str, columns: Sequence[str]) -> str:
         near = [known for known in columns if name in known.lower()]
         near += [known for known in difflib.get_close_matches(name, columns, n=5) if known not in near]
         hint = f"near it are {', '.join(near[:10])}" if near else "describe runs and describe metrics list all"
-        return f"there is no column {column[1]!r}: {hint}"
+        return f"there is no column {shortened(column[1])}: {hint}"
     if table := re.search(r"Table with name (\S+) does not exist", message):
-        return f"there is no table {table[1]!r}: there are {' and '.join(TABLES)}"
-    return message.partition("\n")[0].partition(": ")[2]
+        return f"there is no table {shortened(table[1])}: there are {' and '.join(TABLES)}"
+    if "'pytz'" in message:
+        return (
+            "a time with a time zone needs the package pytz, which is not installed: write it as text, as now()::text"
+        )
+    if message.startswith("Out of Memory"):
+        return "there is too little memory: ask for fewer rows or columns"
+    first_line = message.partition("\n")[0]
+    return first_line.partition(": ")[2] or first_line
 
 
 def _name(column: str) -> str:

@@ -136,7 +136,7 @@ def require_readable(text: str, called: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise RunFolderError(f"{called} {text!r} is not in UTF-8; choose another") from error
+        raise RunFolderError(f"{called} {shortened(text)} is not in UTF-8; choose another") from error
 
 
 def require_possible(path: Path, called: str = "--out") -> None:

@@ -2,48 +2,16 @@
 
 import json
 import math
-import os
 import sys
 from datetime import datetime
 
-import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ipsrl.records import metric_log, results
 from ipsrl.records.json_files import write_json
-from ipsrl.records.metric_log import MetricLog
-
-GRPO = {
-    "objective": "grpo",
-    "seed": 0,
-    "environment": "Bandit(rewards=(1.0, 1.0))",
-    "training": {"steps": 2, "learning_rate": 0.1, "rules": ["a", "b"], "off_policy": None, "batching": {"epochs": 3}},
-    "warm_start": {"learning_rate": 0.5, "share": 0.6},
-}
-
-
-def write_run(path, config, records=(), summary=None):
-    path.mkdir(parents=True)
-    write_json(path / "config.json", config)
-    with MetricLog(path / "metrics.jsonl") as log:
-        for step, record in enumerate(records):
-            log.write(step, record)
-    if summary is not None:
-        write_json(path / "summary.json", {"complete": True, **summary})
-
-
-def rows(connection, sql):
-    """Rows as dicts, without what is NULL."""
-    columns, found = results.select(connection, sql)
-    return [{name: v for name, v in zip(columns, row, strict=True) if v is not None} for row in found]
-
-
-def values(connection, sql):
-    """The rows of a query, or its values where it has one column."""
-    columns, found = results.select(connection, sql)
-    return [row[0] for row in found] if len(columns) == 1 else found
+from tests.records.recorded_experiment import GRPO, rows, values, write_experiment, write_run
 
 
 def contents(folder):
@@ -52,19 +20,8 @@ def contents(folder):
 
 @pytest.fixture
 def folder(tmp_path):
-    """An experiment with two training runs, of which one is not complete."""
-    path = tmp_path / "hypospace"
-    write_run(path, {"objectives": "grpo,maxrl", "seeds": "0:2", "learning_rate": 0.1}, summary={"agrees": [True, 2]})
-    records = [
-        {"evaluation/recovery": 0.1, "evaluation/reward": 0.5},
-        {"reward": 0.2, "loss": math.nan, "rule": "none"},
-        {"reward": 0.3, "evaluation/recovery": 0.4},
-    ]
-    write_run(path / "grpo" / "seed_0", GRPO, records, summary={"reward": 0.3})
-    start = {"time": "2026-01-02T04:04:05+0100", "jax": "0.11"}
-    write_json(path / "grpo" / "seed_0" / "environment.json", [start, {"time": "2026-02-02T03:04:05+0000"}])
-    write_run(path / "maxrl-a=1" / "seed_1", {**GRPO, "objective": "maxrl(a=1)", "seed": 1}, records[:2])
-    return path
+    write_experiment(tmp_path / "hypospace")
+    return tmp_path / "hypospace"
 
 
 def test_every_folder_is_a_run_and_every_record_a_row(folder):
@@ -327,83 +284,6 @@ def test_parquet_files_that_cannot_be_written(folder, tmp_path):
     with pytest.raises(OSError, match=r"Is a directory"):
         results.load(folder, parquet=tmp_path)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["hypospace", "runs.parquet"]
-
-
-@pytest.mark.parametrize(
-    ("sql", "message"),
-    [
-        ("select recovry from runs", "there is no column 'recovry': near it are recovery"),
-        ("select r.RECOVERY_RATE from runs r", "there is no column 'RECOVERY_RATE': near it are recovery"),
-        ("select learning from runs", "'learning': near it are learning_rate, warm_start_learning_rate"),
-        ("select zzz from metrics", "there is no column 'zzz': describe runs and describe metrics list all"),
-        ("select * from run", "there is no table 'run': there are runs and metrics"),
-        ("selec 1", 'syntax error at or near "selec"'),
-        ("select sum(objective) from runs", r"No function matches the given name and argument types 'sum\(VARCHAR\)'"),
-        # Before DuckDB 2.0 this is no SQL.
-        (
-            "with gone as (delete from runs returning *) select * from gone",
-            "results are read-only: write one SELECT|A CTE needs a SELECT",
-        ),
-        *(
-            # Before DuckDB 2.0 a COPY is no part of a SELECT.
-            (sql, "SQL reads the tables runs and metrics alone: no other files, addresses or|A CTE needs a SELECT")
-            for sql in (
-                "with x as (copy (select 'overwritten') to 'hypospace' (header false)) select 1",
-                "select * from read_csv('/etc/passwd', header = false, sep = '|')",
-                "select * from read_text('/etc/passwd')",
-                "select * from glob('/etc/*')",
-                "select * from read_csv('http://localhost/records.csv')",
-                "select * from sniff_csv('/etc/passwd')",
-            )
-        ),
-        ("select * from '/etc/passwd'", "there is no table '/etc/passwd': there are runs and metrics"),
-        ("select * from sys", "there is no table 'sys': there are runs and metrics"),
-        *(
-            (sql, "results are read-only: write one SELECT")
-            for sql in (
-                "install httpfs",
-                "load httpfs",
-                "set enable_external_access = true",
-                "export database 'more'",
-                "delete from runs",
-                "create table more as from runs",
-                "copy runs to 'runs.csv'",
-                "copy (pivot runs on objective using avg(reward)) to 'runs.csv'",
-                "attach 'more.db'",
-                "commit",
-                "select 1; select 2",
-                "",
-            )
-        ),
-    ],
-)
-def test_sql_that_is_not_answered(folder, tmp_path, monkeypatch, sql, message):
-    monkeypatch.chdir(tmp_path)
-    connection = results.load(folder)
-    with pytest.raises(ValueError, match=message) as refused:
-        results.select(connection, sql)
-    assert "\n" not in str(refused.value)
-    assert values(connection, "select count(*) from runs") == [3]
-    assert os.listdir() == ["hypospace"]
-
-
-def test_in_a_notebook_sql_reads_and_writes_nothing_else_either(folder):
-    connection = results.load(folder)
-    for sql in ("from read_text('/etc/passwd')", "copy runs to 'runs.csv'", "attach 'more.db'", "install httpfs"):
-        with pytest.raises(duckdb.PermissionException):
-            connection.execute(sql)
-    with pytest.raises(duckdb.Error, match="configuration"):
-        connection.execute("set enable_external_access = true")
-    with pytest.raises(duckdb.CatalogException):
-        connection.execute("from folder")
-    assert connection.sql("select count(*) from runs").fetchall() == [(3,)]
-
-
-def test_a_pivot_is_answered(folder):
-    connection = results.load(folder)
-    pivot = "pivot runs on objective in ('grpo', 'maxrl(a=1)') using avg(recovery) group by kind"
-    # In no order: DuckDB groups in several threads.
-    assert {"kind": "training", "grpo": 0.4, "maxrl(a=1)": 0.1} in rows(connection, pivot)
 
 
 def test_without_duckdb_the_extra_is_named(folder, monkeypatch):
