@@ -31,6 +31,10 @@ from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
 
+MOST_STEPS = 1_000_000
+"""They are one program, which takes hours for so many, and which Ctrl-C does not interrupt."""
+
+
 @dataclasses.dataclass(frozen=True)
 class WarmStart(Checked):
     """The prior and how it is trained.
@@ -51,7 +55,7 @@ class WarmStart(Checked):
 
     admissible_share: float = probability(0.6)
     zipf_exponent: float = 1.0
-    steps: int = between(1, 2**31 - 1, 1000, called="steps of the warm start")
+    steps: int = between(1, MOST_STEPS, 1000, called="steps of the warm start")
     prompts_per_step: int = positive(8, called="prompts_per_step of the warm start")
     answers_per_prompt: int = positive(16, called="answers_per_prompt of the warm start")
     learning_rate: float = positive(3e-3, called="learning_rate of the warm start")
@@ -115,10 +119,8 @@ def learn_prior(
     weights = answer_weights(environment, settings, rng)
     tables = (jnp.asarray(table) for table in (weights, *rendered_answers(environment, settings.renderings, rng)))
     with working("learning the prior"):
-        parameters, metrics = jax.block_until_ready(_fit(trainer, settings, parameters, *tables))
-    of_steps = hosts.to_host(metrics)
-    for step in range(settings.steps):
-        require_finite({name: values[step] for name, values in of_steps.items()}, step + 1, "none")
+        parameters, step, metrics = jax.block_until_ready(_fit(trainer, settings, parameters, *tables))
+    require_finite(dict(zip(MUST_BE_FINITE, hosts.to_host(metrics), strict=True)), int(hosts.to_host(step)), "none")
     return parameters
 
 
@@ -149,6 +151,7 @@ def rendered_answers(
 
 @functools.partial(jax.jit, static_argnames=("trainer", "settings"), donate_argnames="parameters")
 def _fit(trainer, settings, parameters, weights, answers, lengths):
+    """The parameters after the last step, or after the first whose metrics are not finite; its number, its metrics."""
     environment, shape = trainer.environment, (settings.prompts_per_step, settings.answers_per_prompt)
 
     def taught(step):
@@ -162,10 +165,15 @@ def _fit(trainer, settings, parameters, weights, answers, lengths):
     if parameters is None:
         parameters = trainer.policy.init(stream(settings.seed, 0, "parameters"))
 
-    def learn(state, step):
-        state, metrics = trainer.learn(state, taught(step))
-        return state, {name: metrics[name] for name in MUST_BE_FINITE if name in metrics}
+    def goes_on(carry):
+        _, step, metrics = carry
+        return (step < settings.steps) & jnp.isfinite(metrics).all()
 
-    steps = jnp.arange(settings.steps)
-    state, metrics = jax.lax.scan(learn, trainer.first_state(settings.seed, parameters), steps)
-    return state.parameters, metrics
+    def learn(carry):
+        state, step, _ = carry
+        state, metrics = trainer.learn(state, taught(step))
+        return state, step + 1, jnp.stack([metrics.get(name, jnp.zeros(())) for name in MUST_BE_FINITE])
+
+    first = trainer.first_state(settings.seed, parameters), jnp.int32(0), jnp.zeros(len(MUST_BE_FINITE))
+    state, step, metrics = jax.lax.while_loop(goes_on, learn, first)
+    return state.parameters, step, metrics

@@ -49,7 +49,7 @@ STUDIES = [
     hypospace("the answers of an evaluation take", "--answers=1000000000"),
     hypospace("--answers is 9", "--answers=99999999999999999999"),
     hypospace("steps is 1000000000000, it must lie", "--steps=1000000000000"),
-    hypospace("steps of the warm start is 1", "--prior_steps=1000000000000"),
+    hypospace("steps of the warm start is 2000000000, it must lie between 1 and 1000000", "--prior_steps=2000000000"),
     hypospace("choose at most 18", "--tasks=countdown(problems=100000, numbers=2, largest_number=2)"),
     Trial(("experiments.hypergrid", "--preset=smoke", "--hidden_size=1048576"), "parameters, gradients and"),
     Trial(("experiments.compare", "--preset=smoke", "--group_size=1000000000"), "the answers of a step take"),
