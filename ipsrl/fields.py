@@ -49,12 +49,22 @@ class Checked:
             called = (allowed and allowed.called) or f"{self.FIELD_PREFIX}{field.name}"
             if not asks_for_array(field.type):
                 accepted(called, value, field.type)
+                _require_hashable(called, value)
             if allowed is None:
                 continue
             for part in value if isinstance(value, tuple) and not allowed.of_whole else (value,):
                 if part is not None and not allowed.holds(part):
                     or_none = ", or None" if type(None) in get_args(field.type) else ""
                     raise ValueError(f"{called} is {shown(part)}, it must {allowed.phrase}{or_none}")
+
+
+def _require_hashable(called: str, value: Any) -> None:
+    try:
+        hash(value)
+    except TypeError:
+        raise ValueError(
+            f"{called} is {shown(value)}, it must be hashable: of an array with one number take its item()"
+        ) from None
 
 
 def in_range(allowed: Range, default: Any = dataclasses.MISSING) -> Any:

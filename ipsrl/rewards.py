@@ -16,8 +16,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl.arguments import accepted
+from ipsrl.arguments import accepted, shown
+from ipsrl.fields import Range
 from ipsrl.structures import Outcomes, Sizes, Trajectories
+
+SMALLEST, LARGEST = 1e-15, 1e15
+"""Size of a reward other than 0. Objectives divide by standard deviations, and float32 must hold the squares."""
+
+
+def _is_of_size(rewards: np.ndarray) -> np.ndarray:
+    return (rewards == 0) | ((np.abs(rewards) >= SMALLEST) & (np.abs(rewards) <= LARGEST))
+
+
+ALLOWED = Range(f"be finite, and 0 or of a size from {SMALLEST:g} to {LARGEST:g}", _is_of_size)
+"""What a reward may be."""
 
 
 class Reward(abc.ABC):
@@ -122,7 +134,7 @@ class RewardTable(Reward):
     def check(self, sizes: Sizes) -> None:
         accepted("the table of rewards", self.table, Array)
         _require_shape("the table of rewards", self.table, (sizes.num_prompts, sizes.num_outcomes))
-        _require("the table of rewards must be finite", np.isfinite, self.table)
+        _require(f"the table of rewards must {ALLOWED.phrase}", ALLOWED.holds, self.table)
 
     def possible(self, trajectories: Trajectories, outcomes: Outcomes) -> tuple[Array, Array]:
         rewards = self.table[trajectories.prompts.index[:, None], outcomes.outcome_id]
@@ -302,7 +314,7 @@ def _require(what: str, holds: Callable[[np.ndarray], np.ndarray], numbers: Arra
     # Inside a transformation they are tracers, or no arrays at all.
     known = isinstance(numbers, int | float | np.ndarray | Array) and not isinstance(numbers, jax.core.Tracer)
     if known and not np.all(holds(np.asarray(numbers))):
-        raise ValueError(f"{what}, not {numbers}")
+        raise ValueError(f"{what}, not {shown(np.asarray(numbers).tolist())}")
 
 
 def _certain(rewards: Array) -> tuple[Array, Array]:

@@ -9,9 +9,10 @@ numbers". The same holds for the fields of `ipsrl.fields.Checked`. All of the AP
 - A number is never a text or a bool, and a whole number never a float. Numbers of NumPy and JAX are numbers.
 - Where an array is asked for, a list or a tuple of numbers becomes one. Arrays of the host (`np.ndarray`) hold finite
   numbers; those of the device (`jax.Array`) are not looked into here, so that nothing waits for them.
-- Fields are hashed, so a list is not taken for a tuple. A class that has arrays checks them itself.
-- A class stands for its objects, and a protocol for every object that has its members, but for those in
-  `NOT_REQUIRED`.
+- Fields are hashed, so neither is a list taken for a tuple, nor an array for a number. A class that has arrays checks
+  them itself.
+- A class stands for its objects, also as the text "package.Class" where the package is imported late, and a protocol
+  for every object that has its members, but for those in `NOT_REQUIRED`.
 
 Nothing here is part of a compiled program: tracers are recognised by their type. This module needs only the standard
 library, because the processes that read answers import it; what arrays are is in `arrays`.
@@ -110,6 +111,8 @@ def allowed_by(hint: Any) -> Allowed:
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint in SIMPLE:
         return SIMPLE[hint]
+    if isinstance(hint, str) and "." in hint:
+        return _called(hint.rpartition(".")[2])
     if origin is typing.Literal:
         return _those(f"one of {', '.join(map(str, inner))}", lambda value: isinstance(value, str) and value in inner)
     if origin in (typing.Union, types.UnionType):
@@ -195,6 +198,10 @@ def _like(protocol: type) -> Allowed:
         )
 
     return _those(_with_article(protocol.__name__), holds)
+
+
+def _called(name: str) -> Allowed:
+    return _those(_with_article(name), lambda value: name in (base.__name__ for base in type(value).__mro__))
 
 
 def _with_article(name: str) -> str:

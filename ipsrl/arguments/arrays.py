@@ -12,9 +12,9 @@ from ipsrl.arguments import REFUSED, Allowed
 
 def is_number(value: Any) -> bool:
     """Whether an array holds one finite number, as far as it is known."""
-    if isinstance(value, Tracer):
-        return value.ndim == 0
-    return isinstance(value, np.ndarray | jax.Array) and np.ndim(value) == 0 and HOST_ARRAY.holds(value)
+    if not isinstance(value, np.ndarray | jax.Array) or value.ndim > 0 or value.dtype == bool:
+        return False
+    return isinstance(value, Tracer) or HOST_ARRAY.holds(value)
 
 
 def _on_host(value: Any) -> Any:

@@ -15,8 +15,9 @@ from scipy.special import log_softmax, softmax
 
 from ipsrl.arguments import accepted, checked, shown
 from ipsrl.dynamics.expected_update import differentiable, expected_update
-from ipsrl.fields import Checked, at_least
+from ipsrl.fields import Checked, at_least, in_range
 from ipsrl.objectives.objective import Objective
+from ipsrl.rewards import ALLOWED
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 
 CRAWL_STEPS, CRAWL = 200, 0.05
@@ -56,7 +57,7 @@ class Field(Checked):
     """
 
     objective: Objective
-    rewards: tuple[float, ...]
+    rewards: tuple[float, ...] = in_range(ALLOWED)
     group_size: int = at_least(1)
     reference: tuple[float, ...] | None = None
     off_policy: OffPolicyAnswers | None = None

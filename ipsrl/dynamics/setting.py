@@ -1,7 +1,6 @@
 """What an update depends on: every trajectory of one prompt, with its probability and its reward."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any, Self
 
 import jax
@@ -15,10 +14,11 @@ from ipsrl.dynamics.trajectories import every_trajectory
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.environment import dictates
 from ipsrl.environments.state_graph import StateGraph
+from ipsrl.fields import Range
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
-from ipsrl.rewards import Reward, RewardTable
+from ipsrl.rewards import ALLOWED, Reward, RewardTable
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.rollouts.sources.source import Sampled
 from ipsrl.structures import Outcomes, Trajectories
@@ -28,6 +28,9 @@ NO_REWARDS = (
     "the reward reads those of the environment, and there are none: give it verifier=RewardTable(...), or give an "
     "environment"
 )
+FINITE = Range("hold finite numbers", np.isfinite)
+# An outcome of logit -inf is impossible.
+POSSIBLE = Range(FINITE.phrase, lambda logits: (logits < np.inf) & (logits.max(-1, keepdims=True) > -np.inf))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,11 +66,10 @@ class Problem:
         Raises:
           ValueError: one of them is wrong, or they do not fit together.
         """
-        # An outcome of logit -inf is impossible.
-        logits = _as_floats("logits", logits, lambda table: (table < np.inf) & (table.max(-1, keepdims=True) > -np.inf))
+        logits = _as_floats("logits", logits, POSSIBLE)
         reference = jnp.zeros_like(logits) if reference is None else _as_floats("reference", reference)
         if not isinstance(rewards, Reward):
-            rewards = _as_floats("rewards", rewards)
+            rewards = _as_floats("rewards", rewards, ALLOWED)
         has_own_rewards = environment is not None
         if environment is None:
             environment = Bandit((0.0,) * (logits if isinstance(rewards, Reward) else rewards).shape[-1])
@@ -179,13 +181,13 @@ def check_computable(
     check_objective(objective, environment, group_size, fields if off_policy is None else off_policy.provides(fields))
 
 
-def _as_floats(name: str, table: Array, holds: Callable[[np.ndarray], np.ndarray] = np.isfinite) -> Array:
-    """A table with 32 bits or more in a number; raises ValueError if its known numbers are not finite."""
+def _as_floats(name: str, table: Array, allowed: Range = FINITE) -> Array:
+    """A table with 32 bits or more in a number; raises ValueError if known numbers are outside of their range."""
     table = jnp.asarray(table)
     if table.ndim == 0 or not (jnp.issubdtype(table.dtype, jnp.floating) or jnp.issubdtype(table.dtype, jnp.integer)):
         raise ValueError(f"{name} has the shape {table.shape} and the type {table.dtype}, it must be a table of floats")
-    if table.size == 0 or not (isinstance(table, Tracer) or holds(np.asarray(table, np.float64)).all()):
-        raise ValueError(f"{name} is {shown(np.asarray(table).tolist())}, it must hold finite numbers")
+    if table.size == 0 or not (isinstance(table, Tracer) or np.all(allowed.holds(np.asarray(table, np.float64)))):
+        raise ValueError(f"{name} is {shown(np.asarray(table).tolist())}, it must {allowed.phrase}")
     return table.astype(jnp.promote_types(table.dtype, jnp.float32))
 
 

@@ -6,7 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.arguments import shown
 from ipsrl.environments.state_graph import StateGraph
+from ipsrl.rewards import ALLOWED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,10 +16,10 @@ class Bandit(StateGraph):
     """K arms; a trajectory is the pull of one arm. Every prompt is one state, and its arms are the outcomes.
 
     Attributes:
-      rewards: the K rewards of the arms, or one such tuple for each prompt. Any finite numbers.
+      rewards: the K rewards of the arms, or one such tuple for each prompt.
 
     Raises:
-      ValueError: `rewards` is empty, ragged, or not finite.
+      ValueError: `rewards` is empty, ragged, or outside of `ipsrl.rewards.ALLOWED`.
     """
 
     rewards: tuple[float, ...] | tuple[tuple[float, ...], ...] = (1.0, 1.0)
@@ -25,13 +27,14 @@ class Bandit(StateGraph):
     def __post_init__(self):
         try:
             hash(self.rewards)
-            table = np.atleast_2d(np.asarray(self.rewards, np.float32))
-        except (TypeError, ValueError):
+            table = np.atleast_2d(np.asarray(self.rewards, np.float64))
+        except (TypeError, ValueError, OverflowError):
             table = np.zeros(0)
-        if table.ndim != 2 or table.size == 0 or not np.isfinite(table).all() or not isinstance(self.rewards, tuple):
+        of_prompts = isinstance(self.rewards, tuple) and table.ndim == 2 and table.size > 0
+        if not of_prompts or not np.all(ALLOWED.holds(table)):
             raise ValueError(
-                "rewards must be a tuple of finite numbers, one for each arm, or a tuple of such tuples of one length, "
-                f"one for each prompt; not {self.rewards!r}."
+                "rewards must be a tuple of numbers, one for each arm, or a tuple of such tuples of one length, one "
+                f"for each prompt, and each number must {ALLOWED.phrase}; not {shown(self.rewards)}"
             )
 
     @property

@@ -272,6 +272,7 @@ def _left_padded(rows: list[list[int]], width: int | None) -> np.ndarray:
     return np.array([[PADDING] * (width - len(row)) + row for row in rows], np.int32)
 
 
+@checked
 def listed_history(history: Sequence[str]) -> str:
     """The part of a text prompt that lists earlier answers; empty if there are none."""
     if not history:

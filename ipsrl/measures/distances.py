@@ -1,15 +1,23 @@
 """Distances of a distribution over K known outcomes from its target.
 
 `probs` is the policy's distribution (exact, or `empirical_distribution` of its samples). Both it and `target` are
-`[..., K]` and are assumed to sum to one; leading axes are batch axes and broadcast. Everything is jittable. Zeros are
-exact: 0 log 0 = 0, and an infinite divergence is returned as inf.
+`[..., K]`; leading axes are batch axes and broadcast. Everything is jittable. Zeros are exact: 0 log 0 = 0, and an
+infinite divergence is returned as inf.
+
+Outside of jit, a distance raises ValueError if a number is negative, or if a distribution adds up to neither 1 nor,
+without any samples, 0.
 """
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from jax.core import Tracer
 from jax.scipy.special import rel_entr
 
-from ipsrl.arguments import checked
+from ipsrl.arguments import checked, shown
+
+MOST_ROUNDED = 0.01
+"""By so much the sum of a distribution in bfloat16 may differ from 1."""
 
 
 @checked
@@ -33,7 +41,7 @@ def empirical_distribution(outcome_id: Array, num_outcomes: int) -> Array:
 @checked
 def total_l1(probs: Array, target: Array) -> Array:
     """sum_k |p_k - q_k|, in [0, 2]."""
-    probs, target = _pair(probs, target)
+    probs, target = _distributions(probs, target)
     return jnp.sum(jnp.abs(probs - target), axis=-1)
 
 
@@ -55,7 +63,7 @@ def total_variation(probs: Array, target: Array) -> Array:
 @checked
 def forward_kl(probs: Array, target: Array) -> Array:
     """KL(target q || p) = sum_k q_k log(q_k / p_k), nats; inf if p lacks an outcome of the target."""
-    probs, target = _pair(probs, target)
+    probs, target = _distributions(probs, target)
     return jnp.sum(rel_entr(target, probs), axis=-1)
 
 
@@ -68,7 +76,7 @@ def reverse_kl(probs: Array, target: Array) -> Array:
 @checked
 def jensen_shannon(probs: Array, target: Array) -> Array:
     """(KL(p || m) + KL(q || m)) / 2 with m = (p + q) / 2, nats, in [0, ln 2]."""
-    probs, target = _pair(probs, target)
+    probs, target = _distributions(probs, target)
     middle = (probs + target) / 2
     # Half of the least numbers is flushed to zero, where a distribution must not miss anything.
     middle = jnp.where(middle > 0, middle, probs + target)
@@ -86,6 +94,20 @@ def modes_found(probs: Array, modes: Array, threshold: float | Array) -> Array:
     """
     probs, modes = _pair(probs, modes)
     return jnp.sum(modes & (probs > threshold), axis=-1)
+
+
+def _distributions(probs: Array, target: Array) -> tuple[Array, Array]:
+    pair = _pair(probs, target)
+    for array in pair:
+        # What a program computes, and what lies on other hosts, is not known here.
+        if not isinstance(array, Tracer) and array.is_fully_addressable:
+            known = np.asarray(array, np.float64)
+            sums = known.sum(axis=-1)
+            if not np.all(known >= 0) or not np.all((np.abs(sums - 1) <= MOST_ROUNDED) | (sums == 0)):
+                raise ValueError(
+                    f"{shown(known.tolist())} is no distribution: no number may be negative, and they must add up to 1"
+                )
+    return pair
 
 
 def _pair(probs: Array, target: Array) -> tuple[Array, Array]:

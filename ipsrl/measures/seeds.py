@@ -8,7 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import betaincinv
 
-from ipsrl.arguments import checked
+from ipsrl.arguments import checked, shown
+
+LARGEST = 1e300
+"""Size of a value of which differences are finite."""
+MOST_RESAMPLES = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,19 +48,23 @@ def mean_over_seeds(values: np.ndarray, level: float = 0.95, resamples: int = 10
     come from a fixed random seed, so the same values always give the same interval.
 
     Args:
-      values: `[S, ...]` finite floats, one row for each seed. Rows are resampled whole.
+      values: `[S, ...]` floats of a size up to 1e300, one row for each seed. Rows are resampled whole.
       level: nominal coverage, in (0, 1).
       resamples: number of bootstrap resamples.
 
     Raises:
-      ValueError: there is no seed, a value is not finite, `level` is not in (0, 1), or there are no resamples.
+      ValueError: there is no seed, a value is too large, `level` is not in (0, 1), or there are no resamples or more
+        than a million.
     """
     values = np.asarray(values, np.float64)
-    if values.ndim == 0 or len(values) == 0 or not np.all(np.isfinite(values)):
-        raise ValueError(f"values must be finite and [seed, ...] with at least one seed; their shape is {values.shape}")
+    if values.ndim == 0 or len(values) == 0 or not np.all(np.abs(values) <= LARGEST):
+        raise ValueError(
+            f"values is {shown(values.tolist())}, it must be [seed, ...] with at least one seed, and of a size up to "
+            f"{LARGEST:g}"
+        )
     _check_level(level)
-    if resamples < 1:
-        raise ValueError(f"resamples is {resamples}, it must be at least 1")
+    if not 1 <= resamples <= MOST_RESAMPLES:
+        raise ValueError(f"resamples is {resamples}, it must lie between 1 and {MOST_RESAMPLES}")
     # Everything is averaged as deviations from one seed, so that equal values give exactly their common value.
     seeds, deviations = len(values), values - values[0]
     mean = values[0] + deviations.mean(axis=0)
@@ -120,11 +128,13 @@ def share_of_runs(happened: np.ndarray, level: float = 0.95) -> Interval:
     If it happened in none or in all, the interval still bounds the share; a bootstrap interval would be a point.
 
     Raises:
-      ValueError: there is no run, or `level` is not in (0, 1).
+      ValueError: there is no run, something is neither true nor false, or `level` is not in (0, 1).
     """
-    happened = np.asarray(happened, bool)
-    if happened.ndim != 1 or len(happened) == 0:
-        raise ValueError(f"happened must be [run] with at least one run; its shape is {happened.shape}")
+    happened = np.asarray(happened)
+    if happened.ndim != 1 or len(happened) == 0 or not np.isin(happened, (0, 1)).all():
+        raise ValueError(
+            f"happened is {shown(happened.tolist())}, it must be [run] with at least one run, each True or False"
+        )
     _check_level(level)
     runs, times, tail = len(happened), int(happened.sum()), (1 - level) / 2
     low = float(betaincinv(times, runs - times + 1, tail)) if times else 0.0

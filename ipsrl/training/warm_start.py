@@ -30,7 +30,6 @@ from ipsrl.training.parameter_cache import cached
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
-
 MOST_STEPS = 1_000_000
 """They are one program, which takes hours for so many, and which Ctrl-C does not interrupt."""
 

@@ -104,8 +104,8 @@ REFUSED = [
     ("reward is 0", lambda: time_scales.ideal_restoring_rate(4, 1.0, reward=0.0)),
     ("positive", lambda: time_scales.restoring_share(64, 8, alpha=0.0)),
     # Expected updates.
-    ("rewards is .*finite numbers", lambda: expected_update(GRPO, jnp.zeros(2), jnp.array([NAN, 1.0]), 4)),
-    ("rewards is .*finite numbers", lambda: expected_update(GRPO, jnp.zeros(2), jnp.array([np.inf, 1.0]), 4)),
+    ("rewards is .*must be finite", lambda: expected_update(GRPO, jnp.zeros(2), jnp.array([NAN, 1.0]), 4)),
+    ("rewards is .*must be finite", lambda: expected_update(GRPO, jnp.zeros(2), jnp.array([np.inf, 1.0]), 4)),
     ("logits is .*finite numbers", lambda: expected_update(GRPO, jnp.array([NAN, 0.0]), jnp.ones(2), 4)),
     ("logits is .*finite numbers", lambda: expected_update(GRPO, jnp.array([np.inf, 0.0]), jnp.ones(2), 4)),
     ("logits is .*finite numbers", lambda: expected_update(GRPO, jnp.full(2, -np.inf), jnp.ones(2), 4)),
