@@ -11,6 +11,7 @@ import dataclasses
 import difflib
 import inspect
 import itertools
+import keyword
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -22,6 +23,8 @@ from ipsrl.arguments import allowed_by, checked
 SHOWN = 100
 # Up to this many names, messages list all instead of guessing; of more, those that fit into so many characters.
 FEW_NAMES, LONGEST_LIST = 8, 400
+SMALLEST, LARGEST = 1e-37, 1e38
+"""Of numbers other than 0: what is outside is 0 or infinite in the 32 bits that programs compute with."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,11 +197,21 @@ def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Tuple | ast.List):
         return tuple(_value(item) for item in node.elts)
     try:
-        return ast.literal_eval(node)
+        value = ast.literal_eval(node)
     except (ValueError, TypeError):
+        value = ...
+    if not isinstance(value, str | int | float | None):
+        raise ValueError(f"{shortened(ast.unparse(node))} is not a number, word, True, False, None or tuple of these")
+    if isinstance(value, int | float) and not is_in_range(value):
         raise ValueError(
-            f"{shortened(ast.unparse(node))} is not a number, word, True, False, None or tuple of these"
-        ) from None
+            f"{shortened(ast.unparse(node))} is no number that is 0 or of a size from {SMALLEST:g} to {LARGEST:g}"
+        )
+    return value
+
+
+def is_in_range(number: float) -> bool:
+    """Whether a number, if it is not 0, is neither 0 nor infinite in float32; see `SMALLEST` and `LARGEST`."""
+    return number == 0 or SMALLEST <= abs(number) <= LARGEST
 
 
 def shortened(text: str) -> str:
@@ -207,7 +220,9 @@ def shortened(text: str) -> str:
 
 
 def _show(value: Any) -> str:
-    return value if isinstance(value, str) and value.isidentifier() else repr(value)
+    # Python reads an identifier that is not in ASCII as a normalised one.
+    is_word = isinstance(value, str) and value.isascii() and value.isidentifier() and not keyword.iskeyword(value)
+    return value if is_word else repr(value)
 
 
 def _describe(hint: Any) -> str:

@@ -92,10 +92,9 @@ def make_checkpoint(
     if family not in FAMILIES:
         raise ValueError(f"family is {family!r}, but must be one of {', '.join(FAMILIES)}.")
     Transformer(vocabulary_size, hidden_size, num_layers, num_heads, num_key_value_heads).require_memory()
-    # A long import, if PyTorch is installed: only after the checks.
+    tokenizer = train_tokenizer(vocabulary_size)
     from transformers import AutoConfig, GenerationConfig
 
-    tokenizer = train_tokenizer(vocabulary_size)
     ids = {
         "bos_token_id": None,
         "eos_token_id": tokenizer.convert_tokens_to_ids(END_OF_TURN),
@@ -130,13 +129,14 @@ def train_tokenizer(vocabulary_size: int) -> Any:
     Raises:
       ValueError: it is below the 256 bytes and 3 marks, or more than the text of the tasks provides.
     """
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast, Qwen2Tokenizer
-
     marks = [PADDING, TURN, END_OF_TURN]
     smallest = 256 + len(marks)
     if vocabulary_size < smallest:
         raise ValueError(f"vocabulary_size is {vocabulary_size}, but the bytes and marks alone are {smallest}.")
+    # An import that is long with PyTorch, and says that it is missing without: only after the checks.
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast, Qwen2Tokenizer
+
     tokenizer = Tokenizer(models.BPE())
     # For Qwen2, transformers splits text as Qwen does, whatever the file says; for other families it follows the file.
     qwen = Qwen2Tokenizer().backend_tokenizer

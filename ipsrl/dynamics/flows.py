@@ -18,6 +18,9 @@ from ipsrl.arguments import checked, shown
 LARGEST_LOG_RATIO = 700.0
 """Largest log-ratio of two probabilities, in either direction, of which float64 holds the exponential."""
 
+LATEST = 1e12
+"""Last time to which flows are integrated: later, 1 - p of an outcome that has won is lost in rounding."""
+
 
 @checked
 def flow_velocity(logits: np.ndarray, rewards: np.ndarray, alpha: float) -> np.ndarray:
@@ -78,23 +81,25 @@ def integrate(velocity: Callable[[np.ndarray], np.ndarray], logits: np.ndarray, 
     Relative tolerance 1e-10, absolute 1e-12; the method (LSODA) becomes implicit where the flow is stiff.
 
     Raises:
-      ValueError: the times are negative or not strictly increasing, or the integration fails before the last time (for
-        alpha > 1 the flow is arbitrarily stiff near the boundary).
+      ValueError: the times are negative, not strictly increasing or after `LATEST`, or the integration fails before the
+        last time (for alpha > 1 the flow is arbitrarily stiff near the boundary).
     """
     times = np.asarray(times, np.float64)
     if times.ndim != 1 or len(times) == 0 or times[0] < 0 or np.any(np.diff(times) <= 0):
         raise ValueError("times must be a strictly increasing [T] array that starts at 0 or later")
+    if times[-1] > LATEST:
+        raise ValueError(f"the flow cannot be integrated to time {times[-1]:g}: the last time may be {LATEST:g}")
     start = np.asarray(logits, np.float64)
     if times[-1] == 0:
         return start[None]
     with warnings.catch_warnings():
-        # Warnings of the solver repeat the error raised below.
+        # They are about the error raised below.
         warnings.filterwarnings("ignore", "lsoda", UserWarning)
         solution = solve_ivp(
             lambda _, z: velocity(z), (0.0, times[-1]), start, method="LSODA", t_eval=times, rtol=1e-10, atol=1e-12
         )
     if not solution.success:
-        raise ValueError(f"the flow could not be integrated to time {times[-1]}: {solution.message}")
+        raise ValueError(f"the flow cannot be integrated to time {times[-1]:g}: it is too stiff, take an earlier time")
     return solution.y.T
 
 

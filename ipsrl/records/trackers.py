@@ -15,6 +15,7 @@ from ipsrl.distributed import hosts
 from ipsrl.records import metric_log
 from ipsrl.records.json_files import replace_file
 from ipsrl.records.run_folder import RunFolder
+from ipsrl.specifications import shortened
 
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb"}
 
@@ -36,7 +37,7 @@ def read_trackers(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(text.split(","))) if text else ()
     for name in names:
         if name not in PACKAGES:
-            raise ValueError(f"unknown tracker {name!r}; known: {', '.join(PACKAGES)}")
+            raise ValueError(f"unknown tracker {shortened(name)}; known: {', '.join(PACKAGES)}")
         if importlib.util.find_spec(PACKAGES[name]) is None:
             raise ValueError(f'--tracker={name} needs {PACKAGES[name]}: pip install -e ".[trackers]"')
     return names

@@ -21,6 +21,7 @@ from absl import flags
 from ipsrl import specifications
 from ipsrl.fields import Checked, Range, accepted_by, at_least, in_range, positive
 from ipsrl.objectives import catalog
+from ipsrl.specifications import LARGEST, SMALLEST, is_in_range
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,13 +41,11 @@ class Kind:
 
 MOST_SEEDS = 1_000_000
 MOST_RECORDS = 1_000_000
-SMALLEST, LARGEST = 1e-37, 1e38
-"""Of numbers other than 0: what is outside is 0 or infinite in the 32 bits that programs compute with."""
 
 
 def _read_number(text: str) -> float:
     number = float(text)
-    if number and not SMALLEST <= abs(number) <= LARGEST:
+    if not is_in_range(number):
         raise ValueError
     return number
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ipsrl import extensions
-from ipsrl.arguments import checked
+from ipsrl.arguments import checked, shown
 from ipsrl.records.trackers import read_trackers
-from ipsrl.specifications import did_you_mean
+from ipsrl.specifications import did_you_mean, shortened
 from ipsrl.study import catalog
 from ipsrl.study.settings import as_text, folder_name, kinds_of, resolve
 
@@ -72,9 +72,10 @@ def read_grid(text: str) -> list[dict[str, str]]:
         name, equals, listed = part.partition("=")
         name = name.strip()
         if not (equals and name.isidentifier()):
-            raise ValueError(f"cannot read {part.strip()!r} in the grid: write flag=value,value;flag=first:end")
+            written = shortened(part.strip())
+            raise ValueError(f"cannot read {written} in the grid: write flag=value,value;flag=first:end")
         if name in values:
-            raise ValueError(f"the grid names {name} twice: write all its values between commas")
+            raise ValueError(f"the grid names {shortened(name)} twice: write all its values between commas")
         values[name] = [value for item in _split(listed, ",") for value in _values(item.strip())]
     if (count := math.prod(map(len, values.values()))) > MOST_RUNS:
         raise ValueError(f"the grid has {count:,} runs, a sweep has at most {MOST_RUNS:,}: give it fewer values")
@@ -176,9 +177,9 @@ def _settings(experiment: str, preset: str, given: Mapping[str, Any]) -> Any:
     kinds = kinds_of(type(next(iter(presets.values()))))
     for name in given:
         if name not in kinds:
-            raise ValueError(f"{experiment} has no flag {name!r}; {did_you_mean(name, kinds)}")
+            raise ValueError(f"{experiment} has no flag {shortened(name)}; {did_you_mean(name, kinds)}")
         if not isinstance(given[name], str | int | float):
-            raise ValueError(f"--{name} is {given[name]!r}, it must be {kinds[name].described}")
+            raise ValueError(f"--{name} is {shown(given[name])}, it must be {kinds[name].described}")
     try:
         return resolve(presets, preset, {name: str(value) for name, value in given.items()})
     except ValueError as error:
@@ -196,9 +197,11 @@ def _values(item: str) -> list[str]:
         return [item]
     first, end = map(int, numbers.groups())
     if first >= end:
-        raise ValueError(f"the range {item} in the grid is empty: write first:end with the end above the first")
+        raise ValueError(
+            f"the range {shortened(item)} in the grid is empty: write first:end with the end above the first"
+        )
     if end - first > MOST_RUNS:
-        raise ValueError(f"the range {item} in the grid is too long: a sweep has at most {MOST_RUNS:,} runs")
+        raise ValueError(f"the range {shortened(item)} in the grid is too long: a sweep has at most {MOST_RUNS:,} runs")
     return [str(number) for number in range(first, end)]
 
 
@@ -209,13 +212,13 @@ def _split(text: str, separator: str) -> list[str]:
         if character in CLOSING:
             expected.append(CLOSING[character])
         elif character in CLOSING.values() and (not expected or expected.pop() != character):
-            raise ValueError(f"cannot read {text!r} in the grid: {character!r} closes no bracket")
+            raise ValueError(f"cannot read {shortened(text)} in the grid: {character!r} closes no bracket")
         if character == separator and not expected:
             parts.append("")
         else:
             parts[-1] += character
     if expected:
-        raise ValueError(f"cannot read {text!r} in the grid: {expected[-1]!r} is missing")
+        raise ValueError(f"cannot read {shortened(text)} in the grid: {expected[-1]!r} is missing")
     return parts
 
 
@@ -232,5 +235,5 @@ def _identity(experiment: str, settings: Any) -> str:
     fields = dataclasses.fields(settings)
     changed = [f.name for f in fields if f.name in kinds and getattr(settings, f.name) != f.default]
     described = folder_name("-".join([experiment, *(f"{name}={values[name]}" for name in changed)]))
-    shortened = described.encode()[:LONGEST_DESCRIPTION].decode(errors="ignore")
-    return f"{shortened}-{hashlib.sha256(resolved.encode()).hexdigest()[:8]}"
+    beginning = described.encode()[:LONGEST_DESCRIPTION].decode(errors="ignore")
+    return f"{beginning}-{hashlib.sha256(resolved.encode()).hexdigest()[:8]}"

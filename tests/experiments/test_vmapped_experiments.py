@@ -97,7 +97,7 @@ def test_a_run_without_a_closed_form_fails_alone(tmp_path):
     places = outputs(tmp_path, settings)
     ends = together(settings, places)
     assert ends[0] is None
-    assert "could not be integrated to time" in str(ends[1])
+    assert "cannot be integrated to time" in str(ends[1])
     assert read_json(places[0].path / "summary.json")["complete"]
     assert not (places[1].path / "summary.json").exists()
 

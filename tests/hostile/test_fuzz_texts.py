@@ -121,6 +121,6 @@ def test_a_planted_fault_is_found(text):
     def reader(text):
         return text[text.index("(") :][200]
 
-    if "(" in text:
+    if "(" in text[:100]:
         with pytest.raises(IndexError):
             value_or_sentence(reader, text[:100])

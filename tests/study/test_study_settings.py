@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from ipsrl import study
 from ipsrl.fields import positive
-from ipsrl.study.settings import KINDS, LARGEST, SMALLEST, as_text, identity, read, resolve
+from ipsrl.specifications import LARGEST, SMALLEST
+from ipsrl.study.settings import KINDS, as_text, identity, read, resolve
 
 
 @dataclasses.dataclass(frozen=True)
