@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from tests.hostile import api_trial
-from tests.hostile.api_trial import EQUAL, REFUSED, faults, made
+from tests.hostile.api_trial import REFUSED, faults, made
+from tests.hostile.calls.harmless import EQUAL
 
 
 @pytest.fixture(scope="module")
