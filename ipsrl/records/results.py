@@ -66,7 +66,7 @@ ONLY_READ = (
     "pivot runs on objective in ('grpo') using avg(reward)"
 )
 
-IN_MEMORY = {"temp_directory": ""}
+IN_MEMORY: dict[str, str | float | list[str]] = {"temp_directory": ""}
 """What is too large for DuckDB's memory, 80 % of the machine's, is refused: it would write to the working directory."""
 MOST_ROWS = 10_000_000
 """Of an answer: its rows are objects of Python, of which DuckDB's limit knows nothing."""

@@ -124,7 +124,7 @@ def test_stored_answers_do_not_say_what_an_environment_wrote():
     [
         (RewardTable(jnp.ones((4, 2))), r"the table of rewards must have the shape \[4, 3\], not \[4, 2\]"),
         (NoisyVerifier(np.full(3, 0.1)), r"false_positive_rate must have the shape \[4\], not \[3\]"),
-        (RewardTable(jnp.full((4, 3), jnp.nan)), "the table of rewards must be finite, not"),
+        (RewardTable(jnp.full((4, 3), jnp.nan)), "the table of rewards must be finite, and 0 or of a size from 1e-15"),
         (PatternVerifier((1, 7)), "the pattern has the token 7, but tokens are 0 to 2"),
         (MatchedOutcomes(jnp.full((4, 3), 0.5), jnp.ones((4, 3))), "the probabilities of expert must add up to 1, not"),
         (MatchedOutcomes(np.eye(3)[[0, 1, 2, 0]], jnp.ones((4, 3)), -1.0), "rate must be positive and finite, not -1"),
