@@ -144,7 +144,7 @@ ARGUMENTS = {
     "the band is (0.8, 0.7)": ["entrocraft(low_start=0.8)"],
     "the band is (-0.1, 0.2)": ["entrocraft(low_end=-0.1)"],
     "0.7 and false_negative_rate 0.3 leave no signal: ": ["backward_correction(false_positive_rate=0.7)"],
-    "the weight of imitation is inf, it must be a finite number": ["rpo(form=cumulative, eta=1e300, beta=1e300)"],
+    "'1e+300' is no number that is 0 or of a size from 1e-37 to 1e+38": ["rpo(form=cumulative, eta=1e300)"],
     "one of planning_mask, high_entropy, random, first": ["hicra(planned=last)"],
     "one of reverse_kl, forward_kl, jensen_shannon, alpha": ["f_dpo(divergence=tsallis)"],
     "one of cumulative, average": ["rpo(form=both)"],
