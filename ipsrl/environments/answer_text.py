@@ -1,13 +1,15 @@
 r"""Answers in the text of a language model: where an answer stands, and its signs in one spelling.
 
-docs/answers.md states the rule. This module needs only the standard library, as do the others that read expressions and
-numbers: the processes that read answers then import little.
+docs/answers.md states the rule. This module needs only the standard library, as do the others that read expressions,
+numbers and words: the processes that read answers then import little.
 """
 
 import collections
 import re
 from collections.abc import Callable
 from typing import Any
+
+from ipsrl.environments.answer_words import without_introduction
 
 # Far above what any answer needs; longer ones are no answers.
 LONGEST_ANSWER = 4000
@@ -19,6 +21,8 @@ LONGEST_LEAD = 60
 SIGN = r"\\[a-zA-Z]*+|[ -@\[\]-`{-~⁰¹²³⁴-⁹⁺⁻¼-¾⅐-⅞√π±≤≥≈≠∧∨¬↓⊕]"
 BULLET = re.compile(r"^(?:(?:[-+*>]|#+|\d{1,2}[.)])\s+)+")
 
+# Unlike a dash, a minus sign belongs to what stands behind it, and is no bullet.
+_MINUS = re.compile("[−﹣－] +")
 _CHARACTERS = str.maketrans(
     {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
     | dict.fromkeys("−–—‒‐‑﹣", "-")
@@ -42,6 +46,10 @@ _COMMANDS = (
 )
 _SPELLINGS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"\\\\"), "\n"),
+    # The columns of LaTeX's aligned equations.
+    (re.compile(r"&(?= ?=)"), " "),
+    # The columns of LaTeX's aligned equations.
+    (re.compile(r"&(?= ?=)"), " "),
     (re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|operatorname)\s*\{([^{}]*)\}"), r" \1 "),
     (re.compile(r"\\(?:begin|end)\s*\{[a-z]*\}"), " "),
     (re.compile(r"\\([a-zA-Z]+)"), lambda match: _COMMANDS.get(match[1], match[0])),
@@ -74,9 +82,11 @@ _LEAD = re.compile(
 )
 _END_TAG = re.compile("</answer>", re.IGNORECASE)
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
-# A box that is computed with is not the whole answer.
-_COMPUTED_BEFORE = re.compile(r"(?:[\d)\]^+\-/]|[\d)\]] ?[-+*/×÷−·] ?)\Z")
-_COMPUTED_AFTER = re.compile(r"[(a-zA-Z]|[ $]*(?:[-+*/×÷−·] *[\d(\\{]|\\(?:times|cdot|div)|[!^\d²³])")
+_SENTENCE = re.compile(r".*(?:[.!?] +(?=[A-Z])|[,;] +(?=(?:so|thus|hence|therefore)\b))", re.DOTALL)
+# A line break beside an operator ends nothing; bold type, rules and the brackets of LaTeX are no operators.
+_BREAK_IN_FORMULA = re.compile(
+    r"(?:(?<![-*=\\])[-+*/×÷−·=^(\[{]|\\(?:times|cdot|div))\n|[\d)\]}]\n(?!\*\*)[-+*/×÷−·=^]"
+)
 
 
 def marker(*titles: str, signs: str = "") -> re.Pattern[str]:
@@ -101,7 +111,8 @@ def last_answer(marker: re.Pattern[str], goes_on: re.Pattern[str], read: Callabl
     """What `read` makes of the answer after the last marker, None if there is none.
 
     Thoughts, between `<think>` and `</think>`, are not read. If no answer follows the last marker, there is none; but a
-    marker behind other words on its line is then part of a sentence, and the marker before it counts.
+    marker behind other words on its line, unless it is a box, is then part of a sentence, and the marker before it
+    counts. What a box holds counts if the sentence around it, read without the box, gives the same answer.
 
     Args:
       marker: from `marker`.
@@ -110,11 +121,15 @@ def last_answer(marker: re.Pattern[str], goes_on: re.Pattern[str], read: Callabl
       text: of any length; an answer of more than 4000 characters is none.
     """
     text = without_thoughts(text)
-    for place in reversed(collections.deque(marker.finditer(text), maxlen=MOST_MARKERS)):
+    places = collections.deque(marker.finditer(text), maxlen=MOST_MARKERS + 1)
+    ends_before = [0, *(place.end() for place in places)]
+    for place, end_before in [*zip(places, ends_before, strict=False)][: -MOST_MARKERS - 1 : -1]:
         begins = _begins_line(text, place.start())
         if place["heading"] is not None and not begins:
             continue
-        answer = _read_at(text, place, goes_on, read)
+        if place["box"] is not None:
+            return _read_box(text, place, end_before, goes_on, read)
+        answer = _read_after(text[place.end() : place.end() + LONGEST_ANSWER + 1], place["tag"], goes_on, read)
         if answer is not None or begins:
             return answer
     return None
@@ -127,7 +142,7 @@ def without_thoughts(text: str) -> str:
 
 def plain_lines(text: str) -> list[str]:
     """The lines of a text in plain spelling, without decoration, blank lines and rules."""
-    text = text.translate(_CHARACTERS)
+    text = _MINUS.sub("-", text).translate(_CHARACTERS)
     for spelling, plain in _SPELLINGS:
         text = spelling.sub(plain, text)
     # An answer never begins with a closing bracket: it closes what stands before the marker.
@@ -148,18 +163,37 @@ def _begins_line(text: str, start: int) -> bool:
     return (bool(line_break) or start <= LONGEST_LEAD) and _LEAD.fullmatch(lead) is not None
 
 
-def _read_at(text: str, place: re.Match[str], goes_on: re.Pattern[str], read: Callable[[str], Any]) -> Any:
-    rest = text[place.end() : place.end() + LONGEST_ANSWER]
-    if place["box"] is not None:
-        end = _end_of_box(rest)
-        before = text[max(0, place.start() - 4) : place.start()]
-        if end is None or _COMPUTED_BEFORE.search(before):
-            return None
-        return None if _COMPUTED_AFTER.match(rest, end + 1) else read_lines(plain_lines(rest[:end]), read)
+def _read_box(
+    text: str, place: re.Match[str], end_before: int, goes_on: re.Pattern[str], read: Callable[[str], Any]
+) -> Any:
+    rest = text[place.end() : place.end() + 2 * LONGEST_ANSWER]
+    end = _end_of_box(rest[:LONGEST_ANSWER])
+    if end is None:
+        return None
+    sentence = _last_sentence(text[max(end_before, place.start() - LONGEST_ANSWER) : place.start()])
+    around = sentence + rest[:end] + rest[end + 1 :]
+    answer = read_lines(plain_lines(rest[:end]), read)
+    if answer != _read_after(around, None, goes_on, lambda lines: read(without_introduction(lines))):
+        return None
+    return answer
+
+
+def _last_sentence(text: str) -> str:
+    """The sentence at the end of a text: of its last line, and of lines above it that end within a formula."""
+    *above, line = text.split("\n")
+    lines = [line]
+    above = [line for line in above if line.strip(" $")]
+    while above and _BREAK_IN_FORMULA.search(f"{above[-1].rstrip(' $')[-9:]}\n{lines[-1].lstrip(' $&')[:2]}"):
+        lines.append(above.pop())
+    return _SENTENCE.sub("", " ".join(reversed(lines)), count=1)
+
+
+def _read_after(text: str, tag: str | None, goes_on: re.Pattern[str], read: Callable[[str], Any]) -> Any:
+    rest = text[:LONGEST_ANSWER]
     end_tag = _END_TAG.search(rest)
-    is_cut = not end_tag and len(text) > place.end() + LONGEST_ANSWER
+    is_cut = not end_tag and len(text) > LONGEST_ANSWER
     lines = plain_lines(rest[: end_tag.start()] if end_tag else rest)
-    if not (end_tag and place["tag"]):
+    if not (end_tag and tag):
         below = [goes_on.fullmatch(without_remark(line)) is not None for line in lines[1:]]
         if is_cut and all(below):
             return None

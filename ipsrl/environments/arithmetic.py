@@ -30,7 +30,9 @@ _WORD = re.compile(
     re.ASCII,
 )
 _SHORT_FRACTION = re.compile(r"\\frac\s*(\d)\s*(\d)(?!\d)", re.ASCII)
-_MULTIPLIED = re.compile(r"(?<=[\d)}\] ])[xX](?=[ \d(\\])", re.ASCII)
+# An x between operands; 0x10 is a number to the base 16, which is not read.
+TIMES = r"(?<=[\d)}\] ])(?<!(?<![\d.])0)[xX](?=[ \d(\\])"
+_MULTIPLIED = re.compile(TIMES, re.ASCII)
 
 
 def read_arithmetic(text: str) -> Tree | None:

@@ -1,0 +1,90 @@
+"""Words beside an answer: those that leave it as it is. docs/answers.md states the rule.
+
+This module needs only the standard library: the processes that read answers import it.
+"""
+
+import re
+from collections.abc import Sequence
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# In this case only: 2 M is two millions.
+UNIT_SIGNS = _words("""
+    a g h l m s L J N V W cm dm ft gal hr hrs in kg km kW kWh lb lbs mg mi min mins ml mL mm oz pcs pt qt sec secs sq yd
+    yr yrs mph kph USD EUR GBP CAD AUD INR
+""")
+UNITS = _words("""
+    dollar cent penny pence euro pound dime nickel rupee yen yuan peso buck percent percentage degree celsius fahrenheit
+    inch foot feet yard mile meter metre centimeter centimetre millimeter millimetre kilometer kilometre acre hectare
+    square cubic gram kilogram milligram ounce ton tonne liter litre milliliter millilitre gallon pint quart cup
+    teaspoon tablespoon second minute hour day week weekday weekend month year night morning afternoon evening trip
+    watt kilowatt joule volt unit item piece slice serving person people man men woman women child children kid boy girl
+    student teacher worker employee customer player member guest friend team group class classes family house room
+    apple egg cookie potatoes tomatoes ball toy marble book page card game gift ticket bag box boxes bottle glass
+    glasses dish dishes lunches matches tree flower car bus buses dog cat fish sheep deer chicken mice teeth
+    bread candy cheese chocolate coffee flour food fruit homework juice milk money paper profit rice sleep sugar tea
+    water wood work red blue green black white big small large new
+    an the of in per each every all total more left remaining old altogether overall apiece together them these
+""")
+# Words that end as plurals do, but name no unit, or another number.
+NO_PLURALS = _words("""
+    always does perhaps sometimes times towards upwards downwards onwards besides
+    ones twos threes fours fives sixes sevens eights nines tens twenties thirties forties fifties
+    dozens scores hundreds thousands millions billions trillions grands mils mills lakhs crores
+    halves thirds quarters fourths fifths sixths sevenths eighths ninths tenths twelfths hundredths thousandths
+    millionths billionths roots powers squares cubes doubles triples negatives
+""")
+# Each makes another number of what it stands at, or leaves open which one it is.
+CHANGING = _words("""
+    not no never cannot unknown neither nor without wrong incorrect false if unless except maybe perhaps possibly than
+    about almost nearly hardly approximately roughly around at between under below above until
+    plus minus negative opposite inverse reciprocal sqrt log ln lg exp sin cos tan abs mod
+    dozens hundreds thousands millions billions trillions
+""")
+# What else stands before a variable may change it, as in "the negative of x".
+BEFORE_VARIABLES = _words("so thus hence therefore then that the value of we have get find and where")
+INTRODUCING = _words("""
+    so thus hence therefore then is are was were had has have make makes made cost costs need needs take takes get gets
+    earn earns pay pays sold give gives find finds obtain obtains
+""")
+
+_PLURAL = re.compile(r"[a-z]{2,}[a-hj-rtv-z]s")
+_POWER = re.compile(r"(?:\^\{?[23]\}?|[²³]|\.)\Z")
+_WORD = re.compile(r"[a-z]{2,}(?:'[a-z]+|-[a-z]{2,})*'?|[ai]")
+_VARIABLE = re.compile(r"[a-z](?:_?\d)?")
+_INTRODUCTION = re.compile(
+    rf"(?:(?:{_WORD.pattern}),? +)*(?:{'|'.join(sorted(INTRODUCING))})\b(?:,? +|(?=[^\w' ,]))", re.IGNORECASE
+)
+
+
+def is_unit(words: Sequence[str]) -> bool:
+    """Whether words only say what is counted, as "cm^2", "apples" and "dollars per day" do."""
+    words = [_POWER.sub("", word) for word in words]
+    # "Two square" is a power.
+    return words[-1:] not in (["square"], ["cubic"]) and all(map(_is_unit_word, words))
+
+
+def is_name(text: str) -> bool:
+    """Whether words can say what a value is of, as "x", "the value of x_1" and "her total cost" do."""
+    *before, last = re.split(",? +", text.strip().lower())
+    if not all(map(_WORD.fullmatch, before)) or _changes([*before, last]):
+        return False
+    return BEFORE_VARIABLES.issuperset(before) if _VARIABLE.fullmatch(last) else _WORD.fullmatch(last) is not None
+
+
+def without_introduction(text: str) -> str:
+    """The text without the words before an answer that end with a verb or a word such as "so"."""
+    words = _INTRODUCTION.match(text)
+    return text if words is None or _changes(re.split("[, ]+", words[0].lower())) else text[words.end() :]
+
+
+def _is_unit_word(word: str) -> bool:
+    small = word.lower()
+    return word in UNIT_SIGNS or small in UNITS or (bool(_PLURAL.fullmatch(small)) and small not in NO_PLURALS)
+
+
+def _changes(words: Sequence[str]) -> bool:
+    return any(word in CHANGING or word.endswith("n't") for word in words)
