@@ -44,12 +44,16 @@ def tokens_of(text):
 
 def multiplied(text):
     """An x between operands as a sign."""
-    return "".join(
-        "*"
-        if sign in "xX" and i and text[i - 1] in DIGITS + ")}] " and text[i + 1 : i + 2] in (" ", *DIGITS, "(", "\\")
-        else sign
-        for i, sign in enumerate(text)
-    )
+    return "".join("*" if is_times(text, i) else sign for i, sign in enumerate(text))
+
+
+def is_times(text, place):
+    """Whether an x stands between operands, and not in a number such as 0x10."""
+    if text[place] not in "xX" or not place or text[place - 1] not in DIGITS + ")}] ":
+        return False
+    before = text[place - 2 : place - 1] if place > 1 else ""
+    hexadecimal = text[place - 1] == "0" and (not before or before not in DIGITS + ".")
+    return not hexadecimal and text[place + 1 : place + 2] in (" ", *DIGITS, "(", "\\")
 
 
 def short_fractions(text):

@@ -1,36 +1,24 @@
 """A second reader of numbers, written from docs/answers.md without patterns."""
 
-from tests.environments.slow_arithmetic import arithmetic_tree, exact, sides_of, tokens_of
+from ipsrl.environments.answer_words import BEFORE_VARIABLES, NO_PLURALS, UNIT_SIGNS, UNITS
+from tests.environments.slow_arithmetic import arithmetic_tree, exact, is_times, sides_of, tokens_of
 from tests.environments.slow_text import (
     DIGITS,
     LETTERS,
     NoAnswer,
     all_in,
+    first_word,
+    is_changing,
     is_word_sign,
     is_wordless,
     need,
     plain,
-    skip_blanks,
     slow_answer,
+    without_introduction,
     without_remark,
 )
 
-NEGATIONS = ("not", "no", "never", "cannot", "isn't", "aren't", "don't", "doesn't", "wasn't", "unknown")
-CHANGING_WORDS = """
-zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
-nineteen twenty thirty forty fifty sixty seventy eighty ninety dozen dozens score gross lakh lakhs crore hundred
-hundreds thousand thousands million millions billion billions trillion trillions bn mn mio mil half halves third thirds
-quarter quarters fourth fourths fifth fifths sixth sixths seventh sevenths eighth eighths ninth ninths tenth tenths
-hundredth hundredths thousandth thousandths st nd rd th plus minus times divided multiplied over or and nor than point
-squared cubed factorial power root mod modulo pi double doubled twice thrice triple tripled remainder recurring
-repeating about approximately roughly wrong incorrect false but except unless if maybe perhaps
-"""
-CHANGING = (*NEGATIONS, *CHANGING_WORDS.split())
 SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-VERB_WORDS = """
-had has have are was were make makes made cost costs need needs take takes get gets earn earns pay pays sold
-"""
-VERBS = VERB_WORDS.split()
 
 
 def slow_number(text):
@@ -57,16 +45,18 @@ def number_of(lines):
     line = " ".join(lines)
     answer = without_remark(line)
     removed = line[len(answer) :].lstrip(" ,;")
-    need(not (removed.startswith("(") and changes(removed)))
+    inside, closing, _ = removed[1:].partition(")")
+    if removed.startswith("(") and closing and "(" not in inside:
+        need(is_unit(unit_words(inside)))
     for sign in "€£¥₹":
         answer = answer.replace(sign, " ")
     answer = without_codes(answer)
     answer = names_closed(answer)
-    *sides, last = sides_of(answer)
+    *sides, last = [without_introduction(side.strip()) for side in sides_of(answer)]
     for i, side in enumerate(sides):
-        if (i or side.strip()) and not is_name(side.strip()):
-            quantity(side.strip())
-    return quantity(without_verb(last.strip()))
+        if (i or side) and not is_name(side):
+            quantity(side)
+    return quantity(last)
 
 
 def without_codes(text):
@@ -90,42 +80,35 @@ def names_closed(text):
 
 
 def is_name(text):
-    words = text.split()
-    need_letters = [w.removesuffix(",") for w in words[:-1]]
-    if not words or not all(w and w[0] in LETTERS and all(c in LETTERS + "'-" for c in w) for w in need_letters):
+    words = text.lower().split()
+    if not words or any(is_changing(word.removesuffix(",")) for word in words):
         return False
-    last = words[-1]
-    if len(last) in (2, 3) and last[-1] in DIGITS:
-        last = last[0] if last[1:-1] in ("", "_") else last
-    good = last[0] in LETTERS and all(c in LETTERS + "'-" for c in last)
-    return good and not any(w.lower() in NEGATIONS for w in text.replace(",", " ").split())
+    before, last = [word.removesuffix(",") for word in words[:-1]], words[-1]
+    if not all(word and first_word(word) == word for word in before):
+        return False
+    index = last[1:].removeprefix("_") if len(last) > 2 else last[1:]
+    if last[0] in LETTERS and (len(last) == 1 or index in tuple(DIGITS)):
+        return all(word in BEFORE_VARIABLES for word in before)
+    return first_word(last) == last
 
 
-def without_verb(text):
-    """The text behind words that end with a verb."""
-    words, place, found = 0, 0, 0
-    while place < len(text) and text[place] in LETTERS:
-        end = place
-        while end < len(text) and text[end] in LETTERS + "'-":
-            end += 1
-        word, comma = text[place:end], text[end : end + 1] == ","
-        after = skip_blanks(text, end + comma)
-        if after == end + comma:
-            break
-        if word.lower() in VERBS and words and not comma:
-            found = after
-        words, place = words + 1, after
-    return text[found:] if found and is_name(text[:found].strip()) else text
+def unit_words(text):
+    return [word for word in text.replace("/", " ").replace("-", " ").split(" ") if word]
 
 
-def changes(text):
-    word, words = "", []
-    for sign in text.lower() + " ":
-        if sign in LETTERS + "'":
-            word += sign
-        else:
-            words, word = [*words, word], ""
-    return any(w in CHANGING for w in words)
+def is_unit(words):
+    for i, word in enumerate(words):
+        for power in ("^2", "^3", "^{2}", "^{3}", "²", "³", "."):
+            if word.endswith(power):
+                word = word.removesuffix(power)
+                break
+        small = word.lower()
+        plural = len(small) > 3 and all_in(small, LETTERS) and small[-1] == "s" and small[-2] not in "isu"
+        if small in ("square", "cubic") and i == len(words) - 1:
+            return False
+        if word not in UNIT_SIGNS and small not in UNITS and (not plural or small in NO_PLURALS):
+            return False
+    return True
 
 
 def quantity(text):
@@ -136,18 +119,7 @@ def quantity(text):
             start += 5
         elif text[start] in DIGITS and exponent_length(text, start + 1):
             start += 1 + exponent_length(text, start + 1)
-        elif (
-            text[start] in "xX"
-            and start
-            and text[start - 1] in DIGITS + ")}] "
-            and text[start + 1 : start + 2]
-            in (
-                " ",
-                *DIGITS,
-                "(",
-                "\\",
-            )
-        ):
+        elif is_times(text, start):
             start += 1
         elif text[start] in LETTERS + "%°¢":
             break
@@ -161,19 +133,10 @@ def quantity(text):
         unit = unit[1:].removeprefix("C").removeprefix("F")
     elif unit and (len(unit) == 1 or unit[1] not in LETTERS):
         need(before[-1] in " /")
-    words = unit.replace("/", " ").replace("-", " ").split(" ")
-    words = [word for word in words if word]
+    words = unit_words(unit)
     while words and words[0].lower() in SCALES:
         number *= 10 ** SCALES[words.pop(0).lower()]
-    for word in words:
-        need(not changes(word))
-        for power in ("^2", "^3", "^{2}", "^{3}", "²", "³"):
-            word = word.removesuffix(power) if word.endswith(power) else word
-        letters = word.removesuffix(".") if len(word) > 2 else word
-        need(
-            word.lower() in tuple("amgshl")
-            or (len(letters) > 1 and letters[0] != "'" and all_in(letters, LETTERS + "'"))
-        )
+    need(is_unit(words))
     return number
 
 

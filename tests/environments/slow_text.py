@@ -1,4 +1,9 @@
-"""Where an answer stands, and its plain spelling: a second time, from docs/answers.md, without patterns."""
+"""Where an answer stands, and its plain spelling: a second time, from docs/answers.md, without patterns.
+
+Only the lists of words are those of ipsrl.
+"""
+
+from ipsrl.environments.answer_words import CHANGING, INTRODUCING
 
 DIGITS = "0123456789"
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -54,14 +59,17 @@ def slow_answer(text, titles, line_belongs, read, hashes=False, whole_without_ma
     found = markers(text, ("answer", *titles), hashes)
     if not found:
         return whole_without_marker(text) if whole_without_marker else None
-    for kind, start, end in found[::-1][:20]:
+    for i in range(len(found) - 1, max(-1, len(found) - 21), -1):
+        kind, start, end = found[i]
         at_start = begins_line(text, start)
         if kind == "heading" and not at_start:
             continue
         try:
-            return read(extent(text, kind, start, end, line_belongs))
+            if kind == "box":
+                return read_box(text, found[i - 1][2] if i else 0, start, end, line_belongs, read)
+            return read(extent(text[end:], kind, line_belongs))
         except NoAnswer:
-            if at_start:
+            if at_start or kind == "box":
                 return None
     return None
 
@@ -122,20 +130,8 @@ def begins_line(text, start):
     return not words or (len(words) == 1 and words[0] in ("final", "correct", "best", "my", "our"))
 
 
-def extent(text, kind, start, end, line_belongs):
+def extent(rest, kind, line_belongs):
     """The lines of an answer in plain spelling."""
-    rest = text[end:]
-    if kind == "box":
-        depth, place = 1, 0
-        while depth:
-            need(place < len(rest))
-            if rest[place] == "\\":
-                place += 1
-            else:
-                depth += {"{": 1, "}": -1}.get(rest[place], 0)
-            place += 1
-        need(not computed_before(text[:start]) and not computed_after(rest[place:]))
-        return plain(rest[: place - 1])
     close = rest.lower().find("</answer>")
     lines = plain(rest[:close] if close >= 0 else rest)
     if kind == "tag" and close >= 0:
@@ -149,25 +145,89 @@ def extent(text, kind, start, end, line_belongs):
     return kept
 
 
-def computed_before(text):
-    if text[-1:] and text[-1] in DIGITS + ")]^+-/":
-        return True
-    if text.endswith(" "):
-        text = text[:-1]
-    if not text or text[-1] not in "+-*/×÷−·":
-        return False
-    text = text[:-1]
-    before = text[:-1] if text.endswith(" ") else text
-    return bool(before) and before[-1] in DIGITS + ")]"
+def read_box(text, first, start, end, line_belongs, read):
+    """The answer in a box, if the sentence around it gives the same one."""
+    rest, depth, place = text[end:], 1, 0
+    while depth:
+        need(place < len(rest))
+        if rest[place] == "\\":
+            place += 1
+        else:
+            depth += {"{": 1, "}": -1}.get(rest[place], 0)
+        place += 1
+    inside, behind = rest[: place - 1], rest[place:]
+    line, *lines = extent(sentence_before(text[first:start]) + inside + behind, "box", line_belongs)
+    answer = read(plain(inside))
+    need(answer == read([without_introduction(line), *lines]))
+    return answer
 
 
-def computed_after(text):
-    if text and text[0] in "(" + LETTERS:
+def sentence_before(text):
+    *above, line = text.split("\n")
+    above = [part for part in above if part.strip(" $")]
+    while above and within_formula(above[-1].rstrip(" $"), line.lstrip(" $&")):
+        line = above.pop() + " " + line
+    first = 0
+    for place, sign in enumerate(line):
+        after = skip_blanks(line, place + 1)
+        if after == place + 1:
+            continue
+        begins = line[after : after + 1].isupper() and line[after] in LETTERS
+        clause = any(
+            line.startswith(word, after) and ends_word(line, after + len(word))
+            for word in ("so", "thus", "hence", "therefore")
+        )
+        if (sign in ".!?" and begins) or (sign in ",;" and clause):
+            first = after
+    return line[first:]
+
+
+def within_formula(above, below):
+    """Whether a line break stands beside an operator."""
+    if above.endswith(("\\times", "\\cdot", "\\div")):
         return True
-    text = text.lstrip(" $")
-    if any(text.startswith(sign) for sign in ("\\times", "\\cdot", "\\div")) or (text and text[0] in DIGITS + "!^²³"):
+    if above[-1] in "-+*/×÷−·=^([{" and above[-2:-1] not in ("-", "*", "=", "\\"):
         return True
-    return bool(text) and text[0] in "+-*/×÷−·" and text[1:].lstrip(" ")[:1] in (*DIGITS, "(", "\\", "{")
+    first = below[:1]
+    return above[-1] in DIGITS + ")]}" and first != "" and first in "-+*/×÷−·=^" and not below.startswith("**")
+
+
+def first_word(text):
+    """The word at the beginning of a text: letters, with apostrophes and hyphens between them."""
+    end = 0
+    while text[end : end + 1] and text[end] in LETTERS:
+        end += 1
+    if end == 1:
+        return text[:1] if text[0] in "aAiI" else ""
+    while end and text[end : end + 1] in ("'", "-"):
+        letters = end + 1
+        while text[letters : letters + 1] and text[letters] in LETTERS:
+            letters += 1
+        if letters - end < (2 if text[end] == "'" else 3):
+            break
+        end = letters
+    return text[: end + (end > 0 and text[end : end + 1] == "'")]
+
+
+def is_changing(word):
+    return word in CHANGING or word.endswith("n't")
+
+
+def without_introduction(text):
+    """The text behind words that end with a verb or "so"."""
+    words, place, found = [], 0, (0, [])
+    while word := first_word(text[place:]):
+        words.append(word.lower())
+        place += len(word)
+        after = skip_blanks(text, place + (text[place : place + 1] == ","))
+        apart = after > place and text[after - 1] == " "
+        sign = text[place : place + 1]
+        if words[-1] in INTRODUCING and (apart or (sign and not is_word_sign(sign) and sign not in ",' ")):
+            found = (after if apart else place, [*words])
+        if not apart:
+            break
+        place = after
+    return text[found[0] :] if not any(map(is_changing, found[1])) else text
 
 
 # One spelling.
@@ -202,8 +262,12 @@ TAGS = ("b", "i", "u", "em", "strong", "code", "pre", "p", "div", "span", "br", 
 
 def plain(text):
     """The lines of a text without decoration."""
+    for minus in "−﹣－":
+        while minus + " " in text:
+            text = text.replace(minus + " ", minus)
     text = "".join(chr(ord(c) - 0xFEE0) if 0xFF01 <= ord(c) <= 0xFF5E else CHARACTERS.get(c, c) for c in text)
-    text = without_tags(without_commands(text.replace("\\\\", "\n")).replace("{,}", ","))
+    text = text.replace("\\\\", "\n").replace("&=", " =").replace("& =", "  =")
+    text = without_tags(without_commands(text).replace("{,}", ","))
     text = without_fences(text)
     out = ""
     for sign in text:

@@ -28,8 +28,13 @@ WORDS = """
     - -> → ∧ AND NOT NOR x y A B 0 1 19 1e99999 ² ½ \\frac{1}{2} \\sqrt{2} , . ; : = ! % not or and thousand <think>
     </think> none " '
 """
+BESIDE = """
+    So She has is not minus about or and thousand dozen apples cups of at most = : + - − * / ^ ( ) { } $ ** % , . 0 1 1.
+    .5 ,000 e3 \\times \\frac{ \\sqrt{ \\pi \\[ \\\\ x
+"""
 PIECES = [*WORDS.split(), "\n", "\r", "\0", "\ud800", " ", "\t", "9" * 400, "(" * 300]
 noise = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=30).map("".join)
+beside = st.lists(st.sampled_from([*BESIDE.split(), " ", "\n"]), max_size=6).map("".join)
 
 
 @st.composite
@@ -85,6 +90,19 @@ def test_numbers(data):
     number = data.draw(st.fractions(-1000, 1000, max_denominator=20))
     text = data.draw(damaged(f"#### {number}") | noise)
     in_time(read_number, text)
+
+
+@fuzzed(100)
+@given(number=st.integers(2, 1000), before=beside | st.text(max_size=6), behind=beside | st.text(max_size=6))
+def test_a_box_is_read_as_what_it_holds_or_not_at_all(number, before, behind):
+    assert read_number(f"{before}\\boxed{{{number}}}{behind}") in (number, None)
+
+
+@fuzzed(100)
+@given(number=st.integers(2, 1000), words=beside)
+def test_words_that_are_not_known_leave_no_number(number, words):
+    for text in (f"#### {number} qua {words}", rf"{words} qua \boxed{{{number}}}"):
+        assert read_number(text) is None
 
 
 @fuzzed(100)
