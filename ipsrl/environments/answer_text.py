@@ -112,7 +112,7 @@ def last_answer(marker: re.Pattern[str], goes_on: re.Pattern[str], read: Callabl
 
     Thoughts, between `<think>` and `</think>`, are not read. If no answer follows the last marker, there is none; but a
     marker behind other words on its line, unless it is a box, is then part of a sentence, and the marker before it
-    counts. What a box holds counts if the sentence around it, read without the box, gives the same answer.
+    counts. What a box holds counts if its sentence, with the box replaced by what it holds, gives the same answer.
 
     Args:
       marker: from `marker`.
