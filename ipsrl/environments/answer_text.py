@@ -48,8 +48,6 @@ _SPELLINGS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], 
     (re.compile(r"\\\\"), "\n"),
     # The columns of LaTeX's aligned equations.
     (re.compile(r"&(?= ?=)"), " "),
-    # The columns of LaTeX's aligned equations.
-    (re.compile(r"&(?= ?=)"), " "),
     (re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|operatorname)\s*\{([^{}]*)\}"), r" \1 "),
     (re.compile(r"\\(?:begin|end)\s*\{[a-z]*\}"), " "),
     (re.compile(r"\\([a-zA-Z]+)"), lambda match: _COMMANDS.get(match[1], match[0])),
