@@ -89,7 +89,7 @@ def _store(entry: Path, key: dict[str, Any], tree: PyTree) -> None:
         named = stored_tree.named_leaves(tree)
         save_file({name: np.asarray(leaf) for name, leaf in named.items()}, temporary / "new" / PARAMETERS)
         write_json(temporary / "new" / "key.json", key)
-        stored_tree.seal(temporary / "new")
+        stored_tree.seal(temporary / "new", entry.name)
         if entry.exists():
             os.rename(entry, temporary / "old")
         try:

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ipsrl.arguments import shown
 from ipsrl.records.json_files import read_json, write_json
 
 PyTree = Any
@@ -122,28 +123,39 @@ def first_difference(stored: dict[str, Any], wanted: dict[str, Any]) -> str | No
     return None
 
 
-def seal(directory: Path) -> None:
-    """Writes the checksum of every file below `directory` into it.
+def seal(directory: Path, name: str = "") -> None:
+    """Writes the name of `directory` and the checksum of every file below it into it.
 
-    Orbax notices missing or truncated files, with many log lines, but not a changed byte in the data.
+    Orbax notices missing or truncated files, with many log lines, but neither a changed byte in the data nor another
+    name of the folder.
+
+    Args:
+      directory: of a stored tree.
+      name: the one that it will have; by default the one that it has.
     """
-    write_json(directory / SEAL, _checksums(directory))
+    write_json(directory / SEAL, {"folder": name or directory.name, "files": _checksums(directory)})
 
 
 def damage(directory: Path) -> str | None:
-    """A phrase for the first file that differs from its seal; None if all agree, or if there is no seal."""
+    """A phrase for the first difference between a folder and its seal; None if they agree, or if there is no seal."""
     if not (directory / SEAL).exists():
         return None
     try:
         sealed = read_json(directory / SEAL)
     except ValueError as error:
         return str(error)
-    if not isinstance(sealed, dict):
-        return f"{SEAL} is damaged"
+    if not isinstance(sealed, dict) or not isinstance(files := sealed.get("files"), dict):
+        return f"{SEAL} is damaged, or of another version"
+    if sealed.get("folder") != directory.name:
+        return f"its folder was sealed as {shown(sealed.get('folder'))}"
     found = _checksums(directory)
-    for name, checksum in sealed.items():
-        if found.get(name) != checksum:
-            return f"{name} is damaged" if name in found else f"{name} is missing"
+    for name in sorted(files.keys() | found.keys()):
+        if name not in found:
+            return f"{name} is missing"
+        if name not in files:
+            return f"{name} is not in {SEAL}"
+        if files[name] != found[name]:
+            return f"{name} is damaged"
     return None
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 import shutil
 import subprocess
 import sys
@@ -165,6 +166,39 @@ def test_a_checkpoint_harmed_after_it_was_saved_is_saved_again(tmp_path, warning
         assert checkpoints.save(20, make_state(20))
         assert checkpoints.restore(make_state())[0] == 20
     assert len(warnings_logged) == 1
+
+
+def renamed(folder):
+    (folder / "20").rename(folder / "30")
+
+
+def a_file_too_much(folder):
+    (folder / "20" / "state" / "more").touch()
+
+
+def sealed_with(content):
+    return lambda folder: (folder / "20" / "seal.json").write_text(content)
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (renamed, r"step 30 cannot be used \(its folder was sealed as '20'\)"),
+        (a_file_too_much, r"step 20 cannot be used \(state/more is not in seal\.json\)"),
+        (sealed_with("{}"), r"seal\.json is damaged, or of another version"),
+        (sealed_with('{"files": {}}'), "its folder was sealed as None"),
+        (sealed_with('{"folder": "20", "files": {}}'), r"is not in seal\.json"),
+        (sealed_with('{"folder": "20", "files": [1]}'), r"seal\.json is damaged, or of another version"),
+        (sealed_with("[]"), r"seal\.json is damaged, or of another version"),
+    ],
+)
+def test_a_checkpoint_is_used_only_as_it_was_sealed(tmp_path, warnings_logged, harm, message):
+    save_all(tmp_path, [10, 20])
+    harm(tmp_path)
+    with Checkpoints(tmp_path, every=10) as checkpoints:
+        assert checkpoints.restore(make_state())[0] == 10
+    (line,) = warnings_logged
+    assert re.search(message, line)
 
 
 def test_a_checkpoint_that_was_never_sealed_is_used_if_it_can_be_read(tmp_path, warnings_logged):
