@@ -102,8 +102,8 @@ FAULTS = (
     ),
     Fault(
         "resume from fresh parameters",
-        "step, state = checkpoints.restore(self.stored, recorded) or (0, self.state)",
-        "step, _ = checkpoints.restore(self.stored, recorded) or (0, self.state)\n        state = self.state",
+        "step, (state, records) = checkpoints.restore(begun, lost) or (0, begun)",
+        "step, (_, records) = checkpoints.restore(begun, lost) or (0, begun)\n        state = self.state",
         "test_loop.py",
         "interrupted",
     ),

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ipsrl.policies.policy import Parameters
-from ipsrl.records.metric_log import MetricLog
+from ipsrl.records.metric_log import MetricLog, extent_of
 from ipsrl.rollouts.sampled_answers import Completion
 
 # Further ranks are summed into one number.
@@ -55,12 +55,12 @@ class EvaluationLog:
         completions.jsonl  {"step": 0, "prompt_index": 3, "prompt": "...", "completion": "...", "reward": 1.0,
                            "outcome": "..."}; the outcome is null if there is none
 
-    They are written, truncated and kept like `MetricLog`'s own file.
+    They are written and kept like `MetricLog`'s own file.
     """
 
     def __init__(self, folder: Path, last_step: int):
         self._folder, self._last_step = folder, last_step
-        self._logs: dict[str, MetricLog] = {}
+        self._logs = {name: MetricLog(folder / name) for name in (OUTCOMES, COMPLETIONS) if (folder / name).exists()}
 
     def write(self, step: int, evaluation: Evaluation) -> None:
         """Appends the results other than metrics."""
@@ -77,11 +77,10 @@ class EvaluationLog:
         for log in self._logs.values():
             log.keep()
 
-    def truncate_after(self, step: int) -> None:
-        """As `MetricLog.truncate_after`."""
-        for name in (OUTCOMES, COMPLETIONS):
-            if (self._folder / name).exists():
-                self._log(name).truncate_after(step)
+    @property
+    def extents(self) -> list[bytes]:
+        """As `MetricLog.extent`, of both files in this order."""
+        return [log.extent if (log := self._logs.get(name)) else extent_of(b"") for name in (OUTCOMES, COMPLETIONS)]
 
     def _log(self, name: str) -> MetricLog:
         if name not in self._logs:

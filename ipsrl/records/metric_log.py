@@ -1,5 +1,6 @@
 """The numbers of a run, one JSON line for each record."""
 
+import hashlib
 import json
 import math
 import os
@@ -29,8 +30,6 @@ class MetricLog:
     Every line is passed to the operating system as soon as it is written, so killing the process loses none. A
     non-finite number is written as null, which `read` returns as NaN. With many hosts, only the first writes.
 
-    Call `truncate_after` before the first `write` of a resumed run.
-
     Args:
       path: the file.
       tracker: receives each record after the file.
@@ -39,7 +38,9 @@ class MetricLog:
     def __init__(self, path: str | Path, tracker: Tracker | None = None):
         self._path = Path(path)
         self._tracker = tracker
-        self._file = self._path.open("a", encoding="utf-8") if hosts.is_first() else None
+        self._file = None
+        if hosts.is_first():
+            self._open()
 
     def write(self, step: int, metrics: dict[str, Any]) -> None:
         """Appends one record.
@@ -62,17 +63,17 @@ class MetricLog:
 
     def append(self, record: dict[str, Any]) -> None:
         """Appends a record unchanged: any JSON object with the number `step` in it."""
-        if self._file is not None:
-            self._file.write(json.dumps(plain(record)) + "\n")
-            self._file.flush()
-            if self._tracker is not None:
-                self._tracker.write(record)
+        self.extend([record])
+        if self._file is not None and self._tracker is not None:
+            self._tracker.write(record)
 
     def extend(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Appends several records in one write."""
         if self._file is not None:
-            self._file.write("".join(json.dumps(plain(record)) + "\n" for record in records))
+            lines = _lines(records)
+            self._file.write(lines)
             self._file.flush()
+            self._checksum.update(lines)
 
     def keep(self) -> None:
         """Flushes to storage, so that a crash of the machine loses nothing."""
@@ -80,28 +81,28 @@ class MetricLog:
             os.fsync(self._file.fileno())
             # Mounted buckets store a file only when it is closed.
             self._file.close()
-            self._file = self._path.open("a", encoding="utf-8")
+            self._file = self._path.open("ab")
             if self._tracker is not None:
                 self._tracker.keep()
 
-    def truncate_after(self, step: int) -> None:
-        """Drops the records of steps after `step`, and a truncated last line, atomically.
-
-        A resumed run writes those records again.
-
-        Raises:
-          ValueError: any other line is not a record.
-        """
-        if self._file is not None:
-            self.rewrite([record for record in read(self._path) if record["step"] <= step])
+    @property
+    def extent(self) -> bytes:
+        """The extent of what has been written, see `extent_of`; on other hosts than the first that of nothing."""
+        return extent_of(b"") if self._file is None else _extent(self._file.tell(), self._checksum)
 
     def rewrite(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Replaces all records by these, atomically."""
         if self._file is None:
             return
         self._file.close()
-        replace_file(self._path, "".join(json.dumps(plain(record)) + "\n" for record in records))
-        self._file = self._path.open("a", encoding="utf-8")
+        replace_file(self._path, _lines(records))
+        self._open()
+
+    def _open(self) -> None:
+        self._file = self._path.open("ab")
+        with self._path.open("rb") as file:
+            # Carried on from record to record: the file of a long run takes long to read.
+            self._checksum = hashlib.file_digest(file, "sha256")
 
     def close(self) -> None:
         if self._file is not None:
@@ -112,6 +113,19 @@ class MetricLog:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def extent_of(content: bytes) -> bytes:
+    """Length (8 bytes) and SHA-256 (32 bytes) of the first bytes of a file."""
+    return _extent(len(content), hashlib.sha256(content))
+
+
+def _extent(length: int, checksum: Any) -> bytes:
+    return length.to_bytes(8, "big") + checksum.digest()
+
+
+def _lines(records: Sequence[Mapping[str, Any]]) -> bytes:
+    return "".join(json.dumps(plain(record)) + "\n" for record in records).encode()
 
 
 @checked
@@ -136,16 +150,6 @@ def is_cut(path: str | Path) -> bool:
             return False
         file.seek(-1, os.SEEK_END)
         return file.read() != b"\n"
-
-
-def unbroken(records: Sequence[Mapping[str, Any]], first: int) -> int:
-    """The last step of a training run up to which no record from `first` on is missing; `first` - 1 if that one is."""
-    last = first - 1
-    for record in records:
-        if record["step"] > last + 1:
-            break
-        last = max(last, record["step"])
-    return last
 
 
 def read_undamaged(path: str | Path) -> tuple[list[dict[str, Any]], list[str]]:

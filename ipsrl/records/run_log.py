@@ -3,12 +3,15 @@
 import contextlib
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Self
 
+import numpy as np
+
 from ipsrl.distributed import hosts
-from ipsrl.records import metric_log
-from ipsrl.records.evaluation import Evaluation, EvaluationLog
-from ipsrl.records.metric_log import EVALUATION, MetricLog
+from ipsrl.records.evaluation import COMPLETIONS, OUTCOMES, Evaluation, EvaluationLog
+from ipsrl.records.json_files import replace_file
+from ipsrl.records.metric_log import EVALUATION, MetricLog, extent_of
 from ipsrl.records.monitors import make_monitors
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.trackers import Trackers
@@ -18,6 +21,11 @@ from ipsrl.records.warning_log import WarningLog
 # A non-finite reward can leave the loss finite for a while, above all in a discarded group (those count in
 # `sampled_reward`, which only batch filters log); so can non-finite parameters.
 MUST_BE_FINITE = ("reward", "sampled_reward", "loss", "gradient_norm", "parameter_norm")
+
+
+FILES = ("metrics.jsonl", "warnings.jsonl", OUTCOMES, COMPLETIONS)
+NOTHING = np.zeros((len(FILES), len(extent_of(b""))), np.uint8)
+"""`[files, 40]` bytes: the extents of `FILES`, here of those of a run that has not begun."""
 
 
 class NonFiniteLossError(FloatingPointError):
@@ -36,10 +44,44 @@ def require_finite(metrics: Mapping[str, float], step: int, last_good: str) -> N
         raise NonFiniteLossError(f"step {step} has {', '.join(broken)}; last good checkpoint: {last_good}")
 
 
+def lost(folder: Path, written: np.ndarray) -> str | None:
+    """A phrase for what the record files do not hold of what was written; None if they hold all, and perhaps more.
+
+    Args:
+      folder: of the run.
+      written: the result of `RunLog.written` at some step.
+    """
+    for name, extent in _extents(written):
+        path, length = folder / name, _length(extent)
+        if length and not path.exists():
+            return f"{name} is missing"
+        if length and extent_of(path.read_bytes()[:length]) != extent:
+            return f"records in {name} are lost or changed"
+    return None
+
+
+def cut(folder: Path, written: np.ndarray) -> None:
+    """Drops what the record files hold beyond what was written, each atomically, on the first host."""
+    for name, extent in _extents(written) if hosts.is_first() else ():
+        path, length = folder / name, _length(extent)
+        if length:
+            replace_file(path, path.read_bytes()[:length])
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _extents(written: np.ndarray) -> list[tuple[str, bytes]]:
+    return [(name, row.tobytes()) for name, row in zip(FILES, np.asarray(written), strict=True)]
+
+
+def _length(extent: bytes) -> int:
+    return int.from_bytes(extent[:8], "big")
+
+
 class RunLog:
     """metrics.jsonl, warnings.jsonl and the files of `EvaluationLog` in a run folder, and the trackers of the metrics.
 
-    A context manager. Call `start_after` before anything else.
+    A context manager. It goes on after the last of the records in the folder: `cut` those of later steps before.
 
     Args:
       folder: of the run.
@@ -64,23 +106,13 @@ class RunLog:
             self._evaluations = stack.enter_context(EvaluationLog(folder.path, last_step))
             lines = warnings or stack.enter_context(WarningLines())
             self._warnings = stack.enter_context(WarningLog(make_monitors(monitors), folder.warnings_path, lines))
+            self._warnings.recall(folder.metrics_path)
             self._open = stack.pop_all()
 
-    def reach(self, evaluated: bool) -> int:
-        """The last step up to which metrics.jsonl has all records; with evaluations, step 0 has one too."""
-
-        def of_file() -> int:
-            records = metric_log.read(self._folder.metrics_path)
-            return metric_log.unbroken(records, 0 if evaluated else 1)
-
-        return hosts.broadcast(hosts.first_does(of_file))
-
-    def start_after(self, step: int) -> None:
-        """Drops the records of later steps; a run that starts after step 0 writes its first evaluation again."""
-        kept = step or -1
-        self._metrics.truncate_after(kept)
-        self._evaluations.truncate_after(kept)
-        self._warnings.recall(self._folder.metrics_path, kept)
+    def written(self) -> np.ndarray:
+        """The extents of all files, as in `NOTHING`. Every process must call this."""
+        extents = [self._metrics.extent, self._warnings.extent, *self._evaluations.extents]
+        return np.array(hosts.broadcast([list(extent) for extent in extents]), np.uint8)
 
     def write(self, step: int, metrics: Mapping[str, float], evaluation: Evaluation | None = None) -> None:
         """Writes a step with its evaluation, if there was one; at step 0 only the evaluation."""

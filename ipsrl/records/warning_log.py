@@ -79,9 +79,8 @@ class WarningLog:
         self._log = MetricLog(path)
         self._lines = lines
 
-    def recall(self, records: str | Path, step: int) -> None:
-        """Restores the states from the records of a log, up to `step`; later warnings are dropped."""
-        self._log.truncate_after(step)
+    def recall(self, records: str | Path) -> None:
+        """Restores the states from the records of a log."""
         if self._monitors:
             for record in metric_log.read(records):
                 self._seen, _, _ = observe(self._monitors, self._seen, record)
@@ -95,6 +94,11 @@ class WarningLog:
             self._log.keep()
             self._lines.warn(self._path.parent, step, name, monitor, finding)
         return metrics
+
+    @property
+    def extent(self) -> bytes:
+        """As `MetricLog.extent`."""
+        return self._log.extent
 
     def close(self) -> None:
         self._log.close()

@@ -6,7 +6,7 @@ import functools
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -86,16 +86,18 @@ class Checkpoints:
         self._saving = self._sealer.submit(seal_when_written)
         return True
 
-    def restore(self, like: PyTree, recorded: int | None = None) -> tuple[int, PyTree] | None:
+    def restore(
+        self, like: PyTree, lost: Callable[[PyTree], str | None] = lambda state: None
+    ) -> tuple[int, PyTree] | None:
         """The latest usable checkpoint as `(step, state)`, or None if there is no checkpoint.
 
-        A checkpoint that is damaged, truncated or later than the records of the run is reported by a warning and moved
-        to `unusable-<step>`, and the one before it is used.
+        A checkpoint that is damaged, or to which something is lost, is reported by a warning and moved to
+        `unusable-<step>`, and the one before it is used.
 
         Args:
           like: a tree of arrays or `jax.ShapeDtypeStruct` with the structure, shapes, dtypes and (optionally)
             shardings of the state.
-          recorded: the last step up to which the run has all records; None if it keeps none.
+          lost: called on the first host with a state; a phrase for what belongs to it and is lost, None if nothing is.
 
         Raises:
           ValueError: the checkpoint has another structure, or no checkpoint can be used. Nothing is moved then.
@@ -103,11 +105,10 @@ class Checkpoints:
         self.wait()
         unusable: dict[int, str] = {}
         for step in hosts.broadcast(self._steps()):
-            if recorded is not None and step > recorded:
-                unusable[step] = f"the record of step {max(recorded, 0) + 1} is lost"
-                continue
             try:
                 state = self._load(step, like)
+                if harm := hosts.broadcast(hosts.first_does(functools.partial(lost, state))):
+                    raise stored_tree.DamagedTreeError(harm)
             except stored_tree.DamagedTreeError as error:
                 unusable[step] = str(error)
                 continue

@@ -7,20 +7,24 @@ import shutil
 import statistics
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.sharding import Mesh
 
 from ipsrl.arguments import checked
 from ipsrl.distributed import hosts
+from ipsrl.distributed.mesh import replicate
 from ipsrl.distributed.placement import any_is_sharded, placements, table
 from ipsrl.distributed.runs import filled, over_runs, runs_mesh
 from ipsrl.environments.environment import Environment
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy, union
+from ipsrl.records import run_log
 from ipsrl.records.evaluation import Evaluate
 from ipsrl.records.progress_line import ProgressLine
 from ipsrl.records.run_folder import RunFolder
@@ -72,7 +76,7 @@ def train(
       warnings: prints the warnings of this run and of the runs beside it; by default there are no others.
 
     Returns:
-      what the last checkpoint holds: the final state, without a reference policy that did not move.
+      the final state as in the last checkpoint: without a reference policy that did not move.
 
     Raises:
       ValueError: the objective cannot be computed here, the prompts cannot be split as required, or the mesh does not
@@ -85,9 +89,8 @@ def train(
         alone = _Alone(trainer, trainer.init(seed, initial_parameters, reward))
         _print_placements(alone, mesh)
         checkpoints = stack.enter_context(Checkpoints(folder.checkpoint_directory, settings.checkpoint_every))
+        last_good = alone.restore(checkpoints, folder.path, mesh)
         log = stack.enter_context(RunLog(folder, settings.monitors, settings.steps, trackers, warnings))
-        last_good = alone.restore(checkpoints, log.reach(evaluated=evaluate is not None))
-        log.start_after(last_good)
 
         def kept() -> str:
             return f"step {last_good} in {folder.checkpoint_directory}" if last_good else "none"
@@ -97,7 +100,7 @@ def train(
             if done == settings.steps or checkpoints.due(done):
                 # The log is written first, so that no checkpoint is newer than the records.
                 log.keep()
-                checkpoints.save(done, alone.stored, force=True)
+                checkpoints.save(done, Stored(alone.stored, replicate(log.written(), mesh)), force=True)
                 last_good = done
 
         ended = _loop(alone, [log], settings, evaluate, label or str(folder.path), last_good, kept, save)
@@ -157,17 +160,29 @@ def train_vmapped(
         warnings = warnings or stack.enter_context(WarningLines())
         logs = []
         for folder in folders:
-            log = stack.enter_context(RunLog(folder, settings[0].monitors, settings[0].steps, trackers, warnings))
             folder.summary_path.unlink(missing_ok=True)
             # Left by an earlier single run, which would otherwise resume behind these records.
             shutil.rmtree(folder.checkpoint_directory, ignore_errors=True)
-            log.start_after(0)
-            logs.append(log)
+            run_log.cut(folder.path, run_log.NOTHING)
+            log = RunLog(folder, settings[0].monitors, settings[0].steps, trackers, warnings)
+            logs.append(stack.enter_context(log))
         together = _Together(trainer, seeds, [each.learning_rate for each in settings], rewards)
         ended = _loop(together, logs, settings[0], evaluate, f"{len(logs)} runs", 0, lambda: "none")
         for log in logs:
             log.keep()
         return [ended.get(run, parameters) for run, parameters in enumerate(together.parameters())]
+
+
+class Stored(NamedTuple):
+    """What a checkpoint of a run holds.
+
+    Attributes:
+      state: without a reference policy that did not move.
+      records: what the run had recorded, see `RunLog.written`: the state is used only with these records.
+    """
+
+    state: TrainState
+    records: Array
 
 
 class _Alone:
@@ -189,17 +204,26 @@ class _Alone:
         """What a checkpoint holds: a reference that does not move is the initial policy of every start."""
         return self.state if self._fixed_reference is None else dataclasses.replace(self.state, reference=None)
 
-    def restore(self, checkpoints: Checkpoints, recorded: int) -> int:
-        """Continues from the latest checkpoint that is not later than the records; returns its step, or 0.
+    def restore(self, checkpoints: Checkpoints, folder: Path, mesh: Mesh) -> int:
+        """Continues from the latest checkpoint whose records are all there; returns its step, or 0.
+
+        Later records are dropped.
 
         Raises:
-          ValueError: the run was begun with another reward or other stored groups, or no checkpoint can be used.
+          ValueError: the run was begun with another reward or other stored groups, or no checkpoint can be used. Then
+            no record has been dropped.
         """
-        step, state = checkpoints.restore(self.stored, recorded) or (0, self.state)
+
+        def lost(stored: Stored) -> str | None:
+            return run_log.lost(folder, stored.records)
+
+        begun = Stored(self.stored, replicate(run_log.NOTHING, mesh))
+        step, (state, records) = checkpoints.restore(begun, lost) or (0, begun)
         if not np.array_equal(*hosts.to_host((self.state.given, state.given))):
             raise ValueError(
                 "this run was begun with another reward, or with other stored groups: give the same, or another folder"
             )
+        run_log.cut(folder, records)
         if state.reference is None:
             state = dataclasses.replace(state, reference=self._fixed_reference)
         self.state = state

@@ -28,7 +28,7 @@ BACKWARD_FIELDS = frozenset({"log_backward", "step_log_backward", "next_states"}
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TrainState:
-    """Everything a run carries from step to step; a checkpoint holds exactly this.
+    """Everything a run carries from step to step.
 
     Attributes:
       step: `[]` int32, number of batches of rollouts used so far.

@@ -20,8 +20,10 @@ from hosts_program import MESHES, POLICY, by_name, run, sampled
 
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.records import metric_log
+from ipsrl.records.run_log import NOTHING
 from ipsrl.rollouts.randomness import stream
 from ipsrl.training.checkpoints import Checkpoints
+from ipsrl.training.loop import Stored
 
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
@@ -119,9 +121,9 @@ def assert_same_records(ours, theirs):
 def last_state(folder: Path, step: int, like) -> dict:
     """The leaves of the last checkpoint."""
     with Checkpoints(folder / "checkpoints", every=1) as checkpoints:
-        found, state = checkpoints.restore(like)
+        found, stored = checkpoints.restore(Stored(like, NOTHING))
     assert found == step
-    return by_name(state)
+    return by_name(stored.state)
 
 
 @pytest.fixture(scope="module")

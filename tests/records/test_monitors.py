@@ -226,10 +226,12 @@ def write_run(path, text: str, records, until: int, after: int | None = None, li
     """A run up to a step, its records and warnings in files; one that goes on after step `after`, or begins."""
     path.mkdir(parents=True, exist_ok=True)
     warnings, lines = path / "warnings.jsonl", lines or WarningLines(path.parent)
+    begun = -1 if after is None else after
+    with MetricLog(path / "metrics.jsonl") as log, MetricLog(warnings) as warned:
+        for each, file in ((log, path / "metrics.jsonl"), (warned, warnings)):
+            each.rewrite([record for record in metric_log.read(file) if record["step"] <= begun])
     with MetricLog(path / "metrics.jsonl") as log, WarningLog(make_monitors(text), warnings, lines) as watch:
-        begun = -1 if after is None else after
-        log.truncate_after(begun)
-        watch.recall(path / "metrics.jsonl", begun)
+        watch.recall(path / "metrics.jsonl")
         for step in range(max(begun, 0) + 1, until + 1):
             record = records[step - 1]
             log.write(step, record | watch.observe(step, record))

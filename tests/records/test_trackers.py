@@ -21,14 +21,14 @@ from ipsrl.records.trackers import TRACKERS, Trackers, read_trackers
 # Logs steps from FIRST (after what an earlier process has kept) and dies at LAST, or ends well there.
 PROGRAM = """
 import os, signal, sys
-from ipsrl.records.metric_log import MetricLog
+from ipsrl.records.metric_log import MetricLog, read
 from ipsrl.records.trackers import Trackers
 from ipsrl.records.run_folder import RunFolder
 
 path, names, first, last, dies = sys.argv[1], sys.argv[2].split(","), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
 with RunFolder.open(path, {"seed": 3}, resume=True) as folder, Trackers(names, folder) as tracker:
     with MetricLog(folder.metrics_path, tracker) as log:
-        log.truncate_after(first - 1)
+        log.rewrite([record for record in read(folder.metrics_path) if record["step"] < first])
         for step in range(first, last + 1):
             log.write(step, {"reward": step / 7, "loss": float("nan") if step == 2 else 1.0, "rule": "none"})
             if step % 4 == 0:

@@ -25,11 +25,11 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.run_folder import RunFolder
-from ipsrl.records.run_log import NonFiniteLossError
+from ipsrl.records.run_log import NOTHING, NonFiniteLossError
 from ipsrl.rollouts import tools
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.training import stored_tree
-from ipsrl.training.loop import TrainSettings, train
+from ipsrl.training.loop import Stored, TrainSettings, train
 from ipsrl.training.step import Batching, TrainState
 
 pytestmark = pytest.mark.eight_devices
@@ -65,6 +65,11 @@ def sum_of_squares(step: int, parameters) -> Evaluation:
     return Evaluation(
         {"squares": float(sum(np.square(leaf).sum() for leaf in jax.tree.leaves(jax.device_get(parameters))))}
     )
+
+
+def with_shares(step: int, parameters) -> Evaluation:
+    """The same, and what is stored beside the metrics."""
+    return dataclasses.replace(sum_of_squares(step, parameters), ranked_shares=(0.75, 0.25))
 
 
 def run(path: Path, case: Case, evaluate=sum_of_squares, resume=False, initial_parameters=None, seed=5) -> TrainState:
@@ -120,13 +125,13 @@ def test_every_step_leaves_one_record_with_evaluations_where_they_are_due(undist
 class Interrupt:
     """Evaluates, until a step at which the user presses control-C."""
 
-    def __init__(self, step: int):
-        self.step = step
+    def __init__(self, step: int, evaluate=sum_of_squares):
+        self.step, self.evaluate = step, evaluate
 
     def __call__(self, step, parameters):
         if step == self.step:
             raise KeyboardInterrupt
-        return sum_of_squares(step, parameters)
+        return self.evaluate(step, parameters)
 
 
 def interrupted(path: Path, case: Case, step: int, resume: bool = False) -> None:
@@ -163,37 +168,73 @@ def test_a_damaged_checkpoint_costs_steps_but_no_bits(undisturbed, tmp_path, mon
     assert "step 2 is used instead" in line
 
 
+def shortened(number):
+    return lambda lines: lines[:number]
+
+
+def everything(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+LOST = {
+    "short": (shortened(4), 2),
+    "cut": (lambda lines: [*lines[:4], lines[4][:-40]], 2),
+    "gap": (lambda lines: lines[:3] + lines[4:], 2),
+    "twice": (lambda lines: lines[:4] + lines[3:], 2),
+    "another order": (lambda lines: [*lines[:3], lines[4], lines[3], *lines[5:]], 2),
+    "a record without values": (lambda lines: [*lines[:3], '{"step": 3}\n', *lines[4:]], 2),
+    "no record": (lambda lines: [*lines[:4], "[]\n", *lines[5:]], 2),
+    "shorter": (shortened(2), None),
+    "without the start": (lambda lines: lines[1:], None),
+    "the start twice": (lambda lines: lines[:1] + lines, None),
+    "a step below 0": (lambda lines: ['{"step": -1}\n', *lines], None),
+}
+
+
 @only_hypergrid
-@pytest.mark.parametrize(
-    ("damage", "used"),
-    [
-        (lambda lines: lines[:4], "step 2"),
-        (lambda lines: [*lines[:3], lines[3][:-40]], "step 2"),
-        (lambda lines: lines[:3] + lines[4:], "step 2"),
-        (lambda lines: lines[:2], None),
-        (lambda lines: lines[1:], None),
-        (lambda lines: [], None),
-    ],
-    ids=["short", "cut", "gap", "shorter", "without the start", "missing"],
-)
-def test_records_that_are_lost_are_noticed(undisturbed, tmp_path, monkeypatch, damage, used):
+@pytest.mark.parametrize("name", ["metrics.jsonl", "outcomes.jsonl"])
+@pytest.mark.parametrize("damage", LOST)
+def test_records_that_are_lost_are_noticed(undisturbed, tmp_path, monkeypatch, damage, name):
     """Steps 0 to 5 and checkpoints of 2 and 4: the run goes back to a step that has both, or says what is lost."""
+    harm, used = LOST[damage]
     warnings = []
     monkeypatch.setattr(logging, "warning", lambda text, *values: warnings.append(text % values))
-    interrupted(tmp_path, undisturbed.case, 6)
-    log = tmp_path / "metrics.jsonl"
-    log.write_text("".join(damage(log.read_text().splitlines(keepends=True))))
+    case = changed(undisturbed.case, evaluate_every=1)
+    run(tmp_path / "whole", case, with_shares)
+    path = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        run(path, case, Interrupt(6, with_shares))
+    log = path / name
+    log.write_text("".join(harm(log.read_text().splitlines(keepends=True))))
     if used is None:
-        before = checkpoint_steps(tmp_path)
-        with pytest.raises(ValueError, match=r"step 4: the record of step [123] is lost; step 2: .* delete the folder"):
-            run(tmp_path, undisturbed.case, resume=True)
-        assert checkpoint_steps(tmp_path) == before
+        before = everything(path)
+        reason = f"records in {name} are lost or changed"
+        with pytest.raises(ValueError, match=rf"step 4: {reason}; step 2: {reason}\): .* delete the folder"):
+            run(path, case, with_shares, resume=True)
+        after = everything(path)
+        assert after | {Path("environment.json"): before[Path("environment.json")]} == before
         return
-    run(tmp_path, undisturbed.case, resume=True)
-    assert metrics(tmp_path) == metrics(undisturbed.path)
+    run(path, case, with_shares, resume=True)
+    for file in ("metrics.jsonl", "outcomes.jsonl"):
+        assert (path / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
     (warning,) = warnings
-    assert "The checkpoint of step 4 cannot be used (the record of step" in warning
-    assert f"{used} is used instead" in warning
+    assert f"The checkpoint of step 4 cannot be used (records in {name} are lost or changed)" in warning
+    assert f"step {used} is used instead" in warning
+
+
+@only_hypergrid
+@pytest.mark.parametrize("name", ["metrics.jsonl", "outcomes.jsonl"])
+def test_a_finished_run_without_one_of_its_files_is_refused(undisturbed, tmp_path, name):
+    case = changed(undisturbed.case, evaluate_every=1)
+    run(tmp_path, case, with_shares)
+    shutil.rmtree(tmp_path / "checkpoints" / "7")
+    (tmp_path / name).unlink()
+    for _ in range(2):
+        with pytest.raises(
+            ValueError, match=rf"can be used \(step 6: {name} is missing\): restore the files, or delete"
+        ):
+            run(tmp_path, case, with_shares, resume=True)
+        assert not (tmp_path / name).exists()
 
 
 @only_hypergrid
@@ -206,7 +247,7 @@ def test_a_finished_run_with_a_gap_is_not_finished(undisturbed, tmp_path):
     run(path, undisturbed.case, resume=True)
     assert metrics(path) == metrics(undisturbed.path)
     log.write_text("".join(lines[:3] + lines[4:]))
-    with pytest.raises(ValueError, match="the record of step 3 is lost"):
+    with pytest.raises(ValueError, match=r"records in metrics\.jsonl are lost or changed"):
         run(path, undisturbed.case, resume=True)
 
 
@@ -287,7 +328,7 @@ def test_what_is_not_finite_stops_the_run_and_is_never_kept(tmp_path, bad, objec
         run(path, broken)
     assert checkpoint_steps(path) == ["4", "5"]
     for step in ("4", "5"):
-        kept = stored_tree.load(path / "checkpoints" / step, like=whole)
+        kept = stored_tree.load(path / "checkpoints" / step, like=Stored(whole, NOTHING)).state
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(kept))
     assert [record["step"] for record in metric_log.read(path / "metrics.jsonl")] == list(range(6))
 
