@@ -103,9 +103,18 @@ KINDS: dict[Any, Kind] = {
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Checked):
-    """Base of the settings of every study: fields are flags, and declare their ranges by `ipsrl.fields`."""
+    """Base of the settings of every study: fields are flags, and declare their ranges by `ipsrl.fields`.
+
+    A tuple is empty only if it is by default.
+    """
 
     FIELD_PREFIX: ClassVar[str] = "--"
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            if getattr(self, field.name) == () != field.default:
+                raise ValueError(f"--{field.name} is empty, it must have at least one item")
+        super().__post_init__()
 
     def resolved(self) -> Self:
         """These settings, with values filled in that presets leave open because they depend on other flags."""
@@ -153,7 +162,7 @@ def rising(default: tuple, least: float, most: float) -> Any:
     """A field of strictly increasing numbers from `least` to `most`."""
 
     def rise(numbers: tuple) -> bool:
-        in_order = list(numbers) == sorted(set(numbers)) != []
+        in_order = list(numbers) == sorted(set(numbers))
         return in_order and least <= numbers[0] and numbers[-1] <= most
 
     return in_range(Range(f"be increasing numbers from {least} to {most}", rise, of_whole=True), default)
