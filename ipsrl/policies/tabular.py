@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ipsrl.distributed import memory
 from ipsrl.distributed.placement import REPLICATED, PlacementRules
 from ipsrl.fields import Checked, positive
 from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
@@ -51,7 +52,13 @@ class Tabular(Checked):
             )
 
     def init(self, key: Array) -> Parameters:
-        """The initial logits; `key` is not used."""
+        """The initial logits; `key` is not used.
+
+        Raises:
+          ValueError: there is less memory than they take.
+        """
+        size = self.num_observations * self.vocabulary_size * np.dtype(np.float32).itemsize
+        memory.require(size, "the logits of the policy", "choose a smaller environment")
         initial = 0.0 if self.initial_logits is None else self.initial_logits
         logits = jnp.asarray(initial, jnp.float32)
         return {"logits": jnp.broadcast_to(logits, (self.num_observations, self.vocabulary_size))}

@@ -25,3 +25,8 @@ def test_bad_initial_logits_are_refused(logits):
         match=r"initial_logits (must be 2 finite numbers, one for each action|is .*it must be a tuple)",
     ):
         Tabular(3, 2, initial_logits=logits)
+
+
+def test_a_table_without_room_is_refused():
+    with pytest.raises(ValueError, match=r"the logits of the policy take .* PB or more"):
+        Tabular(10**12, 10**12).init(jax.random.key(0))
