@@ -20,7 +20,7 @@ from jax.sharding import Mesh
 
 from ipsrl import study
 from ipsrl.distributed import hosts
-from ipsrl.distributed.mesh import make_mesh
+from ipsrl.distributed.mesh import make_mesh, read_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.text import TextTask
@@ -49,7 +49,7 @@ class Settings(study.Settings):
     dtype: str = "float32"
     remat: str = "none"
     seed: int = between(0, 2**31 - 1, 0)
-    mesh: str = "data:-1"
+    mesh: str = accepted_by(read_mesh, "data:-1")
 
 
 PRESETS = {"smoke": Settings(steps=10), "demo": Settings()}

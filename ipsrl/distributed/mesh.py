@@ -18,14 +18,11 @@ AXES = {DATA: "prompts, and parameters at rest", MODEL: "heads, features and voc
 
 
 @checked
-def make_mesh(text: str = "data:-1") -> Mesh:
-    """A mesh over all devices with the axes named in `text`, such as "data:4,model:2"; `AXES` lists all axes.
-
-    One axis may have size -1: it takes all devices that the other axes leave. The axes are Auto: the compiler inserts
-    the communication.
+def read_mesh(text: str) -> dict[str, int]:
+    """The sizes of the axes named in `text`, such as "data:4,model:2"; at most one is -1.
 
     Raises:
-      ValueError: the text is malformed, an axis is unknown, or the sizes do not multiply to the number of devices.
+      ValueError: the text is malformed, or an axis is unknown.
     """
     axes: dict[str, int] = {}
     for part in text.split(","):
@@ -40,14 +37,25 @@ def make_mesh(text: str = "data:-1") -> Mesh:
         if name in axes:
             raise ValueError(f"mesh {shown(text)} names the axis {shown(name)} twice; every axis has one size")
         axes[name] = int(size)
-    free = [name for name, size in axes.items() if size == -1]
-    if len(free) > 1:
-        raise ValueError(
-            f"mesh {shown(text)} has {len(free)} axes of size -1; at most one can take the remaining devices"
-        )
+    if (free := list(axes.values()).count(-1)) > 1:
+        raise ValueError(f"mesh {shown(text)} has {free} axes of size -1; at most one can take the remaining devices")
+    return axes
+
+
+@checked
+def make_mesh(text: str = "data:-1") -> Mesh:
+    """A mesh over all devices with the axes named in `text`, such as "data:4,model:2"; `AXES` lists all axes.
+
+    One axis may have size -1: it takes all devices that the other axes leave. The axes are Auto: the compiler inserts
+    the communication.
+
+    Raises:
+      ValueError: the text is malformed, an axis is unknown, or the sizes do not multiply to the number of devices.
+    """
+    axes = read_mesh(text)
     devices = jax.device_count()
     fixed = math.prod(size for size in axes.values() if size > 0)
-    if devices % fixed or (not free and devices != fixed):
+    if devices % fixed or (-1 not in axes.values() and devices != fixed):
         raise ValueError(
             f"the sizes in mesh {shown(text)} multiply to {fixed}, which does not fit the {devices} devices"
         )

@@ -14,6 +14,7 @@ from jax.sharding import Mesh
 
 from ipsrl import objectives as objective_catalog
 from ipsrl.distributed import hosts
+from ipsrl.distributed.mesh import read_mesh
 from ipsrl.distributed.start_up import cores
 from ipsrl.environments.environment import Environment
 from ipsrl.fields import accepted_by, at_least, between, non_negative, positive
@@ -57,7 +58,7 @@ class TrainingFlags(Settings):
     monitors: str = accepted_by(make_monitors, "all")
     evaluate_every: int = positive(25)
     checkpoint_every: int = positive(100)
-    mesh: str = "data:-1"
+    mesh: str = accepted_by(read_mesh, "data:-1")
 
     @property
     def host_devices(self) -> int | None:
