@@ -7,6 +7,8 @@ from pathlib import Path
 
 import jax
 
+from ipsrl.fields import Checked, at_least
+
 
 def cache_folder() -> Path:
     """Folder of results that all runs of this user may share: $IPSRL_CACHE, or ~/.cache/ipsrl."""
@@ -23,7 +25,7 @@ MOST_HOST_DEVICES = 1024
 
 
 @dataclasses.dataclass(frozen=True)
-class Cluster:
+class Cluster(Checked):
     """The processes that run one program together, one or more on each host.
 
     On TPU pods and under SLURM, Open MPI or Kubernetes, JAX finds all fields that are None here.
@@ -35,17 +37,31 @@ class Cluster:
       heartbeat_timeout: seconds of silence after which a process counts as dead, and the others end, unless a broken
         connection has ended them before.
       join_timeout: seconds that this process waits for the others to join.
+
+    Raises:
+      ValueError: a field is out of its range, the coordinator is no address:port, or `process_id` is not below
+        `num_processes`.
     """
 
     coordinator: str | None = None
-    num_processes: int | None = None
-    process_id: int | None = None
-    heartbeat_timeout: int = 45
-    join_timeout: int = 300
+    num_processes: int | None = at_least(1, None)
+    process_id: int | None = at_least(0, None)
+    heartbeat_timeout: int = at_least(1, 45)
+    join_timeout: int = at_least(1, 300)
 
     def __post_init__(self):
-        if self.coordinator is not None and not re.fullmatch(r".+:\d{1,5}", self.coordinator):
-            raise ValueError(f"the coordinator is {self.coordinator!r}, it must be address:port, as 10.0.0.1:8476")
+        super().__post_init__()
+        if self.coordinator is not None:
+            _, _, port = self.coordinator.rpartition(":")
+            if not re.fullmatch(r".+:\d{1,5}", self.coordinator) or not 0 < int(port) < 2**16:
+                raise ValueError(
+                    f"the coordinator is {self.coordinator!r}, it must be address:port, as 10.0.0.1:8476, with a port "
+                    "from 1 to 65535"
+                )
+        if None not in (self.num_processes, self.process_id) and not self.process_id < self.num_processes:
+            raise ValueError(
+                f"process_id is {self.process_id}, it must be below num_processes, {self.num_processes}: the first is 0"
+            )
 
 
 def cores() -> int:
@@ -89,10 +105,16 @@ def _join(cluster: Cluster) -> None:
     # JAX would intercept SIGTERM as a preemption notice, which nothing here reads: a terminated process must end.
     jax.config.update("jax_enable_preemption_service", False)
     try:
+        cluster = dataclasses.replace(
+            cluster,
+            coordinator=cluster.coordinator or os.environ.get("JAX_COORDINATOR_ADDRESS"),
+            num_processes=_number(cluster.num_processes, "JAX_NUM_PROCESSES"),
+            process_id=_number(cluster.process_id, "JAX_PROCESS_ID"),
+        )
         jax.distributed.initialize(
             cluster.coordinator,
-            _number(cluster.num_processes, "JAX_NUM_PROCESSES"),
-            _number(cluster.process_id, "JAX_PROCESS_ID"),
+            cluster.num_processes,
+            cluster.process_id,
             initialization_timeout=cluster.join_timeout,
             heartbeat_timeout_seconds=cluster.heartbeat_timeout,
             shutdown_timeout_seconds=SHUTDOWN_TIMEOUT_SECONDS,

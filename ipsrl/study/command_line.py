@@ -138,6 +138,8 @@ class CommandLine:
             define(flags.DEFINE_string, "coordinator", None, f"address:port of the first process, {unknown}")
             define(flags.DEFINE_integer, "num_processes", None, f"number of processes, {unknown}")
             define(flags.DEFINE_integer, "process_id", None, f"index of this process, from 0, {unknown}")
+            waits = f"seconds that this process waits for the others to join; {Cluster.join_timeout} by default"
+            define(flags.DEFINE_integer, "join_timeout", None, waits)
         for former, name_now in FORMER_NAMES.items():
             if name_now in values:
                 flags.DEFINE_alias(former, name_now, flag_values=values)
@@ -164,12 +166,12 @@ class CommandLine:
         return settings, self._cluster(), read_trackers(self["tracker"] or "")
 
     def _cluster(self) -> Cluster | None:
-        given = {name: self[name] for name in ("coordinator", "num_processes", "process_id")}
+        names = ("coordinator", "num_processes", "process_id", "join_timeout")
+        given = {name: self[name] for name in names if self[name] is not None}
         if self["multihost"]:
             return Cluster(**given)
-        for name, value in given.items():
-            if value is not None:
-                raise ValueError(f"--{name} says how processes find each other: give it together with --multihost")
+        for name in given:
+            raise ValueError(f"--{name} says how processes find each other: give it together with --multihost")
         return None
 
 

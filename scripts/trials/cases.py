@@ -69,7 +69,8 @@ def _two_hosts(out: Path, work: Path) -> list[list[str]]:
     return [
         python(
             *HYPOSPACE, "--steps=90", "--checkpoint_every=3", "--evaluate_every=90", "--host_devices=2", "--multihost",
-            f"--coordinator=127.0.0.1:{port}", "--num_processes=2", f"--process_id={process}", f"--out={out}",
+            f"--coordinator=127.0.0.1:{port}", "--num_processes=2", f"--process_id={process}", "--join_timeout=30",
+            f"--out={out}",
         )
         for process in range(2)
     ]  # fmt: skip

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ipsrl.distributed.start_up import cache_folder, start_up
+from ipsrl.distributed.start_up import Cluster, cache_folder, start_up
 
 # Long enough to compile that it is worth keeping on any machine.
 PROGRAM = """
@@ -52,3 +52,26 @@ def test_the_cache_folder(monkeypatch):
 def test_errors():
     with pytest.raises(ValueError, match="host_devices must lie between 1 and 1024, not 0"):
         start_up(host_devices=0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"coordinator": "a:99999"}, "with a port from 1 to 65535"),
+        ({"coordinator": "a:0"}, "with a port from 1 to 65535"),
+        ({"num_processes": -2}, "num_processes is -2, it must be at least 1"),
+        ({"process_id": -1}, "process_id is -1, it must be at least 0"),
+        ({"num_processes": 2, "process_id": 2}, "process_id is 2, it must be below num_processes, 2"),
+        ({"join_timeout": 0}, "join_timeout is 0, it must be at least 1"),
+    ],
+)
+def test_an_impossible_cluster_is_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        Cluster(**fields)
+
+
+def test_variables_of_the_environment_are_checked_like_fields():
+    program = "from ipsrl.distributed.start_up import *; start_up(cluster=Cluster('a:9', process_id=0))"
+    environment = os.environ | {"JAX_NUM_PROCESSES": "-2"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert "num_processes is -2, it must be at least 1" in done.stderr
