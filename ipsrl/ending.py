@@ -30,6 +30,8 @@ INTERRUPTED = 130
 HAS_GONE = (errno.EPIPE, errno.EIO)
 # Further Ctrl-C within this time would only disturb the ending that the first has begun.
 ONE_INTERRUPT_SECONDS = 5.0
+# An interruption that was lost is repeated after this time.
+AGAIN_SECONDS = 0.1
 # Native libraries abort the process after their last words, which are held back until they have been silent so long.
 HELD_BACK_SECONDS = 5.0
 # The interpreter waits for all threads at its end, those of a refused write never end.
@@ -43,9 +45,10 @@ class RefusedWriteError(OSError):
 class Ending:
     """A context manager around the body of a command.
 
-    A `ValueError` (bad input), a `FloatingPointError` (diverged training), an `OSError` (a disk that refuses) and too
-    little memory end the command with one sentence and status 1, Ctrl-C with status 130. Other exceptions are faults of
-    the program and pass. `--verbosity=1`, where a command has it, shows all tracebacks and what Orbax logs.
+    A `ValueError` (bad input), a `FloatingPointError` (diverged training), an `OSError` (a disk that refuses), too
+    little memory and a platform that JAX does not find end the command with one sentence and status 1, Ctrl-C with
+    status 130. Other exceptions are faults of the program and pass. `--verbosity=1`, where a command has it, shows all
+    tracebacks and what Orbax logs.
 
     Args:
       continues: a clause that says how to continue after an interruption; empty if there is nothing to continue.
@@ -64,7 +67,7 @@ class Ending:
         # Orbax logs errors that it also raises, with a traceback for each of its threads.
         logging.get_absl_logger().addFilter(_is_for_users)
         if sys.unraisablehook is sys.__unraisablehook__:
-            sys.unraisablehook = _report_unraisable
+            sys.unraisablehook = self._report_unraisable
         self._before = {number: signal.signal(number, self._interrupt) for number in self._interrupts}
         return self
 
@@ -125,6 +128,21 @@ class Ending:
             self._interrupted_at = now
             raise KeyboardInterrupt
 
+    def _report_unraisable(self, found: "sys.UnraisableHookArgs") -> None:
+        """Shows an error that nothing could catch; not those of TensorStore's threads, many after a refused write.
+
+        Ctrl-C while JAX is notified of a garbage collection is such an error; it interrupts a little later.
+        """
+        if isinstance(found.exc_value, KeyboardInterrupt):
+            self._interrupted_at = -ONE_INTERRUPT_SECONDS
+            again = threading.Timer(AGAIN_SECONDS, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
+            again.daemon = True
+            again.start()
+        elif found.object is None and threading.current_thread() is not threading.main_thread():
+            logging.debug("a native thread has met an error", exc_info=found.exc_value)
+        else:
+            sys.__unraisablehook__(found)
+
     def _sentence(self, error: BaseException) -> str | None:
         """What the user reads of an error; None if it is a fault of the program, or the end that it has chosen."""
         if isinstance(error, KeyboardInterrupt):
@@ -133,6 +151,8 @@ class Ending:
             return f"error: {error}; once that is fixed, {self._continues}"
         if isinstance(error, ValueError | FloatingPointError | OSError):
             return f"error: {error}"
+        if isinstance(error, RuntimeError) and str(error).startswith("Unable to initialize backend"):
+            return f"error: {str(error).partition(chr(10))[0]}"
         if isinstance(error, MemoryError) or (
             isinstance(error, JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
         ):
@@ -197,14 +217,6 @@ def _open_standard_streams() -> None:
 
 def _is_for_users(record: LogRecord) -> bool:
     return logging.get_verbosity() >= logging.DEBUG or "/orbax/" not in record.pathname
-
-
-def _report_unraisable(found: "sys.UnraisableHookArgs") -> None:
-    """Shows an error that nothing could catch, but of native threads: TensorStore's have many after a refused write."""
-    if found.object is None and threading.current_thread() is not threading.main_thread():
-        logging.debug("a native thread has met an error", exc_info=found.exc_value)
-    else:
-        sys.__unraisablehook__(found)
 
 
 def _leave() -> None:

@@ -225,6 +225,29 @@ def test_supervised_commands_are_interrupted_once():
         assert process.returncode == 130
 
 
+def test_an_interruption_where_nothing_can_be_raised_is_not_lost():
+    status, _, err = ends("""
+        class Deleted:
+            def __del__(self):
+                signal.raise_signal(signal.SIGINT)
+        with Ending("try again"):
+            Deleted()
+            time.sleep(100)
+    """)
+    assert (status, err) == (130, "interrupted: try again\n")
+
+
+def test_a_platform_that_is_not_there_is_named():
+    status, _, err = ends("""
+        import jax
+        jax.config.update("jax_platforms", "foo")
+        with Ending():
+            jax.devices()
+    """)
+    assert status == 1
+    assert re.fullmatch("error: Unable to initialize backend 'foo'.*JAX_PLATFORMS.*\n", err)
+
+
 @pytest.mark.parametrize("process", [0, 1])
 def test_a_host_that_waits_in_vain_for_the_others_says_so(process):
     status, _, err = ends(f"""
