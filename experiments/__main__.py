@@ -6,10 +6,15 @@ from ipsrl import extensions
 from ipsrl.ending import Ending
 from ipsrl.study import catalog
 
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser("python -m experiments", description=__doc__)
+    made.add_argument("--extensions", default="", help=extensions.FLAG_HELP)
+    return made
+
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--extensions", default="", help=extensions.FLAG_HELP)
-    arguments = parser.parse_args()
+    arguments = parser().parse_args()
     with Ending():
         extensions.load(arguments.extensions)
         print(catalog.listing())

@@ -80,11 +80,17 @@ class _Namespace(dict):
     """The global names of a module; Python's own lookup of a missing one makes it."""
 
     def __init__(self, name: str, path: Path):
+        tree = ast.parse(path.read_bytes())
         # Dataclasses look for the module of a class among those that are imported.
-        super().__init__(__name__=__name__, __file__=str(path), __builtins__=vars(builtins) | {"__import__": _import})
+        super().__init__(
+            __name__=__name__,
+            __doc__=ast.get_docstring(tree, clean=False),
+            __file__=str(path),
+            __builtins__=vars(builtins) | {"__import__": _import},
+        )
         self._module = name
         self._statements: dict[str, list[ast.stmt]] = {}
-        for statement in ast.parse(path.read_bytes()).body:
+        for statement in tree.body:
             for bound in dict.fromkeys(_names(statement)):
                 self._statements.setdefault(bound, []).append(statement)
 

@@ -34,6 +34,11 @@ import argparse
 import os
 from collections.abc import Sequence
 
+from ipsrl import early
+
+if __name__ == "__main__":
+    early.script("scripts.benchmark")
+
 from benchmarks import (
     bandit,
     compilation,
@@ -70,14 +75,18 @@ COMMANDS = (
 )
 
 
-def main(command_line: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True)
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = made.add_subparsers(required=True)
     for module in COMMANDS:
         module.add_command(commands)
     for command in commands.choices.values():
         command.add_argument("--extensions", default="", help=extensions.FLAG_HELP)
-    arguments = parser.parse_args(command_line)
+    return made
+
+
+def main(command_line: Sequence[str] | None = None) -> None:
+    arguments = parser().parse_args(command_line)
     with Ending():
         start_up(arguments.devices)
         extensions.load(arguments.extensions)

@@ -11,6 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ipsrl import early
+
+if __name__ == "__main__":
+    early.script("scripts.make_checkpoint")
+
 import jax
 import numpy as np
 from absl import logging
@@ -177,18 +182,22 @@ def texts() -> Iterator[str]:
         yield f"{first} - {second} / {third} = {first - second / third:.2f}"
 
 
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--out", required=True, help="the new folder")
+    made.add_argument("--family", choices=FAMILIES, default="qwen2", help="whose architecture; qwen2 by default")
+    made.add_argument("--hidden_size", type=int, default=64, help="width of the residual stream; 64 by default")
+    made.add_argument("--num_layers", type=int, default=2, help="number of blocks; 2 by default")
+    made.add_argument("--num_heads", type=int, default=4, help="number of query heads; 4 by default")
+    made.add_argument("--num_key_value_heads", type=int, default=2, help="number of key-value heads; 2 by default")
+    made.add_argument("--vocabulary_size", type=int, default=512, help="tokens of the tokenizer; 512 by default")
+    made.add_argument("--dtype", choices=DTYPES, default="float32", help="of the weights in the file")
+    made.add_argument("--seed", type=int, default=0, help="of the weights; 0 by default")
+    return made
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", required=True, help="the new folder")
-    parser.add_argument("--family", choices=FAMILIES, default="qwen2", help="whose architecture; qwen2 by default")
-    parser.add_argument("--hidden_size", type=int, default=64, help="width of the residual stream; 64 by default")
-    parser.add_argument("--num_layers", type=int, default=2, help="number of blocks; 2 by default")
-    parser.add_argument("--num_heads", type=int, default=4, help="number of query heads; 4 by default")
-    parser.add_argument("--num_key_value_heads", type=int, default=2, help="number of key-value heads; 2 by default")
-    parser.add_argument("--vocabulary_size", type=int, default=512, help="tokens of the tokenizer; 512 by default")
-    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="of the weights in the file")
-    parser.add_argument("--seed", type=int, default=0, help="of the weights; 0 by default")
-    arguments = parser.parse_args()
+    arguments = parser().parse_args()
     # JAX would log the accelerators that it has not found.
     logging.set_verbosity(logging.WARNING)
     with Ending():

@@ -11,6 +11,11 @@ import operator
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ipsrl import early
+
+if __name__ == "__main__":
+    early.script("scripts.make_questions")
+
 import numpy as np
 from absl import logging
 
@@ -111,14 +116,18 @@ def write_questions(out: str | Path, name: str, splits: Mapping[str, Sequence[Ro
     return folder / name
 
 
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--out", required=True, help="folder of data sets")
+    made.add_argument("--train", type=int, default=512, help="questions to train on; 512 by default")
+    made.add_argument("--test", type=int, default=128, help="held-out questions; 128 by default")
+    made.add_argument("--largest", type=int, default=9, help="largest number in a question; 9 by default")
+    made.add_argument("--seed", type=int, default=0, help="of the choice among all questions; 0 by default")
+    return made
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", required=True, help="folder of data sets")
-    parser.add_argument("--train", type=int, default=512, help="questions to train on; 512 by default")
-    parser.add_argument("--test", type=int, default=128, help="held-out questions; 128 by default")
-    parser.add_argument("--largest", type=int, default=9, help="largest number in a question; 9 by default")
-    parser.add_argument("--seed", type=int, default=0, help="of the choice among all questions; 0 by default")
-    arguments = parser.parse_args()
+    arguments = parser().parse_args()
     # TFDS would log every file.
     logging.set_verbosity(logging.WARNING)
     with Ending():

@@ -15,6 +15,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from ipsrl import early
+
+if __name__ == "__main__":
+    early.script("scripts.objectives_table")
+
 from ipsrl.ending import Ending
 from ipsrl.objectives import make, names
 from ipsrl.objectives.catalog import CATALOG
@@ -95,8 +100,12 @@ def prose(text: str) -> str:
     return "".join(code(s.strip("`")) if s.startswith("`") else re.sub(r"([\\|*_<\[\]~])", r"\\\1", s) for s in spans)
 
 
+def parser() -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
 if __name__ == "__main__":
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    parser().parse_args()
     with Ending():
         DOCUMENT.write_text(MARKS.filled(DOCUMENT.read_text(), table()))
         print(f"wrote {len(names())} rows to {DOCUMENT.relative_to(ROOT)}")

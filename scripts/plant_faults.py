@@ -18,6 +18,13 @@ import tempfile
 import time
 from pathlib import Path
 
+from ipsrl import early
+
+if __name__ == "__main__":
+    early.script("scripts.plant_faults")
+
+from ipsrl.ending import Ending
+
 ROOT = Path(__file__).resolve().parent.parent
 COPIED = ("ipsrl", "experiments", "tests", "scripts", "docs", "pyproject.toml", "setup.py", "README.md")
 
@@ -221,15 +228,19 @@ def caught_by(fault: Fault, tree: Path, all_tests: bool) -> tuple[str, str]:
     return "-", "-"
 
 
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--only", default="", help="names of faults, separated by commas")
+    made.add_argument("--list", action="store_true", help="print the names of the faults")
+    made.add_argument("--all", action="store_true", help="run all tests, not only those named beside the fault")
+    return made
+
+
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="names of faults, separated by commas")
-    parser.add_argument("--list", action="store_true", help="print the names of the faults")
-    parser.add_argument("--all", action="store_true", help="run all tests, not only those named beside the fault")
-    options = parser.parse_args(arguments)
+    options = parser().parse_args(arguments)
     only = {name.strip() for name in options.only.split(",") if name.strip()}
     if unknown := sorted(only - {fault.name for fault in FAULTS}):
-        parser.error(f"unknown fault {unknown[0]!r}: see --list")
+        raise ValueError(f"--only names an unknown fault, {unknown[0]!r}: see --list")
     faults = [fault for fault in FAULTS if not only or fault.name in only]
     if options.list:
         print("\n".join(fault.name for fault in faults))
@@ -255,7 +266,5 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    try:
+    with Ending():
         sys.exit(main())
-    except ValueError as error:
-        sys.exit(f"error: {error}")

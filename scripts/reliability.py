@@ -33,6 +33,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from ipsrl import early
+
+if __name__ == "__main__":
+    early.script("scripts.reliability")
+
+from ipsrl.ending import Ending
 from ipsrl.records.json_files import read_json, write_json
 from marked_page import Marks
 from trials import full_disk, kills, long_run, refusals
@@ -253,31 +259,35 @@ def described(seed: int, arguments: Sequence[str]) -> Row:
     }
 
 
-def listed(text: str, known: Sequence[str], parser: argparse.ArgumentParser) -> list[str]:
+def listed(text: str, known: Sequence[str]) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in known:
-            parser.error(f"unknown name {name!r}: choose among {', '.join(known)}")
+            raise ValueError(f"unknown name {name!r}: choose among {', '.join(known)}")
     return names
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    made.add_argument("--only", default="", help="trials, separated by commas")
+    made.add_argument("--cases", default="", help="kinds of runs that are killed, separated by commas")
+    made.add_argument("--count", type=int, help="kills in all, points, steps or processes")
+    made.add_argument("--seed", type=int, default=0)
+    made.add_argument("--work", type=Path, default=ROOT / "build" / "reliability")
+    made.add_argument("--results", type=Path, default=ROOT / "docs" / "reliability.json")
+    made.add_argument("--anew", action="store_true", help="forget what has been tried in these trials")
+    return made
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
-    parser.add_argument("--only", default="", help="trials, separated by commas")
-    parser.add_argument("--cases", default="", help="kinds of runs that are killed, separated by commas")
-    parser.add_argument("--count", type=int, help="kills in all, points, steps or processes")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--work", type=Path, default=ROOT / "build" / "reliability")
-    parser.add_argument("--results", type=Path, default=ROOT / "docs" / "reliability.json")
-    parser.add_argument("--anew", action="store_true", help="forget what has been tried in these trials")
-    options = parser.parse_args(arguments)
-    only = listed(options.only, list(COUNTS), parser) or list(COUNTS)
-    cases = listed(options.cases, [case.name for case in CASES], parser)
+    options = parser().parse_args(arguments)
+    only = listed(options.only, list(COUNTS)) or list(COUNTS)
+    cases = listed(options.cases, [case.name for case in CASES])
     if options.count is not None and (len(only) > 1 or options.count < 1):
-        parser.error("--count is a positive number, for one trial: name it by --only")
+        raise ValueError("--count is a positive number, for one trial: name it by --only")
     results = Results(options.results, described(options.seed, arguments))
     work = options.work.absolute()
     work.mkdir(parents=True, exist_ok=True)
@@ -300,9 +310,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    try:
+    with Ending("the same command continues"):
         sys.exit(main())
-    except ValueError as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit("interrupted: the same command continues")

@@ -8,20 +8,36 @@ anew at every call; unfinished runs are shown with the records they have.
 import argparse
 from collections.abc import Sequence
 
+from ipsrl import early
+
+if __name__ == "__main__":
+    early.script("scripts.report")
+
 from ipsrl.ending import Ending
+from ipsrl.records.discovery import require_folder
 from ipsrl.records.report.page import write_report
 from ipsrl.records.run_folder import require_readable
 
 
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("folder", metavar="DIR", help="folder with runs, at any depth")
+    made.add_argument("--out", metavar="FILE", help="where to write the page; DIR/report.html by default")
+    made.add_argument("--title", help="of the page; the name of DIR by default")
+    return made
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Raises ValueError if a text is not in UTF-8, or the folder does not exist."""
+    for name in ("out", "title"):
+        require_readable(getattr(arguments, name) or "", f"--{name}")
+    require_folder(arguments.folder)
+
+
 def main(command_line: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", metavar="DIR", help="folder with runs, at any depth")
-    parser.add_argument("--out", metavar="FILE", help="where to write the page; DIR/report.html by default")
-    parser.add_argument("--title", help="of the page; the name of DIR by default")
-    arguments = parser.parse_args(command_line)
+    arguments = parser().parse_args(command_line)
     with Ending():
-        for name in ("out", "title"):
-            require_readable(getattr(arguments, name) or "", f"--{name}")
+        check(arguments)
         print(f"report: {write_report(arguments.folder, arguments.out, arguments.title)}")
 
 

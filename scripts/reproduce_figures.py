@@ -16,6 +16,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from ipsrl import early
+
+if __name__ == "__main__":
+    early.script("scripts.reproduce_figures")
+
 from ipsrl import extensions
 from ipsrl.ending import Ending
 from ipsrl.records.json_files import read_json, replace_file
@@ -42,22 +47,26 @@ Result = tuple[str, str, str, str]
 """Of a finished run: its time, its numbers, the paper's, and the verdict."""
 
 
-def main(command_line: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--preset", choices=PRESETS, default="demo", help="size of all studies (default: demo)")
-    parser.add_argument(
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--preset", choices=PRESETS, default="demo", help="size of all studies (default: demo)")
+    made.add_argument(
         "--only",
         metavar="NAME",
         nargs="+",
         action="extend",
         help="some of them, also separated by commas; --list prints all",
     )
-    parser.add_argument("--out", type=Path, help="folder for all results; runs/figures-PRESET by default")
-    parser.add_argument("--document", type=Path, metavar="PAGE.md", help="a page with marks for the table")
-    parser.add_argument("--launcher", default="local", help="where they run, see scripts/sweep.py; local by default")
-    parser.add_argument("--extensions", default="", help=extensions.FLAG_HELP)
-    parser.add_argument("--list", action="store_true", help="print names, commands and titles, and run nothing")
-    arguments = parser.parse_args(command_line)
+    made.add_argument("--out", type=Path, help="folder for all results; runs/figures-PRESET by default")
+    made.add_argument("--document", type=Path, metavar="PAGE.md", help="a page with marks for the table")
+    made.add_argument("--launcher", default="local", help="where they run, see scripts/sweep.py; local by default")
+    made.add_argument("--extensions", default="", help=extensions.FLAG_HELP)
+    made.add_argument("--list", action="store_true", help="print names, commands and titles, and run nothing")
+    return made
+
+
+def main(command_line: Sequence[str] | None = None) -> None:
+    arguments = parser().parse_args(command_line)
     # SIGTERM is treated like Ctrl-C: studies end with their sweep.
     with Ending("the same command continues with what is missing", (signal.SIGINT, signal.SIGTERM)):
         extensions.load(arguments.extensions)

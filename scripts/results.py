@@ -20,8 +20,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from ipsrl import early
+
+if __name__ == "__main__":
+    early.script("scripts.results")
+
 from ipsrl.ending import Ending
 from ipsrl.records import results
+from ipsrl.records.discovery import require_folder
 from ipsrl.records.json_files import plain, replace_file
 from ipsrl.records.run_folder import require_readable
 from ipsrl.records.text_table import aligned
@@ -71,26 +77,35 @@ def _json_value(value: Any) -> Any:
 FORMATS = {"table": table, "csv": csv_text, "json": json_text}
 
 
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("folders", nargs="+", metavar="DIR", help="folder with runs, or with files written by --parquet")
+    made.add_argument("--sql", help="one SELECT on the tables runs and metrics")
+    made.add_argument("--format", choices=FORMATS, default="table", help="of the answer")
+    made.add_argument("--out", type=Path, metavar="FILE", help="file for the result; stdout by default")
+    made.add_argument("--parquet", metavar="DIR", help="write both tables there, for fast reading")
+    made.add_argument("--skip_damaged", action="store_true", help="skip runs that cannot be read")
+    return made
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Raises ValueError if a text is not in UTF-8, a folder does not exist, or --out cannot be a file."""
+    for name in ("out", "parquet", "sql"):
+        require_readable(str(getattr(arguments, name) or ""), f"--{name}")
+    if arguments.out is not None and arguments.out.is_dir():
+        raise ValueError(f"--out={arguments.out} is a folder; it must be a file")
+    if arguments.out is not None and not arguments.out.absolute().parent.is_dir():
+        raise ValueError(f"there is no folder {arguments.out.parent} for --out")
+    if arguments.out is not None and (arguments.out.parent / "config.json").exists():
+        raise ValueError(f"--out={arguments.out} lies in the folder of a run, in which nothing is changed")
+    for folder in arguments.folders:
+        require_folder(folder)
+
+
 def main(command_line: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "folders", nargs="+", metavar="DIR", help="folder with runs, or with files written by --parquet"
-    )
-    parser.add_argument("--sql", help="one SELECT on the tables runs and metrics")
-    parser.add_argument("--format", choices=FORMATS, default="table", help="of the answer")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="file for the result; stdout by default")
-    parser.add_argument("--parquet", metavar="DIR", help="write both tables there, for fast reading")
-    parser.add_argument("--skip_damaged", action="store_true", help="skip runs that cannot be read")
-    arguments = parser.parse_args(command_line)
+    arguments = parser().parse_args(command_line)
     with Ending():
-        for name in ("out", "parquet", "sql"):
-            require_readable(str(getattr(arguments, name) or ""), f"--{name}")
-        if arguments.out is not None and arguments.out.is_dir():
-            raise ValueError(f"--out={arguments.out} is a folder; it must be a file")
-        if arguments.out is not None and not arguments.out.absolute().parent.is_dir():
-            raise ValueError(f"there is no folder {arguments.out.parent} for --out")
-        if arguments.out is not None and (arguments.out.parent / "config.json").exists():
-            raise ValueError(f"--out={arguments.out} lies in the folder of a run, in which nothing is changed")
+        check(arguments)
         connection = results.load(*arguments.folders, skip_damaged=arguments.skip_damaged, parquet=arguments.parquet)
         text = FORMATS[arguments.format](*results.select(connection, arguments.sql or OVERVIEW))
         if arguments.sql is None and arguments.format == "table":

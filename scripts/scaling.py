@@ -16,6 +16,11 @@ import os
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ipsrl import early
+
+if __name__ == "__main__":
+    early.script("scripts.scaling")
+
 import jax
 import numpy as np
 from jax.experimental import topologies
@@ -25,9 +30,11 @@ from ipsrl import objectives
 from ipsrl.distributed.collectives import Collective, collectives
 from ipsrl.distributed.mesh import DATA
 from ipsrl.distributed.placement import check_units, shardings
+from ipsrl.ending import Ending
 from ipsrl.environments.token_stream import TokenStream
 from ipsrl.policies.rotary import Rotary
 from ipsrl.policies.transformer import Transformer
+from ipsrl.records.run_folder import require_possible
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Outcomes, Prompts, Trajectories
 from ipsrl.training.optimizer import make_optimizer
@@ -370,13 +377,19 @@ half as many micro-batches, if their activations fit, halve the communication.
 """
 
 
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--document", type=Path, default=Path("docs/scaling.md"), help="path of the page")
+    return made
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--document", type=Path, default=Path("docs/scaling.md"), help="path of the page")
-    document = parser.parse_args().document
-    sources = "\n".join(f"- {machine.name}: {machine.sources}" for machine in (V5P_64, H200_64))
-    page = PAGE.format(version=jax.__version__, eight=eight_devices(), seven=seven_billion(), sources=sources)
-    document.write_text(page)
+    document = parser().parse_args().document
+    with Ending():
+        require_possible(document.parent, "--document")
+        sources = "\n".join(f"- {machine.name}: {machine.sources}" for machine in (V5P_64, H200_64))
+        page = PAGE.format(version=jax.__version__, eight=eight_devices(), seven=seven_billion(), sources=sources)
+        document.write_text(page)
 
 
 if __name__ == "__main__":

@@ -25,40 +25,59 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ipsrl import early
+
+if __name__ == "__main__":
+    early.script("scripts.sweep")
+
 from ipsrl import extensions
 from ipsrl.ending import Ending
+from ipsrl.study import catalog
 from ipsrl.sweeps import launcher_catalog
 from ipsrl.sweeps.sweep import report, sweep, to_do
 from ipsrl.sweeps.sweep_folder import SweepFolder
 from ipsrl.sweeps.sweep_runs import SweepRun, make_runs, read_file, read_grid, require_unchanged, tracked
 
 
-def main(command_line: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--out", required=True, help="folder of the sweep")
-    parser.add_argument("--experiment", help="the name of a study: python -m experiments lists them")
-    parser.add_argument("--preset", help="of the experiment, demo by default")
-    which = parser.add_mutually_exclusive_group()
+    made.add_argument("--out", required=True, help="folder of the sweep")
+    made.add_argument("--experiment", help="the name of a study: python -m experiments lists them")
+    made.add_argument("--preset", help="of the experiment, demo by default")
+    which = made.add_mutually_exclusive_group()
     which.add_argument("--grid", help="see above")
     which.add_argument("--runs", type=Path, metavar="FILE.py", help="see above")
-    parser.add_argument("--launcher", default="local", help="see above; local by default")
-    parser.add_argument(
+    made.add_argument("--launcher", default="local", help="see above; local by default")
+    made.add_argument(
         "--tracker", help="further receivers of the metrics of training runs: tensorboard, wandb, or both"
     )
-    parser.add_argument("--retry", action="store_true", help="try failed runs again")
-    parser.add_argument("--restarts", type=int, default=3, help="maximum number of restarts of a killed run; 3")
-    parser.add_argument("--extensions", default="", help=extensions.FLAG_HELP)
-    do = parser.add_mutually_exclusive_group()
+    made.add_argument("--retry", action="store_true", help="try failed runs again")
+    made.add_argument("--restarts", type=int, default=3, help="maximum number of restarts of a killed run; 3")
+    made.add_argument("--extensions", default="", help=extensions.FLAG_HELP)
+    do = made.add_mutually_exclusive_group()
     do.add_argument("--list", action="store_true", help="print the runs, and start nothing")
     do.add_argument("--status", action="store_true", help="print the states of the runs, and start nothing")
     do.add_argument(
         "--dry_run", action="store_true", help="print the commands of the remaining runs, and start nothing"
     )
-    arguments = parser.parse_args(command_line)
+    return made
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Raises ValueError if the number of restarts is negative, or no study has the name of the experiment."""
+    if arguments.restarts < 0:
+        raise ValueError(f"--restarts is {arguments.restarts}, it must not be negative")
+    if arguments.experiment is not None and not arguments.extensions:
+        catalog.require(arguments.experiment)
+
+
+def main(command_line: Sequence[str] | None = None) -> None:
+    arguments = parser().parse_args(command_line)
     # SIGTERM is treated like Ctrl-C: runs end with their sweep.
     with Ending("the same command continues the sweep", (signal.SIGINT, signal.SIGTERM)):
+        check(arguments)
         extensions.load(arguments.extensions)
         status = run(arguments)
     sys.exit(status)
@@ -66,8 +85,6 @@ def main(command_line: Sequence[str] | None = None) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Executes the command line; returns the exit status."""
-    if arguments.restarts < 0:
-        raise ValueError(f"--restarts is {arguments.restarts}, it must not be negative")
     launcher = launcher_catalog.make(arguments.launcher)
     folder = SweepFolder.at(arguments.out)
     runs = requested_runs(arguments, folder)

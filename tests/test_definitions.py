@@ -14,6 +14,12 @@ from ipsrl.study import catalog
 from ipsrl.study.command_line import refuse
 from tests.hostile.command_trial import of_flags
 
+SCRIPTS = (
+    "make_checkpoint", "make_questions", "objectives_table", "plant_faults", "report", "reproduce_figures", "results",
+    "scaling", "sweep",
+)  # fmt: skip
+"""Those whose parsers need no other module of scripts/."""
+
 
 def said(refuse, *arguments):
     try:
@@ -43,14 +49,33 @@ def test_every_objective_can_be_made(text):
     assert str(Module("ipsrl.objectives.catalog").make(text)) == str(objectives.make(text))
 
 
-def test_a_command_is_refused_before_its_imports():
-    command = [sys.executable, "-X", "importtime", "-m", "experiments.hypospace", "--steps=x"]
-    ended = subprocess.run(command, capture_output=True, text=True)
-    imported = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
-    assert ended.returncode == 1
-    assert "error: --steps is 'x', it must be a whole number" in imported
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("experiments.hypospace --steps=x", "error: --steps is 'x', it must be a whole number"),
+        ("experiments.hypospace --mesh=foo", "error: mesh 'foo' must be a list of name:size"),
+        ("experiments --zzz", "python -m experiments: error: unrecognized arguments: --zzz"),
+        ("scripts.sweep --out=x --experiment=hypospac", "error: unknown experiment 'hypospac'; did you mean"),
+        ("scripts.results none", "error: there is no folder none"),
+        ("scripts.report x --zzz", "report.py: error: unrecognized arguments: --zzz"),
+        ("scripts.make_checkpoint --out=x --seed=x", "make_checkpoint.py: error: argument --seed: invalid int value"),
+    ],
+)
+def test_a_command_is_refused_before_its_imports(command, sentence):
+    ended = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", *command.split()], capture_output=True, text=True, cwd=catalog.root()
+    )
+    imported = [line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()]
+    assert ended.returncode in (1, 2)
+    assert any(line.startswith(sentence) for line in imported)
     assert "ipsrl.definitions" in imported
-    assert not imported & {"jax", "experiments.hypospace"}
+    assert not {*imported} & {"jax", "experiments.hypospace"}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_parser_of_a_script_is_the_same_before_and_after_the_imports(name):
+    imported = importlib.import_module(f"scripts.{name}")
+    assert Module(f"scripts.{name}").parser().format_help() == imported.parser().format_help()
 
 
 def test_no_large_library_is_imported():

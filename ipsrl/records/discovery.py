@@ -19,6 +19,12 @@ LABELS = "labels.json"
 """In the folder of a study: names of the labels that distinguish its curves in metrics.jsonl, beside `seed`."""
 
 
+def require_folder(root: str | Path) -> None:
+    """Raises ValueError if there is no such folder."""
+    if not Path(root).is_dir():
+        raise ValueError(f"there is no folder {root}: name one that holds runs")
+
+
 @checked
 def find(root: str | Path) -> list[Path]:
     """All run folders in `root`, itself included, in the order of their paths; links are not followed.
@@ -30,8 +36,7 @@ def find(root: str | Path) -> list[Path]:
       ValueError: there is no such folder, or no run in it.
       OSError: a folder in it cannot be read.
     """
-    if not Path(root).is_dir():
-        raise ValueError(f"there is no folder {root}: name one that holds runs")
+    require_folder(root)
 
     def refuse(error: OSError) -> None:
         raise error

@@ -41,14 +41,19 @@ def module_name(name: str) -> str:
     return extensions.STUDIES[name].__name__ if name in extensions.STUDIES else f"{PACKAGE}.{name}"
 
 
+def require(name: str) -> None:
+    """Raises ValueError if there is no study of this name; nothing is imported."""
+    if name not in names():
+        raise ValueError(f"unknown experiment {name!r}; {did_you_mean(name, names())}")
+
+
 def find(name: str) -> Study:
     """The study of this name.
 
     Raises:
       ValueError: there is none.
     """
-    if name not in names():
-        raise ValueError(f"unknown experiment {name!r}; {did_you_mean(name, names())}")
+    require(name)
     return Study.of(extensions.STUDIES.get(name) or importlib.import_module(module_name(name)), name)
 
 

@@ -164,8 +164,18 @@ def test_ctrl_c_ends_in_one_sentence(tmp_path):
 
 
 @pytest.mark.parametrize("during", ["numpy", "jax._src"])
-def test_ctrl_c_during_the_imports_is_one_word(during):
-    arguments = [sys.executable, "-X", "importtime", "-m", "experiments.two_outcomes"]
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["-m", "experiments.two_outcomes"],
+        ["scripts/sweep.py", "--out=none", "--list"],
+        ["scripts/report.py", "scripts"],
+        ["scripts/make_checkpoint.py", "--out=none"],
+    ],
+    ids=" ".join,
+)
+def test_ctrl_c_during_the_imports_is_one_word(command, during):
+    arguments = [sys.executable, "-X", "importtime", *command]
     with subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         assert any(during in line for line in process.stderr)
         process.send_signal(signal.SIGINT)

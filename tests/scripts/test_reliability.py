@@ -125,12 +125,17 @@ def test_the_page_has_the_marks():
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--only=kill"], ["--cases=one"], ["--count=3"], ["--only=kills", "--count=0"]], ids=" ".join
+    ("arguments", "message"),
+    [
+        (["--only=kill"], "unknown name 'kill': choose among kills"),
+        (["--cases=one"], "unknown name 'one': choose among single"),
+        (["--count=3"], "--count is a positive number, for one trial"),
+        (["--only=kills", "--count=0"], "--count is a positive number, for one trial"),
+    ],
 )
-def test_bad_arguments_are_refused(arguments, tmp_path, capsys):
-    with pytest.raises(SystemExit):
+def test_bad_arguments_are_refused(arguments, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
         reliability.main([*arguments, f"--work={tmp_path / 'work'}", f"--results={tmp_path / 'found.json'}"])
-    assert "error: " in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
