@@ -31,7 +31,7 @@ from ipsrl.distributed.mesh import DATA, make_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.math_answers import MathAnswers
-from ipsrl.fields import positive
+from ipsrl.fields import accepted_by, positive
 from ipsrl.figures import style
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
@@ -53,6 +53,12 @@ NEEDED = {
 }
 
 
+def check_questions(text: str) -> None:
+    """Raises ValueError unless a text is empty or names an environment."""
+    if text:
+        environments.check(text)
+
+
 @dataclasses.dataclass(frozen=True)
 class Settings(TrainingFlags, LanguageModelFlags):
     """`data` are the questions for training, `evaluation_data` the held-out ones.
@@ -62,8 +68,8 @@ class Settings(TrainingFlags, LanguageModelFlags):
     there are beyond it, the better is the estimate.
     """
 
-    data: str = ""
-    evaluation_data: str = ""
+    data: str = accepted_by(check_questions, "")
+    evaluation_data: str = accepted_by(check_questions, "")
     objectives: tuple[str, ...] = study.objectives(("grpo", "ips_dr_grpo(aggregation=sequence_mean)", "progrpo"))
     steps: int = positive(200)
     prompts_per_step: int = positive(32)

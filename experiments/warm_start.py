@@ -24,7 +24,9 @@ from ipsrl.distributed.mesh import make_mesh, read_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.text import TextTask
-from ipsrl.fields import accepted_by, at_least, between, positive, probability
+from ipsrl.fields import accepted_by, at_least, between, one_of, positive, probability
+from ipsrl.policies.adapters import FLOATS
+from ipsrl.policies.transformer_config import REMATERIALISATION_NAMES
 from ipsrl.records.progress_line import report_line
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampled_answers import independent_answers
@@ -46,8 +48,8 @@ class Settings(study.Settings):
     learning_rate: float = positive(2e-3)
     max_tokens: int = positive(48)
     system_prompt: str = ""
-    dtype: str = "float32"
-    remat: str = "none"
+    dtype: str = one_of(*FLOATS, default="float32")
+    remat: str = one_of(*REMATERIALISATION_NAMES, default="none")
     seed: int = between(0, 2**31 - 1, 0)
     mesh: str = accepted_by(read_mesh, "data:-1")
 

@@ -101,6 +101,12 @@ def make_tools(text: str) -> tuple[Tool, ...]:
     return tuple(specifications.build(tool, TOOLS, "tool") for tool in specifications.split(text))
 
 
+def check_tools(text: str) -> None:
+    """Raises ValueError as `make_tools`, as far as names and types of arguments tell; makes nothing. May be empty."""
+    for tool in specifications.split(text) if text else ():
+        specifications.read(tool, TOOLS, "tool")
+
+
 @functools.cache
 def _paragraphs(folder: str) -> tuple[str, ...]:
     texts = [path.read_text() for path in sorted(Path(folder).expanduser().glob("*.txt"))]

@@ -5,10 +5,11 @@ import functools
 
 from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.questions import Questions
-from ipsrl.environments.tools import ToolUse, make_tools
-from ipsrl.fields import non_negative, positive
-from ipsrl.policies.adapters import LoRA
+from ipsrl.environments.tools import ToolUse, check_tools, make_tools
+from ipsrl.fields import accepted_by, non_negative, one_of, positive
+from ipsrl.policies.adapters import FEW_BITS, FLOATS, LoRA
 from ipsrl.policies.hugging_face_config import num_positions
+from ipsrl.policies.transformer_config import REMATERIALISATION_NAMES
 from ipsrl.study.settings import Settings
 from ipsrl.training.language_model import LanguageModel
 
@@ -28,13 +29,13 @@ class LanguageModelFlags(Settings):
     longest_prompt: int = positive(1024)
     system_prompt: str = ""
     thinking: bool = False
-    tools: str = ""
-    dtype: str = "float32"
-    remat: str = "none"
+    tools: str = accepted_by(check_tools, "")
+    dtype: str = one_of(*FLOATS, default="float32")
+    remat: str = one_of(*REMATERIALISATION_NAMES, default="none")
     lora_rank: int = non_negative(0)
     lora_alpha: float = 32.0
     lora_targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
-    frozen_dtype: str = "float32"
+    frozen_dtype: str = one_of(*FLOATS, *FEW_BITS, default="float32")
     export: bool = False
 
     def read_model(self) -> LanguageModel:
