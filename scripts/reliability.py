@@ -40,6 +40,7 @@ if __name__ == "__main__":
 
 from ipsrl.ending import Ending
 from ipsrl.records.json_files import read_json, write_json
+from ipsrl.records.run_folder import require_possible
 from marked_page import Marks
 from trials import full_disk, kills, long_run, refusals
 from trials.cases import CASES
@@ -288,6 +289,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cases = listed(options.cases, [case.name for case in CASES])
     if options.count is not None and (len(only) > 1 or options.count < 1):
         raise ValueError("--count is a positive number, for one trial: name it by --only")
+    require_possible(options.results.absolute().parent, "--results")
     results = Results(options.results, described(options.seed, arguments))
     work = options.work.absolute()
     work.mkdir(parents=True, exist_ok=True)

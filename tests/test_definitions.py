@@ -20,6 +20,9 @@ SCRIPTS = (
 )  # fmt: skip
 """Those whose parsers need no other module of scripts/."""
 
+LATER = ("--model_dir=", "--optimizer=")
+"""Flags whose texts are read where they are used."""
+
 
 def said(refuse, *arguments):
     try:
@@ -38,7 +41,7 @@ def test_what_is_wrong_with_a_command_line_is_the_same_before_and_after_the_impo
     for trial in of_flags(name):
         command = ["-m", *trial.arguments[1:]]
         sentence = said(early, name, Module(module), command)
-        assert sentence is not None, trial
+        assert sentence is not None or trial.arguments[-1].startswith(LATER), trial
         assert sentence == said(refuse, name, imported, command)
 
 

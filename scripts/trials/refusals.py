@@ -28,7 +28,7 @@ def trial(fresh: int, seed: int, work: Path) -> dict[str, Any]:
     finished = work / "finished"
     command = [sys.executable, "-m", "experiments.two_outcomes", "--preset=smoke", "--steps=20", f"--out={finished}"]
     subprocess.run([*command, "--resume"], check=True, cwd=ROOT, capture_output=True)
-    commands = [*(each for trials in command_trial.of_all_flags().values() for each in trials), *BY_HAND]
+    commands = [*command_trial.of_all_flags(), *BY_HAND]
     run, problems, counts = command_trial.Trials(finished), [], Counter()
     for each in commands:
         if faults := command_trial.faults(each, run.run(each)):

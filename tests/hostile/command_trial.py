@@ -1,6 +1,7 @@
-"""Commands with bad input: a few for every flag of every study, by its type, and those written by hand."""
+"""Commands with bad input: a few for every flag of every study and script, by its type, and those written by hand."""
 
 import dataclasses
+import importlib
 import re
 import tempfile
 import threading
@@ -9,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ipsrl.study import catalog
-from ipsrl.study.settings import KINDS, kinds_of
+from ipsrl.study.settings import KINDS, Kind, kinds_of
 from ipsrl.sweeps.forked import SERVER, call_forked, preload
 
 DEEP = f"grpo(kl={'k3(' * 2000}1{')' * 2000})"
@@ -17,12 +18,30 @@ BAD: dict[object, tuple[str, ...]] = {
     KINDS[int]: ("x", "1.5", "", "1e9", "0x"),
     KINDS[float]: ("x", "nan", "-inf", "1e300", ""),
     KINDS[bool]: ("maybe", "2"),
-    KINDS[tuple[int, ...]]: ("0:x", "0:2000000000", "3:1", "1,,2"),
-    KINDS[tuple[float, ...]]: ("1,nan", "1,,2", "1e-300", "a"),
-    KINDS[tuple[str, ...]]: ("grpo(", "grpo(**x)", "1+1", DEEP),
-    KINDS[tuple[tuple[float, ...], ...]]: ("1,nan;1,1", ";;", "x"),
+    KINDS[str]: ("@RUN/config.json/x", "nope("),
+    KINDS[tuple[int, ...]]: ("0:x", "0:2000000000", "3:1", "1,,2", ""),
+    KINDS[tuple[float, ...]]: ("1,nan", "1,,2", "1e-300", "a", ""),
+    KINDS[tuple[str, ...]]: ("grpo(", "grpo(**x)", "1+1", DEEP, ""),
+    KINDS[tuple[tuple[float, ...], ...]]: ("1,nan;1,1", ";;", "x", ""),
 }
-"""For each type of flags texts that are none of it."""
+"""For each type of flags texts that are none of it; of texts, what is neither a path nor the name of anything."""
+ANY_TEXT = ("system_prompt", "title", "help", "sql")
+"""Flags that are not tried: without a bad text, or by hand."""
+FURTHER = {"math_answers": ("--data=math_answers(builder=none)", "--evaluation_data=math_answers(builder=none)")}
+"""What a study asks for before it looks at the flag that is tried."""
+SCRIPTS: dict[str, tuple[str, ...]] = {
+    "make_checkpoint": ("--out=@TMP/model",),
+    "make_questions": ("--out=@TMP/questions",),
+    "objectives_table": (),
+    "plant_faults": (),
+    "reliability": ("--only=long_run", "--work=@TMP/work", "--results=@TMP/results.json"),
+    "report": ("@RUN", "--out=@TMP/report.html"),
+    "reproduce_figures": ("--only=verdicts", "--preset=smoke", "--out=@TMP/figures"),
+    "results": ("@RUN",),
+    "scaling": (),
+    "sweep": ("--experiment=two_outcomes", "--preset=smoke", "--grid=seeds=0", "--out=@TMP/sweep"),
+}
+"""The scripts, each with arguments to which one of its flags is added."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,24 +64,45 @@ class Trial:
 
 @dataclasses.dataclass(frozen=True)
 class Said:
-    """What a command said, its exit status, and how long it took."""
+    """What a command said, its exit status, how long it took, and the files that it has left or changed."""
 
     status: int
     text: str
     seconds: float
+    left: tuple[str, ...]
 
 
 def of_flags(name: str) -> Iterator[Trial]:
     """For every flag of a study texts that are not of its type."""
     study = catalog.find(name)
-    for flag, kind in kinds_of(type(study.presets["smoke"])).items():
-        for text in BAD.get(kind, ()):
-            yield Trial((study.module.__name__, "--preset=smoke", f"--{flag}={text}"), rf"--{flag}\b")
+    settings = type(study.presets["smoke"])
+    may_be_empty = {field.name for field in dataclasses.fields(settings) if field.default == ()}
+    for flag, kind in kinds_of(settings).items():
+        for text in BAD[kind] if flag not in ANY_TEXT else ():
+            if text or flag not in may_be_empty:
+                command = (study.module.__name__, "--preset=smoke", *FURTHER.get(name, ()), f"--{flag}={text}")
+                yield Trial(command, _names(flag, kind))
 
 
-def of_all_flags() -> dict[str, list[Trial]]:
-    """Those of all studies."""
-    return {name: list(of_flags(name)) for name in catalog.names()}
+def of_script(name: str) -> Iterator[Trial]:
+    """For every flag of a script texts that are not of its type."""
+    # argparse has no other way to ask for the flags.
+    for action in importlib.import_module(f"scripts.{name}").parser()._actions:
+        flag, kind = action.dest, KINDS[action.type if action.type in KINDS else str]
+        if action.option_strings and flag not in ANY_TEXT:
+            for text in BAD[kind] if kind is KINDS[int] else BAD[kind][:1]:
+                yield Trial((f"scripts.{name}", *SCRIPTS[name], f"--{flag}={text}"), _names(flag, kind))
+
+
+def _names(flag: str, kind: Kind) -> str:
+    """A pattern: what reads a text says what it is, without the flag."""
+    return rf"\b{flag}\b|config\.json|nope" if kind is KINDS[str] else rf"--{flag}\b"
+
+
+def of_all_flags() -> list[Trial]:
+    """Those of all studies and scripts."""
+    studies = [trial for name in catalog.names() for trial in of_flags(name)]
+    return studies + [trial for name in SCRIPTS for trial in of_script(name)]
 
 
 def placed(trial: Trial, places: Mapping[str, str], out: str) -> list[str]:
@@ -84,7 +124,7 @@ class Trials:
         server = SERVER.Process(target=time.monotonic)
         server.start()
         server.join()
-        self._finished = run
+        self._finished, self._before = run, _contents(run)
 
     def run(self, trial: Trial) -> Said:
         """Runs a command until it has ended, or for four times as long as it may take."""
@@ -98,14 +138,22 @@ class Trials:
             timer.cancel()
             log.seek(0)
             _, _, text = log.read().partition("\n")
-        return Said(status, text, time.monotonic() - started)
+            left = {*_contents(Path(folder) / "empty"), *_contents(self._finished) ^ self._before}
+        return Said(status, text, time.monotonic() - started, tuple(sorted(name for name, _ in left)))
+
+
+def _contents(folder: Path) -> set[tuple[str, bytes]]:
+    """All that is in a folder: path and content; that of a folder is empty."""
+    return {(str(path), path.read_bytes() if path.is_file() else b"") for path in folder.rglob("*")}
 
 
 def faults(trial: Trial, said: Said) -> list[str]:
     """What is wrong with an answer; empty if the command was refused as it must be."""
     lines = said.text.strip().splitlines() or [""]
     # Before its sentence, argparse shows how a script is used.
-    last = re.sub(r"^\w+\.py: ", "", lines[-1]) if lines[0].startswith("usage: ") else lines[-1]
+    last = lines[-1]
+    if lines[0].startswith("usage: "):
+        last = re.sub(r"^(\w+\.py|python -m experiments): ", "", last)
     found = {
         "it was not refused": said.status == 0,
         "it ended by a signal": said.status < 0,
@@ -114,5 +162,6 @@ def faults(trial: Trial, said: Said) -> list[str]:
         f"it said {lines[-1][:200]!r}": not re.match("error: ", last) or not re.search(trial.message, last),
         f"it took {said.seconds:.1f} s": said.seconds > trial.seconds,
         "its sentence has more than 600 characters": len(last) > 600,
+        f"it left {', '.join(said.left)}": bool(said.left),
     }
     return [fault for fault, holds in found.items() if holds]

@@ -29,7 +29,7 @@ STUDIES = [
     Trial(("experiments.hypospace", "--preset=smok"), "unknown preset 'smok'; known: smoke, demo, paper"),
     Trial(("experiments.hypospace", "--extensions=nope"), "the extension 'nope' cannot be imported"),
     Trial(("experiments.hypospace", "--tracker=x"), "unknown tracker 'x'; known: tensorboard, wandb"),
-    Trial(("experiments.hypospace", "--host_devices=x"), "host_devices"),
+    Trial(("experiments.hypospace", "--host_devices=x"), "flag --host_devices=x"),
     hypospace("host_devices must lie between 1 and", "--host_devices=100000"),
     hypospace("the coordinator is 'nonsense', it must be address:port", "--multihost", "--coordinator=nonsense"),
     hypospace("with a port from 1 to 65535", "--multihost", "--coordinator=10.0.0.1:99999"),
@@ -53,7 +53,7 @@ STUDIES = [
     hypospace("the weights of the policy take", "--hidden_size=1048576", "--num_layers=100"),
     hypospace("num_layers is 100000, it must lie", "--num_layers=100000"),
     hypospace("the answers of an evaluation take", "--answers=1000000000"),
-    hypospace("--answers is 9", "--answers=99999999999999999999"),
+    hypospace("--answers is 9+, it must lie between", "--answers=99999999999999999999"),
     hypospace("steps is 1000000000000, it must lie", "--steps=1000000000000"),
     hypospace("steps of the warm start is 2000000000, it must lie between 1 and 1000000", "--prior_steps=2000000000"),
     hypospace("choose at most 18", "--tasks=countdown(problems=100000, numbers=2, largest_number=2)"),
@@ -95,7 +95,7 @@ SWEEPS = [
     sweep("unrecognized arguments: x", "x"),
     grid("cannot read '' in the grid", ""),
     grid("cannot read 'seeds' in the grid", "seeds"),
-    grid("it must be different numbers", "seeds="),
+    grid("--seeds is empty, it must have at least one item", "seeds="),
     grid("cannot read '=1' in the grid", "=1"),
     grid("two_outcomes has no flag 'zzz'; known: ", "zzz=1"),
     grid("the grid names 'seeds' twice", "seeds=0;seeds=1"),
@@ -207,42 +207,40 @@ RESULTS = [
 ]
 
 MAKERS = [
-    Trial(("scripts.make_checkpoint",), "out"),
+    Trial(("scripts.make_checkpoint",), "the following arguments are required: --out"),
     *(
         Trial(("scripts.make_checkpoint", "--out=@TMP/model", *flags), message)
         for message, *flags in (
-            ("hidden_size", "--hidden_size=0"),
-            ("hidden_size", "--hidden_size=x"),
+            ("hidden_size is 0, it must be positive", "--hidden_size=0"),
             ("hidden_size 7 must be a multiple of num_heads 4", "--hidden_size=7"),
             ("the weights of the policy take", "--hidden_size=1000000000"),
-            ("num_layers", "--num_layers=1000000000"),
-            ("num_heads", "--num_heads=3"),
+            ("num_layers is 1000000000, it must lie between 1 and", "--num_layers=1000000000"),
+            ("num_key_value_heads 2 must divide num_heads 3", "--num_heads=3"),
             ("num_key_value_heads 3 must divide num_heads 4", "--num_key_value_heads=3"),
             ("vocabulary_size is 3", "--vocabulary_size=3"),
             ("the weights of the policy take", "--vocabulary_size=1000000000000"),
-            ("family", "--family=nope"),
-            ("dtype", "--dtype=int8"),
-            ("seed", "--seed=-1"),
-            ("seed", "--seed=99999999999999999999"),
-            ("zzz", "--zzz"),
-            ("x", "x"),
+            ("--family: invalid choice: 'nope'", "--family=nope"),
+            ("--dtype: invalid choice: 'int8'", "--dtype=int8"),
+            ("seed is -1, it must lie between", "--seed=-1"),
+            ("seed is 9+, it must lie between", "--seed=99999999999999999999"),
+            ("unrecognized arguments: --zzz", "--zzz"),
+            ("unrecognized arguments: x", "x"),
         )
     ),
-    Trial(("scripts.make_checkpoint", "--out=@RUN/config.json/x"), "config.json"),
-    Trial(("scripts.make_questions",), "out"),
+    Trial(("scripts.make_checkpoint", "--out=@RUN/config.json/x"), "config.json is a file, so .* cannot be in it"),
+    Trial(("scripts.make_questions",), "the following arguments are required: --out"),
     *(
         Trial(("scripts.make_questions", "--out=@TMP/questions", *flags), message)
         for message, *flags in (
-            ("train", "--train=0"),
-            ("train", "--train=x"),
+            ("train is 0, it must be at least 1", "--train=0"),
             ("numbers up to 9 give only", "--train=1000000"),
-            ("largest", "--largest=0"),
-            ("largest", "--largest=100000"),
-            ("seed", "--seed=-1"),
-            ("x", "x"),
+            ("largest is 0, it must be at least 1", "--largest=0"),
+            ("the questions with numbers up to 100000 take", "--largest=100000"),
+            ("seed is -1, it must be at least 0", "--seed=-1"),
+            ("unrecognized arguments: x", "x"),
         )
     ),
-    Trial(("scripts.make_questions", "--out=@RUN/config.json"), "config.json"),
+    Trial(("scripts.make_questions", "--out=@RUN/config.json"), "config.json is a file; it must be a folder"),
 ]
 
 OTHERS = [
@@ -255,8 +253,8 @@ OTHERS = [
     Trial(("scripts.reproduce_figures", "--extensions=nope"), "the extension 'nope' cannot be imported"),
     Trial(("scripts.objectives_table", "--zzz"), "unrecognized arguments: --zzz"),
     Trial(("scripts.objectives_table", "x"), "unrecognized arguments: x"),
-    Trial(("scripts.scaling", "--zzz"), "zzz"),
-    Trial(("scripts.plant_faults", "--only=nope"), "nope"),
+    Trial(("scripts.scaling", "--zzz"), "unrecognized arguments: --zzz"),
+    Trial(("scripts.plant_faults", "--only=nope"), "unknown fault, 'nope'"),
     Trial(("scripts.plant_faults", "--zzz"), "unrecognized arguments: --zzz"),
     Trial(("experiments", "--zzz"), "unrecognized arguments: --zzz"),
     Trial(("experiments", "x"), "unrecognized arguments: x"),

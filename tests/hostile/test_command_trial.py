@@ -7,7 +7,7 @@ import pytest
 from tiers import slow_after
 
 from ipsrl.study import catalog
-from tests.hostile.command_trial import Trial, Trials, faults, of_flags
+from tests.hostile.command_trial import SCRIPTS, Said, Trial, Trials, faults, of_flags, of_script
 from tests.hostile.commands import BY_HAND
 
 
@@ -24,10 +24,25 @@ def trials(tmp_path_factory):
 
 @pytest.mark.parametrize("name", slow_after(1, catalog.names()))
 def test_no_text_of_another_type_gets_through(name, trials):
-    found = {str(trial): faults(trial, trials.run(trial)) for trial in of_flags(name)}
-    assert not {command: wrong for command, wrong in found.items() if wrong}
+    assert not found_in(of_flags(name), trials)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_no_text_of_another_type_gets_through_to_a_script(name, trials):
+    assert not found_in(of_script(name), trials)
+
+
+def found_in(tried, trials):
+    found = {str(trial): faults(trial, trials.run(trial)) for trial in tried}
+    return {command: wrong for command, wrong in found.items() if wrong}
 
 
 @pytest.mark.parametrize("trial", BY_HAND, ids=str)
 def test_a_command_is_refused(trial, trials):
     assert not faults(trial, trials.run(trial))
+
+
+def test_what_a_refused_command_leaves_is_a_fault():
+    trial = Trial(("experiments",), "no")
+    assert faults(trial, Said(1, "error: no", 0.1, ())) == []
+    assert faults(trial, Said(1, "error: no", 0.1, ("x",))) == ["it left x"]
