@@ -49,7 +49,8 @@ class Checked:
             called = (allowed and allowed.called) or f"{self.FIELD_PREFIX}{field.name}"
             if not asks_for_array(field.type):
                 accepted(called, value, field.type)
-                _require_hashable(called, value)
+                if field.compare if field.hash is None else field.hash:
+                    _require_hashable(called, value)
             if allowed is None:
                 continue
             for part in value if isinstance(value, tuple) and not allowed.of_whole else (value,):

@@ -254,10 +254,10 @@ def _check_parameters(table: dict[str, StoredTensor], parameters: Parameters, lo
 def _open(folder: Path, stack: contextlib.ExitStack) -> dict[str, Any]:
     """Name of each tensor of the text decoder -> its safetensors slice, without reading any."""
     weight_map = None
-    if (folder / INDEX).exists():
+    if (folder / INDEX).is_file():
         weight_map = _read_index(folder)
         files = sorted(set(weight_map.values()))
-    elif (folder / WEIGHTS).exists():
+    elif (folder / WEIGHTS).is_file():
         files = [WEIGHTS]
     else:
         raise ValueError(
@@ -266,8 +266,8 @@ def _open(folder: Path, stack: contextlib.ExitStack) -> dict[str, Any]:
         )
     slices = {}
     for file in files:
-        if not (folder / file).exists():
-            raise ValueError(f"{folder / file} does not exist, but {INDEX} names it: copy it to this folder.")
+        if not (folder / file).is_file():
+            raise ValueError(f"{folder / file} is not a file, but {INDEX} names it: copy it to this folder.")
         try:
             opened = stack.enter_context(safe_open(folder / file, framework="np"))
         except SafetensorError as error:

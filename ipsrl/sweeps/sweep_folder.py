@@ -92,7 +92,7 @@ class SweepFolder:
             if not isinstance(listed, list):
                 raise TypeError(f"it holds {shortened(json.dumps(listed))}")
             return [SweepRun(**run) for run in listed]
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise ValueError(f"{path} is not a list of runs ({error}): move it away to start again") from error
 
     @contextlib.contextmanager

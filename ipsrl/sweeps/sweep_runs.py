@@ -13,6 +13,7 @@ from typing import Any
 
 from ipsrl import extensions
 from ipsrl.arguments import checked, shown
+from ipsrl.fields import Checked, Range, in_range
 from ipsrl.records.trackers import read_trackers
 from ipsrl.specifications import did_you_mean, shortened
 from ipsrl.study import catalog
@@ -26,8 +27,11 @@ LONGEST_DESCRIPTION = 150
 MOST_RUNS = 100_000
 
 
+NAME_OF_FOLDER = Range("be the name of a folder, not a path", re.compile(r"[^./\0][^/\0]*").fullmatch)
+
+
 @dataclasses.dataclass(frozen=True)
-class SweepRun:
+class SweepRun(Checked):
     """One run of an experiment, in a unique form: by the nearest preset.
 
     Attributes:
@@ -41,8 +45,8 @@ class SweepRun:
 
     experiment: str
     preset: str
-    flags: Mapping[str, str]
-    identity: str
+    flags: Mapping[str, str] = dataclasses.field(hash=False)
+    identity: str = in_range(NAME_OF_FOLDER)
     tracker: str = ""
 
     @property

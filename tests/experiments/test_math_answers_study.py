@@ -22,6 +22,7 @@ from scripts.make_questions import make_questions
 
 pytestmark = pytest.mark.eight_devices
 
+HELD_OUT = "math_answers(split=test)"
 STUDY = Study.of(math_answers)
 
 
@@ -109,9 +110,9 @@ def test_claims_are_checked_against_the_start():
         "ips_dr_grpo(aggregation=sequence_mean)": None,
         "progrpo": False,
     }
-    settings = Settings(answers=2, pass_at=2, evaluation_data="held out")
+    settings = Settings(answers=2, pass_at=2, evaluation_data=HELD_OUT)
     shown = math_answers.TABLE(found, settings).split("\n")
-    assert shown[0].startswith("held out, 2 answers to each question, mean over seeds 0:3")
+    assert shown[0].startswith(f"{HELD_OUT}, 2 answers to each question, mean over seeds 0:3")
     assert shown[2].split() == ["before", "training", "0.20", "0.60"]
     assert "0.35 [0.30, 0.40]" in shown[3]
     alone = claims.decided(math_answers.CLAIMS, records(grpo=((0.3, 0.5),)))
@@ -120,7 +121,7 @@ def test_claims_are_checked_against_the_start():
 
 def test_the_figure_has_a_line_for_the_start_and_for_each_objective():
     found = records(grpo=((0.3, 0.5), (0.4, 0.55)), progrpo=((0.3, 0.5), (0.4, 0.7)))
-    drawing = math_answers.FIGURE(found, Settings(answers=2, pass_at=2, evaluation_data="held out"))
+    drawing = math_answers.FIGURE(found, Settings(answers=2, pass_at=2, evaluation_data=HELD_OUT))
     (axes,) = drawing.figure.axes
     lines = [line.get_xydata().tolist() for line in axes.lines]
     assert lines == [

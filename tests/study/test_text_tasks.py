@@ -68,7 +68,7 @@ def test_a_run_on_a_mesh_continues_and_leaves_a_model(checkpoint, tmp_path, lora
         ),
         ({"model_dir": "/nowhere"}, "there is no folder /nowhere: give the folder of a Hugging Face checkpoint"),
         ({"lora_rank": 4, "lora_targets": ("q",)}, "the targets of LoRA are some of"),
-        ({"lora_rank": 4, "frozen_dtype": "int3"}, "frozen is 'int3', it must be one of"),
+        ({"lora_rank": 4, "frozen_dtype": "int3"}, "--frozen_dtype is 'int3', it must be one of"),
         ({"lora_rank": -1}, "--lora_rank is -1, it must be finite and not negative"),
         ({"dtype": "float16"}, "dtype is 'float16', it must be one of"),
         ({"remat": "all"}, "remat is 'all', it must be one of"),

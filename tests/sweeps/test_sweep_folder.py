@@ -1,5 +1,6 @@
 """The folder of a sweep: states read from files, one sweep and one process for each run at a time."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -42,7 +43,18 @@ def test_the_states_of_a_run(folder):
     assert folder.state(RUN) == "finished"
 
 
-@pytest.mark.parametrize("content", ["3", "{}", '""', "null", "[3]", '{"a": 1}'])
+def listed(**changed):
+    return json.dumps([{**dataclasses.asdict(RUN), **changed}])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("3", "{}", '""', "null", "[3]", '{"a": 1}'),
+        *(listed(identity=name) for name in ("../../elsewhere", "..", "/etc", "", "a\0b", 3)),
+        *(listed(flags=flags) for flags in (None, ["seeds"])),
+    ],
+)
 def test_a_list_of_runs_that_is_damaged_is_not_replaced(tmp_path, content):
     path = tmp_path / "sweep.json"
     path.write_text(content)

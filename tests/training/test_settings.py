@@ -8,6 +8,7 @@ from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.tree import Tree
+from ipsrl.policies.mlp import MLP
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
@@ -149,6 +150,6 @@ def test_what_cannot_fit_is_refused_from_arithmetic(changes, message):
 
 def test_a_model_that_cannot_fit_is_refused_from_arithmetic():
     bandit = Bandit((1.0,) * 10)
-    policy = Tabular(10**12, 10)
+    policy = MLP(lambda state: state, 1, 10, hidden=(10**6, 10**7))
     with pytest.raises(ValueError, match="parameters, gradients and the optimiser's state take 120 TB or more"):
         check_run(bandit, policy, objectives.make("grpo"), SETTINGS, make_mesh("replica:1"))
