@@ -18,10 +18,14 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-OURS = ("ipsrl", "experiments")
 LIGHT = sys.stdlib_module_names | {"absl", "numpy", "scipy"}
 """Libraries that are imported where a definition refers to them: they take tenths of a second."""
 ROOT = Path(__file__).parents[1]
+OURS = {
+    **dict.fromkeys(("ipsrl", "experiments", "scripts"), ROOT),
+    **dict.fromkeys(("benchmarks", "trials"), ROOT / "scripts"),
+}
+"""The packages whose definitions are made, with their folders."""
 
 
 class Needed(Exception):
@@ -160,7 +164,7 @@ def _namespace(module: str) -> _Namespace:
 @functools.cache
 def _source(module: str) -> Path | None:
     """The file of a module of ours."""
-    base = ROOT.joinpath(*module.split("."))
+    base = OURS[module.partition(".")[0]].joinpath(*module.split("."))
     return next((path for path in (base / "__init__.py", base.with_suffix(".py")) if path.is_file()), None)
 
 

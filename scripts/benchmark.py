@@ -57,7 +57,7 @@ from benchmarks import (
 from ipsrl import extensions
 from ipsrl.distributed.start_up import start_up
 from ipsrl.ending import Ending
-from ipsrl.records.json_files import write_json
+from ipsrl.records.json_files import require_file, write_json
 
 COMMANDS = (
     objectives,
@@ -91,7 +91,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
         start_up(arguments.devices)
         extensions.load(arguments.extensions)
         if arguments.json is not None:
-            measuring.check_file(arguments.json)
+            require_file(arguments.json, "--json")
         before = measuring.machine()
         record = arguments.run(arguments)
         print(

@@ -39,8 +39,7 @@ if __name__ == "__main__":
     early.script("scripts.reliability")
 
 from ipsrl.ending import Ending
-from ipsrl.records.json_files import read_json, write_json
-from ipsrl.records.run_folder import require_possible
+from ipsrl.records.json_files import read_json, require_file, write_json
 from marked_page import Marks
 from trials import full_disk, kills, long_run, refusals
 from trials.cases import CASES
@@ -282,14 +281,21 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+def check(options: argparse.Namespace) -> None:
+    """Raises ValueError if a trial or case is unknown, a count is of no trial, or --results cannot be a file."""
+    only = listed(options.only, list(COUNTS))
+    listed(options.cases, [case.name for case in CASES])
+    if options.count is not None and (len(only) != 1 or options.count < 1):
+        raise ValueError("--count is a positive number, for one trial: name it by --only")
+    require_file(options.results, "--results")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     options = parser().parse_args(arguments)
+    check(options)
     only = listed(options.only, list(COUNTS)) or list(COUNTS)
     cases = listed(options.cases, [case.name for case in CASES])
-    if options.count is not None and (len(only) > 1 or options.count < 1):
-        raise ValueError("--count is a positive number, for one trial: name it by --only")
-    require_possible(options.results.absolute().parent, "--results")
     results = Results(options.results, described(options.seed, arguments))
     work = options.work.absolute()
     work.mkdir(parents=True, exist_ok=True)

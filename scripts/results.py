@@ -28,7 +28,7 @@ if __name__ == "__main__":
 from ipsrl.ending import Ending
 from ipsrl.records import results
 from ipsrl.records.discovery import require_folder
-from ipsrl.records.json_files import plain, replace_file
+from ipsrl.records.json_files import plain, replace_file, require_file
 from ipsrl.records.run_folder import require_readable
 from ipsrl.records.text_table import aligned
 
@@ -92,12 +92,10 @@ def check(arguments: argparse.Namespace) -> None:
     """Raises ValueError if a text is not in UTF-8, a folder does not exist, or --out cannot be a file."""
     for name in ("out", "parquet", "sql"):
         require_readable(str(getattr(arguments, name) or ""), f"--{name}")
-    if arguments.out is not None and arguments.out.is_dir():
-        raise ValueError(f"--out={arguments.out} is a folder; it must be a file")
-    if arguments.out is not None and not arguments.out.absolute().parent.is_dir():
-        raise ValueError(f"there is no folder {arguments.out.parent} for --out")
-    if arguments.out is not None and (arguments.out.parent / "config.json").exists():
-        raise ValueError(f"--out={arguments.out} lies in the folder of a run, in which nothing is changed")
+    if arguments.out is not None:
+        require_file(arguments.out, "--out")
+        if (arguments.out.parent / "config.json").exists():
+            raise ValueError(f"--out={arguments.out} lies in the folder of a run, in which nothing is changed")
     for folder in arguments.folders:
         require_folder(folder)
 

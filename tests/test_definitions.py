@@ -15,10 +15,9 @@ from ipsrl.study.command_line import refuse
 from tests.hostile.command_trial import of_flags
 
 SCRIPTS = (
-    "make_checkpoint", "make_questions", "objectives_table", "plant_faults", "report", "reproduce_figures", "results",
-    "scaling", "sweep",
+    "benchmark", "make_checkpoint", "make_questions", "objectives_table", "plant_faults", "reliability", "report",
+    "reproduce_figures", "results", "scaling", "sweep",
 )  # fmt: skip
-"""Those whose parsers need no other module of scripts/."""
 
 LATER = ("--model_dir=", "--optimizer=")
 """Flags whose texts are read where they are used."""
@@ -61,6 +60,7 @@ def test_every_objective_can_be_made(text):
         ("scripts.sweep --out=x --experiment=hypospac", "error: unknown experiment 'hypospac'; did you mean"),
         ("scripts.results none", "error: there is no folder none"),
         ("scripts.report x --zzz", "report.py: error: unrecognized arguments: --zzz"),
+        ("scripts.reliability --only=kill", "error: unknown name 'kill': choose among kills"),
         ("scripts.make_checkpoint --out=x --seed=x", "make_checkpoint.py: error: argument --seed: invalid int value"),
     ],
 )

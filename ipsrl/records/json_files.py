@@ -69,6 +69,17 @@ def replace_file(path: Path, content: str | bytes) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
+def require_file(path: Path, called: str) -> None:
+    """Raises ValueError unless `path` is, or can become, a file in a folder that exists."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise ValueError(f"{called}={path}: there is no folder {folder}; make it first")
+    if path.is_dir():
+        raise ValueError(f"{called}={path} is a folder; it must be a file")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{called}={path}: nothing can be written in {folder}; choose another folder")
+
+
 def write_json(path: Path, value: Any) -> None:
     """Writes `plain(value)` to `path`, atomically."""
     replace_file(path, json.dumps(plain(value), indent=2) + "\n")

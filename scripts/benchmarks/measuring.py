@@ -69,16 +69,6 @@ def machine() -> dict:
     }
 
 
-def check_file(file: Path) -> None:
-    """Raises ValueError if the file cannot be written."""
-    if not file.parent.is_dir():
-        raise ValueError(f"--json is {str(file)!r}, but there is no folder {str(file.parent)!r}")
-    if file.is_dir():
-        raise ValueError(f"--json is {str(file)!r}, which is a folder: give a file")
-    if not os.access(file.parent, os.W_OK):
-        raise ValueError(f"--json is {str(file)!r}, but nothing can be written in {str(file.parent)!r}")
-
-
 def add_command(
     commands: argparse._SubParsersAction,
     name: str,

@@ -9,9 +9,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from trials.processes import ROOT
+
+# Python puts the folder of a script on the path, not that of the checkout.
+sys.path.append(str(ROOT))
+
 from tests.hostile import command_trial
 from tests.hostile.commands import BY_HAND
-from trials.processes import ROOT
 
 TRACEBACK, ACCEPTED = "a traceback", "it was not refused"
 """Two of the faults that `command_trial.faults` names."""
@@ -59,7 +63,9 @@ def trial(fresh: int, seed: int, work: Path) -> dict[str, Any]:
 
 def _of_new_process(each: command_trial.Trial, finished: Path, work: Path) -> float:
     places = {"@TMP": str(work), "@RUN": str(finished)}
-    arguments = command_trial.placed(each, places, str(work / "out"))
+    module, *arguments = command_trial.placed(each, places, str(work / "out"))
+    of_script = module.startswith("scripts.")
+    command = [f"{module.replace('.', '/')}.py"] if of_script else ["-m", module]
     started = time.monotonic()
-    subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, capture_output=True)
+    subprocess.run([sys.executable, *command, *arguments], cwd=ROOT, capture_output=True)
     return time.monotonic() - started

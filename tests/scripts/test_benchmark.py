@@ -73,8 +73,8 @@ BAD_INPUT = (
         (f"objectives --shape={shape}", "write three positive whole numbers, as in")
         for shape in ("[4,4]", "[4,0,6]", "[4,4,-6]", "[4,4,6.5]", "[4,4,true]", "4x4", "[", "7", "[[1],2,3]")
     ),
-    ("objectives --json=nowhere/file.json", "there is no folder 'nowhere'"),
-    (f"objectives --json={Path(__file__).parent}", "which is a folder: give a file"),
+    ("objectives --json=nowhere/file.json", "--json=nowhere/file.json: there is no folder "),
+    (f"objectives --json={Path(__file__).parent}", "is a folder; it must be a file"),
     ("grpo_step --workloads=S,X", "--workloads has 'X'; known: S, M, L"),
     ("memory --workloads=S,S", "a name is given twice"),
     ("compile --runs=2", f"2 runs {FEW}"),

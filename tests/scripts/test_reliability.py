@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -137,6 +139,15 @@ def test_bad_arguments_are_refused(arguments, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         reliability.main([*arguments, f"--work={tmp_path / 'work'}", f"--results={tmp_path / 'found.json'}"])
     assert not list(tmp_path.iterdir())
+
+
+def test_the_command_starts_in_any_folder(tmp_path):
+    command = [sys.executable, processes.ROOT / "scripts" / "reliability.py", "--only=refusals"]
+    results = tmp_path / "nowhere" / "found.json"
+    ended = subprocess.run([*command, f"--results={results}"], cwd=tmp_path, capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"error: --results={results}: there is no folder ")
+    assert len(ended.stderr.splitlines()) == 1
 
 
 @pytest.mark.slow

@@ -90,7 +90,7 @@ def test_one_sentence_where_there_is_no_answer(folder, tmp_path, capsys):
         ([str(folder)], f"error: {folder}/grpo/seed_0/config.json is not valid JSON"),
         ([str(folder), "--skip_damaged", "--sql=select rewrad from runs"], "error: there is no column 'rewrad': near"),
         ([str(folder), "--skip_damaged", "--sql=drop table runs"], "error: results are read-only"),
-        ([str(folder), "--skip_damaged", "--out=/nowhere/file"], "error: there is no folder /nowhere for --out"),
+        ([str(folder), "--skip_damaged", "--out=/nowhere/file"], "error: --out=/nowhere/file: there is no folder"),
         ([str(folder), "--skip_damaged", f"--parquet={folder}/grpo/seed_0/config.json"], "error: --parquet "),
     ):
         with pytest.raises(SystemExit) as ended:

@@ -1,0 +1,1 @@
+"""What scripts/benchmark.py runs, a module for each of its commands."""
