@@ -36,6 +36,7 @@ from ipsrl.dynamics.verdict import check
 from ipsrl.fields import Range, at_least, in_range, positive
 from ipsrl.figures import phase_portraits as figure
 from ipsrl.figures.style import Drawing
+from ipsrl.records.json_files import require_file
 from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import Records
 from ipsrl.rollouts.sources.refinements import spend_samples
@@ -86,6 +87,8 @@ class Settings(study.Settings):
         super().__post_init__()
         if self.document and Path(self.document).suffix != ".png":
             raise ValueError(f"--document={self.document} must end in .png")
+        if self.document:
+            require_file(Path(self.document), "--document")
 
     @property
     def intervals(self) -> int:

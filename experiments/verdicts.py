@@ -34,7 +34,7 @@ from ipsrl.dynamics.verdict_page import MEANINGS, PublishedVerdict, grouped
 from ipsrl.fields import positive
 from ipsrl.figures import verdicts as figure
 from ipsrl.figures.style import Drawing
-from ipsrl.records.json_files import replace_file
+from ipsrl.records.json_files import replace_file, require_file
 from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import NotRecorded, Records
 from ipsrl.rollouts.sources.refinements import spend_samples
@@ -63,8 +63,8 @@ class Settings(study.Settings):
         super().__post_init__()
         if self.document and Path(self.document).suffix != ".md":
             raise ValueError(f"--document={self.document} must end in .md: the figure goes beside it, as .png")
-        if self.document and not Path(self.document).parent.is_dir():
-            raise ValueError(f"there is no folder {Path(self.document).parent} for --document={self.document}")
+        if self.document:
+            require_file(Path(self.document), "--document")
         if self.only and not self.document:
             raise ValueError("--only updates a page: name it by --document, or use --objectives")
 

@@ -79,7 +79,8 @@ STUDIES = [
     Trial(("experiments.many_outcomes", "--preset=smoke", "--rate_batches=1000000000"), "the updates of --rate"),
     Trial(("experiments.recovery_time", "--starts=1e-300"), "--starts"),
     Trial(("experiments.recovery_time", "--preset=smoke", "--starts=1e-30"), "--starts has 1e-30, from where"),
-    Trial(("experiments.verdicts", "--document=@TMP/none/x.md"), "there is no folder @?.*/none for --document"),
+    Trial(("experiments.phase_portraits", "--document=@TMP/none/x.png"), "--document=.*/none/x.png: there is no"),
+    Trial(("experiments.verdicts", "--document=@TMP/none/x.md"), "--document=.*/none/x.md: there is no folder .*/none"),
     Trial(("experiments.verdicts", "--document=x.txt"), "must end in .md"),
 ]
 
@@ -134,7 +135,7 @@ RESULTS = [
     Trial(("scripts.results", "@TMP"), "holds no run"),
     Trial(("scripts.results", "@RUN", "--format=xml"), "--format: invalid choice: 'xml'"),
     Trial(("scripts.results", "@RUN", "--zzz"), "unrecognized arguments: --zzz"),
-    Trial(("scripts.results", "@RUN", "--out=@TMP/none/x"), "there is no folder .* for --out"),
+    Trial(("scripts.results", "@RUN", "--out=@TMP/none/x"), "--out=.*/none/x: there is no folder .*/none"),
     Trial(("scripts.results", "@RUN", "--out=@RUN/config.json"), "lies in the folder of a run"),
     Trial(("scripts.results", "@RUN", "--parquet=@RUN/config.json"), "config.json is a file; it must be a folder"),
     *(
