@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from tests.environments.slow_text import DIGITS, LETTERS, NoAnswer, ends_word, is_word_sign, need, skip_blanks
+from tests.environments.slow_spelling import DIGITS, LETTERS, NoAnswer, ends_word, is_word_sign, need, skip_blanks
 
 PARTS = {"¼": Fraction(1, 4), "½": Fraction(1, 2), "¾": Fraction(3, 4), "⅓": Fraction(1, 3), "⅔": Fraction(2, 3)}
 

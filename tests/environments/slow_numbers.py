@@ -2,21 +2,18 @@
 
 from ipsrl.environments.answer_words import BEFORE_VARIABLES, NO_PLURALS, UNIT_SIGNS, UNITS
 from tests.environments.slow_arithmetic import arithmetic_tree, exact, is_times, sides_of, tokens_of
-from tests.environments.slow_text import (
+from tests.environments.slow_spelling import (
     DIGITS,
     LETTERS,
     NoAnswer,
     all_in,
-    first_word,
-    is_changing,
     is_word_sign,
     is_wordless,
     need,
     plain,
-    slow_answer,
-    without_introduction,
     without_remark,
 )
+from tests.environments.slow_text import first_word, is_changing, slow_answer, without_introduction
 
 SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 

@@ -6,7 +6,7 @@ It shares no code with the readers of ipsrl.
 import itertools
 
 from tests.environments.slow_arithmetic import arithmetic_tree, closing_of, depths, exact, sides_of, tokens_of
-from tests.environments.slow_text import (
+from tests.environments.slow_spelling import (
     DIGITS,
     LETTERS,
     NoAnswer,
@@ -16,10 +16,10 @@ from tests.environments.slow_text import (
     need,
     plain,
     skip_blanks,
-    slow_answer,
     without_bullets,
     without_remark,
 )
+from tests.environments.slow_text import slow_answer
 
 # Countdown.
 

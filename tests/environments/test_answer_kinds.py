@@ -12,7 +12,8 @@ from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.numeric_answers import read_number
-from tests.environments.answer_kinds import RIGHT, WRONG
+from tests.environments.right_answers import RIGHT
+from tests.environments.wrong_answers import WRONG
 
 TASKS = {
     "countdown": Countdown(numbers=3, problems=12, largest_number=9, largest_target=30),

@@ -6,8 +6,9 @@ import zlib
 import pytest
 
 from tests.environments import slow_numbers, slow_readers
-from tests.environments.answer_kinds import RIGHT, WRONG
+from tests.environments.right_answers import RIGHT
 from tests.environments.test_answer_kinds import TASKS, answers_of, filled
+from tests.environments.wrong_answers import WRONG
 
 SLOW = {
     "countdown": slow_readers.slow_countdown,
@@ -21,20 +22,8 @@ JUNK = [
     *("**", "```", " and ", " or ", " not ", "->", "\n\n", "\n- ", "\n* ", "1. ", " is ", " apples", " which "),
     *("</answer>", "<answer>", "Answer: ", "\\boxed{", "\\frac{1}{2}", "\\times ", "\\land ", "\\to ", "\\text{"),
     *("Layer 2:", "\nLayer 1:\n", "1 0 0\n", "<think>", "</think>", ". It ", " (so) ", " thousand", "I ", "<b>"),
-    *(
-        "− ",
-        "minus ",
-        "So ",
-        "She has ",
-        "the value of x",
-        "0x1",
-        "\\boxed{7}",
-        "\\sqrt{",
-        "&= ",
-        " m^2",
-        " at most",
-        " clips",
-    ),
+    *("− ", "minus ", "So ", "She has ", "the value of x", "0x1"),
+    *("\\boxed{7}", "\\sqrt{", "&= ", " m^2", " at most", " clips"),
     *("Graph: ", "Expression: ", "Structure:\n", "#### ", " = ", "1/2", " AND ", "NOT ", "No edges", "f(x, y) = "),
 ]
 
