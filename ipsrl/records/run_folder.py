@@ -26,6 +26,7 @@ from ipsrl.specifications import shortened
 LATE_SECONDS = 30
 
 
+SUMMARY = "summary.json"
 STARTS = "environment.json"
 UNCOMMITTED = "uncommitted.diff"
 FILES = ("*.json", "*.jsonl", UNCOMMITTED, ".lock")
@@ -60,15 +61,19 @@ class RunFolder:
       path: the folder.
       config: the run's configuration, as in config.json.
       lock: held by the first host, None on the others.
+      study: the folder of the study that this run belongs to, if it belongs to one.
     """
 
     path: Path
     config: dict[str, Any]
     lock: IO[str] | None = dataclasses.field(repr=False, compare=False)
+    study: Path | None = None
 
     @classmethod
     @checked
-    def open(cls, path: str | Path, config: dict[str, Any], resume: bool = False) -> Self:
+    def open(
+        cls, path: str | Path, config: dict[str, Any], resume: bool = False, study: str | Path | None = None
+    ) -> Self:
         """Takes the folder `path` for the run described by `config`.
 
         A missing or empty folder starts the run. With `resume` a folder of the same run is continued; without it such a
@@ -79,6 +84,7 @@ class RunFolder:
           config: everything that determines the run (objective, environment, policy, seed, ...): a dict of JSON
             values, without NaN and infinity. Tuples equal lists, but 1 differs from 1.0.
           resume: continue the run in the folder, if there is one.
+          study: the folder of the study that this run belongs to, if it belongs to one.
 
         Raises:
           RunFolderError: there cannot be such a folder, or it holds another run, the same run without `resume`, files
@@ -90,7 +96,8 @@ class RunFolder:
         """
         path, config = Path(path), plain(config, finite=True)
         hosts.require_same(config, "configuration of this run")
-        folder = cls(path, config, hosts.first_does(functools.partial(_take, path, config, resume)))
+        lock = hosts.first_does(functools.partial(_take, path, config, resume))
+        folder = cls(path, config, lock, None if study is None else Path(study))
         if not hosts.all_hosts(_appears(path / "config.json")):
             folder.close()
             raise RunFolderError(
@@ -112,12 +119,18 @@ class RunFolder:
 
     @property
     def summary_path(self) -> Path:
-        return self.path / "summary.json"
+        return self.path / SUMMARY
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Writes summary.json atomically, with `complete: true` among its entries: it is written last."""
         if hosts.is_first():
             write_json(self.summary_path, {"complete": True, **summary})
+
+    def withdraw_summary(self) -> None:
+        """Removes summary.json, and that of the study, before records that they summarise change."""
+        for folder in (self.path, self.study) if hosts.is_first() else ():
+            if folder is not None:
+                (folder / SUMMARY).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Releases the folder."""
@@ -152,7 +165,7 @@ def require_possible(path: Path, called: str = "--out") -> None:
 def is_complete(path: Path) -> bool:
     """Whether the run in this folder has ended, according to its summary."""
     try:
-        return says_complete(read_json(path / "summary.json"))
+        return says_complete(read_json(path / SUMMARY))
     except (FileNotFoundError, ValueError):
         return False
 

@@ -80,6 +80,7 @@ class _CurveLog:
 
     def add(self, curve: Curve, points: Points) -> list[Record]:
         """Appends a curve: arrays first, so that a curve with records is complete."""
+        self._folder.withdraw_summary()
         if points.arrays:
             _write_arrays(curve.arrays_path(self._folder.path), points.arrays)
         if self._log is None:

@@ -135,7 +135,7 @@ class TrainingGrid:
         where = {"environment": repr(self.environment), "policy": repr(self.policy)}
         config = where | {"objective": objective, "training": dataclasses.asdict(self.settings), "seed": seed}
         path = output.path / self.folder / folder_name(objective) / f"seed_{seed}"
-        return RunFolder.open(path, config | self.identity, output.resume)
+        return RunFolder.open(path, config | self.identity, output.resume, output.path)
 
     def train(self, output: Output, objective: str, seed: int) -> Points:
         """All evaluations of one run, see `Train`."""

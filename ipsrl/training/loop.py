@@ -7,12 +7,12 @@ import shutil
 import statistics
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from absl import logging
 from jax import Array
 from jax.sharding import Mesh
 
@@ -27,7 +27,7 @@ from ipsrl.policies.policy import Parameters, Policy, union
 from ipsrl.records import run_log
 from ipsrl.records.evaluation import Evaluate
 from ipsrl.records.progress_line import ProgressLine
-from ipsrl.records.run_folder import RunFolder
+from ipsrl.records.run_folder import RunFolder, is_complete
 from ipsrl.records.run_log import NonFiniteLossError, RunLog, require_finite
 from ipsrl.records.warning_lines import WarningLines
 from ipsrl.rewards import Reward
@@ -89,7 +89,7 @@ def train(
         alone = _Alone(trainer, trainer.init(seed, initial_parameters, reward))
         _print_placements(alone, mesh)
         checkpoints = stack.enter_context(Checkpoints(folder.checkpoint_directory, settings.checkpoint_every))
-        last_good = alone.restore(checkpoints, folder.path, mesh)
+        last_good = alone.restore(checkpoints, folder, mesh)
         log = stack.enter_context(RunLog(folder, settings.monitors, settings.steps, trackers, warnings))
 
         def kept() -> str:
@@ -160,7 +160,7 @@ def train_vmapped(
         warnings = warnings or stack.enter_context(WarningLines())
         logs = []
         for folder in folders:
-            folder.summary_path.unlink(missing_ok=True)
+            folder.withdraw_summary()
             # Left by an earlier single run, which would otherwise resume behind these records.
             shutil.rmtree(folder.checkpoint_directory, ignore_errors=True)
             run_log.cut(folder.path, run_log.NOTHING)
@@ -204,10 +204,10 @@ class _Alone:
         """What a checkpoint holds: a reference that does not move is the initial policy of every start."""
         return self.state if self._fixed_reference is None else dataclasses.replace(self.state, reference=None)
 
-    def restore(self, checkpoints: Checkpoints, folder: Path, mesh: Mesh) -> int:
+    def restore(self, checkpoints: Checkpoints, folder: RunFolder, mesh: Mesh) -> int:
         """Continues from the latest checkpoint whose records are all there; returns its step, or 0.
 
-        Later records are dropped.
+        Later records are dropped, and the summary unless that is the last step.
 
         Raises:
           ValueError: the run was begun with another reward or other stored groups, or no checkpoint can be used. Then
@@ -215,7 +215,7 @@ class _Alone:
         """
 
         def lost(stored: Stored) -> str | None:
-            return run_log.lost(folder, stored.records)
+            return run_log.lost(folder.path, stored.records)
 
         begun = Stored(self.stored, replicate(run_log.NOTHING, mesh))
         step, (state, records) = checkpoints.restore(begun, lost) or (0, begun)
@@ -223,7 +223,11 @@ class _Alone:
             raise ValueError(
                 "this run was begun with another reward, or with other stored groups: give the same, or another folder"
             )
-        run_log.cut(folder, records)
+        if step < self.trainer.settings.steps:
+            if not step and hosts.is_first() and is_complete(folder.path):
+                logging.warning("%s was complete, but has no checkpoints any more: it is trained anew.", folder.path)
+            folder.withdraw_summary()
+        run_log.cut(folder.path, records)
         if state.reference is None:
             state = dataclasses.replace(state, reference=self._fixed_reference)
         self.state = state

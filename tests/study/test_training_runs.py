@@ -1,11 +1,20 @@
 """Training runs as curves: devices by default, order, what is found before training, and what ends it."""
 
+import dataclasses
+import shutil
 import types
 
 import pytest
 
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.environments.bandit import Bandit
+from ipsrl.policies.tabular import Tabular
+from ipsrl.records.evaluation import Evaluation
+from ipsrl.records.json_files import write_json
+from ipsrl.records.run_folder import is_complete
 from ipsrl.study import Output, Points, training_runs
 from ipsrl.study.training_runs import TrainingFlags, TrainingGrid, evaluations
+from ipsrl.training.settings import TrainSettings
 
 OUTPUT = Output("here", resume=False)
 
@@ -70,3 +79,27 @@ def test_what_ends_a_run_ends_its_curve():
     assert first.train(OUTPUT).steps == [0, 2]
     with pytest.raises(ValueError, match="the disk is full"):
         second.train(OUTPUT)
+
+
+def test_a_finished_run_without_its_checkpoints_is_not_complete_until_it_is_trained_again(tmp_path, caplog):
+    def killed(step, parameters):
+        raise KeyboardInterrupt
+
+    grid = TrainingGrid(
+        Bandit((1.0, 0.0)), Tabular(1, 2), ("grpo",), (0,), TrainSettings(steps=2, prompts_per_step=1, group_size=4),
+        make_mesh("replica:1"), lambda step, parameters: Evaluation({"share": 0.5}),
+    )  # fmt: skip
+    output, run = Output(tmp_path, resume=True), tmp_path / "grpo" / "seed_0"
+    trained = grid.train(output, "grpo", 0)
+    write_json(tmp_path / "summary.json", {"complete": True})
+    assert grid.train(output, "grpo", 0) == trained
+    assert is_complete(run)
+    assert is_complete(tmp_path)
+    shutil.rmtree(run / "checkpoints")
+    with pytest.raises(KeyboardInterrupt):
+        dataclasses.replace(grid, evaluate=killed).train(output, "grpo", 0)
+    assert "was complete, but has no checkpoints any more" in caplog.text
+    assert not is_complete(run)
+    assert not is_complete(tmp_path)
+    assert grid.train(output, "grpo", 0) == trained
+    assert is_complete(run)
