@@ -101,7 +101,7 @@ class Ending:
         """Splits the process into a worker, which returns, and a supervisor, which waits for it and ends as it does.
 
         Call it before JAX looks for devices. Where another host is lost, native libraries may abort the worker at any
-        moment, after many lines of their own. The supervisor reads these lines, and says `hosts.LOST` instead.
+        moment, after many lines of their own. The supervisor reads these lines, and says `hosts.lost` instead.
         """
         sys.stdout.flush()
         words, says_words = os.pipe()
@@ -257,7 +257,7 @@ def _supervise(worker: int, words: int, status: int) -> NoReturn:
     if code == -signal.SIGABRT and (loss := hosts.LAST_WORDS.search(held.decode(errors="replace"))):
         print(hosts.lost(loss.group()), file=sys.stderr)
         os._exit(os.EX_TEMPFAIL)
-    if code != os.EX_TEMPFAIL:
+    if code not in (os.EX_TEMPFAIL, INTERRUPTED):
         os.write(2, held)
     if code < 0:
         signal.signal(-code, signal.SIG_DFL)

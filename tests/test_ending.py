@@ -248,16 +248,31 @@ def test_a_platform_that_is_not_there_is_named():
     assert re.fullmatch("error: Unable to initialize backend 'foo'.*JAX_PLATFORMS.*\n", err)
 
 
+JOINS = """
+    import socket
+    from ipsrl.distributed.start_up import Cluster, start_up
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with Ending() as ending:
+        ending.supervise()
+        print("begun", flush=True)
+        start_up(1, Cluster(f"127.0.0.1:{{port}}", 2, {process}, join_timeout={seconds}))
+"""
+
+
 @pytest.mark.parametrize("process", [0, 1])
 def test_a_host_that_waits_in_vain_for_the_others_says_so(process):
-    status, _, err = ends(f"""
-        import socket
-        from ipsrl.distributed.start_up import Cluster, start_up
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        with Ending() as ending:
-            ending.supervise()
-            start_up(1, Cluster(f"127.0.0.1:{{port}}", 2, {process}, join_timeout=3))
-    """)
+    status, _, err = ends(JOINS.format(process=process, seconds=3))
     assert (status, err) == (75, LOST)
+
+
+@pytest.mark.parametrize("process", [0, 1])
+def test_a_host_that_waits_for_the_others_is_interrupted(process):
+    with start(JOINS.format(process=process, seconds=300)) as waiting:
+        begun(waiting)
+        # Until it waits in native code.
+        time.sleep(1)
+        waiting.send_signal(signal.SIGINT)
+        assert waiting.communicate(timeout=60) == ("", "interrupted\n")
+        assert waiting.returncode == 130

@@ -3,7 +3,10 @@
 import dataclasses
 import os
 import re
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -111,7 +114,8 @@ def _join(cluster: Cluster) -> None:
             num_processes=_number(cluster.num_processes, "JAX_NUM_PROCESSES"),
             process_id=_number(cluster.process_id, "JAX_PROCESS_ID"),
         )
-        jax.distributed.initialize(
+        _interruptibly(
+            jax.distributed.initialize,
             cluster.coordinator,
             cluster.num_processes,
             cluster.process_id,
@@ -124,6 +128,23 @@ def _join(cluster: Cluster) -> None:
             f"this process cannot join the others ({error}): on a cluster that JAX does not know, give --coordinator, "
             "--num_processes and --process_id, or $JAX_COORDINATOR_ADDRESS, $JAX_NUM_PROCESSES and $JAX_PROCESS_ID"
         ) from error
+
+
+def _interruptibly(function: Callable[..., None], *arguments: Any, **named: Any) -> None:
+    """Calls, in a thread of its own, a function that waits in native code, where Ctrl-C would not be heard."""
+    raised: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            function(*arguments, **named)
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
 
 
 def _number(given: int | None, variable: str) -> int | None:
