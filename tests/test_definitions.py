@@ -12,14 +12,9 @@ from ipsrl.definitions import Module, Needed, StandIn
 from ipsrl.objectives import catalog as objectives
 from ipsrl.study import catalog
 from ipsrl.study.command_line import refuse
-from tests.hostile.command_trial import of_flags
+from tests.hostile.command_trial import SCRIPTS, of_flags
 
-SCRIPTS = (
-    "benchmark", "make_checkpoint", "make_questions", "objectives_table", "plant_faults", "reliability", "report",
-    "reproduce_figures", "results", "scaling", "sweep",
-)  # fmt: skip
-
-LATER = ("--model_dir=", "--optimizer=")
+LATER = ("--model_dir=", "--optimizer=", "--extensions=")
 """Flags whose texts are read where they are used."""
 
 

@@ -157,10 +157,12 @@ class CommandLine:
           arguments: those that are no flags, of which the first is the program.
 
         Raises:
-          ValueError: there are more such arguments, a flag is wrong, or a cluster is described without --multihost.
+          ValueError: there are more such arguments, a flag is wrong, --out is empty, or a cluster is described without --multihost.
         """
         if len(arguments) > 1:
             raise ValueError(f"unexpected argument {arguments[1]!r}: options are written --name=value")
+        if self["out"] == "":
+            raise ValueError("--out is empty: name a folder for all results")
         given = {setting: str(self[setting]) for setting in self._settings if self[setting] is not None}
         settings = resolve(self._presets, self["preset"], given)
         return settings, self._cluster(), read_trackers(self["tracker"] or "")
@@ -179,6 +181,6 @@ def _parse(values: flags.FlagValues, arguments: list[str]) -> list[str]:
     """absl's parser, whose errors are sentences like all others; returns what is no flag."""
     try:
         return values(arguments)
-    except flags.Error as error:
+    except (flags.Error, ValueError) as error:
         # What absl says of a boolean is a tuple.
         sys.exit("error: " + re.sub(r"\('Non-boolean argument.*", "it must be true or false", str(error)))

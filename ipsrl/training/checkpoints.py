@@ -189,6 +189,8 @@ class Checkpoints:
         """Moves checkpoints away that cannot be used, because the run will reach and save their steps again."""
         for step, reason in unusable.items():
             aside = self._directory / f"unusable-{step}"
+            if aside.is_file():
+                aside.unlink()
             shutil.rmtree(aside, ignore_errors=True)
             (self._directory / str(step)).rename(aside)
             logging.warning(

@@ -1,5 +1,6 @@
 """Commands with bad input: a few for every flag of every study and script, by its type, and those written by hand."""
 
+import argparse
 import dataclasses
 import importlib
 import re
@@ -9,8 +10,12 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from absl import flags
+
 from ipsrl.study import catalog
+from ipsrl.study.command_line import FORMER_NAMES, CommandLine
 from ipsrl.study.settings import KINDS, Kind, kinds_of
+from ipsrl.study.study import Study
 from ipsrl.sweeps.forked import SERVER, call_forked, preload
 
 DEEP = f"grpo(kl={'k3(' * 2000}1{')' * 2000})"
@@ -27,9 +32,12 @@ BAD: dict[object, tuple[str, ...]] = {
 """For each type of flags texts that are none of it; of texts, what is neither a path nor the name of anything."""
 ANY_TEXT = ("system_prompt", "title", "help", "sql")
 """Flags that are not tried: without a bad text, or by hand."""
+OF_ALL_STUDIES = "hypospace"
+"""A study with all flags that are no settings, which are the same in each."""
 FURTHER = {"math_answers": ("--data=math_answers(builder=none)", "--evaluation_data=math_answers(builder=none)")}
 """What a study asks for before it looks at the flag that is tried."""
 SCRIPTS: dict[str, tuple[str, ...]] = {
+    "benchmark": (),
     "make_checkpoint": ("--out=@TMP/model",),
     "make_questions": ("--out=@TMP/questions",),
     "objectives_table": (),
@@ -77,21 +85,39 @@ def of_flags(name: str) -> Iterator[Trial]:
     study = catalog.find(name)
     settings = type(study.presets["smoke"])
     may_be_empty = {field.name for field in dataclasses.fields(settings) if field.default == ()}
-    for flag, kind in kinds_of(settings).items():
+    for flag, kind in {**kinds_of(settings), **(_further_flags(study) if name == OF_ALL_STUDIES else {})}.items():
         for text in BAD[kind] if flag not in ANY_TEXT else ():
             if text or flag not in may_be_empty:
                 command = (study.module.__name__, "--preset=smoke", *FURTHER.get(name, ()), f"--{flag}={text}")
                 yield Trial(command, _names(flag, kind))
+        if kind is KINDS[bool]:
+            yield Trial((study.module.__name__, f"--no{flag}=x"), rf"--no{flag}\b")
+
+
+def _further_flags(study: Study) -> dict[str, Kind]:
+    """The flags of a study that are no settings, with their types."""
+    values = flags.FlagValues()
+    CommandLine(study.name, study.presets, study.many_hosts, study.trackers, values)
+    types = {"bool": bool, "int": int, "string": str}
+    # --out is that of the trial itself; of a former name the sentence says today's.
+    return {name: KINDS[types[values[name].flag_type()]] for name in values if name not in ("out", *FORMER_NAMES)}
 
 
 def of_script(name: str) -> Iterator[Trial]:
     """For every flag of a script texts that are not of its type."""
+    yield from _of_parser(importlib.import_module(f"scripts.{name}").parser(), (f"scripts.{name}", *SCRIPTS[name]))
+
+
+def _of_parser(parser: argparse.ArgumentParser, command: tuple[str, ...]) -> Iterator[Trial]:
     # argparse has no other way to ask for the flags.
-    for action in importlib.import_module(f"scripts.{name}").parser()._actions:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for word, of_word in action.choices.items():
+                yield from _of_parser(of_word, (*command, word))
         flag, kind = action.dest, KINDS[action.type if action.type in KINDS else str]
         if action.option_strings and flag not in ANY_TEXT:
             for text in BAD[kind] if kind is KINDS[int] else BAD[kind][:1]:
-                yield Trial((f"scripts.{name}", *SCRIPTS[name], f"--{flag}={text}"), _names(flag, kind))
+                yield Trial((*command, f"--{flag}={text}"), _names(flag, kind))
 
 
 def _names(flag: str, kind: Kind) -> str:
@@ -153,7 +179,7 @@ def faults(trial: Trial, said: Said) -> list[str]:
     # Before its sentence, argparse shows how a script is used.
     last = lines[-1]
     if lines[0].startswith("usage: "):
-        last = re.sub(r"^(\w+\.py|python -m experiments): ", "", last)
+        last = re.sub(r"^(\w+\.py( \w+)?|python -m experiments): ", "", last)
     found = {
         "it was not refused": said.status == 0,
         "it ended by a signal": said.status < 0,

@@ -103,7 +103,7 @@ SWEEPS = [
     grid("--seeds is 'x', it must be whole numbers", "seeds=x"),
     grid("']' is missing", "seeds=[0"),
     grid("0:1000000000' in the grid is too long", "seeds=0:1000000000"),
-    grid("the grid has 1,000,000 runs, a sweep has at most 100,000", "seeds=0:1000;steps=0:1000"),
+    grid("the grid has 1,000,000 runs, a sweep has at most 10,000", "seeds=0:1000;steps=0:1000"),
     grid("--seeds is '0:3:9'", "seeds=0:3:9"),
     grid("the range '5:2' in the grid is empty", "seeds=5:2"),
     grid("--steps is -1, it must be positive", "steps=-1,2"),

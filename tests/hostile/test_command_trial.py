@@ -32,6 +32,11 @@ def test_no_text_of_another_type_gets_through_to_a_script(name, trials):
     assert not found_in(of_script(name), trials)
 
 
+def test_every_script_is_tried():
+    files = (catalog.root() / "scripts").glob("*.py")
+    assert {file.stem for file in files if "def parser()" in file.read_text()} == set(SCRIPTS)
+
+
 def found_in(tried, trials):
     found = {str(trial): faults(trial, trials.run(trial)) for trial in tried}
     return {command: wrong for command, wrong in found.items() if wrong}
