@@ -4,6 +4,7 @@ import random
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -47,7 +48,13 @@ def trial(fresh: int, seed: int, work: Path) -> dict[str, Any]:
         if faults := api_trial.faults(found, message):
             counts[ACCEPTED if found.error is None else "otherwise"] += 1
             problems.append(f"{call}: {'; '.join(faults)}")
-    seconds = [_of_new_process(each, finished, work) for each in random.Random(seed).sample(commands, fresh)]
+    seconds = []
+    for each in random.Random(seed).sample(commands, fresh):
+        said = _in_new_process(each, finished, work)
+        seconds.append(said.seconds)
+        if faults := command_trial.faults(each, said):
+            counts[next((fault for fault in (TRACEBACK, ACCEPTED) if fault in faults), "otherwise")] += 1
+            problems.append(f"{each}, in a new process: {'; '.join(faults)}")
     return {
         "commands": len(commands),
         "calls": len(api_trial.REFUSED),
@@ -61,11 +68,14 @@ def trial(fresh: int, seed: int, work: Path) -> dict[str, Any]:
     }
 
 
-def _of_new_process(each: command_trial.Trial, finished: Path, work: Path) -> float:
-    places = {"@TMP": str(work), "@RUN": str(finished)}
-    module, *arguments = command_trial.placed(each, places, str(work / "out"))
+def _in_new_process(each: command_trial.Trial, finished: Path, work: Path) -> command_trial.Said:
+    empty = Path(tempfile.mkdtemp(dir=work))
+    module, *arguments = command_trial.placed(each, {"@TMP": str(empty), "@RUN": str(finished)}, str(work / "out"))
     of_script = module.startswith("scripts.")
     command = [f"{module.replace('.', '/')}.py"] if of_script else ["-m", module]
     started = time.monotonic()
-    subprocess.run([sys.executable, *command, *arguments], cwd=ROOT, capture_output=True)
-    return time.monotonic() - started
+    ended = subprocess.run(
+        [sys.executable, *command, *arguments], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    seconds = time.monotonic() - started
+    return command_trial.Said(ended.returncode, ended.stdout, seconds, tuple(sorted(map(str, empty.rglob("*")))))
