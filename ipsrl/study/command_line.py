@@ -157,7 +157,8 @@ class CommandLine:
           arguments: those that are no flags, of which the first is the program.
 
         Raises:
-          ValueError: there are more such arguments, a flag is wrong, --out is empty, or a cluster is described without --multihost.
+          ValueError: there are more such arguments, a flag is wrong, --out is empty, or a cluster is described without
+            --multihost.
         """
         if len(arguments) > 1:
             raise ValueError(f"unexpected argument {arguments[1]!r}: options are written --name=value")
@@ -183,4 +184,5 @@ def _parse(values: flags.FlagValues, arguments: list[str]) -> list[str]:
         return values(arguments)
     except (flags.Error, ValueError) as error:
         # What absl says of a boolean is a tuple.
-        sys.exit("error: " + re.sub(r"\('Non-boolean argument.*", "it must be true or false", str(error)))
+        said = re.sub(r"\('Non-boolean argument.*", "it must be true or false", str(error))
+        sys.exit(f"error: {said.removeprefix('ERROR:: ')}")

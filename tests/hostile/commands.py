@@ -25,6 +25,7 @@ def sql(message: str, text: str) -> Trial:
 STUDIES = [
     Trial(("experiments.hypospace", "--zzz=3"), "Unknown command line flag 'zzz'"),
     Trial(("experiments.hypospace", "--seed=3"), "Did you mean: seeds"),
+    Trial(("experiments.hypospace", "--flagfile=/nope"), "^error: Unable to open flagfile"),
     Trial(("experiments.hypospace", "smoke"), "unexpected argument 'smoke'"),
     Trial(("experiments.hypospace", "--preset=smok"), "unknown preset 'smok'; known: smoke, demo, paper"),
     Trial(("experiments.hypospace", "--extensions=nope"), "the extension 'nope' cannot be imported"),
