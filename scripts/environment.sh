@@ -36,7 +36,11 @@ prepare() {
         "${pip[@]}" --retries 1 --no-deps torch --index-url https://download.pytorch.org/whl/cpu 2>/dev/null || true
     fi
     # uv is faster, and not needed.
-    "${pip[@]}" uv 2>/dev/null || true
+    if [ -n "${IPSRL_LATEST:-}" ]; then
+        "${pip[@]}" uv 2>/dev/null || true
+    else
+        "${pip[@]}" --require-hashes --requirement <(locked uv) 2>/dev/null || true
+    fi
     if [ -x "$VENV/bin/uv" ]; then
         install=("$VENV/bin/uv" pip install --quiet --python "$VENV/bin/python")
     fi
@@ -45,11 +49,16 @@ prepare() {
     elif [ -n "$extras" ]; then
         "${install[@]}" --editable ".[$extras]" || return 1
     else
-        "${install[@]}" --require-hashes --requirement requirements.lock || return 1
-        "${install[@]}" --no-deps --editable . || return 1
+        # Packages are built by this setuptools: an environment for their builds alone would be filled without hashes.
+        "${pip[@]}" --require-hashes --requirement <(locked setuptools) || return 1
+        "${install[@]}" --no-build-isolation --require-hashes --requirement requirements.lock || return 1
+        "${install[@]}" --no-build-isolation --no-deps --editable . || return 1
     fi
     echo "$stamp" > "$VENV/installed-$extras"
 }
+
+# Prints the lines of a package in requirements.lock.
+locked() { awk -v start="$1==" 'index($0, start) == 1 { on = 1 } on; !/\\$/ { on = 0 }' requirements.lock; }
 
 interpreter() {
     local candidate

@@ -3,6 +3,7 @@
 import functools
 import re
 import runpy
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,17 @@ def test_the_pinned_versions_satisfy_setup(environment):
 
 def test_every_locked_file_is_known_by_its_hash():
     assert all(has_hash for _, has_hash in pins("requirements.lock"))
+
+
+@pytest.mark.parametrize("package", ["uv", "setuptools"])
+def test_what_installs_and_what_builds_are_known_by_their_hashes(package):
+    printed = subprocess.run(
+        ["bash", "-c", f"source scripts/environment.sh; locked {package}"], cwd=ROOT, capture_output=True, text=True
+    ).stdout
+    first, *hashes = [line.removesuffix(" \\") for line in printed.splitlines()]
+    assert first == f"{package}=={chosen('constraints.txt', ENVIRONMENTS[0])[package]}"
+    assert hashes
+    assert all(line.startswith("    --hash=sha256:") for line in hashes)
 
 
 def test_a_stale_lock_is_noticed():
