@@ -85,13 +85,18 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+def check(arguments: argparse.Namespace) -> None:
+    """Raises ValueError if --json cannot be a file."""
+    if arguments.json is not None:
+        require_file(arguments.json, "--json")
+
+
 def main(command_line: Sequence[str] | None = None) -> None:
     arguments = parser().parse_args(command_line)
     with Ending():
+        check(arguments)
         start_up(arguments.devices)
         extensions.load(arguments.extensions)
-        if arguments.json is not None:
-            require_file(arguments.json, "--json")
         before = measuring.machine()
         record = arguments.run(arguments)
         print(

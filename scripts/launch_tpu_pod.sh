@@ -68,8 +68,20 @@ if [ -z "$RUNTIME_VERSION" ]; then
 fi
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-[[ "$1" =~ ^[A-Za-z_][A-Za-z0-9_.]*$ && -f "${1//.//}.py" ]] ||
-    fail "there is no module $1 in this checkout: name one such as experiments.hypospace"
+part="[A-Za-z_][A-Za-z0-9_]*"
+if ! [[ "$1" =~ ^$part(\.$part)*$ ]] || ! grep -qsE "^ +(study\.)?main\(__name__\)" "${1//.//}.py"; then
+    fail "there is no experiment $1 in this checkout: name one such as experiments.hypospace"
+fi
+# Flags are checked before minutes are spent on a slice, where there is an environment that can.
+check='import sys
+from ipsrl import early
+from ipsrl.definitions import Module
+name, *flags = sys.argv[1:]
+early.refuse(lambda: Module("ipsrl.study.command_line").refuse(name, Module(name), ["-m", *flags, "--multihost"]))'
+python="${IPSRL_VENV:-.venv}/bin/python"
+if [ -x "$python" ] && ! said="$("$python" -c "$check" "$@" 2>&1)" && [[ "$said" == error:* ]]; then
+    fail "${said#error: }"
+fi
 where=("--project=$PROJECT" "--zone=$ZONE")
 resources=(gcloud compute tpus queued-resources)
 hosts=(gcloud compute tpus tpu-vm)

@@ -12,7 +12,7 @@ takes hours to days, and was run for only a few of them.
 import argparse
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -22,8 +22,9 @@ if __name__ == "__main__":
     early.script("scripts.reproduce_figures")
 
 from ipsrl import extensions
+from ipsrl.definitions import Module
 from ipsrl.ending import Ending
-from ipsrl.records.json_files import read_json, replace_file
+from ipsrl.records.json_files import read_json, replace_file, require_file
 from ipsrl.records.progress_line import report_line
 from ipsrl.specifications import did_you_mean
 from ipsrl.study import catalog, claims
@@ -65,19 +66,49 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+def check(arguments: argparse.Namespace) -> None:
+    """Raises ValueError if a flag is wrong, as far as that is known before the imports."""
+    check_places(arguments)
+    if arguments.only and not (arguments.extensions or extensions.loaded()):
+        studies = {name: Module(catalog.module_name(name)) for name in catalog.names()}
+        chosen(arguments.only, [figure for name in studies for figure in getattr(studies[name], "VARIANTS", [name])])
+
+
+def check_places(arguments: argparse.Namespace) -> None:
+    """Raises ValueError if there is no such launcher, or no page at --document."""
+    launcher_catalog.make(arguments.launcher)
+    if arguments.document is not None:
+        require_file(arguments.document, "--document")
+        if not arguments.document.exists():
+            raise ValueError(
+                f"--document={arguments.document}: there is no such page; write one with marks, as docs/figures.md"
+            )
+
+
+def chosen(only: Sequence[str], figures: Iterable[str]) -> list[str]:
+    """The names in the texts of --only.
+
+    Raises:
+      ValueError: there is none, or one is not among the figures.
+    """
+    given = [name.strip() for names in only for name in names.split(",")]
+    names = list(dict.fromkeys(filter(None, given)))
+    if not names:
+        raise ValueError("--only names no figure; --list prints all")
+    if unknown := [name for name in names if name not in figures]:
+        raise ValueError(f"unknown figure {unknown[0]!r}; {did_you_mean(unknown[0], figures)}")
+    return names
+
+
 def main(command_line: Sequence[str] | None = None) -> None:
     arguments = parser().parse_args(command_line)
     # SIGTERM is treated like Ctrl-C: studies end with their sweep.
     with Ending("the same command continues with what is missing", (signal.SIGINT, signal.SIGTERM)):
+        check_places(arguments)
         extensions.load(arguments.extensions)
         if not (figures := catalog.drawn()):
             raise ValueError("there is no study here: run it in a checkout, which has the folder experiments")
-        given = [name.strip() for names in arguments.only or figures for name in names.split(",")]
-        names = list(dict.fromkeys(filter(None, given)))
-        if not names:
-            raise ValueError("--only names no figure; --list prints all")
-        if unknown := [name for name in names if name not in figures]:
-            raise ValueError(f"unknown figure {unknown[0]!r}; {did_you_mean(unknown[0], figures)}")
+        names = chosen(arguments.only or list(figures), figures)
         if arguments.list:
             print("\n".join(f"{name}: {figures[name][1].shows}\n    {command(*figures[name], arguments.preset)}"
                             for name in names))  # fmt: skip

@@ -31,12 +31,22 @@ if __name__ == "__main__":
     early.script("scripts.sweep")
 
 from ipsrl import extensions
+from ipsrl.definitions import Module
 from ipsrl.ending import Ending
+from ipsrl.records.trackers import read_trackers
 from ipsrl.study import catalog
 from ipsrl.sweeps import launcher_catalog
 from ipsrl.sweeps.sweep import report, sweep, to_do
 from ipsrl.sweeps.sweep_folder import SweepFolder
-from ipsrl.sweeps.sweep_runs import SweepRun, make_runs, read_file, read_grid, require_unchanged, tracked
+from ipsrl.sweeps.sweep_runs import (
+    SweepRun,
+    make_runs,
+    read_file,
+    read_grid,
+    read_settings,
+    require_unchanged,
+    tracked,
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -65,19 +75,38 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+CHECKED_EARLY = 1000
+"""Runs of a grid whose flags are checked before the imports, in a third of a second; the others are after them."""
+
+
 def check(arguments: argparse.Namespace) -> None:
-    """Raises ValueError if the number of restarts is negative, or no study has the name of the experiment."""
+    """Raises ValueError if a flag is wrong, as far as that is known before the imports."""
+    check_words(arguments)
+    if arguments.grid is not None and not (arguments.extensions or extensions.loaded()):
+        presets = Module(catalog.module_name(arguments.experiment)).PRESETS
+        for flags in read_grid(arguments.grid)[:CHECKED_EARLY]:
+            read_settings(arguments.experiment, presets, arguments.preset or "demo", flags)
+
+
+def check_words(arguments: argparse.Namespace) -> None:
+    """Raises ValueError if something is wrong that needs no settings of an experiment to be known."""
     if arguments.restarts < 0:
         raise ValueError(f"--restarts is {arguments.restarts}, it must not be negative")
     if arguments.experiment is not None and not arguments.extensions:
         catalog.require(arguments.experiment)
+    launcher_catalog.make(arguments.launcher)
+    read_trackers(arguments.tracker or "")
+    if arguments.grid is not None:
+        if arguments.experiment is None:
+            raise ValueError("--grid is about one experiment: give it by --experiment")
+        read_grid(arguments.grid)
 
 
 def main(command_line: Sequence[str] | None = None) -> None:
     arguments = parser().parse_args(command_line)
     # SIGTERM is treated like Ctrl-C: runs end with their sweep.
     with Ending("the same command continues the sweep", (signal.SIGINT, signal.SIGTERM)):
-        check(arguments)
+        check_words(arguments)
         extensions.load(arguments.extensions)
         status = run(arguments)
     sys.exit(status)
@@ -118,8 +147,6 @@ def requested_runs(arguments: argparse.Namespace, folder: SweepFolder) -> list[S
     if arguments.runs is not None:
         return make_runs([by_default | request for request in read_file(arguments.runs)])
     if arguments.grid is not None:
-        if arguments.experiment is None:
-            raise ValueError("--grid is about one experiment: give it by --experiment")
         return make_runs([by_default | flags for flags in read_grid(arguments.grid)])
     if by_default:
         raise ValueError("--experiment and --preset need runs: give --grid or --runs as well")

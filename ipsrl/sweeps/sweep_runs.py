@@ -1,13 +1,14 @@
 """The runs of a sweep: from the text of a grid or a Python file to runs with unique identities."""
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
 import math
 import re
 import runpy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,14 @@ from ipsrl.records.trackers import read_trackers
 from ipsrl.specifications import did_you_mean, shortened
 from ipsrl.study import catalog
 from ipsrl.study.settings import as_text, folder_name, kinds_of, resolve
+from ipsrl.study.study import Study
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 RANGE = re.compile(r"(\d+):(\d+)")
 # File systems allow names of 255 bytes; suffixes such as ".json" are added.
 LONGEST_DESCRIPTION = 150
 # Each run is a folder, and is checked before the first one starts.
-MOST_RUNS = 100_000
+MOST_RUNS = 10_000
 
 
 NAME_OF_FOLDER = Range("be the name of a folder, not a path", re.compile(r"[^./\0][^/\0]*").fullmatch)
@@ -69,7 +71,7 @@ def read_grid(text: str) -> list[dict[str, str]]:
       all combinations; the last flag changes fastest.
 
     Raises:
-      ValueError: the text is not a grid, or has more than 100,000 combinations.
+      ValueError: the text is not a grid, or has more than 10,000 combinations.
     """
     values: dict[str, list[str]] = {}
     for part in _split(text, ";"):
@@ -114,12 +116,14 @@ def make_runs(requests: Sequence[Mapping[str, Any]]) -> list[SweepRun]:
     if not requests:
         raise ValueError("the list of runs is empty: give at least one")
     runs: dict[str, SweepRun] = {}
+    # The modules of studies are looked for on disk.
+    find = functools.cache(catalog.find)
     for request in requests:
         if not all(isinstance(name, str) for name in request) or "experiment" not in request:
             raise ValueError(
                 f"{dict(request)} is not a run: write flags by name, and the experiment here or as --experiment"
             )
-        run = make_run(**request)
+        run = _make_run(find, **request)
         if run.identity in runs:
             raise ValueError(f"the run {run.identity} is given twice: give it once")
         runs[run.identity] = run
@@ -134,8 +138,15 @@ def make_run(experiment: str, preset: str = "demo", **given: Any) -> SweepRun:
       ValueError: the experiment, the preset or a flag is unknown, a value has the wrong type, or the settings are
         invalid.
     """
-    presets = {name: settings.resolved() for name, settings in catalog.find(experiment).presets.items()}
-    settings = _settings(experiment, preset, given)
+    return _make_run(catalog.find, experiment, preset, **given)
+
+
+@checked
+def _make_run(find: Callable[[str], Study], /, experiment: str, preset: str = "demo", **given: Any) -> SweepRun:
+    """`make_run`, with what finds a study by its name."""
+    written = find(experiment).presets
+    presets = {name: settings.resolved() for name, settings in written.items()}
+    settings = read_settings(experiment, written, preset, given)
     kinds = kinds_of(type(settings))
 
     def differences(preset: str) -> list[str]:
@@ -173,11 +184,11 @@ def tracked(runs: Sequence[SweepRun], tracker: str) -> list[SweepRun]:
 
 def settings_of(run: SweepRun) -> Any:
     """The resolved settings of a run."""
-    return _settings(run.experiment, run.preset, run.flags)
+    return read_settings(run.experiment, catalog.find(run.experiment).presets, run.preset, run.flags)
 
 
-def _settings(experiment: str, preset: str, given: Mapping[str, Any]) -> Any:
-    presets = catalog.find(experiment).presets
+def read_settings(experiment: str, presets: Mapping[str, Any], preset: str, given: Mapping[str, Any]) -> Any:
+    """The resolved settings of a preset with some flags replaced; raises ValueError as `make_run` does."""
     kinds = kinds_of(type(next(iter(presets.values()))))
     for name in given:
         if name not in kinds:

@@ -7,6 +7,7 @@ import pytest
 
 import benchmark
 from benchmarks import objectives, peer_environments, shared_prompt, sweeps
+from ipsrl.definitions import Module
 from ipsrl.objectives import make
 from ipsrl.rollouts.synthetic import synthetic_rollouts
 
@@ -114,6 +115,12 @@ def test_bad_input_is_refused_in_one_sentence_before_anything_is_done(command, m
     with pytest.raises(SystemExit, match=f"^error: .*({message})") as refusal:
         benchmark.main(command.split())
     assert "\n" not in refusal.value.code  # a text: the status is 1
+
+
+def test_a_wrong_file_is_refused_before_the_imports():
+    arguments = benchmark.parser().parse_args(["bandit", "--json=nowhere/file.json"])
+    with pytest.raises(ValueError, match=r"--json=nowhere/file\.json: there is no folder "):
+        Module("scripts.benchmark").check(arguments)
 
 
 @pytest.mark.slow

@@ -169,13 +169,18 @@ def test_a_run_that_fails_by_itself_is_not_repeated_for_ever(pod):
         ([*TPU, "--speed=high", "--", *EXPERIMENT], "unknown option --speed=high"),
         ([*TPU, "--retries=abc", "--dry_run", "--", *EXPERIMENT], "--retries is abc, it must be a whole number"),
         ([*TPU, "--retries=-1", "--dry_run", "--", *EXPERIMENT], "--retries is -1, it must be a whole number"),
-        ([*TPU, "--dry_run", "--", "experiments.nope"], "there is no module experiments.nope in this checkout"),
-        ([*TPU, "--", "--mesh=data:8"], "there is no module --mesh=data:8 in this checkout"),
-        ([*TPU, "--dry_run", "--", "../x"], "there is no module ../x in this checkout"),
+        ([*TPU, "--dry_run", "--", "experiments.nope"], "there is no experiment experiments.nope in this checkout"),
+        ([*TPU, "--dry_run", "--", "experiments..hypospace"], "there is no experiment experiments..hypospace in this"),
+        ([*TPU, "--dry_run", "--", "setup"], "there is no experiment setup in this checkout"),
+        ([*TPU, "--dry_run", "--", "ipsrl.study.command_line"], "there is no experiment ipsrl.study.command_line in"),
+        ([*TPU, "--", "--mesh=data:8"], "there is no experiment --mesh=data:8 in this checkout"),
+        ([*TPU, "--dry_run", "--", "../x"], "there is no experiment ../x in this checkout"),
+        ([*TPU, "--dry_run", "--", *EXPERIMENT, "--zzz"], "Unknown command line flag 'zzz'"),
+        ([*TPU, "--dry_run", "--", *EXPERIMENT, "--steps=x"], "--steps is 'x', it must be a whole number"),
     ],
 )
 def test_bad_options_of_the_pod_are_refused_in_one_sentence(arguments, message):
-    done = script("launch_tpu_pod.sh", *arguments)
+    done = script("launch_tpu_pod.sh", *arguments, IPSRL_VENV=sys.prefix)
     assert done.returncode == 1
     assert done.stderr.startswith("error: ")
     assert message in done.stderr

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ipsrl.definitions import Module
 from ipsrl.records.json_files import write_json
 from ipsrl.study import catalog
 from ipsrl.study.study import Variant
@@ -160,6 +161,30 @@ def test_what_is_drawn_stays_drawn_where_a_later_one_is_interrupted(play, tmp_pa
     assert "the same command continues with what is missing" in capsys.readouterr().err
     assert row_of("path_multiplicity", out)[6] == "holds"
     assert (out / "figures" / "path_multiplicity.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--only=,", "--only names no figure; --list prints all"),
+        ("--only=verdict", "unknown figure 'verdict'; did you mean verdicts"),
+        ("--launcher=locl", "unknown launcher 'locl'"),
+        (f"--document={ROOT}", "is a folder; it must be a file"),
+        (f"--document={ROOT}/nothing/page.md", "there is no folder .*nothing; make it first"),
+        (f"--document={ROOT}/nothing.md", "there is no such page; write one with marks, as docs/figures.md"),
+    ],
+)
+def test_a_wrong_flag_is_refused_before_the_imports(flag, message):
+    with pytest.raises(ValueError, match=message) as early:
+        Module("scripts.reproduce_figures").check(reproduce_figures.parser().parse_args([flag]))
+    with pytest.raises(SystemExit) as late:
+        reproduce_figures.main([flag, "--list"])
+    assert late.value.code.startswith(f"error: {early.value}")
+
+
+def test_every_figure_is_known_before_the_imports():
+    known = ",".join(catalog.drawn())
+    Module("scripts.reproduce_figures").check(reproduce_figures.parser().parse_args([f"--only={known}"]))
 
 
 def test_the_list(capsys):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from experiments import two_outcomes
+from ipsrl.definitions import Module
 from ipsrl.sweeps import launcher_catalog
 from ipsrl.sweeps import sweep as sweep_file
 from ipsrl.sweeps.attempt import attempt
@@ -89,6 +90,32 @@ def test_looking_writes_nothing(run):
         f"--out={run.out}/runs/{first[0]} --resume"
     )
     assert not run.out.exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--grid=seeds"], "cannot read 'seeds' in the grid"),
+        (["--grid=zzz=1"], "two_outcomes has no flag 'zzz'; known: "),
+        (["--grid=seeds=x"], "--seeds is 'x', it must be whole numbers"),
+        (["--grid=objectives=reinforce,grop;seeds=0:100"], "unknown objective 'grop'; did you mean grpo"),
+        (["--grid=seeds=0", "--preset=smok"], "unknown preset 'smok'"),
+        (["--grid=seeds=0", "--launcher=locl"], "unknown launcher 'locl'"),
+        (["--grid=seeds=0", "--tracker=x"], "unknown tracker 'x'"),
+    ],
+)
+def test_a_wrong_grid_is_refused_before_the_imports(flags, message):
+    arguments = [f"--out={ROOT / 'none'}", "--experiment=two_outcomes", *flags]
+    with pytest.raises(ValueError, match=message) as early:
+        Module("scripts.sweep").check(sweep.parser().parse_args(arguments))
+    with pytest.raises(SystemExit) as late:
+        sweep.main([*arguments, "--list"])
+    assert late.value.code == f"error: {early.value}"
+
+
+@pytest.mark.parametrize("arguments", [GRID, HYPERGRID])
+def test_a_right_grid_is_not_refused_before_the_imports(arguments):
+    Module("scripts.sweep").check(sweep.parser().parse_args([f"--out={ROOT / 'none'}", *arguments]))
 
 
 def test_a_sweep_is_worked_on_until_all_is_done_and_then_no_more(run):

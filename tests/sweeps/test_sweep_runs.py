@@ -78,6 +78,8 @@ def test_any_text_is_a_grid_or_refused(text):
         ("seeds", "cannot read 'seeds' in the grid: write flag=value,value;flag=first:end"),
         ("seeds=0:3;", "cannot read '' in the grid"),
         ("seeds=0;seeds=1", "names 'seeds' twice"),
+        ("seeds=0:20000", "the range '0:20000' in the grid is too long: a sweep has at most 10,000 runs"),
+        ("seeds=0:200;steps=0:200", "the grid has 40,000 runs, a sweep has at most 10,000"),
         ("seeds=3:3", "the range '3:3' in the grid is empty"),
         ("objectives=grpo(a=1", "')' is missing"),
         ("objectives=grpo)", "')' closes no bracket"),
@@ -195,6 +197,13 @@ def test_a_run_is_asked_for_once():
         make_runs(same)
     with pytest.raises(ValueError, match="the list of runs is empty"):
         make_runs([])
+
+
+def test_a_study_is_looked_for_once(monkeypatch):
+    looked, find = [], catalog.find
+    monkeypatch.setattr(catalog, "find", lambda name: looked.append(name) or find(name))
+    assert len(make_runs([{"experiment": "two_outcomes", **flags} for flags in read_grid("seeds=0:20")])) == 20
+    assert looked == ["two_outcomes"]
 
 
 @pytest.mark.parametrize(
