@@ -38,7 +38,7 @@ from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.environment import Environment
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.environments.text import TextTask
-from ipsrl.fields import Range, accepted_by, in_range, non_negative, positive
+from ipsrl.fields import Range, accepted_by, between, in_range, non_negative, positive
 from ipsrl.figures import comparison as figure
 from ipsrl.figures.style import Drawing
 from ipsrl.measures import rewarded
@@ -127,7 +127,8 @@ class Settings(study.Settings):
     learning_rates: tuple[float, ...] = study.selecting(in_range(DIFFERENT, ()))
     evaluate_every: int = non_negative(0)
     epochs: int = positive(1)
-    skew: float = 1.0
+    # float64 holds 1000^-100, the share of the rarest of a thousand arms.
+    skew: float = between(-100, 100, 1.0)
     filters: str = accepted_by(make_batch_filters, "")
 
     def resolved(self) -> "Settings":

@@ -27,8 +27,8 @@ from matplotlib.patches import Rectangle
 
 from ipsrl import study
 from ipsrl.distributed.mesh import make_mesh
-from ipsrl.environments.hypergrid import Hypergrid
-from ipsrl.fields import accepted_by, at_least, positive
+from ipsrl.environments.hypergrid import REWARD, Hypergrid
+from ipsrl.fields import accepted_by, at_least, in_range, positive
 from ipsrl.figures import style
 from ipsrl.measures import distances
 from ipsrl.policies.mlp import MLP
@@ -45,9 +45,9 @@ class Settings(study.Settings):
 
     dimensions: tuple[int, ...] = at_least(1, (2,))
     side: int = at_least(2, 8)
-    base_reward: float = 0.1
-    edge_reward: float = 0.5
-    peak_reward: float = 2.0
+    base_reward: float = in_range(REWARD, 0.1)
+    edge_reward: float = in_range(REWARD, 0.5)
+    peak_reward: float = in_range(REWARD, 2.0)
     objectives: tuple[str, ...] = study.objectives(("grpo", "ips_grpo", "ips_grpo(probability=exact)"))
     seeds: tuple[int, ...] = study.seeds((0, 1, 2))
     steps: int = positive(1000)

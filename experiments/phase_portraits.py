@@ -30,10 +30,11 @@ from PIL import Image
 
 from ipsrl import objectives, study
 from ipsrl.dynamics import portraits
+from ipsrl.dynamics.expected_update import LARGEST_GROUP_OF_THREE
 from ipsrl.dynamics.portraits import Portrait
 from ipsrl.dynamics.rest_points import Field, RestPoint
 from ipsrl.dynamics.verdict import check
-from ipsrl.fields import Range, at_least, in_range, positive
+from ipsrl.fields import Range, at_least, between, in_range, positive
 from ipsrl.figures import phase_portraits as figure
 from ipsrl.figures.style import Drawing
 from ipsrl.records.json_files import require_file
@@ -75,7 +76,7 @@ class Settings(study.Settings):
 
     objectives: tuple[str, ...] = study.selecting(study.objectives(EIGHT))
     rewards: tuple[tuple[float, ...], ...] = study.selecting(in_range(REWARDS, ((1.0, 1.0, 0.5), (1.0, 0.6, 0.3))))
-    group_size: int = positive(8)
+    group_size: int = between(1, LARGEST_GROUP_OF_THREE, 8)
     reference: tuple[float, ...] = in_range(PROBS, ())
     # The outer ones are left out.
     arrows: int = at_least(3, 12)

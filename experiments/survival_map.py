@@ -28,13 +28,15 @@ from ipsrl.distributed.mesh import make_mesh
 from ipsrl.dynamics.finite_groups import COUNT_RULES, Rule
 from ipsrl.dynamics.survival import critical_alpha, weaker_at_rest
 from ipsrl.dynamics.two_outcome_training import LARGEST_GROUP, Cell, train
-from ipsrl.fields import Range, between, in_range, non_negative, open_probability, positive
+from ipsrl.fields import Range, between, in_range, open_probability, positive
 from ipsrl.figures.layers import HeatMap
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.text_table import aligned
 from ipsrl.records.tidy import Records
 
 RECORDS = 20  # Intervals in which p_2 is averaged.
+# A weight is at most LARGEST_GROUP^alpha, whose square float32 must hold.
+LARGEST_ALPHA = 8
 A_SHARE = Range("be a share of the group: 0 (none) or more, and less than 1", lambda floor: 0 <= floor < 1)
 
 
@@ -44,8 +46,8 @@ class Settings(study.Settings):
 
     rewards: tuple[float, ...] = study.better_and_worse((4.0, 1.0))
     group_sizes: tuple[int, ...] = study.rising((2, 3, 4, 5, 6, 8, 11, 16, 23, 32, 45, 64), least=2, most=LARGEST_GROUP)
-    lowest_alpha: float = non_negative(0.0)
-    highest_alpha: float = positive(2.0)
+    lowest_alpha: float = between(0, LARGEST_ALPHA, 0.0)
+    highest_alpha: float = between(0, LARGEST_ALPHA, 2.0)
     alphas: int = between(2, 1000, 13)
     floor: float = in_range(A_SHARE, 0.0)
     seeds: tuple[int, ...] = study.seeds(tuple(range(32)))

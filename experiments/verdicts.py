@@ -29,9 +29,10 @@ import jax
 
 from ipsrl import objectives, study
 from ipsrl.dynamics import verdict_page
+from ipsrl.dynamics.expected_update import LARGEST_GROUP_OF_THREE
 from ipsrl.dynamics.verdict import CASES, check, verdict
 from ipsrl.dynamics.verdict_page import MEANINGS, PublishedVerdict, grouped
-from ipsrl.fields import positive
+from ipsrl.fields import between
 from ipsrl.figures import verdicts as figure
 from ipsrl.figures.style import Drawing
 from ipsrl.records.json_files import replace_file, require_file
@@ -56,7 +57,7 @@ class Settings(study.Settings):
 
     objectives: tuple[str, ...] = study.selecting(study.objectives(("all",), also=("all",)))
     only: tuple[str, ...] = study.selecting(study.objectives(()))
-    group_size: int = positive(8)
+    group_size: int = between(1, LARGEST_GROUP_OF_THREE, 8)
     document: str = study.selecting("")
 
     def __post_init__(self):

@@ -1,7 +1,9 @@
 """Memory, before anything is allocated: what cannot fit is refused from arithmetic."""
 
+import contextlib
 import math
 import os
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -9,6 +11,8 @@ import numpy as np
 
 from ipsrl.arguments import checked
 
+LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""Where Linux says how much memory a container may have, in two versions: a number, or a word for no limit."""
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -17,7 +21,16 @@ def available() -> int:
     limits = [(device.memory_stats() or {}).get("bytes_limit") for device in jax.local_devices()]
     if all(limits):
         return sum(limits) * jax.process_count()
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * jax.process_count()
+    return _of_host() * jax.process_count()
+
+
+def _of_host() -> int:
+    """Bytes of memory of this host, or of the container in which the program runs."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in LIMITS:
+        with contextlib.suppress(OSError, ValueError):
+            found.append(int(Path(path).read_text()))
+    return min(found)
 
 
 def size_of(tree: Any) -> int:

@@ -27,6 +27,8 @@ from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.training.step import gradient, rollouts_of
 
 MOST_GROUPS = 200_000
+LARGEST_GROUP_OF_THREE = (math.isqrt(8 * MOST_GROUPS + 1) - 3) // 2
+"""The largest group whose outcomes, one of three for each answer, have at most `MOST_GROUPS` counts: (G+1)(G+2)/2."""
 """Maximum number of groups that are enumerated."""
 BLOCK = 512
 """Number of groups whose updates are computed at once."""

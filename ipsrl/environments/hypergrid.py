@@ -8,7 +8,13 @@ import numpy as np
 from jax import Array
 
 from ipsrl.environments.state_graph import StateGraph
-from ipsrl.fields import Checked, at_least, non_negative
+from ipsrl.fields import Checked, Range, at_least, in_range
+from ipsrl.rewards import LARGEST, SMALLEST
+
+REWARD = Range(
+    f"be finite and not negative: 0, or from {SMALLEST:g} to {LARGEST:g}",
+    lambda reward: reward == 0 or SMALLEST <= reward <= LARGEST,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,9 +32,9 @@ class Hypergrid(Checked, StateGraph):
     Attributes:
       dimensions: number of coordinates, at least 1.
       side: number of values of a coordinate, at least 2.
-      base_reward: R0, non-negative.
-      edge_reward: R1, non-negative.
-      peak_reward: R2, non-negative.
+      base_reward: R0, 0 or from 1e-15 to 1e15.
+      edge_reward: R1, likewise.
+      peak_reward: R2, likewise.
 
     Raises:
       ValueError: a field is out of its range, or there are more states than int32 can number.
@@ -36,9 +42,9 @@ class Hypergrid(Checked, StateGraph):
 
     dimensions: int = at_least(1, 2)
     side: int = at_least(2, 8)
-    base_reward: float = non_negative(0.1)
-    edge_reward: float = non_negative(0.5)
-    peak_reward: float = non_negative(2.0)
+    base_reward: float = in_range(REWARD, 0.1)
+    edge_reward: float = in_range(REWARD, 0.5)
+    peak_reward: float = in_range(REWARD, 2.0)
 
     def __post_init__(self):
         super().__post_init__()

@@ -1,7 +1,6 @@
 """Several paths to each outcome: an environment in which counting paths differs from counting outcomes."""
 
 import dataclasses
-import math
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +8,7 @@ from jax import Array
 
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.fields import Checked, at_least
+from ipsrl.rewards import ALLOWED, LARGEST, SMALLEST
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Tree(Checked, StateGraph):
     Attributes:
       depth: x + y of the outcomes, at least 1.
       longest_step: the largest step, in 1 .. depth.
-      rewards: reward of each outcome (x, depth - x), x = 0 .. depth. Any finite numbers.
+      rewards: reward of each outcome (x, depth - x), x = 0 .. depth; each in `ipsrl.rewards.ALLOWED`.
 
     Raises:
       ValueError: a field is out of its range.
@@ -39,10 +39,10 @@ class Tree(Checked, StateGraph):
         if not 1 <= self.longest_step <= self.depth:
             raise ValueError(f"longest_step must be in 1 .. depth = 1 .. {self.depth}, not {self.longest_step}.")
         right_length = isinstance(self.rewards, tuple) and len(self.rewards) == self.depth + 1
-        if not right_length or not all(map(math.isfinite, self.rewards)):
+        if not right_length or not np.all(ALLOWED.holds(np.array(self.rewards))):
             raise ValueError(
                 f"rewards must be a tuple of depth + 1 = {self.depth + 1} finite numbers, one for each outcome, "
-                f"not {self.rewards!r}."
+                f"each 0 or of a size from {SMALLEST:g} to {LARGEST:g}, not {self.rewards!r}."
             )
 
     @property

@@ -39,7 +39,7 @@ class Kind:
     write: Callable[[Any], str] = str
 
 
-MOST_SEEDS = 1_000_000
+MOST_SEEDS = 100_000
 MOST_RECORDS = 1_000_000
 
 

@@ -1,6 +1,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from ipsrl.environments.tree import Tree
 
@@ -27,3 +28,8 @@ def test_only_steps_that_do_not_overshoot_are_legal():
     state = tree.step(state, jnp.asarray(1))
     assert tree.legal(state).tolist() == [True, False, False, True, False, False]
     assert tree.finished(tree.step(state, jnp.asarray(3)))
+
+
+def test_rewards_are_those_that_objectives_can_square():
+    with pytest.raises(ValueError, match=r"each 0 or of a size from 1e-15 to 1e\+15, not .*1e\+30"):
+        Tree(rewards=(1.0, -1.0, 0.0, 1e30))

@@ -7,6 +7,7 @@ import pytest
 
 from experiments import (
     collapse_time,
+    compare,
     group_size_and_floor,
     hypergrid,
     many_outcomes,
@@ -15,6 +16,7 @@ from experiments import (
     recovery_time,
     survival_map,
     two_outcomes,
+    verdicts,
 )
 
 REFUSED = {
@@ -29,6 +31,7 @@ REFUSED = {
         ({"keepers": ("no_such_objective",)}, "no_such_objective"),
         ({"keepers": ("trajectory_balance",)}, "the objective needs log_backward"),
     ],
+    compare: [({"skew": 1e30}, r"--skew is 1e\+30, it must lie between -100 and 100")],
     group_size_and_floor: [
         ({"group_sizes": (4, 12)}, "--answers_per_step is 32, it must be a multiple of the group size 12"),
         ({"group_sizes": (8, 4)}, "--group_sizes is .* it must be increasing numbers"),
@@ -67,6 +70,7 @@ REFUSED = {
         ({"document": "docs/figure.pdf"}, "must end in .png"),
         ({"arrows": 2}, "--arrows is 2, it must be at least 3"),
         ({"starts": 0}, "--starts is 0, it must be positive"),
+        ({"group_size": 1_000_000_000}, "--group_size is 1000000000, it must lie between 1 and 630"),
     ],
     recovery_time: [
         ({"starts": (0.1, 0.2)}, "must lie between 0 and 0.0975"),
@@ -87,6 +91,8 @@ REFUSED = {
         ({"floor": 2.0}, "0 .none. or more, and less than 1"),
         ({"threshold": 2.0}, "must lie strictly between 0 and 1"),
         ({"highest_alpha": np.inf}, "--highest_alpha is inf"),
+        ({"highest_alpha": 1e30}, r"--highest_alpha is 1e\+30, it must lie between 0 and 8"),
+        ({"lowest_alpha": -1.0}, "--lowest_alpha is -1.0, it must lie between 0 and 8"),
         ({"lowest_alpha": 2.0}, "--lowest_alpha below --highest_alpha"),
         ({"steps": 30}, "it must be a multiple of 20"),
     ],
@@ -95,7 +101,9 @@ REFUSED = {
         ({"rewards": (1.0,)}, "must be two positive numbers"),
         ({"rewards": (1.0, 0.0)}, "must be two positive numbers"),
         ({"objectives": ("reinforce", "rloo")}, "rloo has no noisy training with a closed form here"),
+        ({"initial_log_ratio": 1e30}, r"--initial_log_ratio is 1e\+30, it must lie between -700.0 and 700.0"),
     ],
+    verdicts: [({"group_size": 1_000_000_000}, "--group_size is 1000000000, it must lie between 1 and 630")],
 }
 
 

@@ -79,7 +79,7 @@ def test_the_identity_of_a_run_leaves_out_what_only_selects():
         ("rates", "0.1,-1", "--rates is -1.0, it must be positive"),
         ("rates", "nan", "--rates is 'nan', it must be numbers between commas, each 0 or of a size from 1e-37"),
         ("rates", "0.1,1e300", "it must be numbers between commas, each 0 or of a size from 1e-37"),
-        ("seeds", "0:2000000000", "it must be whole numbers, as 0,1,2 or a range as 0:3 of at most 1,000,000"),
+        ("seeds", "0:2000000000", "it must be whole numbers, as 0,1,2 or a range as 0:3 of at most 100,000"),
         ("rates", "", "--rates is empty, it must have at least one item"),
         ("objectives", "", "--objectives is empty, it must have at least one item"),
         ("pair", "1,2", "it must be two finite positive numbers, the larger one first"),
