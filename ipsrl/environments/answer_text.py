@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ipsrl.environments.answer_words import without_introduction
+from ipsrl.environments.answer_words import without_ending, without_introduction
 
 # Far above what any answer needs; longer ones are no answers.
 LONGEST_ANSWER = 4000
@@ -19,7 +19,10 @@ LONGEST_LEAD = 60
 
 # A piece of a line without words: a LaTeX command, or a sign that is no letter.
 SIGN = r"\\[a-zA-Z]*+|[ -@\[\]-`{-~⁰¹²³⁴-⁹⁺⁻¼-¾⅐-⅞√π±≤≥≈≠∧∨¬↓⊕]"
-BULLET = re.compile(r"^(?:(?:[-+*>]|#+|\d{1,2}[.)])\s+)+")
+# A number before an operator is no bullet but an operand.
+BULLET = re.compile(r"^(?:[-+*>]|#+|\d{1,2}[.)](?!\s+[-+*/]))\s+")
+# A line below the words behind an answer that gives another answer.
+WITHDRAWN = re.compile(rf"(?:{BULLET.pattern[1:]})?or\b", re.IGNORECASE)
 
 # Unlike a dash, a minus sign belongs to what stands behind it, and is no bullet.
 _MINUS = re.compile("[−﹣－] +")
@@ -48,6 +51,7 @@ _SPELLINGS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], 
     (re.compile(r"\\\\"), "\n"),
     # The columns of LaTeX's aligned equations.
     (re.compile(r"&(?= ?=)"), " "),
+    (re.compile(r"\^ *(?:\\circ(?![a-zA-Z])|\{ *\\circ *\})"), "°"),
     (re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|operatorname)\s*\{([^{}]*)\}"), r" \1 "),
     (re.compile(r"\\(?:begin|end)\s*\{[a-z]*\}"), " "),
     (re.compile(r"\\([a-zA-Z]+)"), lambda match: _COMMANDS.get(match[1], match[0])),
@@ -105,7 +109,13 @@ def marker(*titles: str, signs: str = "") -> re.Pattern[str]:
     )
 
 
-def last_answer(marker: re.Pattern[str], goes_on: re.Pattern[str], read: Callable[[str], Any], text: str) -> Any:
+def last_answer(
+    marker: re.Pattern[str],
+    goes_on: re.Pattern[str],
+    read: Callable[[str], Any],
+    text: str,
+    withdrawn: re.Pattern[str] = WITHDRAWN,
+) -> Any:
     """What `read` makes of the answer after the last marker, None if there is none.
 
     Thoughts, between `<think>` and `</think>`, are not read. If no answer follows the last marker, there is none; but a
@@ -117,6 +127,7 @@ def last_answer(marker: re.Pattern[str], goes_on: re.Pattern[str], read: Callabl
       goes_on: of a line that belongs to the answer above it.
       read: parses a whole answer in plain spelling, whose lines are neither blank nor padded.
       text: of any length; an answer of more than 4000 characters is none.
+      withdrawn: of the beginning of a line below the answer that leaves none.
     """
     text = without_thoughts(text)
     places = collections.deque(marker.finditer(text), maxlen=MOST_MARKERS + 1)
@@ -126,8 +137,9 @@ def last_answer(marker: re.Pattern[str], goes_on: re.Pattern[str], read: Callabl
         if place["heading"] is not None and not begins:
             continue
         if place["box"] is not None:
-            return _read_box(text, place, end_before, goes_on, read)
-        answer = _read_after(text[place.end() : place.end() + LONGEST_ANSWER + 1], place["tag"], goes_on, read)
+            return _read_box(text, place, end_before, goes_on, withdrawn, read)
+        rest = text[place.end() : place.end() + LONGEST_ANSWER + 1]
+        answer = _read_after(rest, place["tag"], goes_on, withdrawn, read)
         if answer is not None or begins:
             return answer
     return None
@@ -162,7 +174,12 @@ def _begins_line(text: str, start: int) -> bool:
 
 
 def _read_box(
-    text: str, place: re.Match[str], end_before: int, goes_on: re.Pattern[str], read: Callable[[str], Any]
+    text: str,
+    place: re.Match[str],
+    end_before: int,
+    goes_on: re.Pattern[str],
+    withdrawn: re.Pattern[str],
+    read: Callable[[str], Any],
 ) -> Any:
     rest = text[place.end() : place.end() + 2 * LONGEST_ANSWER]
     end = _end_of_box(rest[:LONGEST_ANSWER])
@@ -171,9 +188,11 @@ def _read_box(
     sentence = _last_sentence(text[max(end_before, place.start() - LONGEST_ANSWER) : place.start()])
     around = sentence + rest[:end] + rest[end + 1 :]
     answer = read_lines(plain_lines(rest[:end]), read)
-    if answer != _read_after(around, None, goes_on, lambda lines: read(without_introduction(lines))):
-        return None
-    return answer
+
+    def read_sentence(lines: str) -> Any:
+        return read(without_ending(without_introduction(lines)))
+
+    return answer if answer == _read_after(around, None, goes_on, withdrawn, read_sentence) else None
 
 
 def _last_sentence(text: str) -> str:
@@ -186,7 +205,9 @@ def _last_sentence(text: str) -> str:
     return _SENTENCE.sub("", " ".join(reversed(lines)), count=1)
 
 
-def _read_after(text: str, tag: str | None, goes_on: re.Pattern[str], read: Callable[[str], Any]) -> Any:
+def _read_after(
+    text: str, tag: str | None, goes_on: re.Pattern[str], withdrawn: re.Pattern[str], read: Callable[[str], Any]
+) -> Any:
     rest = text[:LONGEST_ANSWER]
     end_tag = _END_TAG.search(rest)
     is_cut = not end_tag and len(text) > LONGEST_ANSWER
@@ -195,7 +216,10 @@ def _read_after(text: str, tag: str | None, goes_on: re.Pattern[str], read: Call
         below = [goes_on.fullmatch(without_remark(line)) is not None for line in lines[1:]]
         if is_cut and all(below):
             return None
-        lines = lines[: [*below, False].index(False) + 1]
+        end = [*below, False].index(False) + 1
+        if any(map(withdrawn.match, lines[end:])):
+            return None
+        lines = lines[:end]
     return read_lines(lines, read)
 
 

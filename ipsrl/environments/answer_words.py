@@ -3,6 +3,7 @@
 This module needs only the standard library: the processes that read answers import it.
 """
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -40,24 +41,35 @@ NO_PLURALS = _words("""
 # Each makes another number of what it stands at, or leaves open which one it is.
 CHANGING = _words("""
     not no never cannot unknown neither nor without wrong incorrect false if unless except maybe perhaps possibly than
-    about almost nearly hardly approximately roughly around at between under below above until
+    about almost nearly hardly approximately roughly around at between under below above until fewer less
+    none nothing nobody doubt doubts doubtful impossible unlikely probably wrongly mistake fail fails failed might
     plus minus negative opposite inverse reciprocal sqrt log ln lg exp sin cos tan abs mod
     dozens hundreds thousands millions billions trillions
 """)
+# A dozen may cost 5, but "dozen: 5" and "in dozen: 5" are 60.
+SCALE_WORDS = ("dozen", "hundred", "thousand", "million", "billion", "trillion")
+CHANGING_PAIRS = ("square root", "cube root", "up to", *(f"in {scale}" for scale in SCALE_WORDS))
 # What else stands before a variable may change it, as in "the negative of x".
 BEFORE_VARIABLES = _words("so thus hence therefore then that the value of we have get find and where")
 INTRODUCING = _words("""
     so thus hence therefore then is are was were had has have make makes made cost costs need needs take takes get gets
     earn earns pay pays sold give gives find finds obtain obtains
 """)
+INTRODUCING_PAIRS = ("comes to", "conclude that", "find that", "gives us", "in total", "see that")
+# Behind the sentence of a box; each only says that the answer is one.
+ENDINGS = (
+    *("is the answer", "is the final answer", "is correct", "is right", "is one solution", "is a solution"),
+    *("is the solution", "is needed", "are needed", "works", "and we are done"),
+)
 
 _PLURAL = re.compile(r"[a-z]{2,}[a-hj-rtv-z]s")
 _POWER = re.compile(r"(?:\^\{?[23]\}?|[²³]|\.)\Z")
 _WORD = re.compile(r"[a-z]{2,}(?:'[a-z]+|-[a-z]{2,})*'?|[ai]")
 _VARIABLE = re.compile(r"[a-z](?:_?\d)?")
-_INTRODUCTION = re.compile(
-    rf"(?:(?:{_WORD.pattern}),? +)*(?:{'|'.join(sorted(INTRODUCING))})\b(?:,? +|(?=[^\w' ,]))", re.IGNORECASE
-)
+# "Gives us" before "gives".
+_INTRODUCERS = "|".join([pair.replace(" ", " +") for pair in INTRODUCING_PAIRS] + sorted(INTRODUCING))
+_INTRODUCTION = re.compile(rf"(?:(?:{_WORD.pattern}),? +)*(?:{_INTRODUCERS})\b(?:,? +|(?=[^\w' ,]))", re.IGNORECASE)
+_ENDING = re.compile(rf" (?:{'|'.join(ENDINGS)})(?=\.?\Z|\. .*\Z)", re.IGNORECASE)
 
 
 def is_unit(words: Sequence[str]) -> bool:
@@ -70,7 +82,7 @@ def is_unit(words: Sequence[str]) -> bool:
 def is_name(text: str) -> bool:
     """Whether words can say what a value is of, as "x", "the value of x_1" and "her total cost" do."""
     *before, last = re.split(",? +", text.strip().lower())
-    if not all(map(_WORD.fullmatch, before)) or _changes([*before, last]):
+    if not all(map(_WORD.fullmatch, before)) or _changes([*before, last]) or (not before and last in SCALE_WORDS):
         return False
     return BEFORE_VARIABLES.issuperset(before) if _VARIABLE.fullmatch(last) else _WORD.fullmatch(last) is not None
 
@@ -81,10 +93,17 @@ def without_introduction(text: str) -> str:
     return text if words is None or _changes(re.split("[, ]+", words[0].lower())) else text[words.end() :]
 
 
+def without_ending(text: str) -> str:
+    """The text without words such as "is the answer" at the end of its last line, or before a full stop on it."""
+    return _ENDING.sub("", text, count=1)
+
+
 def _is_unit_word(word: str) -> bool:
     small = word.lower()
     return word in UNIT_SIGNS or small in UNITS or (bool(_PLURAL.fullmatch(small)) and small not in NO_PLURALS)
 
 
 def _changes(words: Sequence[str]) -> bool:
-    return any(word in CHANGING or word.endswith("n't") for word in words)
+    return any(word in CHANGING or word.endswith("n't") for word in words) or any(
+        f"{first} {second}" in CHANGING_PAIRS for first, second in itertools.pairwise(words)
+    )

@@ -29,7 +29,8 @@ _WORD = re.compile(
     r"|(?P<power>[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)|(?P<part>[¼-¾⅐-⅞])|(?P<sign>\\frac(?![a-zA-Z])|\S))",
     re.ASCII,
 )
-_SHORT_FRACTION = re.compile(r"\\frac\s*(\d)\s*(\d)(?!\d)", re.ASCII)
+# A part that is one digit needs no braces.
+_SHORT_FRACTION = re.compile(r"\\frac\s*(?:(\d)|\{([^{}\\]*)\})\s*(?:(?=\{)|(\d)(?!\d))", re.ASCII)
 # An x between operands; 0x10 is a number to the base 16, which is not read.
 TIMES = r"(?<=[\d)}\] ])(?<!(?<![\d.])0)[xX](?=[ \d(\\])"
 _MULTIPLIED = re.compile(TIMES, re.ASCII)
@@ -44,7 +45,7 @@ def read_arithmetic(text: str) -> Tree | None:
     Expressions of more than 64 words and signs, and numbers of more than 100 digits or with exponents beyond 300, are
     not read.
     """
-    words = _words(_SHORT_FRACTION.sub(r"\\frac{\1}{\2}", _MULTIPLIED.sub("*", text)))
+    words = _words(_SHORT_FRACTION.sub(_with_braces, _MULTIPLIED.sub("*", text)))
     if not words:
         return None
     words.reverse()
@@ -127,6 +128,11 @@ def value(tree: Tree) -> Fraction | None:
 
 def _bits(number: Fraction) -> int:
     return max(number.numerator.bit_length(), number.denominator.bit_length())
+
+
+def _with_braces(fraction: re.Match[str]) -> str:
+    digit, top, bottom = fraction.groups()
+    return rf"\frac{{{digit or top}}}" + (f"{{{bottom}}}" if bottom else "")
 
 
 def _words(text: str) -> list[str | int | Fraction]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ipsrl.environments.answer_text import BULLET, SIGN, marker, without_remark
+from ipsrl.environments.answer_text import BULLET, SIGN, WITHDRAWN, marker, without_remark
 from ipsrl.environments.questions import check_number
 from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice, listed_history
 
@@ -31,6 +31,10 @@ _WHOLE = re.compile(rf"\[{_MANY}\]|\{{{_MANY}\}}|\({_MANY}\)|{_EDGES}|{_NONE}|âˆ
 # Lines of nodes and signs, or that begin with an edge: whatever follows it belongs to the answer.
 _LINE = re.compile(
     rf"(?:and +)?(?:{BULLET.pattern[1:]})?[\[{{(]? *(?:{_PART.pattern}|{_NONE}).*|(?:\b[a-z]\b|{SIGN})+", re.IGNORECASE
+)
+_WITHDRAWN = re.compile(
+    rf"{WITHDRAWN.pattern}|(?:{BULLET.pattern[1:]})?(?:(?:and|not|also|but)[ ,:]+)*[\[{{(]? *(?:{_PART.pattern})",
+    re.IGNORECASE,
 )
 _NAME = re.compile(r"^[A-Za-z]+ *[=:](?![>=]) *")
 
@@ -68,6 +72,7 @@ class HypospaceCausal(TextTask):
 
     answer_marker = marker("graph", "edges", "dag")
     answer_line = _LINE
+    answer_withdrawn = _WITHDRAWN
 
     def __post_init__(self) -> None:
         check_choice("nodes", self.nodes, range(2, 9))

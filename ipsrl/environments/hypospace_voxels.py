@@ -159,7 +159,7 @@ class HypospaceVoxels(TextTask):
 
         Commas, bars and brackets may separate digits. Short and missing rows are filled with zeros, but every layer has
         a row. A header with a number that was there before begins another structure, and the last one counts. Comments
-        may stand between layers, and rows below a comment that follows all rows of a layer do not count.
+        may stand between layers, but no rows below them or behind their colon: nobody knows the layer of these.
         """
         layers: dict[int, list[str]] = {}
         rows: list[str] = []
@@ -173,13 +173,13 @@ class HypospaceVoxels(TextTask):
                 is_closed = False
             elif _COMMENT.fullmatch(line) and not _ROW_LABEL.match(line):
                 is_closed = len(rows) > 0
+                if layers and len(self._rows_of(line.rpartition(":")[2]) or []) >= self.grid:
+                    return None
                 continue
             if layers and (found := self._rows_of(line)) != []:
-                # Rows that nobody knows the layer of.
-                if found is None or (is_closed and len(rows) < self.grid):
+                if found is None or is_closed:
                     return None
-                if not is_closed:
-                    rows += found
+                rows += found
         if sorted(layers) != [*range(1, len(layers) + 1)] or not layers:
             return None
         if any(not layer or len(layer) > self.grid for layer in layers.values()):

@@ -9,6 +9,7 @@ from fractions import Fraction
 from ipsrl.environments.answer_text import (
     LONGEST_ANSWER,
     SIGN,
+    WITHDRAWN,
     last_answer,
     marker,
     plain_lines,
@@ -16,12 +17,13 @@ from ipsrl.environments.answer_text import (
     without_remark,
     without_thoughts,
 )
-from ipsrl.environments.answer_words import is_name, is_unit, without_introduction
+from ipsrl.environments.answer_words import SCALE_WORDS, is_name, is_unit, without_introduction
 from ipsrl.environments.arithmetic import TIMES, read_arithmetic, value
 
 _MARKER = marker("result", signs="####")
 _LINE = re.compile(rf"(?:{SIGN})+")
 _SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_WITHDRAWN = re.compile(rf"{WITHDRAWN.pattern}|(?:{'|'.join(SCALE_WORDS)})s?\b", re.IGNORECASE)
 _CURRENCY = re.compile(r"[€£¥₹]|\b(?:USD|EUR|GBP|US)(?=[ \d.-])")
 _COLON = re.compile(r"(?<=[a-z)]) *:", re.IGNORECASE)
 _EQUALS = re.compile(r"==?|\b(?:is equal to|equals|is)\b")
@@ -40,7 +42,7 @@ def read_number(text: str) -> Fraction | None:
     """
     text = without_thoughts(text)
     if _MARKER.search(text):
-        return last_answer(_MARKER, _LINE, read_value, text)
+        return last_answer(_MARKER, _LINE, read_value, text, _WITHDRAWN)
     last_line = text.rstrip().rpartition("\n")[2]
     return read_lines(plain_lines(last_line), read_value) if len(last_line) <= LONGEST_ANSWER else None
 
@@ -69,7 +71,7 @@ def _quantity(text: str) -> Fraction | None:
         return None
     unit = text[start:]
     if unit[:1] in ("%", "°", "¢"):
-        unit = unit[1:].removeprefix("C").removeprefix("F") if unit[0] == "°" else unit[1:]
+        unit = unit[1:].lstrip().removeprefix("C").removeprefix("F") if unit[0] == "°" else unit[1:]
     elif len(re.split(r"[^a-z]", unit, maxsplit=1, flags=re.IGNORECASE)[0]) == 1 and text[start - 1] not in " /":
         # 2k and 2m may be thousands and millions, 2x and 2i are products.
         return None

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ipsrl.arguments import checked
-from ipsrl.environments.answer_text import last_answer
+from ipsrl.environments.answer_text import WITHDRAWN, last_answer
 from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.questions import Answer, Questions, Quotation, check_number
 from ipsrl.environments.token_stream import TokenStream, written_answers
@@ -47,6 +47,8 @@ class TextTask(TokenStream, Questions):
     # Marker before an answer in text (`answer_text.marker`), and a whole line that belongs to the one above it.
     answer_marker: ClassVar[re.Pattern[str]]
     answer_line: ClassVar[re.Pattern[str]]
+    # The beginning of a line below the answer that leaves none.
+    answer_withdrawn: ClassVar[re.Pattern[str]] = WITHDRAWN
 
     # Members that a task defines.
 
@@ -224,7 +226,9 @@ class TextTask(TokenStream, Questions):
 
     @property
     def reader(self) -> Callable[[str], Answer | None]:
-        return functools.partial(last_answer, self.answer_marker, self.answer_line, self.read_text)
+        return functools.partial(
+            last_answer, self.answer_marker, self.answer_line, self.read_text, withdrawn=self.answer_withdrawn
+        )
 
     def verify_answers(
         self, prompt_index: Sequence[int] | np.ndarray, answers: Sequence[Sequence[Answer | None]]

@@ -57,17 +57,26 @@ def is_times(text, place):
 
 
 def short_fractions(text):
-    """\\frac12 as \\frac{1}{2}."""
+    """\\frac12, \\frac{1}2 and \\frac1{2} as \\frac{1}{2}."""
     place = text.find("\\frac")
     while place >= 0:
-        rest = text[place + 5 :]
-        packed = rest.replace(" ", "")
-        if packed[:2].isdecimal() and len(packed[:2]) == 2:
-            second = rest.index(packed[1], rest.index(packed[0]) + 1)
-            if rest[second + 1 : second + 2] not in tuple(DIGITS):
-                text = f"{text[: place + 5]}{{{packed[0]}}}{{{packed[1]}}}{rest[second + 1 :]}"
+        start = skip_blanks(text, place + 5)
+        end = start + 1 if text[start : start + 1] in tuple(DIGITS) else closing_without_braces(text, start)
+        below = skip_blanks(text, end)
+        top, bottom = text[start:end].strip("{}"), text[below : below + 1]
+        if end > start and bottom == "{":
+            text = f"{text[: place + 5]}{{{top}}}{text[below:]}"
+        elif end > start and bottom in tuple(DIGITS) and text[below + 1 : below + 2] not in tuple(DIGITS):
+            text = f"{text[: place + 5]}{{{top}}}{{{bottom}}}{text[below + 1 :]}"
         place = text.find("\\frac", place + 1)
     return text
+
+
+def closing_without_braces(text, start):
+    """The end of a group in braces that holds no others and no commands; the start if there is none."""
+    end = text.find("}", start)
+    inside = text[start + 1 : end]
+    return end + 1 if text[start : start + 1] == "{" and end > 0 and not {"{", "\\"} & set(inside) else start
 
 
 def run_of_digits(text, place):

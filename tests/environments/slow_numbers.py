@@ -1,19 +1,20 @@
 """A second reader of numbers, written from docs/answers.md without patterns."""
 
-from ipsrl.environments.answer_words import BEFORE_VARIABLES, NO_PLURALS, UNIT_SIGNS, UNITS
+from ipsrl.environments.answer_words import BEFORE_VARIABLES, NO_PLURALS, SCALE_WORDS, UNIT_SIGNS, UNITS
 from tests.environments.slow_arithmetic import arithmetic_tree, exact, is_times, sides_of, tokens_of
 from tests.environments.slow_spelling import (
     DIGITS,
     LETTERS,
     NoAnswer,
     all_in,
+    first_name,
     is_word_sign,
     is_wordless,
     need,
     plain,
     without_remark,
 )
-from tests.environments.slow_text import first_word, is_changing, slow_answer, without_introduction
+from tests.environments.slow_text import are_changing, first_word, slow_answer, without_introduction
 
 SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 
@@ -35,6 +36,7 @@ def slow_number(text):
         number_of,
         hashes=True,
         whole_without_marker=last_line,
+        withdraws=lambda line: first_name(line).removesuffix("s") in SCALE_WORDS,
     )
 
 
@@ -78,7 +80,9 @@ def names_closed(text):
 
 def is_name(text):
     words = text.lower().split()
-    if not words or any(is_changing(word.removesuffix(",")) for word in words):
+    if not words or (len(words) == 1 and words[0] in SCALE_WORDS):
+        return False
+    if are_changing([word.removesuffix(",") for word in words]):
         return False
     before, last = [word.removesuffix(",") for word in words[:-1]], words[-1]
     if not all(word and first_word(word) == word for word in before):
@@ -127,7 +131,7 @@ def quantity(text):
     if unit[:1] in ("%", "¢"):
         unit = unit[1:]
     elif unit[:1] == "°":
-        unit = unit[1:].removeprefix("C").removeprefix("F")
+        unit = unit[1:].lstrip().removeprefix("C").removeprefix("F")
     elif unit and (len(unit) == 1 or unit[1] not in LETTERS):
         need(before[-1] in " /")
     words = unit_words(unit)

@@ -11,12 +11,13 @@ from tests.environments.slow_spelling import (
     LETTERS,
     NoAnswer,
     ends_word,
+    first_name,
     is_word_sign,
     is_wordless,
     need,
     plain,
     skip_blanks,
-    without_bullets,
+    without_bullet,
     without_remark,
 )
 from tests.environments.slow_text import slow_answer
@@ -34,7 +35,7 @@ def slow_countdown(text):
 
 
 def countdown_tree(lines):
-    line = without_bullets(" ".join(without_remark(line) for line in lines))
+    line = without_bullet(" ".join(without_remark(line) for line in lines))
     for sign in "=:":
         name, found, rest = line.partition(sign)
         if found and name[:1] and name[0] in LETTERS and all(c in LETTERS + " " for c in name):
@@ -87,13 +88,12 @@ def words_of(text):
 
 
 def boolean_line(line):
-    for word in words_of(line):
-        line = line.replace(word, " ", 1) if word.lower() in NO_NAMES else line
-    return is_wordless(line)
+    words = [" " if word.lower() in NO_NAMES else word for word in words_of(without_latex(line))]
+    return line != "" and is_wordless(" ".join(words) or " ")
 
 
 def boolean_tree(lines):
-    line = without_name(without_bullets(" ".join(without_remark(line) for line in lines)))
+    line = without_name(without_bullet(" ".join(without_remark(line) for line in lines)))
     words = []
     for word in words_of(line):
         word = BOOLEAN_SIGNS.get(word, word)
@@ -145,7 +145,7 @@ def boolean_part(words):
 
 
 def slow_causal(text):
-    return slow_answer(text, ("graph", "edges", "dag"), causal_line, causal_edges)
+    return slow_answer(text, ("graph", "edges", "dag"), causal_line, causal_edges, withdraws=withdraws_graph)
 
 
 def causal_words(text):
@@ -179,11 +179,30 @@ def causal_line(line):
         return True
     if line[:4].lower() == "and ":
         line = line[4:].lstrip(" ")
-    words = causal_words(without_bullets(line))
-    for part in (words, words[1:] if words[:1] in (["["], ["{"], ["("]) else []):
-        if [word.lower() for word in part[:2]] == ["no", "edges"] or begins_with_edge(part):
-            return True
-    return False
+    words = causal_words(without_bullet(line))
+    no_edges = any([word.lower() for word in part[:2]] == ["no", "edges"] for part in with_brackets(words))
+    return no_edges or has_edge(words)
+
+
+def with_brackets(words):
+    """Words with and without an opening bracket."""
+    return words, words[1:] if words[:1] in (["["], ["{"], ["("]) else []
+
+
+def has_edge(words):
+    return any(map(begins_with_edge, with_brackets(words)))
+
+
+def withdraws_graph(line):
+    """Whether a line begins with an edge, behind other words or not."""
+    line = without_bullet(line)
+    while not has_edge(causal_words(line)):
+        word = first_name(line)
+        rest = line[len(word) :].lstrip(" ,:")
+        if word not in ("and", "not", "also", "but") or len(rest) == len(line) - len(word):
+            return False
+        line = rest
+    return True
 
 
 def begins_with_edge(words):
@@ -239,7 +258,7 @@ def edges_of(words):
 
 
 def causal_edges(lines):
-    parts = [without_remark(without_bullets(line)) for line in lines]
+    parts = [without_remark(without_bullet(line)) for line in lines]
     line = ", ".join(part for part in parts if part)
     end = 0
     while end < len(line) and line[end] in LETTERS:
@@ -317,23 +336,24 @@ def voxel_stack(lines, grid):
             layers[number], open_layer = [], True
         elif is_comment(line):
             open_layer = bool(layers) and not layers[number]
+            rows = rows_on(line.split(":")[-1])
+            need(not layers or len(rows) < grid or not are_rows(rows, grid))
             continue
         if number is None:
             continue
         rows = rows_on(line)
-        if rows is not None and not rows:
-            continue
-        need(rows is not None and all(len(row) <= grid and set(row) <= {"0", "1"} for row in rows))
-        if open_layer:
-            layers[number] += [row.ljust(grid, "0") for row in rows]
-        else:
-            need(len(layers[number]) >= grid)
+        need(are_rows(rows, grid) and (open_layer or not rows))
+        layers[number] += [row.ljust(grid, "0") for row in rows]
     need(layers and set(layers) == {*range(1, len(layers) + 1)})
     need(all(1 <= len(rows) <= grid for rows in layers.values()))
     stack = ["".join(layers[i]).ljust(grid * grid, "0") for i in range(1, len(layers) + 1)]
     while stack and "1" not in stack[-1]:
         stack.pop()
     return tuple(stack)
+
+
+def are_rows(rows, grid):
+    return all(len(row) <= grid and set(row) <= {"0", "1"} for row in rows)
 
 
 def unlabelled(line):

@@ -79,6 +79,7 @@ def plain(text):
             text = text.replace(minus + " ", minus)
     text = "".join(chr(ord(c) - 0xFEE0) if 0xFF01 <= ord(c) <= 0xFF5E else CHARACTERS.get(c, c) for c in text)
     text = text.replace("\\\\", "\n").replace("&=", " =").replace("& =", "  =")
+    text = with_degrees(text)
     text = without_tags(without_commands(text).replace("{,}", ","))
     text = without_fences(text)
     out = ""
@@ -100,6 +101,22 @@ def plain(text):
     lines = [line.strip() for line in out.split("\n")]
     lines = [line for line in lines if line and not (len(line) >= 3 and all(c in "-=*~# " for c in line))]
     return [unwrapped(line) for line in lines]
+
+
+def with_degrees(text):
+    """The text with a sign in place of ^\\circ and ^{\\circ}."""
+    place = text.find("^")
+    while place >= 0:
+        start = skip_blanks(text, place + 1)
+        braced = text[start : start + 1] == "{"
+        start = skip_blanks(text, start + 1) if braced else start
+        end = start + len("\\circ")
+        if text.startswith("\\circ", start):
+            closing = skip_blanks(text, end) if braced else end
+            if text[closing : closing + 1] == "}" if braced else text[end : end + 1] not in tuple(LETTERS):
+                text = text[:place] + "°" + text[closing + braced :]
+        place = text.find("^", place + 1)
+    return text
 
 
 def without_quotes(text):
@@ -213,6 +230,14 @@ def word_at(text, place):
     return text[place:end].lower()
 
 
+def first_name(text):
+    """The letters, digits and low lines at the beginning of a text, in small letters."""
+    end = 0
+    while end < len(text) and is_word_sign(text[end]):
+        end += 1
+    return text[:end].lower()
+
+
 def is_remark_word(text, place):
     """Whether a word of two letters or more, which is no operator, begins at a place."""
     if (place and is_word_sign(text[place - 1])) or not text[place : place + 1] or text[place] == "'":
@@ -258,10 +283,10 @@ def without_remark(line):
     return line.removesuffix(".").rstrip(" ,;")
 
 
-def without_bullets(line):
-    while True:
-        first, blank, rest = line.partition(" ")
-        numbered = first[:-1].isdecimal() and first[-1:] in (".", ")") and len(first) <= 3
-        if not blank or not (first in ("-", "+", "*", ">") or (first and set(first) == {"#"}) or numbered):
-            return line
-        line = rest.lstrip(" ")
+def without_bullet(line):
+    first, blank, rest = line.partition(" ")
+    rest = rest.lstrip(" ")
+    numbered = first[:-1].isdecimal() and first[-1:] in (".", ")") and len(first) <= 3
+    operand = numbered and rest[:1] in ("+", "-", "*", "/")
+    found = first in ("-", "+", "*", ">") or (first and set(first) == {"#"}) or (numbered and not operand)
+    return rest if blank and found else line

@@ -3,22 +3,28 @@
 Only the lists of words are those of ipsrl.
 """
 
-from ipsrl.environments.answer_words import CHANGING, INTRODUCING
+from ipsrl.environments.answer_words import CHANGING, CHANGING_PAIRS, ENDINGS, INTRODUCING, INTRODUCING_PAIRS
 from tests.environments.slow_spelling import (
     DIGITS,
     LETTERS,
     NoAnswer,
     ends_word,
+    first_name,
     is_word_sign,
     need,
     plain,
     skip_blanks,
+    without_bullet,
     without_remark,
 )
 
 
-def slow_answer(text, titles, line_belongs, read, hashes=False, whole_without_marker=None):
+def slow_answer(text, titles, line_belongs, read, hashes=False, whole_without_marker=None, withdraws=None):
     """What `read`, a function that raises NoAnswer, makes of the answer in a text."""
+
+    def is_withdrawn(line):
+        return first_name(without_bullet(line)) == "or" or (withdraws is not None and withdraws(line))
+
     if "</think>" in text:
         text = text[text.rindex("</think>") + len("</think>") :]
     if "<think>" in text:
@@ -33,8 +39,8 @@ def slow_answer(text, titles, line_belongs, read, hashes=False, whole_without_ma
             continue
         try:
             if kind == "box":
-                return read_box(text, found[i - 1][2] if i else 0, start, end, line_belongs, read)
-            return read(extent(text[end:], kind, line_belongs))
+                return read_box(text, found[i - 1][2] if i else 0, start, end, line_belongs, is_withdrawn, read)
+            return read(extent(text[end:], kind, line_belongs, is_withdrawn))
         except NoAnswer:
             if at_start or kind == "box":
                 return None
@@ -97,22 +103,21 @@ def begins_line(text, start):
     return not words or (len(words) == 1 and words[0] in ("final", "correct", "best", "my", "our"))
 
 
-def extent(rest, kind, line_belongs):
+def extent(rest, kind, line_belongs, is_withdrawn):
     """The lines of an answer in plain spelling."""
     close = rest.lower().find("</answer>")
     lines = plain(rest[:close] if close >= 0 else rest)
     if kind == "tag" and close >= 0:
         return lines
     need(lines)
-    kept = lines[:1]
-    for line in lines[1:]:
-        if line_belongs and not line_belongs(without_remark(line)):
-            break
-        kept.append(line)
-    return kept
+    count = 1
+    while count < len(lines) and (not line_belongs or line_belongs(without_remark(lines[count]))):
+        count += 1
+    need(not any(map(is_withdrawn, lines[count:])))
+    return lines[:count]
 
 
-def read_box(text, first, start, end, line_belongs, read):
+def read_box(text, first, start, end, line_belongs, is_withdrawn, read):
     """The answer in a box, if the sentence around it gives the same one."""
     rest, depth, place = text[end:], 1, 0
     while depth:
@@ -123,9 +128,11 @@ def read_box(text, first, start, end, line_belongs, read):
             depth += {"{": 1, "}": -1}.get(rest[place], 0)
         place += 1
     inside, behind = rest[: place - 1], rest[place:]
-    line, *lines = extent(sentence_before(text[first:start]) + inside + behind, "box", line_belongs)
+    lines = extent(sentence_before(text[first:start]) + inside + behind, "box", line_belongs, is_withdrawn)
+    lines = without_introduction("\n".join(lines)).split("\n")
+    lines[-1] = without_ending(lines[-1])
     answer = read(plain(inside))
-    need(answer == read([without_introduction(line), *lines]))
+    need(answer == read(lines))
     return answer
 
 
@@ -176,22 +183,37 @@ def first_word(text):
     return text[: end + (end > 0 and text[end : end + 1] == "'")]
 
 
-def is_changing(word):
-    return word in CHANGING or word.endswith("n't")
+def are_changing(words):
+    pairs = [f"{words[i]} {words[i + 1]}" for i in range(len(words) - 1)]
+    return any(word in CHANGING or word.endswith("n't") for word in words) or bool({*pairs} & {*CHANGING_PAIRS})
+
+
+def without_ending(line):
+    """The line without words such as "is the answer" before a full stop or its end."""
+    for place, sign in enumerate(line):
+        for ending in ENDINGS:
+            rest = line[place + 1 + len(ending) :]
+            stops = rest in ("", ".") or rest.startswith(". ")
+            if sign == " " and line[place + 1 :].lower().startswith(ending) and stops:
+                return line[:place] + rest
+    return line
 
 
 def without_introduction(text):
     """The text behind words that end with a verb or "so"."""
-    words, place, found = [], 0, (0, [])
+    words, place, found, pair = [], 0, (0, []), ""
     while word := first_word(text[place:]):
         words.append(word.lower())
+        pair = f"{pair} {words[-1]}"
+        introduces = words[-1] in INTRODUCING or pair in INTRODUCING_PAIRS
+        pair = words[-1] if text[place + len(word) : place + len(word) + 1] == " " else ""
         place += len(word)
         after = skip_blanks(text, place + (text[place : place + 1] == ","))
         apart = after > place and text[after - 1] == " "
         sign = text[place : place + 1]
-        if words[-1] in INTRODUCING and (apart or (sign and not is_word_sign(sign) and sign not in ",' ")):
+        if introduces and (apart or (sign and not is_word_sign(sign) and sign not in ",' ")):
             found = (after if apart else place, [*words])
         if not apart:
             break
         place = after
-    return text[found[0] :] if not any(map(is_changing, found[1])) else text
+    return text[found[0] :] if not are_changing(found[1]) else text

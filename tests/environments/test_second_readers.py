@@ -24,6 +24,9 @@ JUNK = [
     *("Layer 2:", "\nLayer 1:\n", "1 0 0\n", "<think>", "</think>", ". It ", " (so) ", " thousand", "I ", "<b>"),
     *("− ", "minus ", "So ", "She has ", "the value of x", "0x1"),
     *("\\boxed{7}", "\\sqrt{", "&= ", " m^2", " at most", " clips"),
+    *("\nLevel 2:\n", "\nThen also\n", "\nor ", "\nnot ", "\nbut also ", "\nthousand", "7. * ", "2) - ", "dozen: "),
+    *(" is the answer.", " works. ", " and we are done", " is not correct", "In total, ", "gives us ", "I doubt that "),
+    *("^\\circ", "^{\\circ}", "\\frac{1}2", "\\frac1{2}", "none of them is "),
     *("Graph: ", "Expression: ", "Structure:\n", "#### ", " = ", "1/2", " AND ", "NOT ", "No edges", "f(x, y) = "),
 ]
 
