@@ -15,7 +15,6 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -27,9 +26,9 @@ if __name__ == "__main__":
 
 from ipsrl.ending import Ending
 from ipsrl.records import results
-from ipsrl.records.discovery import require_folder
+from ipsrl.records.discovery import require_folder, require_outside_runs
 from ipsrl.records.json_files import plain, replace_file, require_file
-from ipsrl.records.run_folder import require_readable
+from ipsrl.records.run_folder import require_possible, require_readable
 from ipsrl.records.text_table import aligned
 
 OVERVIEW = (
@@ -64,17 +63,26 @@ def csv_text(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 def json_text(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """A list with an object for each row; JSON has no NaN, so NaN is null as well."""
-    objects = [dict(zip(columns, map(_json_value, row), strict=True)) for row in rows]
+    try:
+        objects = [dict(zip(columns, map(_json_value, row), strict=True)) for row in rows]
+    except RecursionError:
+        raise ValueError("the answer is nested too deeply for JSON") from None
     return json.dumps(plain(objects), indent=2) + "\n"
 
 
 def _json_value(value: Any) -> Any:
+    """A value of SQL as JSON; its text if JSON has nothing like it, such as a time."""
+    if isinstance(value, dict):
+        return {str(key): _json_value(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_value(inner) for inner in value]
     if isinstance(value, Decimal):
         return float(value)
-    return str(value) if isinstance(value, datetime) else value
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 FORMATS = {"table": table, "csv": csv_text, "json": json_text}
+SUFFIXES = {"table": ".txt", "csv": ".csv", "json": ".json"}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -82,20 +90,28 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("folders", nargs="+", metavar="DIR", help="folder with runs, or with files written by --parquet")
     made.add_argument("--sql", help="one SELECT on the tables runs and metrics")
     made.add_argument("--format", choices=FORMATS, default="table", help="of the answer")
-    made.add_argument("--out", type=Path, metavar="FILE", help="file for the result; stdout by default")
+    made.add_argument(
+        "--out", type=Path, metavar="FILE", help="file for the result, .txt, .csv or .json; stdout by default"
+    )
     made.add_argument("--parquet", metavar="DIR", help="write both tables there, for fast reading")
     made.add_argument("--skip_damaged", action="store_true", help="skip runs that cannot be read")
     return made
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Raises ValueError if a text is not in UTF-8, a folder does not exist, or --out cannot be a file."""
+    """Raises ValueError if a text is not in UTF-8, a folder does not exist, or an output cannot be written there."""
     for name in ("out", "parquet", "sql"):
         require_readable(str(getattr(arguments, name) or ""), f"--{name}")
     if arguments.out is not None:
         require_file(arguments.out, "--out")
-        if (arguments.out.parent / "config.json").exists():
-            raise ValueError(f"--out={arguments.out} lies in the folder of a run, in which nothing is changed")
+        require_outside_runs(arguments.out, "--out")
+        if arguments.out.suffix != SUFFIXES[arguments.format]:
+            raise ValueError(
+                f"--out={arguments.out} must end in {SUFFIXES[arguments.format]} for --format={arguments.format}"
+            )
+    if arguments.parquet is not None:
+        require_possible(Path(arguments.parquet), "--parquet")
+        require_outside_runs(arguments.parquet, "--parquet")
     for folder in arguments.folders:
         require_folder(folder)
 

@@ -15,6 +15,9 @@ from ipsrl.records.json_files import read_json
 # Folders inside a run that hold no runs, but may hold thousands of files.
 WITHOUT_RUNS = ("checkpoints", "tensorboard", "wandb")
 
+# A run has config.json and one of these, which show that it has started; exported models have a config.json as well.
+STARTED = ("environment.json", "metrics.jsonl", "summary.json")
+
 LABELS = "labels.json"
 """In the folder of a study: names of the labels that distinguish its curves in metrics.jsonl, beside `seed`."""
 
@@ -23,6 +26,14 @@ def require_folder(root: str | Path) -> None:
     """Raises ValueError if there is no such folder."""
     if not Path(root).is_dir():
         raise ValueError(f"there is no folder {root}: name one that holds runs")
+
+
+def require_outside_runs(path: str | Path, called: str) -> None:
+    """Raises ValueError if `path` is the folder of a run, or lies in one at any depth."""
+    real = os.path.realpath(path)
+    for folder in (real, *map(str, Path(real).parents)):
+        if os.path.isfile(f"{folder}/config.json") and any(os.path.exists(f"{folder}/{name}") for name in STARTED):
+            raise ValueError(f"{called}={path} lies in the folder of a run, in which nothing is changed")
 
 
 @checked
@@ -44,8 +55,7 @@ def find(root: str | Path) -> list[Path]:
     found = []
     for folder, inside, files in os.walk(root, onerror=refuse):
         inside[:] = sorted(name for name in inside if name not in WITHOUT_RUNS and not name.startswith("."))
-        # Exported models have a config.json as well.
-        if "config.json" in files and {"environment.json", "metrics.jsonl", "summary.json"} & {*files, *inside}:
+        if "config.json" in files and not {*files, *inside}.isdisjoint(STARTED):
             found.append(Path(folder))
         elif "metrics.jsonl" in files:
             say_left_out(f"{folder} has no file config.json, so the run there cannot be identified")
@@ -78,7 +88,7 @@ def labels_of(folder: Path) -> tuple[str, ...]:
 def seed_of(config: Mapping[str, Any]) -> int | None:
     """The seed in a config.json, also if `seeds` holds a single one, such as "3"; None if there is not exactly one."""
     seed, seeds = config.get("seed"), config.get("seeds")
-    if seed is None and isinstance(seeds, str) and seeds.isdecimal():
+    if seed is None and isinstance(seeds, str) and seeds.isdecimal() and len(seeds) < 19:
         return int(seeds)
     return seed if isinstance(seed, int) else None
 

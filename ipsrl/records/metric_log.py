@@ -162,12 +162,19 @@ def read_undamaged(path: str | Path) -> tuple[list[dict[str, Any]], list[str]]:
     records, damage = [], []
     for number, line in enumerate(lines, start=1):
         try:
-            record = json.loads(line)
-        except ValueError as error:
+            record = json.loads(line, parse_int=_integer)
+        except (ValueError, RecursionError) as error:
             damage.append(f"line {number} of {path} is not valid JSON ({error})")
             continue
-        if isinstance(record, dict) and isinstance(record.get("step"), int):
+        if isinstance(record, dict) and type(record.get("step")) is int:
             records.append(record)
         else:
             damage.append(f"line {number} of {path} is not a record: it should be an object with a whole number 'step'")
     return records, damage
+
+
+def _integer(text: str) -> int:
+    """An integer of JSON, which a float can hold, as every reader of records expects."""
+    if len(text) > 300:
+        raise ValueError(f"an integer has {len(text)} digits")
+    return int(text)

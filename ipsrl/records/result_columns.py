@@ -1,5 +1,6 @@
 """Names and types of the columns in the tables of `ipsrl.records.results`."""
 
+import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +19,8 @@ DESCRIPTION = {
     "started": "TIMESTAMP",
     "last_written": "TIMESTAMP",
 }
+TYPES = ("BOOLEAN", "BIGINT", "DOUBLE", "TIMESTAMP", "VARCHAR", "JSON")
+"""Of all columns."""
 # Reserved names in that table, for values of config.json and metrics.
 TAKEN = (*DESCRIPTION, "step", "summary")
 
@@ -36,8 +39,12 @@ def config_columns(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def first_free(names: Sequence[str], taken: set[str]) -> str:
-    """The first of the names that is not taken, and marks it as taken; SQL names are case-insensitive."""
-    name = next(name for name in names if name.lower() not in taken)
+    """The first of the names that is not taken, or the last with a number, and marks it as taken.
+
+    SQL names are case-insensitive, and not empty.
+    """
+    numbered = (f"{names[-1]}_{number}" for number in itertools.count(2))
+    name = next(name for name in itertools.chain(names, numbered) if name and name.lower() not in taken)
     taken.add(name.lower())
     return name
 

@@ -25,7 +25,8 @@ Columns have the names in the files, as far as SQL can read them. A value of con
 key; if several values of a file share that name, keys that are not nested come first and those in `training` second,
 and the others are prefixed with their outer keys, as in `warm_start_learning_rate`. Metrics lose the prefix
 `evaluation/` if no other metric has that name: `recovery`, but `evaluation_effective_outcomes`. In `runs`, a metric
-with the name of a value of config.json is `last_...`, such as `last_num_outcomes`.
+with the name of a value of config.json is `last_...`, such as `last_num_outcomes`. Names that are still equal, in any
+case of their letters, get numbers.
 """
 
 import difflib
@@ -40,11 +41,13 @@ from typing import TYPE_CHECKING, Any
 
 from ipsrl.arguments import checked
 from ipsrl.records import metric_log
-from ipsrl.records.discovery import find, labels_of, say_left_out, seed_of
+from ipsrl.records.discovery import find, labels_of, require_outside_runs, say_left_out, seed_of
 from ipsrl.records.json_files import read_json
 from ipsrl.records.result_columns import (
     DESCRIPTION,
+    OF_RECORDS,
     TAKEN,
+    TYPES,
     config_columns,
     first_free,
     metric_columns,
@@ -87,15 +90,16 @@ def load(
 
     Args:
       folders: of runs, as found by `ipsrl.records.discovery.find`; or of Parquet files that an earlier call wrote.
-      skip_damaged: skip damaged runs, with a line on stderr for each, instead of raising ValueError.
+      skip_damaged: skip damaged runs and folders of Parquet files, with a line on stderr for each, instead of raising
+        ValueError.
       parquet: a folder to write both tables to, which is read much faster than the runs; each file atomically.
 
     Raises:
       OSError: the Parquet files cannot be written.
       MemoryError: the tables do not fit into memory.
-      ValueError: a folder does not exist or holds no run, a run is given twice, a JSON file or a line of metrics.jsonl
-        is damaged (except a truncated last line of a killed process, of which only that record is lost, with a line on
-        stderr), or DuckDB is not installed.
+      ValueError: a folder does not exist or holds no run, a run is given twice, a JSON file, Parquet file or line of
+        metrics.jsonl is damaged (except a truncated last line of a killed process, of which only that record is lost,
+        with a line on stderr), `parquet` lies in the folder of a run or holds the runs, or DuckDB is not installed.
     """
     if not folders:
         raise ValueError("no folders are given: name one or more that hold runs")
@@ -103,6 +107,9 @@ def load(
         import duckdb
     except ImportError as error:
         raise ValueError('results are read by DuckDB, which is not installed: pip install -e ".[analysis]"') from error
+    if parquet is not None:
+        require_possible(Path(parquet), "--parquet")
+        require_outside_runs(parquet, "--parquet")
     of_parquet, paths = [], {}
     for folder in map(Path, folders):
         if all(file.exists() for file in parquet_files(folder).values()):
@@ -111,12 +118,17 @@ def load(
         # One of the folders may be inside another.
         for path in find(folder):
             paths.setdefault(path.resolve(), path)
+    if parquet is not None and any(Path(parquet).resolve() in path.parents for path in paths):
+        raise ValueError(f"--parquet={parquet} holds the runs, which its tables would hide; choose another folder")
 
-    connection = duckdb.connect(config=IN_MEMORY)
     try:
-        _fill(connection, list(paths.values()), of_parquet, skip_damaged)
+        connection = _of_runs(list(_undamaged(paths.values(), _describe, skip_damaged).values()), skip_damaged)
+        for folder in _undamaged(of_parquet, _check_parquet, skip_damaged):
+            _add_parquet(connection, folder)
     except duckdb.OutOfMemoryException as error:
         raise MemoryError("the tables of so many runs do not fit into memory: load fewer of them") from error
+    except duckdb.Error as error:
+        raise ValueError(f"the runs cannot be read together ({_in_one_sentence(str(error), ())})") from error
     if parquet is not None:
         _write_parquet(connection, Path(parquet))
     for setting in LOCKED:
@@ -155,34 +167,73 @@ def select(connection: "duckdb.DuckDBPyConnection", sql: str) -> tuple[list[str]
         raise ValueError(_in_one_sentence(str(error), columns)) from error
 
 
-def _fill(
-    connection: "duckdb.DuckDBPyConnection", paths: Iterable[Path], of_parquet: Iterable[Path], skip_damaged: bool
-) -> None:
-    """Makes both tables from the folders of runs, and from those of Parquet files."""
-    rows = list(_undamaged(paths, _describe, skip_damaged).values())
-    structures = _structures(connection, rows)
-    # DuckDB ignores lines that are not records; the metric log decides whether more than the last one is damaged.
-    if not all(map(_of_record, structures)):
-        no_record = "coalesce(json_type(json, '$.step') not in ('UBIGINT', 'BIGINT'), true)"
-        doubtful = f"select distinct filename from {_records(connection, rows)} where {no_record}"
-        doubtful = [file for (file,) in connection.execute(doubtful).fetchall()]
-        if damaged := set(doubtful).difference(_undamaged(doubtful, _check_metrics, skip_damaged)):
-            rows = [row for row in rows if row["path"] + METRICS not in damaged]
-            structures = _structures(connection, rows)
-    _make_tables(connection, rows, structures)
-    for folder in of_parquet:
-        for table, file in parquet_files(folder).items():
-            stored = f"read_parquet({_text(glob.escape(str(file)))})"
-            twice = connection.execute(f"select path from {stored} intersect select path from {table}").fetchone()
-            if twice:
-                raise ValueError(f"{twice[0]} is given twice: give its folder or its Parquet files, not both")
-            connection.execute(f"create or replace table {table} as from {stored} union all by name from {table}")
+def _of_runs(rows: Sequence[Mapping[str, Any]], skip_damaged: bool) -> "duckdb.DuckDBPyConnection":
+    """A connection with both tables of the runs with these descriptions."""
+    import duckdb
+
+    connection = duckdb.connect(config=IN_MEMORY)
+    try:
+        structures = _structures(connection, rows)
+        # DuckDB ignores lines that are not records; the metric log decides whether more than the last one is damaged.
+        if not all(map(_of_record, structures)):
+            no_record = "coalesce(json_type(json, '$.step') not in ('UBIGINT', 'BIGINT'), true)"
+            doubtful = f"select distinct filename from {_records(connection, rows)} where {no_record}"
+            doubtful = [file for (file,) in connection.execute(doubtful).fetchall()]
+            if damaged := set(doubtful).difference(_undamaged(doubtful, _check_metrics, skip_damaged)):
+                rows = [row for row in rows if row["path"] + METRICS not in damaged]
+                structures = _structures(connection, rows)
+        _make_tables(connection, rows, structures)
+    except duckdb.OutOfMemoryException:
+        raise
+    except duckdb.Error:
+        # Which of the runs DuckDB cannot read is seen from each alone; an internal error has ended this connection.
+        by_path = {row["path"]: row for row in rows}
+        kept = _undamaged(by_path, lambda path: _check_alone(by_path[path]), skip_damaged)
+        if len(kept) == len(rows):
+            raise
+        return _of_runs([by_path[path] for path in kept], skip_damaged)
+    return connection
+
+
+def _add_parquet(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None:
+    """Adds the rows of a folder of Parquet files to both tables."""
+    for table, file in parquet_files(folder).items():
+        twice = f"select path from {_stored(file)} intersect select path from {table}"
+        if found := connection.execute(twice).fetchone():
+            raise ValueError(f"{found[0]} is given twice: give its folder or its Parquet files, not both")
+        connection.execute(f"create or replace table {table} as from {_stored(file)} union all by name from {table}")
+
+
+def _check_parquet(folder: Path) -> None:
+    """Raises ValueError unless both files can be read to their ends, and are tables of runs and of records."""
+    import duckdb
+
+    for (table, file), fixed in zip(parquet_files(folder).items(), (DESCRIPTION, OF_RECORDS), strict=True):
+        # On its own connection, which an internal error ends.
+        with duckdb.connect(config=IN_MEMORY) as connection:
+            try:
+                columns = connection.execute(f"describe from {_stored(file)}").fetchall()
+                connection.execute(f"select bit_xor(hash(stored)) from {_stored(file)} as stored").fetchall()
+            # Some messages of DuckDB are not UTF-8 either.
+            except (duckdb.Error, UnicodeDecodeError) as error:
+                raise ValueError(f"{file} is damaged: it cannot be read as Parquet") from error
+        types = {name: type_name for name, type_name, *_ in columns}
+        wrong = [name for name, type_name in {"path": "VARCHAR", **fixed}.items() if types.get(name) != type_name]
+        wrong += [name for name, type_name in types.items() if type_name not in TYPES]
+        if wrong:
+            raise ValueError(
+                f"{file} is not the table {table}: its column {shortened(wrong[0])} is missing or of another type"
+            )
+
+
+def _stored(file: Path) -> str:
+    # Folders such as floor=0.2 would otherwise be read as partitions.
+    return f"read_parquet({_text(glob.escape(str(file)))}, hive_partitioning = false)"
 
 
 def _write_parquet(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None:
     import duckdb
 
-    require_possible(folder, "--parquet")
     folder.mkdir(parents=True, exist_ok=True)
     for table, file in parquet_files(folder).items():
         temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
@@ -215,6 +266,7 @@ def _undamaged(paths: Iterable, read: Callable[[Any], Any], skip_damaged: bool) 
 
 def _describe(path: Path) -> dict[str, Any]:
     """The row of a run, without its metrics."""
+    require_readable(str(path), "the folder")
     if (log := path / "metrics.jsonl").exists():
         if not log.is_file():
             raise ValueError(f"{log} is a folder, but must be a file")
@@ -237,14 +289,39 @@ def _describe(path: Path) -> dict[str, Any]:
 
 
 def _check_metrics(file: str) -> None:
-    metric_log.read(file)
+    for record in metric_log.read(file):
+        _require_unicode(record, file)
+
+
+def _check_alone(row: Mapping[str, Any]) -> None:
+    """Raises ValueError if DuckDB cannot make tables of a run."""
+    import duckdb
+
+    if os.path.exists(row["path"] + METRICS):
+        _check_metrics(row["path"] + METRICS)
+    with duckdb.connect(config=IN_MEMORY) as connection:
+        try:
+            _make_tables(connection, [row], _structures(connection, [row]))
+        except duckdb.Error as error:
+            raise ValueError(f"{row['path']} cannot be read ({_in_one_sentence(str(error), ())})") from error
 
 
 def _read_object(path: Path) -> dict[str, Any]:
     value = read_json(path)
     if not isinstance(value, dict):
         raise ValueError(f"{path} is damaged: it should hold an object")
+    _require_unicode(value, path)
     return value
+
+
+def _require_unicode(value: Any, path: str | Path) -> None:
+    """Raises ValueError if a text, or a key, has half of a character: JSON can write it, but DuckDB not read it."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{path} is damaged: a text in it has {error.object[error.start]!a}, which is half of a character"
+        ) from error
 
 
 def _first_start(path: Path) -> str | None:
@@ -252,7 +329,7 @@ def _first_start(path: Path) -> str | None:
     starts = read_json(path) if path.exists() else []
     try:
         return _utc(datetime.fromisoformat(starts[0]["time"]))
-    except (LookupError, TypeError, ValueError):
+    except (LookupError, TypeError, ValueError, OverflowError):
         return None
 
 
@@ -302,7 +379,12 @@ def _make_tables(
 
     metrics = metric_types(structures)
     columns = metric_columns(metrics)
-    values = "".join(f", value.{_name(metric)} as {_name(column)}" for metric, column in columns.items())
+    # Names of fields are not empty, and differ in more than their case; the few other metrics are read one by one.
+    fields = {metric.lower(): metric for metric in reversed(metrics) if metric}.values()
+    values = "".join(
+        f", {f'value.{_name(metric)}' if metric in fields else _in_line(metric, metrics[metric])} as {_name(column)}"
+        for metric, column in columns.items()
+    )
     # The log writes non-finite numbers as null, which must not be mixed up with missing ones.
     connection.execute(
         f"""
@@ -313,18 +395,22 @@ def _make_tables(
             coalesce(value.seed, described.seed) as seed,
             value.step{values}
         from (
-            select filename, row_number() over () as record, from_json(replace(json, '": null', '": NaN'), ?) as value
+            select
+                filename,
+                row_number() over () as record,
+                replace(json, '": null', '": NaN') as line,
+                from_json(line, ?) as value
             from {_records(connection, rows)}
             where json_type(json) = 'OBJECT'
         )
         join described on filename = described.path || '{METRICS}'
         order by record
         """,
-        [json.dumps(metrics)],
+        [json.dumps({metric: metrics[metric] for metric in fields})],
     )
 
     labels = dict.fromkeys(["objective", "seed", *(label for row in rows for label in labels_of(Path(row["path"])))])
-    whose = ", ".join(["path", *(_name(label) for label in labels if label in metrics)])
+    whose = ", ".join(["path", *(_name(columns.get(label, label)) for label in labels if label in metrics)])
     taken = {column.lower() for column in (*TAKEN, *of_config)}
     last = "".join(
         f", arg_max({_name(column)}, metrics.rowid) as {_name(first_free([column, f'last_{column}'], taken))}"
@@ -354,6 +440,12 @@ def _make_tables(
     connection.execute("drop table described")
 
 
+def _in_line(metric: str, type_name: str) -> str:
+    """SQL for a metric in the text of a record."""
+    pointer = "/" + metric.replace("~", "~0").replace("/", "~1")
+    return f"from_json(json_extract(line, {_text(pointer)}), '\"{type_name}\"')"
+
+
 def _in_one_sentence(message: str, columns: Sequence[str]) -> str:
     """The message of a DuckDB error, without its suggestions, which omit most columns."""
     if message.startswith("Permission Error") or "Secret Storage" in message:
@@ -374,7 +466,7 @@ def _in_one_sentence(message: str, columns: Sequence[str]) -> str:
         )
     if message.startswith("Out of Memory"):
         return "there is too little memory: ask for fewer rows or columns"
-    first_line = message.partition("\n")[0]
+    first_line = message.partition("\n")[0].partition("  Input: ")[0]
     return first_line.partition(": ")[2] or first_line
 
 

@@ -7,6 +7,14 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 OTHER_JSON = ("null", "3", "[]", "[1]", "{}", '"text"', "[[[[1]]]]", "NaN", "1e999", "", "{", '{"a": 1, "a": 2}')
+ODD_RECORDS = (
+    '{"step": 1, "R": 1, "r": 2, "": 3, "a/b": 4, "a_b": 5, "A b": 6}\n',
+    '{"step": 1, "x": "\\ud800"}\n',
+    f'{{"step": 1, "x": {"9" * 400}}}\n',
+    f'{{"step": 1, "x": {"[" * 5000}{"]" * 5000}}}\n',
+    f'{{"step": 1, "x": {"[" * 500}{"]" * 500}}}\n',
+)
+"""JSON that not every reader can take."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -45,6 +45,7 @@ BOTH = {
     "starts that are a folder": (folder_in_place_of(STARTS), STARTS),
     "metrics that are a folder": (folder_in_place_of(METRICS), METRICS),
     "metrics that are cut": (cut(METRICS), METRICS),
+    "metrics that are nested too deeply": (holds(METRICS, b'{"step": 1, "x": ' + b"[" * 100_000 + b"\n"), METRICS),
     "metrics of bytes": (holds(METRICS, b"\xff\xfe\n"), METRICS),
     "metrics with a line of another kind": (a_line_of_another_kind(METRICS), METRICS),
 }
@@ -91,8 +92,8 @@ def test_results_say_the_damage(damage, runs, capsys):
     harm, name = BOTH[damage]
     harm(runs / "damaged")
     command = [str(runs), "--skip_damaged", "--format=json", "--sql=select path from runs"]
-    results.main([*command, f"--out={runs}/answer"])
-    kept = [row["path"] for row in json.loads((runs / "answer").read_text())]
+    results.main([*command, f"--out={runs}/answer.json"])
+    kept = [row["path"] for row in json.loads((runs / "answer.json").read_text())]
     assert kept[-1] == f"{runs}/sound"
     said(capsys, name)
 
@@ -106,14 +107,27 @@ def test_results_say_the_damage(damage, runs, capsys):
         (results, "--out={runs}", "--out={runs} is a folder; it must be a file"),
         (results, "--sql=select '\udcff'", "--sql .* is not in UTF-8; choose another"),
         (results, "--parquet=\udcff", "--parquet .* is not in UTF-8; choose another"),
+        (results, "--out={runs}/file", "--out={runs}/file must end in .txt for --format=table"),
+        (results, "--out={runs}/sound/x.txt", "--out={runs}/sound/x.txt lies in the folder of a run, .*"),
+        (results, "--out={runs}/sound/deep/x.txt", "--out={runs}/sound/deep/x.txt lies in the folder of a run, .*"),
+        (results, "--parquet={runs}/sound", "--parquet={runs}/sound lies in the folder of a run, .*"),
+        (results, "--parquet={runs}/sound/deep/x", "--parquet={runs}/sound/deep/x lies in the folder of a run, .*"),
+        (
+            results,
+            "--parquet={runs}",
+            "--parquet={runs} holds the runs, which its tables would hide; choose another folder",
+        ),
         (results, "--parquet={runs}/file", "--parquet {runs}/file is a file; it must be a folder"),
         (results, "--parquet={runs}/file/x", "--parquet {runs}/file is a file, so .* it must be a folder"),
     ],
 )
 def test_outputs_that_cannot_be_are_refused(script, argument, message, runs):
     (runs / "file").write_text("precious")
+    (runs / "sound" / "deep").mkdir()
+    before = {path: path.is_file() and path.read_bytes() for path in runs.rglob("*")}
     with pytest.raises(SystemExit, match=f"^error: {message.replace('{runs}', str(runs))}$"):
         script.main([str(runs), argument.replace("{runs}", str(runs))])
+    assert {path: path.is_file() and path.read_bytes() for path in runs.rglob("*")} == before
 
 
 @pytest.mark.parametrize("change", HARMLESS)

@@ -19,7 +19,7 @@ from ipsrl.records.report.page import write_report
 from ipsrl.study.study import Output
 from ipsrl.study.training_runs import TrainingGrid
 from ipsrl.training.settings import TrainSettings
-from tests.hostile.damage import damages
+from tests.hostile.damage import ODD_RECORDS, OTHER_JSON, damages
 from tests.hostile.ended import value_or_sentence
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -71,8 +71,32 @@ def says_complete(folder: Path) -> bool:
         return False
 
 
+@pytest.fixture(scope="module")
+def tables(finished, tmp_path_factory):
+    """A folder with the tables of the run as Parquet."""
+    folder = tmp_path_factory.mktemp("tables")
+    results.load(finished[0], parquet=folder).close()
+    return folder
+
+
 @fuzzed(20, shrinks=False)
 @given(damage=damages())
+def test_reading_parquet(damage, tables, tmp_path):
+    folder = tmp_path / "tables"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(tables, folder)
+    for each in damage:
+        each.happen(folder)
+    for skip_damaged in (False, True):
+        connection = value_or_sentence(results.load, folder, skip_damaged=skip_damaged)
+        if connection is not None:
+            results.select(connection, "select kind, objective, seed, step, summary from runs")
+            results.select(connection, "select path, objective, seed, step from metrics")
+            connection.close()
+
+
+@fuzzed(20, shrinks=False)
+@given(damage=damages((*OTHER_JSON, *ODD_RECORDS)))
 def test_reading_and_reporting(damage, copied):
     folder = copied()
     for each in damage:

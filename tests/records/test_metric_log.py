@@ -63,6 +63,9 @@ def test_a_truncated_last_line_is_not_read(tmp_path_factory, cut):
     ("line", "message"),
     [
         ('{"st', "is not valid JSON"),
+        ('{"step": 2, "x": ' + "[" * 100_000, "is not valid JSON"),
+        (f'{{"step": 2, "x": {"9" * 400}}}', "is not valid JSON"),
+        ('{"step": true}', "is not a record"),
         ("[2]", "is not a record"),
         ("{}", "is not a record"),
         ('{"step": "2"}', "is not a record"),

@@ -2,9 +2,11 @@
 
 import json
 import math
+import re
 import sys
 from datetime import datetime
 
+import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -244,6 +246,47 @@ def test_a_damaged_run_is_named_or_left_out(folder, capsys, file, text, message)
         assert str(folder / "maxrl-a=1" / "seed_1") in values(connection, f"select path from {table}")
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        (
+            "config.json",
+            '{"objective": "\\ud800"}',
+            r"{file} is damaged: a text in it has '\ud800', which is half of a",
+        ),
+        ("config.json", '{"\\udcff": 1}', r"{file} is damaged: a text in it has '\udcff', which is half of a"),
+        ("summary.json", '{"x": ["\\ud800"]}', r"{file} is damaged: a text in it has '\ud800', which is half of a"),
+        ("metrics.jsonl", '{"step": 1, "x": "\\ud800"}\n', r"{file} is damaged: a text in it has '\ud800', which"),
+        ("metrics.jsonl", f'{{"step": 1, "x": {"[" * 5000}{"]" * 5000}}}\n', "line 1 of {file} is not valid JSON"),
+        ("metrics.jsonl", f'{{"step": 1, "x": {"[" * 200}{"]" * 200}}}\n', "{run} cannot be read (Scalar function"),
+    ],
+)
+def test_what_duckdb_cannot_read_is_named_or_left_out(folder, capsys, file, text, message):
+    run = folder / "grpo" / "seed_0"
+    (run / file).write_text(text)
+    message = message.replace("{file}", str(run / file)).replace("{run}", str(run))
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}.*; --skip_damaged, or skip_damaged=True, leaves such"):
+        results.load(folder)
+    connection = results.load(folder, skip_damaged=True)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"left out: {message}")
+    assert values(connection, "select path from runs") == [str(folder), str(folder / "maxrl-a=1" / "seed_1")]
+
+
+def test_names_that_differ_little_or_are_empty(tmp_path):
+    config = {"": 1, "A": 2, "a": 3, "config_a": 4, "x": {"": 5, "a": 6}}
+    write_run(
+        tmp_path / "run", config, [{"R": 0.5, "r": math.nan, "a/b": 1.0, "a_b": 2.0, "A b": "x", "A.b": 4, "": 5.0}]
+    )
+    connection = results.load(tmp_path)
+    (row,) = rows(connection, "from metrics")
+    metrics = {"R": 0.5, "a_b": 1.0, "metric_a_b": 2.0, "metric_A_b_2": "x", "metric_A_b_3": 4.0, "metric_": 5.0}
+    assert {name: row[name] for name in metrics} == metrics
+    assert math.isnan(row["metric_r"])
+    asked = 'select config_, "A", config_a, config_config_a, x_, x_a from runs'
+    assert values(connection, asked) == [(1, 2, 3, 4, 5, 6)]
+
+
 def test_no_folders_are_no_question():
     with pytest.raises(ValueError, match="no folders are given: name one or more that hold runs"):
         results.load()
@@ -256,7 +299,9 @@ def test_a_log_that_is_cut_is_said(folder, capsys):
     assert capsys.readouterr().err == f"left out: the last line of {folder}/grpo/seed_0/metrics.jsonl, which is cut\n"
 
 
-@pytest.mark.parametrize("starts", [{}, [], [{"jax": "0.11"}], [{"time": "yesterday"}]])
+@pytest.mark.parametrize(
+    "starts", [{}, [], [{"jax": "0.11"}], [{"time": "yesterday"}], [{"time": "0001-01-01T00:00:00+14:00"}]]
+)
 def test_starts_that_say_no_time(folder, starts):
     write_json(folder / "grpo" / "seed_0" / "environment.json", starts)
     assert values(results.load(folder), "select count(started) from runs") == [0]
@@ -280,10 +325,45 @@ def test_parquet_files_that_cannot_be_written(folder, tmp_path):
     # Nobody may write there, not even root.
     with pytest.raises(OSError, match=r"cannot write /proc/runs.parquet: Cannot open file"):
         results.load(folder, parquet="/proc")
-    (tmp_path / "runs.parquet").mkdir()
+    (tmp_path / "tables" / "runs.parquet").mkdir(parents=True)
     with pytest.raises(OSError, match=r"Is a directory"):
-        results.load(folder, parquet=tmp_path)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["hypospace", "runs.parquet"]
+        results.load(folder, parquet=tmp_path / "tables")
+    assert [file.name for file in (tmp_path / "tables").iterdir()] == ["runs.parquet"]
+
+
+@pytest.mark.parametrize("where", ["", "grpo/seed_0", "grpo/seed_0/checkpoints/x", "../link/x", ".."])
+def test_parquet_files_are_not_written_where_they_would_hide_runs(folder, tmp_path, where):
+    (tmp_path / "link").symlink_to(folder / "grpo" / "seed_0")
+    before = contents(tmp_path)
+    with pytest.raises(ValueError, match=r"^--parquet=.* (lies in the folder of a run|holds the runs), "):
+        results.load(folder, parquet=folder / where)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("table", results.TABLES)
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (lambda file: file.write_bytes(file.read_bytes()[:-50]), "is damaged: it cannot be read as Parquet"),
+        (lambda file: file.write_bytes(b""), "is damaged: it cannot be read as Parquet"),
+        (lambda file: file.write_bytes(bytes(range(256)) * 9), "is damaged: it cannot be read as Parquet"),
+        (lambda file: (file.unlink(), file.mkdir()), "is damaged: it cannot be read as Parquet"),
+        (
+            lambda file: duckdb.sql("select 1 as x").write_parquet(str(file)),
+            "is not the table {table}: its column 'path'",
+        ),
+    ],
+)
+def test_damaged_parquet_files_are_named_or_left_out(folder, tmp_path, capsys, table, harm, message):
+    results.load(folder / "grpo", parquet=tmp_path / "tables").close()
+    file = tmp_path / "tables" / f"{table}.parquet"
+    harm(file)
+    message = f"{file} {message.replace('{table}', table)}"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}.*; --skip_damaged, or skip_damaged=True, leaves such"):
+        results.load(tmp_path / "tables", folder / "maxrl-a=1")
+    connection = results.load(tmp_path / "tables", folder / "maxrl-a=1", skip_damaged=True)
+    assert capsys.readouterr().err.startswith(f"left out: {message}")
+    assert values(connection, "select objective from runs") == ["maxrl(a=1)"]
 
 
 def test_without_duckdb_the_extra_is_named(folder, monkeypatch):

@@ -1,6 +1,7 @@
 """Answers of the command in every form, and one sentence where it has none."""
 
 import csv
+import datetime
 import io
 import json
 import subprocess
@@ -81,6 +82,34 @@ def test_csv_and_json_have_all_digits(folder, tmp_path, capsys):
         (0, None, 0.5),
     ]
     assert answers[0]["last_written"].startswith("20")
+
+
+def test_what_json_has_not_is_a_text(folder, capsys):
+    values = "interval 1 day as a, date '2026-01-02' as b, ['x'::blob, null] as c, {'d': 0.5::decimal(2, 1)} as d"
+    main([str(folder), "--format=json", f"--sql=select {values}, map {{1: time '01:02'}} as e"])
+    assert json.loads(capsys.readouterr().out) == [
+        {
+            "a": str(datetime.timedelta(1)),
+            "b": "2026-01-02",
+            "c": ["b'x'", None],
+            "d": {"d": 0.5},
+            "e": {"1": "01:02:00"},
+        }
+    ]
+    with pytest.raises(SystemExit, match=r"^error: the answer is nested too deeply for JSON$"):
+        main([str(folder), "--format=json", f"--sql=select {'[' * 900}1{']' * 900}"])
+
+
+@pytest.mark.parametrize(("form", "name"), [("table", "a.txt"), ("csv", "a.csv"), ("json", "a.json")])
+def test_an_answer_replaces_only_a_file_of_its_kind(folder, tmp_path, form, name):
+    out = tmp_path / name
+    for file in (out, tmp_path / "a.md"):
+        file.write_text("precious")
+    main([str(folder), f"--format={form}", f"--out={out}"])
+    assert "objective" in out.read_text()
+    with pytest.raises(SystemExit, match=f"^error: --out=.*/a.md must end in {out.suffix} for --format={form}$"):
+        main([str(folder), f"--format={form}", f"--out={tmp_path}/a.md"])
+    assert (tmp_path / "a.md").read_text() == "precious"
 
 
 def test_one_sentence_where_there_is_no_answer(folder, tmp_path, capsys):

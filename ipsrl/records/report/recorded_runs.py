@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -80,13 +81,13 @@ class Run:
                 if name not in ("step", *self.folder.labels) and (value is None or is_number(value)):
                     steps, values = points.setdefault(name, ([], []))
                     steps.append(record["step"])
-                    values.append(value if value is not None and math.isfinite(value) else None)
+                    values.append(float(value) if value is not None and math.isfinite(value) else None)
         return points
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value of JSON is a number."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Whether a value of JSON is a number, not too large for a float."""
+    return isinstance(value, float) or (type(value) is int and abs(value) <= sys.float_info.max)
 
 
 def read_folders(root: str | Path) -> list[Folder]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ipsrl.measures.seeds import mean_over_seeds
+from ipsrl.measures.seeds import LARGEST, mean_over_seeds
 from ipsrl.records.metric_log import EVALUATION
 from ipsrl.records.report import differing_settings
 from ipsrl.records.report.recorded_runs import Record, Run, is_number
@@ -183,8 +183,8 @@ def row(same: Sequence[Run]) -> Record:
 
 
 def interval(values: Sequence[float | None]) -> list[float | None]:
-    """Mean, low and high; None if they do not exist."""
-    if not values or None in values:
+    """Mean, low and high; None if they do not exist, or are too large."""
+    if not values or any(value is None or abs(value) > LARGEST for value in values):
         return [None] * 3
     measured = mean_over_seeds(np.array(values))
     return [short(measured.mean), short(measured.low), short(measured.high)]

@@ -80,6 +80,16 @@ def test_what_is_not_finite_has_no_mean(tmp_path):
     assert task["runs"][0]["curves"]["kl"] == [0, [None, 2.0]]
 
 
+def test_what_is_too_large_has_no_mean(tmp_path):
+    path = write_run(tmp_path / "run")
+    write_lines(path / "metrics.jsonl", [{"step": 1, "a": 1e305, "b": 10**299}, {"step": 2, "a": 10**400, "b": 1}])
+    write(path / "summary.json", {"complete": True, "paper": {"x": {"ours": 10**400, "paper": {"mean": 10**400}}}})
+    made = shown(tmp_path)
+    assert made["tasks"][0]["rows"][0]["cells"] == {"a": [None] * 4, "b": [1e299, None, None, None]}
+    assert [note for note in made["notes"] if "line 2 of" in note and "an integer has 401 digits" in note]
+    assert made["paper"][0]["ours"] == str(10**400)
+
+
 def test_damage_costs_what_is_damaged_and_no_more(tmp_path):
     path = write_run(tmp_path / "run")
     whole = only_task(tmp_path)
