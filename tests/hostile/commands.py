@@ -149,7 +149,7 @@ RESULTS = [
     Trial(("scripts.results", "@RUN", "--out=@RUN/grpo/x.txt"), "lies in the folder of a run"),
     Trial(("scripts.results", "@RUN", "--out=@TMP/x.csv"), "x.csv must end in .txt for --format=table"),
     Trial(("scripts.results", "@RUN", "--parquet=@RUN"), "lies in the folder of a run, in which nothing is changed"),
-    Trial(("scripts.results", "@RUN", "--parquet=@RUN/x/y"), "lies in the folder of a run, in which nothing is changed"),
+    Trial(("scripts.results", "@RUN", "--parquet=@RUN/x/y"), "lies in the folder of a run"),
     Trial(("scripts.results", "@RUN", "--out=@TMP/none/x"), "--out=.*/none/x: there is no folder .*/none"),
     Trial(("scripts.results", "@RUN", "--out=@RUN/config.json"), "lies in the folder of a run"),
     Trial(("scripts.results", "@RUN", "--parquet=@RUN/config.json"), "config.json is a file; it must be a folder"),
