@@ -1,7 +1,7 @@
 """Disturbs training, and writes docs/reliability.md: `python scripts/reliability.py`.
 
 kills       300 SIGKILLs at random moments, of single runs, runs as one program, sweeps, two hosts and a language model;
-            each killed run is continued until its end and compared with an undisturbed one. An hour on two CPU cores.
+            each killed run is continued until its end and compared with an undisturbed one. Two hours on two CPU cores.
 full_disk   50 sweeps on a disk that fills up at a random byte, and are continued when there is room. Needs root, or
             unshare --map-root-user --mount before the command. Half an hour.
 long_run    100,000 steps of a bandit with checkpoints: memory and open files. Ten minutes.

@@ -146,7 +146,7 @@ RESULTS = [
     Trial(("scripts.results", "@TMP"), "holds no run"),
     Trial(("scripts.results", "@RUN", "--format=xml"), "--format: invalid choice: 'xml'"),
     Trial(("scripts.results", "@RUN", "--zzz"), "unrecognized arguments: --zzz"),
-    Trial(("scripts.results", "@RUN", "--out=@RUN/grpo/x.txt"), "lies in the folder of a run"),
+    Trial(("scripts.results", "@RUN", "--out=@RUN/x.txt"), "lies in the folder of a run"),
     Trial(("scripts.results", "@RUN", "--out=@TMP/x.csv"), "x.csv must end in .txt for --format=table"),
     Trial(("scripts.results", "@RUN", "--parquet=@RUN"), "lies in the folder of a run, in which nothing is changed"),
     Trial(("scripts.results", "@RUN", "--parquet=@RUN/x/y"), "lies in the folder of a run"),
