@@ -11,7 +11,13 @@ from tiers import slow_after
 
 from ipsrl import objectives
 from ipsrl.dynamics import flows
-from ipsrl.dynamics.expected_update import differentiable, estimated_update, expected_update
+from ipsrl.dynamics.expected_update import (
+    LARGEST_GROUP_OF_THREE,
+    MOST_GROUPS,
+    differentiable,
+    estimated_update,
+    expected_update,
+)
 from ipsrl.dynamics.finite_groups import count_weights, mean_field
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.tree import Tree
@@ -192,7 +198,7 @@ def test_pairs_gain_whatever_the_order_of_the_arms():
     [
         ("progrpo", {}, "needs prompt_log_probs"),
         ("critique_grpo", {}, "needs off-policy answers"),
-        ("grpo", {"group_size": 700}, "make more than 200000 different groups: use estimated_update"),
+        ("grpo", {"group_size": LARGEST_GROUP_OF_THREE + 1}, "make more than 200000 different groups: use estimated_update"),
         ("grpo", {"logits": np.zeros(2)}, r"logits has shape \(2,\), expected \(3,\)"),
         ("grpo", {"environment": Bandit((tuple(REWARDS),) * 2)}, "environment has 2 prompts, but the mean is over one"),
         ("grpo", {"environment": Tree()}, r"rewards has shape \(3,\), expected \(4,\)"),
@@ -202,6 +208,10 @@ def test_pairs_gain_whatever_the_order_of_the_arms():
 def test_refusals(text, options, message):
     with pytest.raises(ValueError, match=message):
         exact(text, **options)
+
+
+def test_the_largest_group_of_three_can_be_enumerated():
+    assert math.comb(LARGEST_GROUP_OF_THREE + 2, 2) <= MOST_GROUPS
 
 
 def test_estimate_needs_two_pairs():
