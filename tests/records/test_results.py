@@ -257,7 +257,7 @@ def test_a_damaged_run_is_named_or_left_out(folder, capsys, file, text, message)
         ("config.json", '{"\\udcff": 1}', r"{file} is damaged: a text in it has '\udcff', which is half of a"),
         ("summary.json", '{"x": ["\\ud800"]}', r"{file} is damaged: a text in it has '\ud800', which is half of a"),
         ("metrics.jsonl", '{"step": 1, "x": "\\ud800"}\n', r"{file} is damaged: a text in it has '\ud800', which"),
-        ("metrics.jsonl", f'{{"step": 1, "x": {"[" * 5000}{"]" * 5000}}}\n', "line 1 of {file} is not valid JSON"),
+        ("metrics.jsonl", f'{{"step": 1, "x": {"[" * 10**5}{"]" * 10**5}}}\n', "line 1 of {file} is not valid JSON"),
         ("metrics.jsonl", f'{{"step": 1, "x": {"[" * 200}{"]" * 200}}}\n', "{run} cannot be read (Scalar function"),
     ],
 )

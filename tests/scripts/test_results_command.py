@@ -97,7 +97,7 @@ def test_what_json_has_not_is_a_text(folder, capsys):
         }
     ]
     with pytest.raises(SystemExit, match=r"^error: the answer is nested too deeply for JSON$"):
-        main([str(folder), "--format=json", f"--sql=select {'[' * 900}1{']' * 900}"])
+        main([str(folder), "--format=json", f"--sql=select {'[' * 990}1{']' * 990}"])
 
 
 @pytest.mark.parametrize(("form", "name"), [("table", "a.txt"), ("csv", "a.csv"), ("json", "a.json")])
