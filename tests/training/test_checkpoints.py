@@ -226,6 +226,16 @@ def test_where_all_are_damaged_nothing_is_touched(tmp_path, warnings_logged):
     assert warnings_logged == []
 
 
+def test_a_file_in_the_way_of_a_damaged_checkpoint_goes(tmp_path):
+    save_all(tmp_path, [10, 20])
+    cut(tmp_path / "20" / "state" / "manifest.ocdbt")
+    (tmp_path / "unusable-20").write_text("")
+    with Checkpoints(tmp_path, every=10) as checkpoints:
+        step, _ = checkpoints.restore(make_state())
+    assert step == 10
+    assert (tmp_path / "unusable-20").is_dir()
+
+
 @pytest.mark.parametrize(
     ("like", "message"),
     [
