@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ipsrl.policies.policy import Parameters
-from ipsrl.records.metric_log import MetricLog, extent_of
+from ipsrl.records.metric_log import Extent, MetricLog
 from ipsrl.rollouts.sampled_answers import Completion
 
 # Further ranks are summed into one number.
@@ -78,9 +78,9 @@ class EvaluationLog:
             log.keep()
 
     @property
-    def extents(self) -> list[bytes]:
-        """As `MetricLog.extent`, of both files in this order."""
-        return [log.extent if (log := self._logs.get(name)) else extent_of(b"") for name in (OUTCOMES, COMPLETIONS)]
+    def extents(self) -> dict[str, Extent]:
+        """As `MetricLog.extent`, of each file that has been begun."""
+        return {name: log.extent for name, log in self._logs.items()}
 
     def _log(self, name: str) -> MetricLog:
         if name not in self._logs:

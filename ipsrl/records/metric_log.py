@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypedDict
 
 from ipsrl.arguments import checked
 from ipsrl.distributed import hosts
@@ -14,6 +14,13 @@ from ipsrl.records.json_files import plain, replace_file
 
 # Prefix of the metrics of an evaluation.
 EVALUATION = "evaluation/"
+
+
+class Extent(TypedDict):
+    """How much of a file is meant: the number of its first bytes, and their SHA-256."""
+
+    bytes: int
+    sha256: str
 
 
 class Tracker(Protocol):
@@ -86,9 +93,11 @@ class MetricLog:
                 self._tracker.keep()
 
     @property
-    def extent(self) -> bytes:
+    def extent(self) -> Extent:
         """The extent of what has been written, see `extent_of`; on other hosts than the first that of nothing."""
-        return extent_of(b"") if self._file is None else _extent(self._file.tell(), self._checksum)
+        if self._file is None:
+            return extent_of(b"")
+        return {"bytes": self._file.tell(), "sha256": self._checksum.hexdigest()}
 
     def rewrite(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Replaces all records by these, atomically."""
@@ -115,13 +124,9 @@ class MetricLog:
         self.close()
 
 
-def extent_of(content: bytes) -> bytes:
-    """Length (8 bytes) and SHA-256 (32 bytes) of the first bytes of a file."""
-    return _extent(len(content), hashlib.sha256(content))
-
-
-def _extent(length: int, checksum: Any) -> bytes:
-    return length.to_bytes(8, "big") + checksum.digest()
+def extent_of(content: bytes) -> Extent:
+    """The extent of the first bytes of a file."""
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def _lines(records: Sequence[Mapping[str, Any]]) -> bytes:

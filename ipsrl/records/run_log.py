@@ -4,14 +4,12 @@ import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
-
-import numpy as np
+from typing import Any, Self
 
 from ipsrl.distributed import hosts
 from ipsrl.records.evaluation import COMPLETIONS, OUTCOMES, Evaluation, EvaluationLog
 from ipsrl.records.json_files import replace_file
-from ipsrl.records.metric_log import EVALUATION, MetricLog, extent_of
+from ipsrl.records.metric_log import EVALUATION, Extent, MetricLog, extent_of
 from ipsrl.records.monitors import make_monitors
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.trackers import Trackers
@@ -23,9 +21,10 @@ from ipsrl.records.warning_log import WarningLog
 MUST_BE_FINITE = ("reward", "sampled_reward", "loss", "gradient_norm", "parameter_norm")
 
 
-FILES = ("metrics.jsonl", "warnings.jsonl", OUTCOMES, COMPLETIONS)
-NOTHING = np.zeros((len(FILES), len(extent_of(b""))), np.uint8)
-"""`[files, 40]` bytes: the extents of `FILES`, here of those of a run that has not begun."""
+METRICS, WARNINGS = "metrics.jsonl", "warnings.jsonl"
+FILES = (METRICS, WARNINGS, OUTCOMES, COMPLETIONS)
+Written = dict[str, Extent]
+"""Name of a record file -> the extent of what has been written to it; files that are missing hold nothing."""
 
 
 class NonFiniteLossError(FloatingPointError):
@@ -44,15 +43,21 @@ def require_finite(metrics: Mapping[str, float], step: int, last_good: str) -> N
         raise NonFiniteLossError(f"step {step} has {', '.join(broken)}; last good checkpoint: {last_good}")
 
 
-def lost(folder: Path, written: np.ndarray) -> str | None:
+def lost(folder: Path, written: Any) -> str | None:
     """A phrase for what the record files do not hold of what was written; None if they hold all, and perhaps more.
 
     Args:
       folder: of the run.
-      written: the result of `RunLog.written` at some step.
+      written: the result of `RunLog.written` at some step, as read from a file.
     """
-    for name, extent in _extents(written):
-        path, length = folder / name, _length(extent)
+    if not isinstance(written, dict) or not written.keys() <= set(FILES):
+        return "it does not name the records that it continues"
+    for name, extent in written.items():
+        match extent:
+            case {"bytes": int(length), "sha256": str()}:
+                path = folder / name
+            case _:
+                return f"it does not say how much of {name} it continues"
         if length and not path.exists():
             return f"{name} is missing"
         if length and extent_of(path.read_bytes()[:length]) != extent:
@@ -60,22 +65,14 @@ def lost(folder: Path, written: np.ndarray) -> str | None:
     return None
 
 
-def cut(folder: Path, written: np.ndarray) -> None:
+def cut(folder: Path, written: Written) -> None:
     """Drops what the record files hold beyond what was written, each atomically, on the first host."""
-    for name, extent in _extents(written) if hosts.is_first() else ():
-        path, length = folder / name, _length(extent)
+    for name in FILES if hosts.is_first() else ():
+        path, length = folder / name, written[name]["bytes"] if name in written else 0
         if length:
             replace_file(path, path.read_bytes()[:length])
         else:
             path.unlink(missing_ok=True)
-
-
-def _extents(written: np.ndarray) -> list[tuple[str, bytes]]:
-    return [(name, row.tobytes()) for name, row in zip(FILES, np.asarray(written), strict=True)]
-
-
-def _length(extent: bytes) -> int:
-    return int.from_bytes(extent[:8], "big")
 
 
 class RunLog:
@@ -109,10 +106,9 @@ class RunLog:
             self._warnings.recall(folder.metrics_path)
             self._open = stack.pop_all()
 
-    def written(self) -> np.ndarray:
-        """The extents of all files, as in `NOTHING`. Every process must call this."""
-        extents = [self._metrics.extent, self._warnings.extent, *self._evaluations.extents]
-        return np.array(hosts.broadcast([list(extent) for extent in extents]), np.uint8)
+    def written(self) -> Written:
+        """The extents of all files so far; on other hosts than the first those of nothing."""
+        return {METRICS: self._metrics.extent, WARNINGS: self._warnings.extent, **self._evaluations.extents}
 
     def write(self, step: int, metrics: Mapping[str, float], evaluation: Evaluation | None = None) -> None:
         """Writes a step with its evaluation, if there was one; at step 0 only the evaluation."""

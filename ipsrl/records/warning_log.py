@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 
 from ipsrl.distributed import hosts
 from ipsrl.records import metric_log
-from ipsrl.records.metric_log import MetricLog
+from ipsrl.records.metric_log import Extent, MetricLog
 from ipsrl.records.monitors import PREFIX, Finding, Monitor, Record
 from ipsrl.records.warning_lines import WarningLines
 
@@ -96,7 +96,7 @@ class WarningLog:
         return metrics
 
     @property
-    def extent(self) -> bytes:
+    def extent(self) -> Extent:
         """As `MetricLog.extent`."""
         return self._log.extent
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from orbax.checkpoint import v1 as ocp
 
 PyTree = Any
+Note = dict[str, Any] | None
+"""A JSON object that is kept beside a state."""
 
 # Orbax measures time by the clock of the system, which jumps when a suspended machine wakes and when it is set. These
 # are 20 days; as milliseconds, more would not fit into 32 bits.
@@ -58,10 +60,11 @@ class Checkpoints:
         """Whether `save` writes at this step without `force`."""
         return step % self._every == 0
 
-    def save(self, step: int, state: PyTree, force: bool = False) -> bool:
+    def save(self, step: int, state: PyTree, force: bool = False, note: Note = None) -> bool:
         """Writes `state` in the background if `step` is due or `force` is set.
 
-        The state has been copied when this returns, so its buffers may be donated.
+        The state has been copied when this returns, so its buffers may be donated. The note of the first host is kept
+        with it.
 
         Returns:
           Whether a checkpoint is being written.
@@ -76,7 +79,7 @@ class Checkpoints:
         self.wait()
         if self._checkpointer is None:
             self._checkpointer = self._open()
-        response = self._checkpointer.save_async(step, stored_tree.storable(state), force=True)
+        response = self._checkpointer.save_async(step, stored_tree.storable(state), force=True, custom_metadata=note)
 
         def seal_when_written() -> None:
             response.result()  # when all hosts have written
@@ -87,9 +90,9 @@ class Checkpoints:
         return True
 
     def restore(
-        self, like: PyTree, lost: Callable[[PyTree], str | None] = lambda state: None
-    ) -> tuple[int, PyTree] | None:
-        """The latest usable checkpoint as `(step, state)`, or None if there is no checkpoint.
+        self, like: PyTree, lost: Callable[[Note], str | None] = lambda note: None
+    ) -> tuple[int, PyTree, Note] | None:
+        """The latest usable checkpoint as `(step, state, note)`, or None if there is no checkpoint.
 
         A checkpoint that is damaged, or to which something is lost, is reported by a warning and moved to
         `unusable-<step>`, and the one before it is used.
@@ -97,7 +100,8 @@ class Checkpoints:
         Args:
           like: a tree of arrays or `jax.ShapeDtypeStruct` with the structure, shapes, dtypes and (optionally)
             shardings of the state.
-          lost: called on the first host with a state; a phrase for what belongs to it and is lost, None if nothing is.
+          lost: called on the first host with the note of a state; a phrase for what belongs to the state and is lost,
+            None if nothing is.
 
         Raises:
           ValueError: the checkpoint has another structure, or no checkpoint can be used. Nothing is moved then.
@@ -107,7 +111,9 @@ class Checkpoints:
         for step in hosts.broadcast(self._steps()):
             try:
                 state = self._load(step, like)
-                if harm := hosts.broadcast(hosts.first_does(functools.partial(lost, state))):
+                directory = self._directory / str(step)
+                note = hosts.broadcast(hosts.first_does(functools.partial(stored_tree.note, directory)))
+                if harm := hosts.broadcast(hosts.first_does(functools.partial(lost, note))):
                     raise stored_tree.DamagedTreeError(harm)
             except stored_tree.DamagedTreeError as error:
                 unusable[step] = str(error)
@@ -115,7 +121,7 @@ class Checkpoints:
             hosts.first_does(functools.partial(self._set_aside, unusable, used=step))
             if unusable and self._checkpointer is not None:
                 self._checkpointer.reload()
-            return step, state
+            return step, state, note
         if unusable:
             reasons = "; ".join(f"step {step}: {reason}" for step, reason in unusable.items())
             raise ValueError(

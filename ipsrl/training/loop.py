@@ -2,23 +2,22 @@
 
 import contextlib
 import dataclasses
+import functools
 import operator
 import shutil
 import statistics
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import logging
-from jax import Array
 from jax.sharding import Mesh
 
 from ipsrl.arguments import checked
 from ipsrl.distributed import hosts
-from ipsrl.distributed.mesh import replicate
 from ipsrl.distributed.placement import any_is_sharded, placements, table
 from ipsrl.distributed.runs import filled, over_runs, runs_mesh
 from ipsrl.environments.environment import Environment
@@ -89,7 +88,7 @@ def train(
         alone = _Alone(trainer, trainer.init(seed, initial_parameters, reward))
         _print_placements(alone, mesh)
         checkpoints = stack.enter_context(Checkpoints(folder.checkpoint_directory, settings.checkpoint_every))
-        last_good = alone.restore(checkpoints, folder, mesh)
+        last_good = alone.restore(checkpoints, folder)
         log = stack.enter_context(RunLog(folder, settings.monitors, settings.steps, trackers, warnings))
 
         def kept() -> str:
@@ -100,7 +99,7 @@ def train(
             if done == settings.steps or checkpoints.due(done):
                 # The log is written first, so that no checkpoint is newer than the records.
                 log.keep()
-                checkpoints.save(done, Stored(alone.stored, replicate(log.written(), mesh)), force=True)
+                checkpoints.save(done, alone.stored, force=True, note=log.written())
                 last_good = done
 
         ended = _loop(alone, [log], settings, evaluate, label or str(folder.path), last_good, kept, save)
@@ -163,7 +162,7 @@ def train_vmapped(
             folder.withdraw_summary()
             # Left by an earlier single run, which would otherwise resume behind these records.
             shutil.rmtree(folder.checkpoint_directory, ignore_errors=True)
-            run_log.cut(folder.path, run_log.NOTHING)
+            run_log.cut(folder.path, {})
             log = RunLog(folder, settings[0].monitors, settings[0].steps, trackers, warnings)
             logs.append(stack.enter_context(log))
         together = _Together(trainer, seeds, [each.learning_rate for each in settings], rewards)
@@ -171,18 +170,6 @@ def train_vmapped(
         for log in logs:
             log.keep()
         return [ended.get(run, parameters) for run, parameters in enumerate(together.parameters())]
-
-
-class Stored(NamedTuple):
-    """What a checkpoint of a run holds.
-
-    Attributes:
-      state: without a reference policy that did not move.
-      records: what the run had recorded, see `RunLog.written`: the state is used only with these records.
-    """
-
-    state: TrainState
-    records: Array
 
 
 class _Alone:
@@ -201,10 +188,13 @@ class _Alone:
 
     @property
     def stored(self) -> TrainState:
-        """What a checkpoint holds: a reference that does not move is the initial policy of every start."""
+        """What a checkpoint holds. Its note is `RunLog.written`: a state is used only with the records it continues.
+
+        A reference that does not move is the initial policy of every start.
+        """
         return self.state if self._fixed_reference is None else dataclasses.replace(self.state, reference=None)
 
-    def restore(self, checkpoints: Checkpoints, folder: RunFolder, mesh: Mesh) -> int:
+    def restore(self, checkpoints: Checkpoints, folder: RunFolder) -> int:
         """Continues from the latest checkpoint whose records are all there; returns its step, or 0.
 
         Later records are dropped, and the summary unless that is the last step.
@@ -213,12 +203,8 @@ class _Alone:
           ValueError: the run was begun with another reward or other stored groups, or no checkpoint can be used. Then
             no record has been dropped.
         """
-
-        def lost(stored: Stored) -> str | None:
-            return run_log.lost(folder.path, stored.records)
-
-        begun = Stored(self.stored, replicate(run_log.NOTHING, mesh))
-        step, (state, records) = checkpoints.restore(begun, lost) or (0, begun)
+        lost = functools.partial(run_log.lost, folder.path)
+        step, state, records = checkpoints.restore(self.stored, lost) or (0, self.stored, {})
         if not np.array_equal(*hosts.to_host((self.state.given, state.given))):
             raise ValueError(
                 "this run was begun with another reward, or with other stored groups: give the same, or another folder"

@@ -64,6 +64,13 @@ def check(directory: Path, like: PyTree) -> None:
         raise ValueError(f"{directory} does not hold the state expected here: {difference}")
 
 
+def note(directory: Path) -> dict[str, Any] | None:
+    """The JSON object that Orbax has saved beside the tree in `directory`, as its custom metadata; None for none."""
+    from orbax.checkpoint import v1 as ocp
+
+    return ocp.metadata(directory).custom_metadata
+
+
 def load(directory: Path, like: PyTree) -> PyTree:
     """The tree whose `storable` leaves Orbax has saved in `directory`. With many hosts, all must call it.
 

@@ -20,10 +20,8 @@ from hosts_program import MESHES, POLICY, by_name, run, sampled
 
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.records import metric_log
-from ipsrl.records.run_log import NOTHING
 from ipsrl.rollouts.randomness import stream
 from ipsrl.training.checkpoints import Checkpoints
-from ipsrl.training.loop import Stored
 
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 
@@ -121,9 +119,9 @@ def assert_same_records(ours, theirs):
 def last_state(folder: Path, step: int, like) -> dict:
     """The leaves of the last checkpoint."""
     with Checkpoints(folder / "checkpoints", every=1) as checkpoints:
-        found, stored = checkpoints.restore(Stored(like, NOTHING))
+        found, state, _ = checkpoints.restore(like)
     assert found == step
-    return by_name(stored.state)
+    return by_name(state)
 
 
 @pytest.fixture(scope="module")
@@ -328,7 +326,7 @@ def test_a_process_killed_while_checkpoints_are_written_leaves_a_whole_one(tmp_p
         assert LOST.fullmatch(pair.said(1)), pair.said(1)
         last = int(pair.printed(0)[-1].split()[-1])
     with Checkpoints(folder, every=1) as checkpoints:
-        step, state = checkpoints.restore(like)
+        step, state, _ = checkpoints.restore(like)
     assert step >= last - 1
     assert state["whole"] == step
     np.testing.assert_array_equal(state["spread"], step)

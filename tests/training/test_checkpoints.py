@@ -76,7 +76,7 @@ def test_the_round_trip_is_exact(tmp_path, like):
     save_all(tmp_path, [7])
     like = state if like == "state" else jax.eval_shape(lambda: state)
     with Checkpoints(tmp_path, every=1) as checkpoints:
-        step, restored = checkpoints.restore(like)
+        step, restored, _ = checkpoints.restore(like)
     assert step == 7
     assert_same_bits(restored, state)
     assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(restored))
@@ -102,7 +102,7 @@ def test_buffers_may_be_donated_while_a_save_is_under_way(tmp_path):
             checkpoints.save(number, {"values": values})
             for _ in range(3):
                 values = step(values)
-            _, restored = checkpoints.restore({"values": values})
+            _, restored, _ = checkpoints.restore({"values": values})
             np.testing.assert_array_equal(restored["values"], number)
 
 
@@ -113,7 +113,7 @@ def test_shardings_are_restored_on_another_mesh(tmp_path):
         checkpoints.save(1, {"sharded": shard_prompts(values, eight), "whole": replicate(values, eight)})
         four = make_mesh("data:4,model:2")
         like = {"sharded": shard_prompts(values, four), "whole": replicate(values, four)}
-        _, restored = checkpoints.restore(like)
+        _, restored, _ = checkpoints.restore(like)
     for name in like:
         assert restored[name].sharding == like[name].sharding
         np.testing.assert_array_equal(restored[name], values)
@@ -143,7 +143,7 @@ def test_harm_to_any_file_makes_the_checkpoint_before_be_used(tmp_path, turn, wa
         if not (directory / "20" / "seal.json").exists():
             continue  # The next test is about these.
         with Checkpoints(directory, every=10) as checkpoints:
-            step, state = checkpoints.restore(make_state())
+            step, state, _ = checkpoints.restore(make_state())
             assert step == 10
             assert_same_bits(state, make_state(10))
             (line,) = warnings_logged
@@ -231,7 +231,7 @@ def test_a_file_in_the_way_of_a_damaged_checkpoint_goes(tmp_path):
     cut(tmp_path / "20" / "state" / "manifest.ocdbt")
     (tmp_path / "unusable-20").write_text("")
     with Checkpoints(tmp_path, every=10) as checkpoints:
-        step, _ = checkpoints.restore(make_state())
+        step, *_ = checkpoints.restore(make_state())
     assert step == 10
     assert (tmp_path / "unusable-20").is_dir()
 
@@ -283,7 +283,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_checkpoint(tmp_path, warnings_logge
         child.kill()
         lines += child.communicate()[0].split()
         with Checkpoints(tmp_path, every=1) as checkpoints:
-            step, state = checkpoints.restore(like)
+            step, state, _ = checkpoints.restore(like)
         assert step >= int(lines[-1]) - 1 > reached - 1
         assert step == state["step"]
         np.testing.assert_array_equal(state["values"], step)
