@@ -93,6 +93,16 @@ def test_which_steps_are_kept(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["15", "17"]
 
 
+def test_a_note_is_kept_beside_the_state_and_decides_whether_it_is_used(tmp_path):
+    with Checkpoints(tmp_path, every=1) as checkpoints:
+        for step in (1, 2):
+            checkpoints.save(step, make_state(step), note={"records": [step, "é"]})
+        assert checkpoints.restore(make_state())[::2] == (2, {"records": [2, "é"]})
+        found = checkpoints.restore(make_state(), lambda note: "a record is lost" if note["records"][0] == 2 else None)
+    assert found[::2] == (1, {"records": [1, "é"]})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "unusable-2"]
+
+
 def test_buffers_may_be_donated_while_a_save_is_under_way(tmp_path):
     step = jax.jit(lambda values: values + 1, donate_argnums=0)
     with Checkpoints(tmp_path, every=1, keep=5) as checkpoints:
