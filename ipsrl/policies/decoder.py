@@ -61,13 +61,10 @@ class Decoder(nnx.Module):
             kept.append(of_layer)
         return self.norm(hidden), tuple(kept)
 
-    def unembedding(self) -> Array:
-        """`[hidden, V]`, the matrix that maps hidden states to logits."""
-        return self.embed_tokens.embedding[...].T if self.tie_embeddings else self.lm_head.kernel[...]
-
     def logits(self, hidden: Array) -> Array:
         """Float32 logits `[..., V]`; in bfloat16 only the operands are rounded, not the sums."""
-        logits = matrix_product(hidden, self.unembedding(), self.dtype, "float32")
+        kernel, in_axis = (self.embed_tokens.embedding, 1) if self.tie_embeddings else (self.lm_head.kernel, 0)
+        logits = matrix_product(hidden, kernel[...], self.dtype, "float32", in_axis)
         if self.logit_soft_cap is None:
             return logits
         return self.logit_soft_cap * jnp.tanh(logits / self.logit_soft_cap)

@@ -19,34 +19,35 @@ def activation_dtype(dtype: str) -> str:
     return "float32" if platform() == "cpu" else dtype
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
-def matrix_product(inputs: Array, kernel: Array, dtype: str, output_dtype: str) -> Array:
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4))
+def matrix_product(inputs: Array, kernel: Array, dtype: str, output_dtype: str, in_axis: int = 0) -> Array:
     """inputs kernel, `[..., in]` by `[in, out]`: both rounded to `dtype`, their products summed in float32.
 
-    The gradient by the kernel is such a sum too, and is not rounded for a float32 kernel.
+    The gradient by the kernel is such a sum too, and is not rounded for a float32 kernel. A kernel is never transposed.
 
     Args:
       inputs, kernel: of any floating type; their gradients have the same type.
       dtype: of the operands, in the backward pass as well.
       output_dtype: of the result.
+      in_axis: 1 for a kernel `[out, in]`, such as token embeddings that give the logits.
     """
-    return _forward(inputs, kernel, dtype, output_dtype)[0]
+    return _forward(inputs, kernel, dtype, output_dtype, in_axis)[0]
 
 
-def _forward(inputs, kernel, dtype, output_dtype):
+def _forward(inputs, kernel, dtype, output_dtype, in_axis):
     rounded = inputs.astype(dtype)
-    product = _dot(_rows(rounded), kernel.astype(dtype), output_dtype)
+    product = _dot(_rows(rounded), kernel.astype(dtype), output_dtype, in_axis)
     # An array without elements, to carry the dtype of the inputs.
-    return product.reshape(*inputs.shape[:-1], kernel.shape[1]), (rounded, kernel, jnp.zeros(0, inputs.dtype))
+    return product.reshape(*inputs.shape[:-1], kernel.shape[1 - in_axis]), (rounded, kernel, jnp.zeros(0, inputs.dtype))
 
 
-def _backward(dtype, output_dtype, residuals, gradient):
+def _backward(dtype, output_dtype, in_axis, residuals, gradient):
     del output_dtype
     inputs, kernel, typed = residuals
-    rows = _rows(gradient.astype(dtype))
-    by_inputs = _dot(rows, kernel.astype(dtype).T, typed.dtype)
-    by_kernel = _dot(_rows(inputs).T, rows, kernel.dtype)
-    return by_inputs.reshape(inputs.shape), by_kernel
+    of_inputs, of_outputs = _rows(inputs), _rows(gradient.astype(dtype))
+    by_inputs = _dot(of_outputs, kernel.astype(dtype), typed.dtype, 1 - in_axis)
+    left, right = (of_outputs, of_inputs) if in_axis else (of_inputs, of_outputs)
+    return by_inputs.reshape(inputs.shape), _dot(left.T, right, kernel.dtype)
 
 
 matrix_product.defvjp(_forward, _backward)
@@ -84,19 +85,20 @@ def _sum_of_rows(array: Array) -> Array:
     """
     rows = _rows(array)
     # Without this, accelerators would round float32 operands.
-    return _dot(jnp.ones((1, len(rows)), rows.dtype), rows, "float32", "highest")[0]
+    return _dot(jnp.ones((1, len(rows)), rows.dtype), rows, "float32", precision="highest")[0]
 
 
 def _rows(array: Array) -> Array:
     return array.reshape(-1, array.shape[-1])
 
 
-def _dot(left: Array, right: Array, dtype: str, precision: str | None = None) -> Array:
-    """The product of two matrices in a type, with sums in float32 on each device."""
+def _dot(left: Array, right: Array, dtype: str, right_axis: int = 0, precision: str | None = None) -> Array:
+    """The product of two matrices in a type, over axis 1 of the left one, with sums in float32 on each device."""
     # Accelerators round the result themselves, which halves the communication of a sum over devices.
     product_dtype = "float32" if platform() == "cpu" else dtype
     factors = _row_by_row(left), _row_by_row(right)
-    product = jnp.dot(*factors, precision=precision, preferred_element_type=product_dtype)
+    axes = (((1,), (right_axis,)), ((), ()))
+    product = jax.lax.dot_general(*factors, axes, precision=precision, preferred_element_type=product_dtype)
     return _row_by_row(product).astype(dtype)
 
 

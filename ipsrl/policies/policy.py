@@ -5,6 +5,7 @@ A policy is a frozen, hashable dataclass of hyper-parameters; its parameters are
 """
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -17,6 +18,9 @@ from ipsrl.structures import PolicyScores, Prompts, Trajectories
 
 Parameters = Any
 Cache = Any
+
+# More actions than these are sampled in blocks of at most BLOCK.
+FEW_ACTIONS, BLOCK = 4096, 256
 
 
 class Policy(Protocol):
@@ -76,6 +80,23 @@ def distribution(logits: Array, legal_actions: Array | None, temperature: float)
     if legal_actions is not None:
         logits = jnp.where(legal_actions, logits, -jnp.inf)
     return jax.nn.log_softmax(logits)
+
+
+def sample(key: Array, log_probs: Array) -> Array:
+    """Actions `[...]`, int32, one from each distribution `[..., V]` given by log-probabilities.
+
+    Many actions are sampled in two stages: a block of neighbouring actions, then an action of the block. A single stage
+    makes a random number for every action, which takes longer than the logits of a small language model.
+    """
+    actions = log_probs.shape[-1]
+    size = math.gcd(actions, BLOCK)
+    if actions < FEW_ACTIONS or size == 1:
+        return jax.random.categorical(key, log_probs)
+    blocks = log_probs.reshape(*log_probs.shape[:-1], actions // size, size)
+    for_block, for_action = jax.random.split(key)
+    block = jax.random.categorical(for_block, jax.nn.logsumexp(blocks, axis=-1))
+    own = jnp.take_along_axis(blocks, block[..., None, None], axis=-2)[..., 0, :]
+    return block * size + jax.random.categorical(for_action, own)
 
 
 def entropy(log_probs: Array) -> Array:

@@ -17,7 +17,7 @@ from ipsrl.distributed.mesh import keep_prompts_sharded
 from ipsrl.distributed.per_device import per_device
 from ipsrl.distributed.placement import gathered
 from ipsrl.environments.environment import Environment, dictates
-from ipsrl.policies.policy import Parameters, Policy, distribution, entropy
+from ipsrl.policies.policy import Parameters, Policy, distribution, entropy, sample
 from ipsrl.structures import Prompts, Trajectories, select
 
 
@@ -166,9 +166,9 @@ def advance(
             # Where the policy does not act there may be no legal action: it samples any action, which is discarded.
             legal = now["legal_actions"] | silent[..., None]
         log_probs = distribution(logits, legal, temperature)
-        drawn = jax.random.categorical(jax.random.fold_in(sampling.key, number), log_probs)
-        chosen = jnp.take_along_axis(log_probs, drawn[..., None], axis=-1)[..., 0]
-        now["tokens"] = jnp.where(inactive, 0, jnp.where(silent, dictated, drawn))
+        sampled = sample(jax.random.fold_in(sampling.key, number), log_probs)
+        chosen = jnp.take_along_axis(log_probs, sampled[..., None], axis=-1)[..., 0]
+        now["tokens"] = jnp.where(inactive, 0, jnp.where(silent, dictated, sampled))
         now["behaviour_log_probs"] = jnp.where(silent, 0.0, chosen)
         now["behaviour_entropy"] = jnp.where(silent, 0.0, entropy(log_probs))
         if "top_tokens" in written:

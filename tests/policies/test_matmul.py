@@ -55,6 +55,18 @@ def test_scales_and_shifts_are_the_plain_ones(ours, plain):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_kernel_may_be_stored_the_other_way(dtype):
+    ours = value_and_gradients(
+        lambda inputs, kernel: matrix_product(inputs, kernel, dtype, "float32", in_axis=1), COTANGENT, INPUTS, KERNEL.T
+    )
+    value, by_inputs, by_kernel = value_and_gradients(
+        lambda inputs, kernel: matrix_product(inputs, kernel, dtype, "float32"), COTANGENT, INPUTS, KERNEL
+    )
+    for one, other in zip(ours, (value, by_inputs, by_kernel.T), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
 def test_a_product_can_be_mapped():
     kernels = jnp.stack([KERNEL, 2 * KERNEL])
 
