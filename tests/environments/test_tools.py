@@ -1,9 +1,6 @@
 """Tools between the lines of a language model: called, answered, read, cut, and never the model's own words."""
 
-import dataclasses
-
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -13,6 +10,7 @@ from ipsrl.environments.verifier_pool import UnreadableAnswers, VerifierPool
 from ipsrl.rollouts.sampled_answers import transcript
 from ipsrl.rollouts.tools import sample_with_tools
 from tests.environments import readers
+from tests.environments.scripted_policy import Scripted
 from tests.environments.tokenizers_for_tests import EOS, save_tokenizer
 
 TASK = HypospaceBoolean("basic", 1, observations=2)
@@ -25,26 +23,6 @@ TEXTS = {
 
 
 SAID = {"call": "calculate(6 * 7)", "quiet": "", "marks": "a<eos>b"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Scripted:
-    """A policy that writes the same text always; what is dictated takes the places of its own tokens."""
-
-    script: tuple[int, ...]
-
-    optional_fields = frozenset()
-    placement_rules = ()
-
-    def init(self, key):
-        return {}
-
-    def start(self, parameters, prompts, group_size, max_tokens):
-        return ()
-
-    def step(self, parameters, cache, observations, position):
-        script = jnp.array(self.script)
-        return 50.0 * jax.nn.one_hot(script[jnp.minimum(position, len(script) - 1)], VOCABULARY), cache
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +44,7 @@ def written(environment, *parts):
     tokens = [environment.tokenizer(part, add_special_tokens=False)["input_ids"] for part in parts]
     script = [token if number % 2 == 0 else 0 for number, row in enumerate(tokens) for token in row]
     prompts = environment.prompts(np.arange(1))
-    sampled = sample_with_tools(environment, Scripted((*script, EOS)), {}, prompts, jax.random.key(0), 1)
+    sampled = sample_with_tools(environment, Scripted((*script, EOS), VOCABULARY), {}, prompts, jax.random.key(0), 1)
     return jax.device_get(sampled)
 
 
