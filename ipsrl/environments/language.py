@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.questions import Questions, Quotation
+from ipsrl.environments.stop_strings import StopStrings
 from ipsrl.environments.text import TextTask
 from ipsrl.environments.token_stream import TokenStream, written_answers
 from ipsrl.environments.verifier_pool import VerifierPool
@@ -30,10 +33,17 @@ class LanguageTask(TokenStream, Checked):
     """An `Environment` that asks a language model the questions of a task, and verifies its answers by the task.
 
     A prompt is one user message, after an optional system message, in the tokenizer's chat template up to the start of
-    the model's turn. A tokenizer without a template gets the plain text and a line break. The stop tokens are those of
-    the tokenizer and of the folder's generation_config.json. Tokens unknown to the tokenizer decode to no text.
+    the model's turn, and the words with which that turn begins, if there are any. Without a template it is the plain
+    text and a line break; but if there are such words, they stand alone, as a base model completes sentences. A prompt
+    that shows earlier answers has a question before them all the same.
 
-    Answers are verified as text, without special tokens, also if they are truncated at `max_tokens`.
+    The stop tokens are those of the tokenizer and of the folder's generation_config.json, of which nothing else is
+    read: log-probabilities are those of the distribution that is sampled from. Where stop strings are complete, in the
+    answer alone, it ends as well: its tokens up to that one are actions of the policy. Tokens unknown to the tokenizer
+    decode to no text.
+
+    Answers are verified as text, without special tokens and up to a stop string, also if they are truncated at
+    `max_tokens`.
 
     Around a `TextTask` this is a `HypothesisEnvironment` as well.
 
@@ -43,13 +53,15 @@ class LanguageTask(TokenStream, Checked):
       vocabulary_size: V of the model; it may be larger than the tokenizer's.
       max_tokens: T, maximum number of tokens of an answer, the stop token included.
       longest_prompt: maximum number of tokens of a prompt, with as much of its history as fits.
-      system_prompt: the system message; "" for none.
+      system_prompt: the system message; "" for none of ours, in whose place some templates write their own.
       thinking: passed to the chat template as `enable_thinking`, which only some templates use (Qwen3).
+      beginning: words with which the model's turn begins, for all prompts; "" for those of the task.
+      stop_strings: strings that end an answer, besides those of the task.
       verifier: the processes that read answers.
 
     Raises:
       ValueError: the folder holds no tokenizer with these abilities, it has tokens outside the model's vocabulary or no
-        stop token, a prompt is too long, or a size is not positive.
+        stop token, a prompt is too long, a size is not positive, or as `StopStrings.of`.
     """
 
     task: Questions
@@ -59,6 +71,8 @@ class LanguageTask(TokenStream, Checked):
     longest_prompt: int = positive(1024)
     system_prompt: str = ""
     thinking: bool = False
+    beginning: str = ""
+    stop_strings: tuple[str, ...] = ()
     verifier: VerifierPool = dataclasses.field(default_factory=VerifierPool)
 
     optional_fields: ClassVar[frozenset[str]] = frozenset({"question_mask"})
@@ -74,6 +88,7 @@ class LanguageTask(TokenStream, Checked):
                 f"the tokenizer in {self.tokenizer_dir} has a token {largest}, but the model has only "
                 f"{self.vocabulary_size}: take the tokenizer of the same model"
             )
+        _ = self._stops
 
     @functools.cached_property
     def tokenizer(self) -> Any:
@@ -109,6 +124,23 @@ class LanguageTask(TokenStream, Checked):
         if not (stops := stops - {None}):
             raise ValueError(f"neither the tokenizer nor a generation_config.json in {folder} names an eos token")
         return tuple(sorted(stops))
+
+    @functools.cached_property
+    def _stops(self) -> StopStrings | None:
+        strings = (*self.task.stop_strings, *self.stop_strings)
+        return StopStrings.of(self.tokenizer, strings, self.vocabulary_size) if strings else None
+
+    def reset(self, key: Array, prompt_index: Array, member: Array) -> tuple[Array, ...]:
+        state = super().reset(key, prompt_index, member)
+        return state if self._stops is None else (*state, jnp.int32(0))
+
+    def step(self, state: tuple[Array, ...], token: Array) -> tuple[Array, ...]:
+        last, ended = super().step(state[:2], token)
+        if self._stops is None:
+            return last, ended
+        table = self._stops.table
+        matched = jnp.asarray(table)[state[2], last].astype(jnp.int32)
+        return last, ended | (matched == len(table) - 1), matched
 
     @property
     def num_prompts(self) -> int:
@@ -150,14 +182,16 @@ class LanguageTask(TokenStream, Checked):
 
         Where the prompt would be too long, the attempt is left out, or if need be both.
         """
+        texts = [(self.answer_texts([attempt])[0], self._decoded([words])[0]) for attempt, words in quotations]
         shown = [
             [f"Your earlier answer:\n{attempt}"] + ([f"What a critic says about it:\n{words}"] if words else [])
-            for attempt, words in map(self.answer_texts, quotations)
+            for attempt, words in texts
         ]
 
         def question(prompt: int, quoted: Sequence[str]) -> str:
-            again = [*quoted, "Answer the question again."] if quoted else []
-            return "\n\n".join([self._question(prompt), *again])
+            if not quoted:
+                return self._question(prompt)
+            return "\n\n".join([self.task.prompt_text(prompt).strip(), *quoted, "Answer the question again."])
 
         return self._with_latest(index, shown, question, width)
 
@@ -189,6 +223,8 @@ class LanguageTask(TokenStream, Checked):
           ValueError: there is no such hypothesis, or it has more than `max_tokens` tokens.
         """
         text = self._known.answer_text(hypothesis, rng)
+        if self._goes_on:
+            text = f" {text}"
         stop = self.stop_tokens[0] if self.tokenizer.eos_token_id is None else self.tokenizer.eos_token_id
         tokens = [*self.tokenizer(text, add_special_tokens=False)["input_ids"], stop]
         if len(tokens) > self.max_tokens:
@@ -202,13 +238,22 @@ class LanguageTask(TokenStream, Checked):
         return self.task
 
     def question_text(self, prompt: int) -> str:
-        """The question, without the chat template around it."""
-        return self._question(prompt)
+        """The question, without the chat template around it, and below it the words with which an answer begins."""
+        question, beginning = self._question(prompt), self._beginning(prompt)
+        return question if beginning in ("", question) else f"{question}\n{beginning}"
 
     def answer_texts(self, answers: Iterable[Sequence[int] | np.ndarray]) -> list[str]:
-        """The text of answers, without stop tokens and special tokens."""
-        rows = [np.asarray(answer, np.int64) for answer in answers]
-        kept = [row[~np.isin(row, self.stop_tokens)].tolist() for row in rows]
+        """The text of answers, without stop tokens and special tokens, up to a stop string."""
+        if self._stops is None:
+            return self._decoded(answers)
+        return [self._stops.text_before(row) for row in self._without_stops(answers)]
+
+    def _without_stops(self, rows: Iterable[Sequence[int] | np.ndarray]) -> list[list[int]]:
+        rows = [np.asarray(row, np.int64) for row in rows]
+        return [row[~np.isin(row, self.stop_tokens)].tolist() for row in rows]
+
+    def _decoded(self, rows: Iterable[Sequence[int] | np.ndarray]) -> list[str]:
+        kept = self._without_stops(rows)
         # The tokenizer would decode an empty list as one empty answer.
         if not kept:
             return []
@@ -230,7 +275,7 @@ class LanguageTask(TokenStream, Checked):
 
         def latest(prompt: int, shown: Sequence[str]) -> str:
             def fits(left_out: int) -> bool:
-                whole = self._templated(question(prompt, shown[left_out:]))
+                whole = "".join(self._parts(prompt, question(prompt, shown[left_out:])))
                 return len(self._encoded([whole])["input_ids"][0]) <= limit
 
             left_out = 0 if fits(0) else bisect.bisect_left(range(len(shown)), True, key=fits)
@@ -242,7 +287,19 @@ class LanguageTask(TokenStream, Checked):
     def _limit(self, width: int | None) -> int:
         return self.longest_prompt if width is None else min(width, self.longest_prompt)
 
+    def _beginning(self, prompt: int) -> str:
+        return self.beginning or self.task.beginning(prompt)
+
+    @functools.cached_property
+    def _goes_on(self) -> bool:
+        """Whether an answer goes on in the line of a beginning, so that a space comes first."""
+        beginnings = [self._beginning(prompt) for prompt in range(self.num_prompts)]
+        return any(beginning and not beginning[-1].isspace() for beginning in beginnings)
+
     def _question(self, prompt: int, history: Sequence[str] = ()) -> str:
+        beginning = self._beginning(prompt)
+        if beginning and not history and self.tokenizer.chat_template is None:
+            return beginning
         return self.task.prompt_text(prompt, history).strip()
 
     def _encoded(self, wholes: list[str]) -> Any:
@@ -252,8 +309,8 @@ class LanguageTask(TokenStream, Checked):
 
     def _padded(self, index: np.ndarray, questions: Sequence[str], width: int | None) -> Prompts:
         """The prompts `index` with these questions, as NumPy arrays; `width` columns, or as few as needed."""
-        wholes = [self._templated(question) for question in questions]
-        encoded = self._encoded(wholes)
+        parts = [self._parts(int(prompt), question) for prompt, question in zip(index, questions, strict=True)]
+        encoded = self._encoded(["".join(part) for part in parts])
         lengths = [len(row) for row in encoded["input_ids"]]
         limit = self._limit(width)
         if max(lengths) > limit:
@@ -263,10 +320,10 @@ class LanguageTask(TokenStream, Checked):
                 "longest_prompt, or ask shorter questions"
             )
         width = max(lengths) if width is None else width
-        tokens = np.full((len(wholes), width), PADDING, np.int32)
+        tokens = np.full((len(parts), width), PADDING, np.int32)
         mask, question_mask = np.zeros(tokens.shape, bool), np.zeros(tokens.shape, bool)
-        for i, (whole, question) in enumerate(zip(wholes, questions, strict=True)):
-            start = whole.rfind(question)
+        for i, ((asked, _), question) in enumerate(zip(parts, questions, strict=True)):
+            start = asked.rfind(question)
             if start < 0:
                 raise ValueError(f"the chat template in {self.tokenizer_dir} changes the words of prompt {index[i]}")
             real = slice(width - lengths[i], width)
@@ -281,9 +338,15 @@ class LanguageTask(TokenStream, Checked):
                 )
         return Prompts(np.asarray(index, np.int32), tokens, mask, question_mask)
 
+    def _parts(self, prompt: int, question: str) -> tuple[str, str]:
+        """The text of a prompt up to the model's turn, and the words with which that begins."""
+        beginning = self._beginning(prompt)
+        if self.tokenizer.chat_template is not None:
+            return self._templated(question), beginning
+        asked = f"{self.system_prompt}\n\n{question}" if self.system_prompt else question
+        return (asked, "") if question == beginning else (f"{asked}\n", beginning)
+
     def _templated(self, question: str) -> str:
-        if self.tokenizer.chat_template is None:
-            return f"{self.system_prompt}\n\n{question}\n" if self.system_prompt else f"{question}\n"
         system = [{"role": "system", "content": self.system_prompt}] if self.system_prompt else []
         try:
             return self.tokenizer.apply_chat_template(

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -23,7 +23,15 @@ class Questions(abc.ABC):
 
     An answer is verified in two steps. `reader` parses a text without its prompt, in any process; `verify_answers`
     gives rewards and outcomes, in the process that holds the tables of the task.
+
+    Attributes:
+      stop_strings: strings that end an answer, besides the stop tokens of a model.
+      reads_quickly: True if `reader` takes time at most linear in the length of a text, for any text: it needs no
+        process of its own and no time limit.
     """
+
+    stop_strings: tuple[str, ...] = ()
+    reads_quickly: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod
@@ -33,6 +41,14 @@ class Questions(abc.ABC):
     @abc.abstractmethod
     def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
         """The prompt for a language model; `history` holds earlier answers as text."""
+
+    def beginning(self, prompt: int) -> str:
+        """Words with which the turn of a language model begins, such as "One colour is"; empty if it begins by itself.
+
+        They belong to the prompt, and are no part of the answer that is verified.
+        """
+        del prompt
+        return ""
 
     @property
     @abc.abstractmethod

@@ -62,24 +62,24 @@ class TokenStream(abc.ABC):
         rows = np.asarray(index, np.int32)
         return jax.tree.map(lambda column: column[rows], self.prompt_table)
 
-    def reset(self, key: Array, prompt_index: Array, member: Array) -> tuple[Array, Array]:
+    def reset(self, key: Array, prompt_index: Array, member: Array) -> tuple[Array, ...]:
         del key, member
         return jnp.asarray(self.prompt_table.tokens[:, -1])[prompt_index], jnp.bool_(False)
 
-    def observe(self, state: tuple[Array, Array]) -> Array:
+    def observe(self, state: tuple[Array, ...]) -> Array:
         return state[0]
 
-    def legal(self, state: tuple[Array, Array]) -> None:
+    def legal(self, state: tuple[Array, ...]) -> None:
         del state
 
-    def dictated(self, state: tuple[Array, Array]) -> Array | None:
+    def dictated(self, state: tuple[Array, ...]) -> Array | None:
         del state
 
-    def step(self, state: tuple[Array, Array], token: Array) -> tuple[Array, Array]:
+    def step(self, state: tuple[Array, ...], token: Array) -> tuple[Array, ...]:
         token = jnp.asarray(token, jnp.int32)
         return token, state[1] | jnp.isin(token, jnp.array(self.stop_tokens, jnp.int32))
 
-    def finished(self, state: tuple[Array, Array]) -> Array:
+    def finished(self, state: tuple[Array, ...]) -> Array:
         return state[1]
 
 

@@ -145,7 +145,8 @@ class ToolUse(LanguageTask):
       longest_reply: maximum number of tokens of a tool's line; more words are cut.
 
     Raises:
-      ValueError: as `LanguageTask`, two tools have the same name, or no token of the tokenizer ends a line.
+      ValueError: as `LanguageTask`, two tools have the same name, no token of the tokenizer ends a line, or there are
+        stop strings, which would end an answer in the middle of a call.
     """
 
     tools: tuple[Tool, ...] = (Calculator(),)
@@ -158,6 +159,8 @@ class ToolUse(LanguageTask):
         super().__post_init__()
         if not self.tools or len({tool.name for tool in self.tools}) < len(self.tools):
             raise ValueError("tools must be at least one, each with a name of its own")
+        if self._stops is not None:
+            raise ValueError("stop strings would end an answer in the middle of a call: leave out these or the tools")
         if not self.line_ends:
             raise ValueError(f"no token of the tokenizer in {self.tokenizer_dir} ends a line, so no call could end")
         if self.longest_reply <= len(self._line_end):

@@ -150,6 +150,8 @@ def test_refusals(tokenizer, tmp_path):
         Search(str(tmp_path))
     with pytest.raises(ValueError, match="tools must be at least one, each with a name of its own"):
         ToolUse(TASK, tokenizer, VOCABULARY, verifier=HERE, tools=(Calculator(), Calculator()))
+    with pytest.raises(ValueError, match="stop strings would end an answer in the middle of a call: leave out"):
+        ToolUse(TASK, tokenizer, VOCABULARY, 120, 1500, verifier=HERE, stop_strings=(".",))
 
 
 def test_tools_are_named_in_a_text(texts):

@@ -37,3 +37,29 @@ def save_tokenizer(folder, texts, template=TEMPLATE, eos="<eos>", stops=(EOS, EN
     if stops is not None:
         (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": list(stops)}))
     return str(folder)
+
+
+def save_sentencepiece(folder, words):
+    """Writes a tokenizer as those of Llama 2 and Gemma are to a folder, which it returns as text.
+
+    It has a token for each byte, each character of ASCII and each word, whose first character may be a space.
+    """
+    from tokenizers import Tokenizer, decoders, models, normalizers
+    from transformers import PreTrainedTokenizerFast
+
+    spelled, merges = [word.replace(" ", "\u2581") for word in words], {}
+    for word in spelled:
+        merges |= {(word[:end], word[end]): None for end in range(1, len(word))}
+    pieces = [
+        *SPECIAL, "<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), *map(chr, range(33, 127)), "\u2581",
+        *("".join(pair) for pair in merges),
+    ]  # fmt: skip
+    vocabulary = {piece: token for token, piece in enumerate(dict.fromkeys(pieces))}
+    tokenizer = Tokenizer(models.BPE(vocabulary, list(merges), byte_fallback=True, unk_token="<unk>"))
+    tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    tokenizer.add_special_tokens(list(SPECIAL))
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<bos>", eos_token="<eos>").save_pretrained(folder)
+    return str(folder)
