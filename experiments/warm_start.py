@@ -48,6 +48,7 @@ class Settings(study.Settings):
     learning_rate: float = positive(2e-3)
     max_tokens: int = positive(48)
     system_prompt: str = ""
+    beginning: str = ""
     dtype: str = one_of(*FLOATS, default="float32")
     remat: str = one_of(*REMATERIALISATION_NAMES, default="none")
     seed: int = between(0, 2**31 - 1, 0)
@@ -64,8 +65,8 @@ def curves(settings: Settings) -> list[study.TrainingRun]:
         raise ValueError(f"{settings.task} has no list of answers to teach: take countdown or a hypospace task")
     if not settings.model_dir:
         raise ValueError("--model_dir is missing: the folder of the checkpoint to start from")
-    flags = {name: getattr(settings, name) for name in ("model_dir", "max_tokens", "system_prompt", "dtype", "remat")}
-    chosen = LanguageModelFlags(**flags)
+    names = ("model_dir", "max_tokens", "system_prompt", "beginning", "dtype", "remat")
+    chosen = LanguageModelFlags(**{name: getattr(settings, name) for name in names})
     taught = functools.partial(teach, settings, chosen.read_model(), chosen.in_words(task), make_mesh(settings.mesh))
     return [study.TrainingRun({"task": settings.task, "seed": settings.seed}, taught)]
 

@@ -5,8 +5,10 @@ import functools
 
 from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.questions import Questions
+from ipsrl.environments.stop_strings import read_stop_strings
 from ipsrl.environments.tools import ToolUse, check_tools, make_tools
-from ipsrl.fields import accepted_by, non_negative, one_of, positive
+from ipsrl.environments.verifier_pool import VerifierPool
+from ipsrl.fields import accepted_by, between, non_negative, one_of, positive
 from ipsrl.policies.adapters import FEW_BITS, FLOATS, LoRA
 from ipsrl.policies.hugging_face_config import num_positions
 from ipsrl.policies.transformer_config import REMATERIALISATION_NAMES
@@ -18,7 +20,10 @@ from ipsrl.training.language_model import LanguageModel
 class LanguageModelFlags(Settings):
     """A language model is the checkpoint in the folder `model_dir`, which answers in at most `max_tokens` tokens.
 
-    A prompt has at most `longest_prompt` tokens; of earlier answers it shows the latest that fit.
+    A prompt has at most `longest_prompt` tokens; of earlier answers it shows the latest that fit. An answer goes on
+    behind the words `beginning`, empty for those of the task, and ends at the stop strings of the task and at
+    `stop_strings`, a list in JSON.
+    `verifier_processes` read answers, 0 for none; -1 is the task's own choice: 2, or none if it reads quickly.
     `tools`, such as "calculator, search(folder=DIR)", answer each line that calls one of them.
     `lora_rank` above 0 trains adapters on weights that are kept as `frozen_dtype`; `export` writes every trained model
     to its run's folder as `model`.
@@ -29,6 +34,9 @@ class LanguageModelFlags(Settings):
     longest_prompt: int = positive(1024)
     system_prompt: str = ""
     thinking: bool = False
+    beginning: str = ""
+    stop_strings: str = accepted_by(read_stop_strings, "")
+    verifier_processes: int = between(-1, 1024, -1)
     tools: str = accepted_by(check_tools, "")
     dtype: str = one_of(*FLOATS, default="float32")
     remat: str = one_of(*REMATERIALISATION_NAMES, default="none")
@@ -61,7 +69,17 @@ class LanguageModelFlags(Settings):
                 f"longest_prompt {self.longest_prompt} and max_tokens {self.max_tokens} are together more than the "
                 f"{positions} positions that the model in {self.model_dir} was made for: lower one of them"
             )
-        how = {"system_prompt": self.system_prompt, "thinking": self.thinking}
+        processes = self.verifier_processes
+        if processes < 0:
+            # A tool needs the time limit that only a process has.
+            processes = 0 if task.reads_quickly and not self.tools else VerifierPool.workers
+        how = {
+            "system_prompt": self.system_prompt,
+            "thinking": self.thinking,
+            "beginning": self.beginning,
+            "stop_strings": read_stop_strings(self.stop_strings),
+            "verifier": VerifierPool(processes),
+        }
         kind = LanguageTask
         if self.tools:
             kind = functools.partial(ToolUse, tools=make_tools(self.tools))

@@ -30,7 +30,7 @@ BAD: dict[object, tuple[str, ...]] = {
     KINDS[tuple[tuple[float, ...], ...]]: ("1,nan;1,1", ";;", "x", ""),
 }
 """For each type of flags texts that are none of it; of texts, what is neither a path nor the name of anything."""
-ANY_TEXT = ("system_prompt", "title", "help", "sql")
+ANY_TEXT = ("system_prompt", "beginning", "title", "help", "sql")
 """Flags that are not tried: without a bad text, or by hand."""
 OF_ALL_STUDIES = "hypospace"
 """A study with all flags that are no settings, which are the same in each."""

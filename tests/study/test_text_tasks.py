@@ -8,12 +8,14 @@ import jax
 import pytest
 
 from experiments import hypospace
+from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.policies.hugging_face import load_parameters
 from ipsrl.policies.hugging_face_config import read_policy
 from ipsrl.records.json_files import read_json
 from ipsrl.records.metric_log import read
 from ipsrl.records.tidy import OneSeed, Records
 from ipsrl.study import Output, Study, text_tasks
+from ipsrl.study.language_model import LanguageModelFlags
 from ipsrl.study.study import run
 from scripts.make_checkpoint import make_checkpoint
 
@@ -66,6 +68,11 @@ def test_a_run_on_a_mesh_continues_and_leaves_a_model(checkpoint, tmp_path, lora
             {"longest_prompt": 4090, "max_tokens": 7},
             "longest_prompt 4090 and max_tokens 7 are together more than the 4096 positions",
         ),
+        (
+            {"tools": "calculator", "stop_strings": '["."]'},
+            "stop strings would end an answer in the middle of a call: leave out these or the tools",
+        ),
+        ({"policy": "small", "model_dir": "", "max_tokens": 256, "beginning": "A"}, "--beginning is for language"),
         ({"model_dir": "/nowhere"}, "there is no folder /nowhere: give the folder of a Hugging Face checkpoint"),
         ({"lora_rank": 4, "lora_targets": ("q",)}, "the targets of LoRA are some of"),
         ({"lora_rank": 4, "frozen_dtype": "int3"}, "--frozen_dtype is 'int3', it must be one of"),
@@ -82,6 +89,28 @@ def test_what_cannot_be_is_refused_before_weights_are_read(checkpoint, changes, 
     with pytest.raises(ValueError, match=message):
         run(STUDY, settings(checkpoint, **changes), "smoke", Output(tmp_path / "out", resume=False))
     assert not (tmp_path / "out").exists()
+
+
+@dataclasses.dataclass(frozen=True)
+class Quick(HypospaceBoolean):
+    """A task whose answers are read at once."""
+
+    reads_quickly = True
+
+
+@pytest.mark.parametrize(
+    ("task", "changes", "processes"),
+    [
+        (HypospaceBoolean, {}, 2),
+        (HypospaceBoolean, {"verifier_processes": 0}, 0),
+        (Quick, {}, 0),
+        (Quick, {"verifier_processes": 3}, 3),
+        (Quick, {"tools": "calculator"}, 2),
+    ],
+)
+def test_a_task_that_reads_quickly_needs_no_processes(checkpoint, task, changes, processes):
+    flags = LanguageModelFlags(model_dir=checkpoint, **changes)
+    assert flags.in_words(task("basic", 1)).verifier.workers == processes
 
 
 def records(seeds, **recovery):
