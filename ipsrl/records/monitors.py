@@ -9,7 +9,7 @@ import abc
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from ipsrl import specifications
 from ipsrl.arguments import checked
@@ -49,6 +49,17 @@ class Monitor(Checked, abc.ABC):
     """What a warning means, or what to try. It names no objective: the running one may be among them."""
     steps: int
     """Number of steps in a row that must be bad before the monitor warns, and good before it may warn again."""
+    fewest: ClassVar[int] = 3
+    """The least that a short run makes of `steps`."""
+
+    def in_run(self, last_step: int) -> Self:
+        """The monitor in a run of `last_step` steps: a default of `steps` is at most a tenth of it, or `fewest`.
+
+        Otherwise a collapse within a few steps would be over before anybody is warned.
+        """
+        if self.steps != type(self).steps:
+            return self
+        return dataclasses.replace(self, steps=min(self.steps, max(self.fewest, last_step // 10)))
 
     @property
     def start(self) -> Any:
@@ -288,6 +299,8 @@ class EntropyLaw(Monitor):
     """
 
     advice: ClassVar[str] = "more steps will hardly raise the reward, but methods that keep entropy up might"
+    # Fewer points fit any law.
+    fewest: ClassVar[int] = 10
     spent: float = open_probability(0.9, called="spent of entropy_law")
     r_squared: float = open_probability(0.8, called="r_squared of entropy_law")
     steps: int = at_least(1, 50, called="steps of a monitor")

@@ -102,7 +102,8 @@ class RunLog:
             self._metrics = stack.enter_context(MetricLog(folder.metrics_path, tracker))
             self._evaluations = stack.enter_context(EvaluationLog(folder.path, last_step))
             lines = warnings or stack.enter_context(WarningLines())
-            self._warnings = stack.enter_context(WarningLog(make_monitors(monitors), folder.warnings_path, lines))
+            watching = {name: monitor.in_run(last_step) for name, monitor in make_monitors(monitors).items()}
+            self._warnings = stack.enter_context(WarningLog(watching, folder.warnings_path, lines))
             self._warnings.recall(folder.metrics_path)
             self._open = stack.pop_all()
 

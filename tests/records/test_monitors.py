@@ -16,6 +16,8 @@ from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.metric_log import MetricLog
 from ipsrl.records.monitors import MONITORS, FittedLine, make_monitors
+from ipsrl.records.run_folder import RunFolder
+from ipsrl.records.run_log import RunLog
 from ipsrl.records.warning_lines import WarningLines
 from ipsrl.records.warning_log import WarningLog, initial_states, observe
 
@@ -299,6 +301,24 @@ def test_monitors_from_text():
     assert changed == make_monitors("all") | {"low_entropy": MONITORS["low_entropy"](below=0.3, steps=9)}
 
 
+def test_in_a_short_run_a_few_steps_are_enough():
+    falling, law = MONITORS["falling_outcomes"](), MONITORS["entropy_law"]()
+    assert [falling.in_run(steps).steps for steps in (10, 36, 100, 200, 1000)] == [3, 3, 10, 20, 20]
+    assert [law.in_run(steps).steps for steps in (10, 200, 1000)] == [10, 20, 50]
+    assert make_monitors("low_entropy(steps=9)")["low_entropy"].in_run(20).steps == 9
+
+
+def test_a_collapse_within_ten_steps_is_called(tmp_path):
+    outcomes = [8.0, 7.5, 8.0, 5.0, 3.0, 2.0, 1.5, 1.0, 1.0, 1.0]
+    settings = {"monitors": "falling_outcomes", "last_step": 36}
+    with RunFolder.open(tmp_path / "run", {}) as folder, RunLog(folder, **settings) as log:
+        for step, value in enumerate(outcomes, 1):
+            log.write(step, {"effective_outcomes": value})
+    [warning] = metric_log.read(folder.warnings_path)
+    assert warning["monitor"] == "falling_outcomes"
+    assert warning["step"] == 8
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -332,7 +352,7 @@ def test_the_loop_watches_and_goes_on_watching(tmp_path, capsys):
         )  # fmt: skip
         return [(path / name).read_bytes() for name in ("metrics.jsonl", "warnings.jsonl")]
 
-    monitors = "all, low_entropy(below=0.8, steps=4), falling_outcomes(by=0.2, steps=4)"
+    monitors = "low_entropy(below=0.8, steps=4), falling_outcomes(by=0.2, steps=4)"
     whole = trained(tmp_path / "whole", monitors)
     said = capsys.readouterr().err
     warnings = metric_log.read(tmp_path / "whole" / "warnings.jsonl")
