@@ -171,7 +171,10 @@ class LanguageTask(TokenStream, Checked):
         index = np.asarray(index, np.int32)
         if len(histories) != len(index):
             raise ValueError(f"{len(index)} prompts need as many histories, got {len(histories)}")
-        shown = [[self._shown(text) for text in self.answer_texts(history)] for history in histories]
+        shown = [
+            [self._shown(int(prompt), text) for text in self.answer_texts(history)]
+            for prompt, history in zip(index, histories, strict=True)
+        ]
         return self._with_latest(index, shown, self._question, width)
 
     def prompts_with_critique(
@@ -259,8 +262,8 @@ class LanguageTask(TokenStream, Checked):
             return []
         return self.tokenizer.batch_decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
-    def _shown(self, text: str) -> str:
-        outcome = self._known.parse_text(text)
+    def _shown(self, prompt: int, text: str) -> str:
+        outcome = self._known.parse_text(text, prompt)
         return self._known.answer_text(outcome) if 0 <= outcome < self._known.num_hypotheses else text
 
     def _with_latest(

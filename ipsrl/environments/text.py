@@ -101,6 +101,11 @@ class TextTask(TokenStream, Questions):
     def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
         """The answer in the benchmark's text format: canonical without `rng`, else a random equivalent form."""
 
+    def meaning(self, prompt: int, answer: Answer) -> Answer | None:
+        """What an answer in text means under its prompt, None if nothing; by default the same under every prompt."""
+        del prompt
+        return answer
+
     def explains(self, prompt: int, answer: Any) -> bool:
         """Whether an answer outside the hypothesis space is nevertheless valid for the prompt."""
         del prompt, answer
@@ -209,12 +214,14 @@ class TextTask(TokenStream, Questions):
         return _outcome_of_tokens(self, np.asarray(tokens, np.int32).tobytes())[0]
 
     @checked
-    def parse_text(self, text: str) -> int:
-        """Outcome id of a language model's answer, which may have other text around it.
+    def parse_text(self, text: str, prompt: int = 0) -> int:
+        """Outcome id of a language model's answer to a prompt, which may have other text around it.
 
-        The answer behind the last marker counts, even if it breaks a rule and therefore has no outcome.
+        The answer behind the last marker counts, even if it breaks a rule and therefore has no outcome. The prompt
+        matters only to tasks with a `meaning` of their own.
         """
-        return self._outcome_of(self.reader(text))[0]
+        check_number("prompt", prompt, self.num_prompts)
+        return self._outcome_in(prompt, self.reader(text))[0]
 
     def verify(self, trajectories: Trajectories) -> Outcomes:
         """Rewards and outcomes `[P, G]` and the planning mask `[P, G, T]`, NumPy; only tokens under the mask count."""
@@ -233,7 +240,11 @@ class TextTask(TokenStream, Questions):
     def verify_answers(
         self, prompt_index: Sequence[int] | np.ndarray, answers: Sequence[Sequence[Answer | None]]
     ) -> Outcomes:
-        return self._outcomes_of(prompt_index, [[self._outcome_of(answer) for answer in group] for group in answers])
+        verified = [
+            [self._outcome_in(int(prompt), answer) for answer in group]
+            for prompt, group in zip(prompt_index, answers, strict=True)
+        ]
+        return self._outcomes_of(prompt_index, verified)
 
     def outcome_space(self, prompt: int) -> OutcomeSpace:
         check_number("prompt", prompt, self.num_prompts)
@@ -242,6 +253,9 @@ class TextTask(TokenStream, Questions):
     def outside(self, content: str) -> int:
         """A stable outcome id, within int32, of a well-formed answer outside the K hypotheses."""
         return self.num_hypotheses + zlib.crc32(content.encode()) % (2**31 - self.num_hypotheses)
+
+    def _outcome_in(self, prompt: int, answer: Answer | None) -> tuple[int, Answer | None]:
+        return self._outcome_of(None if answer is None else self.meaning(prompt, answer))
 
     def _outcome_of(self, answer: Answer | None) -> tuple[int, Answer | None]:
         return (NO_OUTCOME if answer is None else self.outcome(answer)), answer
