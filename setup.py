@@ -31,7 +31,11 @@ setup(
     ],
     python_requires=">=3.11",
     packages=find_packages(include=["ipsrl", "ipsrl.*"]),
-    package_data={"ipsrl": ["py.typed"], "ipsrl.records.report": ["*.html", "*.css", "*.js"]},
+    package_data={
+        "ipsrl": ["py.typed"],
+        "ipsrl.environments": ["*.json"],
+        "ipsrl.records.report": ["*.html", "*.css", "*.js"],
+    },
     # An upper bound is where a next major version may break what no error would show, or what stored files need. The
     # versions that are installed are those of requirements.lock, within these bounds.
     install_requires=[
@@ -90,6 +94,11 @@ setup(
             "pytest>=8",
             "pytest-xdist>=3.6",
             "hypothesis>=6.100",
+            # Lists that others keep, which the answers of one_of_many are checked against.
+            "pycountry>=24.6",
+            "periodictable>=2.0",
+            "pygments>=2.17",
+            "tzdata",
             # TFDS writes data sets, as the tests do, with importlib_resources, but does not ask for it.
             "importlib_resources",
             "selenium>=4.30",

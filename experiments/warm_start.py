@@ -62,7 +62,9 @@ MANY_HOSTS = True
 def curves(settings: Settings) -> list[study.TrainingRun]:
     task = environments.make(settings.task)
     if not isinstance(task, TextTask):
-        raise ValueError(f"{settings.task} has no list of answers to teach: take countdown or a hypospace task")
+        raise ValueError(
+            f"{settings.task} has no list of answers to teach: take countdown, one_of_many or a hypospace task"
+        )
     if not settings.model_dir:
         raise ValueError("--model_dir is missing: the folder of the checkpoint to start from")
     names = ("model_dir", "max_tokens", "system_prompt", "beginning", "dtype", "remat")

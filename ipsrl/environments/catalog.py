@@ -12,6 +12,7 @@ from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.math_answers import MathAnswers
+from ipsrl.environments.one_of_many import OneOfMany
 from ipsrl.environments.questions import Questions
 from ipsrl.environments.tree import Tree
 
@@ -23,6 +24,7 @@ CATALOG: dict[str, Callable[..., Environment | Questions]] = {
     "hypospace_boolean": HypospaceBoolean,
     "hypospace_voxels": HypospaceVoxels,
     "countdown": Countdown,
+    "one_of_many": OneOfMany,
     "math_answers": MathAnswers,
 }
 

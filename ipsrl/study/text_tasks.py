@@ -95,7 +95,7 @@ def training_grid(task: str, settings: TextTaskSettings) -> TrainingGrid:
     """The runs on one task, in a folder of the output."""
     environment, training, mesh = environments.make(task), settings.train_settings(), make_mesh(settings.mesh)
     if not isinstance(environment, TextTask):
-        raise ValueError(f"{task} is not a text task: use countdown or one of the three hypospace tasks")
+        raise ValueError(f"{task} is not a text task: use countdown, one_of_many or one of the three hypospace tasks")
     identity, export = {"protocol": settings.protocol}, None
     if settings.policy == "small":
         names, warm_start = ("hidden_size", "num_layers", "dtype", "remat"), settings.warm_start

@@ -12,6 +12,7 @@ from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.numeric_answers import read_number
+from ipsrl.environments.one_of_many import OneOfMany
 from tests.environments.right_answers import RIGHT
 from tests.environments.wrong_answers import WRONG
 
@@ -20,6 +21,7 @@ TASKS = {
     "hypospace_boolean": HypospaceBoolean("full", 2),
     "hypospace_causal": HypospaceCausal(4),
     "hypospace_voxels": HypospaceVoxels(blocks=2),
+    "one_of_many": OneOfMany(questions="african_country"),
 }
 NUMBERS = (2, 3, 7, 12, 3000, 45000)
 
@@ -142,7 +144,20 @@ def number_forms(number):
     }
 
 
-FORMS = dict(zip(TASKS, (countdown_forms, boolean_forms, causal_forms, voxel_forms), strict=True))
+def phrase_forms(task, hypothesis):
+    plain = task.hypotheses[hypothesis]
+    return {
+        "a": plain.title(),
+        "s": plain,
+        "c": plain.upper(),
+        "p": f"{plain}s",
+        "h": plain.replace(" ", "-"),
+        "w": "".join(chr(ord(sign) + 0xFEE0) if sign.isalpha() else sign for sign in plain),
+        "o": task.hypotheses[hypothesis - 1].title(),
+    }
+
+
+FORMS = dict(zip(TASKS, (countdown_forms, boolean_forms, causal_forms, voxel_forms, phrase_forms), strict=True))
 
 
 def filled(template, forms):

@@ -48,6 +48,7 @@ from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.math_answers import MathAnswers
+from ipsrl.environments.one_of_many import OneOfMany
 from ipsrl.environments.tools import make_tools
 from ipsrl.environments.tree import Tree
 from ipsrl.environments.verifier_pool import VerifierPool

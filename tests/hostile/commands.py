@@ -64,6 +64,7 @@ STUDIES = [
     hypospace("--answers is 9+, it must lie between", "--answers=99999999999999999999"),
     hypospace("steps is 1000000000000, it must lie", "--steps=1000000000000"),
     hypospace("steps of the warm start is 2000000000, it must lie between 1 and 1000000", "--prior_steps=2000000000"),
+    hypospace("has no question 'dya'; did you mean day", "--tasks=one_of_many(questions=dya)"),
     hypospace("choose at most 18", "--tasks=countdown(problems=100000, numbers=2, largest_number=2)"),
     Trial(("experiments.hypergrid", "--preset=smoke", "--hidden_size=1048576"), "parameters, gradients and"),
     Trial(("experiments.hypergrid", "--base_reward=1e30"), r"--base_reward is 1e\+30, it must be finite"),

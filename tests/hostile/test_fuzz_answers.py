@@ -13,6 +13,7 @@ from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.numeric_answers import read_number
+from ipsrl.environments.one_of_many import OneOfMany
 
 pytestmark = pytest.mark.slow
 
@@ -21,6 +22,8 @@ TASKS = {
     "causal": HypospaceCausal(),
     "voxels": HypospaceVoxels(),
     "countdown": Countdown(numbers=3, problems=4),
+    "one_of_many": OneOfMany(),
+    "mention": OneOfMany(reading="mention"),
 }
 SECONDS = 1.0
 WORDS = """
@@ -64,7 +67,7 @@ def test_answers_in_text(name, data):
     text = data.draw(damaged(task.answer_text(right)) | noise)
     found = in_time(task.verify_texts, [prompt], [[text]])
     outcome, reward = int(found.outcome_id[0, 0]), float(found.rewards[0, 0])
-    assert outcome == task.parse_text(text) >= -1
+    assert outcome == task.parse_text(text, prompt) >= -1
     assert reward in (0.0, 1.0)
     if outcome < task.num_hypotheses:
         assert reward == (outcome >= 0 and task.admissible[prompt, outcome])
