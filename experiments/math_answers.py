@@ -53,12 +53,6 @@ NEEDED = {
 }
 
 
-def check_questions(text: str) -> None:
-    """Raises ValueError unless a text is empty or names an environment."""
-    if text:
-        environments.check(text)
-
-
 @dataclasses.dataclass(frozen=True)
 class Settings(TrainingFlags, LanguageModelFlags):
     """`data` are the questions for training, `evaluation_data` the held-out ones.
@@ -68,8 +62,8 @@ class Settings(TrainingFlags, LanguageModelFlags):
     there are beyond it, the better is the estimate.
     """
 
-    data: str = accepted_by(check_questions, "")
-    evaluation_data: str = accepted_by(check_questions, "")
+    data: str = accepted_by(environments.check_if_any, "")
+    evaluation_data: str = accepted_by(environments.check_if_any, "")
     objectives: tuple[str, ...] = study.objectives(("grpo", "ips_dr_grpo(aggregation=sequence_mean)", "progrpo"))
     steps: int = positive(200)
     prompts_per_step: int = positive(32)

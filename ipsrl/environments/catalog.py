@@ -41,6 +41,12 @@ def make(text: str) -> Environment | Questions:
     return specifications.build(text, CATALOG, "environment")
 
 
+def check_if_any(text: str) -> None:
+    """As `check`; an empty text names none."""
+    if text:
+        check(text)
+
+
 def check(text: str) -> None:
     """Raises ValueError if the environment or an argument is unknown, or a value has the wrong type; makes nothing."""
     specifications.read(text, CATALOG, "environment")

