@@ -150,6 +150,17 @@ def without_thoughts(text: str) -> str:
     return text.rpartition("</think>")[2].partition("<think>")[0]
 
 
+def tagged_answer(read: Callable[[str], Any], text: str) -> Any:
+    """What `read` makes of the words between the last pair of answer tags, None if there are none or too many.
+
+    Unlike `last_answer` it leaves their spelling alone: blanks, underscores and line breaks may be the answer.
+    """
+    before, closing, _ = without_thoughts(text).rpartition("</answer>")
+    _, opening, answer = before.rpartition("<answer>")
+    answer = answer.strip()
+    return read(answer) if opening and closing and 0 < len(answer) <= LONGEST_ANSWER else None
+
+
 def plain_lines(text: str) -> list[str]:
     """The lines of a text in plain spelling, without decoration, blank lines and rules."""
     text = _MINUS.sub("-", text).translate(_CHARACTERS)

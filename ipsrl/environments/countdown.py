@@ -21,6 +21,8 @@ from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_c
 
 SMALLEST_TARGET = 10
 DRAWS_FOR_A_PROBLEM = 200
+# Of reasoning-gym, until a target is in its range.
+ATTEMPTS = 100
 # Of two numbers: either, their sum, product, difference and quotient.
 VALUES_OF_TWO = 6
 TARGET = "="
@@ -48,6 +50,11 @@ class Countdown(TextTask):
     uniformly among those from 10 to `largest_target` with at least `least_solutions` solutions, if there is one. No two
     prompts have the same numbers and target.
 
+    With `source="reasoning_gym"` problem i is that of reasoning-gym's `countdown` with the same sizes and the seed
+    `seed` + i; seeds of problems with fewer solutions, or that a smaller seed has, are left out. (Its own verifier
+    evaluates an answer as code, takes 3! and 2**3 for the numbers 3 and 2, 3, and any value within a hundred-thousandth
+    of the target for the target.)
+
     Compact answers are in Polish prefix notation ("* 8 - 5 2" is 8 * (5 - 2)) with one token for each number; compact
     prompts hold the numbers in ascending order, "=" and the target. In text: "<answer> 8 * (5 - 2) </answer>";
     docs/answers.md says what else is read. Every other expression is outside the hypothesis space, whatever its
@@ -65,6 +72,7 @@ class Countdown(TextTask):
       least_solutions: of every prompt, 1 or more.
       use_all: whether every given number must be used.
       seed: of the sampled problems.
+      source: `uniform`, as above, or `reasoning_gym`, whose problems use all numbers.
 
     Raises:
       ValueError: a field is out of range, or there cannot be so many problems. Also, when the problems are first used:
@@ -78,6 +86,7 @@ class Countdown(TextTask):
     least_solutions: int = 2
     use_all: bool = True
     seed: int = 0
+    source: str = "uniform"
 
     answer_marker = expressions.MARKER
     answer_line = expressions.LINE
@@ -90,6 +99,7 @@ class Countdown(TextTask):
         check_choice("least_solutions", self.least_solutions, range(1, LARGEST_SPACE + 1))
         check_choice("use_all", self.use_all, (False, True))
         check_choice("seed", self.seed, range(2**32))
+        check_choice("source", self.source, ("uniform", "reasoning_gym"))
         given = math.comb(self.largest_number + self.numbers - 1, self.numbers)
         targets = self.largest_target - SMALLEST_TARGET + 1
         most = given * min(targets, VALUES_OF_TWO if self.numbers == 2 else targets)
@@ -107,11 +117,15 @@ class Countdown(TextTask):
         rng = random.Random(self.seed)
         drawn: dict[tuple, Problem] = {}
         found: set[Form] = set()
-        for _ in range(DRAWS_FOR_A_PROBLEM * self.problems):
-            numbers = tuple(sorted(rng.randint(1, self.largest_number) for _ in range(self.numbers)))
-            targets = rng.sample(
-                range(SMALLEST_TARGET, self.largest_target + 1), self.largest_target - SMALLEST_TARGET + 1
-            )
+        for number in range(DRAWS_FOR_A_PROBLEM * self.problems):
+            if self.source == "reasoning_gym":
+                limits = self.numbers, self.largest_number, self.largest_target
+                numbers, targets = problem_of_seed(self.seed + number, *limits)
+            else:
+                numbers = tuple(sorted(rng.randint(1, self.largest_number) for _ in range(self.numbers)))
+                targets = rng.sample(
+                    range(SMALLEST_TARGET, self.largest_target + 1), self.largest_target - SMALLEST_TARGET + 1
+                )
             solver = Solver(numbers, self.use_all)
             for target in targets:
                 if (numbers, target) not in drawn and len(solver.solutions(target)) >= self.least_solutions:
@@ -215,6 +229,40 @@ expressions that reach the target, look for one that was not given before.
 
 You may think first. Then write the expression, without an equals sign, between these tags, for instance:
 <answer> (1 + 2) / 3 </answer>"""
+
+
+def problem_of_seed(seed: int, count: int, largest_number: int, largest_target: int) -> tuple[tuple[int, ...], list]:
+    """The numbers, in ascending order, that reasoning-gym 0.1.25 makes of a seed, and the target, or none if it fails.
+
+    Problem i of its data set has the seed `seed` + i. The target is the value of the numbers joined from left to right
+    by random operators; a division that would leave a remainder becomes one by a later number, or else a difference.
+    """
+    rng = random.Random(seed)
+    # Theirs draws how many numbers there are, also where there is but one to draw.
+    rng.randint(count, count)
+    for _ in range(ATTEMPTS):
+        numbers = [rng.randint(1, largest_number) for _ in range(count)]
+        value = numbers[0]
+        for place in range(1, count):
+            operator = rng.choice(OPERATORS)
+            if operator == "/":
+                divisors = numbers[place:]
+                rng.shuffle(divisors)
+                divisor = next((divisor for divisor in divisors if value % divisor == 0), None)
+                if divisor is None:
+                    operator = "-"
+                else:
+                    numbers[place] = divisor
+            number = numbers[place]
+            if operator == "*":
+                value *= number
+            elif operator == "/":
+                value //= number
+            else:
+                value += number if operator == "+" else -number
+        if SMALLEST_TARGET <= value <= largest_target:
+            return tuple(sorted(numbers)), [value]
+    return tuple(sorted(numbers)), []
 
 
 def _length_and_text(form: Form) -> tuple[int, str]:

@@ -4,10 +4,12 @@ import pytest
 
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.countdown import Countdown
+from ipsrl.environments.graph_coloring import GraphColoring
 from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
+from ipsrl.environments.n_queens import NQueens
 from ipsrl.environments.tree import Tree
 from ipsrl.environments.verifier_pool import VerifierPool
 
@@ -50,6 +52,21 @@ FIELDS = [
     (Countdown, {"largest_target": 9}, "largest_target must be an integer from 10"),
     (Countdown, {"least_solutions": 0}, "least_solutions must be an integer from 1"),
     (Countdown, {"seed": -1}, "seed must be an integer from 0"),
+    (Countdown, {"source": "none"}, "source must be one of uniform, reasoning_gym, got 'none'"),
+    (GraphColoring, {"vertices": 2}, "vertices must be an integer from 3 to 12, got 2"),
+    (GraphColoring, {"colors": 7}, "colors must be an integer from 2 to 6, got 7"),
+    (GraphColoring, {"edge_probability": 1.0}, "edge_probability must lie between 0 and 1, got 1.0"),
+    (GraphColoring, {"problems": 0}, "problems must be an integer from 1"),
+    (GraphColoring, {"least_solutions": 0}, "least_solutions must be an integer from 1"),
+    (GraphColoring, {"renaming": 1.5}, "renaming must be one of False, True, got 1.5"),
+    (GraphColoring, {"seed": -1}, "seed must be an integer from 0"),
+    (GraphColoring, {"vertices": 12}, "12 vertices in 3 colors have 531441 assignments, more than the 100000"),
+    (NQueens, {"n": 10}, "n must be an integer from 4 to 9, got 10"),
+    (NQueens, {"max_remove": 9}, "max_remove must be an integer from 1 to 8, got 9"),
+    (NQueens, {"min_remove": 8}, "min_remove must be an integer from 1 to 7, got 8"),
+    (NQueens, {"problems": 0}, "problems must be an integer from 1"),
+    (NQueens, {"least_solutions": 0}, "least_solutions must be an integer from 1"),
+    (NQueens, {"seed": -1}, "seed must be an integer from 0"),
     (VerifierPool, {"workers": -1}, "workers .* is -1"),
     (VerifierPool, {"seconds": 0}, "seconds .* is 0"),
 ]

@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ipsrl.environments.countdown import Countdown
+from ipsrl.environments.graph_coloring import GraphColoring
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.one_of_many import OneOfMany
+from ipsrl.environments.n_queens import NQueens
 from ipsrl.environments.text import ANSWER, BEGIN, EARLIER, PADDING, STOP
 from tests.environments.answers import trajectories_of
 
@@ -26,10 +28,13 @@ TASKS = [
     HypospaceVoxels(),
     Countdown(numbers=3, problems=16, largest_number=9, largest_target=30, least_solutions=2),
     OneOfMany(questions=("day", "colour", "fruit")),
+    GraphColoring(vertices=4, problems=16),
+    GraphColoring(vertices=4, colors=4, problems=16, renaming=True),
+    NQueens(n=6, min_remove=4, max_remove=6, problems=8, least_solutions=1),
 ]
 every_task = pytest.mark.parametrize("task", TASKS, ids=str)
 PIECES = "Graph:|Expression:|Structure:|Layer 1:|Layer 2:|\n| |A->B|,|No edges|(|)|x|y|AND|NOT |NOR(|1 0 0\n|0|[|**"
-PIECES += "|<answer>|+|/|</answer>"
+PIECES += '|<answer>|+|/|</answer>|{"0": 1, |"1": 2}|Q _ _ _ _ _\n'
 some_task = st.sampled_from(TASKS)
 
 

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from tiers import fuzzed
 
 from ipsrl.environments.countdown import Countdown
+from ipsrl.environments.graph_coloring import GraphColoring
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
+from ipsrl.environments.n_queens import NQueens
 from ipsrl.environments.numeric_answers import read_number
 from ipsrl.environments.one_of_many import OneOfMany
 
@@ -24,6 +26,8 @@ TASKS = {
     "countdown": Countdown(numbers=3, problems=4),
     "one_of_many": OneOfMany(),
     "mention": OneOfMany(reading="mention"),
+    "graph_coloring": GraphColoring(vertices=4, problems=4),
+    "n_queens": NQueens(n=5, min_remove=4, max_remove=4, problems=4),
 }
 SECONDS = 1.0
 WORDS = """

@@ -1,0 +1,215 @@
+"""Graph colouring: give each vertex a color, so that no edge joins two vertices of the same color.
+
+The task `graph_color` of reasoning-gym (github.com/open-thought/reasoning-gym, 0.1.25), with its problems and words.
+"""
+
+import dataclasses
+import functools
+import itertools
+import json
+import random
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ipsrl.environments.answer_text import tagged_answer
+from ipsrl.environments.questions import Answer, check_number
+from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice, listed_history
+
+DRAWS_FOR_A_PROBLEM = 200
+_PAIR = r'"?(\d{1,2})"? *: *"?(\d{1,2})"?'
+_WHOLE = re.compile(rf"\{{ *{_PAIR}(?: *, *{_PAIR})* *,? *\}}")
+
+Edges = tuple[tuple[int, int], ...]
+Coloring = tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class GraphColoring(TextTask):
+    """Hypotheses are all assignments of colors to vertices; one is valid if it colors the prompt's graph properly.
+
+    A prompt is a graph. Graph i is that of reasoning-gym's `graph_color` with the same sizes and the seed `seed` + i:
+    each pair of vertices is an edge with probability `edge_probability`, and colors chosen greedily, vertex by vertex,
+    suffice. Seeds of graphs with less than `least_solutions` solutions, or that a smaller seed has, are left out.
+
+    With `renaming`, assignments that differ only in the names of their colors are the same outcome; the canonical one
+    uses the colors in the order 1, 2, ....
+
+    Compact prompts hold one token for each edge, compact answers the colors of the vertices 0, 1, .... In text:
+    '<answer> {"0": 1, "1": 2} </answer>', with any blanks, with or without quotation marks. A map that leaves out a
+    vertex, names one twice, or has other vertices or colors, has no outcome, so every outcome is in the hypothesis
+    space. (reasoning-gym's own verifier lets further vertices, 1.0 and true pass.)
+
+    Attributes:
+      vertices: number of vertices, 3 to 12.
+      colors: number of colors, 2 to 6.
+      edge_probability: above 0 and below 1.
+      problems: number of prompts.
+      least_solutions: of every prompt, as outcomes, 1 or more.
+      renaming: whether the names of colors do not matter.
+      seed: of the first graph.
+
+    Raises:
+      ValueError: a field is out of range, or there are more than 100,000 assignments. Also, when the problems are first
+        used: too few graphs have that many solutions.
+    """
+
+    vertices: int = 6
+    colors: int = 3
+    edge_probability: float = 0.5
+    problems: int = 64
+    least_solutions: int = 2
+    renaming: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice("vertices", self.vertices, range(3, 13))
+        check_choice("colors", self.colors, range(2, 7))
+        check_choice("problems", self.problems, range(1, LARGEST_SPACE + 1))
+        check_choice("least_solutions", self.least_solutions, range(1, LARGEST_SPACE + 1))
+        check_choice("renaming", self.renaming, (False, True))
+        check_choice("seed", self.seed, range(2**32))
+        if not (isinstance(self.edge_probability, float) and 0 < self.edge_probability < 1):
+            raise ValueError(f"edge_probability must lie between 0 and 1, got {self.edge_probability!r}")
+        if self.colors**self.vertices > LARGEST_SPACE:
+            raise ValueError(
+                f"{self.vertices} vertices in {self.colors} colors have {self.colors**self.vertices} assignments, more "
+                f"than the {LARGEST_SPACE} that are enumerated: choose fewer"
+            )
+
+    @functools.cached_property
+    def colorings(self) -> np.ndarray:
+        """Colors `[K, vertices]` of all assignments, from 1, in id order; with `renaming` the canonical ones alone."""
+        every = np.array(list(itertools.product(range(1, self.colors + 1), repeat=self.vertices)))
+        if not self.renaming:
+            return every
+        earlier = np.pad(np.maximum.accumulate(every, axis=1), ((0, 0), (1, 0)))[:, :-1]
+        return every[(every <= earlier + 1).all(axis=1)]
+
+    @functools.cached_property
+    def graphs(self) -> dict[Edges, np.ndarray]:
+        """The edges of each prompt's graph -> `[K]` bool, which assignments color it properly."""
+        graphs: dict[Edges, np.ndarray] = {}
+        tried = DRAWS_FOR_A_PROBLEM * self.problems
+        for seed in range(self.seed, self.seed + tried):
+            edges = graph_of_seed(seed, self.vertices, self.colors, self.edge_probability)
+            if edges in graphs:
+                continue
+            tails, heads = np.array(edges, int).reshape(-1, 2).T
+            proper = (self.colorings[:, tails] != self.colorings[:, heads]).all(axis=1)
+            if proper.sum() >= self.least_solutions:
+                graphs[edges] = proper
+            if len(graphs) == self.problems:
+                return graphs
+        raise ValueError(
+            f"only {len(graphs)} of {self.problems} graphs with {self.vertices} vertices and {self.least_solutions} "
+            f"solutions or more were found in {tried} draws: choose fewer problems, a smaller least_solutions or more "
+            "vertices"
+        )
+
+    @functools.cached_property
+    def edges(self) -> tuple[Edges, ...]:
+        """The edges of each prompt's graph."""
+        return tuple(self.graphs)
+
+    @functools.cached_property
+    def admissible(self) -> np.ndarray:
+        return np.stack([*self.graphs.values()])
+
+    @functools.cached_property
+    def hypotheses(self) -> tuple[str, ...]:
+        return tuple(" ".join(map(str, row)) for row in self.colorings.tolist())
+
+    @functools.cached_property
+    def _id_of(self) -> dict[Coloring, int]:
+        return {tuple(row): i for i, row in enumerate(self.colorings.tolist())}
+
+    @property
+    def longest_answer(self) -> int:
+        return self.vertices
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        edges = itertools.combinations(range(self.vertices), 2)
+        return (*self.planning_symbols, *(f"{tail}-{head}" for tail, head in edges))
+
+    @property
+    def planning_symbols(self) -> tuple[str, ...]:
+        """The colors: an assignment is only structure."""
+        return tuple(map(str, range(1, self.colors + 1)))
+
+    def observation_symbols(self, prompt: int) -> list[str]:
+        return [f"{tail}-{head}" for tail, head in self.edges[prompt]]
+
+    def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
+        return [str(color) for color in self._colors(hypothesis, rng)]
+
+    def _colors(self, hypothesis: int, rng: np.random.Generator | None) -> list[int]:
+        colors = self.colorings[hypothesis]
+        if rng is not None and self.renaming:
+            colors = rng.permutation(np.arange(1, self.colors + 1))[colors - 1]
+        return colors.tolist()
+
+    def read_symbols(self, symbols: Sequence[str]) -> Coloring | None:
+        return tuple(map(int, symbols)) if all(symbol.isdecimal() for symbol in symbols) else None
+
+    def read_text(self, text: str) -> Coloring | None:
+        """The colors of the vertices 0, 1, ... in a map of JSON."""
+        whole = " ".join(text.split())
+        if not _WHOLE.fullmatch(whole):
+            return None
+        pairs = sorted((int(vertex), int(color)) for vertex, color in re.findall(_PAIR, whole))
+        is_complete = [vertex for vertex, _ in pairs] == list(range(self.vertices))
+        return tuple(color for _, color in pairs) if is_complete else None
+
+    @property
+    def reader(self) -> Callable[[str], Answer | None]:
+        return functools.partial(tagged_answer, self.read_text)
+
+    def outcome(self, answer: Coloring) -> int:
+        if self.renaming and set(answer) <= set(range(1, self.colors + 1)):
+            names = {color: name for name, color in enumerate(dict.fromkeys(answer), 1)}
+            answer = tuple(names[color] for color in answer)
+        return self._id_of.get(answer, NO_OUTCOME)
+
+    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
+        check_number("hypothesis", hypothesis, self.num_hypotheses)
+        colors = {str(vertex): color for vertex, color in enumerate(self._colors(hypothesis, rng))}
+        return f"<answer> {json.dumps(colors)} </answer>"
+
+    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
+        check_number("prompt", prompt, self.num_prompts)
+        return f"""\
+Please provide a coloring for this graph such that every vertex is not connected to a vertex of the same color. \
+The graph has these properties:
+
+Vertices: {list(range(self.vertices))}
+Edges: {list(self.edges[prompt])}
+Possible colors: {list(range(1, self.colors + 1))}
+
+Return your solution as a JSON map of vertices to colors. (For example: {{"0": 1, "1": 2, "2": 3}}.)
+{listed_history(history)}
+You may think first. Then write the map between these tags, for instance:
+<answer> {{"0": 1, "1": 2, "2": 3}} </answer>"""
+
+
+def graph_of_seed(seed: int, vertices: int, colors: int, edge_probability: float) -> Edges:
+    """The graph that reasoning-gym 0.1.25 makes of a seed: problem i of its data set has the seed `seed` + i."""
+    rng = random.Random(seed)
+    while True:
+        # Theirs draws the number of vertices, also where there is but one to draw.
+        rng.randint(vertices, vertices)
+        pairs = itertools.combinations(range(vertices), 2)
+        edges = tuple(pair for pair in pairs if rng.random() < edge_probability)
+        if _greedily_colored(edges, vertices, colors):
+            return edges
+
+
+def _greedily_colored(edges: Edges, vertices: int, colors: int) -> bool:
+    """Whether the smallest color that no neighbour has, vertex by vertex, never exceeds the number of colors."""
+    given: list[int] = []
+    for vertex in range(vertices):
+        around = {given[tail] for tail, head in edges if head == vertex}
+        given.append(next(color for color in itertools.count() if color not in around))
+    return max(given) < colors

@@ -1,0 +1,208 @@
+"""N queens: complete a chess board with n queens of which no two attack each other.
+
+The task `n_queens` of reasoning-gym (github.com/open-thought/reasoning-gym, 0.1.25), with its problems and words.
+"""
+
+import dataclasses
+import functools
+import random
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ipsrl.environments.answer_text import tagged_answer
+from ipsrl.environments.questions import Answer, check_number
+from ipsrl.environments.text import LARGEST_SPACE, TextTask, check_choice, listed_history
+
+DRAWS_FOR_A_PROBLEM = 200
+FREE, QUEEN = "_", "Q"
+
+# The column of the queen in each row, from 0.
+Board = tuple[int, ...]
+# The same, with -1 for a row without a queen.
+Given = tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class NQueens(TextTask):
+    """Hypotheses are the boards with n queens that do not attack each other; one is valid if it has the given queens.
+
+    A prompt is such a board without some of its queens. Problem i is that of reasoning-gym's `n_queens` with the same
+    sizes and the seed `seed` + i. Seeds of problems with less than `least_solutions` solutions, or that a smaller seed
+    has, are left out.
+
+    Compact answers hold for each row the column of its queen, compact prompts the same with "_" for a row without one.
+    In text, a board between answer tags, with a line for each row: "_ Q _ _" for "2", with blanks or without. Other
+    boards with a queen in every row are outside the hypothesis space; all others have no outcome. (reasoning-gym's own
+    verifier asks for exactly one blank between squares, and evaluates an answer that is written otherwise as code.)
+
+    Attributes:
+      n: rows, 4 to 9.
+      min_remove, max_remove: how many queens are taken from a board, 1 to n.
+      problems: number of prompts.
+      least_solutions: of every prompt, 1 or more.
+      seed: of the first problem.
+
+    Raises:
+      ValueError: a field is out of range. Also, when the problems are first used: too few problems have that many
+        solutions.
+    """
+
+    n: int = 8
+    min_remove: int = 7
+    max_remove: int = 7
+    problems: int = 64
+    least_solutions: int = 2
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice("n", self.n, range(4, 10))
+        check_choice("max_remove", self.max_remove, range(1, self.n + 1))
+        check_choice("min_remove", self.min_remove, range(1, self.max_remove + 1))
+        check_choice("problems", self.problems, range(1, LARGEST_SPACE + 1))
+        check_choice("least_solutions", self.least_solutions, range(1, LARGEST_SPACE + 1))
+        check_choice("seed", self.seed, range(2**32))
+
+    @functools.cached_property
+    def boards(self) -> tuple[Board, ...]:
+        """All solutions without given queens, in id order."""
+        return all_boards(self.n)
+
+    @functools.cached_property
+    def problem_table(self) -> dict[Given, np.ndarray]:
+        """The given queens of each prompt -> `[K]` bool, which boards have them."""
+        boards, problems = np.array(self.boards), {}
+        tried = DRAWS_FOR_A_PROBLEM * self.problems
+        for seed in range(self.seed, self.seed + tried):
+            given = problem_of_seed(seed, self.boards, self.min_remove, self.max_remove)
+            if given in problems:
+                continue
+            valid = ((boards == given) | (np.array(given) < 0)).all(axis=1)
+            if valid.sum() >= self.least_solutions:
+                problems[given] = valid
+            if len(problems) == self.problems:
+                return problems
+        raise ValueError(
+            f"only {len(problems)} of {self.problems} boards with {self.least_solutions} solutions or more were found "
+            f"in {tried} draws: choose fewer problems, a smaller least_solutions, a larger n or a wider range from "
+            "min_remove to max_remove"
+        )
+
+    @functools.cached_property
+    def given_queens(self) -> tuple[Given, ...]:
+        """The given queens of each prompt."""
+        return tuple(self.problem_table)
+
+    @functools.cached_property
+    def admissible(self) -> np.ndarray:
+        return np.stack([*self.problem_table.values()])
+
+    @functools.cached_property
+    def hypotheses(self) -> tuple[str, ...]:
+        return tuple(" ".join(_columns(board)) for board in self.boards)
+
+    @functools.cached_property
+    def _id_of(self) -> dict[Board, int]:
+        return {board: i for i, board in enumerate(self.boards)}
+
+    @property
+    def longest_answer(self) -> int:
+        return self.n
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        return (*self.planning_symbols, FREE)
+
+    @property
+    def planning_symbols(self) -> tuple[str, ...]:
+        """The columns: a board is only structure."""
+        return tuple(_columns(range(self.n)))
+
+    def observation_symbols(self, prompt: int) -> list[str]:
+        return _columns(self.given_queens[prompt])
+
+    def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
+        del rng
+        return _columns(self.boards[hypothesis])
+
+    def read_symbols(self, symbols: Sequence[str]) -> Board | None:
+        is_board = len(symbols) == self.n and all(symbol.isdecimal() for symbol in symbols)
+        return tuple(int(symbol) - 1 for symbol in symbols) if is_board else None
+
+    def read_text(self, text: str) -> Board | None:
+        rows = [re.sub(r"[\s|]", "", line) for line in text.split("\n")]
+        queen = re.compile(f"{FREE}*{QUEEN}{FREE}*")
+        is_board = len(rows) == self.n and all(len(row) == self.n and queen.fullmatch(row) for row in rows)
+        return tuple(row.index(QUEEN) for row in rows) if is_board else None
+
+    @property
+    def reader(self) -> Callable[[str], Answer | None]:
+        return functools.partial(tagged_answer, self.read_text)
+
+    def outcome(self, answer: Board) -> int:
+        known = self._id_of.get(answer)
+        return self.outside(repr(answer)) if known is None else known
+
+    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
+        del rng
+        check_number("hypothesis", hypothesis, self.num_hypotheses)
+        return f"<answer>\n{_drawn(self.boards[hypothesis])}\n</answer>"
+
+    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
+        check_number("prompt", prompt, self.num_prompts)
+        given = self.given_queens[prompt]
+        example = "\n".join(["_ " * (self.n - 1) + "Q", "..."])
+        return f"""\
+Your job is to complete an n x n chess board with n Queens in total, such that no two attack each other.
+
+No two queens attack each other if they are not in the same row, column, or diagonal.
+
+You can place a queen by replacing an underscore (_) with a Q.
+
+Your output should be also a board in the same format as the input, with queens placed on the board by replacing \
+underscores with the letter Q.
+
+Given the below board of size {self.n} x {self.n} your job is to place {given.count(-1)} queen(s) on the board such \
+that no two queens attack each other.
+{_drawn(given)}
+{listed_history(history)}
+You may think first. Then write the whole board between these tags, a line for each row, for instance:
+<answer>
+{example}
+</answer>"""
+
+
+def all_boards(n: int) -> tuple[Board, ...]:
+    """All boards with n queens that do not attack each other, in lexicographic order, as reasoning-gym lists them."""
+    boards: list[Board] = [()]
+    for row in range(n):
+        boards = [
+            (*board, column)
+            for board in boards
+            for column in range(n)
+            if all(column != other and abs(column - other) != row - above for above, other in enumerate(board))
+        ]
+    return tuple(boards)
+
+
+def problem_of_seed(seed: int, boards: Sequence[Board], min_remove: int, max_remove: int) -> Given:
+    """The problem that reasoning-gym 0.1.25 makes of a seed: problem i of its data set has the seed `seed` + i."""
+    rng = random.Random(seed)
+    given = list(rng.choice(boards))
+    removed = rng.randint(min_remove, max_remove)
+    rows = list(range(len(given)))
+    rng.shuffle(rows)
+    for row in rows[:removed]:
+        given[row] = -1
+    return tuple(given)
+
+
+def _columns(board: Sequence[int]) -> list[str]:
+    """The column of each row as a symbol."""
+    return [FREE if column < 0 else str(column + 1) for column in board]
+
+
+def _drawn(board: Sequence[int]) -> str:
+    n = len(board)
+    return "\n".join(" ".join(QUEEN if column == queen else FREE for column in range(n)) for queen in board)
