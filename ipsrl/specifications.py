@@ -237,5 +237,7 @@ def _describe(hint: Any) -> str:
     if origin is Callable:
         return "a function, which can be given in Python only"
     if hasattr(hint, "NAMED"):
-        return "one of " + ", ".join(f"{name}(...)" for name in hint.NAMED)
+        names = [f"{name}(...)" for name in hint.NAMED]
+        more = f" and {len(names) - FEW_NAMES} more" if len(names) > FEW_NAMES else ""
+        return f"one of {', '.join(names[:FEW_NAMES])}{more}"
     return {float: "a number", int: "a whole number", str: "a word", bool: "True or False"}.get(hint, "None")

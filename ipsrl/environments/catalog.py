@@ -7,13 +7,16 @@ from ipsrl.arguments import checked
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.environment import Environment
+from ipsrl.environments.graph_coloring import GraphColoring
 from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.math_answers import MathAnswers
 from ipsrl.environments.one_of_many import OneOfMany
+from ipsrl.environments.n_queens import NQueens
 from ipsrl.environments.questions import Questions
+from ipsrl.environments.reasoning_gym import ReasoningGym
 from ipsrl.environments.tree import Tree
 
 CATALOG: dict[str, Callable[..., Environment | Questions]] = {
@@ -25,7 +28,10 @@ CATALOG: dict[str, Callable[..., Environment | Questions]] = {
     "hypospace_voxels": HypospaceVoxels,
     "countdown": Countdown,
     "one_of_many": OneOfMany,
+    "graph_coloring": GraphColoring,
+    "n_queens": NQueens,
     "math_answers": MathAnswers,
+    "reasoning_gym": ReasoningGym,
 }
 
 
@@ -33,7 +39,8 @@ CATALOG: dict[str, Callable[..., Environment | Questions]] = {
 def make(text: str) -> Environment | Questions:
     """Builds the environment from a text such as `"hypergrid(dimensions=4)"`.
 
-    `math_answers` is only a set of questions; a `LanguageTask` with a tokenizer makes an environment of it.
+    `math_answers` and `reasoning_gym` are only sets of questions; a `LanguageTask` with a tokenizer makes
+    environments of them.
 
     Raises:
       ValueError: unknown name or argument (the message suggests known names), or an invalid value.

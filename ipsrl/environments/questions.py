@@ -89,7 +89,17 @@ class Questions(abc.ABC):
         if len({len(group) for group in texts}) > 1:
             raise ValueError("texts has groups of different sizes: give as many answers to each prompt")
         read = iter(pool.read(self.reader, [text for group in texts for text in group]))
-        return self.verify_answers(prompt_index, [[next(read) for _ in group] for group in texts])
+        return self.verify_read(prompt_index, [[next(read) for _ in group] for group in texts], pool)
+
+    def verify_read(
+        self,
+        prompt_index: Sequence[int] | np.ndarray,
+        answers: Sequence[Sequence[Answer | None]],
+        pool: VerifierPool,
+    ) -> Outcomes:
+        """`verify_answers`, by a task that works on unchecked text there as well, in the processes of `pool`."""
+        del pool
+        return self.verify_answers(prompt_index, answers)
 
 
 class HypothesisEnvironment(Environment, Protocol):

@@ -80,6 +80,8 @@ def test_an_argument_can_be_added_or_replaced():
 @pytest.mark.slow
 def test_every_environment_can_be_made_by_name():
     for name in environment_catalog.names():
+        if name == "reasoning_gym":  # which needs a data set, and its package
+            continue
         environment = environment_catalog.make(name)
         if name != "math_answers":  # whose questions are read from disk
             assert environment.num_prompts >= 1
