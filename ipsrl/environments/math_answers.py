@@ -16,7 +16,7 @@ from ipsrl.environments.environment import OutcomeSpace
 from ipsrl.environments.numeric_answers import read_number
 from ipsrl.environments.questions import Answer, Questions, check_number
 from ipsrl.environments.text import NO_OUTCOME, listed_history
-from ipsrl.fields import Checked, at_least
+from ipsrl.fields import Checked, at_least, one_of
 from ipsrl.structures import Outcomes
 
 
@@ -24,9 +24,9 @@ from ipsrl.structures import Outcomes
 class MathAnswers(Checked, Questions):
     """Questions whose answer is one number, such as those of GSM8K (arXiv 2110.14168).
 
-    An answer is read by `ipsrl.environments.numeric_answers` and compared exactly, as a fraction; so is the reference,
-    which may be a whole solution that ends with "#### 42". The reward is 1 if both are equal, else 0. An outcome id is
-    a hash of the number, or -1 if there is none: outcomes cannot be enumerated.
+    An answer is read by `ipsrl.environments.numeric_answers`, or by the package math-verify, and compared exactly, as a
+    fraction, with the reference, which may be a whole solution that ends with "#### 42". The reward is 1 if both are
+    equal, else 0. An outcome id is a hash of the number, or -1 if there is none: outcomes cannot be enumerated.
 
     Attributes:
       data_dir: folder of data sets; the data set itself is in data_dir/builder/version.
@@ -34,10 +34,11 @@ class MathAnswers(Checked, Questions):
       split: in the TFDS split syntax, such as "train", "test" or "train[:100]".
       question_key, answer_key: names of two text features.
       limit: maximum number of questions, the first ones of the split; None for all.
+      parser: of answers, `ours` or `math_verify`; docs/answers.md compares them.
 
     Raises:
-      ValueError: `limit` is not positive. Also, when the questions are first used: the data set, the split or a feature
-        does not exist, or a reference holds no number.
+      ValueError: `limit` is not positive, or math-verify is missing. Also, when the questions are first used: the data
+        set, the split or a feature does not exist, or a reference holds no number.
     """
 
     data_dir: str = "~/tensorflow_datasets"
@@ -46,6 +47,11 @@ class MathAnswers(Checked, Questions):
     question_key: str = "question"
     answer_key: str = "answer"
     limit: int | None = at_least(1, None)
+    parser: str = one_of("ours", "math_verify", default="ours")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.reader  # noqa: B018 (a missing package is noticed before anything is read)
 
     @functools.cached_property
     def rows(self) -> tuple[tuple[str, Fraction], ...]:
@@ -116,7 +122,13 @@ Reason step by step, and end with a line that holds nothing but #### and the ans
 
     @property
     def reader(self) -> Callable[[str], Answer | None]:
-        return read_number
+        if self.parser == "ours":
+            return read_number
+        try:
+            from ipsrl.environments.math_verify_answers import read_by_math_verify
+        except ImportError:
+            raise ValueError("parser=math_verify needs its package: pip install ipsrl[math]") from None
+        return read_by_math_verify
 
     def verify_answers(
         self, prompt_index: Sequence[int] | np.ndarray, answers: Sequence[Sequence[Answer | None]]

@@ -42,6 +42,7 @@ from ipsrl.dynamics.verdict import verdict
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.countdown import Countdown
+from ipsrl.environments.graph_coloring import GraphColoring
 from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
@@ -49,6 +50,8 @@ from ipsrl.environments.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.math_answers import MathAnswers
 from ipsrl.environments.one_of_many import OneOfMany
+from ipsrl.environments.n_queens import NQueens
+from ipsrl.environments.reasoning_gym import ReasoningGym
 from ipsrl.environments.tools import make_tools
 from ipsrl.environments.tree import Tree
 from ipsrl.environments.verifier_pool import VerifierPool
