@@ -77,6 +77,10 @@ setup(
         "tools": ["bm25s>=0.2.14"],
         # The models of llama.cpp, read with NumPy alone.
         "gguf": ["gguf>=0.19,<1"],
+        # What its verifiers do with a model's words was read in this version. It needs a C compiler (pycosat).
+        "reasoning_gym": ["reasoning-gym==0.1.25"],
+        # What reaches SymPy's evaluation was read in this version.
+        "math": ["math-verify==0.9.0"],
         # Where sweeps run.
         "ray": ["ray[default]>=2.50"],
         "slurm": ["submitit>=1.5"],
@@ -91,6 +95,7 @@ setup(
         ],
         "dev": [
             "ipsrl[analysis,trackers,ray,slurm,tools,gguf]",
+            "ipsrl[analysis,trackers,ray,slurm,tools,math]",
             "pytest>=8",
             "pytest-xdist>=3.6",
             "hypothesis>=6.100",

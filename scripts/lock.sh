@@ -15,4 +15,4 @@ compile() { uv pip compile --quiet --no-config --universal --python-version=3.11
 tools() { printf '%s\n' 'uv' 'setuptools>=77'; }
 tools | compile requirements.lock --generate-hashes "$@" setup.py -
 tools |
-    compile constraints.txt --no-annotate --extra=dev --extra=peers --extra=docs --constraint=requirements.lock "$@" setup.py -
+    compile constraints.txt --no-annotate --extra=dev --extra=peers --extra=reasoning_gym --extra=docs --constraint=requirements.lock "$@" setup.py -

@@ -17,7 +17,7 @@ objective=""
 pythons=""
 for argument in "$@"; do
     case "$argument" in
-        --slow) extras="dev,peers"; arguments+=(-m "") ;;
+        --slow) extras="dev,peers,reasoning_gym"; arguments+=(-m "") ;;
         --pythons) pythons="3.11,3.12,3.13" ;;
         --pythons=*) pythons="${argument#*=}" ;;
         --hostile) arguments+=(-m "" --hostile tests/hostile) ;;
