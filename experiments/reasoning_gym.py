@@ -1,0 +1,54 @@
+"""Tasks of reasoning-gym: of all right answers, how many does a trained policy still write?
+
+Claim     Where a task of reasoning-gym has several right answers, expected return (GRPO) keeps few of them, inverse
+          probability scaling (IPS-GRPO) most, at the same validity.
+Paper     The tasks graph_color and n_queens of reasoning-gym (arXiv 2505.24760), which rewards any right answer and
+          counts none. The claim is that of arXiv 2601.21669; it has no numbers for these tasks.
+Command   python -m experiments.reasoning_gym
+Time      demo ten minutes on two CPU cores, smoke under one; paper, not run, hours.
+Expected  TODO
+Smoke     python -m experiments.reasoning_gym --preset=smoke
+
+The problems are those that reasoning-gym 0.1.25 makes of the same seeds; the package itself is not needed. What is
+measured, and how: `ipsrl.study.text_tasks`. The policy is a small transformer in a compact language; a language model
+from a folder of Hugging Face takes its place by --policy=hf --model_dir=DIR.
+"""
+
+import dataclasses
+
+from ipsrl import study
+from ipsrl.study import text_tasks
+from ipsrl.study.text_tasks import OBJECTIVES, SMOKE, TextTaskSettings
+
+TASKS = {
+    "graph colouring": "graph_coloring(vertices=6, edge_probability=0.6, problems=64, least_solutions=6)",
+    "queens": "n_queens(n=8, min_remove=7, max_remove=7, problems=64)",
+}
+SMALL = {
+    "graph colouring": "graph_coloring(vertices=4, problems=16)",
+    "queens": "n_queens(n=7, min_remove=6, max_remove=6, problems=16)",
+}
+DEMO = TextTaskSettings(tasks=tuple(TASKS.values()), prompts_per_step=32, micro_batches=4)
+PRESETS = {
+    "smoke": dataclasses.replace(SMOKE, tasks=(SMALL["queens"],)),
+    "demo": DEMO,
+    "paper": dataclasses.replace(DEMO, seeds=(0, 1, 2, 3, 4), steps=600),
+}
+MANY_HOSTS = TRACKERS = True
+curves, CLAIMS, TABLE, FIGURE = text_tasks.curves, text_tasks.CLAIMS, text_tasks.TABLE, text_tasks.FIGURE
+
+NUMBERS = {
+    f"{label}, {name}": study.final("recovery", task=task, objective=objective)
+    for name, task in TASKS.items()
+    for label, objective in OBJECTIVES.items()
+}
+VARIANTS = {
+    name.replace(" ", "_"): study.Variant(
+        f"recovery on {name} of reasoning-gym",
+        {"smoke": {"tasks": SMALL[name]}, "demo": {"tasks": task}, "paper": {"tasks": task}},
+    )
+    for name, task in TASKS.items()
+}
+
+if __name__ == "__main__":
+    study.main(__name__)
