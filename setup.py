@@ -94,8 +94,7 @@ setup(
             "mkdocs-jupyter==0.26.3",
         ],
         "dev": [
-            "ipsrl[analysis,trackers,ray,slurm,tools,gguf]",
-            "ipsrl[analysis,trackers,ray,slurm,tools,math]",
+            "ipsrl[analysis,trackers,ray,slurm,tools,gguf,math]",
             "pytest>=8",
             "pytest-xdist>=3.6",
             "hypothesis>=6.100",

@@ -13,8 +13,8 @@ from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.math_answers import MathAnswers
-from ipsrl.environments.one_of_many import OneOfMany
 from ipsrl.environments.n_queens import NQueens
+from ipsrl.environments.one_of_many import OneOfMany
 from ipsrl.environments.questions import Questions
 from ipsrl.environments.reasoning_gym import ReasoningGym
 from ipsrl.environments.tree import Tree

@@ -131,7 +131,10 @@ def text_task(name: str) -> TextTask:
     """Raises ValueError unless a specification is that of a text task."""
     task = environments.make(name)
     if not isinstance(task, TextTask):
-        raise ValueError(f"{name} is not a text task: use countdown, one_of_many or one of the three hypospace tasks")
+        raise ValueError(
+            f"{name} is not a text task: use countdown, graph_coloring, n_queens, one_of_many or one of the three "
+            "hypospace tasks"
+        )
     return task
 
 

@@ -14,8 +14,8 @@ from ipsrl.environments.graph_coloring import GraphColoring
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
-from ipsrl.environments.one_of_many import OneOfMany
 from ipsrl.environments.n_queens import NQueens
+from ipsrl.environments.one_of_many import OneOfMany
 from ipsrl.environments.text import ANSWER, BEGIN, EARLIER, PADDING, STOP
 from tests.environments.answers import trajectories_of
 
