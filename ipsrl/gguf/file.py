@@ -85,8 +85,17 @@ def read(path: str | Path) -> File:
         from gguf import GGUFReader
     except ModuleNotFoundError:
         raise ValueError("GGUF files are read by the package gguf: pip install 'ipsrl[gguf]'") from None
+
+    class Reader(GGUFReader):
+        """Refuses to read beyond the end, where gguf's own finds nothing, as often as a damaged length says."""
+
+        def _get(self, offset: int, dtype: Any, count: int = 1, override_order: Any = None) -> np.ndarray:
+            if offset + np.dtype(dtype).itemsize * int(count) > len(self.data):
+                raise ValueError("it ends too early")
+            return super()._get(offset, dtype, count, override_order)
+
     try:
-        reader = GGUFReader(path)
+        reader = Reader(path)
         metadata = {key: field.contents() for key, field in reader.fields.items()}
     # What is missing or damaged may lead it anywhere.
     except Exception as error:

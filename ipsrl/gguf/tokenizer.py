@@ -12,6 +12,7 @@ from ipsrl.model_folder import read_object
 
 # Kinds of tokens, in tokenizer.ggml.token_type.
 CONTROL, USER_DEFINED, UNUSED = 3, 4, 5
+SPACE = "▁"
 STOPS = ("eos", "eot", "eom")
 """Tokens that end an answer, a turn, and a message to a tool."""
 ROLES = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
@@ -74,13 +75,12 @@ def read_tokenizer(file: File) -> Any:
         if model == "gpt2":
             backend, begins = _byte_level(file, vocabulary)
         elif model == "llama":
-            backend, begins = _sentence_pieces(file, tokens, vocabulary, special), True
+            backend, begins = _sentence_pieces(file, kinds, vocabulary, special.get("unk_token")), True
         else:
             raise ValueError(f"{file.path} has a tokenizer {model!r}, but only gpt2 and llama can be imported")
         for kind, add in ((CONTROL, backend.add_special_tokens), (USER_DEFINED, backend.add_tokens)):
-            # Of Gemma's runs of spaces, which are spelled in another way, the merges take care.
-            found = (token for token, number in vocabulary.items() if kinds[number] == kind)
-            add([AddedToken(token, normalized=False) for token in found if backend.token_to_id(token) is not None])
+            found = (number for number in vocabulary.values() if kinds[number] == kind)
+            add([AddedToken(backend.id_to_token(number), normalized=False) for number in found])
     except ValueError:
         raise
     # The errors of its Rust are plain exceptions.
@@ -151,25 +151,29 @@ def _byte_level(file: File, vocabulary: dict[str, int]) -> tuple[Any, bool]:
     return backend, splitting.begins
 
 
-def _sentence_pieces(file: File, tokens: list[str], vocabulary: dict[str, int], special: dict[str, str]) -> Any:
+def _sentence_pieces(file: File, kinds: list[int], vocabulary: dict[str, int], unknown: str | None) -> Any:
     """A BPE of SentencePiece, whose merges follow from the scores of its tokens."""
-    from tokenizers import Tokenizer, models
-    from transformers import GemmaTokenizer, LlamaTokenizer
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
     from transformers.tokenization_utils_base import generate_merges
 
     scores = file.metadata.get("tokenizer.ggml.scores")
-    if not isinstance(scores, list) or len(scores) != len(tokens):
-        raise ValueError(f"{file.path} does not give a score to each of its {len(tokens)} tokens")
-    if file.architecture.startswith("gemma"):
-        # Its runs of spaces are stored as such, and its merges follow the order of tokens instead of the scores.
-        vocabulary = {token if token.strip(" ") else "▁" * len(token): number for token, number in vocabulary.items()}
-        ranks, like = {token: -number for token, number in vocabulary.items()}, GemmaTokenizer()
-    else:
-        ranks = {token: scores[number] for token, number in vocabulary.items()}
-        like = LlamaTokenizer(add_prefix_space=file.value("tokenizer.ggml.add_space_prefix", bool, True))
-    merges, unknown = generate_merges(vocabulary, ranks), special.get("unk_token")
+    if not isinstance(scores, list) or len(scores) != len(kinds):
+        raise ValueError(f"{file.path} does not give a score to each of its {len(kinds)} tokens")
+    gemma = file.architecture.startswith("gemma")
+    ranks = {token: scores[number] for token, number in vocabulary.items()}
+    if gemma:
+        # Its runs of spaces are stored as such. The longest run comes first, then the order of tokens: not the scores.
+        vocabulary = {token if token.strip(" ") else SPACE * len(token): number for token, number in vocabulary.items()}
+        ranks = {
+            token: len(token) if kinds[number] == USER_DEFINED else -number for token, number in vocabulary.items()
+        }
+    merges = generate_merges(vocabulary, ranks)
     backend = Tokenizer(models.BPE(vocabulary, merges, unk_token=unknown, fuse_unk=True, byte_fallback=True))
-    # With its vocabulary, the class would get special tokens that the file may not have.
-    for part in ("normalizer", "pre_tokenizer", "decoder"):
-        setattr(backend, part, getattr(like.backend_tokenizer, part))
+    begun = file.value("tokenizer.ggml.add_space_prefix", bool, not gemma)
+    spaces = normalizers.Replace(" ", SPACE)
+    backend.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), spaces]) if begun else spaces
+    if gemma:
+        backend.pre_tokenizer = pre_tokenizers.Split(" ", behavior="merged_with_previous")
+    words = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
+    backend.decoder = decoders.Sequence([*words, decoders.Strip(" ", left=1)] if begun else words)
     return backend

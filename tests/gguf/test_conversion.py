@@ -95,6 +95,28 @@ def test_every_token_that_ends_an_answer_is_a_stop(qwen2, tmp_path):
     assert json.loads((made / "generation_config.json").read_text())["eos_token_id"] == [2, 0, 7]
 
 
+@pytest.mark.parametrize("family", ["llama 2", "gemma3"])
+def test_sentence_pieces_are_read_as_they_are_written(family, tmp_path):
+    from transformers import AutoTokenizer
+
+    words = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", *"helo", "▁h", "lo"]
+    kinds = [2, 3, 3, *[6] * 256, *[1] * 7]
+    filling = [f"[PAD{number}]" for number in range(len(words), 512)]
+    pieces = metadata_with(
+        tokenizer__ggml__model="llama",
+        tokenizer__ggml__tokens=[*words, *filling],
+        tokenizer__ggml__token_type=[*kinds, *[5] * len(filling)],
+        tokenizer__ggml__scores=[-float(number) for number in range(512)],
+        **{f"tokenizer__ggml__{role}_token_id": number for number, role in enumerate(("unknown", "bos", "eos"))},
+        tokenizer__ggml__padding_token_id=None,
+    )
+    path = write_gguf(tmp_path / "model.gguf", write_model(tmp_path, family), change=pieces)
+    tokenizer = AutoTokenizer.from_pretrained(import_gguf(path, tmp_path / "made"))
+    expected = {"llama 2": ["<s>", "▁h", "e", "l", "lo"], "gemma3": ["<s>", "h", "e", "l", "lo"]}
+    assert tokenizer.convert_ids_to_tokens(tokenizer("hello")["input_ids"]) == expected[family]
+    assert len(tokenizer) == len(words)
+
+
 GEMMA = {
     "context_length": 8192,
     "embedding_length": 96,
@@ -222,6 +244,15 @@ def test_a_file_that_is_cut_is_refused(share, qwen2, tmp_path):
     content = write_gguf(tmp_path / "whole.gguf", qwen2).read_bytes()
     (tmp_path / "cut.gguf").write_bytes(content[: int(len(content) * share)])
     assert_refused(tmp_path / "cut.gguf", "cut.gguf is cut or damaged .*: download it again", tmp_path)
+
+
+def test_a_list_that_is_longer_than_its_file_is_refused_at_once(qwen2, tmp_path):
+    content = write_gguf(tmp_path / "model.gguf", qwen2).read_bytes()
+    key = b"tokenizer.ggml.token_type"
+    # After the key: that it is a list, of which type, and how long.
+    length = content.index(key) + len(key) + 8
+    (tmp_path / "long.gguf").write_bytes(content[:length] + b"\xff" * 7 + b"\0" + content[length + 8 :])
+    assert_refused(tmp_path / "long.gguf", "long.gguf is cut or damaged", tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b"GGU", b"PK\x03\x04 a wheel"])

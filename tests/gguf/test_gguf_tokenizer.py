@@ -95,14 +95,16 @@ def test_the_merge_of_the_highest_score_comes_first():
     llama = sentence_pieces("llama", [("he", NORMAL, -5.0), ("▁h", NORMAL, -1.0), ("lo", NORMAL, -2.0), *LETTERS])
     assert pieces(llama, "hello") == ["<bos>", "▁h", "e", "l", "lo"]
     assert len(llama) == 4 + 256 + 3 + len(LETTERS)
+    assert pieces(llama, " hello") == ["<bos>", "▁", "▁h", "e", "l", "lo"]
     assert pieces(llama, "é") == ["<bos>", "▁", "<0xC3>", "<0xA9>"]
     bare = sentence_pieces("llama", [("he", NORMAL, -5.0), *LETTERS], add_space_prefix=False)
     assert pieces(bare, "hello") == ["<bos>", "he", "l", "l", "o"]
 
 
-def test_gemma_merges_in_the_order_of_its_tokens_and_keeps_runs_of_spaces():
-    words = [("  ", USER_DEFINED, 0.0), ("<turn>", USER_DEFINED, 0.0), ("he", NORMAL, -9.0), ("el", NORMAL, -1.0)]
+def test_gemma_merges_in_the_order_of_its_tokens_and_the_longest_run_of_spaces_first():
+    runs = [(" " * length, USER_DEFINED, 0.0) for length in (2, 3)]
+    words = [*runs, ("<turn>", USER_DEFINED, 0.0), ("he", NORMAL, -9.0), ("el", NORMAL, -1.0)]
     gemma = sentence_pieces("gemma3", [*words, *LETTERS])
-    assert pieces(gemma, "hel  lo") == ["<bos>", "he", "l", "▁▁", "l", "o"]
-    assert pieces_of(gemma, "<turn>h") == ["<bos>", "<turn>", "h"]
+    assert pieces(gemma, "hel  lo    ") == ["<bos>", "he", "l", "▁▁", "l", "o", "▁▁▁", "▁"]
+    assert pieces_of(gemma, "<turn>h▁▁") == ["<bos>", "<turn>", "h", "▁▁"]
     assert len(gemma) == 4 + 256 + len(words) + len(LETTERS)

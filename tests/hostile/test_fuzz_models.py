@@ -1,4 +1,4 @@
-"""A small folder of a language model whose files are damaged: loading ends in a sentence, or gives the same weights."""
+"""Files of a small language model that are damaged: loading ends in a sentence, or gives the same weights."""
 
 import shutil
 
@@ -6,13 +6,16 @@ import jax
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from tiers import fuzzed
 
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.language import LanguageTask
+from ipsrl.gguf.conversion import import_gguf
 from ipsrl.policies.hugging_face import load_parameters
 from ipsrl.policies.hugging_face_config import read_policy
 from tests.environments.tokenizers_for_tests import save_tokenizer
+from tests.gguf.gguf_files import write_gguf, write_model
 from tests.hostile.damage import OTHER_JSON, damages
 from tests.hostile.ended import value_or_sentence
 from tests.policies.decoder_families import write_checkpoint
@@ -60,3 +63,27 @@ def test_tokenizers(damage, model, tmp_path):
     for each in damage:
         each.happen(folder)
     value_or_sentence(LanguageTask, TASK, str(folder), 100_000)
+
+
+@pytest.fixture(scope="module")
+def gguf_file(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gguf")
+    return write_gguf(folder / "model.gguf", write_model(folder, "qwen2"))
+
+
+@fuzzed(60, shrinks=False)
+@given(damage=damages(), of_metadata=st.booleans())
+def test_gguf_files(damage, of_metadata, gguf_file, tmp_path):
+    folder = tmp_path / "files"
+    shutil.rmtree(tmp_path / "made", ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    # Most of a file is weights.
+    content, weights = gguf_file.read_bytes(), gguf_file.stat().st_size * 9 // 10 if of_metadata else 0
+    path = folder / "model.gguf"
+    path.write_bytes(content[: len(content) - weights])
+    for each in damage:
+        each.happen(folder)
+    if path.is_file() and path.stat().st_size:
+        path.write_bytes(path.read_bytes() + content[len(content) - weights :])
+    value_or_sentence(import_gguf, path, tmp_path / "made")
