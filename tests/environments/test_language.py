@@ -16,6 +16,7 @@ from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.math_answers import MathAnswers
+from ipsrl.environments.one_of_many import OneOfMany
 from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.prompts import choose_prompts
@@ -257,6 +258,18 @@ def test_histories_are_shown_as_text(environment):
         environment.prompts_with_history([1, 0], [[]])
     with pytest.raises(ValueError, match=r"prompt 1 has \d+ tokens, more than the 30 that are allowed"):
         environment.prompts_with_history([1], [[first]], 30)
+
+
+def test_a_history_is_shown_as_what_it_means_under_its_prompt(tmp_path):
+    task = OneOfMany(questions=("coin", "body_part"))
+    environment = asked(save_tokenizer(tmp_path, texts_of(task)), task)
+    said = environment.tokenizer("Head.", add_special_tokens=False)["input_ids"]
+    prompts = environment.prompts_with_history([0, 1], [[said], [said]])
+    for prompt, word in enumerate(("heads", "head")):
+        assert decoded(environment, prompts, prompt)[1] == task.prompt_text(prompt, [word])
+    outcomes = environment.verify(trajectories_of(environment, [0, 1], [[said], [said]]))
+    assert [task.hypotheses[outcome] for outcome in outcomes.outcome_id[:, 0]] == ["heads", "head"]
+    assert outcomes.rewards.tolist() == [[1], [1]]
 
 
 def test_an_attempt_is_quoted_with_the_words_of_a_critic(environment):

@@ -8,8 +8,6 @@ import re
 import string
 import unicodedata
 
-import jax.numpy as jnp
-import numpy as np
 import periodictable
 import pycountry
 import pytest
@@ -19,12 +17,9 @@ from matplotlib.colors import CSS4_COLORS, XKCD_COLORS
 from pygments.lexers import get_all_lexers
 
 from ipsrl.environments import catalog
-from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.one_of_many import OneOfMany
 from ipsrl.environments.phrases import STOP_STRINGS, read_phrase, read_sentence
-from ipsrl.environments.verifier_pool import VerifierPool
 from tests.environments.answers import tokens_of
-from tests.environments.tokenizers_for_tests import save_tokenizer
 
 ALL = OneOfMany()
 PROMPT = {question.name: prompt for prompt, question in enumerate(ALL.asked)}
@@ -267,17 +262,9 @@ def test_names_of_questions_and_sets():
         catalog.make("one_of_many(questions=(day, dya))")
 
 
-def test_in_the_tokens_of_a_language_model(tmp_path):
-    task = OneOfMany(questions=("coin", "body_part"))
-    texts = [task.prompt_text(prompt) for prompt in (0, 1)] + list(task.hypotheses)
-    environment = LanguageTask(task, save_tokenizer(tmp_path, texts), 450, 60, 500, verifier=VerifierPool(workers=0))
-    head = environment.tokenizer("Head.", add_special_tokens=False)["input_ids"]
-    prompts = environment.prompts_with_history(np.array([0, 1]), [[head], [head]])
-    shown = [environment.tokenizer.decode(prompts.tokens[i][prompts.question_mask[i]]) for i in (0, 1)]
-    # As what it means under its question.
-    assert shown == [task.prompt_text(prompt, [word]).strip() for prompt, word in enumerate(("heads", "head"))]
-    assert environment.prompts(jnp.array([0])).mask.any()
-    assert (task.beginning(0), task.reads_quickly) == ("The result is", True)
+def test_beginnings():
+    assert ALL.beginning(PROMPT["coin"]) == "The result is"
+    assert ALL.prompt_text(PROMPT["coin"]) == "Flip a coin and tell me the result: heads or tails."
 
 
 SKY = {"question": "Name something in the sky.", "answers": ["the Sun", "Moon", "airplane|aeroplane|plane"]}
