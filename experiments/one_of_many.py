@@ -118,7 +118,7 @@ FIGURE = Panels(
         Panel([Bars("held_out_effective_outcomes", **SHOWN)], "held-out questions", "effective right answers"),
     ]
 )  # fmt: skip
-VARIANTS = {"one_of_many": study.Variant("effective right answers of a real language model")}
+VARIANTS: dict[str, study.Variant] = {}
 
 if __name__ == "__main__":
     study.main(__name__)
