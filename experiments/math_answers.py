@@ -57,7 +57,7 @@ NEEDED = {
 class Settings(TrainingFlags, LanguageModelFlags):
     """`data` are the questions for training, `evaluation_data` the held-out ones.
 
-    An evaluation samples `answers` to each of the latter, at the temperature of training, and holds those to
+    An evaluation samples `answers` to each of the latter, by the rules `decoding`, and holds those to
     `prompts_at_once` questions in memory. pass@k is estimated for k = 1, 2, 4, ... up to `pass_at`; the more answers
     there are beyond it, the better is the estimate.
     """
@@ -108,7 +108,7 @@ def curves(settings: Settings) -> list[study.TrainingRun]:
     held_out = dataclasses.replace(environment, task=questions(settings.evaluation_data))
     measure = shared_at_start(functools.partial(evaluate, held_out, model.policy, settings))
     # What a run is measured on is no part of its environment, and would be missing from its config.json.
-    measured_on = ("evaluation_data", "answers", "prompts_at_once", "pass_at")
+    measured_on = ("evaluation_data", "answers", "prompts_at_once", "pass_at", "decoding")
     grid = TrainingGrid(
         environment, model.policy, settings.objectives, settings.seeds, settings.train_settings(), mesh, measure,
         identity={name: getattr(settings, name) for name in measured_on},
@@ -133,7 +133,8 @@ def evaluate(
     Outcomes are numbers, right or wrong; answers without one have none. Policies of all steps and seeds are asked with
     the same random numbers.
     """
-    key, how = stream(0, 0, "evaluation"), (settings.answers, settings.temperature, settings.prompts_at_once)
+    policy, temperature = settings.evaluated(policy, settings.temperature)
+    key, how = stream(0, 0, "evaluation"), (settings.answers, temperature, settings.prompts_at_once)
     answers = independent_answers(held_out, policy, parameters, key, *how)
     outcomes = answers.outcomes
     pass_at = mean_pass_at_k((outcomes.rewards > 0).sum(axis=1), settings.answers, settings.tried)

@@ -11,7 +11,9 @@ from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.fields import accepted_by, between, non_negative, one_of, positive
 from ipsrl.gguf import packages
 from ipsrl.policies.adapters import FEW_BITS, FLOATS, LoRA
+from ipsrl.policies.decoding import Decoded, Decoding
 from ipsrl.policies.hugging_face_config import num_positions
+from ipsrl.policies.policy import Policy
 from ipsrl.policies.transformer_config import REMATERIALISATION_NAMES
 from ipsrl.study.settings import Settings
 from ipsrl.training.language_model import LanguageModel
@@ -24,7 +26,8 @@ class LanguageModelFlags(Settings):
 
     A prompt has at most `longest_prompt` tokens; of earlier answers it shows the latest that fit. An answer goes on
     behind the words `beginning`, empty for those of the task, and ends at the stop strings of the task and at
-    `stop_strings`, a list in JSON.
+    `stop_strings`, a list in JSON. Evaluations choose tokens by the rules `decoding`, such as "temperature=0.7,
+    top_p=0.95"; empty for the whole distribution, as in training.
     `verifier_processes` read answers, 0 for none; -1 is the task's own choice: 2, or none if it reads quickly.
     `tools`, such as "calculator, search(folder=DIR)", answer each line that calls one of them.
     `lora_rank` above 0 trains adapters on weights that are kept as `frozen_dtype`; `export` writes every trained model
@@ -38,6 +41,7 @@ class LanguageModelFlags(Settings):
     thinking: bool = False
     beginning: str = ""
     stop_strings: str = accepted_by(read_stop_strings, "")
+    decoding: str = accepted_by(Decoding.read, "")
     verifier_processes: int = between(-1, 1024, -1)
     tools: str = accepted_by(check_tools, "")
     dtype: str = one_of(*FLOATS, default="float32")
@@ -52,6 +56,11 @@ class LanguageModelFlags(Settings):
     def checkpoint(self) -> str:
         """The folder of the model."""
         return str(packages.folder_of(self.model_dir)) if self.model_dir in packages.PACKAGES else self.model_dir
+
+    def evaluated(self, policy: Policy, temperature: float) -> tuple[Policy, float]:
+        """The policy that evaluations sample from, and its temperature; `temperature` without rules for decoding."""
+        rules = Decoding.read(self.decoding)
+        return (policy, temperature) if rules is None else (Decoded(policy, rules), rules.temperature)
 
     def read_model(self) -> LanguageModel:
         """Raises as `LanguageModel.read`, and where weights that are trained would be frozen."""

@@ -112,9 +112,14 @@ def training_grid(task: str, settings: TextTaskSettings) -> TrainingGrid:
         if settings.held_out:
             identity["held_out"] = settings.held_out
             held_out = settings.in_words(text_task(settings.held_out))
+        if settings.decoding:
+            identity["decoding"] = settings.decoding
         policy, export = model.policy, model.export if settings.export else None
         start = functools.cache(functools.partial(model.load, mesh))
-    how = (policy, training, mesh, settings.answers, settings.protocol)
+    evaluated, temperature = settings.evaluated(policy, settings.temperature)
+    how = (
+        evaluated, dataclasses.replace(training, temperature=temperature), mesh, settings.answers, settings.protocol,
+    )  # fmt: skip
     for asked in filter(None, (environment, held_out)):
         require_memory(asked, *how)
     evaluate = functools.partial(evaluate_text, environment, *how)
