@@ -109,8 +109,8 @@ FAULTS = (
     ),
     Fault(
         "resume from fresh parameters",
-        "step, (state, records) = checkpoints.restore(begun, lost) or (0, begun)",
-        "step, (_, records) = checkpoints.restore(begun, lost) or (0, begun)\n        state = self.state",
+        "step, state, records = checkpoints.restore(self.stored, lost) or (0, self.stored, {})",
+        "step, _, records = checkpoints.restore(self.stored, lost) or (0, self.stored, {})\n        state = self.state",
         "test_loop.py",
         "interrupted",
     ),
