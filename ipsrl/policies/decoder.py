@@ -27,12 +27,12 @@ class Keys:
     Its counter is an array, and JAX looks through the whole trace whenever it changes.
     """
 
-    def __init__(self, key: Array):
-        self._key, self._given = key, 0
+    def __init__(self, key: Array, given: int | Array = 0):
+        self._key, self.given = key, given
 
     def next(self) -> Array:
-        self._given += 1
-        return jax.random.fold_in(self._key, self._given - 1)
+        self.given += 1
+        return jax.random.fold_in(self._key, self.given - 1)
 
 
 class Decoder(nnx.Module):
@@ -113,6 +113,19 @@ class GemmaBlock(nnx.Module):
 
 
 BLOCKS: dict[str, type[nnx.Module]] = {"llama": LlamaBlock, "gemma": GemmaBlock}
+
+
+def block_state(policy: TransformerConfig, key: Array, number: int | Array) -> nnx.State:
+    """The parameters of one block of `Decoder(policy, Keys(key))`; its number may be traced."""
+
+    def block(keys):
+        return nnx.state(BLOCKS[policy.block](policy, 0, keys))
+
+    keys = Keys(key)
+    jax.eval_shape(lambda: block(keys))
+    # The embeddings have the first key, and every block as many as this one.
+    return block(Keys(key, 1 + number * keys.given))
+
 
 # What the backward pass of a block recomputes instead of storing. Attention weights count as products with batch
 # dimensions, so "dots" does not store them.

@@ -53,8 +53,10 @@ class LanguageModel:
             return lambda: self._weights(mesh), None
         with jax.set_mesh(mesh):
             frozen = self._weights(mesh, "bfloat16" if lora.frozen == "bfloat16" else "float32", lora.frozen)
-        # The compiler drops unused outputs: `init` would make the frozen weights as well.
-        adapters = jax.jit(lambda key: split(self.policy.init(key))[0])(stream(0, 0, "adapters"))
+        # Compiled once for all layers. The compiler drops unused outputs: by itself `init_layer` makes matrices as well.
+        layer = jax.jit(lambda key, number: split(self.policy.init_layer(key, number))[0])
+        key = stream(0, 0, "adapters")
+        adapters = {"layers": {number: layer(key, number) for number in range(self.policy.num_layers)}}
         return place(adapters, placements(self.policy.placement_rules, adapters, mesh), mesh), frozen
 
     def export(self, folder: Path, trained: Parameters, frozen: Parameters | None) -> None:
