@@ -23,7 +23,7 @@ if __name__ == "__main__":
 from ipsrl.ending import Ending
 from ipsrl.objectives import make, names
 from ipsrl.objectives.catalog import CATALOG
-from marked_page import Marks
+from ipsrl.records.marked_page import Marks
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = ROOT / "docs" / "objectives.md"

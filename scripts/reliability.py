@@ -40,7 +40,7 @@ if __name__ == "__main__":
 
 from ipsrl.ending import Ending
 from ipsrl.records.json_files import read_json, require_file, write_json
-from marked_page import Marks
+from ipsrl.records.marked_page import Marks
 from trials import full_disk, kills, long_run, refusals
 from trials.cases import CASES
 from trials.processes import ROOT

@@ -25,6 +25,7 @@ from ipsrl import extensions
 from ipsrl.definitions import Module
 from ipsrl.ending import Ending
 from ipsrl.records.json_files import read_json, replace_file, require_file
+from ipsrl.records.marked_page import Marks
 from ipsrl.records.progress_line import report_line
 from ipsrl.specifications import did_you_mean
 from ipsrl.study import catalog, claims
@@ -34,7 +35,6 @@ from ipsrl.sweeps.launcher import Launcher
 from ipsrl.sweeps.sweep import report, sweep
 from ipsrl.sweeps.sweep_folder import State, SweepFolder
 from ipsrl.sweeps.sweep_runs import SweepRun, make_run
-from marked_page import Marks
 
 PRESETS = ("smoke", "demo", "paper")
 SUFFIXES = (".png", ".pdf", ".csv")
