@@ -30,7 +30,7 @@ import dataclasses
 import functools
 import itertools
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -59,22 +59,21 @@ from ipsrl.records.equal_reward import WHEN, When
 from ipsrl.records.json_files import replace_file, require_file
 from ipsrl.records.marked_page import Marks
 from ipsrl.records.text_table import aligned
-from ipsrl.records.tidy import NotRecorded, OneSeed, Records, interval_of
+from ipsrl.records.tidy import OneSeed, Records
 from ipsrl.study import text_tasks
-from ipsrl.study.tables import with_interval
 from ipsrl.study.text_tasks import TextTaskSettings
+from ipsrl.study.transfer_tables import markdown, tables
 
 OBJECTIVES = (
     "grpo", "maxrl", "pass_at_k", "f_grpo", "grpo(entropy=0.01)", "grpo(kl=0.04)", "flowrl", "placebo(floor=0.2)",
     "progrpo(reference=correct)", "tsallis", "gapo", "unlikeliness", "polychromic", "darling", "ips_grpo(floor=0.2)",
     "ips_grpo", "ips_grpo(probability=exact(backward=none))",
 )  # fmt: skip
-"""All that differ on the bandit, of those that every level can compute, and four that do not differ there."""
+"""Of all kinds that every level can compute; on the bandit the first four have the same path."""
 START = (0.24, 0.12, 0.08, 0.06, 0.5)
 """The first policy of a bandit, and the reference: shares 1 : 1/2 : 1/3 : 1/4 of right outcomes, half of all wrong."""
 BANDIT = Bandit((1.0, 1.0, 1.0, 1.0, 0.0))
 GRID = "hypergrid(base_reward=0.0, edge_reward=1.0, peak_reward=0.0)"
-QUESTIONS = one_of_many.TASK
 GROUP_SIZE = 16
 MODEL = "language_model"
 LEVELS = (
@@ -83,28 +82,18 @@ LEVELS = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Ensemble:
-    """The training of levels whose seeds are one program, see `study.trained`."""
-
-    seeds: tuple[int, ...]
-    steps: int
-    record_every: int
-    group_size: int = GROUP_SIZE
-
-
-@dataclasses.dataclass(frozen=True)
 class Size:
     """How much the levels train.
 
     Attributes:
       path: length of a step on the exact path, and their number.
-      ensemble: of the other levels below text.
+      ensemble: training of the other levels below text, whose seeds are one program.
       rates: level -> learning rate of those.
       texts: level -> training of text.
     """
 
     path: tuple[float, int]
-    ensemble: Ensemble
+    ensemble: study.EnsembleSettings
     rates: dict[str, float]
     texts: dict[str, TextTaskSettings]
 
@@ -115,7 +104,7 @@ ANSWERS = {"tasks": (one_of_many.TASK,), "prompts_per_step": 4, "micro_batches":
 SIZES = {
     "smoke": Size(
         path=(0.2, 50),
-        ensemble=Ensemble((0, 1), 40, 5),
+        ensemble=study.EnsembleSettings(seeds=(0, 1), steps=40, record_every=5, group_size=GROUP_SIZE),
         rates={"sampled_bandit": 0.1, "hypergrid_table": 0.1, "hypergrid": 0.02, "hypergrid_fast": 0.1},
         texts={
             "hypospace": SHORT,
@@ -125,7 +114,7 @@ SIZES = {
     ),
     "demo": Size(
         path=(0.05, 400),
-        ensemble=Ensemble(tuple(range(8)), 2000, 20),
+        ensemble=study.EnsembleSettings(seeds=tuple(range(8)), steps=2000, record_every=20, group_size=GROUP_SIZE),
         rates={"sampled_bandit": 0.01, "hypergrid_table": 0.01, "hypergrid": 1e-3, "hypergrid_fast": 1e-2},
         texts={
             "hypospace": LONG,
@@ -154,8 +143,11 @@ class Settings(study.Settings):
     def __post_init__(self):
         super().__post_init__()
         if self.document:
-            require_file(Path(self.document), "--document")
-            MARKS.filled(Path(self.document).read_text("utf-8"), "")
+            page = Path(self.document)
+            require_file(page, "--document")
+            if not page.exists():
+                raise ValueError(f"--document={page}: there is no such page; write one with marks, as docs/transfer.md")
+            MARKS.filled(page.read_text("utf-8"), "")
 
 
 PRESETS = {
@@ -226,43 +218,6 @@ def text_curves(level: str, size: TextTaskSettings, settings: Settings) -> Itera
     grid = dataclasses.replace(text_tasks.training_grid(task.tasks[0], task), folder=level)
     for run in grid.curves({"level": level}):
         yield dataclasses.replace(run, train=functools.partial(compare.text_points, run))
-
-
-def tables(records: Records, row: Callable[[Sequence[Sequence[str]]], str]) -> str:
-    """Correlations of all pairs of levels, and effective outcomes of all objectives; `row` writes a table."""
-    levels = records.distinct("level")
-    pairs = [
-        ("first", "second", *(f"{when}{more}" for when in WHEN for more in ("", ", one left out", ", objectives")))
-    ]
-    for first, second in itertools.combinations(levels, 2):
-        pairs.append((first, second, *(text for when in WHEN for text in correlated(records, first, second, when))))
-    parts = [row(pairs)]
-    for when in WHEN:
-        found = {level: equal_reward.outcomes(records.where(level=level), when) for level in levels}
-        lines = [(f"effective outcomes {when}", *levels)]
-        for name in records.distinct("objective"):
-            kept = (found[level].get(name) for level in levels)
-            lines.append((name, *("" if values is None else shown(values) for values in kept)))
-        parts.append(row(lines))
-    return "\n\n".join(parts)
-
-
-def correlated(records: Records, first: str, second: str, when: When) -> tuple[str, str, str]:
-    """A correlation, its range with one objective left out, and the number of objectives; empty if there is none."""
-    try:
-        found = equal_reward.correlation(records, first, second, when)
-    except NotRecorded:
-        return "", "", ""
-    return with_interval(found.interval, 2), f"{found.least:.2f} to {found.most:.2f}", str(found.subjects)
-
-
-def shown(values: np.ndarray) -> str:
-    """A mean over seeds with its interval, or a number without seeds."""
-    return with_interval(interval_of(np.atleast_1d(values), seeded=values.ndim > 0), 2)
-
-
-def markdown(lines: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(line)} |" for line in (lines[0], ("---",) * len(lines[0]), *lines[1:]))
 
 
 def documents(records: Records, settings: Settings, png: Path) -> list[Path]:

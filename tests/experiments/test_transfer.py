@@ -107,6 +107,8 @@ def test_bad_settings_are_refused(changes, message):
 
 def test_a_page_without_marks_is_refused(tmp_path):
     page = tmp_path / "page.md"
+    with pytest.raises(ValueError, match="there is no such page; write one with marks"):
+        dataclasses.replace(PRESETS["demo"], document=str(page))
     page.write_text("no marks")
     with pytest.raises(ValueError, match="the page lacks the marks"):
         dataclasses.replace(PRESETS["demo"], document=str(page))

@@ -78,6 +78,7 @@ STUDIES = [
     ),
     Trial(("experiments.compare", "--preset=smoke", "--group_size=1000000000"), "the answers of a step take"),
     Trial(("experiments.two_outcomes", "--preset=smoke", "--group_size=1000000000"), "the answers of a step take"),
+    Trial(("experiments.transfer", "--levels=maze"), "--levels is 'maze', it must be one of bandit, "),
     Trial(("experiments.two_outcomes", "--preset=smoke", "--rewards=1e300,1"), "--rewards is '1e300,1'"),
     Trial(
         ("experiments.two_outcomes", "--preset=smoke", "--seeds=0", "--learning_rate=1e30"),

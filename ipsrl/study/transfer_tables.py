@@ -1,0 +1,48 @@
+"""The tables of a transfer between levels of training, as aligned text or as Markdown."""
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ipsrl.records import equal_reward
+from ipsrl.records.equal_reward import WHEN, When
+from ipsrl.records.tidy import NotRecorded, Records, interval_of
+from ipsrl.study.tables import with_interval
+
+
+def tables(records: Records, row: Callable[[Sequence[Sequence[str]]], str]) -> str:
+    """Correlations of all pairs of levels, and effective outcomes of all objectives; `row` writes a table."""
+    levels = records.distinct("level")
+    pairs = [
+        ("first", "second", *(f"{when}{more}" for when in WHEN for more in ("", ", one left out", ", objectives")))
+    ]
+    for first, second in itertools.combinations(levels, 2):
+        pairs.append((first, second, *(text for when in WHEN for text in correlated(records, first, second, when))))
+    parts = [row(pairs)]
+    for when in WHEN:
+        found = {level: equal_reward.outcomes(records.where(level=level), when) for level in levels}
+        lines = [(f"effective outcomes {when}", *levels)]
+        for name in records.distinct("objective"):
+            kept = (found[level].get(name) for level in levels)
+            lines.append((name, *("" if values is None else shown(values) for values in kept)))
+        parts.append(row(lines))
+    return "\n\n".join(parts)
+
+
+def correlated(records: Records, first: str, second: str, when: When) -> tuple[str, str, str]:
+    """A correlation, its range with one objective left out, and the number of objectives; empty if there is none."""
+    try:
+        found = equal_reward.correlation(records, first, second, when)
+    except NotRecorded:
+        return "", "", ""
+    return with_interval(found.interval, 2), f"{found.least:.2f} to {found.most:.2f}", str(found.subjects)
+
+
+def shown(values: np.ndarray) -> str:
+    """A mean over seeds with its interval, or a number without seeds."""
+    return with_interval(interval_of(np.atleast_1d(values), seeded=values.ndim > 0), 2)
+
+
+def markdown(lines: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(line)} |" for line in (lines[0], ("---",) * len(lines[0]), *lines[1:]))
