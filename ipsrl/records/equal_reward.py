@@ -54,9 +54,10 @@ def correlation(records: Records, first: str, second: str, when: When) -> RankCo
 
     Raises:
       NotRecorded: fewer than four objectives reach the bar in both.
+      ValueError: the objectives of a level do not have equally many seeds.
     """
     one, two = (outcomes(records.where(level=level), when) for level in (first, second))
     both = [name for name in one if name in two]
     if len(both) < FEWEST:
         raise NotRecorded(f"{len(both)} objectives reach the reward {BAR:g} on both {first} and {second}, not {FEWEST}")
-    return rank_correlation([one[name] for name in both], [two[name] for name in both])
+    return rank_correlation(*(np.stack([place[name] for name in both], axis=-1) for place in (one, two)))
