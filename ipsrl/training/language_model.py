@@ -53,7 +53,7 @@ class LanguageModel:
             return lambda: self._weights(mesh), None
         with jax.set_mesh(mesh):
             frozen = self._weights(mesh, "bfloat16" if lora.frozen == "bfloat16" else "float32", lora.frozen)
-        # Compiled once for all layers. The compiler drops unused outputs: by itself `init_layer` makes matrices as well.
+        # Compiled once for all layers. The compiler drops unused outputs: `init_layer` alone makes matrices as well.
         layer = jax.jit(lambda key, number: split(self.policy.init_layer(key, number))[0])
         key = stream(0, 0, "adapters")
         adapters = {"layers": {number: layer(key, number) for number in range(self.policy.num_layers)}}
