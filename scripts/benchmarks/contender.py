@@ -28,9 +28,15 @@ def serve(description: dict[str, Any], step: Callable[[], dict[str, Any]]) -> No
     os.dup2(2, 1)
     print(json.dumps(description), file=answers, flush=True)
     for _ in sys.stdin:
-        started = time.perf_counter()
-        report = step()
-        print(json.dumps({"seconds": time.perf_counter() - started, **report}), file=answers, flush=True)
+        report, spent = timed(step)
+        print(json.dumps({**spent, **report}), file=answers, flush=True)
+
+
+def timed(function: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
+    """The result of a function, its `seconds`, and the `cpu_seconds` of this process meanwhile."""
+    started, of_cpu = time.perf_counter(), time.process_time()
+    result = function()
+    return result, {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - of_cpu}
 
 
 @dataclasses.dataclass
@@ -79,7 +85,7 @@ class Contender:
         self._process.stdout.close()
 
     def step(self) -> dict[str, Any]:
-        """One step; its `seconds`, and the program's report.
+        """One step; its `seconds` and `cpu_seconds`, and the program's report.
 
         Raises:
           ValueError: the program has ended.

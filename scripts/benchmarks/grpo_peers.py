@@ -69,16 +69,11 @@ def make(workload: str, interpreters: Mapping[str, Path], hugepages: bool) -> li
       interpreters: of each peer.
       hugepages: the same for all, because PyTorch and XLA gain alike.
     """
-    environment = {
-        "PYTHONPATH": str(Path(__file__).parents[1]),
+    environment = variables() | {
         "GLIBC_TUNABLES": f"glibc.malloc.hugetlb={int(hugepages)}",
         # The first step measures compilation: it must not use an earlier cache.
         "JAX_ENABLE_COMPILATION_CACHE": "false",
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
-        # No downloads, and no warnings of libraries.
-        "HF_HUB_OFFLINE": "1",
-        "TRANSFORMERS_VERBOSITY": "error",
-        "PYTHONWARNINGS": "ignore",
     }
     programs = {OURS: (sys.executable, "benchmarks.grpo_step")}
     programs |= {peer: (str(python), MODULES[peer]) for peer, python in interpreters.items()}
@@ -86,6 +81,18 @@ def make(workload: str, interpreters: Mapping[str, Path], hugepages: bool) -> li
         Contender(name, [python, "-m", module, f"--workload={workload}"], environment)
         for name, (python, module) in programs.items()
     ]
+
+
+def variables(*folders: Path) -> dict[str, str]:
+    """Variables of all contenders, which import from the folder of scripts and from these folders."""
+    return {
+        "PYTHONPATH": os.pathsep.join(map(str, (Path(__file__).parents[1], *folders))),
+        # No downloads, and no warnings or progress of libraries.
+        "HF_HUB_OFFLINE": "1",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "TRANSFORMERS_VERBOSITY": "error",
+        "PYTHONWARNINGS": "ignore",
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,11 +121,12 @@ class Steps:
 
 
 def measure(contenders: Sequence[Contender], runs: int) -> list[Steps]:
-    """Lets contenders alternate, in another order each round.
+    """Measures contenders, started, of which the first is the one to compare with; errors as of `rounds`."""
+    return steps_of(contenders, rounds(contenders, runs))
 
-    Args:
-      contenders: started; the first is the one to compare with.
-      runs: rounds, after one to warm up.
+
+def rounds(contenders: Sequence[Contender], runs: int) -> dict[str, list[dict[str, Any]]]:
+    """Lets contenders, started, alternate, in another order each round, after one to warm up: the reports of each.
 
     Raises:
       ValueError: they do not do the same work, or do not get the same rewards.
@@ -129,6 +137,11 @@ def measure(contenders: Sequence[Contender], runs: int) -> list[Steps]:
         for contender in in_turn(contenders, number):
             reports[contender.name].append(contender.step())
     check_rewards({name: steps[0]["reward"] for name, steps in reports.items()})
+    return reports
+
+
+def steps_of(contenders: Sequence[Contender], reports: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Steps]:
+    """What the reports of `rounds` say of each contender."""
     times = {name: [step["seconds"] for step in steps[1:]] for name, steps in reports.items()}
     reference = times[contenders[0].name]
     return [
@@ -189,8 +202,11 @@ def table(measured: Sequence[Steps]) -> list[str]:
             f"{steps.name:7}  {steps.seconds!s:27}  {steps.ratio:5.2f}  {steps.first_step:10.1f}  "
             f"{memory:>8}  {steps.reward:6.3f}"
         )
-    for steps in measured:
-        versions = ", ".join(f"{name} {version}" for name, version in steps.description["versions"].items())
-        settings = ", ".join(f"{name}={value}" for name, value in steps.description["settings"].items())
-        lines.append(f"{steps.name:7}  {versions}; {settings}")
-    return lines
+    return lines + [described(steps) for steps in measured]
+
+
+def described(steps: Steps) -> str:
+    """A contender's versions and settings."""
+    versions = ", ".join(f"{name} {version}" for name, version in steps.description["versions"].items())
+    settings = ", ".join(f"{name}={value}" for name, value in steps.description["settings"].items())
+    return f"{steps.name:7}  {versions}; {settings}"

@@ -11,7 +11,6 @@ import json
 import math
 import statistics
 import sys
-import time
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks import contender, measuring, roofline, workloads
-from benchmarks.workloads import WORKLOADS, Workload
+from benchmarks.workloads import WORKLOADS, Batch, Workload
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.distributed.start_up import cores, start_up
@@ -40,7 +39,7 @@ COMPILATION = "/jax/core/compile/backend_compile_duration"
 class EvenTokens(TokenStream):
     """Answers of a fixed length to random prompts; the reward is the share of even tokens, as `workloads.reward`."""
 
-    workload: Workload
+    batch: Batch
 
     verifies_on_host: ClassVar[bool] = False
     # No token ends an answer.
@@ -48,15 +47,15 @@ class EvenTokens(TokenStream):
 
     @property
     def vocabulary_size(self) -> int:
-        return self.workload.vocabulary_size
+        return self.batch.vocabulary_size
 
     @property
     def max_tokens(self) -> int:
-        return self.workload.completion_length
+        return self.batch.completion_length
 
     @functools.cached_property
     def prompt_table(self) -> Prompts:
-        tokens = self.workload.prompt_tokens()
+        tokens = self.batch.prompt_tokens()
         return Prompts(np.arange(len(tokens)), tokens, np.ones(tokens.shape, bool))
 
     def verify(self, trajectories: Trajectories) -> Outcomes:
@@ -115,58 +114,70 @@ def compete(workload: Workload, dtype: str, micro_batches: int | None, host_devi
 
     By default a CPU has one device per core, and each device one micro-batch per prompt: its cache holds one.
     """
-    programs = 0
-
-    def count(event: str, _: float, **__: Any) -> None:
-        nonlocal programs
-        programs += event == COMPILATION
-
-    jax.monitoring.register_event_duration_secs_listener(count)
+    programs = Compilations()
     start_up(host_devices or math.gcd(cores(), workload.prompts))
+    settings = train_settings(workload, micro_batches)
+    trainer = Trainer(EvenTokens(workload), policy_of(workload, dtype), objectives.make("grpo"), settings)
+    with jax.set_mesh(make_mesh()):
+        serve(trainer, trainer.init(0), workload, dtype, programs, memory)
+
+
+def train_settings(batch: Batch, micro_batches: int | None) -> TrainSettings:
+    """Those of a batch; by default, a device of a CPU has one micro-batch per prompt, other devices have one."""
     if micro_batches is None:
-        micro_batches = workload.prompts // jax.device_count() if jax.default_backend() == "cpu" else 1
-    settings = TrainSettings(
+        micro_batches = batch.prompts // jax.device_count() if jax.default_backend() == "cpu" else 1
+    return TrainSettings(
         steps=1,  # the loop's own number, not used here
-        prompts_per_step=workload.prompts,
-        group_size=workload.group_size,
+        prompts_per_step=batch.prompts,
+        group_size=batch.group_size,
         temperature=workloads.TEMPERATURE,
-        learning_rate=workloads.LEARNING_RATE,
+        learning_rate=batch.learning_rate,
         batching=Batching(micro_batches=micro_batches),
     )
-    mesh = make_mesh()
-    trainer = Trainer(EvenTokens(workload), policy_of(workload, dtype), objectives.make("grpo"), settings)
-    with jax.set_mesh(mesh):
-        state = trainer.init(0)
+
+
+class Compilations:
+    """Number of programs compiled since it was made."""
+
+    def __init__(self):
+        self.count = 0
+        jax.monitoring.register_event_duration_secs_listener(self._hear)
+
+    def _hear(self, event: str, _: float, **__: Any) -> None:
+        self.count += event == COMPILATION
+
+
+def serve(
+    trainer: Trainer, state: TrainState, batch: Batch, dtype: str, programs: Compilations, memory: bool = False
+) -> None:
+    """Serves steps of a trainer on the mesh that is set, as `compete`."""
     done = 0
-    tokens = workload.prompts * workload.group_size * workload.completion_length
 
     def step() -> dict[str, Any]:
         nonlocal state, done
-        started = time.perf_counter()
-        state, groups, _ = jax.block_until_ready(trainer.ask(state))
-        sampled = time.perf_counter()
-        state, metrics = trainer.learn(state, groups)
-        metrics = jax.device_get(metrics)
-        updated = time.perf_counter()
+        (state, groups, _), sampling = contender.timed(lambda: jax.block_until_ready(trainer.ask(state)))
+        (state, metrics), update = contender.timed(lambda: jax.block_until_ready(trainer.learn(state, groups)))
         done += 1
         report = {"temporary": temporary_memory(trainer, state, groups)} if memory and done == 1 else {}
         return report | {
             "reward": float(metrics["reward"]),
-            "tokens": tokens,
-            "sampling": sampled - started,
-            "update": updated - sampled,
-            "programs": programs,
+            "tokens": batch.tokens,
+            "sampling": sampling["seconds"],
+            "sampling_cpu": sampling["cpu_seconds"],
+            "update": update["seconds"],
+            "programs": programs.count,
         }
 
+    parameters = jax.tree.leaves((state.parameters, trainer.frozen))
+    micro_batches = trainer.settings.batching.micro_batches
     description = {
         "name": "ipsrl",
         "versions": {package: importlib.metadata.version(package) for package in ("ipsrl", "jax", "jaxlib")},
-        "parameters": sum(leaf.size for leaf in jax.tree.leaves(state.parameters)),
-        "tokens_per_step": tokens,
+        "parameters": sum(leaf.size for leaf in parameters),
+        "tokens_per_step": batch.tokens,
         "settings": {"dtype": dtype, "micro_batches": micro_batches, "devices": jax.device_count()},
     }
-    with jax.set_mesh(mesh):
-        contender.serve(description, step)
+    contender.serve(description, step)
 
 
 def temporary_memory(trainer: Trainer, state: TrainState, groups: Groups) -> dict[str, int]:

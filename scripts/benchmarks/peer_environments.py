@@ -13,7 +13,7 @@ from pathlib import Path
 from ipsrl.distributed.start_up import cache_folder
 
 REQUIREMENTS = {
-    "trl": ("torch==2.13.0", "trl==1.16.0", "transformers==5.23.0"),
+    "trl": ("torch==2.13.0", "trl==1.16.0", "transformers==5.23.0", "peft==0.21.2"),
     "tunix": ("google-tunix==0.1.7", "flax==0.12.8", "jax==0.10.2", "jaxlib==0.10.2"),
     "gfnx": ("gfnx==0.0.1", "jax==0.7.1", "jaxlib==0.7.1", "optax==0.2.8"),
     "torchgfn": ("torch==2.13.0", "torchgfn==2.4.1"),

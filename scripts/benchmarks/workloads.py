@@ -6,35 +6,63 @@ penalty.
 """
 
 import dataclasses
+import json
 from collections.abc import Sequence
 
 import numpy as np
 
 TEMPERATURE = 1.0
-LEARNING_RATE = 1e-4
+LORA_RANK, LORA_ALPHA, LORA_TARGETS = 16, 32, ("q_proj", "k_proj", "v_proj", "o_proj")
+"""The adapters of language models."""
 PROMPT_TABLE = 256
 """Different prompts."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Workload:
-    """A model and a batch.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Batch:
+    """What a step samples.
 
     Attributes:
-      vocabulary_size, hidden_size, num_layers, num_heads, intermediate_size: of the model.
+      vocabulary_size: of the model.
       prompts, group_size: P and G of a step.
       prompt_length, completion_length: tokens.
+      learning_rate: of Adam.
     """
 
     vocabulary_size: int
-    hidden_size: int
-    num_layers: int
-    num_heads: int
-    intermediate_size: int
     prompts: int
     group_size: int
     prompt_length: int
     completion_length: int
+    learning_rate: float = 1e-4
+
+    @classmethod
+    def read(cls, text: str) -> "Batch":
+        """The batch with the given fields, in JSON."""
+        return cls(**json.loads(text))
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens sampled in a step."""
+        return self.prompts * self.group_size * self.completion_length
+
+    def prompt_tokens(self) -> np.ndarray:
+        """`[PROMPT_TABLE, prompt_length]`, the same for all contenders."""
+        return np.random.default_rng(0).integers(0, self.vocabulary_size, (PROMPT_TABLE, self.prompt_length), np.int32)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Workload(Batch):
+    """A model and a batch.
+
+    Attributes:
+      hidden_size, num_layers, num_heads, intermediate_size: of the model.
+    """
+
+    hidden_size: int
+    num_layers: int
+    num_heads: int
+    intermediate_size: int
 
     @property
     def matrix_parameters(self) -> int:
@@ -46,10 +74,6 @@ class Workload:
     def parameters(self) -> int:
         """Number of all parameters: the matrices, three biases and two norms in each block, and the last norm."""
         return self.matrix_parameters + self.num_layers * 5 * self.hidden_size + self.hidden_size
-
-    def prompt_tokens(self) -> np.ndarray:
-        """`[PROMPT_TABLE, prompt_length]`, the same for all contenders."""
-        return np.random.default_rng(0).integers(0, self.vocabulary_size, (PROMPT_TABLE, self.prompt_length), np.int32)
 
     def forward_operations(self, shared_prompt: bool) -> int:
         """Multiplications and additions of one pass over all prompts and completions, in matrices and attention.
@@ -73,10 +97,11 @@ class Workload:
         return 4 * self.forward_operations(shared_prompt=True)
 
 
+S_MODEL = {"vocabulary_size": 64, "hidden_size": 128, "num_layers": 4, "num_heads": 4, "intermediate_size": 512}
 M_MODEL = {"vocabulary_size": 512, "hidden_size": 320, "num_layers": 8, "num_heads": 8, "intermediate_size": 1024}
 
 WORKLOADS = {
-    "S": Workload(64, 128, 4, 4, 512, prompts=16, group_size=8, prompt_length=16, completion_length=32),
+    "S": Workload(**S_MODEL, prompts=16, group_size=8, prompt_length=16, completion_length=32),
     "M": Workload(**M_MODEL, prompts=16, group_size=8, prompt_length=16, completion_length=32),
     "L": Workload(**M_MODEL, prompts=8, group_size=16, prompt_length=128, completion_length=64),
 }

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks import workloads
-from benchmarks.workloads import WORKLOADS, Workload
+from benchmarks.workloads import WORKLOADS, Batch, Workload
 
 STEPS = 10**6
 """More steps than any benchmark uses."""
 
 
-def texts(workload: Workload) -> list[str]:
+def texts(batch: Batch) -> list[str]:
     """The prompts, as numbers separated by blanks."""
-    return [" ".join(map(str, prompt)) for prompt in workload.prompt_tokens()]
+    return [" ".join(map(str, prompt)) for prompt in batch.prompt_tokens()]
 
 
 class Rewards:
@@ -24,8 +24,8 @@ class Rewards:
       report: the number of sampled tokens and the mean reward since the last report.
     """
 
-    def __init__(self, workload: Workload):
-        self._workload = workload
+    def __init__(self, batch: Batch):
+        self._batch = batch
         self.report: dict[str, Any] = {}
 
     def __call__(self, completions: Sequence[Sequence[int]]) -> list[float]:
@@ -34,13 +34,13 @@ class Rewards:
         Raises:
           ValueError: there are fewer or more answers than a step has, or one is shorter or longer than it should be.
         """
-        expected = self._workload.prompts * self._workload.group_size
+        expected = self._batch.prompts * self._batch.group_size
         if len(completions) != expected:
             raise ValueError(f"a step samples {len(completions)} answers, but the workload has {expected}")
         lengths = sorted({len(completion) for completion in completions})
-        if lengths != [self._workload.completion_length]:
+        if lengths != [self._batch.completion_length]:
             raise ValueError(
-                f"answers have {lengths} tokens, but the workload has {self._workload.completion_length}: "
+                f"answers have {lengths} tokens, but the workload has {self._batch.completion_length}: "
                 "some were cut or ended early"
             )
         rewards = [workloads.reward(completion) for completion in completions]
@@ -49,20 +49,14 @@ class Rewards:
 
 
 def description(
-    name: str, packages: Sequence[str], workload: Workload, parameters: int, settings: Mapping[str, Any]
+    name: str, packages: Sequence[str], batch: Batch, parameters: int, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A contender's description of itself.
-
-    Raises:
-      ValueError: the model's number of parameters differs from the workload's by more than one per cent.
-    """
-    if abs(parameters - workload.parameters) > 0.01 * workload.parameters:
-        raise ValueError(f"{name}'s model has {parameters} parameters, but the workload's has {workload.parameters}")
+    """A contender's description of itself."""
     return {
         "name": name,
         "versions": {package: importlib.metadata.version(package) for package in packages},
         "parameters": parameters,
-        "tokens_per_step": workload.prompts * workload.group_size * workload.completion_length,
+        "tokens_per_step": batch.tokens,
         "settings": dict(settings),
     }
 
@@ -81,12 +75,18 @@ def settings(
       numbers: settings that are integers, each with a flag.
       best: for each workload, the settings without flags.
     """
-    parser = argparse.ArgumentParser(description=text)
-    parser.add_argument("--workload", choices=WORKLOADS, required=True)
-    for name, values in choices.items():
-        parser.add_argument(f"--{name}", choices=values)
-    for name in numbers:
-        parser.add_argument(f"--{name}", type=int)
-    arguments = vars(parser.parse_args())
+    flags = parser(text, choices, numbers)
+    flags.add_argument("--workload", choices=WORKLOADS, required=True)
+    arguments = vars(flags.parse_args())
     name = arguments.pop("workload")
     return WORKLOADS[name], best[name] | {key: value for key, value in arguments.items() if value is not None}
+
+
+def parser(text: str, choices: Mapping[str, Sequence[str]], numbers: Sequence[str]) -> argparse.ArgumentParser:
+    """A parser of these settings, of which all may be missing; arguments as of `settings`."""
+    made = argparse.ArgumentParser(description=text)
+    for name, values in choices.items():
+        made.add_argument(f"--{name}", choices=values)
+    for name in numbers:
+        made.add_argument(f"--{name}", type=int)
+    return made

@@ -5,19 +5,19 @@ Optional work is off: clipping of gradients, saving, logging, evaluation.
 """
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from datasets import Dataset
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM, TrainerCallback
+from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from benchmarks import workloads
+from benchmarks import contender, workloads
 from benchmarks.peers import grpo_task
 from benchmarks.peers.gate import Gate
-from benchmarks.workloads import Workload
+from benchmarks.workloads import Batch, Workload
 
 CHOICES = {
     # Of the parameters, and so of sampling, of the update and of Adam.
@@ -51,14 +51,14 @@ BEST = {"S": FASTEST, "M": FASTEST | {"micro_batches": 4}, "L": FASTEST | {"micr
 class AtGate(TrainerCallback):
     """Pauses the trainer at the end of each step."""
 
-    def __init__(self, gate: Gate, rewards: grpo_task.Rewards):
-        self._gate, self._rewards = gate, rewards
+    def __init__(self, gate: Gate, report: Callable[[], dict[str, Any]]):
+        self._gate, self._report = gate, report
 
     def on_train_begin(self, *_, **__) -> None:
         self._gate.wait()
 
     def on_step_end(self, *_, **__) -> None:
-        self._gate.wait(self._rewards.report)
+        self._gate.wait(self._report())
 
 
 def tokenizer(size: int) -> PreTrainedTokenizerFast:
@@ -93,22 +93,22 @@ def model(workload: Workload, settings: dict[str, Any]) -> Qwen2ForCausalLM:
     return made
 
 
-def arguments(workload: Workload, settings: dict[str, Any], folder: str) -> GRPOConfig:
+def arguments(batch: Batch, settings: dict[str, Any], folder: str) -> GRPOConfig:
     """One generation and one update in each step, and nothing else."""
     return GRPOConfig(
         output_dir=folder,
-        per_device_train_batch_size=workload.prompts * workload.group_size // settings["micro_batches"],
+        per_device_train_batch_size=batch.prompts * batch.group_size // settings["micro_batches"],
         gradient_accumulation_steps=settings["micro_batches"],
-        num_generations=workload.group_size,
+        num_generations=batch.group_size,
         num_iterations=1,
-        max_completion_length=workload.completion_length,
+        max_completion_length=batch.completion_length,
         temperature=workloads.TEMPERATURE,
         top_p=1.0,
         top_k=0,
         cache_implementation=None if settings["cache"] == "dynamic" else settings["cache"],
         loss_type="grpo",
         beta=0.0,
-        learning_rate=workloads.LEARNING_RATE,
+        learning_rate=batch.learning_rate,
         lr_scheduler_type="constant",
         optim="adamw_torch_fused",
         weight_decay=0.0,
@@ -126,33 +126,45 @@ def arguments(workload: Workload, settings: dict[str, Any], folder: str) -> GRPO
     )
 
 
-def main() -> None:
-    workload, settings = grpo_task.settings(__doc__, CHOICES, NUMBERS, BEST)
+def compete(policy: PreTrainedModel, batch: Batch, settings: dict[str, Any]) -> None:
+    """Serves steps of a trainer of the policy."""
     if "threads" in settings:
         torch.set_num_threads(settings["threads"])
-    policy, rewards, gate = model(workload, settings), grpo_task.Rewards(workload), Gate()
+    rewards, gate, sampling = grpo_task.Rewards(batch), Gate(), {}
     description = grpo_task.description(
         "TRL",
         ("trl", "transformers", "torch"),
-        workload,
+        batch,
         sum(parameter.numel() for parameter in policy.parameters()),
         settings | {"threads": torch.get_num_threads()},
     )
+    generate = policy.generate
+
+    def timed_generate(*given, **named):
+        tokens, spent = contender.timed(lambda: generate(*given, **named))
+        sampling.update({"sampling": spent["seconds"], "sampling_cpu": spent["cpu_seconds"]})
+        return tokens
 
     def even(completion_ids: Sequence[Sequence[int]], **_) -> list[float]:
         return rewards(completion_ids)
 
+    policy.generate = timed_generate
     with tempfile.TemporaryDirectory() as folder:
         trainer = GRPOTrainer(
             policy,
             even,
-            arguments(workload, settings, folder),
-            Dataset.from_dict({"prompt": grpo_task.texts(workload)}),
-            processing_class=tokenizer(workload.vocabulary_size),
-            callbacks=[AtGate(gate, rewards)],
+            arguments(batch, settings, folder),
+            Dataset.from_dict({"prompt": grpo_task.texts(batch)}),
+            processing_class=tokenizer(batch.vocabulary_size),
+            callbacks=[AtGate(gate, lambda: rewards.report | sampling)],
         )
         gate.open(description)
         trainer.train()
+
+
+def main() -> None:
+    workload, settings = grpo_task.settings(__doc__, CHOICES, NUMBERS, BEST)
+    compete(model(workload, settings), workload, settings)
 
 
 if __name__ == "__main__":

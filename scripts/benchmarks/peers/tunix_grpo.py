@@ -104,7 +104,7 @@ def cluster(workload: Workload, settings: dict[str, Any], policy: qwen2.Qwen2) -
         cluster_config=ClusterConfig(
             role_to_mesh=dict.fromkeys((Role.ACTOR, Role.REFERENCE, Role.ROLLOUT), mesh),
             training_config=RLTrainingConfig(
-                actor_optimizer=optax.adam(workloads.LEARNING_RATE),
+                actor_optimizer=optax.adam(workload.learning_rate),
                 mini_batch_size=workload.prompts,
                 train_micro_batch_size=workload.prompts // settings["micro_batches"],
                 rollout_micro_batch_size=workload.prompts,
