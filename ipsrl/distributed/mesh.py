@@ -74,6 +74,12 @@ def platform() -> str:
     return jax.default_backend() if device is None else device.platform
 
 
+def is_whole_cpu_program() -> bool:
+    """Whether traced code is a CPU's own program, which XLA does not partition over devices."""
+    mesh = jax.sharding.get_abstract_mesh()
+    return platform() == "cpu" and mesh.size == math.prod(mesh.shape[axis] for axis in mesh.manual_axes)
+
+
 def check_prompts_divide(prompts: int, mesh: Mesh) -> None:
     """Raises ValueError unless the number of prompts is a multiple of the size of the mesh axis "data"."""
     size = mesh.shape.get(DATA, 1)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
-from ipsrl.distributed.mesh import keep_prompts_sharded
+from ipsrl.distributed.mesh import is_whole_cpu_program, keep_prompts_sharded
 from ipsrl.policies.adapters import product
 from ipsrl.policies.attention import KeyValues, NextTokens, WholeTexts
 from ipsrl.policies.matmul import activation_dtype, matrix_product, scaled, shifted
@@ -51,12 +51,19 @@ class Decoder(nnx.Module):
         self.remat = policy.remat
 
     def __call__(self, tokens: Array, views: Sequence[View]) -> tuple[Array, tuple[KeyValues, ...]]:
-        """Hidden states `[P, N, hidden]` of `tokens` `[P, N]`, and the keys and values kept by each layer's view."""
+        """Hidden states `[P, N, hidden]` of `tokens` `[P, N]`, and the keys and values kept by each layer's view.
+
+        With the rematerialisation "layer" on CPU, equal layers that read whole texts are a loop, which keeps none.
+        """
         # Constraining hidden states makes XLA gather sharded matrices over `data`, and never the prompts instead.
         hidden = keep_prompts_sharded(self.embed_tokens(tokens))
+        blocks = [nnx.split(layer) for layer in self.layers]
+        equal = isinstance(views[0], WholeTexts) and len({graph for graph, _ in blocks}) == 1
+        if self.remat == "layer" and equal and is_whole_cpu_program():
+            return self.norm(_scan(blocks[0][0], [parameters for _, parameters in blocks], hidden, views[0])), ()
         kept = []
-        for layer, view in zip(self.layers, views, strict=True):
-            hidden, of_layer = _run(*nnx.split(layer), hidden, view, self.remat)
+        for block, view in zip(blocks, views, strict=True):
+            hidden, of_layer = _run(*block, hidden, view, self.remat)
             hidden = keep_prompts_sharded(hidden)
             kept.append(of_layer)
         return self.norm(hidden), tuple(kept)
@@ -78,6 +85,28 @@ def _run(graph: nnx.GraphDef, parameters: nnx.State, hidden: Array, view: View, 
         return nnx.merge(graph, parameters)(hidden, view)
 
     return REMATERIALISATIONS[remat](run)(parameters, hidden, view)
+
+
+def _scan(graph: nnx.GraphDef, layers: Sequence[nnx.State], hidden: Array, texts: WholeTexts) -> Array:
+    """Hidden states after all blocks, by a loop of which the backward pass stores nothing but hidden states.
+
+    Unrolled, XLA on CPU merges the blocks of the forward pass with those computed again, and so stores what is in them.
+    """
+
+    # As integers, because XLA on CPU would convert a whole stack of bfloat16 to float32 to take a slice. Only frozen
+    # matrices are bfloat16, so no gradient is lost.
+    def stack(*leaves):
+        half = leaves[0].dtype == jnp.bfloat16
+        return jnp.stack([jax.lax.bitcast_convert_type(leaf, jnp.uint16) if half else leaf for leaf in leaves])
+
+    def unstack(leaf, like):
+        return jax.lax.bitcast_convert_type(leaf, like.dtype) if like.dtype == jnp.bfloat16 else leaf
+
+    def run(hidden, own):
+        hidden, _ = nnx.merge(graph, jax.tree.map(unstack, own, layers[0]))(hidden, texts)
+        return hidden, None
+
+    return jax.lax.scan(jax.checkpoint(run, prevent_cse=False), hidden, jax.tree.map(stack, *layers))[0]
 
 
 class LlamaBlock(nnx.Module):
@@ -119,6 +148,7 @@ def block_state(policy: TransformerConfig, key: Array, number: int | Array) -> n
     """The parameters of one block of `Decoder(policy, Keys(key))`; its number may be traced."""
 
     def block(keys):
+        # The number decides how a block computes, not what it has.
         return nnx.state(BLOCKS[policy.block](policy, 0, keys))
 
     keys = Keys(key)

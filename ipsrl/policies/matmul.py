@@ -1,14 +1,13 @@
 """Products of activations and matrices, with operands that may be bfloat16 and sums in float32."""
 
 import functools
-import math
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.experimental.layout import Layout, with_layout_constraint
 
-from ipsrl.distributed.mesh import platform
+from ipsrl.distributed.mesh import is_whole_cpu_program, platform
 
 
 def activation_dtype(dtype: str) -> str:
@@ -108,7 +107,6 @@ def _row_by_row(matrix: Array) -> Array:
     In this layout it multiplies bfloat16 twice as fast as float32; other layouts are converted to float32 first. Not
     used when XLA partitions the program over devices: a fixed layout would force a gather.
     """
-    mesh = jax.sharding.get_abstract_mesh()
-    if platform() == "cpu" and mesh.size == math.prod(mesh.shape[axis] for axis in mesh.manual_axes):
+    if is_whole_cpu_program():
         return with_layout_constraint(matrix, Layout(major_to_minor=(0, 1)))
     return matrix

@@ -82,7 +82,8 @@ class Transformer(TransformerConfig):
         A prompt without tokens (L = 0) is allowed: its first observation has position 0.
         """
         tokens, mask = prompts.tokens[:, :-1], prompts.mask[:, :-1]
-        _, prompt = self._read(parameters, tokens, WholeTexts(mask))
+        # Nothing is differentiated, and so nothing is computed again.
+        _, prompt = dataclasses.replace(self, remat="none")._read(parameters, tokens, WholeTexts(mask))
         shape = (len(tokens), self.num_key_value_heads, group_size, max_tokens, self.head_width)
         empty = KeyValues(*[jnp.zeros(shape, activation_dtype(self.dtype))] * 2)
         return Cache(

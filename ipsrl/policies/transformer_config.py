@@ -68,7 +68,8 @@ class TransformerConfig(Checked):
         at least those of one token of every sequence; changes memory and rounding only.
       remat: what the backward pass recomputes instead of storing: "none"; "layer", all of a block except its input;
         "dots", all except matrix products. "none" also stores the matrices, in `dtype` and as gathered: use "layer" for
-        models sharded over a mesh. Changes memory and rounding only.
+        models sharded over a mesh. On CPU only "layer" stores less, and only where all layers are alike: they are then
+        compiled once, as a loop. Changes memory and rounding only.
       lora: the adapters, `lora_a` and `lora_b` beside the matrices they adapt; None for none.
 
     Raises:

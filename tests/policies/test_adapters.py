@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tiers import slow_after
 
+from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.distributed.placement import check_placement_rules
 from ipsrl.policies.adapters import FEW_BITS, LoRA, frozen_as, merged, split
 from ipsrl.policies.policy import union
@@ -56,6 +57,14 @@ def test_split_and_union_are_inverse():
     assert names == {f"{target}{leaf}" for target in TARGETS for leaf in ("lora_a", "lora_b")}
     jax.tree.map(np.testing.assert_array_equal, union(adapters, frozen), parameters)
     assert union(parameters, None) is parameters
+
+
+def test_layers_made_one_by_one_are_those_of_all():
+    policy, key = adapted(), jax.random.key(4)
+    layer = jax.jit(policy.init_layer)
+    one_by_one = {number: layer(key, number) for number in range(policy.num_layers)}
+    jax.tree.map(np.testing.assert_array_equal, one_by_one, FRESH(policy, key)["layers"])
+    assert layer._cache_size() == 1
 
 
 def test_a_new_adapter_changes_nothing():
@@ -121,6 +130,20 @@ def test_gradients_reach_the_adapters_through_frozen_matrices(frozen):
     ahead, behind = (float(loss(there)) for there in moved)
     slope = sum(np.abs(leaf).sum() for leaf in jax.tree.leaves(gradient))
     np.testing.assert_allclose((ahead - behind) / 6e-4, slope, rtol=0.01)
+
+
+@pytest.mark.parametrize("frozen", slow_after(1, ["bfloat16", "float32", *FEW_BITS]))
+def test_rematerialised_layers_have_the_same_gradient(frozen):
+    """Their matrices are the slices of stacks, which bfloat16 and few bits need in another type."""
+    policy = adapted(frozen)
+    adapters, rest = parameters_of(policy, trained=True)
+    with jax.set_mesh(own_device_mesh()):
+        gradient, same = (
+            jax.jit(jax.grad(lambda own, policy=policy: log_probs(policy, union(own, rest)).sum()))(adapters)
+            for policy in (policy, dataclasses.replace(policy, remat="layer"))
+        )
+    largest = max(np.abs(leaf).max() for leaf in jax.tree.leaves(gradient))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5 * largest), same, gradient)
 
 
 @pytest.mark.parametrize("frozen", FEW_BITS)
