@@ -132,7 +132,9 @@ def score_logits(logits: Array, actions: Actions, temperature: float) -> PolicyS
     if legal is not None:
         legal = legal | ~mask[..., None]
     log_probs = distribution(logits, legal, temperature)
-    chosen = jnp.take_along_axis(log_probs, actions.tokens[..., None], axis=-1)[..., 0]
+    # The gradient of an index would be scattered into an array of zeros as large as the logits.
+    is_chosen = jax.lax.broadcasted_iota(jnp.int32, log_probs.shape, log_probs.ndim - 1) == actions.tokens[..., None]
+    chosen = jnp.where(is_chosen, log_probs, 0.0).sum(axis=-1)
     top_log_probs = None
     if actions.top_tokens is not None:
         top_log_probs = jnp.take_along_axis(log_probs, actions.top_tokens, axis=-1)
