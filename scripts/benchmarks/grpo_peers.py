@@ -87,6 +87,8 @@ def variables(*folders: Path) -> dict[str, str]:
     """Variables of all contenders, which import from the folder of scripts and from these folders."""
     return {
         "PYTHONPATH": os.pathsep.join(map(str, (Path(__file__).parents[1], *folders))),
+        # Not from the current folder, which may be another clone of this repository.
+        "PYTHONSAFEPATH": "1",
         # No downloads, and no warnings or progress of libraries.
         "HF_HUB_OFFLINE": "1",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",

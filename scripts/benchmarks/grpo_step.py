@@ -173,6 +173,7 @@ def serve(
     description = {
         "name": "ipsrl",
         "versions": {package: importlib.metadata.version(package) for package in ("ipsrl", "jax", "jaxlib")},
+        "package": str(Path(objectives.__file__).parents[1]),
         "parameters": sum(leaf.size for leaf in parameters),
         "tokens_per_step": batch.tokens,
         "settings": {"dtype": dtype, "micro_batches": micro_batches, "devices": jax.device_count()},

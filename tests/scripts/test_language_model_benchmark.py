@@ -67,10 +67,14 @@ def test_a_checkpoint_is_trained_by_all_that_are_installed(tmp_path, monkeypatch
         language_model.SIZES, "trial", {"prompts": 2, "group_size": 4, "prompt_length": 6, "completion_length": 3}
     )
     contenders = ["ipsrl", "trl"] if peer_environments.is_made("trl") else ["ipsrl"]
-    flags = ("--sizes=trial", "--dtypes=float32", f"--model_dir={folder}", f"--against={SCRIPTS.parent}")
+    (tmp_path / "older").mkdir()
+    (tmp_path / "older" / "ipsrl").symlink_to(SCRIPTS.parent / "ipsrl")
+    flags = ("--sizes=trial", "--dtypes=float32", f"--model_dir={folder}", f"--against={tmp_path / 'older'}")
     benchmark.main(["language_model", *flags, f"--contenders={','.join(contenders)}", f"--json={file}"])
     rows = json.loads(file.read_text())["language_model"]["trial"]
     assert [row["name"] for row in rows] == ["ipsrl", "older", *contenders[1:]]
+    assert rows[0]["description"]["package"] == str(SCRIPTS.parent / "ipsrl")
+    assert rows[1]["description"]["package"] == str(tmp_path / "older" / "ipsrl")
     for row in rows:
         assert row["description"]["tokens_per_step"] == 24
         assert row["tokens_per_second"] > 0 < row["tokens_per_cpu_second"]
