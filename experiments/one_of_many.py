@@ -5,7 +5,7 @@ Claim     Asked for a country in Europe, a language model trained by expected re
           kept on the questions that are trained on is kept on others, too.
 Paper     The claim is that of arXiv 2601.21669, whose language models are larger; it has no numbers for this task.
 Command   python -m experiments.one_of_many
-Time      demo at most 25 minutes on two CPU cores and 3 GiB of memory, smoke two; all, not run, an hour and a half.
+Time      demo 13 to 25 minutes on two CPU cores, by their load, and 3 GiB of memory, smoke two; all, not run, an hour.
 Expected  effective right answers / validity +- 1 / 0.05: start 8.6 / 0.47, GRPO 3.4 / 1.00, IPS-GRPO 10.3 / 0.98,
           ProGRPO 7.2 / 0.96; held out 7.0 / 0.28, 3.6 / 0.86, 7.2 / 0.68, 4.0 / 0.85. The first claim just fails: the
           interval of GRPO, 2.7 to 4.5, ends above half of the start.
