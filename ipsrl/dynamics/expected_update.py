@@ -21,17 +21,31 @@ from ipsrl.dynamics.finite_groups import count_vectors
 from ipsrl.dynamics.setting import Problem, Setting
 from ipsrl.dynamics.trajectories import every_trajectory, every_walk
 from ipsrl.environments.state_graph import StateGraph
+from ipsrl.fields import Checked, at_least, positive
 from ipsrl.objectives.objective import Objective
 from ipsrl.rewards import Reward
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.training.step import gradient, rollouts_of
 
 MOST_GROUPS = 200_000
+"""Maximum number of groups that are enumerated."""
 LARGEST_GROUP_OF_THREE = (math.isqrt(8 * MOST_GROUPS + 1) - 3) // 2
 """The largest group whose outcomes, one of three for each answer, have at most `MOST_GROUPS` counts: (G+1)(G+2)/2."""
-"""Maximum number of groups that are enumerated."""
 BLOCK = 512
 """Number of groups whose updates are computed at once."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Steps(Checked):
+    """Several steps of gradient descent on each batch of groups, so that importance ratios leave 1 and clips act.
+
+    Attributes:
+      number: passes over the batch.
+      size: of a step, the factor of the gradient.
+    """
+
+    number: int = at_least(1, 4, called="number of steps")
+    size: float = positive(0.5, called="size of a step")
 
 
 @jax.tree_util.register_dataclass
@@ -63,13 +77,18 @@ def expected_update(
     reference: Array | None = None,
     objective_state: tuple | None = None,
     off_policy: OffPolicyAnswers | None = None,
+    steps: Steps | None = None,
     num_keys: int = 8,
 ) -> Array:
     """Mean of minus the gradient by the logits, over the groups that the policy samples for one prompt.
 
     This is the mean update of stochastic gradient descent with a small step and one prompt in a batch, divided by the
-    step size; it includes all optimiser steps of the objective on a batch. Parts that use the whole batch see one
-    group. `logits`, `rewards` and `reference` may be traced, and mapped by `jax.vmap`; the computation has the dtype of
+    step size; it includes all optimiser steps of the objective on a batch. With `steps` it is the mean of (z_k - z) /
+    size, z_k the logits after k steps on one batch, which need not be small: the weights of the batch stay, importance
+    ratios, clips and penalties follow the logits. Parts that use the whole batch see one group; a part that breaks ties
+    among answers by their order or by rounding (`kl_cov`) sees each group in one order.
+
+    `logits`, `rewards` and `reference` may be traced, and mapped by `jax.vmap`; the computation has the dtype of
     `logits`, or float32 if that has fewer bits. An outcome of logit -inf has no effect. Do not differentiate this
     function itself, wrap it in `differentiable` first: an objective stops the gradient of its weights, so `jax.jacfwd`
     would treat them as constants.
@@ -84,6 +103,7 @@ def expected_update(
       reference: logits of the reference policy, shaped as `logits`; uniform over legal actions by default.
       objective_state: state of the objective, carried from batch to batch; the initial state by default.
       off_policy: puts off-policy answers into groups, as in the training loop.
+      steps: on each batch; a single small one by default.
       num_keys: for objectives that sample at random, the number of (fixed) keys to average over; each is used with
         every rotation of the group, so that no sample is favoured.
 
@@ -111,7 +131,7 @@ def expected_update(
         members = np.column_stack([np.tile(np.arange(walks), len(counts)), np.repeat(members, walks, axis=0)])
         log_chances = (log_chances[:, None] + _log_distribution_of_best(setting, off_policy)).ravel()
     keys = jax.random.split(jax.random.key(0), (len(members), num_keys if "keys" in objective.needs else 1))
-    updates = _updates(objective, setting, members, keys)
+    updates = _updates(objective, steps, setting, members, keys)
     chances = jnp.exp(log_chances).astype(updates.dtype)
     # The update of an impossible group may be infinite or NaN.
     updates = jnp.where(chances[:, None, None] > 0, updates, 0.0)
@@ -131,6 +151,7 @@ def estimated_update(
     reference: Array | None = None,
     objective_state: tuple | None = None,
     off_policy: OffPolicyAnswers | None = None,
+    steps: Steps | None = None,
 ) -> Estimate:
     """`expected_update` with too many groups to enumerate: the mean over antithetic pairs of sampled groups.
 
@@ -141,7 +162,7 @@ def estimated_update(
     single points it was 0.3 to 1.16, so it may also be slightly larger.
 
     Args:
-      objective, logits, rewards, group_size, environment, reference, objective_state, off_policy: as in
+      objective, logits, rewards, group_size, environment, reference, objective_state, off_policy, steps: as in
         `expected_update`.
       key: the same key gives the same groups.
       pairs: half the number of groups, at least 2.
@@ -168,7 +189,7 @@ def estimated_update(
     members = inverted(setting.log_probs, uniform)
     if off_policy is not None:
         members = members.at[:, 0].set(inverted(_log_distribution_of_best(setting, off_policy), uniform[:, 0]))
-    updates = _updates(objective, setting, members, jax.random.split(of_draws, (2 * pairs, 1)))
+    updates = _updates(objective, steps, setting, members, jax.random.split(of_draws, (2 * pairs, 1)))
     of_pairs = updates.reshape(2, pairs, *logits.shape).mean(axis=0)
     return Estimate(of_pairs.mean(axis=0), of_pairs.std(axis=0, ddof=1) / math.sqrt(pairs), 2 * pairs)
 
@@ -223,8 +244,8 @@ def _log_distribution_of_best(setting: Setting, off_policy: OffPolicyAnswers) ->
     return log_probs + jnp.log((below**before * not_above ** before[::-1]).sum(axis=1))
 
 
-@functools.partial(jax.jit, static_argnames="objective")
-def _updates(objective: Objective, setting: Setting, members: Array, keys: Array) -> Array:
+@functools.partial(jax.jit, static_argnames=("objective", "steps"))
+def _updates(objective: Objective, steps: Steps | None, setting: Setting, members: Array, keys: Array) -> Array:
     """`[N, S, V]`, the update of each group: `members` `[N, G]` are the trajectories it holds.
 
     Args:
@@ -244,16 +265,20 @@ def _updates(objective: Objective, setting: Setting, members: Array, keys: Array
             objective=objective, temperature=1.0,
         )  # fmt: skip
         weights, _, _ = objective.weigh(rollouts, setting.objective_state)
-        both = setting.parameters, setting.objective_parameters
+        start, size = setting.parameters["logits"], 0.0 if steps is None else steps.size
 
-        def of_step(weights):
-            batch = trajectories, rollouts, weights
-            (of_policy, _), _, _ = gradient(
-                both, None, batch, policy=setting.policy, objective=objective, temperature=1.0
-            )
-            return -of_policy["logits"]
+        def after_pass(total, _):
+            for of_step in objective.weights_of_steps(weights, rollouts):
+                both = {"logits": start + size * total}, setting.objective_parameters
+                (of_policy, _), _, _ = gradient(
+                    both, None, (trajectories, rollouts, of_step), policy=setting.policy, objective=objective,
+                    temperature=1.0,
+                )  # fmt: skip
+                total = total - of_policy["logits"]
+            return total, None
 
-        return sum(map(of_step, objective.weights_of_steps(weights, rollouts)))
+        passes = 1 if steps is None else steps.number
+        return jax.lax.scan(after_pass, jnp.zeros_like(start), length=passes)[0]
 
     def of_draws(group_and_keys):
         group, keys = group_and_keys

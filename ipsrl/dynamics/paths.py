@@ -9,7 +9,6 @@ import numpy as np
 from jax.nn import softmax
 
 from ipsrl.arguments import checked
-from ipsrl.dynamics.expected_update import expected_update
 from ipsrl.dynamics.rest_points import Field, logits_of
 
 
@@ -37,12 +36,10 @@ def path(field: Field, start: Sequence[float], length: float, steps: int) -> np.
     return field.evaluate(functools.partial(_path, length, steps), logits_of([start], "start", len(field.rewards))[0])
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
-def _path(length, steps, objective, group_size, off_policy, logits, rewards, reference):
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _path(length, steps, batch, logits, rewards, reference):
     def step(logits, _):
-        velocity = expected_update(
-            objective, logits, rewards, group_size, reference=reference, off_policy=off_policy, num_keys=1
-        )
+        velocity = batch.update(logits, rewards, reference)
         speed = jnp.abs(velocity).max()
         logits = logits + jnp.where(speed > 0, length * velocity / jnp.where(speed > 0, speed, 1.0), 0.0)
         return logits, softmax(logits)

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ from scipy.optimize import root
 from scipy.special import log_softmax, softmax
 
 from ipsrl.arguments import accepted, checked, shown
-from ipsrl.dynamics.expected_update import differentiable, expected_update
+from ipsrl.dynamics.expected_update import Steps, differentiable, expected_update
 from ipsrl.fields import Checked, at_least, in_range
 from ipsrl.objectives.objective import Objective
 from ipsrl.rewards import ALLOWED
@@ -50,6 +51,7 @@ class Field(Checked):
       group_size: G.
       reference: distribution of the reference policy; uniform by default.
       off_policy: puts off-policy answers into groups.
+      steps: on each batch; a single small one by default.
 
     Raises:
       ValueError: there are fewer than two rewards, one is not finite, or the reference is not a distribution of
@@ -61,6 +63,7 @@ class Field(Checked):
     group_size: int = at_least(1)
     reference: tuple[float, ...] | None = None
     off_policy: OffPolicyAnswers | None = None
+    steps: Steps | None = None
 
     def __post_init__(self):
         super().__post_init__()
@@ -90,8 +93,7 @@ class Field(Checked):
         return speed if speed > 1e-12 * np.abs(self.rewards).max() else 1.0
 
     def evaluate(self, function: Callable, logits: np.ndarray) -> np.ndarray:
-        """Evaluates a function of (objective, group size, off-policy answers, logits, rewards, reference logits) in
-        float64.
+        """Evaluates a function of (`Batch`, logits, rewards, reference logits) in float64.
 
         Raises:
           ValueError: the result is not finite.
@@ -100,7 +102,8 @@ class Field(Checked):
         # Root finding evaluates fields thousands of times: a compiled function takes NumPy arrays fastest.
         arrays = (np.asarray(array, np.float64) for array in (logits, self.rewards, reference))
         with jax.enable_x64(True):
-            values = np.asarray(function(self.objective, self.group_size, self.off_policy, *arrays))
+            batch = Batch(self.objective, self.group_size, self.off_policy, self.steps)
+            values = np.asarray(function(batch, *arrays))
         if not np.isfinite(values).all():
             raise ValueError(
                 f"the expected update is not finite for rewards {self.rewards} at logits {logits.tolist()}"
@@ -108,17 +111,32 @@ class Field(Checked):
         return values
 
 
+class Batch(NamedTuple):
+    """What a compiled field depends on; see `Field`."""
+
+    objective: Objective
+    group_size: int
+    off_policy: OffPolicyAnswers | None
+    steps: Steps | None
+
+    def update(self, logits: jax.Array, rewards: jax.Array, reference: jax.Array) -> jax.Array:
+        """The expected update `[K]`."""
+        return expected_update(
+            self.objective, logits, rewards, self.group_size, reference=reference, off_policy=self.off_policy,
+            steps=self.steps, num_keys=1,
+        )  # fmt: skip
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _velocity(batch, logits, rewards, reference):
+    return jax.vmap(batch.update, in_axes=(0, None, None))(logits, rewards, reference)
+
+
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _velocity(objective, group_size, off_policy, logits, rewards, reference):
-    field = functools.partial(_at_point, objective, group_size, off_policy, rewards, reference)
-    return jax.vmap(field)(logits)
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
-def _train(step_size, steps, objective, group_size, off_policy, logits, rewards, reference):
+def _train(step_size, steps, batch, logits, rewards, reference):
     def step(carry, _):
         logits, total = carry
-        logits = logits + step_size * _velocity(objective, group_size, off_policy, logits, rewards, reference)
+        logits = logits + step_size * _velocity(batch, logits, rewards, reference)
         return (logits, total + logits), None
 
     def an_eighth(logits, _):
@@ -130,16 +148,9 @@ def _train(step_size, steps, objective, group_size, off_policy, logits, rewards,
     return jnp.stack([means[3], means[6:].mean(axis=0)])
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _jacobian(objective, group_size, off_policy, logits, rewards, reference):
-    field = functools.partial(_at_point, objective, group_size, off_policy, rewards, reference)
-    return jax.jacfwd(differentiable(field))(logits)
-
-
-def _at_point(objective, group_size, off_policy, rewards, reference, logits):
-    return expected_update(
-        objective, logits, rewards, group_size, reference=reference, off_policy=off_policy, num_keys=1
-    )
+@functools.partial(jax.jit, static_argnums=0)
+def _jacobian(batch, logits, rewards, reference):
+    return jax.jacfwd(differentiable(lambda logits: batch.update(logits, rewards, reference)))(logits)
 
 
 @dataclasses.dataclass(frozen=True)

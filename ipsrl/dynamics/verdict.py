@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ipsrl.arguments import checked
+from ipsrl.dynamics.expected_update import Steps
 from ipsrl.dynamics.rest_points import AT_REST, NOTHING, Field, RestPoint, follow, rest_point, rest_points, train
 from ipsrl.dynamics.setting import check_computable
 from ipsrl.environments.bandit import Bandit
@@ -184,7 +185,9 @@ def is_idle(surrogate: Surrogate) -> bool:
 
 
 @checked
-def verdict(objective: Objective, group_size: int, off_policy: OffPolicyAnswers | None = None) -> Verdict:
+def verdict(
+    objective: Objective, group_size: int, off_policy: OffPolicyAnswers | None = None, steps: Steps | None = None
+) -> Verdict:
     """Follows the expected updates of an objective from twelve policies over three outcomes, and classifies the ends.
 
     Four vectors of rewards, and for an objective that uses a reference policy a uniform and a skewed one:
@@ -200,6 +203,7 @@ def verdict(objective: Objective, group_size: int, off_policy: OffPolicyAnswers 
       objective: any objective that needs no text; its state is the initial one.
       group_size: G.
       off_policy: for objectives that need off-policy answers.
+      steps: on each batch; a single small one by default.
 
     Raises:
       ValueError: see `check`.
@@ -207,12 +211,15 @@ def verdict(objective: Objective, group_size: int, off_policy: OffPolicyAnswers 
     check(objective, group_size, off_policy)
     references = REFERENCES if "reference_log_probs" in objective.needs else {"uniform": None}
     by_reference = [
-        {name: Case.of(Field(objective, rewards, group_size, reference, off_policy)) for name, rewards in CASES.items()}
+        {
+            name: Case.of(Field(objective, rewards, group_size, reference, off_policy, steps))
+            for name, rewards in CASES.items()
+        }
         for reference in references.values()
     ]
     cases, with_reference = by_reference[0], by_reference[-1]
     word = word_for(cases, with_reference)
-    unseen = type(objective.surrogate).__name__ if is_idle(objective.surrogate) else ""
+    unseen = type(objective.surrogate).__name__ if steps is None and is_idle(objective.surrogate) else ""
     return Verdict(word, _evidence(word, cases, with_reference), cases, with_reference, unseen)
 
 

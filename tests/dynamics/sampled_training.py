@@ -10,21 +10,25 @@ from sampled_groups import sample_and_verify
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.refinements import with_best_answer
 from ipsrl.training.optimizer import make_optimizer
-from ipsrl.training.step import WHOLE_BATCH, TrainState, update
+from ipsrl.training.step import Batching, TrainState, update
 
-STEP_SIZE = 1e-3
 # Two optimiser steps of a batch must not see each other, and the difference of two float32 logits not its rounding.
-OPTIMIZER = make_optimizer("sgd", STEP_SIZE, max_gradient_norm=None)
+STEP_SIZE = 1e-3
 
 
-@functools.partial(jax.jit, static_argnames=("objective", "environment", "group_size", "samples", "off_policy"))
-def sampled_updates(objective, environment, logits, reference, group_size, samples, off_policy=None):
+@functools.partial(
+    jax.jit, static_argnames=("objective", "environment", "group_size", "samples", "off_policy", "steps")
+)
+def sampled_updates(objective, environment, logits, reference, group_size, samples, off_policy=None, steps=None):
     """`[samples, S, V]`, what steps of training did to the logits `[S, V]`, over the step size."""
-    policy = Tabular(*logits.shape)
+    policy, size, passes = Tabular(*logits.shape), STEP_SIZE, 1
+    if steps is not None:
+        size, passes = steps.size, steps.number
+    optimizer = make_optimizer("sgd", size, max_gradient_norm=None)
 
     def one_step(key):
         of_groups, of_answers, of_objective = jax.random.split(key, 3)
-        state = TrainState.create({"logits": logits}, objective, OPTIMIZER, environment)
+        state = TrainState.create({"logits": logits}, objective, optimizer, environment)
         prompts = environment.prompts(jnp.zeros(1, jnp.int32))
 
         def sample(key, size):
@@ -36,9 +40,9 @@ def sampled_updates(objective, environment, logits, reference, group_size, sampl
             groups = with_best_answer(policy, state.parameters, *groups, *sample(of_answers, off_policy.answers), 1.0)
         state = dataclasses.replace(state, reference={"logits": reference})
         after, _ = update(
-            state, *groups, of_objective, policy=policy, objective=objective, optimizer=OPTIMIZER,
-            batching=WHOLE_BATCH, temperature=1.0,
+            state, *groups, of_objective, policy=policy, objective=objective, optimizer=optimizer,
+            batching=Batching(epochs=passes), temperature=1.0,
         )  # fmt: skip
-        return (after.parameters["logits"] - logits) / STEP_SIZE
+        return (after.parameters["logits"] - logits) / size
 
     return jax.vmap(one_step)(jax.random.split(jax.random.key(0), samples))

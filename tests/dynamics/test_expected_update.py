@@ -14,6 +14,7 @@ from ipsrl.dynamics import flows
 from ipsrl.dynamics.expected_update import (
     LARGEST_GROUP_OF_THREE,
     MOST_GROUPS,
+    Steps,
     differentiable,
     estimated_update,
     expected_update,
@@ -51,6 +52,27 @@ def test_closed_mean_fields(name, rule, group_size, alpha, floor):
     weights = count_weights(group_size, alpha, floor)
     # The counts are float32 in the objective's code.
     np.testing.assert_allclose(update, mean_field(softmax(LOGITS), REWARDS, weights, rule), atol=1e-7)
+
+
+def test_small_steps_are_as_many_updates():
+    steps = Steps(3, 1e-6)
+    for text in ("dapo", "ips_grpo(kl=0.1)", "reinforce"):
+        np.testing.assert_allclose(exact(text, steps=steps), 3 * exact(text), rtol=1e-4, atol=1e-6)
+
+
+def test_clips_act_in_later_steps():
+    """Of groups of two on two arms only the mixed one, with advantages 1 and -1, has an update: by hand."""
+    logits, low, high, size = np.array([-0.3, 0.4]), 0.2, 0.28, 0.4
+    now, start = logits.copy(), softmax(logits)
+    for _ in range(5):
+        ratio = softmax(now) / start
+        # min(rho A, clip(rho) A) / 2 for each answer, so that a ratio beyond its limit has no gradient.
+        counts = np.where([ratio[0] <= 1 + high, ratio[1] >= 1 - low], [1.0, -1.0], 0.0) * ratio / 2
+        now = now + size * (counts - softmax(now) * counts.sum())
+    assert ratio[0] > 1 + high
+    mixed = 2 * start[0] * start[1]
+    found = exact("dapo", logits, [1.0, 0.0], 2, steps=Steps(5, size))
+    np.testing.assert_allclose(found, mixed * (now - logits) / size, rtol=1e-6)
 
 
 def test_all_dtypes_and_batches_agree():
@@ -131,24 +153,28 @@ def test_best_answer_among_all_but_impossible_ones():
             assert np.abs(update).max() > 0.01
 
 
-def trained(objective, environment, logits, group_size, samples):
-    return np.asarray(sampled_updates(objective, environment, logits, 0 * logits, group_size, samples), np.float64)
+def trained(objective, environment, logits, group_size, samples, **options):
+    updates = sampled_updates(objective, environment, logits, 0 * logits, group_size, samples, **options)
+    return np.asarray(updates, np.float64)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", ["ips_grpo", "ips_grpo(probability=exact)"])
-def test_tree_against_training_and_estimate(text):
+@pytest.mark.parametrize(
+    ("text", "steps"), [("ips_grpo", None), ("ips_grpo(probability=exact)", None), ("dapo", Steps(3, 1.5))]
+)
+def test_tree_against_training_and_estimate(text, steps):
     """Several trajectories share an outcome: counts are of outcomes, probabilities need the backward policy."""
     objective, tree = objectives.make(text), Tree()
     logits = jax.random.normal(jax.random.key(0), (tree.num_observations, tree.vocabulary_size))
     rewards = jnp.asarray(tree.reward_table()[0])
-    update = expected_update(objective, logits, rewards, 3, environment=tree)
+    options = {"environment": tree, "steps": steps}
+    update = expected_update(objective, logits, rewards, 3, **options)
     assert np.abs(update).max() > 0.05
-    sampled = trained(objective, tree, logits, 3, 4000)
+    sampled = trained(objective, tree, logits, 3, 4000, steps=steps)
     error = sampled.std(axis=0, ddof=1) / math.sqrt(4000)
     # Rounding of logits over the step size.
     assert np.all(np.abs(sampled.mean(axis=0) - update) <= 4 * error + 2e-5)
-    estimate = estimated_update(objective, logits, rewards, 3, jax.random.key(0), pairs=1000, environment=tree)
+    estimate = estimated_update(objective, logits, rewards, 3, jax.random.key(0), pairs=1000, **options)
     # Illegal actions have updates and errors of 0.
     assert np.all(np.abs(estimate.update - update) <= 4 * estimate.standard_error + 1e-7)
     assert estimate.standard_error.max() < 0.05
