@@ -18,6 +18,8 @@ from ipsrl.environments.questions import Answer, check_number
 from ipsrl.environments.text import LARGEST_SPACE, NO_OUTCOME, TextTask, check_choice, listed_history
 
 DRAWS_FOR_A_PROBLEM = 200
+# For one seed: where graphs are too dense for their colors, reasoning-gym would look for one forever.
+ATTEMPTS = 10_000
 _PAIR = r'"?(\d{1,2})"? *: *"?(\d{1,2})"?'
 _WHOLE = re.compile(rf"\{{ *{_PAIR}(?: *, *{_PAIR})* *,? *\}}")
 
@@ -52,7 +54,7 @@ class GraphColoring(TextTask):
 
     Raises:
       ValueError: a field is out of range, or there are more than 100,000 assignments. Also, when the problems are first
-        used: too few graphs have that many solutions.
+        used: too few graphs have that many solutions, or none of many can be colored greedily.
     """
 
     vertices: int = 6
@@ -195,15 +197,23 @@ You may think first. Then write the map between these tags, for instance:
 
 
 def graph_of_seed(seed: int, vertices: int, colors: int, edge_probability: float) -> Edges:
-    """The graph that reasoning-gym 0.1.25 makes of a seed: problem i of its data set has the seed `seed` + i."""
+    """The graph that reasoning-gym 0.1.25 makes of a seed: problem i of its data set has the seed `seed` + i.
+
+    Raises:
+      ValueError: of `ATTEMPTS` graphs none can be colored greedily.
+    """
     rng = random.Random(seed)
-    while True:
+    for _ in range(ATTEMPTS):
         # Theirs draws the number of vertices, also where there is but one to draw.
         rng.randint(vertices, vertices)
         pairs = itertools.combinations(range(vertices), 2)
         edges = tuple(pair for pair in pairs if rng.random() < edge_probability)
         if _greedily_colored(edges, vertices, colors):
             return edges
+    raise ValueError(
+        f"none of {ATTEMPTS} graphs with {vertices} vertices and edge_probability {edge_probability} was colored by "
+        f"{colors} colors, chosen greedily: choose more colors, fewer vertices or a smaller edge_probability"
+    )
 
 
 def _greedily_colored(edges: Edges, vertices: int, colors: int) -> bool:

@@ -82,6 +82,11 @@ def test_too_few_graphs_are_said():
         GraphColoring(vertices=3).edges  # noqa: B018
 
 
+def test_graphs_that_are_too_dense_are_refused_and_not_sought_forever():
+    with pytest.raises(ValueError, match=r"^none of 10000 graphs with 12 vertices and edge_probability 0\.9 was colored"):
+        GraphColoring(vertices=12, colors=2, edge_probability=0.9).edges  # noqa: B018
+
+
 @pytest.mark.parametrize("probability", [0.2, 0.5, 0.8])
 def test_problems_and_words_are_those_of_reasoning_gym(probability):
     theirs = pytest.importorskip("reasoning_gym", reason="pip install ipsrl[reasoning_gym]")
