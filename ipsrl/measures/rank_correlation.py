@@ -21,7 +21,7 @@ class RankCorrelation:
 
     Attributes:
       interval: with a 95 % bootstrap interval over seeds; NaN ends if a place has one seed.
-      least, most: the range when one subject is left out.
+      least, most: the range when one subject is left out, where a correlation is left.
       subjects: N.
     """
 
@@ -56,6 +56,8 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> RankCorrelation:
     subjects, seeds = len(one), min((len(place) for place in places if place.ndim == 2), default=0)
     value = float(_spearman(one, two))
     left_out = [float(_spearman(np.delete(one, subject), np.delete(two, subject))) for subject in range(subjects)]
+    # Without its only other subject a place is constant.
+    left_out = [each for each in left_out if not np.isnan(each)] or [np.nan]
     low = high = np.nan if seeds else value
     if seeds > 1:
         rng = np.random.default_rng(0)

@@ -15,6 +15,12 @@ def test_four_subjects_of_which_two_change_places():
     assert (found.least, found.most) == pytest.approx((0.5, 1.0))
 
 
+def test_a_subject_without_which_a_place_is_constant_is_not_left_out():
+    for first in (np.array([4.0, 1.0, 1.0, 1.0]), np.array([1.0, 1.0, 1.0, 4.0])):
+        found = rank_correlation(first, EXACT)
+        assert (found.least, found.most) == pytest.approx((np.sign(first[-1] - 2) * 3**0.5 / 2,) * 2)
+
+
 def test_ties_share_ranks_as_in_scipy():
     first, second = np.array([1.0, 1.004, 2.0, 3.0, 5.0]), np.array([2.0, 7.0, 1.0, 8.0, 8.0])
     assert rank_correlation(first, second).interval.mean == pytest.approx(spearmanr(np.round(first, 2), second)[0])
