@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 from decoder_families import FAMILIES, V, answered, config_of, left_padded, step_logits
 
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.policies.adapters import LoRA
 from ipsrl.policies.hugging_face import load_parameters, save
 from ipsrl.policies.hugging_face_config import read_policy
+from ipsrl.policies.policy import union
+from ipsrl.training.language_model import LanguageModel
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch, which scripts/test.sh --slow installs")
 import transformers  # noqa: E402
@@ -89,10 +93,29 @@ def test_reading_gives_their_log_probabilities(both):
 
 @pytest.mark.parametrize("both", ["llama 3", "qwen2 with windows", "gemma2", "gemma3"], indirect=True)
 def test_generation_is_theirs_token_for_token(both):
+    generated_by_both(both.model, both.policy, both.parameters, both.tokens)
+
+
+@pytest.mark.parametrize("frozen", ["float32", "nf4"])
+@pytest.mark.parametrize("both", ["llama 3", "gemma3"], indirect=True)
+def test_a_model_with_adapters_answers_in_theirs_as_in_ours(both, frozen, tmp_path):
+    trained = LanguageModel.read(str(both.folder), "float32", "none", LoRA(rank=2, alpha=4.0, frozen=frozen))
+    adapters, rest = trained.load(make_mesh("data:1"))
+    generator = np.random.default_rng(0)
+    adapters = jax.tree.map(lambda leaf: leaf + 0.2 * generator.normal(size=leaf.shape).astype(np.float32), adapters)
+    trained.export(tmp_path / "export", adapters, rest)
+    model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "export", attn_implementation="eager").eval()
+    answers = generated_by_both(model, trained.policy, union(adapters, rest), both.tokens)
+    # The adapters count.
+    assert (answers != generated_by_both(both.model, both.policy, both.parameters, both.tokens)).any()
+
+
+def generated_by_both(model, policy, parameters, tokens):
+    """The likeliest answers `[3, 1, 24]` of a model of theirs, after it is asserted that they are ours as well."""
     # Prompts of different lengths on both sides of the window; padded on the left.
-    prompts = left_padded([both.tokens[0, :3], both.tokens[1, :20], both.tokens[2, :9]])
+    prompts = left_padded([tokens[0, :3], tokens[1, :20], tokens[2, :9]])
     with torch.no_grad():
-        theirs = both.model.generate(
+        theirs = model.generate(
             torch.tensor(np.asarray(prompts.tokens), dtype=torch.long),
             attention_mask=torch.tensor(np.asarray(prompts.mask), dtype=torch.long),
             max_new_tokens=24,
@@ -103,8 +126,9 @@ def test_generation_is_theirs_token_for_token(both):
     theirs = theirs.numpy()[:, None, prompts.tokens.shape[1] :]
     given = answered(prompts, theirs, np.ones(theirs.shape, bool)).observations
     # After their tokens, the next one of theirs is our likeliest.
-    np.testing.assert_array_equal(step_logits(both.policy, both.parameters, prompts, given).argmax(-1), theirs)
+    np.testing.assert_array_equal(step_logits(policy, parameters, prompts, given).argmax(-1), theirs)
     assert len(np.unique(theirs)) > 6  # not one token for ever
+    return theirs
 
 
 def test_they_load_our_export(both, tmp_path):
