@@ -47,9 +47,7 @@ def main() -> None:
             folder = import_gguf(arguments.gguf, arguments.out, arguments.dtype)
         else:
             folder = folder_of(arguments.package, arguments.dtype)
-        print(
-            f"python -m experiments.hypospace --policy=hf --model_dir={folder} --lora_rank=16 --out=runs/language_model"
-        )
+        print(f"python -m experiments.one_of_many --model_dir={folder} --out=runs/one_of_many")
         print(folder)
 
 

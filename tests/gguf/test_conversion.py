@@ -295,6 +295,6 @@ def test_the_command_needs_no_torch(qwen2, tmp_path):
     command = [sys.executable, "-c", program, f"--gguf={path}", f"--out={tmp_path / 'made'}"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     command, folder = done.stdout.splitlines()
-    assert f"--policy=hf --model_dir={folder}" in command
+    assert f"experiments.one_of_many --model_dir={folder}" in command
     assert folder == str(tmp_path / "made")
     assert read_policy(folder) == read_policy(qwen2)
