@@ -65,7 +65,7 @@ def _matrix(axes: Axes, matrix: np.ndarray, levels: list[str]) -> None:
 
 def _ranks(axes: Axes, records: Records, levels: list[str]) -> list[table.Row]:
     found = {level: equal_reward.outcomes(records.where(level=level), WHEN[0]) for level in levels}
-    drawn = [level for level in levels if found[level]]
+    drawn = [level for level in levels if found[level]] or levels
     names = [name for name in found[drawn[0]] if all(name in found[level] for level in drawn)]
     means = np.array([[np.mean(found[level][name]) for level in drawn] for name in names]).reshape(-1, len(drawn))
     ranks = rankdata(-np.round(means, TIE), axis=0)

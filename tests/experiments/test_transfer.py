@@ -70,6 +70,15 @@ def test_tables_and_figure_show_all_levels(tmp_path):
         transfer.draw(records.where(level="bandit"), settings)
 
 
+def test_objectives_of_which_one_seed_stays_below_the_bar_are_drawn_at_the_end_alone():
+    below = [
+        row | {"reward": 0.95 - 0.08 * row["seed"]}
+        for row in made_up(hypergrid=(ORDERED, 2), hypospace=(ORDERED, 2)).rows
+    ]
+    drawing = transfer.draw(Records(below, ("level", "objective")), PRESETS["demo"])
+    assert [(row["when"], row["value"]) for row in drawing.rows] == [("at the end", 1)]
+
+
 @pytest.mark.slow
 def test_every_level_computes_its_objectives(tmp_path):
     # A tiny model in the place of the one that is fetched.
