@@ -225,6 +225,11 @@ def text_curves(level: str, size: TextTaskSettings, settings: Settings) -> Itera
     changed = {"objectives": settings.objectives}
     if level == MODEL:
         chosen = tuple(text for text in settings.objectives if text not in NOT_OF_MODEL)
+        if not chosen:
+            raise ValueError(
+                f"the level {MODEL} is trained with none of {', '.join(settings.objectives)}: add another objective or "
+                "leave the level out"
+            )
         changed = {"objectives": chosen, "model_dir": settings.model_dir}
     task = dataclasses.replace(size, **changed)
     grid = dataclasses.replace(text_tasks.training_grid(task.tasks[0], task), folder=level)

@@ -110,8 +110,9 @@ def training_grid(task: str, settings: TextTaskSettings) -> TrainingGrid:
     else:
         model, environment = settings.read_model(), settings.in_words(environment)
         if settings.held_out:
-            identity["held_out"] = settings.held_out
-            held_out = settings.in_words(text_task(settings.held_out))
+            questions = text_task(settings.held_out)
+            identity["held_out"] = repr(questions)
+            held_out = settings.in_words(questions)
         if settings.decoding:
             identity["decoding"] = settings.decoding
         policy, export = model.policy, model.export if settings.export else None
