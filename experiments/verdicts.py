@@ -31,13 +31,13 @@ from ipsrl import objectives, study
 from ipsrl.dynamics import verdict_page
 from ipsrl.dynamics.expected_update import LARGEST_GROUP_OF_THREE
 from ipsrl.dynamics.verdict import CASES, check, verdict
-from ipsrl.dynamics.verdict_page import MEANINGS, PublishedVerdict, grouped
+from ipsrl.dynamics.verdict_page import MEANINGS, SEVERAL, PublishedVerdict, grouped
 from ipsrl.fields import between
 from ipsrl.figures import verdicts as figure
 from ipsrl.figures.style import Drawing
 from ipsrl.records.json_files import replace_file, require_file
 from ipsrl.records.text_table import aligned
-from ipsrl.records.tidy import NotRecorded, Records
+from ipsrl.records.tidy import NotRecorded, Record, Records
 from ipsrl.rollouts.sources.refinements import spend_samples
 from ipsrl.study.settings import as_text
 
@@ -121,11 +121,17 @@ def refusal(name: str, group_size: int) -> str | None:
 
 def flows(name: str, group_size: int) -> study.Points:
     """One point for each flow, numbered by reference policy, rewards and start."""
-    made = objectives.make(name)
-    records = verdict_page.records_of(verdict(made, *spend_samples(made, group_size)))
+    records = computed_flows(name, group_size)
     # Programs of an objective are of no use to the next one, and hundreds of them take gigabytes.
     jax.clear_caches()
     return study.Points(range(len(records)), {column: [[row[column] for row in records]] for column in records[0]})
+
+
+def computed_flows(name: str, group_size: int) -> list[Record]:
+    made = objectives.make(name)
+    groups = spend_samples(made, group_size)
+    found = verdict(made, *groups)
+    return verdict_page.records_of(found, verdict(made, *groups, SEVERAL) if found.unseen else None)
 
 
 def computed(records: Records) -> list[PublishedVerdict]:

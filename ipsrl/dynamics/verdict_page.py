@@ -9,6 +9,7 @@ from typing import Self
 
 import numpy as np
 
+from ipsrl.dynamics.expected_update import Steps
 from ipsrl.dynamics.verdict import (
     CASES,
     FITS,
@@ -64,6 +65,8 @@ BARS = (
 """Explanation of the figure."""
 SHOWN = (0, 2, 3, 6, 8, 9)
 """Which of `STARTS` are shown: of each half, one led by each outcome."""
+SEVERAL = Steps(4, 0.5)
+"""Steps on each batch, of the column for objectives whose importance ratios have an effect only then."""
 REMARKS = {
     "hgpo": "outcome 1 is not like the others: it is the token that opens a thought",
     "degrpo": "an answer of one token is only a control token, whose weight is small",
@@ -72,9 +75,14 @@ REMARKS = {
 """Objective -> a remark for its row."""
 
 
-def records_of(entry: Verdict) -> list[Record]:
-    """A record for each flow, by reference policy, rewards and start; outcomes are numbered from 1."""
-    of_all = {"word": entry.word, "evidence": entry.evidence, "unseen": entry.unseen}
+def records_of(entry: Verdict, several: Verdict | None = None) -> list[Record]:
+    """A record for each flow, by reference policy, rewards and start; outcomes are numbered from 1.
+
+    Args:
+      several: with the steps `SEVERAL`, for an objective whose surrogate has no effect in `entry`.
+    """
+    in_short = "" if several is None else f"{several.word}: {several.evidence.partition(';')[0]}"
+    of_all = {"word": entry.word, "evidence": entry.evidence, "unseen": entry.unseen, "several": in_short}
     records = []
     for side, cases in entry.sides.items():
         for name, case in cases.items():
@@ -93,6 +101,7 @@ class PublishedVerdict:
     Attributes:
       objective: its specification.
       word, evidence, unseen: as in `Verdict`.
+      several: word and evidence with the steps `SEVERAL`; empty if the surrogate has an effect without them.
       texts: distribution of the reference policy (`uniform`, and `skewed` for objectives that use one) -> case ->
         the end of training in a few words.
       ends: distribution of the reference policy -> case -> `[12, 3]`, the ends of the flows from `STARTS`, without lost
@@ -103,6 +112,7 @@ class PublishedVerdict:
     word: str
     evidence: str
     unseen: str
+    several: str
     texts: Mapping[str, Mapping[str, str]]
     ends: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]
 
@@ -118,7 +128,9 @@ class PublishedVerdict:
             )
             texts.setdefault(side, {})[case] = flows.rows[0]["text"]
             ends.setdefault(side, {})[case] = limits(*columns).tolist()
-        return cls(objective, *(records.rows[0][name] for name in ("word", "evidence", "unseen")), texts, ends)
+        return cls(
+            objective, *(records.rows[0][name] for name in ("word", "evidence", "unseen", "several")), texts, ends
+        )
 
     def rounded(self) -> Self:
         """The same with four digits."""
@@ -130,7 +142,7 @@ class PublishedVerdict:
 
     def equals(self, other: Self) -> bool:
         """Whether both are equal except for the name."""
-        if (self.word, self.evidence, self.texts) != (other.word, other.evidence, other.texts):
+        if any(getattr(self, name) != getattr(other, name) for name in ("word", "evidence", "several", "texts")):
             return False
         return all(
             np.abs(np.subtract(self.ends[side][name], other.ends[side][name])).max() < SAME
@@ -197,6 +209,7 @@ def document(
             meanings="\n".join(f"- **{word}**: {what}. {worth}" for word, (what, worth) in MEANINGS.items()),
             lost=f"{LOST:g}",
             still_there=f"{STILL_THERE:g}",
+            several=f"{SEVERAL.number} steps of size {SEVERAL.size:g}",
             fits=f"{FITS:g}",
             skewed=" : ".join(f"{chance:g}" for chance in REFERENCES["skewed"]),
             bars=textwrap.fill(BARS, 120),
@@ -213,7 +226,12 @@ def document(
 
 
 def _table(rows: Sequence[Sequence[PublishedVerdict]]) -> str:
-    heads = ("objectives", *(f"{name}: {numbers(rewards)}" for name, rewards in CASES.items()), "evidence")
+    heads = (
+        "objectives",
+        *(f"{name}: {numbers(rewards)}" for name, rewards in CASES.items()),
+        "evidence",
+        f"with {SEVERAL.number} steps on each batch",
+    )
     lines = [heads, ("---",) * len(heads)]
     for row in rows:
         texts = row[0].texts
@@ -223,7 +241,7 @@ def _table(rows: Sequence[Sequence[PublishedVerdict]]) -> str:
         ]
         remarks = [REMARKS[entry.objective] for entry in row if entry.objective in REMARKS]
         evidence = "; ".join([row[0].evidence, *remarks])
-        lines.append((", ".join(f"`{entry.objective}`" for entry in row), *cells, evidence))
+        lines.append((", ".join(f"`{entry.objective}`" for entry in row), *cells, evidence, row[0].several or "-"))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -276,6 +294,10 @@ rewards r, for unequal rewards and the partial tie together, and the residual it
 {fits} of the range of log p, and below that of a fit by exp(r / T); 1/1 is proportional to the reward, 1/2 to its
 square root. The rate at which the slowest deviation fades is per unit of t.
 
+The last column is of training that takes {several} on each batch, so that importance ratios leave 1, and clips act.
+It is exact as well: the mean, over all groups, of where these steps lead. A line means that the objective has no
+importance ratio, or one that acts in the other columns, too.
+
 Objectives whose rows would be the same share one."""
 
 _LIMITS = """\
@@ -288,9 +310,9 @@ _LIMITS = """\
   `ips_reinforce` and `ips_dr_grpo` get closer to r^1 in larger groups; `ips_grpo`, which divides by the std, does so
   only roughly: beside a reward of 1, one of 0.3 keeps 0.133, 0.204, 0.228, 0.224 at G = 8, 16, 32, 64 (0.231 is r^1).
 - With one update on each batch the policy is the one that sampled it, and all importance ratios are 1. Then these
-  surrogates are the plain policy gradient, and their clips and weights have no effect: {unseen}.
-- Steps are infinitely small. Where the mean update jumps from one policy to the next and no flow exists, it was
-  applied in {steps} steps of size {step_size:g}.
+  surrogates are the plain policy gradient, and their clips and weights act in the last column only: {unseen}.
+- Steps are infinitely small, except in the last column. Where the mean update jumps from one policy to the next and no
+  flow exists, it was applied in {steps} steps of size {step_size:g}.
 - The state that an objective carries between batches is the initial one: adaptive coefficients have their first value,
   running means are empty.
 - Some objectives know only right and wrong, and count every reward above zero as right: if no reward is zero, their

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from experiments import verdicts
-from experiments.verdicts import ADDED, PRESETS, Settings, chosen_objectives
+from experiments.verdicts import ADDED, PRESETS, Settings, chosen_objectives, computed_flows
 from ipsrl import objectives, study
 from ipsrl.dynamics import verdict_page
-from ipsrl.dynamics.verdict import CASES, REFERENCES, STARTS, Case, Verdict, Word, verdict
+from ipsrl.dynamics.verdict import CASES, REFERENCES, STARTS, Case, Verdict, Word
 from ipsrl.dynamics.verdict_page import MEANINGS, REWARDS, SHOWN, PublishedVerdict, document, grouped
 from ipsrl.records.tidy import Records
-from ipsrl.rollouts.sources.refinements import spend_samples
 from ipsrl.study.study import Study, run
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "verdicts.md"
@@ -27,7 +26,7 @@ def made_up(objective, word, text="0.50 : 0.50 : 0", ends=(0.5, 0.5, 0.0), refer
     of_case = {name: np.tile(ends, (len(STARTS), 1)).tolist() for name in CASES}
     texts = dict.fromkeys(CASES, text)
     return PublishedVerdict(
-        objective, word, evidence, "", dict.fromkeys(references, texts), dict.fromkeys(references, of_case)
+        objective, word, evidence, "", "", dict.fromkeys(references, texts), dict.fromkeys(references, of_case)
     )
 
 
@@ -68,13 +67,20 @@ def test_objectives_that_do_the_same_share_a_row_under_their_word():
         made_up("first", "collapses"),
         dataclasses.replace(made_up("second(alpha=0.5)", "collapses"), unseen="SoftGate"),
         made_up("third", "collapses", evidence="seen otherwise"),
+        dataclasses.replace(made_up("fifth", "other"), several="collapses: soon"),
     ]
     rows = grouped(made)
-    assert [[entry.objective for entry in row] for row in rows] == [["first", "second(alpha=0.5)"], ["third"], ["late"]]
+    assert [[entry.objective for entry in row] for row in rows] == [
+        ["first", "second(alpha=0.5)"],
+        ["third"],
+        ["late"],
+        ["fifth"],
+    ]
     page = document(rows, {"fourth": "no prompt"}, 8, "the command", "figure.png")
-    assert "\n| `first`, `second(alpha=0.5)` |" + " 0.50 : 0.50 : 0 |" * len(CASES) + " seen |\n" in page
+    assert "\n| `first`, `second(alpha=0.5)` |" + " 0.50 : 0.50 : 0 |" * len(CASES) + " seen | - |\n" in page
+    assert "| seen | collapses: soon |" in page
     assert "\n- `fourth`: no prompt.\n" in page
-    assert "their clips and weights have no effect: SoftGate of `second(alpha=0.5)`." in page
+    assert "their clips and weights act in the last column only: SoftGate of `second(alpha=0.5)`." in page
     assert words_of(page) == {entry.objective: entry.word for entry in made}
 
 
@@ -188,12 +194,12 @@ def test_the_page_in_docs_names_every_objective():
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", ["reinforce", "grpo(kl=0.04)", "ips_dr_grpo", "trajectory_balance"])
 def test_the_page_in_docs_says_what_is_computed(objective):
-    page, made = DOCUMENT.read_text(), objectives.make(objective)
-    records = verdict_page.records_of(verdict(made, *spend_samples(made, PRESETS["demo"].group_size)))
-    entry = PublishedVerdict.of(objective, Records(records, ()))
+    page = DOCUMENT.read_text()
+    entry = PublishedVerdict.of(objective, Records(computed_flows(objective, PRESETS["demo"].group_size), ()))
     assert words_of(page)[objective] == entry.word
     (row,) = [line for line in page.splitlines() if line.startswith("| `") and f"`{objective}`" in line.split(" | ")[0]]
-    _, *cells, evidence = row.strip("| ").split(" | ")
+    _, *cells, evidence, several = row.strip("| ").split(" | ")
     for name, cell in zip(CASES, cells, strict=True):
         assert all(cases[name] in cell for cases in entry.texts.values())
     assert evidence.startswith(entry.evidence)
+    assert several == (entry.several or "-")
