@@ -66,7 +66,9 @@ class Case:
 
     @classmethod
     def of(cls, field: Field) -> "Case":
-        """Follows the flows from all starts."""
+        """Follows the flows from all starts; several steps on a batch are a map, and repeated."""
+        if field.steps is not None:
+            return cls(field, *train(field, STARTS, field.steps.size, STEPS))
         flow = follow(field, STARTS)
         if flow.finished:
             return cls(field, flow.distributions[-1], flow.exponents)

@@ -311,8 +311,8 @@ _LIMITS = """\
   only roughly: beside a reward of 1, one of 0.3 keeps 0.133, 0.204, 0.228, 0.224 at G = 8, 16, 32, 64 (0.231 is r^1).
 - With one update on each batch the policy is the one that sampled it, and all importance ratios are 1. Then these
   surrogates are the plain policy gradient, and their clips and weights act in the last column only: {unseen}.
-- Steps are infinitely small, except in the last column. Where the mean update jumps from one policy to the next and no
-  flow exists, it was applied in {steps} steps of size {step_size:g}.
+- Steps are infinitely small, except in the last column, where {steps} batches follow each other. Where the mean update
+  jumps from one policy to the next and no flow exists, it was applied in {steps} steps of size {step_size:g}.
 - The state that an objective carries between batches is the initial one: adaptive coefficients have their first value,
   running means are empty.
 - Some objectives know only right and wrong, and count every reward above zero as right: if no reward is zero, their
