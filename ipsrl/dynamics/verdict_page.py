@@ -141,8 +141,9 @@ class PublishedVerdict:
         return dataclasses.replace(self, ends=ends)
 
     def equals(self, other: Self) -> bool:
-        """Whether both are equal except for the name."""
-        if any(getattr(self, name) != getattr(other, name) for name in ("word", "evidence", "several", "texts")):
+        """Whether both are equal except for the name, and for the evidence with several steps."""
+        words = [entry.several.partition(":")[0] for entry in (self, other)]
+        if (self.word, self.evidence, self.texts, words[0]) != (other.word, other.evidence, other.texts, words[1]):
             return False
         return all(
             np.abs(np.subtract(self.ends[side][name], other.ends[side][name])).max() < SAME
@@ -241,8 +242,18 @@ def _table(rows: Sequence[Sequence[PublishedVerdict]]) -> str:
         ]
         remarks = [REMARKS[entry.objective] for entry in row if entry.objective in REMARKS]
         evidence = "; ".join([row[0].evidence, *remarks])
-        lines.append((", ".join(f"`{entry.objective}`" for entry in row), *cells, evidence, row[0].several or "-"))
+        lines.append((", ".join(f"`{entry.objective}`" for entry in row), *cells, evidence, _with_several_steps(row)))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _with_several_steps(row: Sequence[PublishedVerdict]) -> str:
+    """The cell of several steps: a line for each text, with its objectives unless it is that of the whole row."""
+    by_text: dict[str, list[str]] = {}
+    for entry in row:
+        by_text.setdefault(entry.several or "-", []).append(f"`{entry.objective}`")
+    if len(by_text) == 1:
+        return next(iter(by_text))
+    return "<br>".join(f"{', '.join(names)}: {text}" for text, names in by_text.items())
 
 
 def _unseen(rows: Sequence[Sequence[PublishedVerdict]]) -> str:
