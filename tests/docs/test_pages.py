@@ -45,6 +45,8 @@ def test_wind_tunnel_example(page):
     names = execute(page, "import verdict")
     assert names["result"].word == "collapses"
     np.testing.assert_allclose(names["flow"].exponents[0], [0.0, -0.5, -1.0], atol=0.01)
+    if page != "README.md":
+        execute(page, "import Steps", names)
 
 
 def test_group_size_example():
