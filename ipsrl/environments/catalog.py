@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from ipsrl import specifications
 from ipsrl.arguments import checked
+from ipsrl.environments.addition import Addition
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.environment import Environment
@@ -27,6 +28,7 @@ CATALOG: dict[str, Callable[..., Environment | Questions]] = {
     "hypospace_boolean": HypospaceBoolean,
     "hypospace_voxels": HypospaceVoxels,
     "countdown": Countdown,
+    "addition": Addition,
     "one_of_many": OneOfMany,
     "graph_coloring": GraphColoring,
     "n_queens": NQueens,

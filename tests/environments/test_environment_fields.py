@@ -2,6 +2,7 @@
 
 import pytest
 
+from ipsrl.environments.addition import Addition
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.graph_coloring import GraphColoring
@@ -53,6 +54,15 @@ FIELDS = [
     (Countdown, {"least_solutions": 0}, "least_solutions must be an integer from 1"),
     (Countdown, {"seed": -1}, "seed must be an integer from 0"),
     (Countdown, {"source": "none"}, "source must be one of uniform, reasoning_gym, got 'none'"),
+    (Addition, {"digits": 4}, "digits is 4, it must lie between 1 and 3"),
+    (Addition, {"modulus": 1}, "modulus is 1, it must be 0 for none, or lie between 2 and 1998"),
+    (Addition, {"digits": 1, "modulus": 19, "problems": 1}, "modulus is 19, it must be 0 for none, or .* 2 and 18"),
+    (Addition, {"problems": 5000}, "problems is 5000, it must lie between 1 and 4096"),
+    (Addition, {"digits": 1, "problems": 82}, "problems is 82, but digits=1 has only 81 pairs of numbers"),
+    (Addition, {"spellings": ()}, "spellings is .*, it must have one spelling or more, each once"),
+    (Addition, {"spellings": ("plain", "plain")}, "it must have one spelling or more, each once"),
+    (Addition, {"spellings": ("roman",)}, "spellings is .*roman.*, it must be one of plain, zero, sign, decimal"),
+    (Addition, {"scratchpad": "yes"}, "scratchpad is 'yes', it must be one of none, optional, announced"),
     (GraphColoring, {"vertices": 2}, "vertices must be an integer from 3 to 12, got 2"),
     (GraphColoring, {"colors": 7}, "colors must be an integer from 2 to 6, got 7"),
     (GraphColoring, {"edge_probability": 1.0}, "edge_probability must lie between 0 and 1, got 1.0"),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ipsrl.environments.addition import Addition
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.graph_coloring import GraphColoring
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
@@ -31,6 +32,8 @@ TASKS = [
     GraphColoring(vertices=4, problems=16),
     GraphColoring(vertices=4, colors=4, problems=16, renaming=True),
     NQueens(n=6, min_remove=4, max_remove=6, problems=8, least_solutions=1),
+    Addition(digits=2, problems=16),
+    Addition(digits=1, modulus=7, problems=16, scratchpad="announced"),
 ]
 every_task = pytest.mark.parametrize("task", TASKS, ids=str)
 PIECES = "Graph:|Expression:|Structure:|Layer 1:|Layer 2:|\n| |A->B|,|No edges|(|)|x|y|AND|NOT |NOR(|1 0 0\n|0|[|**"
@@ -174,6 +177,7 @@ def test_verdict(task):
         (HypospaceVoxels(2, 2, 2), "1 0 0 1 ; 1 0 0 0 <stop>", "....1....."),
         (HypospaceVoxels(2, 2, 2), "0 1 0 0 <stop>", "....."),
         (TASKS[6], "* 2 - 9 1 <stop>", "1.1..."),
+        (TASKS[-1], "<think> 6 : 0 + 6 <stop>", "1...1.."),
     ],
 )
 def test_planning_tokens_choose_the_structure_of_an_answer(task, answer, planning):

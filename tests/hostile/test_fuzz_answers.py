@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import fuzzed
 
+from ipsrl.environments.addition import Addition
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.graph_coloring import GraphColoring
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
@@ -28,6 +29,7 @@ TASKS = {
     "mention": OneOfMany(reading="mention"),
     "graph_coloring": GraphColoring(vertices=4, problems=4),
     "n_queens": NQueens(n=5, min_remove=4, max_remove=4, problems=4),
+    "addition": Addition(problems=4),
 }
 SECONDS = 1.0
 WORDS = """
