@@ -306,7 +306,7 @@ rewards r, for unequal rewards and the partial tie together, and the residual it
 square root. The rate at which the slowest deviation fades is per unit of t.
 
 The last column is of training that takes {several} on each batch, so that importance ratios leave 1, and clips act.
-It is exact as well: the mean, over all groups, of where these steps lead. A line means that the objective has no
+It is exact as well: the mean, over all groups, of where these steps lead. A dash means that the objective has no
 importance ratio, or one that acts in the other columns, too.
 
 Objectives whose rows would be the same share one."""
