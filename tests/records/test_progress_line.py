@@ -101,7 +101,8 @@ def test_an_experiment_on_a_terminal(tmp_path):
         return [line for line in text.decode().replace("\n", "\r").split("\r") if line.strip()]
 
     lines = shown()
-    assert any("6/6 [" in line and "step/s, reward " in line for line in lines)
+    # Which steps are drawn depends on the machine: at most one every tenth of a second.
+    assert any(re.search(r"[1-6]/6 \[.*step/s, reward ", line) for line in lines)
     for number, run in enumerate(("grpo, seed 0", "grpo, seed 1", "ips_grpo, seed 0", "ips_grpo, seed 1"), start=1):
         assert any(re.search(rf", entropy [\d.]+, run {number} of 4: {run}[,\]]", line) for line in lines)
     assert not any(line.startswith("trained ") for line in lines)
