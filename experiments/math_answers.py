@@ -18,7 +18,8 @@ Smoke     python scripts/make_checkpoint.py --out=MODEL --hidden_size=16 --num_l
           --evaluation_data="math_answers(data_dir='DATA', builder=small_sums, split=test, limit=8)"
 
 All seeds start from the same model and are evaluated with the same random numbers: intervals cover the training alone,
-neither the choice of questions nor the sampling of answers.
+neither the choice of questions nor the sampling of answers. Data sets of reasoning-gym are questions, too, such as
+"reasoning_gym(dataset=gcd, threshold=1.0)", held out with seed=64.
 """
 
 import dataclasses
@@ -30,7 +31,8 @@ from ipsrl import study
 from ipsrl.distributed.mesh import DATA, make_mesh
 from ipsrl.environments import catalog as environments
 from ipsrl.environments.language import LanguageTask
-from ipsrl.environments.math_answers import MathAnswers
+from ipsrl.environments.questions import Questions
+from ipsrl.environments.text import TextTask
 from ipsrl.fields import accepted_by, positive
 from ipsrl.figures import style
 from ipsrl.figures.layers import Line
@@ -118,10 +120,14 @@ def curves(settings: Settings) -> list[study.TrainingRun]:
     return grid.curves({}, START)
 
 
-def questions(text: str) -> MathAnswers:
+def questions(text: str) -> Questions:
+    """Raises ValueError unless a specification is that of questions in words with one right answer each."""
     task = environments.make(text)
-    if not isinstance(task, MathAnswers):
-        raise ValueError(f"{text} asks no questions with numbers as answers: give math_answers(...)")
+    if not isinstance(task, Questions) or isinstance(task, TextTask):
+        raise ValueError(
+            f"{text} asks no questions with one right answer each: give math_answers(...), or "
+            "reasoning_gym(dataset=..., threshold=1.0)"
+        )
     return task
 
 
@@ -130,14 +136,14 @@ def evaluate(
 ) -> Evaluation:
     """Measures of the answers to the held-out questions, each the mean over questions, and the first answers as text.
 
-    Outcomes are numbers, right or wrong; answers without one have none. Policies of all steps and seeds are asked with
-    the same random numbers.
+    Outcomes are numbers, or the texts of answers, right or wrong; answers without one have none. Right is what gets the
+    full reward. Policies of all steps and seeds are asked with the same random numbers.
     """
     policy, temperature = settings.evaluated(policy, settings.temperature)
     key, how = stream(0, 0, "evaluation"), (settings.answers, temperature, settings.prompts_at_once)
     answers = independent_answers(held_out, policy, parameters, key, *how)
     outcomes = answers.outcomes
-    pass_at = mean_pass_at_k((outcomes.rewards > 0).sum(axis=1), settings.answers, settings.tried)
+    pass_at = mean_pass_at_k((outcomes.rewards >= 1).sum(axis=1), settings.answers, settings.tried)
     metrics = {
         **{f"pass_at_{k}": value for k, value in pass_at.items()},
         "effective_outcomes": float(diversity.effective_outcomes(outcomes.outcome_id).mean()),

@@ -60,4 +60,9 @@ def correlation(records: Records, first: str, second: str, when: When) -> RankCo
     both = [name for name in one if name in two]
     if len(both) < FEWEST:
         raise NotRecorded(f"{len(both)} objectives reach the reward {BAR:g} on both {first} and {second}, not {FEWEST}")
+    for level, place in ((first, one), (second, two)):
+        if len(seeds := {np.size(place[name]) for name in both}) > 1:
+            raise ValueError(
+                f"the objectives on {level} have between {min(seeds)} and {max(seeds)} seeds, not equally many"
+            )
     return rank_correlation(*(np.stack([place[name] for name in both], axis=-1) for place in (one, two)))

@@ -110,7 +110,7 @@ def training_grid(task: str, settings: TextTaskSettings) -> TrainingGrid:
     else:
         model, environment = settings.read_model(), settings.in_words(environment)
         if settings.held_out:
-            questions = text_task(settings.held_out)
+            questions = held_out_task(settings.held_out, task)
             identity["held_out"] = repr(questions)
             held_out = settings.in_words(questions)
         if settings.decoding:
@@ -131,6 +131,18 @@ def training_grid(task: str, settings: TextTaskSettings) -> TrainingGrid:
         environment, policy, settings.objectives, settings.seeds, training, mesh, shared_at_start(evaluate),
         folder=folder_name(task), identity=identity, start=start, export=export,
     )  # fmt: skip
+
+
+def held_out_task(name: str, trained: str) -> TextTask:
+    """Raises ValueError if a task has questions of the one that is trained on."""
+    task, other = text_task(name), text_task(trained)
+    known = {other.prompt_text(prompt) for prompt in range(other.num_prompts)}
+    asked = (task.prompt_text(prompt) for prompt in range(task.num_prompts))
+    if twice := [text for text in asked if text in known]:
+        raise ValueError(
+            f"--held_out={name} has {len(twice)} questions of {trained}, such as {twice[0]!r}: hold out others"
+        )
+    return task
 
 
 def text_task(name: str) -> TextTask:

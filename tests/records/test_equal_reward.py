@@ -53,3 +53,6 @@ def test_levels_are_correlated_over_what_reaches_the_bar_on_both():
     assert (found.interval.mean, found.subjects) == (pytest.approx(1.0), 4)
     with pytest.raises(NotRecorded, match=r"3 objectives reach the reward 0.9 on both a and b, not 4"):
         equal_reward.correlation(records_of(*small[:4], *large), "a", "b", "at the bar")
+    large += [rows_of("b", "o4", (0.5, 0.9), (5.0, 8.0), seeds=(2,))]
+    with pytest.raises(ValueError, match="the objectives on b have between 2 and 3 seeds, not equally many"):
+        equal_reward.correlation(records_of(*small, *large), "a", "b", "at the bar")
