@@ -3,7 +3,8 @@
 It is a sweep of the studies in `experiments/`, in OUT: the same command continues with what is missing, and repeats
 nothing that is finished. PNG, PDF and CSV of all are in OUT/figures, and OUT/figures.md has the table: figure, command,
 time, our numbers, the paper's, verdict. --document=docs/figures.md also writes the table there, between its marks, and
-redraws the figures that lie beside it. If a study fails, the others continue, and the exit status is 1.
+redraws the figures that lie beside it; --claims=docs/claims.md writes the sections of the studies that test a claim of
+the field. Rows and sections of other studies stay. If a study fails, the others continue, and the exit status is 1.
 
 smoke takes seven minutes on two CPU cores and shows only that everything runs; demo takes an hour and a half; paper
 takes hours to days, and was run for only a few of them.
@@ -28,7 +29,7 @@ from ipsrl.records.json_files import read_json, replace_file, require_file
 from ipsrl.records.marked_page import Marks
 from ipsrl.records.progress_line import report_line
 from ipsrl.specifications import did_you_mean
-from ipsrl.study import catalog, claims
+from ipsrl.study import catalog, claims, claims_page
 from ipsrl.study.study import Study, Variant
 from ipsrl.sweeps import launcher_catalog
 from ipsrl.sweeps.launcher import Launcher
@@ -42,6 +43,7 @@ RESTARTS = 3
 """Maximum number of restarts of a killed study."""
 
 MARKS = Marks("<!-- The table is written by scripts/reproduce_figures.py. -->", "<!-- Here the table ends. -->")
+CLAIMS_MARKS = Marks("<!-- The sections are written by scripts/reproduce_figures.py. -->", "<!-- Here they end. -->")
 
 Figures = Mapping[str, tuple[Study, Variant]]
 Result = tuple[str, str, str, str]
@@ -60,6 +62,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--out", type=Path, help="folder for all results; runs/figures-PRESET by default")
     made.add_argument("--document", type=Path, metavar="PAGE.md", help="a page with marks for the table")
+    made.add_argument("--claims", type=Path, metavar="PAGE.md", help="a page with marks for sections on claims")
     made.add_argument("--launcher", default="local", help="where they run, see scripts/sweep.py; local by default")
     made.add_argument("--extensions", default="", help=extensions.FLAG_HELP)
     made.add_argument("--list", action="store_true", help="print names, commands and titles, and run nothing")
@@ -75,14 +78,14 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def check_places(arguments: argparse.Namespace) -> None:
-    """Raises ValueError if there is no such launcher, or no page at --document."""
+    """Raises ValueError if there is no such launcher, or no page at --document or --claims."""
     launcher_catalog.make(arguments.launcher)
-    if arguments.document is not None:
-        require_file(arguments.document, "--document")
-        if not arguments.document.exists():
-            raise ValueError(
-                f"--document={arguments.document}: there is no such page; write one with marks, as docs/figures.md"
-            )
+    for flag, marks in (("document", MARKS), ("claims", CLAIMS_MARKS)):
+        if (page := getattr(arguments, flag)) is not None:
+            require_file(page, f"--{flag}")
+            if not page.exists():
+                raise ValueError(f"--{flag}={page}: there is no such page; write one with marks, as docs/figures.md")
+            marks.content(page.read_text())
 
 
 def chosen(only: Sequence[str], figures: Iterable[str]) -> list[str]:
@@ -115,9 +118,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
         else:
             folder = SweepFolder.at(arguments.out or Path("runs") / f"figures-{arguments.preset}")
             launcher = launcher_catalog.make(arguments.launcher)
-            if arguments.document is not None:
-                MARKS.filled(arguments.document.read_text(), "")
-            reproduce(figures, names, arguments.preset, folder, launcher, arguments.document)
+            reproduce(figures, names, arguments.preset, folder, launcher, arguments.document, arguments.claims)
 
 
 def command(study: Study, variant: Variant, preset: str) -> str:
@@ -131,6 +132,7 @@ def reproduce(
     folder: SweepFolder,
     launcher: Launcher,
     document: Path | None = None,
+    claims_document: Path | None = None,
 ) -> None:
     """Runs unfinished studies, publishes their figures, and prints the table.
 
@@ -149,10 +151,12 @@ def reproduce(
         report_line(f"{names_of[run.identity]}: {state}")
 
     sweep(folder, chosen, launcher, retry=True, restarts=RESTARTS, after_each=after_each)
-    table = publish(figures, runs, names, preset, folder)
+    results = publish(figures, runs, names, preset, folder)
     if document is not None:
-        write_document(document, table, figures, folder)
-    print(f"{table}\nfigures: {folder.path / 'figures'}, table: {document or folder.path / 'figures.md'}")
+        write_document(document, figures, preset, results, folder)
+    if claims_document is not None:
+        write_claims(claims_document, figures, preset, {name: folder.run_path(runs[name]) for name in results})
+    print(f"{(folder.path / 'figures.md').read_text()}\nfigures: {folder.path / 'figures'}")
     print(report(folder, chosen))
     if failed := [name for name in names if folder.state(runs[name]) != "finished"]:
         raise ValueError(f"{len(failed)} of {len(names)} failed: {', '.join(failed)}; see {folder.path / 'logs'}")
@@ -160,8 +164,12 @@ def reproduce(
 
 def publish(
     figures: Figures, runs: Mapping[str, SweepRun], names: Sequence[str], preset: str, folder: SweepFolder
-) -> str:
-    """Copies the figures of finished studies to one place; writes and returns the table of these and of `names`."""
+) -> dict[str, Result]:
+    """Copies the figures of finished studies to one place, and writes the table of these and of `names`.
+
+    Returns:
+      name -> result, of all finished ones.
+    """
     to = folder.path / "figures"
     to.mkdir(exist_ok=True)
     results = {}
@@ -177,18 +185,43 @@ def publish(
                 # An unreadable run must not stop the others.
                 fault = f"{path} cannot be read ({type(error).__name__}: {error})"
                 results[name] = ("finished", f"{fault}: move it away to run it again", "", "")
-    text = page({name: of for name, of in figures.items() if name in {*names, *results}}, preset, results)
-    replace_file(folder.path / "figures.md", text)
-    return text
+    shown = {name: of for name, of in figures.items() if name in {*names, *results}}
+    replace_file(folder.path / "figures.md", page(shown, preset, results))
+    return results
 
 
-def write_document(document: Path, table: str, figures: Figures, folder: SweepFolder) -> None:
-    """Replaces what stands between the marks of a page, and the figures beside it that no study writes by itself."""
-    replace_file(document, MARKS.filled(document.read_text(), table))
+def write_document(
+    document: Path, figures: Figures, preset: str, results: Mapping[str, Result], folder: SweepFolder
+) -> None:
+    """Writes the table between the marks of a page, and replaces the figures beside it that no study writes by itself.
+
+    Rows of the page for figures without a result stay.
+    """
+    text = document.read_text()
+    rows = {line.split(" | ")[0].removeprefix("| "): line for line in text.splitlines() if line.startswith("| ")}
+    shown = {name: of for name, of in figures.items() if name in results or of[1].shows in rows}
+    replace_file(document, MARKS.filled(text, page(shown, preset, results, rows)))
     for name, (study, _) in figures.items():
         drawn, beside = folder.path / "figures" / f"{name}.png", document.parent / f"{name}.png"
         if drawn.exists() and beside.exists() and not hasattr(study.module, "documents"):
             shutil.copyfile(drawn, beside)
+
+
+def write_claims(document: Path, figures: Figures, preset: str, paths: Mapping[str, Path]) -> None:
+    """Writes a section for each finished run of a study that tests a claim of the field, between the marks of a page.
+
+    Args:
+      paths: name of the figure -> folder of its run.
+    """
+    text, sections = document.read_text(), {}
+    for name, path in paths.items():
+        study, variant = figures[name]
+        if claims_page.has_section(study):
+            summary = read_json(path / "summary.json")
+            how = command(study, variant, preset)
+            sections[variant.shows] = claims_page.section(study, variant.shows, how, summary)
+    merged = claims_page.merged(CLAIMS_MARKS.content(text), sections)
+    replace_file(document, CLAIMS_MARKS.filled(text, merged))
 
 
 def result(path: Path) -> Result:
@@ -203,23 +236,31 @@ def result(path: Path) -> Result:
     )
 
 
-def page(figures: Figures, preset: str, results: Mapping[str, Result]) -> str:
-    """The table as Markdown, with the results of finished studies."""
+def page(figures: Figures, preset: str, results: Mapping[str, Result], known: Mapping[str, str] | None = None) -> str:
+    """The table as Markdown, with the results of finished studies.
+
+    Args:
+      known: first cell -> the row, for figures without a result.
+    """
     head = ("figure or table", "claims", "command", "time", "our numbers", "the paper's", "verdict")
-    rows = [head, ("---",) * len(head)]
+    rows = [markdown_row(head), markdown_row(("---",) * len(head))]
     for name, (study, variant) in figures.items():
-        time, numbers, paper, verdict = results.get(name, ("not finished", "", "", ""))
-        sentences = "; ".join(study.claims)
-        rows.append((variant.shows, sentences, f"`{command(study, variant, preset)}`", time, numbers, paper, verdict))
+        cells = results.get(name, ("not finished", "", "", ""))
+        row = markdown_row((variant.shows, "; ".join(study.claims), f"`{command(study, variant, preset)}`", *cells))
+        rows.append(row if name in results else (known or {}).get(variant.shows, row))
     not_drawn = [study for study in catalog.every().values() if not study.variants]
     left_out = "\n".join(f"- `{study.command()}`: {study.header.get('Time', '')}" for study in not_drawn)
     parts = (
         f"`python scripts/reproduce_figures.py --preset={preset}` makes a run of each study:",
-        "\n".join(f"| {' | '.join(row)} |" for row in rows),
+        "\n".join(rows),
         EXPLAINED["smoke" if preset == "smoke" else "others"],
         f"Not drawn:\n\n{left_out}" if left_out else "",
     )
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def markdown_row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 EXPLAINED = {

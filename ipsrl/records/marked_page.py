@@ -10,14 +10,26 @@ class Marks:
     begin: str
     end: str
 
+    def content(self, page: str) -> str:
+        """What stands between the marks of a page.
+
+        Raises:
+          ValueError: it lacks the marks.
+        """
+        return self._parts(page)[1].strip()
+
     def filled(self, page: str, text: str) -> str:
         """The page with this text between the marks.
 
         Raises:
           ValueError: it lacks the marks.
         """
+        before, _, after = self._parts(page)
+        return f"{before}{self.begin}\n\n{text.strip()}\n\n{self.end}{after}"
+
+    def _parts(self, page: str) -> tuple[str, str, str]:
         before, begin, rest = page.partition(self.begin)
-        _, end, after = rest.partition(self.end)
+        content, end, after = rest.partition(self.end)
         if not (begin and end):
             raise ValueError(f"the page lacks the marks {self.begin!r} and {self.end!r}")
-        return f"{before}{begin}\n\n{text.strip()}\n\n{end}{after}"
+        return before, content, after

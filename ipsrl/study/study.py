@@ -4,9 +4,11 @@
 
     Claim     What is claimed.
     Paper     Where; what of it is our reading.
+    Arms      What is compared with what, and the placebos.
     Command   python -m experiments.NAME
     Time      of each preset, and on what hardware.
     Expected  numbers with their tolerance.
+    Doubt     What would change our mind.
     Smoke     python -m experiments.NAME --preset=smoke
     \"\"\"
 
@@ -25,6 +27,8 @@
 
     if __name__ == "__main__":
         main(__name__)
+
+Arms and Doubt are optional: a study that has both gets a section in docs/claims.md (`ipsrl.study.claims_page`).
 
 The figure is OUT/NAME.png, .pdf and .csv, and its caption OUT/NAME.txt; OUT is `runs/NAME-PRESET` by default.
 
@@ -60,7 +64,8 @@ from ipsrl.study.tables import Table
 from ipsrl.training.settings import require_same_settings
 
 SMOKE = "smoke: nothing was learned; it shows that everything runs, and decides no claim"
-HEADINGS = ("Claim", "Paper", "Command", "Time", "Expected", "Smoke")
+HEADINGS = ("Claim", "Paper", "Arms", "Command", "Time", "Expected", "Doubt", "Smoke")
+OPTIONAL_HEADINGS = ("Arms", "Doubt")
 
 
 @dataclasses.dataclass(frozen=True)

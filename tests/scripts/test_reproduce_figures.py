@@ -15,7 +15,7 @@ import pytest
 from ipsrl.definitions import Module
 from ipsrl.records.json_files import write_json
 from ipsrl.study import catalog
-from ipsrl.study.study import Variant
+from ipsrl.study.study import Study, Variant
 from ipsrl.sweeps.launcher import Launcher
 from scripts import reproduce_figures
 from scripts.reproduce_figures import SUFFIXES
@@ -48,7 +48,12 @@ class Theatre(Launcher):
 
 
 THREE = ("path_multiplicity", "many_outcomes", "recovery_time")
-SUMMARY = {"complete": True, "numbers": {"right": 0.5}, "paper": {"right": {"ours": 0.5, "paper": 0.6}}}
+SUMMARY = {
+    "complete": True,
+    "claims": {"it is so": True, "or not": None},
+    "numbers": {"right": {"mean": 0.5, "low": 0.4, "high": 0.6, "seeds": 5}},
+    "paper": {"right": {"ours": 0.5, "paper": 0.6}},
+}
 
 
 @pytest.fixture
@@ -95,7 +100,7 @@ def test_one_that_fails_is_told_and_the_others_are_drawn_once(play, tmp_path, ca
         _, sentences, command, *result = row_of(name, out)
         assert sentences == "; ".join(catalog.find(name).claims)
         assert command == f"`python -m experiments.{name} --preset=demo`"
-        assert result == ["12 s", "right 0.5", "right 0.6", "holds"]
+        assert result == ["12 s", "right 0.5 [0.4, 0.6]", "right 0.6", "holds"]
     assert row_of("many_outcomes", out)[3:] == ["not finished", "", "", ""]
 
     assert play() == ["many_outcomes"]
@@ -229,3 +234,22 @@ def test_a_page_gets_the_table_between_its_marks_and_the_pictures_it_shows(play,
     assert "stale" not in text
     assert picture.read_text() == "recovery_time"
     assert not (tmp_path / "path_multiplicity.png").exists()
+    kept = page.read_text().replace("| 12 s |", "| 13 s |")
+    page.write_text(kept)
+    shutil.rmtree(tmp_path / "out")
+    play("--only=many_outcomes", f"--document={page}")
+    assert [line for line in page.read_text().splitlines() if "the many_outcomes" not in line] == kept.splitlines()
+
+
+def test_a_page_of_claims_gets_a_section_for_each_study_that_tests_one(play, tmp_path, monkeypatch):
+    page = tmp_path / "claims.md"
+    marks = reproduce_figures.CLAIMS_MARKS
+    page.write_text(f"before\n{marks.begin}\n## the recovery_time\n\nold\n\n## zebras\n\nstay\n{marks.end}\n")
+    doubted = dict.fromkeys(("Claim", "Paper", "Arms", "Doubt"), "words")
+    monkeypatch.setattr(Study, "header", property(lambda self: doubted if self.name == "recovery_time" else {}))
+    play("--only=recovery_time,path_multiplicity", f"--claims={page}")
+    text = page.read_text()
+    assert re.findall("^## (.*)$", text, re.MULTILINE) == ["the recovery_time", "zebras"]
+    assert "old" not in text
+    for part in ("- **supported**: it is so", "- **undecided**: or not", "- right 0.5 [0.4, 0.6]", "--preset=demo"):
+        assert part in text

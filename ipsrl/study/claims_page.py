@@ -1,0 +1,58 @@
+"""A page of claims: what is claimed, who says it, how it was tested, the verdicts, the numbers, and our doubts.
+
+It has a section for each study whose docstring says under Arms what is compared, and under Doubt what would change our
+mind. Sections stand in the order of their headings; those of studies that were not run again stay as they are.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ipsrl.study import claims
+from ipsrl.study.study import OPTIONAL_HEADINGS, Study
+
+VERDICTS = {True: "supported", False: "refuted", None: "undecided"}
+
+
+def has_section(study: Study) -> bool:
+    return set(OPTIONAL_HEADINGS) <= study.header.keys()
+
+
+def section(study: Study, title: str, command: str, summary: Mapping[str, Any]) -> str:
+    """The section of a finished run, as Markdown.
+
+    Args:
+      title: of the figure.
+      command: repeats the run.
+      summary: the contents of its summary.json.
+    """
+    verdicts = "\n".join(f"- **{VERDICTS[held]}**: {sentence}" for sentence, held in summary["claims"].items())
+    numbers = "\n".join(f"- {claims.shown({label: number})}" for label, number in summary["numbers"].items())
+    header = study.header
+    return f"""\
+## {title}
+
+*Claim.* {header["Claim"]}
+
+*Who says it.* {header["Paper"]}
+
+*Arms.* {header["Arms"]}
+
+{verdicts}
+
+{numbers}
+
+*What would change our mind.* {header["Doubt"]}
+
+`{command}`"""
+
+
+def merged(text: str, new: Mapping[str, str]) -> str:
+    """The text of a page, between its marks, with new sections in place of those with the same title.
+
+    Args:
+      new: title -> section.
+    """
+    old = re.split(r"^(?=## )", text, flags=re.MULTILINE)[1:]
+    sections = {each.partition("\n")[0].removeprefix("## "): each.strip() for each in old} | dict(new)
+    return "\n\n".join(sections[title] for title in sorted(sections))
