@@ -101,11 +101,19 @@ def prior_parameters(environment: HypothesisEnvironment, policy: Policy, setting
 
 
 def learn_prior(
-    environment: HypothesisEnvironment, policy: Policy, settings: WarmStart, parameters: Parameters | None = None
+    environment: HypothesisEnvironment,
+    policy: Policy,
+    settings: WarmStart,
+    parameters: Parameters | None = None,
+    weights: np.ndarray | None = None,
 ) -> Parameters:
     """Trains the prior as one compiled program, from `parameters` (which are donated) or from fresh ones.
 
     The objective is `supervised`, on groups of given answers.
+
+    Args:
+      weights: `[num_prompts, K]`, of the training answers, instead of those of the settings; prompts whose weights are
+        all zero are not asked.
 
     Raises:
       NonFiniteLossError: the loss, the gradient or the parameters of a step were NaN or infinite.
@@ -115,8 +123,12 @@ def learn_prior(
     trainer = Trainer(environment, policy, objectives.make(f"supervised(prompts={prompts})"), settings.training)
     trainer.check()
     rng = np.random.default_rng(settings.seed)
-    weights = answer_weights(environment, settings, rng)
-    tables = (jnp.asarray(table) for table in (weights, *rendered_answers(environment, settings.renderings, rng)))
+    from_settings = answer_weights(environment, settings, rng)
+    weights = from_settings if weights is None else np.asarray(weights, np.float32)
+    asked = np.flatnonzero(weights.any(axis=1))
+    tables = (
+        jnp.asarray(table) for table in (asked, weights, *rendered_answers(environment, settings.renderings, rng))
+    )
     with working("learning the prior"):
         parameters, step, metrics = jax.block_until_ready(_fit(trainer, settings, parameters, *tables))
     require_finite(dict(zip(MUST_BE_FINITE, hosts.to_host(metrics), strict=True)), int(hosts.to_host(step)), "none")
@@ -149,13 +161,13 @@ def rendered_answers(
 
 
 @functools.partial(jax.jit, static_argnames=("trainer", "settings"), donate_argnames="parameters")
-def _fit(trainer, settings, parameters, weights, answers, lengths):
+def _fit(trainer, settings, parameters, asked, weights, answers, lengths):
     """The parameters after the last step, or after the first whose metrics are not finite; its number, its metrics."""
     environment, shape = trainer.environment, (settings.prompts_per_step, settings.answers_per_prompt)
 
     def taught(step):
         prompt_key, answer_key, form_key = jax.random.split(stream(settings.seed, step, "warm start"), 3)
-        index = jax.random.randint(prompt_key, shape[:1], 0, environment.num_prompts)
+        index = asked[jax.random.randint(prompt_key, shape[:1], 0, len(asked))]
         hypothesis = jax.random.categorical(answer_key, jnp.log(weights[index])[:, None], shape=shape)
         form = jax.random.randint(form_key, shape, 0, settings.renderings)
         given = given_answers(environment.prompts(index), answers[hypothesis, form], lengths[hypothesis, form])

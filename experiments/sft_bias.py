@@ -1,0 +1,197 @@
+"""Does a supervised start that is fitted too far make reinforcement learning collapse sooner, and invert the ranks?
+
+Claim     The longer supervised training (SFT) on few demonstrations, the higher pass@1 before reinforcement learning,
+          but the lower pass@k after it: ranks invert, and entropy before predicts better than pass@1 what is reached.
+Paper     arXiv 2606.18487 (rank inversion by entropy collapse) and 2510.01624 (held-out likelihood and pass@k predict
+          better than the SFT score), both for language models of billions of parameters; sizes and arms are ours.
+Arms      A prior that knows each problem of countdown a little is taught one in two problems, by a few demonstrations
+          each that favour some forms; after 1 to 32 epochs GRPO goes on with all problems. Placebos after the most
+          epochs: reheated (logits divided until the entropy is that after the fewest), uniform (demonstrations favour
+          no form), longer (twice the updates).
+Command   python -m experiments.sft_bias
+Time      TIME
+Expected  EXPECTED
+Doubt     Ranks that stay over all epochs although entropy has fallen by half; reheating that restores all of pass@k,
+          which would say that entropy is lost, not modes.
+Smoke     python -m experiments.sft_bias --preset=smoke
+
+Every seed has demonstrations of its own. Entropy is the mean over tokens of sampled answers, the held-out loss that of
+a demonstration to a problem that was not taught, both in nats.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from ipsrl import study
+from ipsrl.distributed.mesh import make_mesh
+from ipsrl.environments.countdown import Countdown
+from ipsrl.fields import between, positive
+from ipsrl.figures import style
+from ipsrl.figures.layers import Line
+from ipsrl.figures.panels import Panel, Panels
+from ipsrl.measures.seeds import Interval
+from ipsrl.policies.policy import Parameters
+from ipsrl.policies.transformer import Transformer
+from ipsrl.records.evaluation import Evaluate, Evaluation
+from ipsrl.records.tidy import Records, interval_of
+from ipsrl.study.demonstrations import Demonstrations, answer_entropy, reheated
+from ipsrl.study.training_runs import TrainingFlags, TrainingGrid
+from ipsrl.training.text_evaluation import evaluate_text
+from ipsrl.training.warm_start import WarmStart, prior_parameters
+
+TASK = Countdown(numbers=4, problems=64, largest_number=12, largest_target=40, least_solutions=4)
+POLICY = Transformer(TASK.vocabulary_size, hidden_size=64, num_layers=2)
+FAVOURING, UNIFORM = (Demonstrations(TASK, POLICY, exponent=exponent) for exponent in (1.5, 0.0))
+PLACEBOS = ("reheated", "uniform", "longer")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(TrainingFlags):
+    """`sft_epochs` are those of supervised training, after a prior that is learned in `prior_steps`."""
+
+    objectives: tuple[str, ...] = study.objectives(("grpo",))
+    seeds: tuple[int, ...] = study.seeds((0, 1, 2, 3, 4), least=2)
+    steps: int = positive(60)
+    prompts_per_step: int = positive(32)
+    micro_batches: int = positive(1)
+    learning_rate: float = positive(1e-3)
+    evaluate_every: int = positive(60)
+    sft_epochs: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
+    prior_steps: int = positive(1000)
+    answers: int = between(64, 4096, 64)
+
+
+SMALL = {"steps": 2, "prompts_per_step": 8, "group_size": 4, "evaluate_every": 2, "prior_steps": 10}
+PRESETS = {
+    "smoke": Settings(seeds=(0, 1), sft_epochs=(1, 2), **SMALL),
+    "demo": Settings(),
+    "paper": Settings(seeds=tuple(range(10)), steps=300, evaluate_every=100),
+}
+
+
+def curves(settings: Settings) -> Iterator[study.TrainingRun]:
+    mesh, training, most = make_mesh(settings.mesh), settings.train_settings(), max(settings.sft_epochs)
+    arms = [("taught", epochs) for epochs in settings.sft_epochs] + [(name, most) for name in PLACEBOS]
+    evaluate = functools.partial(evaluate_text, TASK, POLICY, training, mesh, settings.answers, "independent")
+    for arm, epochs in arms:
+        updates = dataclasses.replace(training, steps=training.steps * (2 if arm == "longer" else 1))
+        for seed in settings.seeds:
+            grid = TrainingGrid(
+                TASK, POLICY, settings.objectives, (seed,), updates, mesh, functools.partial(measured, evaluate),
+                folder=f"{arm}_{epochs}",
+                identity={"arm": arm, "sft_epochs": epochs, "prior_steps": settings.prior_steps},
+                start=functools.cache(functools.partial(start, settings, arm, epochs, seed)),
+            )  # fmt: skip
+            yield from grid.curves({"arm": arm, "epochs": epochs})
+
+
+def start(settings: Settings, arm: str, epochs: int, seed: int) -> tuple[Parameters, None]:
+    """The parameters of an arm before reinforcement learning, of which none are frozen."""
+    prior = prior_parameters(TASK, POLICY, WarmStart(zipf_exponent=0.0, steps=settings.prior_steps))
+    taught = (UNIFORM if arm == "uniform" else FAVOURING).teach(prior, epochs, seed)
+    if arm != "reheated":
+        return taught, None
+    first = FAVOURING.teach(prior, min(settings.sft_epochs), seed)
+    return reheated(TASK, POLICY, taught, answer_entropy(TASK, POLICY, first)), None
+
+
+def measured(evaluate: Evaluate, step: int, parameters: Parameters) -> Evaluation:
+    found = evaluate(step, parameters)
+    more = {
+        "entropy": answer_entropy(TASK, POLICY, parameters),
+        "held_out_loss": FAVOURING.held_out_loss(parameters),
+    }
+    return dataclasses.replace(found, metrics={**found.metrics, **more})
+
+
+def ends(records: Records, name: str, arm: str = "taught", epochs: int | None = None) -> np.ndarray:
+    """`[S, 2]`, a measure before and after reinforcement learning; from the most epochs by default."""
+    epochs = max(records.distinct("epochs")) if epochs is None else epochs
+    return records.curve(name, arm=arm, epochs=epochs)[1][:, [0, -1]]
+
+
+def correlation(before: str) -> Callable[[Records], Interval]:
+    """For NUMBERS: the rank correlation, over epochs, of a measure before with pass@64 after, mean over seeds."""
+
+    def of(records: Records) -> Interval:
+        epochs = records.where(arm="taught").distinct("epochs")
+        ranked = zip(
+            np.array([ends(records, before, epochs=number)[:, 0] for number in epochs]).T,
+            np.array([ends(records, MANY, epochs=number)[:, 1] for number in epochs]).T,
+            strict=True,
+        )
+        return interval_of(np.array([spearmanr(*pair).statistic for pair in ranked]))
+
+    return of
+
+
+def late(name: str, arm: str = "taught") -> Callable[[Records], Interval]:
+    """For NUMBERS: a measure after reinforcement learning from the most epochs."""
+    return lambda records: interval_of(ends(records, name, arm)[:, 1])
+
+
+def best(name: str) -> Callable[[Records], Interval]:
+    """For NUMBERS: the same from the number of epochs with the highest mean."""
+
+    def of(records: Records) -> Interval:
+        each = (interval_of(ends(records, name, epochs=number)[:, 1]) for number in records.distinct("epochs"))
+        return max(each, key=lambda interval: interval.mean)
+
+    return of
+
+
+MANY, FORMS = "pass_at_64", "effective_outcomes"
+RANKS = {name: correlation(name) for name in ("pass_at_1", "entropy", MANY, "held_out_loss")}
+NUMBERS = {
+    **{f"rank correlation of {name} before with pass@64 after": of for name, of in RANKS.items()},
+    **{f"pass@64 after the most epochs, {arm}": late(MANY, arm) for arm in ("taught", *PLACEBOS)},
+    "pass@64 after the best number of epochs": best(MANY),
+    "effective right forms after the most epochs": late(FORMS),
+    "effective right forms after the best number": best(FORMS),
+}
+CLAIMS = {
+    "ranks invert: the higher pass@1 before, the lower pass@64 after": lambda r: RANKS["pass_at_1"](r).high < 0,
+    "the higher entropy before, the higher pass@64 after": lambda r: RANKS["entropy"](r).low > 0,
+    "the higher pass@64 before, the higher pass@64 after": lambda r: RANKS[MANY](r).low > 0,
+    "the lower the held-out loss before, the higher pass@64 after": lambda r: RANKS["held_out_loss"](r).high < 0,
+    "pass@64 after the most epochs is below that after the best number": lambda r: (
+        late(MANY)(r).high < best(MANY)(r).low
+    ),
+    "effective right forms, too": lambda r: late(FORMS)(r).high < best(FORMS)(r).low,
+    "modes are lost, not only entropy: reheating does not bring pass@64 to the best": (
+        lambda r: late(MANY, "reheated")(r).high < best(MANY)(r).low
+    ),
+}
+TABLE = study.Table(
+    {"pass_at_1": "pass@1", MANY: "pass@64", FORMS: "effective right forms", "recovery": "recovery"},
+    "after GRPO, mean over seeds {seeds} [95 % bootstrap interval]",
+    rows=("arm", "epochs"),
+    decimals=2,
+)
+
+
+def figure(records: Records, settings: Settings) -> style.Drawing:
+    """Before and after reinforcement learning, over the epochs of supervised training."""
+    shown = {name: [ends(records, name, epochs=epochs) for epochs in settings.sft_epochs] for name in SHOWN}
+    rows = [
+        {"when": when, "epochs": epochs, "seed": seed} | {name: shown[name][row][number, side] for name in SHOWN}
+        for side, when in enumerate(("before GRPO", "after GRPO"))
+        for row, epochs in enumerate(settings.sft_epochs)
+        for number, seed in enumerate(settings.seeds)
+    ]
+    return PANELS(Records(rows, ("when", "epochs")), settings)
+
+
+SHOWN = {"pass_at_1": "pass@1", MANY: "pass@64", FORMS: "effective right forms"}
+EPOCHS = {"xlabel": "epochs of supervised training", "xscale": "log"}
+PANELS = Panels(
+    [Panel([Line(name, "epochs", "when")], ylabel=label, **EPOCHS) for name, label in SHOWN.items()], size=(12, 3.4)
+)
+FIGURE = figure
+
+if __name__ == "__main__":
+    study.main(__name__)

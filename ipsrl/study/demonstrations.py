@@ -1,0 +1,105 @@
+"""Policies of a text task that were taught by few demonstrations, and what can be measured of them before training."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from scipy.optimize import brentq
+
+from ipsrl.environments.text import TextTask
+from ipsrl.policies.policy import Parameters
+from ipsrl.policies.transformer import Transformer
+from ipsrl.rollouts.randomness import stream
+from ipsrl.rollouts.sampled_answers import independent_answers
+from ipsrl.rollouts.sources.stored_groups import given_answers
+from ipsrl.training.warm_start import WarmStart, answer_weights, learn_prior, rendered_answers
+
+ANSWERS = 4
+"""Demonstrations to a prompt in a step of supervised training."""
+HOTTEST = 16.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Demonstrations:
+    """A few right answers to every other prompt of a task, the first included; the other prompts are held out.
+
+    Attributes:
+      number: of each prompt that is taught.
+      exponent: right answers are drawn with weights rank^-exponent, in one order for all prompts; 0 favours none.
+      batch: demonstrations in a step, a multiple of 4.
+      learning_rate: with cosine decay to zero.
+    """
+
+    task: TextTask
+    policy: Transformer
+    number: int = 4
+    exponent: float = 1.5
+    batch: int = 16
+    learning_rate: float = 1e-3
+
+    @functools.cached_property
+    def shares(self) -> np.ndarray:
+        """`[P, K]` float64, the probability of each right answer to be drawn."""
+        how = WarmStart(admissible_share=1.0, zipf_exponent=self.exponent)
+        weights = answer_weights(self.task, how, np.random.default_rng(how.seed)).astype(np.float64)
+        return weights / weights.sum(axis=1, keepdims=True)
+
+    def teach(self, parameters: Parameters, epochs: int, seed: int) -> Parameters:
+        """The policy after some epochs of the demonstrations that this seed draws."""
+        rng = np.random.default_rng(seed)
+        drawn = np.array([rng.multinomial(self.number, of_prompt) for of_prompt in self.shares]) / self.number
+        drawn[1::2] = 0.0
+        steps = max(1, epochs * self.number * len(drawn[::2]) // self.batch)
+        how = WarmStart(
+            steps=steps, prompts_per_step=self.batch // ANSWERS, answers_per_prompt=ANSWERS, renderings=1,
+            learning_rate=self.learning_rate,
+        )  # fmt: skip
+        return learn_prior(self.task, self.policy, how, jax.tree.map(jnp.copy, parameters), drawn)
+
+    def held_out_loss(self, parameters: Parameters) -> float:
+        """Expected negative log-likelihood of a demonstration to a prompt that is held out, in nats."""
+        held_out = tuple(range(1, self.task.num_prompts, 2))
+        shares = self.shares[1::2]
+        likeliest = np.argsort(-shares, axis=1)[:, : np.count_nonzero(shares, axis=1).max()]
+        tokens, lengths = (table[:, 0][likeliest] for table in rendered_answers(self.task, 1, np.random.default_rng(0)))
+        mask, log_probs, _ = _scores(self.task, self.policy, parameters, held_out, tokens, lengths)
+        likelihoods = np.where(mask, log_probs, 0).sum(axis=-1)
+        return float(-(np.take_along_axis(shares, likeliest, axis=1) * likelihoods).sum(axis=1).mean())
+
+
+def answer_entropy(task: TextTask, policy: Transformer, parameters: Parameters) -> float:
+    """Mean entropy of the tokens of sampled answers, in nats; eight answers to each prompt."""
+    answers = independent_answers(task, policy, parameters, stream(0, 0, "entropy"), 8)
+    prompts, lengths = tuple(range(task.num_prompts)), answers.written.sum(axis=-1)
+    mask, _, entropies = _scores(task, policy, parameters, prompts, answers.tokens, lengths)
+    return float(np.asarray(entropies)[np.asarray(mask)].mean())
+
+
+def reheated(task: TextTask, policy: Transformer, parameters: Parameters, entropy: float) -> Parameters:
+    """The policy at the temperature, from 1 to 16, at which answers have this entropy, or one of these ends.
+
+    The scale of the last norm is divided by the temperature, and with it all logits.
+    """
+
+    def at(temperature: float) -> Parameters:
+        return parameters | {"norm": {"scale": parameters["norm"]["scale"] / temperature}}
+
+    def above(temperature: float) -> float:
+        return answer_entropy(task, policy, at(temperature)) - entropy
+
+    if above(1.0) >= 0:
+        return parameters
+    return at(brentq(above, 1.0, HOTTEST, xtol=0.02) if above(HOTTEST) > 0 else HOTTEST)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 3))
+def _scores(
+    task: TextTask, policy: Transformer, parameters: Parameters, prompts: tuple[int, ...], tokens: Array, lengths: Array
+) -> tuple[Array, Array, Array]:
+    """Mask, log-probabilities and entropies of the tokens of given answers, each `[P, G, T]`."""
+    given = given_answers(task.prompts(np.array(prompts)), tokens, lengths)
+    scores = policy.score(parameters, given, 1.0)
+    return given.token_mask, scores.log_probs, scores.entropy
