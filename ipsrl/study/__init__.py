@@ -3,7 +3,7 @@
 A study is one module, described in `ipsrl.study.study`.
 """
 
-from ipsrl.study.claims import final
+from ipsrl.study.claims import all_of, equal_within, final, lower
 from ipsrl.study.command_line import main
 from ipsrl.study.curves import Curve, Points, TrainingRun
 from ipsrl.study.ensembles import trained
@@ -21,8 +21,11 @@ __all__ = [
     "Table",
     "TrainingRun",
     "Variant",
+    "all_of",
     "better_and_worse",
+    "equal_within",
     "final",
+    "lower",
     "main",
     "objectives",
     "one_below_the_other",

@@ -2,10 +2,12 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ipsrl.measures.seeds import Interval
+import numpy as np
+
+from ipsrl.measures.seeds import Interval, mean_over_seeds
 from ipsrl.records.tidy import EXACT, NotRecorded, OneSeed, Records
 
 Claims = Mapping[str, Callable[[Records], bool | None]]
@@ -94,3 +96,31 @@ def digits(number: float | None) -> str:
 def final(name: str, **labels: Any) -> Callable[[Records], Interval]:
     """For NUMBERS: the final value of the curve with these labels, as a mean over seeds."""
     return lambda records: records.final(name, **labels)
+
+
+def lower(name: str, here: Mapping[str, Any], there: Mapping[str, Any]) -> Callable[[Records], bool]:
+    """For CLAIMS: the interval of the final value of one curve lies below that of another curve."""
+    return lambda records: records.high(name, **here) < records.low(name, **there)
+
+
+def all_of(parts: Iterable[bool | None]) -> bool | None:
+    """Whether all parts of a claim hold: false if one is false, else undecided if one is."""
+    found = [None if part is None else bool(part) for part in parts]
+    return False if False in found else None if None in found else True
+
+
+def equal_within(values: np.ndarray, others: np.ndarray, margin: float) -> bool | None:
+    """Whether the means of `[S]` and `[S]` values of the same seeds differ by less than a margin.
+
+    True if the whole 95 % interval of the paired difference lies within the margin, false if all of it lies beyond,
+    else undecided.
+
+    Raises:
+      OneSeed: there is one seed only.
+    """
+    if len(values) < 2:
+        raise OneSeed("a difference needs two or more seeds")
+    difference = mean_over_seeds(np.asarray(values) - np.asarray(others))
+    if -margin < difference.low and difference.high < margin:
+        return True
+    return False if difference.low > margin or difference.high < -margin else None

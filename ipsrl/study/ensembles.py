@@ -10,6 +10,7 @@ import numpy as np
 from ipsrl import objectives
 from ipsrl.environments.environment import Environment
 from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.rewards import Reward
 from ipsrl.study.curves import Curve, Points
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
@@ -26,6 +27,7 @@ def trained(
     labels: Mapping[str, Any] | None = None,
     optimizer: str = "sgd",
     initial_parameters: Parameters | None = None,
+    reward: Reward | None = None,
     **changed: Any,
 ) -> Curve:
     """The curve of one objective with all seeds of the settings, without gradient clipping.
@@ -40,6 +42,7 @@ def trained(
       labels: of the curve; the objective by default.
       optimizer: sgd or adam.
       initial_parameters: of every seed; fresh ones by default.
+      reward: of the answers, such as a noisy verifier; the environment's own by default.
       changed: overrides for these settings.
 
     Raises:
@@ -57,7 +60,8 @@ def trained(
 
     def compute() -> Points:
         start = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(seeds), *leaf.shape)), initial_parameters)
-        recorded = train_ensemble(trainer, jnp.asarray(seeds), record, record_every, initial_parameters=start)
+        given = {"initial_parameters": start, "reward": reward}
+        recorded = train_ensemble(trainer, jnp.asarray(seeds), record, record_every, **given)
         values = measure(jax.tree.map(lambda array: np.asarray(array, np.float64), recorded))
         return Points(np.arange(0, training.steps + 1, record_every), values, seeds)
 

@@ -37,6 +37,7 @@ OF_ALL_STUDIES = "hypospace"
 FURTHER = {"math_answers": ("--data=math_answers(builder=none)", "--evaluation_data=math_answers(builder=none)")}
 """What a study asks for before it looks at the flag that is tried."""
 SCRIPTS: dict[str, tuple[str, ...]] = {
+    "audit_verifier": ("@RUN/metrics.jsonl",),
     "benchmark": (),
     "import_gguf": ("--gguf=@RUN/config.json", "--out=@TMP/model"),
     "make_checkpoint": ("--out=@TMP/model",),

@@ -253,6 +253,16 @@ MAKERS = [
         )
     ),
     Trial(("scripts.make_checkpoint", "--out=@RUN/config.json/x"), "config.json is a file, so .* cannot be in it"),
+    *(
+        Trial(("scripts.audit_verifier", *arguments), message)
+        for message, *arguments in (
+            ("the following arguments are required: FILE",),
+            ("must be a file that ends in .jsonl or .csv", "@RUN/config.json"),
+            ("answer 1 has no label", "@RUN/metrics.jsonl"),
+            ("--accepted is 1.5, it must lie between 0 and 1", "@RUN/metrics.jsonl", "--accepted=1.5"),
+            ("leave out --pattern", "@RUN/metrics.jsonl", "--accepted=0.5", "--pattern=step"),
+        )
+    ),
     Trial(("scripts.make_questions",), "the following arguments are required: --out"),
     *(
         Trial(("scripts.make_questions", "--out=@TMP/questions", *flags), message)

@@ -1,0 +1,160 @@
+"""A verifier that errs: does only J, its true minus its false positive rate, decide where training goes?
+
+Claim     Noise injects a false signal: true accuracy rises where J > 0 and falls where J < 0. If errors do not depend
+          on the answer only J matters, however it comes about. A wrong outcome that is always accepted is a second
+          optimum, even at a high average J. A cleaner verifier leaves fewer effective right outcomes.
+Paper     arXiv 2601.04411 (J, collapse), 2605.02909 (systematic errors). That the update has the factor J is derived.
+Arms      J from -0.4 to 1 by false negatives first, by false positives first, by both alike, under GRPO (with std), Dr.
+          GRPO (without), IPS-GRPO. The hack: one wrong outcome, 5 to 50 % of the wrong answers at the start, is always
+          accepted; placebo: random false positives of the same J. `experiments.verifier_corrections` corrects errors.
+Command   python -m experiments.verifier_noise
+Time      demo two CPU minutes, smoke a quarter of one; paper, not run, an estimated half hour.
+Expected  10 seeds. GRPO ends at an accuracy of 0.009, 0.973, 0.998 for J = -0.4, 0.1, 1; how errors come about changes
+          its expected speed by up to 29 %, not its direction. IPS-GRPO does not follow J: at J = 0.3 it ends at 0.98 by
+          false negatives and 0.70 [0.68, 0.71] by false positives, by these at J = -0.1 at 0.46, above its start. A
+          hack of 20 % takes GRPO to 0.70 [0.56, 0.81], of 30 % to 0.07, random errors to 0.998; IPS-GRPO to 0.75. GRPO
+          keeps 1.18 right outcomes at J = 0.3 and 1.05 at 1 after equal updates, 1.62 and 1.62 at equal accuracy.
+Doubt     A policy shared by prompts, where a hack spreads from prompts without right answers to others.
+Smoke     python -m experiments.verifier_noise --preset=smoke
+
+Three right outcomes share 0.3 of the probability at the start as 5 : 3 : 2, three wrong ones the rest. All arms sample
+equally many answers. Expected updates are exact, over groups and noise; drift is their change of the true accuracy.
+"""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from ipsrl import study
+from ipsrl.dynamics.verifier_errors import WAYS, verifier_of
+from ipsrl.fields import at_least, positive
+from ipsrl.figures.layers import Line
+from ipsrl.figures.panels import Panel, Panels
+from ipsrl.records.tidy import Records
+from ipsrl.rewards import NoisyVerifier, PatternVerifier
+from ipsrl.study.right_and_wrong import HACK, drift_at, exact, policy, trained_on
+
+NAMES, ALWAYS, RANDOM = ("grpo", "dr_grpo", "ips_grpo"), "always accepted", "random errors"
+START, NEAR = 0.3, (0.1, 0.95)  # The accuracy at the start; a policy near the second optimum, for `policy`.
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(study.EnsembleSettings):
+    """Expected updates are those at policies with these `accuracies`; `hacks` are shares of the wrong probability."""
+
+    objectives: tuple[str, ...] = study.objectives(NAMES)
+    youdens: tuple[float, ...] = study.rising((-0.4, -0.2, -0.1, 0.0, 0.1, 0.3, 0.5, 0.7, 1.0), least=-1, most=1)
+    accuracies: tuple[float, ...] = study.rising((0.1, 0.3, 0.6, 0.9), least=0.01, most=0.99)
+    hacks: tuple[float, ...] = study.rising((0.05, 0.1, 0.2, 0.3, 0.5), least=0.01, most=0.99)
+    seeds: tuple[int, ...] = study.seeds(tuple(range(32, 42)), least=2)
+    group_size: int = at_least(2, 8)
+    steps: int = positive(2000)
+    record_every: int = positive(50)
+
+
+PRESETS = {
+    "smoke": Settings(("grpo",), (32, 33), 4, steps=100, youdens=(-0.4, 0.3, 1.0), accuracies=(0.3,), hacks=(0.1,)),
+    "demo": Settings(),
+    "paper": Settings(seeds=tuple(range(32, 96)), steps=20_000, record_every=200),
+}
+
+
+def curves(settings: Settings) -> Iterator[study.Curve]:
+    size = settings.group_size
+    for text, way in itertools.product(settings.objectives, WAYS):
+        of_way = functools.partial(exact, text, way, settings.youdens, settings.accuracies, size)
+        yield study.Curve({"kind": "exact", "objective": text, "way": way}, of_way, ["J", "start"])
+        for youden in settings.youdens:
+            labels = {"kind": "trained", "objective": text, "way": way, "J": youden}
+            yield trained_on(verifier_of(youden, way), text, settings, labels, START)
+    for text, errors in itertools.product(settings.objectives, (ALWAYS, RANDOM)):
+        verifiers = {hack: verifier_of(1 - hack, "false positives") for hack in (*settings.hacks, NEAR[1])}
+        if errors == ALWAYS:
+            verifiers = dict.fromkeys(verifiers, PatternVerifier((HACK,), NoisyVerifier()))
+        labels, near = {"objective": text, "errors": errors}, functools.partial(drift_at, policy(*NEAR))
+        yield study.Curve({"kind": "exact"} | labels, functools.partial(near, text, verifiers[NEAR[1]], size))
+        for hack in settings.hacks:
+            yield trained_on(verifiers[hack], text, settings, {"kind": "trained", "hack": hack} | labels, START, hack)
+
+
+def signs_agree(records: Records, name: str) -> bool:
+    rows = records.where(kind="exact", objective=name).having("J")
+    return bool((np.sign(rows.column("drift").round(9)) == np.sign(rows.column("J"))).all())
+
+
+def ends_agree(records: Records, name: str) -> bool:
+    cells = [(of["J"], rows) for of, rows in records.where(kind="trained", objective=name).having("J").each("way", "J")]
+    rose = [rows.low("accuracy") > START for youden, rows in cells if youden > 0.15]
+    return all(rose) and all(rows.high("accuracy") < START for youden, rows in cells if youden < -0.15)
+
+
+def same(records: Records, name: str, distance: str) -> bool:
+    return bool(records.where(objective=name).having("J", distance).column(distance).max() < 1e-6)
+
+
+def ways_end_alike(records: Records, name: str) -> bool | None:
+    cells = [rows for _, rows in records.where(kind="trained", objective=name).having("J").each("J")]
+    pairs = [pair for rows in cells for pair in itertools.combinations([rows.ends("accuracy", way=w) for w in WAYS], 2)]
+    return study.all_of(study.equal_within(*pair, 0.05) for pair in pairs)
+
+
+def keeps_less(records: Records, name: str, value: str) -> bool:
+    of = {"kind": "trained", "objective": name, "way": "both"}
+    return study.lower(value, of | {"J": 1.0}, of | {"J": 0.3})(records)
+
+
+def draws_near(records: Records, name: str) -> bool:
+    always, random = (records.mean("drift", kind="exact", objective=name, errors=kind) for kind in (ALWAYS, RANDOM))
+    return always < 0 < random
+
+
+def hack_costs(records: Records, name: str) -> bool:
+    cells = records.where(kind="trained", objective=name).having("hack").each("hack")
+    return all(study.lower("accuracy", {"errors": ALWAYS}, {"errors": RANDOM})(rows) for _, rows in cells)
+
+
+DECIDED = {  # Sentence -> how it is decided, for which objectives, and by which value.
+    "the exact drift of true accuracy has the sign of J at every policy": (signs_agree, NAMES),
+    "trained at |J| >= 0.2, accuracy ends above its start where J > 0 and below where J < 0": (ends_agree, NAMES),
+    "only J matters: the exact update is J times the one without errors": (same, ["dr_grpo"], "from_scaled"),
+    "only J matters: the exact update has the direction without errors": (same, ["grpo"], "turned"),
+    "only J matters: the exact update is the same in three ways": (same, ["grpo", "ips_grpo"], "from_both"),
+    "only J matters: trained in three ways, accuracy ends within 0.05 at every J": (ways_end_alike, NAMES),
+    "near the hack the exact drift is below 0, under random errors of its J above 0": (draws_near, NAMES),
+    "the hack ends less accurate than random errors of its J, whatever its share": (hack_costs, NAMES),
+    "J = 1 leaves fewer effective right outcomes than J = 0.3, equal updates": (keeps_less, NAMES, "effective"),
+    "the same where each first has an accuracy of 0.9": (keeps_less, NAMES, "effective_at_equal"),
+}
+CLAIMS = {
+    f"{name}: {sentence}": lambda records, decide=decide, name=name, of=of: decide(records, name, *of)
+    for sentence, (decide, names, *of) in DECIDED.items()
+    for name in names
+}
+GRPO, IPS = ({"kind": "trained", "objective": name} for name in ("grpo", "ips_grpo"))
+BOTH = {"kind": "trained", "way": "both"}
+NUMBERS = {
+    "true accuracy under GRPO, J = -0.4": study.final("accuracy", **GRPO | BOTH, J=-0.4),
+    "J = 0.3": study.final("accuracy", **GRPO | BOTH, J=0.3),
+    "J = 0.8, the hack always accepted": study.final("accuracy", **GRPO, errors=ALWAYS, hack=0.2),
+    "J = 0.8, random errors": study.final("accuracy", **GRPO, errors=RANDOM, hack=0.2),
+    "IPS-GRPO, J = 0.3, false negatives": study.final("accuracy", **IPS, way=WAYS[0], J=0.3),
+    "J = 0.3, false positives": study.final("accuracy", **IPS, way=WAYS[1], J=0.3),
+}
+MEASURED, ROWS = ("accuracy", "effective", "effective_at_equal"), (("way", "J"), ("errors", "hack"))
+TABLES = (study.Table(MEASURED, where={"kind": "trained"}, rows=("objective", *rows)) for rows in ROWS)
+TABLE = study.one_below_the_other(*TABLES)
+YOUDEN, HELD, KEPT = "J, true minus false positive rate", "true accuracy after training", "effective right outcomes"
+DRIFT = Line("drift", "J", where={"kind": "exact", "way": "both", "start": START})
+PANELS = [
+    Panel([DRIFT], "errors of both kinds, at accuracy 0.3", YOUDEN, "exact drift of true accuracy"),
+    Panel([Line("accuracy", "J", "way", IPS, at_end=True)], "IPS-GRPO", YOUDEN, HELD),
+    Panel([Line("effective", "J", where=BOTH, at_end=True)], "errors of both kinds", YOUDEN, KEPT),
+    Panel([Line("accuracy", "hack", "errors", GRPO, at_end=True)], "GRPO", "share of the hack among wrong", HELD),
+]
+FIGURE = Panels(PANELS, columns=2)
+
+if __name__ == "__main__":
+    study.main(__name__)

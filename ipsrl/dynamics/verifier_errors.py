@@ -1,0 +1,88 @@
+"""What errors of a verifier do to the expected update of a policy over right and wrong outcomes.
+
+rho0 is the rate at which wrong answers are accepted, rho1 that at which right ones are rejected; J = 1 - rho0 - rho1 is
+Youden's index. If errors do not depend on the answer, the reward has the mean rho0 + J given that an answer is right,
+and rho0 given that it is wrong (arXiv 2601.04411, 2510.00915).
+"""
+
+import functools
+from typing import Literal, get_args
+
+import jax
+import numpy as np
+
+from ipsrl import objectives
+from ipsrl.dynamics.expected_update import expected_update
+from ipsrl.environments.bandit import Bandit
+from ipsrl.rewards import NoisyVerifier, Reward
+
+Way = Literal["false negatives", "false positives", "both"]
+WAYS: tuple[Way, ...] = get_args(Way)
+
+
+def verifier_of(youden: float, way: Way = "both", verifier: Reward | None = None) -> NoisyVerifier:
+    """A verifier with random errors of a given J.
+
+    Args:
+      youden: J, from -1 to 1.
+      way: "both" has equal rates; the others have one kind of error only, and the other kind where J is below 0.
+      verifier: the one without errors; the environment's own reward by default.
+    """
+    first, second = min(1.0, 1.0 - youden), max(0.0, -youden)
+    rates = {"false negatives": (second, first), "false positives": (first, second)}
+    return NoisyVerifier(*rates.get(way, ((1.0 - youden) / 2,) * 2), verifier)
+
+
+@functools.cache
+def exact_update(
+    objective: str, logits: tuple[float, ...], right: tuple[bool, ...], verifier: Reward, group_size: int
+) -> np.ndarray:
+    """`[K]` float64, the expected update of a bandit whose arms are right or wrong, by an objective's specification."""
+    with jax.enable_x64(True):
+        made, environment = objectives.make(objective), Bandit(tuple(map(float, right)))
+        return np.asarray(expected_update(made, np.array(logits), verifier, group_size, environment=environment))
+
+
+def drift(
+    objective: str, logits: tuple[float, ...], right: tuple[bool, ...], verifier: Reward, group_size: int
+) -> float:
+    """The expected change of true accuracy: sum over right k of p_k (u_k - sum_j p_j u_j), u the expected update."""
+    update = exact_update(objective, logits, right, verifier, group_size)
+    probs = np.asarray(jax.nn.softmax(np.array(logits)), np.float64)
+    return float((probs * (update - probs @ update))[np.array(right)].sum())
+
+
+def compared(
+    objective: str, logits: tuple[float, ...], right: tuple[bool, ...], youden: float, way: Way, group_size: int
+) -> dict[str, float]:
+    """The drift under random errors, and how far the expected update is from others, as `distance` measures it.
+
+    Returns:
+      `drift`; `from_both`: from the same objective's with as many errors of both kinds at the same J; `from_grpo`: from
+      GRPO's under the same errors; `from_clean`, `from_scaled`: from Dr. GRPO's without errors, and J times that;
+      `turned`: from the direction of the latter.
+    """
+
+    def update(name: str, verifier: Reward) -> np.ndarray:
+        return exact_update(name, logits, right, verifier, group_size)
+
+    verifier = verifier_of(youden, way)
+    own, clean = update(objective, verifier), update("dr_grpo", NoisyVerifier())
+    return {
+        "drift": drift(objective, logits, right, verifier, group_size),
+        "from_both": distance(own, update(objective, verifier_of(youden))),
+        "from_grpo": distance(own, update("grpo", verifier)),
+        "from_clean": distance(own, clean),
+        "from_scaled": distance(own, youden * clean),
+        "turned": distance(own, youden * clean, rescaled=True),
+    }
+
+
+def distance(update: np.ndarray, other: np.ndarray, rescaled: bool = False) -> float:
+    """|u - v| / max(|u|, |v|), or of u / |u| and v / |v|; 0 if both are zero, or rescaled and one is."""
+    sizes = np.linalg.norm(update), np.linalg.norm(other)
+    if (min(sizes) if rescaled else max(sizes)) < 1e-9:
+        return 0.0
+    if rescaled:
+        return distance(update / sizes[0], other / sizes[1])
+    return float(np.linalg.norm(update - other) / max(sizes))

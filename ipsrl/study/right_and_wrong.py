@@ -1,0 +1,77 @@
+"""A bandit with three right and three wrong outcomes, for studies of rewards that err."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ipsrl.dynamics.verifier_errors import Way, compared, drift
+from ipsrl.environments.bandit import Bandit
+from ipsrl.measures import rewarded
+from ipsrl.policies.state_table import outcome_probs
+from ipsrl.policies.tabular import Tabular
+from ipsrl.rewards import Reward
+from ipsrl.study.curves import Curve, Points
+from ipsrl.study.ensembles import trained
+
+RIGHT, HACK = (True, True, True, False, False, False), 3
+"""Which outcomes are right, and the wrong one that a reward may be fooled by."""
+BANDIT, TABLE = Bandit(tuple(map(float, RIGHT))), Tabular(1, len(RIGHT))
+# One object, for which a program is compiled once.
+RECORD = functools.partial(outcome_probs, BANDIT, TABLE)
+SHARES = (0.5, 0.3, 0.2)
+REACHED = 0.9
+"""The accuracy at which runs of different speed are compared."""
+
+
+def policy(accuracy: float, hack: float = 1 / 3) -> tuple[float, ...]:
+    """Six logits: right outcomes share `accuracy` as 5 : 3 : 2, the wrong outcome HACK has this share of the rest."""
+    wrong = (hack, (1 - hack) / 2, (1 - hack) / 2)
+    return tuple(np.log([*(accuracy * np.array(SHARES)), *((1 - accuracy) * np.array(wrong))]).tolist())
+
+
+def trained_on(
+    reward: Reward,
+    objective: str,
+    settings: Any,
+    labels: Mapping[str, Any],
+    accuracy: float,
+    hack: float = 1 / 3,
+    **changed: Any,
+) -> Curve:
+    """The curve of `measures` of all seeds, from `policy(accuracy, hack)`; see `ipsrl.study.trained` for the rest."""
+    start = {"logits": np.array([policy(accuracy, hack)], np.float32)}
+    return trained(
+        BANDIT, TABLE, objective, settings, RECORD, measures, labels, initial_parameters=start, reward=reward, **changed
+    )
+
+
+def measures(probs: np.ndarray) -> dict[str, np.ndarray]:
+    """From distributions `[S, U, 6]`, each `[S, U]`.
+
+    accuracy: probability of the right outcomes.
+    effective: exp(H) of their shares, 1 to 3.
+    effective_at_equal: that at the first record with an accuracy of `REACHED`, NaN in runs that never have it.
+    """
+    found = rewarded.measures(probs[..., None, :], np.array([RIGHT], float))
+    accuracy, effective = np.asarray(found["reward"]), np.asarray(found["effective_outcomes"])
+    there = accuracy >= REACHED
+    first = np.take_along_axis(effective, there.argmax(axis=1)[:, None], axis=1)
+    at_equal = np.where(there.any(axis=1)[:, None], first, np.nan)
+    return {"accuracy": accuracy, "effective": effective, "effective_at_equal": np.broadcast_to(at_equal, there.shape)}
+
+
+def exact(objective: str, way: Way, youdens: Sequence[float], accuracies: Sequence[float], group_size: int) -> Points:
+    """What `compared` says of the expected update at each J and policy; a curve's `within` is J and start."""
+    cells = [(youden, start) for youden in youdens for start in accuracies]
+    rows = [
+        {"J": youden, "start": start} | compared(objective, policy(start), RIGHT, youden, way, group_size)
+        for youden, start in cells
+    ]
+    return Points(range(len(rows)), {name: [row[name] for row in rows] for name in rows[0]})
+
+
+def drift_at(logits: tuple[float, ...], objective: str, reward: Reward, group_size: int) -> Points:
+    """The drift of true accuracy at one policy."""
+    return Points([0], {"drift": drift(objective, logits, RIGHT, reward, group_size)})

@@ -1,0 +1,33 @@
+import numpy as np
+import pytest
+
+from ipsrl.records.tidy import OneSeed, Records
+from ipsrl.study import all_of, equal_within, lower
+
+
+def test_one_curve_is_lower_if_the_intervals_do_not_meet():
+    def holds(here, there):
+        rows = [{"arm": "a", "seed": seed, "step": 1, "x": x} for seed, x in enumerate(here)]
+        rows += [{"arm": "b", "seed": seed, "step": 1, "x": x} for seed, x in enumerate(there)]
+        return lower("x", {"arm": "a"}, {"arm": "b"})(Records(rows, ("arm",)))
+
+    assert holds([0.1, 0.2], [0.3, 0.4])
+    assert not holds([0.1, 0.35], [0.3, 0.4])
+    assert not holds([0.3, 0.4], [0.1, 0.2])
+
+
+@pytest.mark.parametrize(
+    ("parts", "whole"),
+    [((True, True), True), ((True, None), None), ((None, False), False), ((np.bool_(True), np.bool_(False)), False)],
+)
+def test_a_claim_of_parts(parts, whole):
+    assert all_of(parts) is whole
+
+
+def test_equal_within_a_margin_pairs_the_seeds():
+    seeds = np.array([0.1, 0.5, 0.9])
+    assert equal_within(seeds, seeds + 0.01, 0.05) is True
+    assert equal_within(seeds, seeds + 0.2, 0.05) is False
+    assert equal_within(seeds, seeds[::-1], 0.05) is None
+    with pytest.raises(OneSeed):
+        equal_within(seeds[:1], seeds[:1], 0.05)
