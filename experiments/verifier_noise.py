@@ -8,7 +8,7 @@ Arms      J from -0.4 to 1 by false negatives first, by false positives first, b
           GRPO (without), IPS-GRPO. The hack: one wrong outcome, 5 to 50 % of the wrong answers at the start, is always
           accepted; placebo: random false positives of the same J. `experiments.verifier_corrections` corrects errors.
 Command   python -m experiments.verifier_noise
-Time      demo two CPU minutes, smoke a quarter of one; paper, not run, an estimated half hour.
+Time      demo one CPU minute, smoke a fifth of one; paper, not run, an estimated ten.
 Expected  10 seeds. GRPO ends at an accuracy of 0.009, 0.973, 0.998 for J = -0.4, 0.1, 1; how errors come about changes
           its expected speed by up to 29 %, not its direction. IPS-GRPO does not follow J: at J = 0.3 it ends at 0.98 by
           false negatives and 0.70 [0.68, 0.71] by false positives, by these at J = -0.1 at 0.46, above its start. A

@@ -35,12 +35,23 @@ def verifier_of(youden: float, way: Way = "both", verifier: Reward | None = None
 
 @functools.cache
 def exact_update(
-    objective: str, logits: tuple[float, ...], right: tuple[bool, ...], verifier: Reward, group_size: int
+    objective: str,
+    logits: tuple[float, ...],
+    right: tuple[bool, ...],
+    verifier: Reward,
+    group_size: int,
+    reference: tuple[float, ...] | None = None,
 ) -> np.ndarray:
-    """`[K]` float64, the expected update of a bandit whose arms are right or wrong, by an objective's specification."""
+    """`[K]` float64, the expected update of a bandit whose arms are right or wrong, by an objective's specification.
+
+    The reference policy has the logits `reference`, or is uniform.
+    """
     with jax.enable_x64(True):
-        made, environment = objectives.make(objective), Bandit(tuple(map(float, right)))
-        return np.asarray(expected_update(made, np.array(logits), verifier, group_size, environment=environment))
+        given = {
+            "environment": Bandit(tuple(map(float, right))),
+            "reference": None if reference is None else np.array(reference),
+        }
+        return np.asarray(expected_update(objectives.make(objective), np.array(logits), verifier, group_size, **given))
 
 
 def drift(
@@ -53,13 +64,22 @@ def drift(
 
 
 def compared(
-    objective: str, logits: tuple[float, ...], right: tuple[bool, ...], youden: float, way: Way, group_size: int
+    objective: str,
+    logits: tuple[float, ...],
+    right: tuple[bool, ...],
+    youden: float,
+    way: Way,
+    group_size: int,
+    without: str = "dr_grpo",
 ) -> dict[str, float]:
     """The drift under random errors, and how far the expected update is from others, as `distance` measures it.
 
+    Args:
+      without: the objective of the update without errors; a group mean gives it the factor (G - 1) / G.
+
     Returns:
       `drift`; `from_both`: from the same objective's with as many errors of both kinds at the same J; `from_grpo`: from
-      GRPO's under the same errors; `from_clean`, `from_scaled`: from Dr. GRPO's without errors, and J times that;
+      GRPO's under the same errors; `from_clean`, `from_scaled`: from the update without errors, and J times that;
       `turned`: from the direction of the latter.
     """
 
@@ -67,7 +87,7 @@ def compared(
         return exact_update(name, logits, right, verifier, group_size)
 
     verifier = verifier_of(youden, way)
-    own, clean = update(objective, verifier), update("dr_grpo", NoisyVerifier())
+    own, clean = update(objective, verifier), update(without, NoisyVerifier())
     return {
         "drift": drift(objective, logits, right, verifier, group_size),
         "from_both": distance(own, update(objective, verifier_of(youden))),

@@ -11,6 +11,7 @@ from ipsrl.environments.bandit import Bandit
 from ipsrl.measures import rewarded
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
+from ipsrl.records.equal_reward import at_reward
 from ipsrl.rewards import Reward
 from ipsrl.study.curves import Curve, Points
 from ipsrl.study.ensembles import trained
@@ -52,21 +53,27 @@ def measures(probs: np.ndarray) -> dict[str, np.ndarray]:
 
     accuracy: probability of the right outcomes.
     effective: exp(H) of their shares, 1 to 3.
-    effective_at_equal: that at the first record with an accuracy of `REACHED`, NaN in runs that never have it.
+    effective_at_equal: that where accuracy first reaches `REACHED`, NaN in runs that never do.
     """
     found = rewarded.measures(probs[..., None, :], np.array([RIGHT], float))
     accuracy, effective = np.asarray(found["reward"]), np.asarray(found["effective_outcomes"])
-    there = accuracy >= REACHED
-    first = np.take_along_axis(effective, there.argmax(axis=1)[:, None], axis=1)
-    at_equal = np.where(there.any(axis=1)[:, None], first, np.nan)
-    return {"accuracy": accuracy, "effective": effective, "effective_at_equal": np.broadcast_to(at_equal, there.shape)}
+    at_equal = np.array([at_reward(*run, REACHED) for run in zip(accuracy, effective, strict=True)])[:, None]
+    values = {"accuracy": accuracy, "effective": effective, "effective_at_equal": at_equal}
+    return {name: np.broadcast_to(value, accuracy.shape) for name, value in values.items()}
 
 
-def exact(objective: str, way: Way, youdens: Sequence[float], accuracies: Sequence[float], group_size: int) -> Points:
+def exact(
+    objective: str,
+    way: Way,
+    youdens: Sequence[float],
+    accuracies: Sequence[float],
+    group_size: int,
+    without: str = "dr_grpo",
+) -> Points:
     """What `compared` says of the expected update at each J and policy; a curve's `within` is J and start."""
     cells = [(youden, start) for youden in youdens for start in accuracies]
     rows = [
-        {"J": youden, "start": start} | compared(objective, policy(start), RIGHT, youden, way, group_size)
+        {"J": youden, "start": start} | compared(objective, policy(start), RIGHT, youden, way, group_size, without)
         for youden, start in cells
     ]
     return Points(range(len(rows)), {name: [row[name] for row in rows] for name in rows[0]})

@@ -1,0 +1,142 @@
+"""Rewards corrected for the rates at which a verifier errs: is it more than another step size?
+
+Claim     Random errors of a verifier are undone by the rates at which it errs: subtract the false positive rate and
+          divide by J (backward), or shift by the false negative rate (forward). Training becomes more accurate, and the
+          rates must be right. Division by the group's standard deviation leaves nothing of either correction.
+Paper     arXiv 2510.00915 and 2510.18924. That std undoes corrections is derived. One prompt: with rates that differ
+          between prompts a correction also reweighs prompts, which is not tested here.
+Arms      Errors of 0.3 both ways, J = 0.4, corrected with these rates, and with 0.2 and 0.4; without std beside Dr.
+          GRPO, with std beside GRPO (the negative control). Placebos: Dr. GRPO with a step 1 / J times as large;
+          REINFORCE, which is the forward correction without its shift.
+Command   python -m experiments.verifier_corrections
+Time      demo half a CPU minute, smoke a third of that; paper, not run, an estimated three minutes.
+Expected  true accuracy after 500 updates, 10 seeds: dr_grpo 0.884 [0.870, 0.896], backward 0.971 [0.967, 0.974], and
+          dr_grpo with a step 1 / J times as large the same; forward 0.908 [0.897, 0.917], REINFORCE 0.905 [0.895,
+          0.915]. Wrong rates rescale the expected update and do not turn it; of 0.4 they end at 0.989, above
+          the right ones, as the longest step. With std all are GRPO, 0.966. A correction by rates is a step size.
+Doubt     Rates that differ between prompts: there a correction may change more than the step.
+Smoke     python -m experiments.verifier_corrections --preset=smoke
+
+Bandit and exact expected updates are those of `experiments.verifier_noise`. All arms sample equally many answers.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+
+from ipsrl import study
+from ipsrl.dynamics.verifier_errors import verifier_of
+from ipsrl.fields import at_least, positive
+from ipsrl.figures.layers import Bars, Line
+from ipsrl.figures.panels import Panel, Panels
+from ipsrl.records.tidy import Records
+from ipsrl.study.right_and_wrong import exact, trained_on
+
+LEFT, START, RATES = 0.4, 0.3, (0.3, 0.2, 0.4)  # J of the errors; the accuracy at the start; the right rate first.
+BACKWARD = "backward_correction(false_positive_rate={0}, false_negative_rate={0}, standardise={1})"
+FORWARD = "forward_correction(false_negative_rate={0}, standardise={1})"
+
+
+def corrections(name: str, text: str, with_std: bool) -> dict[str, str]:
+    """Arm -> objective, for each rate."""
+    return {f"{name} {rate}{' with std' * with_std}": text.format(rate, with_std) for rate in RATES}
+
+
+BACK, FORE = corrections("backward", BACKWARD, False), corrections("forward", FORWARD, False)
+STD = corrections("backward", BACKWARD, True) | corrections("forward", FORWARD, True)
+PLACEBO = "dr_grpo with step / J"
+ARMS = {name: name for name in ("grpo", "dr_grpo", "reinforce")} | {PLACEBO: "dr_grpo"} | BACK | FORE | STD
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(study.EnsembleSettings):
+    """`objectives` are the arms' names; expected updates are those at policies with these `accuracies`."""
+
+    objectives: tuple[str, ...] = tuple(ARMS)
+    accuracies: tuple[float, ...] = study.rising((0.1, 0.3, 0.6, 0.9), least=0.01, most=0.99)
+    seeds: tuple[int, ...] = study.seeds(tuple(range(32, 42)), least=2)
+    group_size: int = at_least(2, 8)
+    steps: int = positive(500)
+    record_every: int = positive(25)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if unknown := [name for name in self.objectives if name not in ARMS]:
+            raise ValueError(f"--objectives has {unknown[0]!r}, it must hold arms of this study: {', '.join(ARMS)}")
+
+
+SMALL = {"accuracies": (0.3,), "seeds": (32, 33), "group_size": 4, "steps": 100}
+PRESETS = {
+    "smoke": Settings(("dr_grpo", "backward 0.3"), **SMALL),
+    "demo": Settings(),
+    "paper": Settings(seeds=tuple(range(32, 96)), steps=5000, record_every=50),
+}
+
+
+def curves(settings: Settings) -> Iterator[study.Curve]:
+    for name in settings.objectives:
+        step = settings.learning_rate / (LEFT if name == PLACEBO else 1)
+        labels = {"kind": "trained", "arm": name}
+        yield trained_on(verifier_of(LEFT), ARMS[name], settings, labels, START, learning_rate=step)
+        where = ((LEFT,), settings.accuracies, settings.group_size, "reinforce" if name in FORE else "dr_grpo")
+        of_arm = functools.partial(exact, ARMS[name], "both", *where)
+        yield study.Curve({"kind": "exact", "arm": name}, of_arm, ["J", "start"])
+
+
+def zero(records: Records, distance: str, *arms: str) -> bool:
+    """Whether the expected updates of arms have no such distance at any policy."""
+    return all(records.where(kind="exact", arm=arm).column(distance).max() < 1e-6 for arm in arms)
+
+
+def same_end(records: Records, name: str, *arms: str) -> bool | None:
+    """Whether arms end within 0.01 of the accuracy of another one."""
+    ends = [records.ends("accuracy", kind="trained", arm=arm) for arm in (name, *arms)]
+    return study.all_of(study.equal_within(of_arm, ends[0], 0.01) for of_arm in ends[1:])
+
+
+def better(name: str, other: str):
+    """Whether an arm ends at a higher accuracy than another one, intervals apart."""
+    return study.lower("accuracy", {"kind": "trained", "arm": other}, {"kind": "trained", "arm": name})
+
+
+RIGHT_BACK, RIGHT_FORE, WRONG = "backward 0.3", "forward 0.3", [*list(BACK)[1:], *list(FORE)[1:]]
+CLAIMS = {
+    "without std the backward correction has the clean expected update": lambda r: zero(r, "from_clean", RIGHT_BACK),
+    "without std the forward correction has J x the clean expected update": lambda r: zero(
+        r, "from_scaled", RIGHT_FORE
+    ),
+    "without std wrong rates turn the expected update": lambda r: not zero(r, "turned", *WRONG),
+    "with std no correction changes the expected update": lambda r: zero(r, "from_grpo", *STD),
+    "with std no correction ends more than 0.01 from GRPO": lambda r: same_end(r, "grpo", *STD),
+    "backward correction ends more accurate than Dr. GRPO": better(RIGHT_BACK, "dr_grpo"),
+    "forward correction ends more accurate than Dr. GRPO": better(RIGHT_FORE, "dr_grpo"),
+    "backward correction ends more accurate than Dr. GRPO with a step 1 / J times as large": better(
+        RIGHT_BACK, PLACEBO
+    ),
+    "forward correction ends more accurate than REINFORCE": better(RIGHT_FORE, "reinforce"),
+    "backward correction with right rates ends more accurate than with rates of 0.2": better(
+        RIGHT_BACK, "backward 0.2"
+    ),
+    "backward correction with right rates ends more accurate than with rates of 0.4": better(
+        RIGHT_BACK, "backward 0.4"
+    ),
+}
+NUMBERS = {
+    name: study.final("accuracy", kind="trained", arm=name)
+    for name in ("dr_grpo", PLACEBO, RIGHT_BACK, "backward 0.4", RIGHT_FORE, "grpo", f"{RIGHT_BACK} with std")
+}
+TRAINED = {"kind": "trained"}
+TABLE = study.Table(("accuracy", "effective"), where=TRAINED, rows=("arm",))
+FEW = tuple(name for name in STD if name != f"{RIGHT_BACK} with std")
+LINES = Line("accuracy", by="arm", where=TRAINED, without=(*WRONG, *FEW))
+BARS = Bars("accuracy", by="arm", where=TRAINED, without=FEW)
+FIGURE = Panels(
+    [
+        Panel([LINES], xlabel="updates", ylabel="true accuracy"),
+        Panel([BARS], xlabel="true accuracy after {steps} updates"),
+    ],
+    size=(13.0, 3.9),
+)
+
+if __name__ == "__main__":
+    study.main(__name__)

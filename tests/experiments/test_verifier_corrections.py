@@ -1,0 +1,52 @@
+import pytest
+from recorded import recorded
+
+from experiments import verifier_corrections
+from experiments.verifier_corrections import ARMS, CLAIMS, PRESETS, STD
+from ipsrl import objectives
+from ipsrl.records.tidy import Records
+from ipsrl.study import claims
+
+
+def decided(rows, sentence):
+    return claims.decided({sentence: CLAIMS[sentence]}, Records(rows, ("kind", "arm", "J", "start")))[sentence]
+
+
+def trained(arm, *accuracies):
+    return [
+        {"kind": "trained", "arm": arm, "step": 1, "seed": seed, "accuracy": accuracy}
+        for seed, accuracy in enumerate(accuracies)
+    ]
+
+
+def test_arms_are_objectives():
+    for text in ARMS.values():
+        objectives.make(text)
+    with pytest.raises(ValueError, match="must hold arms of this study"):
+        verifier_corrections.Settings(objectives=("ppo",))
+
+
+def test_a_correction_must_beat_its_placebo_with_intervals_apart():
+    sentence = "backward correction ends more accurate than Dr. GRPO with a step 1 / J times as large"
+    placebo = trained("dr_grpo with step / J", 0.7, 0.8)
+    assert decided(placebo + trained("backward 0.3", 0.9, 0.95), sentence) is True
+    assert decided(placebo + trained("backward 0.3", 0.7, 0.8), sentence) is False
+    assert decided(placebo, sentence) is None
+
+
+def test_with_std_each_correction_must_end_as_grpo():
+    sentence = "with std no correction ends more than 0.01 from GRPO"
+    same = [row for arm in ("grpo", *STD) for row in trained(arm, 0.8, 0.9)]
+    assert decided(same, sentence) is True
+    assert decided(same[:-2] + trained(list(STD)[-1], 0.6, 0.7), sentence) is False
+
+
+@pytest.mark.slow
+def test_the_backward_correction_undoes_errors_exactly(tmp_path):
+    records = recorded(verifier_corrections, PRESETS["smoke"], tmp_path / "out")
+    sentence = "without std the backward correction has the clean expected update"
+    assert decided(records.rows, sentence) is True
+    plain = records.where(kind="exact", arm="dr_grpo")
+    # Errors of 0.3 both ways leave two fifths of it.
+    assert plain.column("from_clean") == pytest.approx(0.6, abs=1e-6)
+    assert plain.column("from_scaled") == pytest.approx(0, abs=1e-6)
