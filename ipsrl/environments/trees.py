@@ -1,0 +1,117 @@
+"""Several prompts, each a tree of its own: walks of different lengths to outcomes that other prompts reward."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl.arguments import checked, shown
+from ipsrl.environments.state_graph import StateGraph
+from ipsrl.environments.tree import Tree
+from ipsrl.fields import Checked, at_least
+
+
+@dataclasses.dataclass(frozen=True)
+class Trees(Checked, StateGraph):
+    """The walks of `Tree`, from a state of its own for each prompt, so that a table of logits learns each prompt alone.
+
+    Attributes:
+      depth, longest_step: as in `Tree`. A walk takes depth / longest_step to depth moves.
+      rewards: one tuple of depth + 1 rewards for each prompt.
+
+    Raises:
+      ValueError: a field is out of its range.
+    """
+
+    depth: int = at_least(1, 3)
+    longest_step: int = 3
+    rewards: tuple[tuple[float, ...], ...] = ((1.0, 1.0, 0.0, 0.0), (0.0, 1.0, 1.0, 0.0))
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.rewards:
+            raise ValueError("rewards must have a tuple for each prompt, and there is none")
+        for of_prompt in self.rewards:
+            Tree(self.depth, self.longest_step, of_prompt)
+
+    @property
+    def tree(self) -> Tree:
+        """The tree of the first prompt."""
+        return Tree(self.depth, self.longest_step, self.rewards[0])
+
+    @property
+    def num_prompts(self) -> int:
+        return len(self.rewards)
+
+    @property
+    def num_observations(self) -> int:
+        return self.num_prompts * self.tree.num_observations
+
+    @property
+    def num_outcomes(self) -> int:
+        return self.tree.num_outcomes
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.tree.vocabulary_size
+
+    @property
+    def max_tokens(self) -> int:
+        return self.tree.max_tokens
+
+    def first_state(self, prompt_index: Array) -> Array:
+        return prompt_index * self.tree.num_observations
+
+    def legal(self, state: Array) -> Array:
+        return self.tree.legal(self._in_tree(state))
+
+    def step(self, state: Array, token: Array) -> Array:
+        reached, inside = self.tree.step(self._in_tree(state), token), self.tree.num_observations
+        first = state - state % inside
+        return jnp.where(reached < inside, first + reached, self.num_observations + reached - inside)
+
+    def num_parents(self, state: Array) -> Array:
+        return self.tree.num_parents(self._in_tree(state))
+
+    def outcome_names(self) -> tuple[str, ...]:
+        return self.tree.outcome_names()
+
+    def reward_table(self) -> np.ndarray:
+        return np.array(self.rewards, np.float32)
+
+    @checked
+    def logits_for(self, probs: np.ndarray) -> np.ndarray:
+        """`[S, V]` float32: logits whose walks end with given probabilities, all walks to one outcome equally likely.
+
+            pi(move | s) = h(s') / h(s),   h(s) = sum of h(s') over the legal moves,   h(outcome) = its prob / its walks
+
+        Args:
+          probs: `[num_prompts, K]`, positive, each row adds up to 1.
+
+        Raises:
+          ValueError: `probs` has another shape, or is not positive.
+        """
+        probs = np.asarray(probs, np.float64)
+        if probs.shape != (self.num_prompts, self.num_outcomes) or not probs.min() > 0:
+            raise ValueError(
+                f"probs must be positive, of shape {self.num_prompts, self.num_outcomes}, not {shown(probs)}"
+            )
+        tree, inside = self.tree, self.tree.num_observations
+        states = np.arange(inside)
+        targets = np.asarray(tree.step(states[:, None], np.arange(tree.vocabulary_size)))
+        legal = np.asarray(tree.legal(states))
+        value = np.concatenate([np.zeros((len(probs), inside)), probs / tree.path_counts()], axis=1)
+        for state in states[::-1]:
+            value[:, state] = value[:, targets[state][legal[state]]].sum(axis=-1)
+        ahead = np.log(value[:, np.where(legal, targets, inside)])
+        return (
+            np.where(legal, ahead - np.log(value[:, :inside, None]), 0.0)
+            .reshape(-1, tree.vocabulary_size)
+            .astype(np.float32)
+        )
+
+    def _in_tree(self, state: Array) -> Array:
+        """The state or outcome of `Tree`."""
+        inside = self.tree.num_observations
+        return jnp.where(state < self.num_observations, state % inside, state - self.num_observations + inside)

@@ -1,0 +1,56 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl.environments.tree import Tree
+from ipsrl.environments.trees import Trees
+from ipsrl.policies.state_table import outcome_probs
+from ipsrl.policies.tabular import Tabular
+
+TREES = Trees()
+TABLE = Tabular(TREES.num_observations, TREES.vocabulary_size)
+
+
+def test_prompts_are_copies_of_a_tree_that_share_only_outcomes():
+    one = Tree()
+    inside = one.num_observations
+    states, tokens = jnp.arange(inside)[:, None], jnp.arange(one.vocabulary_size)
+    alone, copied = np.asarray(one.step(states, tokens)), np.asarray(TREES.step(states + inside, tokens))
+    np.testing.assert_array_equal(copied, alone + inside)
+    np.testing.assert_array_equal(TREES.legal(states[:, 0] + inside), one.legal(states[:, 0]))
+    ends = jnp.arange(TREES.num_observations, TREES.num_observations + TREES.num_outcomes)
+    np.testing.assert_array_equal(TREES.num_parents(ends), one.num_parents(ends - inside))
+    assert TREES.first_state(jnp.arange(2)).tolist() == [0, inside]
+
+
+def test_uniform_walks_end_as_on_a_tree():
+    one = Tree()
+    alone = outcome_probs(
+        one, (table := Tabular(one.num_observations, one.vocabulary_size)), table.init(jax.random.key(0))
+    )
+    for prompt in range(2):
+        np.testing.assert_allclose(outcome_probs(TREES, TABLE, TABLE.init(jax.random.key(0)), prompt), alone, rtol=1e-6)
+
+
+def test_logits_reach_the_probabilities_and_are_uniform_over_walks():
+    probs = np.array([[0.7, 0.1, 0.1, 0.1], [0.01, 0.01, 0.18, 0.8]])
+    logits = TREES.logits_for(probs)
+    for prompt in range(2):
+        found = outcome_probs(TREES, TABLE, {"logits": jnp.asarray(logits)}, prompt)
+        np.testing.assert_allclose(found, probs[prompt], rtol=1e-5)
+    # (0, 3) is reached by four walks, so that the one move of length 3 has a quarter of its probability.
+    assert np.exp(logits[0, 5]) == pytest.approx(0.7 / 4, rel=1e-5)
+
+
+@pytest.mark.parametrize("probs", [np.full((1, 4), 0.25), np.array([[1.0, 0, 0, 0]] * 2)])
+def test_bad_probabilities_are_refused(probs):
+    with pytest.raises(ValueError, match="probs must be positive, of shape"):
+        TREES.logits_for(probs)
+
+
+def test_rewards_of_every_prompt_are_checked():
+    with pytest.raises(ValueError, match="rewards must be a tuple of depth"):
+        Trees(rewards=((1.0, 1.0, 0.0, 0.0), (1.0,)))
+    with pytest.raises(ValueError, match="there is none"):
+        Trees(rewards=())
