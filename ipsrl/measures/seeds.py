@@ -30,6 +30,11 @@ class Interval:
     high: float | np.ndarray
     seeds: int
 
+    def exceeds(self, other: "Interval | float") -> bool | None:
+        """Whether this interval lies above a number or another interval; false if below, None if they overlap."""
+        low, high = (other.low, other.high) if isinstance(other, Interval) else (other, other)
+        return True if self.low > high else False if self.high < low else None
+
     def __str__(self) -> str:
         if np.ndim(self.mean):
             return f"Interval of shape {np.shape(self.mean)} over {self.seeds} seeds"
