@@ -13,8 +13,8 @@ Arms      Twelve objectives, each at the best of three learning rates (by the sc
 Command   python -m experiments.two_techniques
 Time      TIME
 Expected  EXPECTED
-Doubt     Shares of variance are those of these twelve and these six: other priors, closer together, explain less. Prompts
-          share no parameters here, so that nothing is learned from one for another; text (--tasks) does share.
+Doubt     Shares of variance are those of these twelve and these six: priors closer together explain less. Prompts share no
+          parameters, so that nothing is learned from one for another; in text (--tasks, not run in demo) they do.
 Smoke     python -m experiments.two_techniques --preset=smoke
 
 Eight prompts, each a tree with nine outcomes, of which four are right, reached by 3 to 8 moves (tokens); a batch has a
@@ -40,6 +40,7 @@ from ipsrl.fields import accepted_by, at_least, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures import rewarded
+from ipsrl.measures.seeds import Interval
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
@@ -98,19 +99,17 @@ def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
         trained = functools.cache(functools.partial(at_best_rate, trainer, measures, SCORE, starts, settings))
         for number, (pass_rate, bias) in enumerate(priors):
             labels = {"task": "trees", "objective": text, "pass_rate": pass_rate, "bias": bias}
-            yield study.Curve(labels, functools.partial(of_prior, trained, number, settings))
+            yield study.Curve(labels, lambda trained=trained, number=number: trained()[number])
     for task, steps in itertools.product(settings.tasks, settings.prior_steps):
-        of_text = text_tasks.TextTaskSettings((task,), IN_TEXT, seeds=settings.seeds[:5], prior_steps=steps)
+        of_text = text_tasks.TextTaskSettings(
+            tasks=(task,), objectives=IN_TEXT, seeds=settings.seeds[:5], prior_steps=steps
+        )
         grid = dataclasses.replace(text_tasks.training_grid(task, of_text), folder=f"prior_{steps}")
         yield from grid.curves({"task": "text", "prior_steps": steps})
 
 
 def prior(pass_rate: float, bias: float, spread: float) -> np.ndarray:
-    """`[S, V]` logits."""
-    rates = expit(logit(pass_rate) + np.linspace(-spread, spread, len(RIGHT)))[:, None]
-    right, wrong = np.where(RIGHT, bias**RANKS, 0.0), np.where(RIGHT, 0.0, 1.0)
-    right, wrong = (weights / weights.sum(axis=1, keepdims=True) for weights in (right, wrong))
-    return TREES.logits_for(rates * right + (1 - rates) * wrong)
+    return TREES.prior(expit(logit(pass_rate) + np.linspace(-spread, spread, len(RIGHT))), bias**RANKS)
 
 
 def measures(parameters: Parameters) -> dict[str, jax.Array]:
@@ -120,14 +119,13 @@ def measures(parameters: Parameters) -> dict[str, jax.Array]:
     return {SCORE: found["reward"], KEPT: found["effective_outcomes"]}
 
 
-def of_prior(trained: Callable[[], dict[str, np.ndarray]], number: int, settings: Settings) -> study.Points:
-    steps = range(0, settings.steps + 1, settings.record_every)
-    return study.Points(steps, {name: values[number] for name, values in trained().items()}, settings.seeds)
+def gain(name: str, other: str) -> Callable[[Records], Interval]:
+    return crossed.gain(SCORE, name, other, task="trees")
 
 
 def reaches(name: str, records: Records) -> bool | None:
     """Whether an objective is less than the margin below both GRPO and DAPO."""
-    parts = [crossed.gain(SCORE, name, other, task="trees")(records).exceeds(-MARGIN) for other in (GRPO, DAPO)]
+    parts = [gain(name, other)(records).exceeds(-MARGIN) for other in (GRPO, DAPO)]
     return False if False in parts else None if None in parts else True
 
 
@@ -139,38 +137,27 @@ def explains_more(value: str, source: str, other: str) -> Callable[[Records], bo
 CLAIMS = {
     "both techniques (Lite PPO) reach the score of GRPO and DAPO: at most 0.02 below": functools.partial(reaches, BOTH),
     "without a group baseline (REINFORCE++) as well": functools.partial(reaches, WHITENED),
-    "it is the techniques: Lite PPO scores higher than plain PPO": (
-        lambda records: crossed.gain(SCORE, BOTH, PLAIN, task="trees")(records).exceeds(0)
+    "it is the techniques: Lite PPO scores higher than plain PPO": lambda records: gain(BOTH, PLAIN)(records).exceeds(
+        0
     ),
-    "the prior explains more of the variance of the score than the objective": explains_more(
-        SCORE, "others", "objective"
-    ),
-    "the objective explains more of the variance of effective outcomes than the prior": explains_more(
-        KEPT, "objective", "others"
-    ),
+    "the prior explains more of the variance of the score": explains_more(SCORE, "prior", "objective"),
+    "the objective explains more of the variance of effective outcomes": explains_more(KEPT, "objective", "prior"),
 }
-PAIRS = {"Lite PPO - GRPO": (BOTH, GRPO), "Lite PPO - DAPO": (BOTH, DAPO), "Lite PPO - plain": (BOTH, PLAIN),
-         "REINFORCE++ - GRPO": (WHITENED, GRPO), "normalised - plain": (NORMALISED, PLAIN), "token mean - plain": (TOKENS, PLAIN)}  # fmt: skip
-AMONG = {
-    "": {"task": "trees"},
-    " (the first eight)": {"objectives": RETURN, "task": "trees"},
-    " (text)": {"task": "text"},
-}
-NUMBERS = {f"score, {label}": crossed.gain(SCORE, *pair, task="trees") for label, pair in PAIRS.items()} | {
-    f"share of {what} by {'prior' if source == 'others' else source}{where}": crossed.share(value, source, **chosen)
-    for where, chosen in AMONG.items()
-    for what, value in {"score": SCORE, "effective outcomes": KEPT}.items()
-    for source in crossed.SOURCES
+NAMES = {"Lite PPO": BOTH, "REINFORCE++": WHITENED, "normalised": NORMALISED, "token mean": TOKENS}
+THAN = {"GRPO": GRPO, "DAPO": DAPO, "plain": PLAIN}
+AMONG = {"": RETURN + KEEPING, " (the first eight)": RETURN, " (text)": IN_TEXT}
+NUMBERS = {f"score, {a} - {b}": gain(NAMES[a], THAN[b]) for a, b in itertools.product(NAMES, THAN)} | {
+    f"share of {value.replace('_', ' ')} by {source}{where}": crossed.share(
+        value, source, names, task="text" if names == IN_TEXT else "trees"
+    )
+    for (where, names), value, source in itertools.product(AMONG.items(), (SCORE, KEPT), crossed.SOURCES)
 }
 AXES = {"xlabel": "median pass rate of the prior", "xscale": "log"}
-FIGURE = Panels(
-    [
-        Panel([Line(value, "pass_rate", where={"bias": bias}, at_end=True)], title, ylabel=name, **AXES)
-        for bias, title in ((0.4, "priors that like some right answers more"), (1.0, "priors that like all equally"))
-        for name, value in {"score": SCORE, "effective outcomes": KEPT}.items()
-    ],
-    columns=2,
-)  # fmt: skip
+PANELS = [
+    Panel([Line(value, "pass_rate", where={"bias": bias}, at_end=True)], f"bias {bias:g}", ylabel=ylabel, **AXES)
+    for bias, (value, ylabel) in itertools.product((0.4, 1.0), ((SCORE, "score"), (KEPT, "effective right outcomes")))
+]
+FIGURE = Panels(PANELS, columns=2)
 
 if __name__ == "__main__":
     study.main(__name__)

@@ -111,6 +111,19 @@ class Trees(Checked, StateGraph):
             .astype(np.float32)
         )
 
+    @checked
+    def prior(self, pass_rates: np.ndarray, preference: np.ndarray) -> np.ndarray:
+        """`[S, V]` float32: logits of a policy of which a known share of the answers is right; see `logits_for`.
+
+        Args:
+          pass_rates: `[num_prompts]`, in (0, 1), the probability of all outcomes with a positive reward.
+          preference: `[num_prompts, K]`, positive; of rewarded outcomes to each other; others are equally likely.
+        """
+        right = self.reward_table() > 0
+        shares = [weights / weights.sum(axis=1, keepdims=True) for weights in (right * preference, 1.0 - right)]
+        rates = np.asarray(pass_rates)[:, None]
+        return self.logits_for(rates * shares[0] + (1 - rates) * shares[1])
+
     def _in_tree(self, state: Array) -> Array:
         """The state or outcome of `Tree`."""
         inside = self.tree.num_observations

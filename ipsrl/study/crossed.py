@@ -1,4 +1,4 @@
-"""Objectives crossed with something else, such as priors or tasks: differences, and shares of variance, of final values."""
+"""Objectives crossed with priors, or with anything else that labels name: differences and shares of variance."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from ipsrl.measures.seeds import Interval, mean_over_seeds
 from ipsrl.measures.variance_shares import variance_shares
 from ipsrl.records.tidy import NotRecorded, OneSeed, Records
 
-SOURCES = {"others": "first", "objective": "second", "both": "both", "seeds": "seeds"}
+SOURCES = {"prior": "first", "objective": "second", "both": "both", "seeds": "seeds"}
 
 
 def cells(records: Records, value: str, objectives: Sequence[str] = ()) -> np.ndarray:
@@ -32,7 +32,7 @@ def share(value: str, source: str, objectives: Sequence[str] = (), **where: Any)
 
     Args:
       value: its name.
-      source: `others`, all labels but the objective; `objective`; `both`, their interaction; `seeds`.
+      source: `prior`, all labels but the objective; `objective`; `both`, their interaction; `seeds`.
       objectives: among which; all by default.
       where: labels that the records must have.
     """

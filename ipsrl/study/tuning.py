@@ -9,13 +9,14 @@ import numpy as np
 from jax import Array
 
 from ipsrl.policies.policy import Parameters
+from ipsrl.study.curves import Points
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.trainer import Trainer
 
 
 def at_best_rate(
     trainer: Trainer, record: Callable[[Parameters], Mapping[str, Array]], score: str, starts: Parameters, settings: Any
-) -> dict[str, np.ndarray]:
+) -> list[Points]:
     """Trains all seeds from all starts at the learning rate that is best for other seeds, as two programs.
 
     Args:
@@ -26,7 +27,7 @@ def at_best_rate(
       settings: have `seeds`, `tuning_seeds`, `learning_rates` and `record_every`.
 
     Returns:
-      name -> `[N, S, U]` float64, U points over training, and `learning_rate` beside them.
+      for each start what is recorded of each seed over training, and `learning_rate`.
     """
     count = len(jax.tree.leaves(starts)[0])
 
@@ -39,5 +40,10 @@ def at_best_rate(
 
     final = trained(settings.learning_rates, settings.tuning_seeds)[score][..., -1]
     best = settings.learning_rates[final.mean(axis=(1, 2)).argmax()]
-    found = {name: values[0] for name, values in trained((best,), settings.seeds).items()}
-    return found | {"learning_rate": np.full_like(found[score], best)}
+    found, steps = trained((best,), settings.seeds), range(0, trainer.settings.steps + 1, settings.record_every)
+    return [
+        Points(
+            steps, {name: values[0, start] for name, values in found.items()} | {"learning_rate": best}, settings.seeds
+        )
+        for start in range(count)
+    ]

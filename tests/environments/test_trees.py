@@ -43,6 +43,13 @@ def test_logits_reach_the_probabilities_and_are_uniform_over_walks():
     assert np.exp(logits[0, 5]) == pytest.approx(0.7 / 4, rel=1e-5)
 
 
+def test_a_prior_is_right_as_often_as_asked_and_has_its_preference():
+    preference = np.array([[3.0, 1.0, 9.0, 9.0], [9.0, 1.0, 1.0, 9.0]])
+    logits = {"logits": jnp.asarray(TREES.prior(np.array([0.4, 0.02]), preference))}
+    found = [outcome_probs(TREES, TABLE, logits, prompt) for prompt in range(2)]
+    np.testing.assert_allclose(found, [[0.3, 0.1, 0.3, 0.3], [0.49, 0.01, 0.01, 0.49]], rtol=1e-4)
+
+
 @pytest.mark.parametrize("probs", [np.full((1, 4), 0.25), np.array([[1.0, 0, 0, 0]] * 2)])
 def test_bad_probabilities_are_refused(probs):
     with pytest.raises(ValueError, match="probs must be positive, of shape"):

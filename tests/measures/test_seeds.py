@@ -92,3 +92,9 @@ def test_shares_of_runs_have_binomial_intervals(times, runs):
     np.testing.assert_allclose([share.low, share.high], [low, high])
     with pytest.raises(ValueError, match="at least one run"):
         share_of_runs(np.array([], bool))
+
+
+def test_an_interval_exceeds_what_lies_below_it():
+    high, low, wide = Interval(3.0, 2.5, 3.5, 5), Interval(1.0, 0.5, 1.5, 5), Interval(2.0, 1.0, 3.0, 5)
+    assert (high.exceeds(low), low.exceeds(high), high.exceeds(wide)) == (True, False, None)
+    assert (high.exceeds(2.0), high.exceeds(4.0), high.exceeds(3.0)) == (True, False, None)
