@@ -35,9 +35,9 @@ def test_it_is_wrong_where_the_objective_decides_and_the_techniques_do_nothing()
     assert found == [False] * 5
 
 
-def test_equal_scores_do_not_say_what_does_it():
+def test_equal_scores_do_not_come_from_the_techniques():
     found = decided(lambda name, rate: rate + (name in KEEPING), lambda name, rate: rate)
-    assert found[:3] == [True, True, None]
+    assert found[:3] == [True, True, False]
     without = Records([{"task": "trees", "objective": GRPO, "pass_rate": 0.1, "bias": 1.0, "seed": 0, "step": 0}], ())
     assert set(claims.decided(two_techniques.CLAIMS, without).values()) == {None}
 
