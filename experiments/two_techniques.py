@@ -124,8 +124,7 @@ def gain(name: str, other: str) -> Callable[[Records], Interval]:
 
 
 def reaches(name: str, records: Records) -> bool | None:
-    parts = [gain(name, other)(records).exceeds(-MARGIN) for other in (GRPO, DAPO)]
-    return False if False in parts else None if None in parts else True
+    return study.all_of(gain(name, other)(records).exceeds(-MARGIN) for other in (GRPO, DAPO))
 
 
 def explains_more(value: str, source: str, other: str) -> Callable[[Records], bool | None]:

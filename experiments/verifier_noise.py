@@ -113,7 +113,7 @@ def draws_near(records: Records, name: str) -> bool:
 
 def hack_costs(records: Records, name: str) -> bool:
     cells = records.where(kind="trained", objective=name).having("hack").each("hack")
-    return all(study.lower("accuracy", {"errors": ALWAYS}, {"errors": RANDOM})(rows) for _, rows in cells)
+    return study.all_of(study.lower("accuracy", {"errors": ALWAYS}, {"errors": RANDOM})(rows) for _, rows in cells)
 
 
 DECIDED = {  # Sentence -> how it is decided, for which objectives, and by which value.

@@ -98,9 +98,9 @@ def final(name: str, **labels: Any) -> Callable[[Records], Interval]:
     return lambda records: records.final(name, **labels)
 
 
-def lower(name: str, here: Mapping[str, Any], there: Mapping[str, Any]) -> Callable[[Records], bool]:
-    """For CLAIMS: the interval of the final value of one curve lies below that of another curve."""
-    return lambda records: records.high(name, **here) < records.low(name, **there)
+def lower(name: str, here: Mapping[str, Any], there: Mapping[str, Any]) -> Callable[[Records], bool | None]:
+    """For CLAIMS: the interval of the final value of one curve lies below that of another; None if they overlap."""
+    return lambda records: records.final(name, **there).exceeds(records.final(name, **here))
 
 
 def all_of(parts: Iterable[bool | None]) -> bool | None:
