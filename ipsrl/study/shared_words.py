@@ -1,0 +1,132 @@
+"""Words as answers, and a policy whose states share parameters: small, exact, and one prompt's update moves the others.
+
+In a table of logits nothing that is learned at one prompt can harm another one, so that hardly any step is too large.
+"""
+
+import dataclasses
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl.environments.state_graph import StateGraph
+from ipsrl.fields import Checked, at_least, positive
+from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
+from ipsrl.policies.state_table import log_probs_table
+from ipsrl.policies.tabular import Tabular
+from ipsrl.structures import PolicyScores, Trajectories
+
+
+@dataclasses.dataclass(frozen=True)
+class Words(Checked, StateGraph):
+    """Each prompt asks for one of a few right words of `length` letters; the other words pay 0.
+
+    The state is the prompt and the letters so far: the nodes of a tree, numbered by level, for each prompt. The outcome
+    is the word, its first letter the most significant digit.
+
+    Attributes:
+      asked: P, number of prompts.
+      letters: V, of the alphabet.
+      length: T, of a word.
+      right: number of right words of each prompt; which, is drawn once, the same for all runs.
+    """
+
+    asked: int = positive(16)
+    letters: int = at_least(2, 4)
+    length: int = positive(4)
+    right: int = positive(8)
+
+    @property
+    def num_prompts(self) -> int:
+        return self.asked
+
+    @property
+    def nodes(self) -> int:
+        """Number of beginnings of a word, shorter than it."""
+        return (self.letters**self.length - 1) // (self.letters - 1)
+
+    @property
+    def num_observations(self) -> int:
+        return self.asked * self.nodes
+
+    @property
+    def num_outcomes(self) -> int:
+        return self.letters**self.length
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.letters
+
+    @property
+    def max_tokens(self) -> int:
+        return self.length
+
+    def first_state(self, prompt_index: Array) -> Array:
+        return prompt_index * self.nodes
+
+    def legal(self, state: Array) -> Array:
+        return jnp.ones((*jnp.shape(state), self.letters), bool)
+
+    def step(self, state: Array, token: Array) -> Array:
+        node = state % self.nodes
+        child = node * self.letters + 1 + token
+        return jnp.where(child < self.nodes, state - node + child, self.num_observations + child - self.nodes)
+
+    def num_parents(self, state: Array) -> Array:
+        return jnp.where(self.finished(state) | (state % self.nodes > 0), 1, 0)
+
+    def outcome_names(self) -> tuple[str, ...]:
+        places = np.indices((self.letters,) * self.length).reshape(self.length, -1).T
+        return tuple("".join(chr(ord("a") + letter) for letter in word) for word in places.tolist())
+
+    def reward_table(self) -> np.ndarray:
+        order = np.random.default_rng(0).permuted(np.tile(np.arange(self.num_outcomes), (self.asked, 1)), axis=1)
+        return (order < self.right).astype(np.float32)
+
+    def distribution(self, policy: "SharedTable", parameters: Parameters) -> Array:
+        """`[P, K]`, the exact probability of each word at each prompt."""
+        actions = jnp.exp(log_probs_table(policy, parameters, self)).reshape(self.asked, self.nodes, self.letters)
+        reached, first = jnp.ones((self.asked, 1)), 0
+        for level in range(self.length):
+            of_level = actions[:, first : first + self.letters**level]
+            reached, first = (reached[..., None] * of_level).reshape(self.asked, -1), first + self.letters**level
+        return reached
+
+
+@dataclasses.dataclass(frozen=True)
+class SharedTable(Tabular):
+    """logits [S, V] = features [S, F] weights [F, V], the features normal numbers drawn once: a linear policy.
+
+    With F < S states overlap, two of them by about 1 / sqrt(F). Parameters: `{"weights": [F, V]}`, first zeros.
+
+    Attributes:
+      width: F.
+    """
+
+    width: int = positive(32)
+
+    def init(self, key: Array) -> Parameters:
+        return {"weights": jnp.zeros((self.width, self.vocabulary_size))}
+
+    def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
+        return self._logits(parameters, observations), cache
+
+    def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
+        logits = self._logits(parameters, trajectories.observations)
+        return score_logits(logits, Actions.of(trajectories), temperature)
+
+    def _logits(self, parameters: Parameters, observations: Array) -> Array:
+        return jnp.asarray(_features(self.num_observations, self.width))[observations] @ parameters["weights"]
+
+
+@functools.cache
+def _features(states: int, width: int) -> np.ndarray:
+    return np.random.default_rng(1).normal(size=(states, width)).astype(np.float32)
+
+
+def moves(words: Words, policy: SharedTable, parameters: Parameters, of_sampler: Parameters) -> dict[str, Array]:
+    """Exact means over prompts: `reward`, and `distance`, the total variation between this policy and the sampler."""
+    now, then = (words.distribution(policy, of) for of in (parameters, of_sampler))
+    reward = (now * words.reward_table()).sum(axis=-1).mean()
+    return {"reward": reward, "distance": jnp.abs(now - then).sum(axis=-1).mean() / 2}

@@ -1,0 +1,47 @@
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ipsrl import objectives
+from ipsrl.study.shared_words import SharedTable, Words
+from ipsrl.study.stale_groups import train_on_old_groups
+from ipsrl.training.ensemble import train_ensemble
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.trainer import Trainer
+
+WORDS = Words(asked=4, letters=2, length=3, right=2)
+POLICY = SharedTable(WORDS.num_observations, WORDS.vocabulary_size, width=5)
+TRAINER = Trainer(
+    WORDS, POLICY, objectives.make("grpo"), TrainSettings(steps=4, prompts_per_step=4, group_size=4, learning_rate=0.1)
+)
+
+
+def measure(now, then):
+    return {"now": now["weights"][0, 0], "then": then["weights"][0, 0]}
+
+
+@functools.cache
+def found():
+    return train_on_old_groups(TRAINER, measure, 1, (0, 1), (0, 1, 2), (0.1, 0.2))
+
+
+def test_at_age_0_a_run_is_the_trainers():
+    measured, metrics = found()
+    assert measured["now"].shape == metrics["reward"].shape == (2, 3, 2, 4)
+    recorded = train_ensemble(TRAINER, jnp.asarray((0, 1)), lambda parameters: parameters["weights"][0, 0])
+    assert measured["now"][:, 0, 0] == pytest.approx(np.asarray(recorded[:, 1:]), rel=1e-5)
+    assert not np.allclose(measured["now"][:, 0, 0], measured["now"][:, 0, 1])
+
+
+def test_a_batch_is_sampled_by_the_policy_of_its_age():
+    measured, metrics = found()
+    initially = np.zeros_like(measured["now"][..., :1])
+    policies = np.concatenate([initially, measured["now"]], axis=-1)
+    for age in (0, 1, 2):
+        expected = [policies[:, age, :, max(batch - age, 0)] for batch in range(4)]
+        assert measured["then"][:, age] == pytest.approx(np.stack(expected, axis=-1))
+    # All start with groups of the initial policy; its ratio is 1 only while nothing has been learned.
+    assert metrics["reward"][:, 0, :, 0] == pytest.approx(metrics["reward"][:, 2, :, 0])
+    assert metrics["behaviour_kl"][:, 0].max() < 1e-6 < metrics["behaviour_kl"][:, 1:, :, 1:].min()
