@@ -124,3 +124,10 @@ def equal_within(values: np.ndarray, others: np.ndarray, margin: float) -> bool 
     if -margin < difference.low and difference.high < margin:
         return True
     return False if difference.low > margin or difference.high < -margin else None
+
+
+def tuned(records: Records, value: str, along: str = "learning_rate", **labels: Any) -> dict[str, Any]:
+    """These labels of curves, with the value of the label `along` at which the mean at the end is largest."""
+    values = records.where(**labels).having(value).distinct(along)
+    best = max(values, key=lambda place: records.mean(value, **labels, **{along: place}), default=None)
+    return labels | {along: best}

@@ -6,6 +6,7 @@ In a table of logits nothing that is learned at one prompt can harm another one,
 import dataclasses
 import functools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -15,6 +16,8 @@ from ipsrl.fields import Checked, at_least, positive
 from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
+from ipsrl.rollouts.sources.refinements import Refine
+from ipsrl.rollouts.sources.source import Groups, Sampled
 from ipsrl.structures import PolicyScores, Trajectories
 
 
@@ -95,6 +98,47 @@ class Words(Checked, StateGraph):
 
 
 @dataclasses.dataclass(frozen=True)
+class DecidedWords(Words):
+    """The first half of the prompts is routine: two letters decide, in places of the prompt, and the rest is filler.
+    The other half is hopeless at first: one word is right.
+    """
+
+    letters: int = at_least(2, 3)
+    length: int = at_least(2, 6)
+    right: int = positive(1)
+
+    @property
+    def hopeless(self) -> np.ndarray:
+        """`[P]` bool."""
+        return np.arange(self.asked) >= self.asked // 2
+
+    def reward_table(self) -> np.ndarray:
+        numbers = np.random.default_rng(0)
+        words = np.indices((self.letters,) * self.length).reshape(self.length, -1).T
+        wanted = numbers.integers(self.letters, size=(self.asked, 1, self.length))
+        order = numbers.permuted(np.tile(np.arange(self.length), (self.asked, 1)), axis=1)
+        filler = (order > 1) & ~self.hopeless[:, None]
+        return ((words == wanted) | filler[:, None]).all(axis=-1).astype(np.float32)
+
+
+class RightWord(Refine):
+    """An expert's answer: the first right word of the prompt."""
+
+    def __call__(
+        self, sampled: Sampled, parameters: Parameters, attempts: Groups, number: int, key: Array
+    ) -> Trajectories:
+        own, words = attempts[0], sampled.environment
+        right = jnp.asarray(words.reward_table().argmax(axis=1))[own.prompts.index]
+        letters = right[:, None] // words.letters ** np.arange(words.length - 1, -1, -1) % words.letters
+        states = [words.first_state(own.prompts.index)]
+        for place in range(words.length - 1):
+            states.append(words.step(states[-1], letters[:, place]))
+        first = jax.tree.map(lambda leaf: leaf[:, :1], dataclasses.replace(own, prompts=None))
+        written = {"tokens": letters[:, None], "observations": jnp.stack(states, axis=-1)[:, None]}
+        return dataclasses.replace(first, prompts=own.prompts, **written)
+
+
+@dataclasses.dataclass(frozen=True)
 class SharedTable(Tabular):
     """logits [S, V] = features [S, F] weights [F, V], the features normal numbers drawn once: a linear policy.
 
@@ -116,6 +160,14 @@ class SharedTable(Tabular):
         logits = self._logits(parameters, trajectories.observations)
         return score_logits(logits, Actions.of(trajectories), temperature)
 
+    def answer_gradients(self, parameters: Parameters, trajectories: Trajectories) -> Array:
+        """`[P, G, F V]`, the gradient of the log-probability of each answer by the weights."""
+        features = jnp.asarray(_features(self.num_observations, self.width))[trajectories.observations]
+        probs = jax.nn.softmax(features @ parameters["weights"])
+        beyond = jax.nn.one_hot(trajectories.tokens, self.vocabulary_size) - probs
+        gradients = jnp.einsum("pgtf,pgtv,pgt->pgfv", features, beyond, trajectories.token_mask)
+        return gradients.reshape(*trajectories.truncated.shape, -1)
+
     def _logits(self, parameters: Parameters, observations: Array) -> Array:
         return jnp.asarray(_features(self.num_observations, self.width))[observations] @ parameters["weights"]
 
@@ -125,8 +177,11 @@ def _features(states: int, width: int) -> np.ndarray:
     return np.random.default_rng(1).normal(size=(states, width)).astype(np.float32)
 
 
-def moves(words: Words, policy: SharedTable, parameters: Parameters, of_sampler: Parameters) -> dict[str, Array]:
+def moves(
+    words: Words, policy: SharedTable, parameters: Parameters, of_sampler: Parameters, groups: Groups
+) -> dict[str, Array]:
     """Exact means over prompts: `reward`, and `distance`, the total variation between this policy and the sampler."""
+    del groups
     now, then = (words.distribution(policy, of) for of in (parameters, of_sampler))
     reward = (now * words.reward_table()).sum(axis=-1).mean()
     return {"reward": reward, "distance": jnp.abs(now - then).sum(axis=-1).mean() / 2}

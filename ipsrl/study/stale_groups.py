@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -10,11 +10,13 @@ import numpy as np
 from jax import Array
 
 from ipsrl.policies.policy import Parameters
-from ipsrl.rollouts.sources.source import Actors, Request
+from ipsrl.rewards import Reward
+from ipsrl.rollouts.sources.source import Actors, Groups, Request
+from ipsrl.study.curves import Points
 from ipsrl.training.trainer import Trainer
 
-Measure = Callable[[Parameters, Parameters], dict[str, Array]]
-"""(parameters, those that sampled the last batch) -> numbers."""
+Measure = Callable[[Parameters, Parameters, Groups], dict[str, Array]]
+"""(parameters, those that sampled the last batch, that batch) -> numbers."""
 
 
 def train_on_old_groups(
@@ -24,6 +26,7 @@ def train_on_old_groups(
     seeds: Sequence[int],
     ages: Sequence[int],
     learning_rates: Sequence[float],
+    reward: Reward | None = None,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Trains a policy for each seed, age and learning rate, on groups that the policy `age` batches earlier sampled.
 
@@ -32,34 +35,63 @@ def train_on_old_groups(
     Args:
       trainer: its source runs under jit, from nothing but the actors' parameters.
       every: batches between records; divides the trainer's steps.
+      reward: of the answers in all runs; None for the environment's own.
 
     Returns:
-      what `measure` gives after each interval, and the means of the step's metrics over its batches: name -> `[S, A, R,
-        steps / every]` float64.
+      what `measure` gives after each interval, name -> `[S, A, R, U]`, and the metrics of its batches, `[S, A, R, U,
+        every]`, U = steps / every; float64.
     """
     trainer.check(runs=len(seeds) * len(ages) * len(learning_rates))
     grid = jnp.meshgrid(jnp.asarray(seeds), jnp.asarray(ages), jnp.asarray(learning_rates, jnp.float32), indexing="ij")
-    one = functools.partial(_run, trainer, measure, every, max(ages))
+    one = functools.partial(_run, trainer, measure, every, max(ages), reward)
     found = jax.jit(jax.vmap(one))(*(axis.ravel() for axis in grid))
-    return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64).reshape(*grid[0].shape, -1), found)
+    return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64).reshape(*grid[0].shape, *leaf.shape[1:]), found)
 
 
-def _run(trainer, measure, every, oldest, seed, age, learning_rate):
-    state = trainer.begin(seed, learning_rate, None, None)
+def points(
+    values: Mapping[str, np.ndarray],
+    every: int,
+    seeds: Sequence[int],
+    ages: Sequence[int],
+    learning_rates: Sequence[float],
+) -> Points:
+    """Values `[S, A, R, U]` as points of one curve, with the further values `age` and `learning_rate`."""
+    intervals = next(iter(values.values())).shape[-1]
+    _, age, rate, number = np.meshgrid(seeds, ages, learning_rates, range(1, intervals + 1), indexing="ij")
+    by_seed = {name: of.reshape(len(seeds), -1) for name, of in {**values, "age": age, "learning_rate": rate}.items()}
+    return Points(every * number[0].ravel(), by_seed, seeds)
+
+
+def mean_so_far(values: np.ndarray) -> np.ndarray:
+    """Means of the values up to each place of the last axis, without those that are NaN; NaN before the first."""
+    count = np.isfinite(values).cumsum(-1)
+    return np.where(count > 0, np.nancumsum(values, -1) / np.maximum(count, 1), np.nan)
+
+
+def broken(reward: np.ndarray) -> np.ndarray:
+    """1 where a reward of a run, `[..., U]`, is below half of the best so far, else 0."""
+    return (reward < np.maximum.accumulate(reward, axis=-1) / 2).astype(float)
+
+
+def _run(trainer, measure, every, oldest, reward, seed, age, learning_rate):
+    state = trainer.begin(seed, learning_rate, None, reward)
     # The policies before the next batch, before the last one, and so on.
     kept = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (oldest + 2, *leaf.shape)), state.parameters)
 
     def batch(carry, _):
-        state, kept = carry
+        state, kept, _ = carry
         actors = Actors(jax.tree.map(lambda leaf: leaf[age], kept), state.reference)
         source, groups, _ = trainer.groups_from(state.source, actors, Request(state.seed, state.step))
         state, metrics = trainer.learn(state, groups)
         kept = jax.tree.map(lambda old, new: jnp.concatenate([new[None], old[:-1]]), kept, state.parameters)
-        return (dataclasses.replace(state, source=source), kept), metrics
+        return (dataclasses.replace(state, source=source), kept, groups), metrics
 
     def interval(carry, _):
-        (state, kept), metrics = jax.lax.scan(batch, carry, length=every)
-        measured = measure(state.parameters, jax.tree.map(lambda leaf: leaf[age + 1], kept))
-        return (state, kept), (measured, jax.tree.map(jnp.mean, metrics))
+        (state, kept, groups), metrics = jax.lax.scan(batch, carry, length=every)
+        measured = measure(state.parameters, jax.tree.map(lambda leaf: leaf[age + 1], kept), groups)
+        return (state, kept, groups), (measured, metrics)
 
-    return jax.lax.scan(interval, (state, kept), length=trainer.settings.steps // every)[1]
+    no_groups = jax.tree.map(
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(batch, (state, kept, 0), 0)[0][2]
+    )
+    return jax.lax.scan(interval, (state, kept, no_groups), length=trainer.settings.steps // every)[1]

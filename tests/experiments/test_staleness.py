@@ -1,5 +1,3 @@
-import numpy as np
-
 from experiments import staleness
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
@@ -53,7 +51,3 @@ def test_arms_are_compared_each_at_its_best_step():
     assert decided(grpo + bapo(0.75, 0.8), sentence) is True
     assert decided(grpo + bapo(0.5, 0.55), sentence) is False
     assert decided(grpo + bapo(0.65, 0.8), sentence) is None
-
-
-def test_a_run_is_broken_below_half_of_its_best_reward():
-    assert staleness.broken(np.array([0.1, 0.6, 0.31, 0.29, 0.5])).tolist() == [0, 0, 0, 1, 0]

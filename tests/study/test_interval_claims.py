@@ -3,6 +3,7 @@ import pytest
 
 from ipsrl.records.tidy import OneSeed, Records
 from ipsrl.study import all_of, equal_within, lower
+from ipsrl.study.claims import tuned
 
 
 def test_one_curve_is_lower_if_the_intervals_do_not_meet():
@@ -31,3 +32,16 @@ def test_equal_within_a_margin_pairs_the_seeds():
     assert equal_within(seeds, seeds[::-1], 0.05) is None
     with pytest.raises(OneSeed):
         equal_within(seeds[:1], seeds[:1], 0.05)
+
+
+def test_tuned_is_the_place_of_the_largest_mean_at_the_end():
+    rows = [
+        {"arm": "a", "learning_rate": rate, "seed": seed, "step": step, "score": score}
+        for rate, scores in ((0.1, (9.0, 2.0)), (0.2, (1.0, 3.0)))
+        for seed in (0, 1)
+        for step, score in enumerate(scores)
+    ]
+    records = Records(rows, ("arm", "learning_rate"))
+    assert tuned(records, "score", arm="a") == {"arm": "a", "learning_rate": 0.2}
+    with pytest.raises(LookupError):
+        records.final("score", **tuned(records, "score", arm="b"))
