@@ -9,10 +9,14 @@ Arms      A prior that knows each problem of countdown a little is taught one in
           epochs: reheated (logits divided until the entropy is that after the fewest), uniform (demonstrations favour
           no form), longer (twice the updates).
 Command   python -m experiments.sft_bias
-Time      TIME
-Expected  EXPECTED
-Doubt     Ranks that stay over all epochs although entropy has fallen by half; reheating that restores all of pass@k,
-          which would say that entropy is lost, not modes.
+Time      demo eleven CPU minutes beside much other work, smoke one CPU minute; paper, not run, an hour.
+Expected  Five seeds. From 1 to 32 epochs pass@1 before rises from 0.26 to 0.54 and effective right forms fall from 4.0
+          to 2.0. GRPO levels nearly all of it: after it pass@1 is 0.96 to 0.97 from every start, pass@64 1.00 from 1
+          epoch and 0.981 [0.972, 0.991] from 32, right forms 1.20 and 1.10. So ranks invert, by little: the correlation
+          of pass@1 before with pass@64 after is -0.50 [-0.61, -0.40], that of entropy 0.55 [0.45, 0.66]. Reheating
+          brings pass@64 to 0.984 [0.972, 0.997] only, demonstrations that favour no form to 0.997.
+Doubt     Ranks that stay in a larger model although its entropy has fallen by half. The loss here is of two hundredths;
+          what collapses right forms from 4 to 1.2 is GRPO, not the supervised start.
 Smoke     python -m experiments.sft_bias --preset=smoke
 
 Every seed has demonstrations of its own. Entropy is the mean over tokens of sampled answers, the held-out loss that of
@@ -37,7 +41,7 @@ from ipsrl.measures.seeds import Interval
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.evaluation import Evaluate, Evaluation
-from ipsrl.records.tidy import Records, interval_of
+from ipsrl.records.tidy import EXACT, Records, interval_of
 from ipsrl.study.demonstrations import Demonstrations, answer_entropy, reheated
 from ipsrl.study.training_runs import TrainingFlags, TrainingGrid
 from ipsrl.training.text_evaluation import evaluate_text
@@ -129,19 +133,19 @@ def correlation(before: str) -> Callable[[Records], Interval]:
     return of
 
 
+def negative(before: str) -> Callable[[Records], bool | None]:
+    """Whether this correlation is below 0."""
+    return lambda records: Interval(0.0, 0.0, 0.0, EXACT).exceeds(RANKS[before](records))
+
+
 def late(name: str, arm: str = "taught") -> Callable[[Records], Interval]:
     """For NUMBERS: a measure after reinforcement learning from the most epochs."""
     return lambda records: interval_of(ends(records, name, arm)[:, 1])
 
 
-def best(name: str) -> Callable[[Records], Interval]:
-    """For NUMBERS: the same from the number of epochs with the highest mean."""
-
-    def of(records: Records) -> Interval:
-        each = (interval_of(ends(records, name, epochs=number)[:, 1]) for number in records.distinct("epochs"))
-        return max(each, key=lambda interval: interval.mean)
-
-    return of
+def early(name: str) -> Callable[[Records], Interval]:
+    """For NUMBERS: a measure after reinforcement learning from the fewest epochs."""
+    return lambda records: interval_of(ends(records, name, epochs=min(records.distinct("epochs")))[:, 1])
 
 
 MANY, FORMS = "pass_at_64", "effective_outcomes"
@@ -149,21 +153,19 @@ RANKS = {name: correlation(name) for name in ("pass_at_1", "entropy", MANY, "hel
 NUMBERS = {
     **{f"rank correlation of {name} before with pass@64 after": of for name, of in RANKS.items()},
     **{f"pass@64 after the most epochs, {arm}": late(MANY, arm) for arm in ("taught", *PLACEBOS)},
-    "pass@64 after the best number of epochs": best(MANY),
+    "pass@64 after the fewest epochs": early(MANY),
     "effective right forms after the most epochs": late(FORMS),
-    "effective right forms after the best number": best(FORMS),
+    "effective right forms after the fewest": early(FORMS),
 }
 CLAIMS = {
-    "ranks invert: the higher pass@1 before, the lower pass@64 after": lambda r: RANKS["pass_at_1"](r).high < 0,
-    "the higher entropy before, the higher pass@64 after": lambda r: RANKS["entropy"](r).low > 0,
-    "the higher pass@64 before, the higher pass@64 after": lambda r: RANKS[MANY](r).low > 0,
-    "the lower the held-out loss before, the higher pass@64 after": lambda r: RANKS["held_out_loss"](r).high < 0,
-    "pass@64 after the most epochs is below that after the best number": lambda r: (
-        late(MANY)(r).high < best(MANY)(r).low
-    ),
-    "effective right forms, too": lambda r: late(FORMS)(r).high < best(FORMS)(r).low,
-    "modes are lost, not only entropy: reheating does not bring pass@64 to the best": (
-        lambda r: late(MANY, "reheated")(r).high < best(MANY)(r).low
+    "ranks invert: the higher pass@1 before, the lower pass@64 after": negative("pass_at_1"),
+    "the higher entropy before, the higher pass@64 after": lambda r: RANKS["entropy"](r).exceeds(0.0),
+    "the higher pass@64 before, the higher pass@64 after": lambda r: RANKS[MANY](r).exceeds(0.0),
+    "the lower the held-out loss before, the higher pass@64 after": negative("held_out_loss"),
+    "pass@64 is lower after the most epochs than after the fewest": lambda r: early(MANY)(r).exceeds(late(MANY)(r)),
+    "effective right forms are fewer, too": lambda r: early(FORMS)(r).exceeds(late(FORMS)(r)),
+    "modes are lost, not only entropy: reheated, pass@64 stays below that after the fewest": (
+        lambda r: early(MANY)(r).exceeds(late(MANY, "reheated")(r))
     ),
 }
 TABLE = study.Table(

@@ -40,7 +40,7 @@ def test_an_inversion_is_seen():
     found = records(BEFORE, (0.9, 0.8, 0.6), placebo=0.7)
     assert decided(found) == [True] * 7
     assert correlation("pass_at_1")(found).mean == pytest.approx(-1.0)
-    assert NUMBERS["pass@64 after the best number of epochs"](found).mean == pytest.approx(0.902)
+    assert NUMBERS["pass@64 after the fewest epochs"](found).mean == pytest.approx(0.902)
 
 
 def test_ranks_that_stay_and_heat_that_restores_are_seen_too():
