@@ -9,11 +9,12 @@ from ipsrl.study.curves import Curve, Points, TrainingRun
 from ipsrl.study.ensembles import trained
 from ipsrl.study.settings import EnsembleSettings, Settings, better_and_worse, objectives, rising, seeds, selecting
 from ipsrl.study.study import Output, Study, Variant
-from ipsrl.study.tables import Table, one_below_the_other
+from ipsrl.study.tables import Grid, Table, one_below_the_other
 
 __all__ = [
     "Curve",
     "EnsembleSettings",
+    "Grid",
     "Output",
     "Points",
     "Settings",

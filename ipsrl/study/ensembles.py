@@ -14,6 +14,7 @@ from ipsrl.rewards import Reward
 from ipsrl.study.curves import Curve, Points
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
+from ipsrl.training.step import Batching
 from ipsrl.training.trainer import Trainer
 
 
@@ -28,6 +29,8 @@ def trained(
     optimizer: str = "sgd",
     initial_parameters: Parameters | None = None,
     reward: Reward | None = None,
+    epochs: int = 1,
+    whole_runs: bool = False,
     **changed: Any,
 ) -> Curve:
     """The curve of one objective with all seeds of the settings, without gradient clipping.
@@ -38,11 +41,13 @@ def trained(
       objective: its specification.
       settings: have `EnsembleSettings`' seeds, steps, record_every, group_size and learning_rate.
       record: parameters -> a pytree of arrays to keep; called under jit.
-      measure: maps the recorded arrays, `[S, U, ...]` in float64, to name -> `[S, U]`.
+      measure: maps the recorded arrays, `[S, U, ...]` in float64, to name -> `[S, U]`, or with `whole_runs` `[S, 1]`.
       labels: of the curve; the objective by default.
       optimizer: sgd or adam.
       initial_parameters: of every seed; fresh ones by default.
       reward: of the answers, such as a noisy verifier; the environment's own by default.
+      epochs: optimiser steps on each batch.
+      whole_runs: whether `measure` makes one number of each run; the curve is then a single point, at the last step.
       changed: overrides for these settings.
 
     Raises:
@@ -51,7 +56,9 @@ def trained(
     names = ("seeds", "steps", "record_every", "group_size", "learning_rate")
     chosen = {name: changed[name] if name in changed else getattr(settings, name) for name in names}
     seeds, record_every, labels = chosen.pop("seeds"), chosen.pop("record_every"), labels or {"objective": objective}
-    training = TrainSettings(prompts_per_step=1, optimizer=optimizer, max_gradient_norm=None, **chosen)
+    training = TrainSettings(
+        prompts_per_step=1, optimizer=optimizer, max_gradient_norm=None, batching=Batching(epochs), **chosen
+    )
     trainer = Trainer(environment, policy, objectives.make(objective), training)
     try:
         trainer.check()
@@ -63,6 +70,7 @@ def trained(
         given = {"initial_parameters": start, "reward": reward}
         recorded = train_ensemble(trainer, jnp.asarray(seeds), record, record_every, **given)
         values = measure(jax.tree.map(lambda array: np.asarray(array, np.float64), recorded))
-        return Points(np.arange(0, training.steps + 1, record_every), values, seeds)
+        recorded_at = np.arange(0, training.steps + 1, record_every)
+        return Points(recorded_at[-1:] if whole_runs else recorded_at, values, seeds)
 
     return Curve(labels, compute)

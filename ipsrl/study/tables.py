@@ -55,7 +55,36 @@ class Table:
         return "\n".join([*title, aligned(table)])
 
 
-def one_below_the_other(*tables: Table) -> Callable[[Records, Any], str]:
+@dataclasses.dataclass(frozen=True)
+class Grid:
+    """The final values of one measure: a row for each curve without one of its labels, a column for each of its values.
+
+    Attributes:
+      value: the measure.
+      across: the label whose values are the columns.
+      where: labels that the curves must have.
+      title: the line above; `{name}` is replaced by a setting.
+    """
+
+    value: str
+    across: str
+    where: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    title: str = ""
+
+    def __call__(self, records: Records, settings: Any) -> str:
+        chosen = records.where(**self.where).having(self.value, self.across)
+        columns = chosen.distinct(self.across)
+        names = [name for name in chosen.labels if name not in (*self.where, self.across) and chosen.distinct(name)]
+        table = [[*names, *(f"{self.across} = {_of_label(column)}" for column in columns)]]
+        for labels, rows in chosen.each(*names):
+            row = [_of_label(labels.get(name, "")) for name in names]
+            table.append([*row, *(cell(rows.where(**{self.across: column}), self.value) for column in columns)])
+        return "\n".join(
+            [*([self.title.format_map(vars(settings) | identity(settings))] * bool(self.title)), aligned(table)]
+        )
+
+
+def one_below_the_other(*tables: Callable[[Records, Any], str]) -> Callable[[Records, Any], str]:
     """For TABLE: several tables."""
     return lambda records, settings: "\n\n".join(table(records, settings) for table in tables)
 

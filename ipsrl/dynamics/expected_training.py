@@ -1,0 +1,111 @@
+"""Whole training runs by exact expected updates on a bandit, with what an objective carries from batch to batch."""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from scipy.special import log_softmax
+
+from ipsrl.arguments import checked
+from ipsrl.dynamics.expected_update import Steps, expected_update
+from ipsrl.dynamics.rest_points import Field, logits_of
+from ipsrl.dynamics.trajectories import every_trajectory
+from ipsrl.dynamics.verdict import Case
+from ipsrl.environments.bandit import Bandit
+from ipsrl.objectives.objective import Objective
+from ipsrl.structures import Rollouts
+
+
+@checked
+def expected_training(
+    objective: Objective,
+    rewards: Sequence[float],
+    distributions: Sequence[Sequence[float]],
+    group_size: int,
+    steps: Steps,
+    updates: int,
+    num_keys: int = 1,
+) -> np.ndarray:
+    """Logits `[U + 1, N, K]` in float64 of training without noise, z <- z + size * expected_update(z), from N starts.
+
+    `ipsrl.dynamics.rest_points.train` with the path instead of its end, and with the objective's state: a coefficient
+    that follows the entropy of earlier batches is the same for all groups of a bandit, where every answer is one token
+    of one policy, so that the mean over groups with the state carried is exact. Parts that sample at random are
+    averaged over `num_keys` fixed keys and all rotations of each group; see `expected_update`.
+
+    Args:
+      objective: any objective that needs neither text nor a reference policy.
+      rewards: of the K arms.
+      distributions: `[N, K]`, of the starts, all positive.
+      group_size: G.
+      steps: on each batch.
+      updates: U, number of batches.
+
+    Raises:
+      ValueError: a start is not a distribution of positive probabilities, there are no updates, training diverges, or
+        the state depends on what was sampled.
+    """
+    starts = logits_of(distributions, "distributions", len(rewards))
+    if updates < 1:
+        raise ValueError(f"updates is {updates}, it must be at least 1")
+    with jax.enable_x64(True):
+        bandit = Bandit(tuple(map(float, rewards)))
+        state = objective.init(bandit.sizes)
+        first = jnp.asarray(starts[0])
+        after = [_next_state(objective, bandit, first, state, slice(arm, arm + 1)) for arm in range(len(rewards))]
+        if any(not _equal(after[0], other) for other in after):
+            raise ValueError("the objective's state depends on the sampled answers: its mean is not that of one state")
+        path = np.asarray(_paths(objective, bandit, group_size, steps, updates, num_keys, starts))
+    if not np.isfinite(path).all():
+        raise ValueError(f"expected training diverges for rewards {tuple(rewards)} and {steps}")
+    return path
+
+
+@checked
+def case_of(field: Field, path: np.ndarray) -> Case:
+    """The ends of training on the field's rewards from `STARTS`, `[U + 1, 12, K]`, and how fast outcomes are lost.
+
+    As in `ipsrl.dynamics.rest_points.train`: means over the last quarter, compared with those at half that time.
+    """
+    eighths = [part.mean(axis=0) for part in np.array_split(path[1:], 8)]
+    half, end = log_softmax([eighths[3], (eighths[6] + eighths[7]) / 2], axis=-1)
+    return Case(field, np.exp(end), (end - half) / np.log(2))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4, 5))
+def _paths(objective, bandit, group_size, steps, updates, num_keys, starts):
+    def one_update(carried, _):
+        logits, state = carried
+        update = expected_update(
+            objective, logits, bandit.reward_table()[0], group_size, objective_state=state, steps=steps,
+            num_keys=num_keys,
+        )  # fmt: skip
+        after = logits + steps.size * update
+        return (after, _next_state(objective, bandit, logits, state)), after
+
+    def from_start(logits):
+        _, later = jax.lax.scan(one_update, (logits, objective.init(bandit.sizes)), length=updates)
+        return jnp.concatenate([logits[None], later])
+
+    return jax.vmap(from_start, out_axes=1)(starts)
+
+
+def _next_state(objective: Objective, bandit: Bandit, logits: Array, state: tuple, arms: slice = slice(None)) -> tuple:
+    """The state after a batch that holds each of some arms once."""
+    trajectories = every_trajectory(bandit, logits[None])
+    outcomes = bandit.verify(trajectories)
+    answers, outcomes = jax.tree.map(
+        lambda leaf: leaf[:, arms], (dataclasses.replace(trajectories, prompts=None), outcomes)
+    )
+    trajectories = dataclasses.replace(answers, prompts=trajectories.prompts)
+    rollouts = Rollouts.of(trajectories, outcomes, keys=jax.random.split(jax.random.key(0), 1))
+    after = objective.weigh(rollouts, state)[1]
+    return jax.tree.map(lambda new, old: jnp.asarray(new, jnp.asarray(old).dtype), after, state)
+
+
+def _equal(one: tuple, other: tuple) -> bool:
+    return all(np.array_equal(*pair) for pair in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True))
