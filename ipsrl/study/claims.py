@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -107,6 +107,22 @@ def all_of(parts: Iterable[bool | None]) -> bool | None:
     """Whether all parts of a claim hold: false if one is false, else undecided if one is."""
     found = [None if part is None else bool(part) for part in parts]
     return False if False in found else None if None in found else True
+
+
+def within(interval: Interval, most: float) -> bool | None:
+    """Whether the size of a mean is at most this, by both ends of its interval; None if one end is and one is not."""
+    low, high = interval.low, interval.high
+    return True if -most <= low <= high <= most else False if low > most or high < -most else None
+
+
+def alike(intervals: Sequence[Interval], by: float) -> bool | None:
+    """Whether positive means are the same: not if two intervals are apart; if their means differ by at most a share
+    `by` of the largest; else None.
+    """
+    means = [each.mean for each in intervals]
+    if max(each.low for each in intervals) > min(each.high for each in intervals):
+        return False
+    return max(means) - min(means) <= by * max(means) or None
 
 
 def equal_within(values: np.ndarray, others: np.ndarray, margin: float) -> bool | None:
