@@ -153,6 +153,14 @@ class StateGraph(abc.ABC):
         Raises:
           ValueError: the table has another shape.
         """
+        return self._flow(log_probs_table, prompt)[1]
+
+    def visits(self, log_probs_table: Array, prompt: int | Array = 0) -> Array:
+        """`[S]`, how often a walk is in each state on average; arguments as in `terminal_distribution`."""
+        return self._flow(log_probs_table, prompt)[0]
+
+    def _flow(self, log_probs_table: Array, prompt: int | Array) -> tuple[Array, Array]:
+        """Mean number of visits `[S]`, and the distribution of outcomes `[K]`."""
         num_states, num_outcomes = self.num_observations, self.num_outcomes
         if log_probs_table.shape != (num_states, self.vocabulary_size):
             raise ValueError(
@@ -163,12 +171,14 @@ class StateGraph(abc.ABC):
         targets = self.step(jnp.arange(num_states)[:, None], jnp.arange(self.vocabulary_size)).ravel()
 
         def advance(masses, _):
-            acting, ended = masses
+            acting, visits, ended = masses
             flow = (acting[:, None] * probabilities).ravel()
             arrived = jax.ops.segment_sum(flow, targets, num_states + num_outcomes)
-            return (arrived[:num_states], ended + arrived[num_states:]), None
+            return (arrived[:num_states], visits + acting, ended + arrived[num_states:]), None
 
         start = jax.nn.one_hot(self.first_state(jnp.asarray(prompt)), num_states, dtype=probabilities.dtype)
         nothing_ended = jnp.zeros(num_outcomes, probabilities.dtype)
-        (_, ended), _ = jax.lax.scan(advance, (start, nothing_ended), length=self.max_tokens)
-        return ended
+        (_, visits, ended), _ = jax.lax.scan(
+            advance, (start, jnp.zeros_like(start), nothing_ended), length=self.max_tokens
+        )
+        return visits, ended

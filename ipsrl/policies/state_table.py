@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.environments.state_graph import StateGraph
-from ipsrl.policies.policy import Parameters, Policy, distribution
+from ipsrl.policies.policy import Parameters, Policy, distribution, entropy
 
 
 def log_probs_table(policy: Policy, parameters: Parameters, environment: StateGraph) -> Array:
@@ -23,3 +23,15 @@ def log_probs_table(policy: Policy, parameters: Parameters, environment: StateGr
 def outcome_probs(environment: StateGraph, policy: Policy, parameters: Parameters, prompt: int | Array = 0) -> Array:
     """`[K]` float32, the exact distribution of the outcomes of a policy at a prompt; see `log_probs_table`."""
     return environment.terminal_distribution(log_probs_table(policy, parameters, environment), prompt)
+
+
+def mean_token_entropy(
+    environment: StateGraph, policy: Policy, parameters: Parameters, prompt: int | Array = 0
+) -> Array:
+    """`[]` float32 in nats, exactly what a batch measures on average: sum_s n_s H(pi(. | s)) / sum_s n_s.
+
+    n_s is how often a walk is in state s. The mean over tokens of very many answers tends to it.
+    """
+    log_probs = log_probs_table(policy, parameters, environment)
+    visits = environment.visits(log_probs, prompt)
+    return (visits * entropy(log_probs)).sum() / visits.sum()

@@ -1,0 +1,57 @@
+"""The entropy law, R = -a exp(H) + b (arXiv 2505.22617): fitted to the beginning of training, asked about the rest."""
+
+import numpy as np
+
+from ipsrl.arguments import checked
+
+
+@checked
+def foretold(entropy: np.ndarray, reward: np.ndarray, first: int) -> dict[str, np.ndarray]:
+    """What the first records of runs foretell by the law, fitted by least squares to each run.
+
+    Args:
+      entropy, reward: `[S, U]`, H in nats and R of S runs.
+      first: number of records that are fitted, from 2 to U - 1.
+
+    Returns:
+      name -> `[S, U]` or `[S, 1]`, NaN if the entropy does not change in the fitted records.
+      predicted: R by the law, from H as measured.
+      a, b, ceiling: the coefficients, and b - a, the reward at H = 0.
+      fit_error, rest_error: root mean square of `predicted` - R over the fitted records, and over the others.
+      gain: by how much the `rest_error` of a line in H, the placebo, is larger.
+      ceiling_error: `ceiling` - R of the last record.
+
+    Raises:
+      ValueError: the shapes differ, or too few or too many records are fitted.
+    """
+    if entropy.ndim != 2 or entropy.shape != reward.shape or not 2 <= first < entropy.shape[1]:
+        raise ValueError(
+            f"entropy {entropy.shape} and reward {reward.shape} must be [run, record], and first, {first}, from 2 to "
+            "one less than the records"
+        )
+    slope, b = _line(np.exp(entropy), reward, first)
+    of_entropy, at_zero = _line(entropy, reward, first)
+    error, of_placebo = slope * np.exp(entropy) + b - reward, of_entropy * entropy + at_zero - reward
+    rest_error = _root_mean_square(error[:, first:])
+    return {
+        "predicted": error + reward,
+        "a": -slope,
+        "b": b,
+        "ceiling": b + slope,
+        "fit_error": _root_mean_square(error[:, :first]),
+        "rest_error": rest_error,
+        "gain": _root_mean_square(of_placebo[:, first:]) - rest_error,
+        "ceiling_error": b + slope - reward[:, -1:],
+    }
+
+
+def _line(x: np.ndarray, y: np.ndarray, first: int) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes and intercepts `[S, 1]` of least squares over the first records."""
+    mean = x[:, :first].mean(axis=1, keepdims=True)
+    spread = ((x[:, :first] - mean) ** 2).sum(axis=1, keepdims=True)
+    slope = ((x[:, :first] - mean) * y[:, :first]).sum(axis=1, keepdims=True) / np.where(spread > 1e-12, spread, np.nan)
+    return slope, y[:, :first].mean(axis=1, keepdims=True) - slope * mean
+
+
+def _root_mean_square(errors: np.ndarray) -> np.ndarray:
+    return np.sqrt((errors**2).mean(axis=1, keepdims=True))
