@@ -14,6 +14,7 @@ from experiments import (
     path_multiplicity,
     phase_portraits,
     recovery_time,
+    slower_drains,
     survival_map,
     two_outcomes,
     verdicts,
@@ -82,6 +83,11 @@ REFUSED = {
         ({"alpha": 1000.0}, "must lie between 0.01 and 8"),
         ({"step_size": 5.0}, "it must be below 1.96"),
         ({"rewards": (1.0, 1.0)}, "must be two finite positive numbers, the larger one first"),
+    ],
+    slower_drains: [
+        ({"steps": 4}, "must be at least 8"),
+        ({"passes": (4, 2)}, "must be increasing numbers from 1 to 64"),
+        ({"group_size": 1}, "must lie between 2 and 630"),
     ],
     survival_map: [
         ({"rewards": (1.0, 4.0)}, "must be two finite positive numbers, the larger one first"),

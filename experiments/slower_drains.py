@@ -1,0 +1,159 @@
+"""Slower drains: do the methods against entropy collapse keep several right outcomes, or lose them later?
+
+Claim     Ten methods keep entropy, where GRPO collapses: Clip-Cov, KL-Cov, GPPO, CE-GPPO, CISPO, DAPO's clip, a bonus
+          of 0.01 H, AER, Skywork's control, Entrocraft. Its sharp form, ours: they slow the drain and none changes
+          where it ends, as none changes the reward.
+Paper     arXiv 2505.22617, 2508.07629, 2509.20712, 2506.13585, 2503.14476, 2510.10959, 2505.22312, 2604.26326.
+Arms      The ten; GRPO, the negative control; IPS-GRPO, which changes the reward, the positive one. The placebo is GRPO
+          with a quarter of the step: is a delay more than slow learning? All at k = 1, 2, 4, 8 steps on each batch,
+          with equal samples. Exact: three outcomes, two of them right, by expected updates from twelve policies.
+          Sampled: four right outcomes and a wrong one.
+Command   python -m experiments.slower_drains
+Time      demo nine minutes of one CPU core, smoke half a minute; paper, not run, hours.
+Expected  exact half-times at k = 1, 2, 4, 8: grpo 216, 229, 221, 100 batches, dapo 216, 231, 239, 104, clip_cov 233,
+          240, 193, 66, kl_cov 216, 167, 150, 264, gppo 216, 115, 59, 32: it, ce_gppo and cispo let through what GRPO's
+          clip stops. All six collapse at every k. The bonus keeps both: c H is a reward of -c log p. Skywork's
+          control rests at 0.2 nats, one outcome and a trace; AER is GRPO here, as it gives solved prompts no bonus;
+          Entrocraft delays at k = 1, 2, 4, and is faster at k = 8. Right outcomes of 4 at k = 8, 32 seeds: grpo 1.69
+          [1.52, 1.87], kl_cov 1.28 [1.18, 1.40], bonus 4.00 [3.99, 4.00], ips_grpo 3.76 [3.69, 3.82].
+Doubt     Steps of 0.5 are large, and an answer is one token: a word that differs with smaller steps, or a method that
+          keeps more than the placebo at equal reward in long answers, would change our mind.
+Smoke     python -m experiments.slower_drains --preset=smoke
+
+The word is that of `ipsrl.dynamics.verdict` for rewards 1, 1, 0 alone, after --steps batches (`other`: not at an end,
+too). The half-time is the batches until half of what was above one effective right outcome is gone, or --steps; the
+exact one is from 0.5 : 0.3 : 0.2. Clip-Cov's mean is over one key and all rotations of a group: not quite exact.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from scipy.special import softmax
+
+from ipsrl import objectives, study
+from ipsrl.dynamics.expected_training import case_of, expected_training
+from ipsrl.dynamics.expected_update import LARGEST_GROUP_OF_THREE, Steps
+from ipsrl.dynamics.rest_points import Field
+from ipsrl.dynamics.verdict import CASES, STARTS, word_for
+from ipsrl.environments.bandit import Bandit
+from ipsrl.fields import at_least, between, positive
+from ipsrl.figures.layers import Line
+from ipsrl.figures.panels import Panel, Panels
+from ipsrl.measures.diversity import effective_outcomes_of_distribution
+from ipsrl.objectives.objective import Objective
+from ipsrl.policies.state_table import outcome_probs
+from ipsrl.policies.tabular import Tabular
+from ipsrl.records.tidy import Records
+from ipsrl.study.claims import above, all_of
+
+CLIPS = ("clip_cov", "kl_cov", "gppo", "ce_gppo", "cispo", "dapo(overlong=0)")
+CONTROLS = ("grpo(entropy=0.01)", "aer", "skywork_entropy", "entrocraft")
+METHODS, PLACEBO, SLOW = (*CLIPS, *CONTROLS), "grpo, quarter of the step", 4
+REWARDS, START, BAR = (1.0, 1.0, 1.0, 1.0, 0.0), (0.2, 0.14, 0.1, 0.06, 0.5), 0.9
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(study.EnsembleSettings):
+    """`passes` are the optimiser steps on each of `steps` batches; a step of SGD has the size `learning_rate`."""
+
+    objectives: tuple[str, ...] = study.objectives(("grpo", *METHODS, "ips_grpo"))
+    passes: tuple[int, ...] = study.rising((1, 2, 4, 8), least=1, most=64)
+    seeds: tuple[int, ...] = study.seeds(tuple(range(32)), least=2)
+    group_size: int = between(2, LARGEST_GROUP_OF_THREE, 8)
+    learning_rate: float = positive(0.5)
+    steps: int = at_least(8, 2000)
+    record_every: int = positive(1)
+
+
+SMOKE = Settings(("grpo", "gppo"), (0, 1), 4, steps=16, passes=(2,))
+PRESETS = {"smoke": SMOKE, "demo": Settings(), "paper": Settings(seeds=tuple(range(256)), steps=20_000)}
+
+
+def curves(settings: Settings) -> Iterator[study.Curve]:
+    bandit, policy = Bandit(REWARDS), Tabular(1, len(REWARDS), tuple(np.log(START).tolist()))
+    record = functools.partial(outcome_probs, bandit, policy)
+    measure = functools.partial(measures, rewards=REWARDS, every=settings.record_every)
+    arms = [(text, text, settings.learning_rate) for text in settings.objectives]
+    for label, text, size in (*arms, (PLACEBO, "grpo", settings.learning_rate / SLOW)):
+        for k in settings.passes:
+            labels = {"objective": label, "k": k}
+            flow = functools.partial(exact, objectives.make(text), Steps(k, size), settings)
+            yield study.Curve({"side": "exact", **labels}, flow)
+            yield study.trained(
+                bandit, policy, text, settings, record, measure, {"side": "sampled", **labels}, learning_rate=size,
+                epochs=k, whole_runs=True,
+            )  # fmt: skip
+
+
+def exact(objective: Objective, each: Steps, settings: Settings) -> study.Points:
+    """Of the flow from the first of `STARTS`; and the word for the ends of all."""
+    field = Field(objective, CASES["binary"], settings.group_size, steps=each)
+    path = expected_training(objective, field.rewards, STARTS, settings.group_size, each, settings.steps)
+    cases = dict.fromkeys(CASES, case_of(field, path))
+    every = settings.record_every
+    found = measures(softmax(path[None, ::every, 0], axis=-1), field.rewards, every)
+    return study.Points([settings.steps], found | {"word": word_for(cases, cases)})
+
+
+def measures(probs: np.ndarray, rewards: Sequence[float], every: int) -> dict[str, np.ndarray]:
+    """Of distributions `[S, U, K]`, `every` batches apart, each `[S, 1]`: the probability of the right outcomes and
+    exp(H) of their shares at the end, exp(H) when that probability first reaches `BAR` (or NaN), and the half-time.
+    """
+    kept = probs[..., np.array(rewards) > 0]
+    reward = kept.sum(axis=-1)
+    effective = np.asarray(effective_outcomes_of_distribution(kept / reward[..., None]), np.float64)
+    at_bar = np.where(reward >= BAR, effective, np.nan)[np.arange(len(probs)), (reward >= BAR).argmax(axis=1)]
+    gone = effective - 1 <= (effective[:, :1] - 1) / 2
+    half_time = np.where(gone.any(axis=1), gone.argmax(axis=1), probs.shape[1] - 1) * every
+    found = {"effective": effective[:, -1], "reward": reward[:, -1], "at_bar": at_bar, "half_time": half_time}
+    return {name: values[:, None] for name, values in found.items()}
+
+
+def keeps_more(records: Records, value: str, rival: str) -> bool | None:
+    """Whether each method has more than the rival at the largest k, by intervals; one that has less decides."""
+    of = functools.partial(records.final, value, side="sampled", k=max(records.distinct("k")))
+    return all_of(above(of(objective=name), of(objective=rival)) for name in METHODS)
+
+
+def words(records: Records, *names: str) -> set[str]:
+    """Where these objectives end, over all k."""
+    return set().union(*(records.where(side="exact", objective=name).column("word").tolist() for name in names))
+
+
+def delays(records: Records) -> bool:
+    """Whether each method has a longer half-time than GRPO at every k above 1."""
+    of, each = functools.partial(records.mean, "half_time", side="exact"), [k for k in records.distinct("k") if k > 1]
+    return all(of(objective=name, k=k) > of(objective="grpo", k=k) for name in METHODS for k in each)
+
+
+AT_MOST, FATES = "(sampled, largest k)", ["collapses", "uniform over correct"]
+CLAIMS = {
+    f"each of the ten ends with more right outcomes than GRPO {AT_MOST}": lambda r: keeps_more(r, "effective", "grpo"),
+    f"each has more than the placebo at the first reward of 0.9 {AT_MOST}": lambda r: keeps_more(r, "at_bar", PLACEBO),
+    "each delays GRPO's half-time, at every k above 1 (exact)": delays,
+    "no clip and no covariance method changes where GRPO ends (exact)": lambda r: words(r, *CLIPS) == words(r, "grpo"),
+    "no bonus and no controller of entropy does (exact)": lambda r: words(r, *CONTROLS) == words(r, "grpo"),
+    "GRPO collapses, IPS-GRPO keeps both (exact)": lambda r: [*words(r, "grpo"), *words(r, "ips_grpo")] == FATES,
+}
+ENDS = {"grpo": "GRPO", "cispo": "CISPO", "kl_cov": "KL-Cov", "grpo(entropy=0.01)": "bonus", "ips_grpo": "IPS-GRPO"}
+NUMBERS = {
+    f"right outcomes kept of 4, k = 8, {label}": study.final("effective", side="sampled", objective=name, k=8)
+    for name, label in ENDS.items()
+}
+EXACT, SAMPLED = {"side": "exact"}, {"side": "sampled"}
+TABLE = study.one_below_the_other(
+    study.Grid("word", "k", EXACT, "where training ends, by k steps on a batch (exact)"),
+    study.Grid("half_time", "k", EXACT, "half-time in batches (exact, at most {steps})"),
+    study.Grid("effective", "k", SAMPLED, "effective right outcomes of 4 at the end (sampled)"),
+    study.Grid("at_bar", "k", SAMPLED, "the same when the reward first is 0.9 (sampled)"),
+)
+AXES, HIDDEN = {"xlabel": "steps on each batch, k (aer is as grpo)", "xscale": "log2"}, ("aer",)
+LINES = Line("half_time", "k", where=EXACT, without=HIDDEN), Line("effective", "k", where=SAMPLED, without=HIDDEN)
+LEFT = Panel(LINES[:1], ylabel="half-time, exact (batches)", yscale="log", **AXES)
+RIGHT = Panel(LINES[1:], ylabel="effective right outcomes of 4, sampled", **AXES)
+FIGURE = Panels([LEFT, RIGHT], size=(13, 5.2))
+
+if __name__ == "__main__":
+    study.main(__name__)
