@@ -46,7 +46,7 @@ from ipsrl.objectives.objective import Objective
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.tidy import Records
-from ipsrl.study.claims import above, all_of
+from ipsrl.study.claims import all_of
 
 CLIPS = ("clip_cov", "kl_cov", "gppo", "ce_gppo", "cispo", "dapo(overlong=0)")
 CONTROLS = ("grpo(entropy=0.01)", "aer", "skywork_entropy", "entrocraft")
@@ -114,7 +114,7 @@ def measures(probs: np.ndarray, rewards: Sequence[float], every: int) -> dict[st
 def keeps_more(records: Records, value: str, rival: str) -> bool | None:
     """Whether each method has more than the rival at the largest k, by intervals; one that has less decides."""
     of = functools.partial(records.final, value, side="sampled", k=max(records.distinct("k")))
-    return all_of(above(of(objective=name), of(objective=rival)) for name in METHODS)
+    return all_of(of(objective=name).exceeds(of(objective=rival)) for name in METHODS)
 
 
 def words(records: Records, *names: str) -> set[str]:
