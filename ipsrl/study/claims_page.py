@@ -40,6 +40,8 @@ def section(study: Study, title: str, command: str, summary: Mapping[str, Any]) 
 
 {verdicts}
 
+*What came out.* {header["Expected"]}
+
 {numbers}
 
 *What would change our mind.* {header["Doubt"]}
@@ -48,11 +50,21 @@ def section(study: Study, title: str, command: str, summary: Mapping[str, Any]) 
 
 
 def merged(text: str, new: Mapping[str, str]) -> str:
-    """The text of a page, between its marks, with new sections in place of those with the same title.
+    """The text of a page, between its marks: a table that counts verdicts, and the sections.
 
     Args:
-      new: title -> section.
+      text: the present one.
+      new: title -> section, in place of those with the same title.
     """
     old = re.split(r"^(?=## )", text, flags=re.MULTILINE)[1:]
     sections = {each.partition("\n")[0].removeprefix("## "): each.strip() for each in old} | dict(new)
-    return "\n\n".join(sections[title] for title in sorted(sections))
+    counts = {
+        title: [section.count(f"\n- **{word}**") for word in VERDICTS.values()] for title, section in sections.items()
+    }
+    rows = [
+        ["study", *VERDICTS.values()],
+        ["---"] * 4,
+        *([title, *map(str, counts[title])] for title in sorted(counts)),
+    ]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return "\n\n".join([table, *(sections[title] for title in sorted(sections))])

@@ -245,11 +245,12 @@ def test_a_page_of_claims_gets_a_section_for_each_study_that_tests_one(play, tmp
     page = tmp_path / "claims.md"
     marks = reproduce_figures.CLAIMS_MARKS
     page.write_text(f"before\n{marks.begin}\n## the recovery_time\n\nold\n\n## zebras\n\nstay\n{marks.end}\n")
-    doubted = dict.fromkeys(("Claim", "Paper", "Arms", "Doubt"), "words")
+    doubted = dict.fromkeys(("Claim", "Paper", "Arms", "Expected", "Doubt"), "words")
     monkeypatch.setattr(Study, "header", property(lambda self: doubted if self.name == "recovery_time" else {}))
     play("--only=recovery_time,path_multiplicity", f"--claims={page}")
     text = page.read_text()
     assert re.findall("^## (.*)$", text, re.MULTILINE) == ["the recovery_time", "zebras"]
     assert "old" not in text
+    assert "| the recovery_time | 1 | 0 | 1 |" in text
     for part in ("- **supported**: it is so", "- **undecided**: or not", "- right 0.5 [0.4, 0.6]", "--preset=demo"):
         assert part in text
