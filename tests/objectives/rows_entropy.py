@@ -21,6 +21,7 @@ ROWS = {
     ),
     "forking_tokens(threshold=quantile, denominator=all)": like_grpo(),
     "forking_tokens(fraction=0.9)": like_grpo(),
+    "forking_tokens(tokens=planning)": like_grpo(),
     "aer": like_grpo(tokens=token_mean(clipped(0.2, 0.2))),
     # The mean of 1 - g is the probability of a wrong outcome.
     "aer(weight=complement, alpha=(0.5, 1.0))": like_grpo(

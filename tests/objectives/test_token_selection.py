@@ -1,5 +1,7 @@
 """Parts that choose tokens by their rank in a batch, and what they share."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -154,3 +156,20 @@ def test_the_loss_is_the_mean_over_kept_tokens_or_over_all(threshold, denominato
     expected = np.where(kept, np.asarray(token_advantages("grpo", rollouts)) / share, 0.0)
     assert 0.25 < kept.sum() / mask.sum() < 0.35
     assert_close(np.where(mask, token_advantages(text, rollouts), 0.0), expected)
+
+
+def test_controls_keep_the_others_random_tokens_or_the_plan():
+    entropies = with_entropies()
+    highest, others = (np.asarray(HighEntropyTokens(tokens=tokens).kept(entropies)) for tokens in ("highest", "others"))
+    assert highest.sum() == 2
+    assert (highest ^ others == VALID).all()
+    planning = np.zeros_like(VALID)
+    planning[0, 0, [1, 4]] = planning[0, 1, 0] = True
+    marked = dataclasses.replace(entropies, planning_mask=jnp.asarray(planning))
+    assert (HighEntropyTokens(tokens="planning").kept(marked) == planning & VALID).all()
+    drawn = [
+        np.asarray(HighEntropyTokens(tokens="random").kept(dataclasses.replace(entropies, keys=jax.random.split(key, 1))))
+        for key in jax.random.split(jax.random.key(0), 200)
+    ]
+    assert {int(kept.sum()) for kept in drawn} == {2}
+    assert np.abs(np.mean(drawn, axis=0)[VALID] - 2 / 9).max() < 0.1

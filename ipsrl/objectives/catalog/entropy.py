@@ -8,7 +8,7 @@ from ipsrl.objectives.catalog.arguments import Clip, both_sides
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.penalties.entropy_controllers import AdaptiveEntropyBonus, EntropyFloor
 from ipsrl.objectives.reweighting.entropy_band import EntropyBand
-from ipsrl.objectives.reweighting.token_selection import HighEntropyTokens
+from ipsrl.objectives.reweighting.token_selection import HighEntropyTokens, Kept
 from ipsrl.objectives.surrogates.ratio import ClippedRatio
 
 
@@ -17,6 +17,7 @@ def forking_tokens(
     threshold: Literal["rank", "quantile"] = "rank",
     denominator: Literal["kept", "all"] = "kept",
     clip: Clip = (0.2, 0.28),
+    tokens: Kept = "highest",
 ) -> Objective:
     """80/20 forking tokens (arXiv 2506.01939): GRPO, clip 0.2 / 0.28, on only the fifth of tokens with the highest H.
 
@@ -24,14 +25,15 @@ def forking_tokens(
     about the fraction. The kept tokens are chosen once, among all valid tokens of a batch of rollouts, by the entropy
     of the policy that sampled it: our reading of the paper's "per batch". The denominators use N / N_kept of the whole
     batch, so a mini-batch with more forking tokens weighs more. DAPO's overlong penalty and dynamic sampling, which the
-    paper also uses, are not included.
+    paper also uses, are not included. `tokens` has controls: the `others`, as many `random` ones, or the `planning`
+    tokens that the environment marks.
 
     Degenerate: groups with equal rewards get zero, but count in the choice; with equal entropies every token is kept.
     Evidence: paper and code (TRL).
     """
     return Objective(
         advantages=GroupMeanStd(),
-        reweighting=(HighEntropyTokens(fraction, threshold=threshold, denominator=denominator),),
+        reweighting=(HighEntropyTokens(fraction, threshold, denominator, tokens),),
         surrogate=ClippedRatio(*both_sides(clip)),
         aggregation=TokenMean(),
     )

@@ -22,6 +22,8 @@ from ipsrl.objectives.estimators.token_shares import (
 from ipsrl.objectives.objective import RolloutPart
 from ipsrl.structures import Rollouts
 
+Kept = Literal["highest", "others", "random", "planning"]
+
 
 @dataclasses.dataclass(frozen=True)
 class DropHighCovariance(RolloutPart):
@@ -63,11 +65,19 @@ class HighEntropyTokens(RolloutPart):
     `denominator` is the number of tokens in a mean over tokens: `kept`, as in the paper, or `all`, as in TRL.
     Surrogates scale with positive factors of A, so sum_kept f(A) / N_kept = sum_all f(A~) / N, where A~ is A N / N_kept
     on kept tokens and 0 on others. N / N_kept is that of the whole batch, in its mini-batches too.
+
+    `tokens` has controls: `others` keeps exactly those that `highest` leaves out, `random` ceil(fraction N) random ones,
+    `planning` those that the environment marks, however many.
     """
 
     fraction: float = share(0.2)
     threshold: Literal["rank", "quantile"] = "rank"
     denominator: Literal["kept", "all"] = "kept"
+    tokens: Kept = "highest"
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"random": {"keys"}, "planning": {"planning_mask"}}.get(self.tokens, ()))
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         kept = self.kept(rollouts)
@@ -80,7 +90,15 @@ class HighEntropyTokens(RolloutPart):
 
     def kept(self, rollouts: Rollouts) -> Array:
         """`[P, G, T]` bool, the tokens that keep their advantage."""
-        entropy, mask = rollouts.behaviour_entropy, rollouts.token_mask
+        mask = rollouts.token_mask
+        if self.tokens == "planning":
+            return mask & rollouts.planning_mask
+        if self.tokens == "random":
+            return largest(random_order(rollouts.keys, mask.shape[1:]), mask, rounded_up(self.fraction, mask))
+        highest = self._highest(rollouts.behaviour_entropy, mask)
+        return mask & ~highest if self.tokens == "others" else highest
+
+    def _highest(self, entropy: Array, mask: Array) -> Array:
         if self.threshold == "quantile":
             return mask & (entropy >= quantile(entropy, mask, 1.0 - self.fraction))
         return largest(entropy, mask, rounded_up(self.fraction, mask))
