@@ -25,36 +25,38 @@ import jax.numpy as jnp
 import numpy as np
 
 from ipsrl import study
-from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.forks import Forks
 from ipsrl.fields import positive, probability
-from ipsrl.figures.layers import Bars, Level, Line
+from ipsrl.figures.layers import Level, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures import diversity
-from ipsrl.objectives.estimators.ranks import largest
-from ipsrl.objectives.estimators.token_shares import rounded_up
+from ipsrl.measures.token_entropy import entropy_at_the_top
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
-from ipsrl.policies.transformer import Transformer
-from ipsrl.records.evaluation import Evaluation, shared_at_start
+from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.tidy import Records
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.rollouts.verification import verify
-from ipsrl.study.text_tasks import text_task
+from ipsrl.study.claims import above, all_of
+from ipsrl.study.text_tasks import SMOKE, TextTaskSettings, training_grid
 from ipsrl.study.training_runs import TrainingGrid
-from ipsrl.training.settings import TrainSettings
-from ipsrl.training.warm_start import WarmStart, prior_parameters
 
 ALL, TOP, REST, RANDOM, PLAN = ARMS = (
     "dapo(overlong=0)", "forking_tokens", "forking_tokens(tokens=others)", "forking_tokens(tokens=random)",
     "forking_tokens(tokens=planning)",
 )  # fmt: skip
-LARGER, FIFTH, AS_WELL = "all tokens, 5 x step", 0.2, 0.01
+LARGER, EASY, FIFTH, AS_WELL, SAME = "all tokens, 5 x step", "slips 0.002", 0.2, 0.01, 0.86
+
+
+TASK = "addition(digits=2, problems=32)"
+TEXT = TextTaskSettings(
+    seeds=(0, 1, 2, 3, 4), steps=100, prompts_per_step=16, micro_batches=1, learning_rate=1e-3, hidden_size=32,
+    evaluate_every=10, monitors="none",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(study.EnsembleSettings):
-    """`slips` are the probabilities of a slip at the start; `text_` settings are those of the task in words."""
+    """`slips` are the probabilities of a slip at the start; `text` are the settings of the task in words."""
 
     objectives: tuple[str, ...] = study.objectives(ARMS)
     slips: tuple[float, ...] = probability((0.002, 0.02, 0.1))
@@ -62,29 +64,24 @@ class Settings(study.EnsembleSettings):
     learning_rate: float = positive(1.0)
     steps: int = positive(600)
     record_every: int = positive(20)
-    answers: int = positive(64)
-    task: str = "addition(digits=2, problems=32)"
-    text_seeds: tuple[int, ...] = study.seeds(tuple(range(5)))
-    text_steps: int = positive(100)
-    text_learning_rate: float = positive(1e-3)
-    hidden_size: int = positive(32)
-    prior_steps: int = positive(1000)
+    text: TextTaskSettings = TEXT
 
 
+FEW = {"objectives": (RANDOM,), "seeds": (0, 1)}
 PRESETS = {
-    "smoke": Settings(
-        objectives=(ALL, RANDOM), slips=(0.02,), seeds=(0, 1), steps=40, answers=8, text_seeds=(0, 1), text_steps=2, hidden_size=8, prior_steps=20
-    ),
+    "smoke": Settings(**FEW, slips=(0.02,), steps=40, text=dataclasses.replace(SMOKE, seeds=(0,))),
     "demo": Settings(),
-    "paper": Settings(seeds=tuple(range(256)), steps=6000, record_every=100, text_steps=1000, hidden_size=64),
+    "paper": Settings(
+        seeds=tuple(range(256)), steps=6000, record_every=100, text=dataclasses.replace(TEXT, steps=1000)
+    ),
 }
 
 
 def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
+    forks = Forks()
     for slip in settings.slips:
-        forks = Forks()
         policy = Tabular(forks.num_observations, forks.vocabulary_size, forks.logits(slip))
-        record = functools.partial(exact, forks, policy, policy.init(jax.random.key(0)), settings.answers)
+        record = functools.partial(exact, forks, policy, policy.init(jax.random.key(0)))
         for arm, text, times in (*((text, text, 1) for text in settings.objectives), (LARGER, ALL, 1 / FIFTH)):
             labels = {"task": f"slips {slip:g}", "objective": arm}
             rate = settings.learning_rate * times
@@ -93,56 +90,75 @@ def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
 
 
 @functools.partial(jax.jit, static_argnames=("environment", "policy", "answers"))
-def entropies(environment, policy, first, parameters, prompts, answers):
-    """Sampled answers; the mean entropy of their tokens, the share of it in the fifth that has most, and the share of
-    this fifth that the first policy would choose from the same answers.
-    """
+def sampled_entropy(environment, policy, first, parameters, prompts, answers):
+    """What `entropy_at_the_top` says of sampled answers; the first policy reads the same ones."""
     sampled = sample_groups(environment, policy, parameters, prompts, jax.random.key(0), answers)
-    mask, entropy = sampled.token_mask, sampled.behaviour_entropy
-    count = rounded_up(FIFTH, mask)
-    chosen = largest(entropy, mask, count)
-    at_first = largest(policy.score(first, sampled, 1.0).entropy, mask, count)
-    total = (entropy * mask).sum()
-    return sampled, {
-        "entropy": total / mask.sum(),
-        "share": (entropy * chosen).sum() / total,
-        "overlap": (chosen & at_first).sum() / chosen.sum(),
-    }
+    at_first = policy.score(first, sampled, 1.0).entropy
+    return entropy_at_the_top(sampled.behaviour_entropy, at_first, sampled.token_mask, FIFTH)
 
 
-def exact(forks, policy, first, answers, parameters):
-    """The exact reward and effective right outcomes; of sampled answers what `entropies` measures."""
+def exact(forks, policy, first, parameters):
+    """The exact reward and effective right outcomes; the rest is measured on 64 sampled answers."""
     probs, rewards = outcome_probs(forks, policy, parameters), forks.reward_table()[0]
     reward = (probs * rewards).sum()
     effective = diversity.effective_outcomes_of_distribution(probs * rewards / reward)
-    _, found = entropies(forks, policy, first, parameters, forks.prompts(jnp.zeros(1, jnp.int32)), answers)
-    return {"score": reward, "effective": effective, **found}
+    entropy = sampled_entropy(forks, policy, first, parameters, forks.prompts(jnp.zeros(1, jnp.int32)), 64)
+    return {"score": reward, "effective": effective, **entropy}
 
 
 def text_grid(settings: Settings) -> TrainingGrid:
-    task = text_task(settings.task)
-    policy = Transformer(task.vocabulary_size, hidden_size=settings.hidden_size, num_layers=2)
-    training = TrainSettings(
-        settings.text_steps, 16, settings.group_size, learning_rate=settings.text_learning_rate,
-        evaluate_every=max(1, settings.text_steps // 10), checkpoint_every=settings.text_steps, monitors="none",
-    )  # fmt: skip
-    warm_start = WarmStart(steps=settings.prior_steps)
-    first = functools.cache(lambda: prior_parameters(task, policy, warm_start))
-    prompts = task.prompts(np.arange(task.num_prompts))
+    grid = training_grid(TASK, dataclasses.replace(settings.text, objectives=settings.objectives))
+    prompts = grid.environment.prompts(np.arange(grid.environment.num_prompts))
+    of_policy = functools.partial(sampled_entropy, grid.environment, grid.policy)
 
     def evaluate(step, parameters):
-        sampled, found = entropies(task, policy, first(), parameters, prompts, settings.answers)
-        outcomes = verify(task, sampled)
-        right = np.where(np.asarray(outcomes.rewards) > 0, outcomes.outcome_id, -1)
-        effective = diversity.effective_outcomes(right).mean()
-        return Evaluation({"score": float((right >= 0).mean()), "effective": float(effective)} | {k: float(v) for k, v in found.items()})
+        entropy = of_policy(grid.start()[0], parameters, prompts, settings.text.answers)
+        found = grid.evaluate(step, parameters).metrics
+        measured = {"score": found["pass_at_1"], "effective": found["effective_outcomes"], **entropy}
+        return Evaluation({name: float(value) for name, value in measured.items()})
 
-    return TrainingGrid(
-        task, policy, settings.objectives, settings.text_seeds, training, make_mesh(), shared_at_start(evaluate),
-        folder="text", identity={"warm_start": dataclasses.asdict(warm_start)}, start=lambda: (first(), None),
-    )  # fmt: skip
+    return dataclasses.replace(grid, evaluate=evaluate)
 
 
-CLAIMS = {}
+def scores(arm: str, other: str, margin: float = 0.0):
+    """A claim: on all tasks that have both arms, the first scores more than the other plus `margin`."""
+    return lambda records: all_of(
+        above(task.final("score", objective=arm), task.final("score", objective=other), margin)
+        for _, task in records.each("task")
+        if {arm, other} <= set(task.distinct("objective"))
+    )
+
+
+def keeps_its_choice(records: Records) -> bool:
+    return all(task.low("overlap", objective=TOP) >= SAME for _, task in records.each("task"))
+
+
+AS_ALL = scores(TOP, ALL, -AS_WELL)
+CLAIMS = {
+    "the top fifth scores as well as all tokens or better (within 0.01), on all tasks": AS_ALL,
+    "so it does where the steps are right already (slips 0.002)": lambda records: AS_ALL(records.where(task=EASY)),
+    "the other four fifths score less than all tokens, on all tasks": scores(ALL, REST),
+    "the top fifth scores more than a random fifth, on all tasks": scores(TOP, RANDOM),
+    "the top fifth scores as well as all tokens with five times the step (within 0.01), on all exact tasks": (
+        scores(TOP, LARGER, -AS_WELL)
+    ),
+    "plan tokens known by construction do as well as the top fifth (within 0.01), on all tasks": (
+        scores(PLAN, TOP, -AS_WELL)
+    ),
+    "at the end the first policy would choose 86 % of the top fifth or more, on all tasks": keeps_its_choice,
+}
+NUMBERS = {
+    f"{value} of {arm}, {task}": study.final(value, task=task, objective=arm)
+    for task in (EASY, "slips 0.1", "text")
+    for value, arms in {"score": (ALL, TOP, LARGER), "effective": (ALL, TOP), "overlap": (TOP,)}.items()
+    for arm in arms
+    if (task, arm) != ("text", LARGER)
+}
+COLUMNS = ("score", "effective", "entropy", "share", "overlap")
+TABLE = study.Table(COLUMNS, "{task}", rows=("objective",), each="task")
+LINES = {"score": "reward", "effective": "effective right outcomes", "overlap": "share the first policy would choose"}
+PANELS = {value: [Line(value, markers=False), *[Level(SAME, "the paper's")] * (value == "overlap")] for value in LINES}
+FIGURE = Panels([Panel(PANELS[value], "{task}", "updates", LINES[value]) for value in LINES], each="task")
+
 if __name__ == "__main__":
     study.main(__name__)

@@ -168,7 +168,9 @@ def test_controls_keep_the_others_random_tokens_or_the_plan():
     marked = dataclasses.replace(entropies, planning_mask=jnp.asarray(planning))
     assert (HighEntropyTokens(tokens="planning").kept(marked) == planning & VALID).all()
     drawn = [
-        np.asarray(HighEntropyTokens(tokens="random").kept(dataclasses.replace(entropies, keys=jax.random.split(key, 1))))
+        np.asarray(
+            HighEntropyTokens(tokens="random").kept(dataclasses.replace(entropies, keys=jax.random.split(key, 1)))
+        )
         for key in jax.random.split(jax.random.key(0), 200)
     ]
     assert {int(kept.sum()) for kept in drawn} == {2}

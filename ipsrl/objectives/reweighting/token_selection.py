@@ -66,7 +66,7 @@ class HighEntropyTokens(RolloutPart):
     Surrogates scale with positive factors of A, so sum_kept f(A) / N_kept = sum_all f(A~) / N, where A~ is A N / N_kept
     on kept tokens and 0 on others. N / N_kept is that of the whole batch, in its mini-batches too.
 
-    `tokens` has controls: `others` keeps exactly those that `highest` leaves out, `random` ceil(fraction N) random ones,
+    `tokens` has controls: `others` keeps those that `highest` leaves out, `random` ceil(fraction N) random ones,
     `planning` those that the environment marks, however many.
     """
 
