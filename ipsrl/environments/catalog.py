@@ -8,6 +8,7 @@ from ipsrl.environments.addition import Addition
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.environment import Environment
+from ipsrl.environments.forks import Forks
 from ipsrl.environments.graph_coloring import GraphColoring
 from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
@@ -23,6 +24,7 @@ from ipsrl.environments.tree import Tree
 CATALOG: dict[str, Callable[..., Environment | Questions]] = {
     "bandit": Bandit,
     "tree": Tree,
+    "forks": Forks,
     "hypergrid": Hypergrid,
     "hypospace_causal": HypospaceCausal,
     "hypospace_boolean": HypospaceBoolean,
