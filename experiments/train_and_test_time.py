@@ -1,0 +1,167 @@
+"""Entropy collapse in training, variance inflation at test time: are they two failures, each with its own fixes?
+
+Claim     They are dual failures: training loses entropy; longer thinking at test time inflates the variance of answers,
+          so that accuracy first rises, then falls; a fix for one does nothing for the other.
+Paper     A synthesis note on arXiv 2505.22617 (R = -a exp(H) + b) and 2506.04210 (thinking longer; its Gaussian picture
+          is our reading). That a fix does nothing for the other failure is our sharp form.
+Arms      Fixes of training: an entropy bonus, Clip-Cov, IPS-GRPO; its placebo is GRPO with a quarter of the step. Fixes
+          at test time, at the budget of the longest thought: a majority vote of short thoughts, a temperature of 1/4;
+          the placebo is one of the short thoughts. Every fix is measured on both failures. Toys, exact but for votes:
+          16 prompts with four right arms of 16, free logits; 16 prompts with five right places of 41, a Gaussian
+          whose mean is 0 to 11 places off; thinking n times as long multiplies the variance by n. A small transformer
+          adds two numbers in eight spellings; longer thinking is forced work on its scratchpad, a vote is over sums.
+Command   python -m experiments.train_and_test_time
+Time      TODO
+Expected  TODO
+Doubt     TODO
+Smoke     python -m experiments.train_and_test_time --preset=smoke
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ipsrl import study
+from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.forced_work import ForcedWork
+from ipsrl.fields import positive
+from ipsrl.figures.layers import Line
+from ipsrl.figures.panels import Panel, Panels
+from ipsrl.measures.seeds import Interval
+from ipsrl.policies.gaussian import Gaussian
+from ipsrl.policies.tabular import Tabular
+from ipsrl.records.tidy import Records, interval_of
+from ipsrl.study.claims import above, all_of, close
+from ipsrl.study.test_time import START, exact_curves, text_curves
+from ipsrl.study.text_tasks import SMOKE, TextTaskSettings
+
+GRPO, SLOW = "grpo", "grpo, quarter of the step"
+POLICIES, TEXT_TOY, LINE = ("free logits", "Gaussian"), "transformer", 0.95
+FIXES = BONUS, COV, IPS = ("grpo(entropy=0.1)", "clip_cov", "ips_grpo")
+BUDGETS, TEXT_BUDGETS, WORK = (1, 2, 4, 8, 16), (1, 2, 4), 6
+TASK = "addition(digits=2, problems=32, scratchpad=optional)"
+TEXT = TextTaskSettings(
+    objectives=(GRPO, "grpo(entropy=0.01)", IPS), seeds=(0, 1, 2, 3, 4), steps=60, prompts_per_step=16, micro_batches=1,
+    learning_rate=1e-3, hidden_size=32, evaluate_every=60, monitors="none",
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(study.EnsembleSettings):
+    """`text` are the settings of the transformer."""
+
+    objectives: tuple[str, ...] = study.objectives((GRPO, *FIXES))
+    seeds: tuple[int, ...] = study.seeds(tuple(range(32)), least=2)
+    learning_rate: float = positive(0.5)
+    steps: int = positive(4000)
+    record_every: int = positive(200)
+    text: TextTaskSettings = TEXT
+
+
+FEW = {"seeds": (0, 1), "steps": 100, "record_every": 50}
+PRESETS = {
+    "smoke": Settings(objectives=(GRPO,), text=dataclasses.replace(SMOKE, objectives=(GRPO,), seeds=(0,)), **FEW),
+    "demo": Settings(),
+    "paper": Settings(seeds=tuple(range(256)), steps=40_000, text=dataclasses.replace(TEXT, steps=600)),
+}
+
+
+def toys() -> dict[str, tuple[Bandit, Tabular]]:
+    rng, prompts = np.random.default_rng(0), 16
+    arms = rng.permuted(np.tile(np.arange(16) < 4, (prompts, 1)), axis=1)
+    places = np.abs(np.arange(41) - 20 - np.linspace(0, 11, prompts).round()[:, None]) <= 2
+    logits = tuple(map(tuple, rng.normal(0, 1.5, arms.shape).tolist()))
+    policies = dict(zip(POLICIES, (Tabular(prompts, 16, logits), Gaussian(prompts, 41)), strict=True))
+    tables = [tuple(map(tuple, right.astype(float).tolist())) for right in (arms, places)]
+    return {name: (Bandit(table), policies[name]) for name, table in zip(policies, tables, strict=True)}
+
+
+def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
+    for toy, (bandit, policy) in toys().items():
+        for arm, text, times in (*((text, text, 1) for text in settings.objectives), (SLOW, GRPO, 1 / 4)):
+            labels, rate = {"toy": toy, "objective": arm}, times * settings.learning_rate
+            yield from exact_curves(bandit, policy, text, settings, BUDGETS, labels, rate, start=arm == GRPO)
+    forced = [ForcedWork(2, 0, 32, scratchpad="optional", work=WORK * (budget - 1)) for budget in TEXT_BUDGETS[1:]]
+    yield from text_curves({"toy": TEXT_TOY}, TASK, forced, settings.text, TEXT_BUDGETS)
+
+
+def fixes(toy: Records) -> list[str]:
+    return [name for name in toy.distinct("objective") if name not in (GRPO, SLOW, START)]
+
+
+def collapses(toy: Records) -> bool | None:
+    _, values = toy.curve("exp_entropy", part="training", objective=GRPO)
+    return above(interval_of(values[:, 0] / 2), interval_of(values[:, -1]))
+
+
+def rises_and_falls(arm: str, toy: Records) -> bool | None:
+    first, *later = (interval_of(each) for each in toy.curve("long", part="test", objective=arm)[1].T)
+    rises = [above(each, first) for each in later]
+    if True not in rises:
+        return False if None not in rises else None
+    return above(max(later, key=lambda each: each.mean), later[-1])
+
+
+def is_a_line(toy: Records) -> bool | None:
+    x, y = (toy.curve(name, part="training", objective=GRPO)[1] for name in ("exp_entropy", "accuracy"))
+    shares = [np.corrcoef(*each)[0, 1] ** 2 for each in zip(x, y, strict=True)]
+    return above(interval_of(np.array(shares)), Interval(LINE, LINE, LINE, 0))
+
+
+def everywhere(claim: Callable[[Records], bool | None], but: str = "") -> Callable[[Records], bool | None]:
+    return lambda records: all_of(claim(toy) for labels, toy in records.each("toy") if labels["toy"] != but)
+
+
+def at_end(toy: Records, name: str, arm: str = GRPO) -> Interval:
+    return toy.final(name, part="test", objective=arm)
+
+
+def each_fix(compare: Callable[..., bool | None], name: str) -> Callable[[Records], bool | None]:
+    """Compares every fix of training with GRPO."""
+    return everywhere(lambda toy: all_of(compare(at_end(toy, name, fix), at_end(toy, name)) for fix in fixes(toy)))
+
+
+def two_ways(compare: Callable[..., bool | None], one: str, other: str) -> Callable[[Records], bool | None]:
+    """Compares two ways to spend the budget after GRPO."""
+    return everywhere(lambda toy: compare(at_end(toy, one), at_end(toy, other)))
+
+
+CLAIMS = {
+    "GRPO collapses: exp of the entropy ends below half of its start, everywhere": everywhere(collapses),
+    "reward is a line in exp of the entropy under GRPO (R^2 above 0.95), in both toys": everywhere(is_a_line, TEXT_TOY),
+    "thinking longer raises, then lowers accuracy, everywhere": everywhere(functools.partial(rises_and_falls, GRPO)),
+    "so it does before training, everywhere": everywhere(functools.partial(rises_and_falls, START)),
+    "each fix of training keeps more effective right outcomes, everywhere": each_fix(above, "effective_one"),
+    "a vote is right more often than one thought of the same budget, everywhere": two_ways(above, "vote", "long"),
+    "it is the vote: it is right more often than one short thought, everywhere": two_ways(above, "vote", "one"),
+    "no fix of training changes what long thinking loses by 0.02, anywhere": each_fix(
+        functools.partial(close, margin=0.02), "lost_long"
+    ),
+    "a vote does not change the effective right outcomes by 0.1, anywhere": two_ways(
+        functools.partial(close, margin=0.1), "effective_vote", "effective_one"
+    ),
+}
+NUMBERS = {
+    f"{name} with {arm}, {toy}": study.final(name, part="test", toy=toy, objective=arm)
+    for toy in (*POLICIES, TEXT_TOY)
+    for arm in (GRPO, IPS)
+    for name in ("effective_one", "lost_long", "lost_vote")
+}
+COLUMNS = {
+    **{f"effective_{way}": f"effective, {way}" for way in ("one", "vote", "cool")},
+    **{f"lost_{way}": f"lost, {way}" for way in ("long", "vote", "cool", "one")},
+}
+TABLE = study.Table(COLUMNS, "{toy}, at the largest budget", {"part": "test"}, rows=("objective",), each="toy")
+FIGURE = Panels(
+    [
+        Panel([Line("effective", where={"part": "training"}, markers=False)], "{toy}", "updates", "effective outcomes"),
+        Panel([Line("long", where={"part": "test"})], "one long thought", "budget", "accuracy", "log2", ylim=(0, 1.02)),
+        Panel([Line("vote", where={"part": "test"})], "vote", "budget", "accuracy", "log2", ylim=(0, 1.02)),
+    ],
+    each="toy",
+)
+
+if __name__ == "__main__":
+    study.main(__name__)

@@ -1,0 +1,90 @@
+"""What more computation at test time makes of a distribution of answers: longer thinking, or a vote over short ones."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ipsrl.arguments import checked
+from ipsrl.measures import diversity
+
+TINY = 1e-30
+
+
+@checked
+def inflated(log_probs: np.ndarray, times: float) -> np.ndarray:
+    """`[..., K]`, p^(1 / times), normalised: the distribution with logits divided by `times`.
+
+    If the logits are those of a Gaussian on a line, this is the Gaussian with `times` its variance: our reading of how
+    long thinking fails in arXiv 2506.04210, where each unit of thought adds variance.
+
+    Args:
+      log_probs: `[..., K]`, finite.
+      times: above 0; below 1 the distribution sharpens.
+    """
+    if not times > 0:
+        raise ValueError(f"times is {times}, it must be above 0")
+    powers = np.exp((log_probs - log_probs.max(axis=-1, keepdims=True)) / times)
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+@checked
+def majority_vote(probs: np.ndarray, answers: int, repeats: int = 256, seed: int = 0) -> np.ndarray:
+    """`[..., K]`, the distribution of the most frequent of some independent answers; of tied ones each is as likely.
+
+    Estimated from `repeats` votes.
+
+    Args:
+      probs: `[..., K]`, of one answer.
+      answers: number of answers in a vote.
+    """
+    votes = np.random.default_rng(seed).multinomial(answers, probs, size=(repeats, *probs.shape[:-1]))
+    most = votes == votes.max(axis=-1, keepdims=True)
+    return (most / most.sum(axis=-1, keepdims=True)).mean(axis=0)
+
+
+@checked
+def frequencies(outcome_id: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Answers `[P, N]` as a distribution `[P, N]` over the places where an outcome comes first, and which are right.
+
+    Args:
+      outcome_id: `[P, N]` int, equal for equal outcomes of a prompt; all answers without an outcome have -1.
+      right: `[P, N]` bool, the same for equal outcomes.
+    """
+    first = (outcome_id[:, :, None] == outcome_id[:, None, :]).argmax(axis=-1)
+    probs = (first[:, :, None] == np.arange(outcome_id.shape[1])).mean(axis=1)
+    return probs, right & (probs > 0)
+
+
+@checked
+def answer_measures(probs: np.ndarray, right: np.ndarray) -> dict[str, np.ndarray]:
+    """Of the answers to P prompts, distributions `[..., P, K]`, where `right` is `[P, K]`:
+
+    accuracy     the mean over prompts of the probability of the right outcomes
+    exp_entropy  exp of the mean entropy, in nats
+    effective    exp(H) of the shares of the right outcomes of a prompt, mean over all right answers; 0 without any
+    """
+    kept = probs * right
+    mass = kept.sum(axis=-1)
+    shares = kept / np.maximum(mass[..., None], TINY)
+    effective = np.asarray(diversity.effective_outcomes_of_distribution(shares), np.float64)
+    return {
+        "accuracy": mass.mean(axis=-1),
+        "exp_entropy": np.exp(np.asarray(diversity.entropy_of_distribution(probs), np.float64).mean(axis=-1)),
+        "effective": (mass * effective).sum(axis=-1) / np.maximum(mass.sum(axis=-1), TINY),
+    }
+
+
+def by_budget(ways: Mapping[str, Sequence[tuple[np.ndarray, np.ndarray]]]) -> dict[str, np.ndarray]:
+    """Ways to spend a budget: way -> for each budget the distribution of the answer and what is right in it.
+
+    Returns:
+      for each way its accuracy, `lost_` what that is below the best accuracy of the way "long" at any budget, and the
+      `effective_` right outcomes; `[..., budgets]`.
+    """
+    found = {way: [answer_measures(*each) for each in of_way] for way, of_way in ways.items()}
+    best = np.max([each["accuracy"] for each in found["long"]], axis=0)
+    values = {}
+    for way, each in found.items():
+        accuracy, effective = (np.stack([one[name] for one in each], axis=-1) for name in ("accuracy", "effective"))
+        values |= {way: accuracy, f"lost_{way}": best[..., None] - accuracy, f"effective_{way}": effective}
+    return values

@@ -1,0 +1,99 @@
+"""Curves of a training run and of what its policies make of a budget at test time, for `ipsrl.measures.test_time`."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jax import Array
+
+from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.text import TextTask
+from ipsrl.measures.test_time import answer_measures, by_budget, inflated, majority_vote
+from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.policies.state_table import log_probs_table
+from ipsrl.records.evaluation import shared_at_start
+from ipsrl.study import ensembles
+from ipsrl.study.curves import Curve, Points, TrainingRun
+from ipsrl.study.text_tasks import TextTaskSettings, training_grid
+from ipsrl.training.work_evaluation import evaluate_work
+
+TRAINING, TEST, START = "training", "test", "start"
+COOL = 1 / 4
+"""The temperature of the way "cool"."""
+
+
+def exact_curves(
+    bandit: Bandit, policy: Policy, objective: str, settings: Any, budgets: Sequence[int], labels: Mapping[str, Any],
+    learning_rate: float, start: bool,
+) -> Iterator[Curve]:  # fmt: skip
+    """Of the runs of one objective on a bandit: `answer_measures` along training, `by_budget` at its end.
+
+    A budget is the length of a thought, which multiplies its variance (`inflated`), or the number of short thoughts.
+
+    Args:
+      bandit, policy, objective, settings, learning_rate: as for `ipsrl.study.ensembles.trained`.
+      budgets: the first is 1.
+      labels: of the runs; `part` is added.
+      start: whether to add a curve of budgets before training, with `start` as its objective.
+    """
+    record, right = functools.partial(_log_probs, bandit, policy), bandit.reward_table() > 0
+    run = ensembles.trained(bandit, policy, objective, settings, record, labels=labels, learning_rate=learning_rate)
+    trained = functools.cache(run.compute)
+
+    def along_training() -> Points:
+        found = trained()
+        return Points(found.steps, answer_measures(np.exp(found.values["log_probs"]), right), found.seeds)
+
+    def with_budgets(when: int) -> Points:
+        found = trained()
+        log_probs = found.values["log_probs"][:, when]
+        once = inflated(log_probs, 1)
+        ways = {
+            "long": [inflated(log_probs, budget) for budget in budgets],
+            "vote": [majority_vote(once, budget) for budget in budgets],
+            "cool": [inflated(log_probs, COOL * budget) for budget in budgets],
+            "one": [once] * len(budgets),
+        }
+        return Points(budgets, by_budget({way: [(p, right) for p in each] for way, each in ways.items()}), found.seeds)
+
+    yield Curve({**labels, "part": TRAINING}, along_training)
+    yield Curve({**labels, "part": TEST}, functools.partial(with_budgets, -1))
+    if start:
+        yield Curve({**labels, "objective": START, "part": TEST}, functools.partial(with_budgets, 0))
+
+
+def text_curves(
+    labels: Mapping[str, Any], task: str, forced: Sequence[TextTask], settings: TextTaskSettings, budgets: Sequence[int]
+) -> Iterator[TrainingRun]:
+    """The same of runs on a text task, and of their prior; measured by `evaluate_work`.
+
+    Args:
+      forced: the task with forced work, for each budget but the first.
+    """
+    grid = training_grid(task, settings)
+    evaluate = functools.partial(
+        evaluate_work, (grid.environment, *forced), grid.policy, settings.temperature, settings.answers, budgets
+    )
+    grid = dataclasses.replace(grid, evaluate=shared_at_start(evaluate))
+
+    def along_training(train: Callable[[Any], Points], output: Any) -> Points:
+        found = train(output)
+        return Points(found.steps, {name: each for name, each in found.values.items() if " at " not in name})
+
+    def with_budgets(train: Callable[[Any], Points], output: Any) -> Points:
+        values: dict[str, list[float]] = {}
+        for name, each in train(output).values.items():
+            way, at, _ = name.partition(" at ")
+            if at:
+                values.setdefault(way, []).append(each[-1])
+        return Points(budgets, values)
+
+    for run in grid.curves(labels, START):
+        for part, points in {TRAINING: along_training, TEST: with_budgets}.items():
+            yield TrainingRun({**run.labels, "part": part}, functools.partial(points, run.train))
+
+
+def _log_probs(bandit: Bandit, policy: Policy, parameters: Parameters) -> dict[str, Array]:
+    return {"log_probs": log_probs_table(policy, parameters, bandit)}

@@ -1,0 +1,47 @@
+"""Evaluation of a policy that is made to think longer than it would."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ipsrl.environments.text import TextTask
+from ipsrl.measures.test_time import answer_measures, by_budget, frequencies, majority_vote
+from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.records.evaluation import Evaluation
+from ipsrl.rollouts.randomness import stream
+from ipsrl.rollouts.sampler import sample_groups
+from ipsrl.rollouts.verification import verify
+
+
+def evaluate_work(
+    tasks: Sequence[TextTask],
+    policy: Policy,
+    temperature: float,
+    answers: int,
+    budgets: Sequence[int],
+    step: int,
+    parameters: Parameters,
+) -> Evaluation:
+    """Measures of `answer_measures` of the first task, and for each budget those of `by_budget`, as in "vote at 4".
+
+    Three ways to spend a budget of b times the tokens of an answer: one thought that is b times as long, a vote of b
+    answers to the first task, and one of these answers.
+
+    Args:
+      tasks: for each budget the task with as much forced work; the first without.
+      answers: number of answers to each prompt, from which all is estimated.
+      step: not used: all policies are sampled with the same random numbers.
+    """
+    long = []
+    for task in tasks:
+        prompts = task.prompts(np.arange(task.num_prompts))
+        sampled = sample_groups(task, policy, parameters, prompts, stream(0, 0, "evaluation"), answers, temperature)
+        outcomes = verify(task, sampled)
+        long.append(frequencies(np.asarray(outcomes.outcome_id), np.asarray(outcomes.rewards) > 0))
+    probs, right = long[0]
+    votes = [(majority_vote(probs, budget), right) for budget in budgets]
+    of_budgets = by_budget({"long": long, "vote": votes, "one": [(probs, right)] * len(budgets)})
+    each = {
+        f"{way} at {budget}": value for way, at in of_budgets.items() for budget, value in zip(budgets, at, strict=True)
+    }
+    return Evaluation({name: float(value) for name, value in {**answer_measures(probs, right), **each}.items()})
