@@ -2,17 +2,18 @@
 
 Claim     A fifth of the tokens carries the entropy; training on them alone does as well as on all tokens or better, on
           the others alone it fails, and the choice hardly changes: 86 % of it are the first policy's to the end.
-Paper     arXiv 2506.01939 (Qwen3-8B to 32B; no pass@k). Sharp forms, ours: it is the choice and not the larger step
-          that the mean over a fifth gives, and it does not depend on how well the other tokens are done already.
-Arms      All tokens (GRPO, clip 0.2 / 0.28, token mean); the fifth of highest entropy; the other four fifths. Placebos:
-          a random fifth; all tokens with five times the step. Plan tokens, known by construction. Equal numbers of
-          sampled answers. Exact: two forks of three branches, four right plans of nine, each fork with four steps
-          that slip with probability 0.002, 0.02 or 0.1 at the start; logits for each state, SGD. Text: sums of two
-          numbers in eight spellings, a small transformer from a prior, Adam, where the size of the step cancels.
+Paper     arXiv 2506.01939 (Qwen3-8B to 32B; no pass@k). Sharp forms, ours: it is the choice, not the larger step that
+          the mean over a fifth gives; and it does not depend on how well the other tokens are done already.
+Arms      All tokens (GRPO, clip 0.2 / 0.28, token mean); the fifth of highest entropy; the other four fifths; the plan
+          tokens, known by construction. Placebos: a random fifth; all tokens with five times the step. Equal numbers of
+          sampled tokens. Exact: two forks of three branches, four right plans of nine, each fork with four steps that
+          slip with probability 0.002, 0.02 or 0.1 at the start; logits for each state, SGD. Text: sums in eight
+          spellings, a small transformer from a prior, Adam (where the size of the step cancels).
 Command   python -m experiments.forking_tokens
-Time      TODO
-Expected  TODO
-Doubt     TODO
+Time      TIME
+Expected  EXPECTED
+Doubt     A text task whose prior has half of its tokens below 0.01 nats, as Qwen3 has, and where the top fifth still
+          scores less than all tokens; or a shared step between states that lets forks teach the steps.
 Smoke     python -m experiments.forking_tokens --preset=smoke
 """
 
@@ -30,6 +31,7 @@ from ipsrl.fields import positive, probability
 from ipsrl.figures.layers import Level, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures import diversity
+from ipsrl.measures.seeds import Interval
 from ipsrl.measures.token_entropy import entropy_at_the_top
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
@@ -45,8 +47,6 @@ ALL, TOP, REST, RANDOM, PLAN = ARMS = (
     "forking_tokens(tokens=planning)",
 )  # fmt: skip
 LARGER, EASY, FIFTH, AS_WELL, SAME = "all tokens, 5 x step", "slips 0.002", 0.2, 0.01, 0.86
-
-
 TASK = "addition(digits=2, problems=32)"
 TEXT = TextTaskSettings(
     seeds=(0, 1, 2, 3, 4), steps=100, prompts_per_step=16, micro_batches=1, learning_rate=1e-3, hidden_size=32,
@@ -71,9 +71,7 @@ FEW = {"objectives": (RANDOM,), "seeds": (0, 1)}
 PRESETS = {
     "smoke": Settings(**FEW, slips=(0.02,), steps=40, text=dataclasses.replace(SMOKE, seeds=(0,))),
     "demo": Settings(),
-    "paper": Settings(
-        seeds=tuple(range(256)), steps=6000, record_every=100, text=dataclasses.replace(TEXT, steps=1000)
-    ),
+    "paper": Settings(seeds=tuple(range(256)), steps=6000, text=dataclasses.replace(TEXT, steps=1000)),
 }
 
 
@@ -83,8 +81,7 @@ def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
         policy = Tabular(forks.num_observations, forks.vocabulary_size, forks.logits(slip))
         record = functools.partial(exact, forks, policy, policy.init(jax.random.key(0)))
         for arm, text, times in (*((text, text, 1) for text in settings.objectives), (LARGER, ALL, 1 / FIFTH)):
-            labels = {"task": f"slips {slip:g}", "objective": arm}
-            rate = settings.learning_rate * times
+            labels, rate = {"task": f"slips {slip:g}", "objective": arm}, times * settings.learning_rate
             yield study.trained(forks, policy, text, settings, record, labels=labels, learning_rate=rate)
     yield from text_grid(settings).curves({"task": "text"})
 
@@ -129,8 +126,9 @@ def scores(arm: str, other: str, margin: float = 0.0):
     )
 
 
-def keeps_its_choice(records: Records) -> bool:
-    return all(task.low("overlap", objective=TOP) >= SAME for _, task in records.each("task"))
+def keeps_its_choice(records: Records) -> bool | None:
+    overlaps = [task.final("overlap", objective=TOP) for _, task in records.each("task")]
+    return all_of(above(overlap, Interval(SAME, SAME, SAME, 0)) for overlap in overlaps)
 
 
 AS_ALL = scores(TOP, ALL, -AS_WELL)
@@ -139,12 +137,8 @@ CLAIMS = {
     "so it does where the steps are right already (slips 0.002)": lambda records: AS_ALL(records.where(task=EASY)),
     "the other four fifths score less than all tokens, on all tasks": scores(ALL, REST),
     "the top fifth scores more than a random fifth, on all tasks": scores(TOP, RANDOM),
-    "the top fifth scores as well as all tokens with five times the step (within 0.01), on all exact tasks": (
-        scores(TOP, LARGER, -AS_WELL)
-    ),
-    "plan tokens known by construction do as well as the top fifth (within 0.01), on all tasks": (
-        scores(PLAN, TOP, -AS_WELL)
-    ),
+    "it scores as well as all tokens with five times the step, on all exact tasks": scores(TOP, LARGER, -AS_WELL),
+    "plan tokens score as well as the top fifth, on all tasks": scores(PLAN, TOP, -AS_WELL),
     "at the end the first policy would choose 86 % of the top fifth or more, on all tasks": keeps_its_choice,
 }
 NUMBERS = {
