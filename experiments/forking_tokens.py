@@ -31,14 +31,13 @@ from ipsrl.fields import positive, probability
 from ipsrl.figures.layers import Level, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures import diversity
-from ipsrl.measures.seeds import Interval
 from ipsrl.measures.token_entropy import entropy_at_the_top
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.tidy import Records
 from ipsrl.rollouts.sampler import sample_groups
-from ipsrl.study.claims import above, all_of
+from ipsrl.study.claims import all_of
 from ipsrl.study.text_tasks import SMOKE, TextTaskSettings, training_grid
 from ipsrl.study.training_runs import TrainingGrid
 
@@ -120,7 +119,7 @@ def text_grid(settings: Settings) -> TrainingGrid:
 def scores(arm: str, other: str, margin: float = 0.0):
     """A claim: on all tasks that have both arms, the first scores more than the other plus `margin`."""
     return lambda records: all_of(
-        above(task.final("score", objective=arm), task.final("score", objective=other), margin)
+        task.final("score", objective=arm).exceeds(task.final("score", objective=other), margin)
         for _, task in records.each("task")
         if {arm, other} <= set(task.distinct("objective"))
     )
@@ -128,7 +127,7 @@ def scores(arm: str, other: str, margin: float = 0.0):
 
 def keeps_its_choice(records: Records) -> bool | None:
     overlaps = [task.final("overlap", objective=TOP) for _, task in records.each("task")]
-    return all_of(above(overlap, Interval(SAME, SAME, SAME, 0)) for overlap in overlaps)
+    return all_of(overlap.exceeds(SAME) for overlap in overlaps)
 
 
 AS_ALL = scores(TOP, ALL, -AS_WELL)

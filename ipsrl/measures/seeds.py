@@ -30,10 +30,13 @@ class Interval:
     high: float | np.ndarray
     seeds: int
 
-    def exceeds(self, other: "Interval | float") -> bool | None:
-        """Whether this interval lies above a number or another interval; false if below, None if they overlap."""
+    def exceeds(self, other: "Interval | float", by: float = 0.0) -> bool | None:
+        """Whether the mean is more than `by` above another one, or above a number; None if intervals do not decide it.
+
+        A negative `by` is how far below it may be.
+        """
         low, high = (other.low, other.high) if isinstance(other, Interval) else (other, other)
-        return True if self.low > high else False if self.high < low else None
+        return True if self.low > high + by else False if self.high < low + by else None
 
     def __str__(self) -> str:
         if np.ndim(self.mean):

@@ -104,15 +104,16 @@ def lower(name: str, here: Mapping[str, Any], there: Mapping[str, Any]) -> Calla
 
 
 def all_of(parts: Iterable[bool | None]) -> bool | None:
-    """Whether all parts of a claim hold: false if one is false, else undecided if one is."""
-    found = [None if part is None else bool(part) for part in parts]
-    return False if False in found else None if None in found else True
+    """Whether all parts of a claim hold: false if one is false, else undecided if one is, or if there is none."""
+    found = list(parts)
+    return False if False in found else True if found and None not in found else None
 
 
-def within(interval: Interval, most: float) -> bool | None:
-    """Whether the size of a mean is at most this, by both ends of its interval; None if one end is and one is not."""
-    low, high = interval.low, interval.high
-    return True if -most <= low <= high <= most else False if low > most or high < -most else None
+def close(one: Interval, other: Interval | float, by: float) -> bool | None:
+    """Whether two means, or a mean and a number, differ by less than `by`; None if intervals do not decide it."""
+    if not isinstance(other, Interval):
+        other = Interval(other, other, other, EXACT)
+    return all_of([one.exceeds(other, -by), other.exceeds(one, -by)])
 
 
 def alike(intervals: Sequence[Interval], by: float) -> bool | None:
@@ -126,20 +127,14 @@ def alike(intervals: Sequence[Interval], by: float) -> bool | None:
 
 
 def equal_within(values: np.ndarray, others: np.ndarray, margin: float) -> bool | None:
-    """Whether the means of `[S]` and `[S]` values of the same seeds differ by less than a margin.
-
-    True if the whole 95 % interval of the paired difference lies within the margin, false if all of it lies beyond,
-    else undecided.
+    """Whether means of `[S]` and `[S]` values of the same seeds differ by less than a margin, by paired differences.
 
     Raises:
       OneSeed: there is one seed only.
     """
     if len(values) < 2:
         raise OneSeed("a difference needs two or more seeds")
-    difference = mean_over_seeds(np.asarray(values) - np.asarray(others))
-    if -margin < difference.low and difference.high < margin:
-        return True
-    return False if difference.low > margin or difference.high < -margin else None
+    return close(mean_over_seeds(np.asarray(values) - np.asarray(others)), 0.0, margin)
 
 
 def tuned(records: Records, value: str, along: str = "learning_rate", **labels: Any) -> dict[str, Any]:
