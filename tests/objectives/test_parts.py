@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -91,6 +92,32 @@ def test_answer_confidence(text, rewards, expected):
         question_mask=[[False, True, False]],
     )
     assert_close(token_advantages(text, rollouts), np.broadcast_to(np.reshape(expected, (1, 3, 1)), (1, 3, 10)))
+
+
+def test_placebos_of_answer_confidence_have_its_numbers_in_other_places():
+    seen, groups = set(), 40
+    rewards = np.tile(np.array([1, 1, 0], np.float32), (groups, 1))
+    levels = np.linspace(0.1, 0.9, groups)[:, None]
+    rollouts = rollouts_of(
+        np.broadcast_to(ANSWERS, (groups, *ANSWERS.shape[1:])),
+        rewards=rewards,
+        prompt_log_probs=np.log(levels).astype(np.float32),
+        prompt_mask=np.ones((groups, 1), bool),
+        keys=jax.random.split(jax.random.key(0), groups),
+    )
+    true, answers, prompts = (
+        np.asarray(token_advantages(f"progrpo({placebo})", rollouts))[..., 0]
+        for placebo in ("", "shifted=permuted", "reference=other_prompt")
+    )
+    for one, other in zip(true, answers, strict=True):
+        assert_close(np.sort(one[:2]), np.sort(other[:2]))
+        seen.add(bool(np.isclose(one[0], other[0])))
+    assert seen == {True, False}
+    assert_close(answers[:, 2], true[:, 2])
+    moved = prompts - true
+    assert_close(moved, np.broadcast_to(moved[:, :1], moved.shape))
+    assert_close(np.sort(moved[:, 0] + 0.3 * levels[:, 0]), np.sort(0.3 * levels[:, 0]))
+    assert np.abs(moved).max() > 0.1
 
 
 # Surrogates and penalties

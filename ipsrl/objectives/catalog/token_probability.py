@@ -40,8 +40,8 @@ THRESHOLD = 0.5
 def progrpo(
     alpha: float = 0.3,
     low_fraction: float = 0.2,
-    reference: Literal["prompt", "correct"] | OfPrompt = "prompt",
-    shifted: Literal["all", "correct"] = "all",
+    reference: Literal["prompt", "correct", "other_prompt"] | OfPrompt = "prompt",
+    shifted: Literal["all", "correct", "permuted"] = "all",
     gate: Literal["any_correct", "mixed"] = "any_correct",
     standardise: bool = True,
     clip: Clip = (0.2, 0.28),
@@ -52,7 +52,8 @@ def progrpo(
     GRPO with ARM: answers that the policy is sure of lose, unlikely ones gain; the mean is over all tokens.
     `standardise=False` subtracts the group mean only. The arguments up to `gate` are the open choices of
     `AnswerConfidence`; `reference=correct` needs no prompt log-probabilities, and `reference=prompt(lowest)` names the
-    tokens of the prompt: `all`, the `lowest` or those of the `question`.
+    tokens of the prompt: `all`, the `lowest` or those of the `question`. Two placebos have the same numbers in wrong
+    places: `reference=other_prompt`, and `shifted=permuted` among the correct answers of a group.
 
     Degenerate: groups without reward get zero; groups that are all correct are shifted unless `gate="mixed"`.
     Evidence: second-hand (two reviews that quote the equations); alpha and the open choices are our reading.

@@ -3,10 +3,12 @@
 import dataclasses
 from typing import Literal
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
 from ipsrl.fields import non_negative, share
+from ipsrl.objectives.estimators.permutations import permuted_among
 from ipsrl.objectives.estimators.ranks import kth_largest
 from ipsrl.objectives.objective import RolloutPart, all_equal
 from ipsrl.structures import Rollouts, masked_sum
@@ -45,8 +47,10 @@ class AnswerConfidence(RolloutPart):
       alpha: weight of the shift; 0.3 comes from a third-party adaptation.
       low_fraction: share of an answer's tokens that enters its confidence.
       reference: `prompt`, exp of the mean log-probability of the prompt's tokens, one number for a group; `correct`,
-        mean confidence of the group's correct answers, which needs no prompt log-probabilities.
-      shifted: `all` answers of the group (the quoted equation), or the `correct` ones only.
+        mean confidence of the group's correct answers, which needs no prompt log-probabilities; `other_prompt`, a
+        placebo: the numbers of `prompt`, permuted over the prompts of the batch by `Rollouts.keys`.
+      shifted: `all` answers of the group (the quoted equation), or the `correct` ones only; `permuted`, a placebo: all,
+        but the shifts of the correct answers are permuted among these by `Rollouts.keys`.
       gate: `any_correct`, groups with at least one reward above zero (the quoted equation, which also shifts groups
         that are all correct); `mixed`, groups whose rewards differ.
       prompt_part: prompt tokens averaged in c(q): `all`, the `lowest` (the same low_fraction), or the `question`
@@ -55,24 +59,26 @@ class AnswerConfidence(RolloutPart):
 
     alpha: float = non_negative(0.3)
     low_fraction: float = share(0.2)
-    reference: Literal["prompt", "correct"] = "prompt"
-    shifted: Literal["all", "correct"] = "all"
+    reference: Literal["prompt", "correct", "other_prompt"] = "prompt"
+    shifted: Literal["all", "correct", "permuted"] = "all"
     gate: Literal["any_correct", "mixed"] = "any_correct"
     prompt_part: Literal["all", "lowest", "question"] = "all"
 
     @property
     def needs(self) -> frozenset[str]:
-        if self.reference != "prompt":
-            return frozenset()
-        question = {"question_mask"} if self.prompt_part == "question" else set()
-        return frozenset({"prompt_log_probs"} | question)
+        random = {"keys"} if self.reference == "other_prompt" or self.shifted == "permuted" else set()
+        of_prompt = {"prompt_log_probs"} if self.reference != "correct" else set()
+        question = {"question_mask"} if of_prompt and self.prompt_part == "question" else set()
+        return frozenset(random | of_prompt | question)
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         confidence = low_probability_confidence(rollouts.behaviour_log_probs, rollouts.token_mask, self.low_fraction)
         correct = rollouts.rewards > 0
         shift = self.alpha * (self._reference_level(rollouts, confidence, correct)[:, None] - confidence)
+        if self.shifted == "permuted":
+            shift = jnp.where(correct, permuted_among(shift, correct, rollouts.keys), shift)
         gate = correct.any(axis=-1) if self.gate == "any_correct" else ~all_equal(rollouts.rewards)
-        moved = gate[:, None] & (correct | (self.shifted == "all"))
+        moved = gate[:, None] & (correct | (self.shifted != "correct"))
         return values + jnp.where(moved, shift, 0.0)[..., None]
 
     def _reference_level(self, rollouts: Rollouts, confidence: Array, correct: Array) -> Array:
@@ -82,4 +88,5 @@ class AnswerConfidence(RolloutPart):
         if self.prompt_part == "question":
             mask = mask & rollouts.question_mask
         fraction = self.low_fraction if self.prompt_part == "lowest" else 1.0
-        return low_probability_confidence(rollouts.prompt_log_probs, mask, fraction)
+        level = low_probability_confidence(rollouts.prompt_log_probs, mask, fraction)
+        return jax.random.permutation(rollouts.keys[0], level) if self.reference == "other_prompt" else level

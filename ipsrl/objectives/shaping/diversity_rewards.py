@@ -14,6 +14,7 @@ from jax import Array
 from ipsrl.fields import at_least, probability
 from ipsrl.objectives.estimators.frequency import outcome_frequency, same_outcome
 from ipsrl.objectives.estimators.likelihood import average_log_probability
+from ipsrl.objectives.estimators.permutations import permuted_among
 from ipsrl.objectives.objective import RolloutPart
 from ipsrl.objectives.shaping.inverse_scaling import InverseFrequency
 from ipsrl.structures import Rollouts, masked_sum
@@ -138,10 +139,4 @@ class PermutedInverseFrequency(InverseFrequency):
 
     def __call__(self, values: Array, rollouts: Rollouts) -> Array:
         weights = super().__call__(jnp.ones_like(values), rollouts)
-        order = jax.vmap(lambda key: jax.random.permutation(key, values.shape[-1]))(rollouts.keys)
-        rewarded = values != 0
-        # Rewarded answers in random order, then the others; the k-th gives its weight to the k-th rewarded answer.
-        drawn = jnp.argsort(jnp.where(rewarded, order, values.shape[-1]), axis=-1)
-        dealt = jnp.take_along_axis(weights, drawn, axis=-1)
-        place = jnp.maximum(jnp.cumsum(rewarded, axis=-1) - 1, 0)
-        return values * jnp.take_along_axis(dealt, place, axis=-1)
+        return values * permuted_among(weights, values != 0, rollouts.keys)
