@@ -111,20 +111,25 @@ class Trees(Checked, StateGraph):
             .astype(np.float32)
         )
 
-    @checked
     def prior(self, pass_rates: np.ndarray, preference: np.ndarray) -> np.ndarray:
-        """`[S, V]` float32: logits of a policy of which a known share of the answers is right; see `logits_for`.
-
-        Args:
-          pass_rates: `[num_prompts]`, in (0, 1), the probability of all outcomes with a positive reward.
-          preference: `[num_prompts, K]`, positive; of rewarded outcomes to each other; others are equally likely.
-        """
-        right = self.reward_table() > 0
-        shares = [weights / weights.sum(axis=1, keepdims=True) for weights in (right * preference, 1.0 - right)]
-        rates = np.asarray(pass_rates)[:, None]
-        return self.logits_for(rates * shares[0] + (1 - rates) * shares[1])
+        """`[S, V]` float32: logits with the probabilities of `prior_probs`; see `logits_for`."""
+        return self.logits_for(prior_probs(self.reward_table() > 0, pass_rates, preference))
 
     def _in_tree(self, state: Array) -> Array:
         """The state or outcome of `Tree`."""
         inside = self.tree.num_observations
         return jnp.where(state < self.num_observations, state % inside, state - self.num_observations + inside)
+
+
+@checked
+def prior_probs(right: np.ndarray, pass_rates: np.ndarray, preference: np.ndarray) -> np.ndarray:
+    """`[P, K]`, a distribution of outcomes of which a known share is right, for each prompt.
+
+    Args:
+      right: `[P, K]` bool.
+      pass_rates: `[P]`, in (0, 1), the probability of all right outcomes.
+      preference: `[P, K]`, positive, of right outcomes to each other; wrong ones are equally likely.
+    """
+    shares = [weights / weights.sum(axis=1, keepdims=True) for weights in (right * preference, 1.0 - right)]
+    rates = np.asarray(pass_rates)[:, None]
+    return rates * shares[0] + (1 - rates) * shares[1]

@@ -17,7 +17,7 @@ from ipsrl.training.trainer import Trainer
 def at_best_rate(
     trainer: Trainer, record: Callable[[Parameters], Mapping[str, Array]], score: str, starts: Parameters, settings: Any
 ) -> list[Points]:
-    """Trains all seeds from all starts at the learning rate that is best for other seeds, as two programs.
+    """Trains all seeds from all starts at the learning rate that is best for other seeds; a single rate needs none.
 
     Args:
       trainer: of the objective; its learning rate is replaced.
@@ -38,8 +38,10 @@ def at_best_rate(
         shape = (len(rates), count, len(seeds), -1)
         return {name: np.asarray(values, np.float64).reshape(shape) for name, values in found.items()}
 
-    final = trained(settings.learning_rates, settings.tuning_seeds)[score][..., -1]
-    best = settings.learning_rates[final.mean(axis=(1, 2)).argmax()]
+    best = settings.learning_rates[0]
+    if len(settings.learning_rates) > 1:
+        final = trained(settings.learning_rates, settings.tuning_seeds)[score][..., -1]
+        best = settings.learning_rates[final.mean(axis=(1, 2)).argmax()]
     found, steps = trained((best,), settings.seeds), range(0, trainer.settings.steps + 1, settings.record_every)
     return [
         Points(

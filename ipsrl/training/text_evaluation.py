@@ -11,6 +11,7 @@ from ipsrl.distributed.mesh import DATA
 from ipsrl.environments.language import LanguageTask
 from ipsrl.environments.questions import HypothesisEnvironment
 from ipsrl.measures import answers, diversity
+from ipsrl.measures.coverage import mean_covered_at_k
 from ipsrl.measures.pass_at_k import mean_pass_at_k
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.records.evaluation import Evaluate, Evaluation
@@ -20,6 +21,7 @@ from ipsrl.rollouts.sources.source import Sampled
 from ipsrl.training.settings import TrainSettings
 
 PASS_AT = (1, 4, 16, 64)
+PASS_AT = (1, 4, 16, 32, 64)
 # Recovery is also reported by the number A of admissible hypotheses: with A = 1 a single answer recovers all.
 SIZES = ((1, 3), (4, 27), (28, 1000))
 
@@ -62,12 +64,14 @@ def evaluate_text(
     # The estimator needs independent answers.
     tried = [k for k in PASS_AT if independent and k <= kept]
     pass_at = mean_pass_at_k(valid[:, :kept].sum(axis=1), kept, tried)
+    covered = mean_covered_at_k(outcomes, environment.admissible, tried)
     sizes = {(low, high): measured.recovery_between(low, high) for low, high in SIZES}
     metrics = {
         **measured.means(),
         "effective_outcomes": float(diversity.effective_outcomes(outcomes).mean()),
         "largest_outcome_share": float(diversity.largest_outcome_share(outcomes).mean()),
         **{f"pass_at_{k}": value for k, value in pass_at.items()},
+        **{f"covered_at_{k}": value for k, value in covered.items()},
         **{f"recovery_of_{low}_to_{high}": value for (low, high), value in sizes.items() if value is not None},
     }
     shares = np.asarray(diversity.ranked_shares(outcomes)).mean(axis=0)

@@ -1,0 +1,161 @@
+"""Answer confidence: does ARM (ProGRPO) keep several right answers, and is it the confidence that does it?
+
+Claim     GRPO reinforces the likeliest right answer most. ARM, which subtracts the policy's confidence in each answer
+          from its advantage, equalises right answers: pass@k and entropy above GRPO's, at equal pass@1. The prompt's
+          confidence sets the level, so that hard prompts are treated otherwise than easy ones.
+Paper     arXiv 2602.05281 (v2), by second-hand accounts: 7B models gain 5.7 points of pass@1 and 13.9 of pass@32 over
+          GRPO. Our reading: weight 0.3, the fifth of an answer's tokens that is least likely, all answers shifted.
+Arms      GRPO; ARM's loss without its shift (clip 0.2 / 0.28, mean over tokens); ARM; ARM with the shifts of a group's
+          right answers permuted among them (placebo); AR-Lopti, which damps unlikely tokens; Lp-Reg, which protects
+          them; IPS-GRPO. In text also ARM with the confidence of another prompt (placebo); tables have no prompt to be
+          sure of, so that there the level is the mean confidence of the group's right answers. All sample equally much.
+Command   python -m experiments.answer_confidence
+Time      TIME
+Expected  EXPECTED
+Doubt     A model that solves new problems by another of its strategies is not in these tasks; what is covered stands for it.
+Smoke     python -m experiments.answer_confidence --preset=smoke
+
+Bandit (nine arms) and trees (nine outcomes after 3 to 8 moves): eight prompts with four right answers and a biased prior,
+exact numbers. Text: a small transformer on HypoSpace, estimates from 64 answers. Covered is the share of a prompt's right
+answers that k samples contain: pass@k of a test that accepts only one of them, each in turn. pass@k itself is that of the
+task that was trained on.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import expit, logit
+
+from experiments.two_techniques import RANKS, RIGHT, TREES
+from ipsrl import objectives, study
+from ipsrl.environments.bandit import Bandit
+from ipsrl.environments.state_graph import StateGraph
+from ipsrl.environments.trees import prior_probs
+from ipsrl.fields import accepted_by, at_least, between, positive
+from ipsrl.measures.coverage import exact_coverage
+from ipsrl.measures.seeds import Interval
+from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.policies.state_table import outcome_probs
+from ipsrl.policies.tabular import Tabular
+from ipsrl.records.tidy import Records
+from ipsrl.study import crossed, text_tasks
+from ipsrl.study.tuning import at_best_rate
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.step import Batching
+from ipsrl.training.text_evaluation import PASS_AT
+from ipsrl.training.trainer import Trainer
+
+MARGIN, TEXT, TASK = 0.02, "text", "hypospace_boolean(operators=basic, depth=2)"
+EXACT = {"bandit": Bandit(TREES.rewards), "trees": TREES}
+ARMS = {
+    "GRPO": "grpo",
+    "no shift": "progrpo(reference={}, alpha=0.0)",
+    "ARM": "progrpo(reference={})",
+    "permuted": "progrpo(reference={}, shifted=permuted)",
+    "other prompt": "progrpo(reference=other_prompt)",
+    "AR-Lopti": "ar_lopti",
+    "Lp-Reg": "lp_reg",
+    "IPS-GRPO": "ips_grpo",
+}
+
+
+def objective(arm: str, task: str) -> str:
+    return ARMS[arm].format("prompt" if task == TEXT else "correct")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(study.Settings):
+    """`arms` are names of ARMS, `tasks` are bandit, trees and text; `text_steps` is the number of batches in text."""
+
+    arms: tuple[str, ...] = accepted_by(ARMS.__getitem__, tuple(ARMS))
+    tasks: tuple[str, ...] = accepted_by((EXACT | {TEXT: TASK}).__getitem__, (*EXACT, TEXT))
+    pass_rate: float = between(1e-6, 0.999, 0.1)
+    bias: float = between(1e-3, 1, 0.4)
+    spread: float = positive(6.0)
+    seeds: tuple[int, ...] = study.seeds(tuple(range(5)), least=2)
+    learning_rates: tuple[float, ...] = positive((0.1,))
+    tuning_seeds: tuple[int, ...] = study.seeds((1000, 1001))
+    group_size: int = at_least(2, 8)
+    steps: int = positive(400)
+    record_every: int = positive(100)
+    text_steps: int = positive(100)
+
+
+PRESETS = {
+    "smoke": Settings(("GRPO", "ARM"), ("bandit",), seeds=(0, 1), steps=4, record_every=2),
+    "demo": Settings(),
+    "paper": Settings(seeds=tuple(range(10)), steps=4000, text_steps=600),
+}
+
+
+def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
+    rates = expit(logit(settings.pass_rate) + np.linspace(-settings.spread, settings.spread, len(RIGHT)))
+    probs, batching = prior_probs(RIGHT, rates, settings.bias**RANKS), Batching(mini_batches=4)
+    starts = {"bandit": np.log(probs, dtype=np.float32), "trees": TREES.logits_for(probs)}
+    training = TrainSettings(settings.steps, len(RIGHT), settings.group_size, max_gradient_norm=None, batching=batching)
+    for task in settings.tasks:
+        names = tuple(objective(arm, task) for arm in settings.arms if task == TEXT or arm != "other prompt")
+        if task == TEXT:
+            flags = text_tasks.TextTaskSettings(
+                tasks=(TASK,), objectives=names, seeds=settings.seeds, steps=settings.text_steps, prompts_per_step=16,
+                mini_batches=4, micro_batches=1, evaluate_every=settings.text_steps, checkpoint_every=10**6,
+            )  # fmt: skip
+            yield from text_tasks.training_grid(TASK, flags).curves({"task": TEXT})
+            continue
+        environment, start = EXACT[task], {"logits": starts[task][None]}
+        policy = Tabular(environment.num_observations, environment.vocabulary_size)
+        record = functools.partial(measures, environment, policy)
+        for name in names:
+            trainer = Trainer(environment, policy, objectives.make(name), training)
+            trained = functools.partial(at_best_rate, trainer, record, "pass_at_1", start, settings)
+            yield study.Curve({"task": task, "objective": name}, lambda trained=trained: trained()[0])
+
+
+def measures(environment: StateGraph, policy: Policy, parameters: Parameters) -> dict[str, jax.Array]:
+    probs = jax.vmap(functools.partial(outcome_probs, environment, policy, parameters))(jnp.arange(len(RIGHT)))
+    return exact_coverage(probs, RIGHT, PASS_AT)
+
+
+def above(value: str, arm: str, other: str, margin: float = MARGIN) -> Callable[[Records], bool | None]:
+    """Whether an arm ends above another one by a margin, on every task that has both."""
+
+    def decide(records: Records) -> bool | None:
+        tasks = [TEXT] if "other prompt" in (arm, other) else records.distinct("task")
+        parts = [difference(value, arm, other, task)(records).exceeds(margin) for task in tasks]
+        return False if False in parts else None if None in parts else True
+
+    return decide
+
+
+def difference(value: str, arm: str, other: str, task: str) -> Callable[[Records], Interval]:
+    return crossed.gain(value, objective(arm, task), objective(other, task), task=task)
+
+
+CLAIMS = {
+    "ARM's pass@1 is GRPO's or better: at most 0.02 below, on every task": above("pass_at_1", "ARM", "GRPO", -MARGIN),
+    "ARM's pass@32 is more than 0.02 above GRPO's, on every task": above("pass_at_32", "ARM", "GRPO"),
+    "so is the share of right answers that 32 tries contain": above("covered_at_32", "ARM", "GRPO"),
+    "it is the answer's confidence: the same against permuted shifts": above("covered_at_32", "ARM", "permuted"),
+    "and the prompt's: the same against that of other prompts": above("covered_at_32", "ARM", "other prompt"),
+}
+NUMBERS = {
+    f"{label}, {arm} - {other}, {task}": difference(value, arm, other, task)
+    for value, label in {"pass_at_1": "pass@1", "pass_at_32": "pass@32", "covered_at_32": "covered by 32"}.items()
+    for arm, other in (("ARM", "GRPO"), ("ARM", "permuted"), ("ARM", "IPS-GRPO"), ("ARM", "other prompt"))
+    for task in (*EXACT, TEXT)
+    if task == TEXT or other != "other prompt"
+}
+COLUMNS = (
+    "pass_at_1",
+    "pass_at_32",
+    "pass_at_64",
+    "covered_at_1",
+    "covered_at_32",
+    "covered_at_64",
+    "effective_outcomes",
+)
+TABLE = study.Table(COLUMNS, rows=("objective",), each="task", title="{task}", decimals=3)
