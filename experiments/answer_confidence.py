@@ -12,13 +12,13 @@ Arms      GRPO; ARM's loss without its shift (clip 0.2 / 0.28, mean over tokens)
 Command   python -m experiments.answer_confidence
 Time      TIME
 Expected  EXPECTED
-Doubt     A model that solves new problems by another of its strategies is not in these tasks; what is covered stands for it.
+Doubt     A model that solves new problems by another of its strategies is not in these tasks; covered stands for it.
 Smoke     python -m experiments.answer_confidence --preset=smoke
 
-Bandit (nine arms) and trees (nine outcomes after 3 to 8 moves): eight prompts with four right answers and a biased prior,
-exact numbers. Text: a small transformer on HypoSpace, estimates from 64 answers. Covered is the share of a prompt's right
-answers that k samples contain: pass@k of a test that accepts only one of them, each in turn. pass@k itself is that of the
-task that was trained on.
+Bandit (nine arms) and trees (nine outcomes after 3 to 8 moves): eight prompts with four right answers, a biased prior,
+exact numbers. Text: a small transformer on HypoSpace, estimates from 64 answers. Covered is the share of a prompt's
+right answers that k samples contain: pass@k of a test that accepts only one of them, each in turn. pass@k itself is
+that of the task that was trained on.
 """
 
 import dataclasses
@@ -159,3 +159,6 @@ COLUMNS = (
     "effective_outcomes",
 )
 TABLE = study.Table(COLUMNS, rows=("objective",), each="task", title="{task}", decimals=3)
+
+if __name__ == "__main__":
+    study.main(__name__)
