@@ -35,7 +35,9 @@ from ipsrl import objectives, study
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.environments.trees import prior_probs
-from ipsrl.fields import accepted_by, at_least, between, positive
+from ipsrl.fields import accepted_by, at_least, positive
+from ipsrl.figures.layers import Line
+from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures.coverage import exact_coverage
 from ipsrl.measures.seeds import Interval
 from ipsrl.policies.policy import Parameters, Policy
@@ -50,6 +52,8 @@ from ipsrl.training.text_evaluation import PASS_AT
 from ipsrl.training.trainer import Trainer
 
 MARGIN, TEXT, TASK = 0.02, "text", "hypospace_boolean(operators=basic, depth=2)"
+PRIOR = prior_probs(RIGHT, expit(logit(0.1) + np.linspace(-6, 6, len(RIGHT))), 0.4**RANKS)
+STARTS = {"bandit": np.log(PRIOR, dtype=np.float32), "trees": TREES.logits_for(PRIOR)}
 EXACT = {"bandit": Bandit(TREES.rewards), "trees": TREES}
 ARMS = {
     "GRPO": "grpo",
@@ -73,9 +77,6 @@ class Settings(study.Settings):
 
     arms: tuple[str, ...] = accepted_by(ARMS.__getitem__, tuple(ARMS))
     tasks: tuple[str, ...] = accepted_by((EXACT | {TEXT: TASK}).__getitem__, (*EXACT, TEXT))
-    pass_rate: float = between(1e-6, 0.999, 0.1)
-    bias: float = between(1e-3, 1, 0.4)
-    spread: float = positive(6.0)
     seeds: tuple[int, ...] = study.seeds(tuple(range(5)), least=2)
     learning_rates: tuple[float, ...] = positive((0.1,))
     tuning_seeds: tuple[int, ...] = study.seeds((1000, 1001))
@@ -93,10 +94,9 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
-    rates = expit(logit(settings.pass_rate) + np.linspace(-settings.spread, settings.spread, len(RIGHT)))
-    probs, batching = prior_probs(RIGHT, rates, settings.bias**RANKS), Batching(mini_batches=4)
-    starts = {"bandit": np.log(probs, dtype=np.float32), "trees": TREES.logits_for(probs)}
-    training = TrainSettings(settings.steps, len(RIGHT), settings.group_size, max_gradient_norm=None, batching=batching)
+    training = TrainSettings(
+        settings.steps, len(RIGHT), settings.group_size, max_gradient_norm=None, batching=Batching(mini_batches=4)
+    )
     for task in settings.tasks:
         names = tuple(objective(arm, task) for arm in settings.arms if task == TEXT or arm != "other prompt")
         if task == TEXT:
@@ -106,7 +106,7 @@ def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
             )  # fmt: skip
             yield from text_tasks.training_grid(TASK, flags).curves({"task": TEXT})
             continue
-        environment, start = EXACT[task], {"logits": starts[task][None]}
+        environment, start = EXACT[task], {"logits": STARTS[task][None]}
         policy = Tabular(environment.num_observations, environment.vocabulary_size)
         record = functools.partial(measures, environment, policy)
         for name in names:
@@ -139,6 +139,7 @@ CLAIMS = {
     "ARM's pass@1 is GRPO's or better: at most 0.02 below, on every task": above("pass_at_1", "ARM", "GRPO", -MARGIN),
     "ARM's pass@32 is more than 0.02 above GRPO's, on every task": above("pass_at_32", "ARM", "GRPO"),
     "so is the share of right answers that 32 tries contain": above("covered_at_32", "ARM", "GRPO"),
+    "ARM keeps more effective right answers than GRPO": above("effective_outcomes", "ARM", "GRPO", margin=0.0),
     "it is the answer's confidence: the same against permuted shifts": above("covered_at_32", "ARM", "permuted"),
     "and the prompt's: the same against that of other prompts": above("covered_at_32", "ARM", "other prompt"),
 }
@@ -149,16 +150,27 @@ NUMBERS = {
     for task in (*EXACT, TEXT)
     if task == TEXT or other != "other prompt"
 }
-COLUMNS = (
-    "pass_at_1",
-    "pass_at_32",
-    "pass_at_64",
-    "covered_at_1",
-    "covered_at_32",
-    "covered_at_64",
-    "effective_outcomes",
-)
+COLUMNS = [f"{value}_at_{k}" for value in ("pass", "covered") for k in (1, 32, 64)] + ["effective_outcomes"]
 TABLE = study.Table(COLUMNS, rows=("objective",), each="task", title="{task}", decimals=3)
+
+
+class OverTries(Line):
+    """Final values over k."""
+
+    def chosen(self, records: Records) -> Records:
+        final = records.where(**self.where).at_end()
+        rows = [row | {"k": k, self.value: row[f"{self.value}_at_{k}"]} for row in final.rows for k in PASS_AT]
+        return dataclasses.replace(final, rows=rows)
+
+
+FIGURE = Panels(
+    [
+        Panel([OverTries(value, "k", where={"task": task})], task, "k", f"{value} at k", xscale="log2")
+        for value in ("pass", "covered")
+        for task in (*EXACT, TEXT)
+    ],
+    columns=3,
+)
 
 if __name__ == "__main__":
     study.main(__name__)

@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+
+from experiments import answer_confidence
+from experiments.answer_confidence import ARMS, EXACT, PRESETS, TEXT, objective
+from experiments.two_techniques import RIGHT
+from ipsrl import objectives
+from ipsrl.policies.tabular import Tabular
+from ipsrl.records.tidy import Records
+from ipsrl.study import claims
+
+VALUES = ("pass_at_1", "pass_at_32", "covered_at_32", "effective_outcomes")
+
+
+def decided(ends, tasks=(*EXACT, TEXT)):
+    """The claims, from arm -> pass@1, pass@32, covered by 32, effective; seeds differ by 0.001."""
+    rows = [
+        {"task": task, "objective": objective(arm, task), "seed": seed, "step": 1}
+        | {value: end + 0.001 * seed for value, end in zip(VALUES, ends.get(arm, ends["GRPO"]), strict=True)}
+        for task in tasks
+        for arm in ARMS
+        for seed in range(5)
+        if task == TEXT or arm != "other prompt"
+    ]
+    found = claims.decided(answer_confidence.CLAIMS, Records(rows, ("task", "objective")))
+    return list(found.values())
+
+
+def test_the_field_is_right_where_only_the_true_confidences_cover_more():
+    assert decided({"GRPO": (0.8, 0.8, 0.3, 1.0), "ARM": (0.79, 0.9, 0.6, 3.0)}) == [True] * 6
+
+
+def test_it_is_wrong_where_arm_costs_reward_and_a_placebo_does_the_same():
+    ends = {"GRPO": (0.8, 0.8, 0.3, 1.0), "ARM": (0.7, 0.8, 0.3, 0.9), "permuted": (0.7, 0.8, 0.3, 0.9)}
+    assert decided(ends) == [False] * 6
+
+
+def test_a_placebo_as_good_as_arm_refutes_only_the_mechanism():
+    better = (0.8, 0.9, 0.6, 3.0)
+    ends = {"GRPO": (0.8, 0.8, 0.3, 1.0), "ARM": better, "permuted": better, "other prompt": better}
+    assert decided(ends) == [True, True, True, True, False, False]
+
+
+def test_without_text_nothing_is_known_of_the_prompt():
+    assert decided({"GRPO": (0.8, 0.8, 0.3, 1.0), "ARM": (0.8, 0.9, 0.6, 3.0)}, tasks=tuple(EXACT))[-1] is None
+
+
+def test_arms_are_objectives_of_their_tasks():
+    for task in (*EXACT, TEXT):
+        for arm in ARMS:
+            needs = objectives.make(objective(arm, task)).needs
+            assert ("prompt_log_probs" in needs) == (arm == "other prompt" or (task == TEXT and "progrpo" in ARMS[arm]))
+            assert ("keys" in needs) == (arm in ("permuted", "other prompt"))
+
+
+@pytest.mark.parametrize("task", EXACT)
+def test_bandit_and_trees_start_from_the_same_probabilities(task):
+    (curve,) = answer_confidence.curves(
+        PRESETS["smoke"].__class__(("GRPO",), (task,), seeds=(0, 1), steps=1, record_every=1)
+    )
+    start = {name: values[:, 0] for name, values in curve.compute().values.items() if name != "learning_rate"}
+    policy = Tabular(EXACT[task].num_observations, EXACT[task].vocabulary_size)
+    assert policy.vocabulary_size == (RIGHT.shape[1] if task == "bandit" else 6)
+    # Pass rates of prompts: log-odds -2.197 + (-6, ..., 6).
+    rates = 1 / (1 + np.exp(2.1972 - np.linspace(-6, 6, 8)))
+    np.testing.assert_allclose(start["pass_at_1"], rates.mean(), rtol=1e-4)
+    np.testing.assert_allclose(start["pass_at_4"], (1 - (1 - rates) ** 4).mean(), rtol=1e-4)
+    np.testing.assert_allclose(start["covered_at_1"], rates.mean() / 4, rtol=1e-4)
