@@ -23,6 +23,7 @@ that of the task that was trained on.
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 
 import jax
@@ -35,11 +36,10 @@ from ipsrl import objectives, study
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.state_graph import StateGraph
 from ipsrl.environments.trees import prior_probs
-from ipsrl.fields import accepted_by, at_least, positive
-from ipsrl.figures.layers import Line
+from ipsrl.fields import at_least, one_of, positive
+from ipsrl.figures.layers import LineOverNumbers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures.coverage import exact_coverage
-from ipsrl.measures.seeds import Interval
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
@@ -67,16 +67,12 @@ ARMS = {
 }
 
 
-def objective(arm: str, task: str) -> str:
-    return ARMS[arm].format("prompt" if task == TEXT else "correct")
-
-
 @dataclasses.dataclass(frozen=True)
 class Settings(study.Settings):
     """`arms` are names of ARMS, `tasks` are bandit, trees and text; `text_steps` is the number of batches in text."""
 
-    arms: tuple[str, ...] = accepted_by(ARMS.__getitem__, tuple(ARMS))
-    tasks: tuple[str, ...] = accepted_by((EXACT | {TEXT: TASK}).__getitem__, (*EXACT, TEXT))
+    arms: tuple[str, ...] = one_of(*ARMS, default=tuple(ARMS))
+    tasks: tuple[str, ...] = one_of(*EXACT, TEXT, default=(*EXACT, TEXT))
     seeds: tuple[int, ...] = study.seeds(tuple(range(5)), least=2)
     learning_rates: tuple[float, ...] = positive((0.1,))
     tuning_seeds: tuple[int, ...] = study.seeds((1000, 1001))
@@ -94,25 +90,25 @@ PRESETS = {
 
 
 def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
-    training = TrainSettings(
-        settings.steps, len(RIGHT), settings.group_size, max_gradient_norm=None, batching=Batching(mini_batches=4)
-    )
+    training = TrainSettings(settings.steps, 8, settings.group_size, max_gradient_norm=None, batching=Batching(1, 4))
     for task in settings.tasks:
-        names = tuple(objective(arm, task) for arm in settings.arms if task == TEXT or arm != "other prompt")
+        arms = [arm for arm in settings.arms if task == TEXT or arm != "other prompt"]
+        names = {ARMS[arm].format("prompt" if task == TEXT else "correct"): arm for arm in arms}
         if task == TEXT:
             flags = text_tasks.TextTaskSettings(
-                tasks=(TASK,), objectives=names, seeds=settings.seeds, steps=settings.text_steps, prompts_per_step=16,
-                mini_batches=4, micro_batches=1, evaluate_every=settings.text_steps, checkpoint_every=10**6,
+                tasks=(TASK,), objectives=tuple(names), seeds=settings.seeds, steps=settings.text_steps,
+                prompts_per_step=16, mini_batches=4, micro_batches=1, evaluate_every=settings.text_steps,
             )  # fmt: skip
-            yield from text_tasks.training_grid(TASK, flags).curves({"task": TEXT})
+            for run in text_tasks.training_grid(TASK, flags).curves({"task": TEXT}):
+                yield study.TrainingRun({**run.labels, "objective": names[run.labels["objective"]]}, run.train)
             continue
         environment, start = EXACT[task], {"logits": STARTS[task][None]}
         policy = Tabular(environment.num_observations, environment.vocabulary_size)
         record = functools.partial(measures, environment, policy)
-        for name in names:
+        for name, arm in names.items():
             trainer = Trainer(environment, policy, objectives.make(name), training)
             trained = functools.partial(at_best_rate, trainer, record, "pass_at_1", start, settings)
-            yield study.Curve({"task": task, "objective": name}, lambda trained=trained: trained()[0])
+            yield study.Curve({"task": task, "objective": arm}, lambda trained=trained: trained()[0])
 
 
 def measures(environment: StateGraph, policy: Policy, parameters: Parameters) -> dict[str, jax.Array]:
@@ -120,57 +116,40 @@ def measures(environment: StateGraph, policy: Policy, parameters: Parameters) ->
     return exact_coverage(probs, RIGHT, PASS_AT)
 
 
-def above(value: str, arm: str, other: str, margin: float = MARGIN) -> Callable[[Records], bool | None]:
-    """Whether an arm ends above another one by a margin, on every task that has both."""
+def above(value: str, other: str, margin: float = MARGIN) -> Callable[[Records], bool | None]:
+    """Whether ARM ends above another arm by a margin, on every task that has both."""
 
     def decide(records: Records) -> bool | None:
-        tasks = [TEXT] if "other prompt" in (arm, other) else records.distinct("task")
-        parts = [difference(value, arm, other, task)(records).exceeds(margin) for task in tasks]
+        tasks = [TEXT] if other == "other prompt" else records.distinct("task")
+        parts = [crossed.gain(value, "ARM", other, task=task)(records).exceeds(margin) for task in tasks]
         return False if False in parts else None if None in parts else True
 
     return decide
 
 
-def difference(value: str, arm: str, other: str, task: str) -> Callable[[Records], Interval]:
-    return crossed.gain(value, objective(arm, task), objective(other, task), task=task)
-
-
 CLAIMS = {
-    "ARM's pass@1 is GRPO's or better: at most 0.02 below, on every task": above("pass_at_1", "ARM", "GRPO", -MARGIN),
-    "ARM's pass@32 is more than 0.02 above GRPO's, on every task": above("pass_at_32", "ARM", "GRPO"),
-    "so is the share of right answers that 32 tries contain": above("covered_at_32", "ARM", "GRPO"),
-    "ARM keeps more effective right answers than GRPO": above("effective_outcomes", "ARM", "GRPO", margin=0.0),
-    "it is the answer's confidence: the same against permuted shifts": above("covered_at_32", "ARM", "permuted"),
-    "and the prompt's: the same against that of other prompts": above("covered_at_32", "ARM", "other prompt"),
+    "ARM's pass@1 is GRPO's or better: at most 0.02 below, on every task": above("pass_at_1", "GRPO", -MARGIN),
+    "ARM's pass@32 is more than 0.02 above GRPO's, on every task": above("pass_at_32", "GRPO"),
+    "so is the share of right answers that 32 tries contain": above("covered_at_32", "GRPO"),
+    "ARM keeps more effective right answers than GRPO": above("effective_outcomes", "GRPO", 0),
+    "it is the answer's confidence: the same against permuted shifts": above("covered_at_32", "permuted"),
+    "and the prompt's: the same against that of other prompts": above("covered_at_32", "other prompt"),
 }
 NUMBERS = {
-    f"{label}, {arm} - {other}, {task}": difference(value, arm, other, task)
-    for value, label in {"pass_at_1": "pass@1", "pass_at_32": "pass@32", "covered_at_32": "covered by 32"}.items()
-    for arm, other in (("ARM", "GRPO"), ("ARM", "permuted"), ("ARM", "IPS-GRPO"), ("ARM", "other prompt"))
+    f"{value.replace('_at_', '@')}, ARM - {other}, {task}": crossed.gain(value, "ARM", other, task=task)
+    for value, other in itertools.product(("pass_at_1", "pass_at_32", "covered_at_32"), ARMS)
     for task in (*EXACT, TEXT)
-    if task == TEXT or other != "other prompt"
+    if other in ("GRPO", "permuted", "IPS-GRPO") or (other == "other prompt" and task == TEXT)
 }
 COLUMNS = [f"{value}_at_{k}" for value in ("pass", "covered") for k in (1, 32, 64)] + ["effective_outcomes"]
 TABLE = study.Table(COLUMNS, rows=("objective",), each="task", title="{task}", decimals=3)
-
-
-class OverTries(Line):
-    """Final values over k."""
-
-    def chosen(self, records: Records) -> Records:
-        final = records.where(**self.where).at_end()
-        rows = [row | {"k": k, self.value: row[f"{self.value}_at_{k}"]} for row in final.rows for k in PASS_AT]
-        return dataclasses.replace(final, rows=rows)
-
-
-FIGURE = Panels(
-    [
-        Panel([OverTries(value, "k", where={"task": task})], task, "k", f"{value} at k", xscale="log2")
-        for value in ("pass", "covered")
-        for task in (*EXACT, TEXT)
-    ],
-    columns=3,
-)
+PANELS = [
+    Panel(
+        [LineOverNumbers(value, "k", where={"task": task}, numbers=PASS_AT)], task, "k", f"{value} at k", xscale="log2"
+    )
+    for value, task in itertools.product(("pass", "covered"), (*EXACT, TEXT))
+]
+FIGURE = Panels(PANELS, columns=3)
 
 if __name__ == "__main__":
     study.main(__name__)

@@ -42,7 +42,7 @@ from ipsrl.environments.trees import Trees
 from ipsrl.fields import accepted_by, at_least, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.measures import rewarded
+from ipsrl.measures.coverage import exact_coverage
 from ipsrl.measures.seeds import Interval
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.state_table import outcome_probs
@@ -68,7 +68,7 @@ POLICY = Tabular(TREES.num_observations, TREES.vocabulary_size)
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(study.EnsembleSettings):
+class Settings(study.Settings):
     """`biases`: the prior's probability of a right answer, divided by that of the next likelier one."""
 
     objectives: tuple[str, ...] = study.objectives((*RETURN, *KEEPING))
@@ -80,6 +80,7 @@ class Settings(study.EnsembleSettings):
     tuning_seeds: tuple[int, ...] = study.seeds((1000, 1001))
     group_size: int = at_least(2, 8)
     steps: int = positive(400)
+    record_every: int = positive(100)
     tasks: tuple[str, ...] = accepted_by(environments.check, ())
     prior_steps: tuple[int, ...] = study.rising((300, 1000, 3000), least=1, most=10**6)
 
@@ -115,8 +116,7 @@ def prior(pass_rate: float, bias: float, spread: float) -> np.ndarray:
 
 def measures(parameters: Parameters) -> dict[str, jax.Array]:
     probs = jax.vmap(functools.partial(outcome_probs, TREES, POLICY, parameters))(jnp.arange(len(RIGHT)))
-    found = rewarded.measures(probs, RIGHT.astype(np.float32))
-    return {SCORE: found["reward"], KEPT: found["effective_outcomes"]}
+    return exact_coverage(probs, RIGHT, (1,))
 
 
 def gain(name: str, other: str) -> Callable[[Records], Interval]:

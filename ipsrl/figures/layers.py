@@ -124,6 +124,30 @@ class Line(Layer):
 
 
 @dataclasses.dataclass(frozen=True)
+class LineOverNumbers(Line):
+    """Final values of measures whose names end in a number, such as pass_at_1 and pass_at_4, over that number.
+
+    `value` is the part of the name before `_at_`, and `along` what the number is called.
+
+    Attributes:
+      numbers: those that are drawn.
+    """
+
+    numbers: tuple[int, ...] = ()
+
+    def chosen(self, records: Records) -> Records:
+        final = records.where(**self.where).at_end()
+        names = {number: f"{self.value}_at_{number}" for number in self.numbers}
+        rows = [
+            row | {self.along: number, self.value: row[name]}
+            for row in final.rows
+            for number, name in names.items()
+            if name in row
+        ]
+        return super().chosen(dataclasses.replace(final, rows=rows))
+
+
+@dataclasses.dataclass(frozen=True)
 class Markers(Layer):
     """Means over seeds as markers with 95 % intervals as bars; thinned to 15 to 30 markers."""
 

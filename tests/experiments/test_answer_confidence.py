@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from experiments import answer_confidence
-from experiments.answer_confidence import ARMS, EXACT, PRESETS, TEXT, objective
+from experiments.answer_confidence import ARMS, EXACT, PRESETS, TEXT
 from experiments.two_techniques import RIGHT
 from ipsrl import objectives
 from ipsrl.policies.tabular import Tabular
@@ -15,7 +15,7 @@ VALUES = ("pass_at_1", "pass_at_32", "covered_at_32", "effective_outcomes")
 def decided(ends, tasks=(*EXACT, TEXT)):
     """The claims, from arm -> pass@1, pass@32, covered by 32, effective; seeds differ by 0.001."""
     rows = [
-        {"task": task, "objective": objective(arm, task), "seed": seed, "step": 1}
+        {"task": task, "objective": arm, "seed": seed, "step": 1}
         | {value: end + 0.001 * seed for value, end in zip(VALUES, ends.get(arm, ends["GRPO"]), strict=True)}
         for task in tasks
         for arm in ARMS
@@ -45,12 +45,21 @@ def test_without_text_nothing_is_known_of_the_prompt():
     assert decided({"GRPO": (0.8, 0.8, 0.3, 1.0), "ARM": (0.8, 0.9, 0.6, 3.0)}, tasks=tuple(EXACT))[-1] is None
 
 
-def test_arms_are_objectives_of_their_tasks():
-    for task in (*EXACT, TEXT):
-        for arm in ARMS:
-            needs = objectives.make(objective(arm, task)).needs
-            assert ("prompt_log_probs" in needs) == (arm == "other prompt" or (task == TEXT and "progrpo" in ARMS[arm]))
-            assert ("keys" in needs) == (arm in ("permuted", "other prompt"))
+def test_placebos_sample_at_random_and_only_text_reads_the_prompt():
+    for arm, text in ARMS.items():
+        exact, read = (objectives.make(text.format(level)).needs for level in ("correct", "prompt"))
+        assert ("prompt_log_probs" in read) == ("progrpo" in text)
+        assert ("prompt_log_probs" in exact) == (arm == "other prompt")
+        assert ("keys" in exact) == ("keys" in read) == (arm in ("permuted", "other prompt"))
+
+
+def test_curves_have_the_names_of_the_arms():
+    settings = PRESETS["smoke"].__class__(seeds=(0, 1), text_steps=1)
+    labels = [curve.labels for curve in answer_confidence.curves(settings)]
+    exact = [arm for arm in ARMS if arm != "other prompt"]
+    for task in EXACT:
+        assert [one["objective"] for one in labels if one["task"] == task] == exact
+    assert [one["objective"] for one in labels if one["task"] == TEXT][::2] == list(ARMS)
 
 
 @pytest.mark.parametrize("task", EXACT)

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ipsrl.figures.layers import Bars, HeatMap, Line, Markers
+from ipsrl.figures.layers import Bars, HeatMap, Line, LineOverNumbers, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records
 
@@ -82,3 +82,13 @@ def test_panels_may_lie_in_rows_and_have_a_caption():
     assert drawing.caption == "After 2,000 updates."
     heights = [axes.get_subplotspec().rowspan.start for axes in drawing.figure.axes]
     assert heights == [0, 0, 1, 1]
+
+
+def test_numbers_in_names_become_the_axis():
+    rows = [
+        {"objective": "a", "seed": seed, "step": step, "pass_at_1": step / 10, "pass_at_4": step / 5 + seed}
+        for seed in (0, 1)
+        for step in (0, 1)
+    ]
+    ((name, places, values),) = LineOverNumbers("pass", "k", numbers=(1, 4, 16)).series(Records(rows, ("objective",)))
+    assert (name, places.tolist(), values.mean.tolist()) == ("a", [1, 4], [0.1, 0.7])
