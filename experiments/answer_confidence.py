@@ -122,7 +122,7 @@ def above(value: str, other: str, margin: float = MARGIN) -> Callable[[Records],
     def decide(records: Records) -> bool | None:
         tasks = [TEXT] if other == "other prompt" else records.distinct("task")
         parts = [crossed.gain(value, "ARM", other, task=task)(records).exceeds(margin) for task in tasks]
-        return False if False in parts else None if None in parts else True
+        return study.all_of(parts)
 
     return decide
 

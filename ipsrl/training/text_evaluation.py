@@ -20,7 +20,6 @@ from ipsrl.rollouts.sampled_answers import answers_with_history, completions, in
 from ipsrl.rollouts.sources.source import Sampled
 from ipsrl.training.settings import TrainSettings
 
-PASS_AT = (1, 4, 16, 64)
 PASS_AT = (1, 4, 16, 32, 64)
 # Recovery is also reported by the number A of admissible hypotheses: with A = 1 a single answer recovers all.
 SIZES = ((1, 3), (4, 27), (28, 1000))
