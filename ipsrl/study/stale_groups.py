@@ -68,6 +68,12 @@ def mean_so_far(values: np.ndarray) -> np.ndarray:
     return np.where(count > 0, np.nancumsum(values, -1) / np.maximum(count, 1), np.nan)
 
 
+def std_so_far(values: np.ndarray) -> np.ndarray:
+    """Standard deviations of all numbers `[..., U, every]` up to each interval, `[..., U]`."""
+    mean, square = (mean_so_far(of.mean(-1)) for of in (values, values**2))
+    return np.sqrt(np.maximum(square - mean**2, 0.0))
+
+
 def broken(reward: np.ndarray) -> np.ndarray:
     """1 where a reward of a run, `[..., U]`, is below half of the best so far, else 0."""
     return (reward < np.maximum.accumulate(reward, axis=-1) / 2).astype(float)

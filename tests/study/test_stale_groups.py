@@ -6,7 +6,7 @@ import pytest
 
 from ipsrl import objectives
 from ipsrl.study.shared_words import SharedTable, Words
-from ipsrl.study.stale_groups import broken, mean_so_far, points, train_on_old_groups
+from ipsrl.study.stale_groups import broken, mean_so_far, points, std_so_far, train_on_old_groups
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
@@ -61,3 +61,4 @@ def test_points_keep_each_value_beside_its_age_and_learning_rate():
 def test_courses_of_runs():
     assert broken(np.array([0.1, 0.6, 0.31, 0.29, 0.5])).tolist() == [0, 0, 0, 1, 0]
     assert mean_so_far(np.array([np.nan, 1.0, np.nan, 4.0])).tolist() == pytest.approx([np.nan, 1, 1, 2.5], nan_ok=True)
+    assert std_so_far(np.array([[1.0, 1.0], [1.0, 5.0]])).tolist() == pytest.approx([0, np.std([1, 1, 1, 5])])
