@@ -36,7 +36,7 @@ from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.rewards import NoisyVerifier
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
-from ipsrl.study.comparisons import above, every, some, tuned
+from ipsrl.study.claims import all_of, any_of, tuned
 from ipsrl.study.placebos import RandomPairs
 from ipsrl.study.shared_words import DecidedWords, RightWord, SharedTable
 from ipsrl.study.stale_groups import mean_so_far, points, std_so_far, train_on_old_groups
@@ -111,13 +111,13 @@ def end(records, value: str, arm: str, errors: float):
 
 
 def higher(value: str, one: str, other: str, errors: float, records) -> bool | None:
-    return above(*(end(records, value, arm, errors) for arm in (one, other)))
+    return end(records, value, one, errors).exceeds(end(records, value, other, errors))
 
 
 def either(values: tuple[str, ...], other: str, errors: float, records, lower: bool = False) -> bool | None:
     """Whether one of the masks is above (or below) another arm, or its placebo, by all values."""
     pairs = [(mask, other or placebo)[:: -1 if lower else 1] for mask, placebo in MASKS.items()]
-    return some(every(higher(value, *pair, errors, records) for value in values) for pair in pairs)
+    return any_of(all_of(higher(value, *pair, errors, records) for value in values) for pair in pairs)
 
 
 ACCURACIES, NORMS = ("accuracy", "hopeless"), ("norm_std", "norm_max")
@@ -125,9 +125,9 @@ MASKS = {"mask": "random", "few_mask": "few_random"}
 CLAIMS = {}
 for grader, errors in (("exact grader", 0.0), ("grader with errors", 0.1)):
     CLAIMS |= {
-        f"{grader}: near copies of opposite sign clash more than other answers": lambda records, errors=errors: above(
-            end(records, "gap", "grpo", errors), 0.0
-        ),
+        f"{grader}: near copies of opposite sign clash more than other answers": lambda records, errors=errors: end(
+            records, "gap", "grpo", errors
+        ).exceeds(0.0),
         f"{grader}: a mask lessens the clash more than its placebo": partial(either, ("clash",), "", errors),
         f"{grader}: a mask calms gradients more than its placebo": partial(either, NORMS, "", errors, lower=True),
         f"{grader}: a mask ends at a higher accuracy than GRPO": partial(either, ("accuracy",), "grpo", errors),

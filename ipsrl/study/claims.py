@@ -109,6 +109,12 @@ def all_of(parts: Iterable[bool | None]) -> bool | None:
     return False if False in found else True if found and None not in found else None
 
 
+def any_of(parts: Iterable[bool | None]) -> bool | None:
+    """Whether one part of a claim holds: undecided if none does and one is undecided, or if there is none."""
+    found = list(parts)
+    return True if True in found else False if found and None not in found else None
+
+
 def close(one: Interval, other: Interval | float, by: float) -> bool | None:
     """Whether two means, or a mean and a number, differ by less than `by`; None if intervals do not decide it."""
     if not isinstance(other, Interval):

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from ipsrl.measures.seeds import Interval
-from ipsrl.study.claims import alike, all_of, close
+from ipsrl.study.claims import alike, all_of, any_of, close
 
 HIGH, LOW, WIDE = Interval(0.9, 0.85, 0.95, 5), Interval(0.5, 0.45, 0.55, 5), Interval(0.6, 0.5, 0.88, 5)
 ONE_SEED = Interval(0.9, math.nan, math.nan, 1)
@@ -36,6 +36,14 @@ def test_one_mean_exceeds_another_if_the_intervals_say_so(one, other, by, expect
 )
 def test_all_of_three_values(found, expected):
     assert all_of(iter(found)) is expected
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [([False, True], True), ([None, True], True), ([None, False], None), ([False], False), ([], None)],
+)
+def test_any_of_three_values(found, expected):
+    assert any_of(iter(found)) is expected
 
 
 def test_two_means_are_close_if_neither_exceeds_the_other():
