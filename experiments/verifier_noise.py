@@ -13,7 +13,7 @@ Expected  10 seeds. GRPO ends at an accuracy of 0.009, 0.973, 0.998 for J = -0.4
           its expected speed by up to 29 %, not its direction. IPS-GRPO does not follow J: at J = 0.3 it ends at 0.98 by
           false negatives and 0.70 [0.68, 0.71] by false positives, by these at J = -0.1 at 0.46, above its start. A
           hack of 20 % takes GRPO to 0.70 [0.56, 0.81], of 30 % to 0.07, random errors to 0.998; IPS-GRPO to 0.75. GRPO
-          keeps 1.18 right outcomes at J = 0.3 and 1.05 at 1 after equal updates, 1.62 and 1.62 at equal accuracy.
+          keeps 1.18 right outcomes at J = 0.3 and 1.05 at 1 after equal updates, 1.66 and 1.70 at equal accuracy.
 Doubt     A policy shared by prompts, where a hack spreads from prompts without right answers to others.
 Smoke     python -m experiments.verifier_noise --preset=smoke
 

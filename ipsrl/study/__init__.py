@@ -3,7 +3,7 @@
 A study is one module, described in `ipsrl.study.study`.
 """
 
-from ipsrl.study.claims import all_of, equal_within, final, lower
+from ipsrl.study.claims import above, all_of, below, equal_within, final, lower, share
 from ipsrl.study.command_line import main
 from ipsrl.study.curves import Curve, Points, TrainingRun
 from ipsrl.study.ensembles import trained
@@ -22,7 +22,9 @@ __all__ = [
     "Table",
     "TrainingRun",
     "Variant",
+    "above",
     "all_of",
+    "below",
     "better_and_worse",
     "equal_within",
     "final",
@@ -33,5 +35,6 @@ __all__ = [
     "rising",
     "seeds",
     "selecting",
+    "share",
     "trained",
 ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ipsrl.measures.seeds import Interval, mean_over_seeds
+from ipsrl.measures.seeds import Interval, mean_over_seeds, share_of_runs
 from ipsrl.records.tidy import EXACT, NotRecorded, OneSeed, Records
 
 Claims = Mapping[str, Callable[[Records], bool | None]]
@@ -96,6 +96,24 @@ def digits(number: float | None) -> str:
 def final(name: str, **labels: Any) -> Callable[[Records], Interval]:
     """For NUMBERS: the final value of the curve with these labels, as a mean over seeds."""
     return lambda records: records.final(name, **labels)
+
+
+def share(name: str, **labels: Any) -> Callable[[Records], Interval]:
+    """For NUMBERS: of the runs with these labels and values, the share in which a value at the end is not 0.
+
+    The interval is the exact binomial one.
+    """
+    return lambda records: share_of_runs(records.where(**labels).at_end().column(name) != 0)
+
+
+def above(number: Callable[[Records], Interval], limit: float) -> Callable[[Records], bool | None]:
+    """For CLAIMS: whether a number is above a limit; None if its interval holds the limit."""
+    return lambda records: number(records).exceeds(limit)
+
+
+def below(number: Callable[[Records], Interval], limit: float) -> Callable[[Records], bool | None]:
+    """For CLAIMS: whether a number is below a limit; None if its interval holds the limit."""
+    return lambda records: Interval(limit, limit, limit, EXACT).exceeds(number(records))
 
 
 def lower(name: str, here: Mapping[str, Any], there: Mapping[str, Any]) -> Callable[[Records], bool | None]:

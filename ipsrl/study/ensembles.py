@@ -66,9 +66,9 @@ def trained(
         raise ValueError(f"{objective} cannot be trained here: {error}") from None
 
     def compute() -> Points:
-        start = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(seeds), *leaf.shape)), initial_parameters)
-        given = {"initial_parameters": start, "reward": reward}
-        recorded = train_ensemble(trainer, jnp.asarray(seeds), record, record_every, **given)
+        of_runs = {"initial_parameters": initial_parameters, "reward": reward}
+        of_runs = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(seeds), *jnp.shape(leaf))), of_runs)
+        recorded = train_ensemble(trainer, jnp.asarray(seeds), record, record_every, **of_runs)
         values = measure(jax.tree.map(lambda array: np.asarray(array, np.float64), recorded))
         recorded_at = np.arange(0, training.steps + 1, record_every)
         return Points(recorded_at[-1:] if whole_runs else recorded_at, values, seeds)

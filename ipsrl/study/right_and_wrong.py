@@ -18,9 +18,9 @@ from ipsrl.study.ensembles import trained
 
 RIGHT, HACK = (True, True, True, False, False, False), 3
 """Which outcomes are right, and the wrong one that a reward may be fooled by."""
-BANDIT, TABLE = Bandit(tuple(map(float, RIGHT))), Tabular(1, len(RIGHT))
+BANDIT, POLICY = Bandit(tuple(map(float, RIGHT))), Tabular(1, len(RIGHT))
 # One object, for which a program is compiled once.
-RECORD = functools.partial(outcome_probs, BANDIT, TABLE)
+RECORD = functools.partial(outcome_probs, BANDIT, POLICY)
 SHARES = (0.5, 0.3, 0.2)
 REACHED = 0.9
 """The accuracy at which runs of different speed are compared."""
@@ -44,7 +44,16 @@ def trained_on(
     """The curve of `measures` of all seeds, from `policy(accuracy, hack)`; see `ipsrl.study.trained` for the rest."""
     start = {"logits": np.array([policy(accuracy, hack)], np.float32)}
     return trained(
-        BANDIT, TABLE, objective, settings, RECORD, measures, labels, initial_parameters=start, reward=reward, **changed
+        BANDIT,
+        POLICY,
+        objective,
+        settings,
+        RECORD,
+        measures,
+        labels,
+        initial_parameters=start,
+        reward=reward,
+        **changed,
     )
 
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from ipsrl.records.tidy import OneSeed, Records
-from ipsrl.study import all_of, equal_within, lower
+from ipsrl.records.tidy import NotRecorded, OneSeed, Records
+from ipsrl.study import above, all_of, below, equal_within, lower, share
 from ipsrl.study.claims import tuned
 
 
@@ -45,3 +45,17 @@ def test_tuned_is_the_place_of_the_largest_mean_at_the_end():
     assert tuned(records, "score", arm="a") == {"arm": "a", "learning_rate": 0.2}
     with pytest.raises(LookupError):
         records.final("score", **tuned(records, "score", arm="b"))
+
+
+def test_a_share_of_runs_is_above_or_below_a_limit_if_its_interval_is():
+    def rows(*found):
+        return Records([{"arm": "a", "seed": seed, "step": 1, "x": x} for seed, x in enumerate(found)], ("arm",))
+
+    number, half = share("x", arm="a"), rows(1, 0, 1, 0)
+    assert number(half).mean == 0.5
+    assert above(number, 0.5)(half) is below(number, 0.5)(half) is None
+    all_of_ten = rows(*[1] * 10)
+    assert above(number, 0.5)(all_of_ten) is True
+    assert below(number, 0.5)(all_of_ten) is False
+    with pytest.raises(NotRecorded):
+        share("x", arm="b")(half)

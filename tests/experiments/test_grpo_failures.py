@@ -1,0 +1,66 @@
+import dataclasses
+
+import pytest
+from recorded import recorded
+
+from experiments import grpo_failures
+from experiments.grpo_failures import ALONE, BONUSES, CLAIMS, PRESETS
+from ipsrl.records.tidy import Records
+from ipsrl.study import claims
+
+LABELS = ("part", "objective", "right", "limit", "group_size")
+
+
+def decided(rows, sentence):
+    (found,) = (claim for claim in CLAIMS if sentence in claim)
+    return claims.decided({found: CLAIMS[found]}, Records([{"step": 1} | row for row in rows], LABELS))[found]
+
+
+def runs(number, labels, **values):
+    return [labels | {"seed": seed} | values for seed in range(number)]
+
+
+def monitored(number, called, lost, right=4):
+    return runs(number, {"part": "monitor", "limit": 0.5, "right": right, "objective": "a"}, called=called, lost=lost)
+
+
+def test_true_and_false_alarms_are_shares_of_lost_and_of_other_runs():
+    good = monitored(60, called=1, lost=1) + monitored(60, called=0, lost=0)
+    assert decided(good, "that lose their outcomes") is True
+    assert decided(good, "that lose none") is True
+    # A run with one right outcome has nothing to lose, and no entropy.
+    solved = good + monitored(60, called=1, lost=0, right=1)
+    assert decided(solved, "that lose none") is False
+    assert decided(solved, "of those with 4 right outcomes") is True
+    assert decided(monitored(3, called=1, lost=1), "that lose their outcomes") is None
+
+
+def test_what_comes_back_alone_and_by_a_bonus():
+    def after(objective, number, **values):
+        return runs(number, {"part": "after", "objective": objective}, **values)
+
+    assert decided(after(ALONE, 40, back=0), "alone, less") is True
+    assert decided(after(ALONE, 40, back=1), "alone, less") is False
+    none = [row for name in BONUSES for row in after(name, 40, whole=0)]
+    assert decided(none, "some entropy bonus") is False
+    assert decided(none[:-40] + after(BONUSES[-1], 40, whole=1), "some entropy bonus") is True
+
+
+def test_silent_groups_must_be_as_many_as_computed_at_every_size():
+    def rows(*shares):
+        sizes = [({"part": "silent", "group_size": size}, share) for size, share in zip((4, 8), shares, strict=True)]
+        return [row for labels, share in sizes for row in runs(3, labels, silent=share, exact=0.8)]
+
+    assert decided(rows(0.8, 0.801), "share of silent groups is") is True
+    assert decided(rows(0.8, 0.9), "share of silent groups is") is False
+    assert decided(rows(0.95, 0.8), "more than 0.9 of all groups") is False
+
+
+@pytest.mark.slow
+def test_grpo_drowns_in_silent_groups_and_stays_collapsed(tmp_path):
+    settings = dataclasses.replace(PRESETS["smoke"], seeds=tuple(range(8)), steps=1000, record_every=500)
+    records = recorded(grpo_failures, settings, tmp_path / "out")
+    silent = records.where(part="silent")
+    assert silent.ends("silent").mean() == pytest.approx(silent.ends("exact").mean(), abs=0.03)
+    assert records.where(part="after", objective=ALONE).column("back").sum() == 0
+    assert records.where(part="monitor").column("lost").mean() == 1
