@@ -9,7 +9,7 @@ Arms      A proxy pays 1 for right outcomes and 2 for one wrong outcome, which h
           (RLOO). Beside them the optimum of reward less KL, and how far the divergence changes the exact update at a
           policy as GRPO leaves it on a clean reward, at accuracy 0.98.
 Command   python -m experiments.kl_coefficient
-Time      demo 2.5 CPU minutes, smoke half of one; paper, not run, an estimated twenty.
+Time      demo one CPU minute, smoke a third of one; paper, not run, an estimated ten.
 Expected  20 seeds. KL in the reward ends at the optimum, with and without std: a true reward of 0.001 at 0.1 (hacked),
           0.23 at 0.3, 0.46 at 0.5, 0.47 at 1, 0.32 at 10 (0.3 at the start); in the loss the best is 0.396 [0.393,
           0.398] at 3. At 0.5 in the reward runs neither hack nor stagnate, so the extremes are not all there is, but no

@@ -22,13 +22,14 @@ Bandit and exact expected updates are those of `experiments.verifier_noise`. All
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ipsrl import study
 from ipsrl.dynamics.verifier_errors import verifier_of
 from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
+from ipsrl.measures.seeds import mean_over_seeds
 from ipsrl.records.tidy import Records
 from ipsrl.study.right_and_wrong import exact, trained_on
 
@@ -94,9 +95,14 @@ def same_end(records: Records, name: str, *arms: str) -> bool | None:
     return study.all_of(study.equal_within(of_arm, ends[0], 0.01) for of_arm in ends[1:])
 
 
-def better(name: str, other: str):
-    """Whether an arm ends at a higher accuracy than another one, intervals apart."""
-    return study.lower("accuracy", {"kind": "trained", "arm": other}, {"kind": "trained", "arm": name})
+def better(name: str, other: str) -> Callable[[Records], bool | None]:
+    """Whether an arm ends more than 0.01 more accurate than another one, by paired differences."""
+
+    def holds(records: Records) -> bool | None:
+        ends = [records.ends("accuracy", kind="trained", arm=arm) for arm in (name, other)]
+        return mean_over_seeds(ends[0] - ends[1]).exceeds(0.01)
+
+    return holds
 
 
 RIGHT_BACK, RIGHT_FORE, WRONG = "backward 0.3", "forward 0.3", [*list(BACK)[1:], *list(FORE)[1:]]
@@ -108,16 +114,16 @@ CLAIMS = {
     "without std wrong rates turn the expected update": lambda r: not zero(r, "turned", *WRONG),
     "with std no correction changes the expected update": lambda r: zero(r, "from_grpo", *STD),
     "with std no correction ends more than 0.01 from GRPO": lambda r: same_end(r, "grpo", *STD),
-    "backward correction ends more accurate than Dr. GRPO": better(RIGHT_BACK, "dr_grpo"),
-    "forward correction ends more accurate than Dr. GRPO": better(RIGHT_FORE, "dr_grpo"),
-    "backward correction ends more accurate than Dr. GRPO with a step 1 / J times as large": better(
+    "backward correction ends 0.01 more accurate than Dr. GRPO": better(RIGHT_BACK, "dr_grpo"),
+    "forward correction ends 0.01 more accurate than Dr. GRPO": better(RIGHT_FORE, "dr_grpo"),
+    "backward correction ends 0.01 more accurate than Dr. GRPO with a step 1 / J times as large": better(
         RIGHT_BACK, PLACEBO
     ),
-    "forward correction ends more accurate than REINFORCE": better(RIGHT_FORE, "reinforce"),
-    "backward correction with right rates ends more accurate than with rates of 0.2": better(
+    "forward correction ends 0.01 more accurate than REINFORCE": better(RIGHT_FORE, "reinforce"),
+    "backward correction with right rates ends 0.01 more accurate than with rates of 0.2": better(
         RIGHT_BACK, "backward 0.2"
     ),
-    "backward correction with right rates ends more accurate than with rates of 0.4": better(
+    "backward correction with right rates ends 0.01 more accurate than with rates of 0.4": better(
         RIGHT_BACK, "backward 0.4"
     ),
 }
