@@ -34,6 +34,7 @@ from ipsrl.policies.gaussian import Gaussian
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.tidy import Records, interval_of
 from ipsrl.study.claims import all_of, close
+from ipsrl.study.claims import above, all_of, close, rises_then_falls
 from ipsrl.study.test_time import START, exact_curves, text_curves
 from ipsrl.study.text_tasks import SMOKE, TextTaskSettings
 
@@ -60,9 +61,9 @@ class Settings(study.EnsembleSettings):
     text: TextTaskSettings = TEXT
 
 
-FEW = {"seeds": (0, 1), "steps": 100, "record_every": 50}
+LITTLE = dataclasses.replace(SMOKE, objectives=(GRPO,), seeds=(0,))
 PRESETS = {
-    "smoke": Settings(objectives=(GRPO,), text=dataclasses.replace(SMOKE, objectives=(GRPO,), seeds=(0,)), **FEW),
+    "smoke": Settings(objectives=(GRPO,), seeds=(0, 1), steps=100, record_every=50, text=LITTLE),
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(256)), steps=40_000, text=dataclasses.replace(TEXT, steps=600)),
 }
@@ -85,10 +86,6 @@ def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
             yield from exact_curves(bandit, policy, text, settings, BUDGETS, labels, rate, start=arm == GRPO)
     forced = [ForcedWork(2, 0, 32, scratchpad="optional", work=WORK * (budget - 1)) for budget in TEXT_BUDGETS[1:]]
     yield from text_curves({"toy": TEXT_TOY}, TASK, forced, settings.text, TEXT_BUDGETS)
-
-
-def fixes(toy: Records) -> list[str]:
-    return [name for name in toy.distinct("objective") if name not in (GRPO, SLOW, START)]
 
 
 def collapses(toy: Records) -> bool | None:
@@ -120,7 +117,18 @@ def at_end(toy: Records, name: str, arm: str = GRPO) -> Interval:
 
 def each_fix(compare: Callable[..., bool | None], name: str) -> Callable[[Records], bool | None]:
     """Compares every fix of training with GRPO."""
-    return everywhere(lambda toy: all_of(compare(at_end(toy, name, fix), at_end(toy, name)) for fix in fixes(toy)))
+
+    def of_toy(toy: Records) -> bool | None:
+        arms = set(toy.distinct("objective")) - {GRPO, SLOW, START}
+        return all_of(compare(at_end(toy, name, arm), at_end(toy, name)) for arm in arms)
+
+    return everywhere(of_toy)
+
+
+def thinking(arm: str) -> Callable[[Records], bool | None]:
+    return everywhere(
+        lambda toy: rises_then_falls(list(map(interval_of, toy.curve("long", part="test", objective=arm)[1].T)))
+    )
 
 
 def two_ways(compare: Callable[..., bool | None], one: str, other: str) -> Callable[[Records], bool | None]:
@@ -146,6 +154,18 @@ CLAIMS = {
     ),
     "a vote does not change the effective right outcomes by 0.1, anywhere": two_ways(
         functools.partial(close, by=0.1), "effective_vote", "effective_one"
+LOSS, NUMBER = functools.partial(close, margin=0.02), functools.partial(close, margin=0.1)
+CLAIMS = {
+    "GRPO collapses: exp of the entropy ends below half of its start, everywhere": everywhere(collapses),
+    "reward is a line in exp of the entropy under GRPO (R^2 above 0.95), in both toys": everywhere(is_a_line, TEXT_TOY),
+    "thinking longer raises, then lowers accuracy, everywhere": thinking(GRPO),
+    "so it does before training, everywhere": thinking(START),
+    "each fix of training keeps more effective right outcomes, everywhere": each_fix(above, "effective_one"),
+    "a vote is right more often than one thought of the same budget, everywhere": two_ways(above, "vote", "long"),
+    "it is the vote: it is right more often than one short thought, everywhere": two_ways(above, "vote", "one"),
+    "no fix of training changes what long thinking loses by 0.02, anywhere": each_fix(LOSS, "lost_long"),
+    "a vote does not change the effective right outcomes by 0.1, anywhere": two_ways(
+        NUMBER, "effective_vote", "effective_one"
     ),
 }
 NUMBERS = {
@@ -155,8 +175,7 @@ NUMBERS = {
     for name in ("effective_one", "lost_long", "lost_vote")
 }
 COLUMNS = {
-    **{f"effective_{way}": f"effective, {way}" for way in ("one", "vote", "cool")},
-    **{f"lost_{way}": f"lost, {way}" for way in ("long", "vote", "cool", "one")},
+    f"{value}_{way}": f"{value}, {way}" for value in ("effective", "lost") for way in ("one", "long", "vote", "cool")
 }
 TABLE = study.Table(COLUMNS, "{toy}, at the largest budget", {"part": "test"}, rows=("objective",), each="toy")
 FIGURE = Panels(
