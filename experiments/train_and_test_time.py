@@ -33,8 +33,7 @@ from ipsrl.measures.seeds import Interval
 from ipsrl.policies.gaussian import Gaussian
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.tidy import Records, interval_of
-from ipsrl.study.claims import all_of, close
-from ipsrl.study.claims import above, all_of, close, rises_then_falls
+from ipsrl.study.claims import all_of, close, rises_then_falls
 from ipsrl.study.test_time import START, exact_curves, text_curves
 from ipsrl.study.text_tasks import SMOKE, TextTaskSettings
 
@@ -93,14 +92,6 @@ def collapses(toy: Records) -> bool | None:
     return interval_of(values[:, 0] / 2).exceeds(interval_of(values[:, -1]))
 
 
-def rises_and_falls(arm: str, toy: Records) -> bool | None:
-    first, *later = (interval_of(each) for each in toy.curve("long", part="test", objective=arm)[1].T)
-    rises = [each.exceeds(first) for each in later]
-    if True not in rises:
-        return False if None not in rises else None
-    return max(later, key=lambda each: each.mean).exceeds(later[-1])
-
-
 def is_a_line(toy: Records) -> bool | None:
     x, y = (toy.curve(name, part="training", objective=GRPO)[1] for name in ("exp_entropy", "accuracy"))
     shares = [np.corrcoef(*each)[0, 1] ** 2 for each in zip(x, y, strict=True)]
@@ -136,33 +127,15 @@ def two_ways(compare: Callable[..., bool | None], one: str, other: str) -> Calla
     return everywhere(lambda toy: compare(at_end(toy, one), at_end(toy, other)))
 
 
-ABOVE = Interval.exceeds
-CLAIMS = {
-    "GRPO collapses: exp of the entropy ends below half of its start, everywhere": everywhere(collapses),
-    "reward is a line in exp of the entropy under GRPO (R^2 above 0.95), in both toys": everywhere(is_a_line, TEXT_TOY),
-    "thinking longer raises, then lowers accuracy, everywhere": everywhere(functools.partial(rises_and_falls, GRPO)),
-    "so it does before training, everywhere": everywhere(functools.partial(rises_and_falls, START)),
-    "each fix of training keeps more effective right outcomes, everywhere": each_fix(ABOVE, "effective_one"),
-    "a vote is right more often than one thought of the same budget, everywhere": two_ways(
-        Interval.exceeds, "vote", "long"
-    ),
-    "it is the vote: it is right more often than one short thought, everywhere": two_ways(
-        Interval.exceeds, "vote", "one"
-    ),
-    "no fix of training changes what long thinking loses by 0.02, anywhere": each_fix(
-        functools.partial(close, by=0.02), "lost_long"
-    ),
-    "a vote does not change the effective right outcomes by 0.1, anywhere": two_ways(
-        functools.partial(close, by=0.1), "effective_vote", "effective_one"
-LOSS, NUMBER = functools.partial(close, margin=0.02), functools.partial(close, margin=0.1)
+MORE, LOSS, NUMBER = Interval.exceeds, functools.partial(close, by=0.02), functools.partial(close, by=0.1)
 CLAIMS = {
     "GRPO collapses: exp of the entropy ends below half of its start, everywhere": everywhere(collapses),
     "reward is a line in exp of the entropy under GRPO (R^2 above 0.95), in both toys": everywhere(is_a_line, TEXT_TOY),
     "thinking longer raises, then lowers accuracy, everywhere": thinking(GRPO),
     "so it does before training, everywhere": thinking(START),
-    "each fix of training keeps more effective right outcomes, everywhere": each_fix(above, "effective_one"),
-    "a vote is right more often than one thought of the same budget, everywhere": two_ways(above, "vote", "long"),
-    "it is the vote: it is right more often than one short thought, everywhere": two_ways(above, "vote", "one"),
+    "each fix of training keeps more effective right outcomes, everywhere": each_fix(MORE, "effective_one"),
+    "a vote is right more often than one thought of the same budget, everywhere": two_ways(MORE, "vote", "long"),
+    "it is the vote: it is right more often than one short thought, everywhere": two_ways(MORE, "vote", "one"),
     "no fix of training changes what long thinking loses by 0.02, anywhere": each_fix(LOSS, "lost_long"),
     "a vote does not change the effective right outcomes by 0.1, anywhere": two_ways(
         NUMBER, "effective_vote", "effective_one"

@@ -195,11 +195,12 @@ def write_document(
 ) -> None:
     """Writes the table between the marks of a page, and replaces the figures beside it that no study writes by itself.
 
-    Rows of the page for figures without a result stay.
+    Rows of the page for figures without a result stay. Studies of claims have a page of their own: `write_claims`.
     """
     text = document.read_text()
     rows = {line.split(" | ")[0].removeprefix("| "): line for line in text.splitlines() if line.startswith("| ")}
-    shown = {name: of for name, of in figures.items() if name in results or of[1].shows in rows}
+    published = {name: of for name, of in figures.items() if not claims_page.has_section(of[0])}
+    shown = {name: of for name, of in published.items() if name in results or of[1].shows in rows}
     replace_file(document, MARKS.filled(text, page(shown, preset, results, rows)))
     for name, (study, _) in figures.items():
         drawn, beside = folder.path / "figures" / f"{name}.png", document.parent / f"{name}.png"

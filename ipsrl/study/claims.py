@@ -140,6 +140,14 @@ def close(one: Interval, other: Interval | float, by: float) -> bool | None:
     return all_of([one.exceeds(other, -by), other.exceeds(one, -by)])
 
 
+def rises_then_falls(means: Sequence[Interval]) -> bool | None:
+    """Whether a mean is above the first one, and the highest of these above the last; None if it is undecided."""
+    first, *later = means
+    if not (rises := any_of(mean.exceeds(first) for mean in later)):
+        return rises
+    return max(later, key=lambda mean: mean.mean).exceeds(later[-1])
+
+
 def alike(intervals: Sequence[Interval], by: float) -> bool | None:
     """Whether positive means are the same: not if two intervals are apart; if their means differ by at most a share
     `by` of the largest; else None.

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from ipsrl.measures.seeds import Interval
-from ipsrl.study.claims import alike, all_of, any_of, close
+from ipsrl.study.claims import alike, all_of, any_of, close, rises_then_falls
 
 HIGH, LOW, WIDE = Interval(0.9, 0.85, 0.95, 5), Interval(0.5, 0.45, 0.55, 5), Interval(0.6, 0.5, 0.88, 5)
 ONE_SEED = Interval(0.9, math.nan, math.nan, 1)
@@ -62,3 +62,17 @@ def test_alike_needs_near_means_and_intervals_that_overlap():
     assert alike([of(1.0, 1.2), of(1.1, 1.2)], 0.1) is True
     assert alike([of(1.0, 1.2), of(1.3, 1.4)], 0.9) is False
     assert alike([of(1.0, 2.0), of(1.9, 3.0)], 0.1) is None
+
+
+@pytest.mark.parametrize(
+    ("means", "expected"),
+    [
+        ([LOW, HIGH, LOW], True),
+        ([HIGH, LOW, LOW], False),
+        ([LOW, LOW, HIGH], None),
+        ([LOW, WIDE, LOW], None),
+        ([HIGH, WIDE, LOW], None),
+    ],
+)
+def test_a_rise_and_a_fall(means, expected):
+    assert rises_then_falls(means) is expected
