@@ -30,7 +30,7 @@ import numpy as np
 
 from ipsrl import study
 from ipsrl.environments.forks import Forks
-from ipsrl.fields import positive, probability
+from ipsrl.fields import one_of, positive, probability
 from ipsrl.figures.layers import Level, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures import diversity
@@ -50,15 +50,16 @@ ALL, TOP, REST, RANDOM, PLAN = ARMS = (
 )  # fmt: skip
 LARGER, EASY, FIFTH, AS_WELL, SAME = "all tokens, 5 x step", "slips 0.002", 0.2, 0.01, 0.86
 TASK = "addition(digits=2, problems=32)"
-TEXT = TextTaskSettings(
+DEMO = TextTaskSettings(
     seeds=(0, 1, 2, 3, 4), steps=100, prompts_per_step=16, micro_batches=1, learning_rate=1e-3, hidden_size=32,
     evaluate_every=10, monitors="none",
 )  # fmt: skip
+TEXTS = {"smoke": dataclasses.replace(SMOKE, seeds=(0,)), "demo": DEMO, "paper": dataclasses.replace(DEMO, steps=1000)}
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(study.EnsembleSettings):
-    """`slips` are the probabilities of a slip at the start; `text` are the settings of the task in words."""
+    """`slips` are the probabilities of a slip at the start; `text` is the size of the task in words."""
 
     objectives: tuple[str, ...] = study.objectives(ARMS)
     slips: tuple[float, ...] = probability((0.002, 0.02, 0.1))
@@ -66,14 +67,14 @@ class Settings(study.EnsembleSettings):
     learning_rate: float = positive(1.0)
     steps: int = positive(600)
     record_every: int = positive(20)
-    text: TextTaskSettings = TEXT
+    text: str = one_of(*TEXTS, default="demo")
 
 
 FEW = {"objectives": (RANDOM,), "seeds": (0, 1)}
 PRESETS = {
-    "smoke": Settings(**FEW, slips=(0.02,), steps=40, text=dataclasses.replace(SMOKE, seeds=(0,))),
+    "smoke": Settings(**FEW, slips=(0.02,), steps=40, text="smoke"),
     "demo": Settings(),
-    "paper": Settings(seeds=tuple(range(256)), steps=6000, text=dataclasses.replace(TEXT, steps=1000)),
+    "paper": Settings(seeds=tuple(range(256)), steps=6000, text="paper"),
 }
 
 
@@ -106,12 +107,12 @@ def exact(forks, policy, first, parameters):
 
 
 def text_grid(settings: Settings) -> TrainingGrid:
-    grid = training_grid(TASK, dataclasses.replace(settings.text, objectives=settings.objectives))
+    grid = training_grid(TASK, dataclasses.replace(TEXTS[settings.text], objectives=settings.objectives))
     prompts = grid.environment.prompts(np.arange(grid.environment.num_prompts))
     of_policy = functools.partial(sampled_entropy, grid.environment, grid.policy)
 
     def evaluate(step, parameters):
-        entropy = of_policy(grid.start()[0], parameters, prompts, settings.text.answers)
+        entropy = of_policy(grid.start()[0], parameters, prompts, TEXTS[settings.text].answers)
         found = grid.evaluate(step, parameters).metrics
         measured = {"score": found["pass_at_1"], "effective": found["effective_outcomes"], **entropy}
         return Evaluation({name: float(value) for name, value in measured.items()})

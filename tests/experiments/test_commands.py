@@ -88,6 +88,9 @@ def test_a_study_has_a_header_claims_and_presets(experiment):
     has_all = set(OPTIONAL_HEADINGS) <= study.header.keys()
     assert list(study.header) == [heading for heading in HEADINGS if has_all or heading not in OPTIONAL_HEADINGS]
     assert {"smoke", "demo"} <= study.presets.keys()
+    for preset in study.presets:
+        # Sweeps need settings that can be written.
+        make_run(experiment, preset)
     assert study.claims
 
 
