@@ -1,0 +1,168 @@
+"""Groups without signal: enlarge the groups, throw the silent ones away, or predict which prompts are worth asking?
+
+Claim     Groups that are all right or all wrong teach nothing. It is cheaper to throw them away and to sample other
+          prompts (dynamic sampling) than to enlarge groups until they are mixed, and cheaper still to predict from the
+          prompt which ones would be silent and not to sample them (DEPO, with 60 % of GRPO's rollouts or fewer).
+Paper     Dynamic sampling: arXiv 2503.14476; DEPO: 2602.06375; GRPO's groups of 64: 2402.03300. Our reading: DEPO's
+          scorer reads the family of a prompt, has 32 units and learns fast, after a warm-up of a tenth of the run.
+Arms      GRPO; dynamic sampling (at most 10 rounds); DEPO; an oracle, which is DEPO with the exact success of every
+          prompt. Placebos: random discard throws away as many sampled groups as dynamic sampling would, but any of
+          them; random skip skips as many prompts as the oracle, but any, which is GRPO again and shows the noise.
+          G = 4 to 64 in batches of 256 trajectories; each arm and G has the best of four learning rates. All that is
+          sampled counts, thrown away or not. Accuracy is exact, and over all prompts, not those kept.
+Command   python -m experiments.group_size_or_sampling
+Time      TODO
+Expected  TODO
+Doubt     TODO
+Smoke     python -m experiments.group_size_or_sampling --preset=smoke
+
+192 questions in 16 families; first success rates run from sigmoid(-6) to sigmoid(6), so that a third of the families
+are hopeless and a third solved. What is learned on a question helps its family (`ipsrl.study.exams`).
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ipsrl import study
+from ipsrl.fields import at_least, between, non_negative, positive
+from ipsrl.figures.layers import Line
+from ipsrl.figures.panels import Panel, Panels
+from ipsrl.figures.style import Drawing
+from ipsrl.measures.seeds import Interval
+from ipsrl.records.tidy import NotRecorded, Records, interval_of
+from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
+from ipsrl.rollouts.sources.source import Wrapper
+from ipsrl.study.exams import Discard, Exam, Skip, at_budget, budgeted_runs
+from ipsrl.training.settings import TrainSettings
+
+ARMS = ("GRPO", "dynamic", "DEPO", "oracle", "random discard", "random skip")
+MEASURES = ("accuracy", "silent", "survival")
+SIZES, POINTS = (4, 8, 16, 32, 64), 41
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(study.Settings):
+    """`batch` is a step's trajectories before any is thrown away, `budget` all trajectories of a run."""
+
+    arms: tuple[str, ...] = study.selecting(ARMS)
+    group_sizes: tuple[int, ...] = study.selecting(SIZES)
+    learning_rates: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4)
+    seeds: tuple[int, ...] = study.seeds(tuple(range(8)), least=2)
+    prompts: int = positive(192)
+    families: int = at_least(2, 16)
+    spread: float = non_negative(6.0)
+    transfer: float = between(0, 10, 1.0)
+    batch: int = positive(256)
+    budget: int = positive(32_768)
+
+    @property
+    def steps(self) -> int:
+        """Of a run that throws nothing away; the others spend the budget in fewer."""
+        return self.budget // self.batch
+
+
+PRESETS = {
+    "smoke": Settings(arms=("GRPO", "dynamic"), group_sizes=(8,), learning_rates=(0.2,), seeds=(0, 1), budget=2048),
+    "demo": Settings(),
+    "paper": Settings(seeds=tuple(range(20)), prompts=2000, families=20, budget=262_144),
+}
+
+
+def filters(arm: str, steps: int) -> tuple[Wrapper, ...]:
+    """The batch filters of an arm."""
+    depo = DifficultyFilter(warm_up=steps // 10, width=32, last_width=32, learning_rate=0.01)
+    of_arms = (), (Discard(),), (depo,), (Skip(),), (Discard(at_random=True),), (Skip(at_random=True),)
+    return dict(zip(ARMS, of_arms, strict=True))[arm]
+
+
+def curves(settings: Settings) -> Iterator[study.Curve]:
+    for arm in settings.arms:
+        for size in settings.group_sizes:
+            for number, rate in enumerate(settings.learning_rates):
+                labels = {"arm": arm, "group_size": size, "learning_rate": rate}
+                yield study.Curve(labels, functools.partial(points, arm, size, number, settings))
+
+
+def points(arm: str, size: int, number: int, settings: Settings) -> study.Points:
+    """Measures of one learning rate at equal numbers of sampled trajectories."""
+    runs, places = trained(arm, size, settings), np.linspace(0, settings.budget, POINTS)
+    values = {name: at_budget(runs, name, "trajectories", places)[number] for name in MEASURES}
+    return study.Points(places.astype(int), values, settings.seeds)
+
+
+@functools.lru_cache(maxsize=1)
+def trained(arm: str, size: int, settings: Settings) -> dict[str, np.ndarray]:
+    """The runs of all learning rates, with the exact accuracy and share of silent groups, over all prompts."""
+    exam = Exam.of(settings.prompts, settings.families, settings.transfer)
+    training = TrainSettings(settings.steps, settings.batch // size, size, max_gradient_norm=None)
+
+    def measure(parameters):
+        p = exam.success(parameters)
+        return {"accuracy": p.mean(), "silent": (p**size + (1 - p) ** size).mean()}
+
+    grid = settings.learning_rates, settings.seeds
+    prior, wrappers = exam.prior(settings.spread), filters(arm, settings.steps)
+    return budgeted_runs(exam, measure, prior, "grpo", training, wrappers, *grid)
+
+
+def best(records: Records, arm: str, sizes: tuple[int, ...] = SIZES) -> Records:
+    """The curve of an arm with the highest final accuracy, among its learning rates and these group sizes."""
+    found = [rows for labels, rows in records.where(arm=arm).each() if labels["group_size"] in sizes]
+    if not found:
+        raise NotRecorded(f"there is no record of {arm} with groups of {sizes}")
+    return max(found, key=lambda rows: rows.mean("accuracy"))
+
+
+def accuracy(arm: str, sizes: tuple[int, ...] = SIZES, share: float = 1.0) -> Callable[[Records], Interval]:
+    """For NUMBERS: of the best curve, after a share of the budget."""
+    return lambda r: interval_of(best(r, arm, sizes).curve("accuracy")[1][:, round(share * (POINTS - 1))])
+
+
+def above(first: Callable, second: Callable) -> Callable[[Records], bool | None]:
+    """Whether one number lies above another, by their intervals; None if they overlap."""
+
+    def decide(records: Records) -> bool | None:
+        one, other = first(records), second(records)
+        return None if one.low <= other.high and other.low <= one.high else one.mean > other.mean
+
+    return decide
+
+
+GRPO, DYNAMIC, DEPO = accuracy("GRPO"), accuracy("dynamic"), accuracy("DEPO")
+SMALL, LARGE = accuracy("dynamic", (4, 8)), accuracy("GRPO", (16, 32, 64))
+CLAIMS = {
+    "dynamic sampling with groups of 4 or 8 ends above GRPO with groups of 16 to 64": above(SMALL, LARGE),
+    "dynamic sampling ends above GRPO, each with its best groups": above(DYNAMIC, GRPO),
+    "DEPO ends above dynamic sampling": above(DEPO, DYNAMIC),
+    "DEPO after 60 % of the budget is above GRPO at its end": above(accuracy("DEPO", share=0.6), GRPO),
+    "DEPO ends above random skip": above(DEPO, accuracy("random skip")),
+    "dynamic sampling ends above random discard": above(DYNAMIC, accuracy("random discard")),
+}
+NUMBERS = {f"accuracy of {arm}": accuracy(arm) for arm in ARMS}
+TABLE = study.Table({name: name for name in MEASURES}, "at the end")
+
+
+def figure(records: Records, settings: Settings) -> Drawing:
+    arms, sizes = records.distinct("arm"), records.distinct("group_size")
+    frontier = [row | {"shown": "frontier"} for arm in arms for row in best(records, arm, tuple(sizes)).rows]
+    ends = [best(records, arm, (size,)).at_end().rows for arm in arms for size in sizes]
+    rows = frontier + [row | {"shown": "ends"} for of_curve in ends for row in of_curve]
+    return PANELS(dataclasses.replace(records, rows=rows), settings)
+
+
+ACCURACY = {"ylabel": "accuracy on all prompts"}
+FRONTIER = Line("accuracy", by="arm", where={"shown": "frontier"})
+ENDS = Line("accuracy", "group_size", "arm", {"shown": "ends"})
+PANELS = Panels(
+    [
+        Panel([FRONTIER], "best group size and learning rate of each arm", "sampled trajectories", **ACCURACY),
+        Panel([ENDS], "at the end, best learning rate", "group size", xscale="log2", **ACCURACY),
+    ]
+)
+FIGURE = figure
+
+if __name__ == "__main__":
+    study.main(__name__)

@@ -1,0 +1,53 @@
+import dataclasses
+
+import numpy as np
+import pytest
+from recorded import recorded
+
+from experiments import group_size_or_sampling as study
+from ipsrl.records.tidy import Records
+from ipsrl.study import claims
+from ipsrl.study.exams import Exam
+
+LABELS = ("arm", "group_size", "learning_rate")
+
+
+def rows(arm, size, rate, ends, early=0.5):
+    """A curve of each seed: `early` until 60 % of the budget, then its end."""
+    for seed, end in enumerate(ends):
+        for point in range(study.POINTS):
+            accuracy = end if point > 24 else early
+            yield dict(zip(LABELS, (arm, size, rate), strict=True)) | {
+                "seed": seed, "step": point, "accuracy": accuracy
+            }  # fmt: skip
+
+
+def decided(*curves):
+    records = Records([row for curve in curves for row in curve], LABELS)
+    return list(claims.decided(study.CLAIMS, records).values())
+
+
+def test_claims_compare_the_best_curves_and_know_when_they_cannot():
+    grpo = [*rows("GRPO", 8, 0.1, [0.80, 0.81]), *rows("GRPO", 16, 0.1, [0.6, 0.61]), *rows("GRPO", 8, 0.2, [0.1, 0.2])]
+    dynamic = [*rows("dynamic", 4, 0.1, [0.70, 0.71]), *rows("dynamic", 64, 0.1, [0.90, 0.91])]
+    depo = rows("DEPO", 8, 0.1, [0.95, 0.96], early=0.85)
+    chance = [*rows("random skip", 8, 0.1, [0.94, 0.97]), *rows("random discard", 8, 0.1, [0.97, 0.98])]
+    assert decided(grpo, dynamic, depo, chance) == [True, True, True, True, None, False]
+    assert decided(grpo, dynamic) == [True, True, None, None, None, None]
+    assert decided(grpo, dynamic, rows("DEPO", 8, 0.1, [0.85, 0.86]), chance)[2:4] == [False, False]
+
+
+@pytest.mark.parametrize("arm", ["GRPO", "random discard"])
+def test_points_lie_at_equal_numbers_of_sampled_trajectories(arm, tmp_path):
+    smoke = study.PRESETS["smoke"]
+    settings = dataclasses.replace(smoke, arms=(arm,), prompts=16, families=4, batch=32, budget=128, group_sizes=(4,))
+    records = recorded(study, settings, tmp_path / "out")
+    places, accuracy = records.curve("accuracy")
+    assert places[0] == 0
+    assert places[-1] == 128
+    runs = study.trained(arm, 4, settings)
+    p = Exam.of(16, 4).success(Exam.of(16, 4).prior(settings.spread))
+    np.testing.assert_allclose(runs["silent"][0, :, 0], np.mean(p**4 + (1 - p) ** 4), rtol=1e-5)
+    for seed in (0, 1):
+        of_seed = runs["trajectories"][0, seed], runs["accuracy"][0, seed]
+        np.testing.assert_allclose(accuracy[seed], np.interp(np.linspace(0, 128, 41), *of_seed))
