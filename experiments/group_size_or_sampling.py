@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ipsrl import study
+from ipsrl import objectives, study
 from ipsrl.fields import at_least, between, non_negative, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
@@ -65,7 +65,7 @@ class Settings(study.Settings):
 
 
 PRESETS = {
-    "smoke": Settings(arms=("GRPO", "dynamic"), group_sizes=(8,), learning_rates=(0.2,), seeds=(0, 1), budget=2048),
+    "smoke": Settings(arms=("GRPO", "oracle"), group_sizes=(8,), learning_rates=(0.2,), seeds=(0, 1), budget=2048),
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(20)), prompts=2000, families=20, budget=262_144),
 }
@@ -105,7 +105,7 @@ def trained(arm: str, size: int, settings: Settings) -> dict[str, np.ndarray]:
 
     grid = settings.learning_rates, settings.seeds
     prior, wrappers = exam.prior(settings.spread), filters(arm, settings.steps)
-    return budgeted_runs(exam, measure, prior, "grpo", training, wrappers, *grid)
+    return budgeted_runs(exam, measure, prior, objectives.make("grpo"), training, wrappers, *grid)
 
 
 def best(records: Records, arm: str, sizes: tuple[int, ...] = SIZES) -> Records:

@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ipsrl import objectives
 from ipsrl.environments.bandit import Bandit
-from ipsrl.objectives.objective import all_equal
+from ipsrl.objectives.objective import Objective, all_equal
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.prompts import shuffled_prompts
@@ -127,7 +126,7 @@ def budgeted_runs(
     environment: Any,
     measure: Callable[[Parameters], Mapping[str, Array]],
     prior: Parameters,
-    objective: str,
+    objective: Objective,
     training: TrainSettings,
     wrappers: Sequence[Wrapper],
     learning_rates: Sequence[float],
@@ -139,8 +138,7 @@ def budgeted_runs(
       environment: has a `policy`, and computes rewards under jit.
       measure: parameters -> name -> number; called under jit at every step.
       prior: the initial parameters of every run, which are the reference of a KL penalty.
-      objective: its specification.
-      training: without wrappers of its own.
+      objective, training: what a run learns by; the settings have no batch filters.
       wrappers: batch filters that work under jit.
       learning_rates, seeds: of the runs.
 
@@ -150,7 +148,7 @@ def budgeted_runs(
     """
     policy, size = environment.policy, training.prompts_per_step * training.group_size
     sampled = Sampled(environment, policy, training.prompts_per_step, training.group_size)
-    trainer = Trainer(environment, policy, objectives.make(objective), training, wrapped(sampled, wrappers))
+    trainer = Trainer(environment, policy, objective, training, wrapped(sampled, wrappers))
     trainer.check()
 
     def one_run(rate, seed):

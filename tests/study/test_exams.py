@@ -15,6 +15,7 @@ from ipsrl.training.trainer import Trainer
 
 EXAM = Exam.of(prompts=16, families=4)
 PRIOR = EXAM.prior(spread=4.0)
+GRPO = objectives.make("grpo")
 TRAINING = TrainSettings(steps=3, prompts_per_step=4, group_size=4, learning_rate=0.1, max_gradient_norm=None)
 
 
@@ -38,11 +39,11 @@ def test_a_family_learns_from_one_question_as_much_as_it_transfers(transfer):
 
 def test_discarding_in_one_program_is_dynamic_sampling():
     rates, seeds = [0.1, 0.2], [0, 1]
-    runs = budgeted_runs(EXAM, measure, PRIOR, "grpo", TRAINING, (Discard(),), rates, seeds)
+    runs = budgeted_runs(EXAM, measure, PRIOR, GRPO, TRAINING, (Discard(),), rates, seeds)
     spent, success = runs["trajectories"], runs["success"]
     np.testing.assert_array_equal(runs["tokens"], spent)
     settings = dataclasses.replace(TRAINING, learning_rate=0.2, dynamic_sampling=DynamicSampling())
-    trainer = Trainer(EXAM, EXAM.policy, objectives.make("grpo"), settings)
+    trainer = Trainer(EXAM, EXAM.policy, GRPO, settings)
     with jax.set_mesh(make_mesh()):
         state, total = trainer.init(1, PRIOR), 0.0
         for step in range(1, 4):
@@ -53,7 +54,7 @@ def test_discarding_in_one_program_is_dynamic_sampling():
 
 
 def test_plain_groups_spend_what_they_sample_and_budgets_lie_between_steps():
-    runs = budgeted_runs(EXAM, measure, PRIOR, "grpo", TRAINING, (), [0.1, 0.3], [0])
+    runs = budgeted_runs(EXAM, measure, PRIOR, GRPO, TRAINING, (), [0.1, 0.3], [0])
     assert runs["trajectories"][0, 0].tolist() == runs["tokens"][1, 0].tolist() == [0, 16, 32, 48]
     assert (runs["survival"] == 1).all()
     success = runs["success"]

@@ -1,0 +1,174 @@
+"""DAPO changes five things in GRPO: does each of them add something, at equal sampled tokens?
+
+Claim     No KL penalty, a higher upper clip, the mean over all tokens, the punishment of overlong answers and dynamic
+          sampling each add something; together they lift GRPO (on AIME24, 32B, from 30 to 50).
+Paper     DAPO, arXiv 2503.14476; its cumulative ablation is second-hand. GRPO has the paper's KL of 0.04 (2402.03300).
+          Our reading: rewards are 1 and 0, not 1 and -1, so that the punishment has half the weight.
+Arms      Each step added to GRPO alone, added in turn to those before it, and left out of DAPO: its gain is the mean of
+          the three differences, seed by seed. Placebo: GRPO and DAPO with other seeds, a step that cannot add anything.
+          Four optimiser steps on a batch (two passes, two mini-batches), so that clips act; each arm has the best of
+          four learning rates. All sampled tokens count, those of groups that dynamic sampling throws away included.
+Command   python -m experiments.dapo_steps
+Time      TODO
+Expected  TODO
+Doubt     TODO
+Smoke     python -m experiments.dapo_steps --preset=smoke
+
+32 questions need 1 to 12 right steps before the answer stops, and may have filler in between: right answers have 2 to
+20 tokens (`ipsrl.study.worked_answers`). Accuracy is exact and over all questions, of which half start below 2 %.
+"""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ipsrl import objectives, study
+from ipsrl.fields import positive
+from ipsrl.figures.layers import Bars, Line
+from ipsrl.figures.panels import Panel, Panels
+from ipsrl.figures.style import Drawing
+from ipsrl.measures.seeds import Interval
+from ipsrl.objectives.objective import Objective
+from ipsrl.objectives.shaping.reward_costs import OverlongPunishment
+from ipsrl.records.tidy import Records, interval_of
+from ipsrl.study.exams import Discard, at_budget, budgeted_runs
+from ipsrl.study.worked_answers import WorkedAnswers
+from ipsrl.training.settings import TrainSettings
+from ipsrl.training.step import Batching
+
+STEPS = ("no KL", "higher clip", "overlong", "token mean", "dynamic")
+PLACEBO, MEASURES, POINTS = "other seeds", ("accuracy", "length", "right_length", "survival"), 21
+NEEDS, EASE = zip(*itertools.product((1, 3, 6, 12), (-3.0, -2.0, -1.0, 3.0)), strict=True)
+TASK = WorkedAnswers(NEEDS * 2, EASE * 2, max_tokens=20)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(study.Settings):
+    """`arms` are all by default; `tokens` is the budget, `updates` a number of batches that is enough to spend it."""
+
+    arms: tuple[str, ...] = study.selecting(())
+    seeds: tuple[int, ...] = study.seeds(tuple(range(8)), least=2)
+    learning_rates: tuple[float, ...] = (0.025, 0.05, 0.1, 0.2)
+    prompts_per_step: int = positive(16)
+    group_size: int = positive(8)
+    tokens: int = positive(60_000)
+    updates: int = positive(100)
+
+
+PRESETS = {
+    "smoke": Settings(("GRPO", f"GRPO, {PLACEBO}"), seeds=(0, 1), learning_rates=(0.1,), tokens=1000, updates=4),
+    "demo": Settings(),
+    "paper": Settings(seeds=tuple(range(20)), group_size=16, tokens=240_000, updates=400),
+}
+
+
+def name(steps: tuple[str, ...]) -> str:
+    """The label of an arm, from its steps in their order."""
+    missing = [step for step in STEPS if step not in steps]
+    return " without ".join(("DAPO", *missing)) if len(missing) < 2 else " + ".join(("GRPO", *steps))
+
+
+def pairs(step: str) -> dict[str, tuple[str, str]]:
+    """Where a step is taken -> the arms with and without it."""
+    if step == PLACEBO:
+        return {place: (f"{arm}, {PLACEBO}", arm) for place, arm in ((ALONE, "GRPO"), (LEFT_OUT, "DAPO"))}
+    turn, others = STEPS.index(step), tuple(other for other in STEPS if other != step)
+    turns = name(STEPS[: turn + 1]), name(STEPS[:turn])
+    return {ALONE: (name((step,)), "GRPO"), "in turn": turns, LEFT_OUT: ("DAPO", name(others))}
+
+
+ALONE, LEFT_OUT = "added to GRPO", "left out of DAPO"
+SUBSETS = [steps for number in range(len(STEPS) + 1) for steps in itertools.combinations(STEPS, number)]
+STEPS_OF = {name(steps): steps for steps in SUBSETS}
+
+
+def curves(settings: Settings) -> Iterator[study.Curve]:
+    needed = dict.fromkeys(arm for step in (*STEPS, PLACEBO) for both in pairs(step).values() for arm in both[::-1])
+    for arm in settings.arms or needed:
+        steps = STEPS_OF[arm.removesuffix(f", {PLACEBO}")]
+        yield study.Curve({"arm": arm}, functools.partial(points, steps, arm.endswith(PLACEBO), settings))
+
+
+def objective(steps: tuple[str, ...]) -> Objective:
+    """GRPO with some of DAPO's steps; dynamic sampling is not one of the objective."""
+    clip, kl = "(0.2, 0.28)" if "higher clip" in steps else "0.2", 0.0 if "no KL" in steps else 0.04
+    mean = "token_mean" if "token mean" in steps else "sequence_mean"
+    made = objectives.make(f"grpo(clip={clip}, kl={kl}, aggregation={mean})")
+    return dataclasses.replace(made, reward_shaping=(OverlongPunishment(0.5),)) if "overlong" in steps else made
+
+
+def points(steps: tuple[str, ...], other_seeds: bool, settings: Settings) -> study.Points:
+    """Measures at equal numbers of sampled tokens, with the learning rate that ends with the highest mean accuracy."""
+    training = TrainSettings(
+        settings.updates, settings.prompts_per_step, settings.group_size, max_gradient_norm=None,
+        batching=Batching(epochs=2, mini_batches=2),
+    )  # fmt: skip
+
+    def measure(parameters):
+        success, length, right_length = TASK.exact(parameters)
+        return {"accuracy": success.mean(), "length": length.mean(), "right_length": right_length.mean()}
+
+    wrappers = (Discard(),) if "dynamic" in steps else ()
+    seeds = [seed + 1000 * other_seeds for seed in settings.seeds]
+    grid = settings.learning_rates, seeds
+    runs = budgeted_runs(TASK, measure, TASK.prior(), objective(steps), training, wrappers, *grid)
+    places = np.linspace(0, settings.tokens, POINTS)
+    found = {measured: at_budget(runs, measured, "tokens", places) for measured in MEASURES}
+    best = int(found["accuracy"][..., -1].mean(axis=1).argmax())
+    if runs["tokens"][best, :, -1].min() < settings.tokens:
+        raise ValueError(f"--updates={settings.updates} do not spend {settings.tokens} tokens: take more")
+    values = {measured: of_rates[best] for measured, of_rates in found.items()}
+    return study.Points(places.astype(int), values | {"learning_rate": settings.learning_rates[best]}, settings.seeds)
+
+
+def added(records: Records, more: str, less: str) -> np.ndarray:
+    """`[S]`, by how much one arm ends above another."""
+    return records.ends("accuracy", arm=more) - records.ends("accuracy", arm=less)
+
+
+def gain(step: str) -> Callable[[Records], Interval]:
+    """For NUMBERS: the accuracy that a step adds, as a mean over the places where it is taken."""
+    return lambda records: interval_of(np.mean([added(records, *both) for both in pairs(step).values()], axis=0))
+
+
+def adds(step: str) -> Callable[[Records], bool | None]:
+    """True if the gain's interval lies above 0, False if it lies below one point of accuracy."""
+
+    def decide(records: Records) -> bool | None:
+        interval = gain(step)(records)
+        return True if interval.low > 0 else False if interval.high < 0.01 else None
+
+    return decide
+
+
+CLAIMS = {f"{step} adds accuracy": adds(step) for step in STEPS} | {
+    "all together: DAPO ends above GRPO": lambda r: interval_of(added(r, "DAPO", "GRPO")).low > 0,
+    "placebo: other seeds add nothing": lambda r: gain(PLACEBO)(r).low <= 0 <= gain(PLACEBO)(r).high,
+}
+NUMBERS = {f"gain of {step}": gain(step) for step in (*STEPS, PLACEBO)} | {
+    arm: study.final("accuracy", arm=arm) for arm in ("GRPO", "DAPO")
+}
+HEADINGS = {"accuracy": "accuracy", "length": "tokens", "right_length": "of right ones", "survival": "survival"}
+TABLE = study.Table(HEADINGS | {"learning_rate": "rate"}, "after {tokens} tokens")
+
+
+def figure(records: Records, settings: Settings) -> Drawing:
+    rows = [row for number in range(len(STEPS) + 1) for row in records.where(arm=name(STEPS[:number])).rows]
+    for step, place in itertools.product((*STEPS, PLACEBO), (ALONE, LEFT_OUT)):
+        if set(pairs(step)[place]) <= set(records.distinct("arm")):
+            gains = enumerate(added(records, *pairs(step)[place]))
+            rows += [{"place": place, "taken": step, "seed": seed, "gain": more} for seed, more in gains]
+    return PANELS(dataclasses.replace(records, rows=rows, labels=("arm", "place", "taken")), settings)
+
+
+TURNS = Panel(
+    [Line("accuracy", by="arm")], "each step in turn", "sampled tokens", "accuracy on all questions", width=1.5
+)
+PLACES = [Panel([Bars("gain", by="taken", where={"place": place})], place, "accuracy") for place in (ALONE, LEFT_OUT)]
+FIGURE, PANELS = figure, Panels([TURNS, *PLACES])
+
+if __name__ == "__main__":
+    study.main(__name__)

@@ -1,0 +1,119 @@
+"""Answers that need work: long and short right answers on a graph, with their exact success and length."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ipsrl.environments.state_graph import StateGraph
+from ipsrl.policies.mlp import MLP
+from ipsrl.policies.policy import Parameters
+
+STOP, STEP, FILLER, SLIP = range(4)
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkedAnswers(StateGraph):
+    """Prompt i needs `needs[i]` right steps before the answer stops; filler makes it longer, a slip makes it wrong.
+
+    A state is the prompt, the tokens written, and the steps left or, last, that there was a slip. Outcomes are wrong
+    and right answers of each length, and last the answer that did not stop within `max_tokens`. The policy reads the prompt
+    and the steps left, but not the length.
+
+    Attributes:
+      needs: steps of each prompt, at least one.
+      ease: of each prompt, added to the first logit of a right step.
+      max_tokens: longest answer, the stop included; above the largest need.
+    """
+
+    needs: tuple[int, ...] = (1, 2)
+    ease: tuple[float, ...] = (0.0, 0.0)
+    max_tokens: int = 4
+    vocabulary_size = 4
+
+    @property
+    def num_prompts(self) -> int:
+        return len(self.needs)
+
+    @property
+    def stages(self) -> int:
+        """Steps left, from 0 to the largest need, and one more after a slip."""
+        return max(self.needs) + 2
+
+    @property
+    def num_observations(self) -> int:
+        return self.num_prompts * self.max_tokens * self.stages
+
+    @property
+    def num_outcomes(self) -> int:
+        return 2 * self.max_tokens + 1
+
+    @property
+    def policy(self) -> MLP:
+        """Logits are a row of the steps left, the same for all prompts, and a row of prompt and steps left."""
+        return MLP(self.features, (1 + self.num_prompts) * self.stages, self.vocabulary_size, hidden=())
+
+    def first_state(self, prompt_index: Array) -> Array:
+        return prompt_index * self.max_tokens * self.stages + jnp.asarray(self.needs)[prompt_index]
+
+    def legal(self, state: Array) -> Array:
+        return jnp.ones((*jnp.shape(state), self.vocabulary_size), bool)
+
+    def step(self, state: Array, token: Array) -> Array:
+        written, stage = state // self.stages % self.max_tokens, state % self.stages
+        after = state - stage + self.stages + self.next_stage(stage, token)
+        unfinished = self.num_observations + self.num_outcomes - 1
+        answered = self.num_observations + jnp.where(stage == 0, self.max_tokens, 0) + written
+        return jnp.where(token == STOP, answered, jnp.where(written == self.max_tokens - 1, unfinished, after))
+
+    def next_stage(self, stage: Array, token: Array) -> Array:
+        """After any token but a stop."""
+        slipped = self.stages - 1
+        after = jnp.where((token == STEP) & (stage != slipped), jnp.maximum(stage - 1, 0), stage)
+        return jnp.where(token == SLIP, slipped, after)
+
+    def num_parents(self, state: Array) -> Array:
+        """Moves from all states, also from those that no walk reaches."""
+        reached = self.step(jnp.arange(self.num_observations)[:, None], jnp.arange(self.vocabulary_size))
+        return jnp.bincount(reached.ravel(), length=self.num_observations + self.num_outcomes)[state]
+
+    def outcome_names(self) -> tuple[str, ...]:
+        lengths = range(1, self.max_tokens + 1)
+        return *(f"{word} after {number}" for word in ("wrong", "right") for number in lengths), "unfinished"
+
+    def reward_table(self) -> np.ndarray:
+        right = np.arange(self.num_outcomes) // self.max_tokens == 1
+        return np.tile(right.astype(np.float32), (self.num_prompts, 1))
+
+    def features(self, state: Array) -> Array:
+        """`[..., (1 + num_prompts) * stages]`: the steps left, and the prompt with the steps left."""
+        stage, prompt = state % self.stages, state // (self.stages * self.max_tokens)
+        of_prompt = jax.nn.one_hot(prompt * self.stages + stage, self.num_prompts * self.stages)
+        return jnp.concatenate([jax.nn.one_hot(stage, self.stages), of_prompt], axis=-1)
+
+    def prior(self) -> Parameters:
+        """Half right steps, the rest filler, slips and early stops; with nothing left, half stops and half filler."""
+        first = np.tile(np.log(np.array([0.1, 0.5, 0.3, 0.1])), (self.stages, 1))
+        first[0] = np.log(np.array([0.45, 0.05, 0.45, 0.05]))
+        own = np.zeros((self.num_prompts, self.stages, 4))
+        own[:, 1:-1, STEP] = np.array(self.ease)[:, None]
+        kernel = np.concatenate([first, own.reshape(-1, 4)])
+        return {"layer_0": {"kernel": jnp.asarray(kernel, jnp.float32), "bias": jnp.zeros(4)}}
+
+    def exact(self, parameters: Parameters) -> tuple[Array, Array, Array]:
+        """`[num_prompts]` each: success, expected tokens of an answer, and expected tokens of a right answer."""
+        prompt, stage = jnp.arange(self.num_prompts)[:, None], jnp.arange(self.stages)
+        states = prompt * self.max_tokens * self.stages + stage
+        probs = jax.nn.softmax(self.policy.step(parameters, (), states, jnp.asarray(0))[0])
+        going_on = jax.nn.one_hot(self.next_stage(stage[:, None], jnp.arange(1, 4)), self.stages)
+        moves = jnp.einsum("psa,sat->pst", probs[..., 1:], going_on)
+
+        def token(mass, _):
+            return jnp.einsum("ps,pst->pt", mass, moves), (mass[:, 0] * probs[:, 0, STOP], mass.sum(axis=-1))
+
+        start = jax.nn.one_hot(jnp.asarray(self.needs), self.stages)
+        _, (right, written) = jax.lax.scan(token, start, length=self.max_tokens)
+        success, lengths = right.sum(axis=0), jnp.arange(1, self.max_tokens + 1)
+        return success, written.sum(axis=0), lengths @ right / success

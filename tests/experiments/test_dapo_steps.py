@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+
+from experiments import dapo_steps as study
+from experiments.dapo_steps import PLACEBO, STEPS
+from ipsrl.objectives.surrogates.ratio import ClippedRatio
+from ipsrl.records.tidy import Records
+from ipsrl.study import claims
+
+
+def test_a_step_is_taken_in_three_places():
+    assert study.pairs("higher clip") == {
+        "added to GRPO": ("GRPO + higher clip", "GRPO"),
+        "in turn": ("GRPO + no KL + higher clip", "GRPO + no KL"),
+        "left out of DAPO": ("DAPO", "DAPO without higher clip"),
+    }
+    assert study.pairs("no KL")["in turn"] == study.pairs("no KL")["added to GRPO"]
+    assert study.pairs("dynamic")["in turn"] == study.pairs("dynamic")["left out of DAPO"]
+    arms = [curve.labels["arm"] for curve in study.curves(study.PRESETS["demo"])]
+    assert len(arms) == len(set(arms)) == 1 + 5 + 3 + 1 + 4 + 2
+
+
+def test_steps_are_those_of_the_papers():
+    grpo, dapo = study.objective(()), study.objective(STEPS)
+    assert grpo.surrogate == ClippedRatio(0.2, 0.2)
+    assert dapo.surrogate == ClippedRatio(0.2, 0.28)
+    assert grpo.penalties
+    assert not grpo.reward_shaping
+    assert not dapo.penalties
+    assert type(grpo.aggregation) is not type(dapo.aggregation)
+
+
+def decided(gains, chance=(0.01, -0.01)):
+    """The claims if each step adds the same wherever it is taken."""
+    ends = {study.name(steps): 0.5 + sum(gains[step] for step in steps) for steps in study.STEPS_OF.values()}
+    rows = [
+        {"arm": arm, "seed": seed, "step": 1, "accuracy": end + 0.001 * seed}
+        for arm, end in ends.items()
+        for seed in (0, 1)
+    ]
+    rows += [
+        {"arm": f"{arm}, {PLACEBO}", "seed": seed, "step": 1, "accuracy": ends[arm] + 0.001 * seed + chance[seed]}
+        for arm in ("GRPO", "DAPO")
+        for seed in (0, 1)
+    ]
+    return list(claims.decided(study.CLAIMS, Records(rows, ("arm",))).values())
+
+
+def test_claims_are_about_each_step_and_chance():
+    gains = dict(zip(STEPS, (0.2, 0.005, -0.1, 0.0, 0.02), strict=True))
+    assert decided(gains) == [True, True, False, False, True, True, True]
+    assert decided(dict.fromkeys(STEPS, -0.01), chance=(0.1, 0.2)) == [False] * 7
+
+
+def test_a_budget_that_is_not_spent_is_refused():
+    settings = study.Settings(seeds=(0, 1), learning_rates=(0.1,), prompts_per_step=4, group_size=2, updates=1)
+    with pytest.raises(ValueError, match="take more"):
+        study.points((), False, settings)
+
+
+def test_half_of_the_questions_are_hopeless_and_right_answers_are_short_and_long():
+    success, _, lengths = (np.asarray(values) for values in study.TASK.exact(study.TASK.prior()))
+    assert (success < 0.02).mean() == 0.5
+    assert success.max() > 0.8
+    assert lengths.min() < 5 < 15 < lengths.max()

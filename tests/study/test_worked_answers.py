@@ -1,0 +1,56 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ipsrl.objectives import make
+from ipsrl.policies.state_table import outcome_probs
+from ipsrl.rollouts.sources.source import Actors, Request, Sampled
+from ipsrl.study.worked_answers import FILLER, SLIP, STEP, STOP, WorkedAnswers
+
+TASK = WorkedAnswers(needs=(1, 2, 1), ease=(0.0, 1.0, -1.0), max_tokens=4)
+
+
+def outcome(prompt, tokens):
+    state = TASK.first_state(jnp.asarray(prompt))
+    for token in tokens:
+        state = TASK.step(state, jnp.asarray(token))
+    return TASK.outcome_names()[int(state) - TASK.num_observations]
+
+
+def test_outcomes_say_whether_an_answer_is_right_and_how_long():
+    assert outcome(0, [STEP, STOP]) == "right after 2"
+    assert outcome(0, [FILLER, STEP, STEP, STOP]) == "right after 4"
+    assert outcome(1, [STEP, STOP]) == "wrong after 2"
+    assert outcome(1, [STEP, STEP, STOP]) == "right after 3"
+    assert outcome(0, [STEP, SLIP, STEP, STOP]) == "wrong after 4"
+    assert outcome(2, [STOP]) == "wrong after 1"
+    assert outcome(2, [STEP, FILLER, FILLER, FILLER]) == "unfinished"
+
+
+def test_success_and_lengths_are_those_of_all_walks():
+    parameters = TASK.prior()
+    success, length, right_length = TASK.exact(parameters)
+    for prompt in range(3):
+        probs = np.asarray(outcome_probs(TASK, TASK.policy, parameters, prompt))
+        np.testing.assert_allclose(probs.sum(), 1, rtol=1e-5)
+        np.testing.assert_allclose(success[prompt], probs[4:8].sum(), rtol=1e-5)
+        lengths = np.array([1, 2, 3, 4, 1, 2, 3, 4, 4])
+        np.testing.assert_allclose(length[prompt], probs @ lengths, rtol=1e-5)
+        np.testing.assert_allclose(right_length[prompt], probs[4:8] @ lengths[4:8] / probs[4:8].sum(), rtol=1e-5)
+
+
+def test_sampled_answers_agree_with_the_exact_numbers():
+    sampled = Sampled(TASK, TASK.policy, prompts_per_step=3, group_size=4000)
+    _, (trajectories, outcomes), _ = jax.jit(sampled)(None, Actors(TASK.prior()), Request(0, 0))
+    order = np.argsort(np.asarray(trajectories.prompts.index))
+    success, length, _ = TASK.exact(TASK.prior())
+    np.testing.assert_allclose(outcomes.rewards.mean(axis=1)[order], success, atol=0.03)
+    np.testing.assert_allclose(trajectories.token_mask.sum(axis=-1).mean(axis=1)[order], length, atol=0.06)
+
+
+def test_an_easier_prompt_has_a_higher_chance_of_each_step():
+    one = WorkedAnswers(needs=(1,), ease=(0.0,), max_tokens=2).exact(WorkedAnswers((1,), (0.0,), 2).prior())[0]
+    np.testing.assert_allclose(one, 0.5 * 0.45, rtol=1e-5)
+    harder = WorkedAnswers((1,), (-1.0,), 2)
+    np.testing.assert_allclose(harder.exact(harder.prior())[0], 0.45 * 0.5 / (0.5 + 0.5 * np.e), rtol=1e-5)
+    make("dapo").check(harder.optional_fields, 4, harder.sizes)
