@@ -22,6 +22,7 @@ are hopeless and a third solved. What is learned on a question helps its family 
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -40,7 +41,7 @@ from ipsrl.training.settings import TrainSettings
 
 ARMS = ("GRPO", "dynamic", "DEPO", "oracle", "random discard", "random skip")
 MEASURES = ("accuracy", "silent", "survival")
-SIZES, POINTS = (4, 8, 16, 32, 64), 41
+POINTS = 41
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Settings(study.Settings):
     """`batch` is a step's trajectories before any is thrown away, `budget` all trajectories of a run."""
 
     arms: tuple[str, ...] = study.selecting(ARMS)
-    group_sizes: tuple[int, ...] = study.selecting(SIZES)
+    group_sizes: tuple[int, ...] = study.selecting((4, 8, 16, 32, 64))
     learning_rates: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4)
     seeds: tuple[int, ...] = study.seeds(tuple(range(8)), least=2)
     prompts: int = positive(192)
@@ -57,11 +58,6 @@ class Settings(study.Settings):
     transfer: float = between(0, 10, 1.0)
     batch: int = positive(256)
     budget: int = positive(32_768)
-
-    @property
-    def steps(self) -> int:
-        """Of a run that throws nothing away; the others spend the budget in fewer."""
-        return self.budget // self.batch
 
 
 PRESETS = {
@@ -79,11 +75,10 @@ def filters(arm: str, steps: int) -> tuple[Wrapper, ...]:
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
-    for arm in settings.arms:
-        for size in settings.group_sizes:
-            for number, rate in enumerate(settings.learning_rates):
-                labels = {"arm": arm, "group_size": size, "learning_rate": rate}
-                yield study.Curve(labels, functools.partial(points, arm, size, number, settings))
+    for arm, size in itertools.product(settings.arms, settings.group_sizes):
+        for number, rate in enumerate(settings.learning_rates):
+            labels = {"arm": arm, "group_size": size, "learning_rate": rate}
+            yield study.Curve(labels, functools.partial(points, arm, size, number, settings))
 
 
 def points(arm: str, size: int, number: int, settings: Settings) -> study.Points:
@@ -97,28 +92,29 @@ def points(arm: str, size: int, number: int, settings: Settings) -> study.Points
 def trained(arm: str, size: int, settings: Settings) -> dict[str, np.ndarray]:
     """The runs of all learning rates, with the exact accuracy and share of silent groups, over all prompts."""
     exam = Exam.of(settings.prompts, settings.families, settings.transfer)
-    training = TrainSettings(settings.steps, settings.batch // size, size, max_gradient_norm=None)
+    steps = settings.budget // settings.batch  # those who throw groups away spend the budget in fewer
+    training = TrainSettings(steps, settings.batch // size, size, max_gradient_norm=None)
 
     def measure(parameters):
         p = exam.success(parameters)
         return {"accuracy": p.mean(), "silent": (p**size + (1 - p) ** size).mean()}
 
     grid = settings.learning_rates, settings.seeds
-    prior, wrappers = exam.prior(settings.spread), filters(arm, settings.steps)
+    prior, wrappers = exam.prior(settings.spread), filters(arm, steps)
     return budgeted_runs(exam, measure, prior, objectives.make("grpo"), training, wrappers, *grid)
 
 
-def best(records: Records, arm: str, sizes: tuple[int, ...] = SIZES) -> Records:
-    """The curve of an arm with the highest final accuracy, among its learning rates and these group sizes."""
-    found = [rows for labels, rows in records.where(arm=arm).each() if labels["group_size"] in sizes]
+def best(records: Records, arm: str, *sizes: int) -> Records:
+    """The curve of an arm with the highest final accuracy, among its learning rates and some or all group sizes."""
+    found = [rows for labels, rows in records.where(arm=arm).each() if labels["group_size"] in sizes or not sizes]
     if not found:
         raise NotRecorded(f"there is no record of {arm} with groups of {sizes}")
     return max(found, key=lambda rows: rows.mean("accuracy"))
 
 
-def accuracy(arm: str, sizes: tuple[int, ...] = SIZES, share: float = 1.0) -> Callable[[Records], Interval]:
+def accuracy(arm: str, *sizes: int, share: float = 1.0) -> Callable[[Records], Interval]:
     """For NUMBERS: of the best curve, after a share of the budget."""
-    return lambda r: interval_of(best(r, arm, sizes).curve("accuracy")[1][:, round(share * (POINTS - 1))])
+    return lambda r: interval_of(best(r, arm, *sizes).curve("accuracy")[1][:, round(share * (POINTS - 1))])
 
 
 def above(first: Callable, second: Callable) -> Callable[[Records], bool | None]:
@@ -132,7 +128,7 @@ def above(first: Callable, second: Callable) -> Callable[[Records], bool | None]
 
 
 GRPO, DYNAMIC, DEPO = accuracy("GRPO"), accuracy("dynamic"), accuracy("DEPO")
-SMALL, LARGE = accuracy("dynamic", (4, 8)), accuracy("GRPO", (16, 32, 64))
+SMALL, LARGE = accuracy("dynamic", 4, 8), accuracy("GRPO", 16, 32, 64)
 CLAIMS = {
     "dynamic sampling with groups of 4 or 8 ends above GRPO with groups of 16 to 64": above(SMALL, LARGE),
     "dynamic sampling ends above GRPO, each with its best groups": above(DYNAMIC, GRPO),
@@ -142,27 +138,28 @@ CLAIMS = {
     "dynamic sampling ends above random discard": above(DYNAMIC, accuracy("random discard")),
 }
 NUMBERS = {f"accuracy of {arm}": accuracy(arm) for arm in ARMS}
-TABLE = study.Table({name: name for name in MEASURES}, "at the end")
+
+
+def table(records: Records, settings: Settings) -> str:
+    """Of the best learning rates."""
+    rows = [row for labels, _ in records.each("arm", "group_size") for row in best(records, *labels.values()).rows]
+    return study.Table({name: name for name in MEASURES}, "at the end")(
+        dataclasses.replace(records, rows=rows), settings
+    )
 
 
 def figure(records: Records, settings: Settings) -> Drawing:
-    arms, sizes = records.distinct("arm"), records.distinct("group_size")
-    frontier = [row | {"shown": "frontier"} for arm in arms for row in best(records, arm, tuple(sizes)).rows]
-    ends = [best(records, arm, (size,)).at_end().rows for arm in arms for size in sizes]
-    rows = frontier + [row | {"shown": "ends"} for of_curve in ends for row in of_curve]
+    frontier = [row | {"shown": "frontier"} for arm in records.distinct("arm") for row in best(records, arm).rows]
+    cells = [best(records, *labels.values()).at_end().rows for labels, _ in records.each("arm", "group_size")]
+    rows = frontier + [row | {"shown": "ends"} for of_cell in cells for row in of_cell]
     return PANELS(dataclasses.replace(records, rows=rows), settings)
 
 
-ACCURACY = {"ylabel": "accuracy on all prompts"}
-FRONTIER = Line("accuracy", by="arm", where={"shown": "frontier"})
-ENDS = Line("accuracy", "group_size", "arm", {"shown": "ends"})
-PANELS = Panels(
-    [
-        Panel([FRONTIER], "best group size and learning rate of each arm", "sampled trajectories", **ACCURACY),
-        Panel([ENDS], "at the end, best learning rate", "group size", xscale="log2", **ACCURACY),
-    ]
-)
-FIGURE = figure
+LEFT = [Line("accuracy", by="arm", where={"shown": "frontier"})], "best group size of each arm", "sampled trajectories"
+RIGHT = [Line("accuracy", "group_size", "arm", {"shown": "ends"})], "at the end", "group size"
+YLABEL = {"ylabel": "accuracy on all prompts"}
+PANELS = Panels([Panel(*LEFT, **YLABEL), Panel(*RIGHT, xscale="log2", **YLABEL)])
+TABLE, FIGURE = table, figure
 
 if __name__ == "__main__":
     study.main(__name__)
