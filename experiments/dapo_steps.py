@@ -34,13 +34,13 @@ from ipsrl.measures.seeds import Interval
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.shaping.reward_costs import OverlongPunishment
 from ipsrl.records.tidy import Records, interval_of
-from ipsrl.study.exams import Discard, at_budget, budgeted_runs
+from ipsrl.study.exams import Discard, budgeted_runs, of_best_rate
 from ipsrl.study.worked_answers import WorkedAnswers
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching
 
 STEPS = ("no KL", "higher clip", "overlong", "token mean", "dynamic")
-PLACEBO, MEASURES, POINTS = "other seeds", ("accuracy", "length", "right_length", "survival"), 21
+PLACEBO, POINTS = "other seeds", 21
 NEEDS, EASE = zip(*itertools.product((1, 3, 6, 12), (-3.0, -2.0, -1.0, 3.0)), strict=True)
 TASK = WorkedAnswers(NEEDS * 2, EASE * 2, max_tokens=20)
 
@@ -81,8 +81,8 @@ def pairs(step: str) -> dict[str, tuple[str, str]]:
 
 
 ALONE, LEFT_OUT = "added to GRPO", "left out of DAPO"
-SUBSETS = [steps for number in range(len(STEPS) + 1) for steps in itertools.combinations(STEPS, number)]
-STEPS_OF = {name(steps): steps for steps in SUBSETS}
+TAKEN = itertools.chain.from_iterable(itertools.combinations(STEPS, number) for number in range(len(STEPS) + 1))
+STEPS_OF = {name(steps): steps for steps in TAKEN}
 
 
 def curves(settings: Settings) -> Iterator[study.Curve]:
@@ -112,16 +112,11 @@ def points(steps: tuple[str, ...], other_seeds: bool, settings: Settings) -> stu
         return {"accuracy": success.mean(), "length": length.mean(), "right_length": right_length.mean()}
 
     wrappers = (Discard(),) if "dynamic" in steps else ()
-    seeds = [seed + 1000 * other_seeds for seed in settings.seeds]
-    grid = settings.learning_rates, seeds
+    grid = settings.learning_rates, [seed + 1000 * other_seeds for seed in settings.seeds]
     runs = budgeted_runs(TASK, measure, TASK.prior(), objective(steps), training, wrappers, *grid)
     places = np.linspace(0, settings.tokens, POINTS)
-    found = {measured: at_budget(runs, measured, "tokens", places) for measured in MEASURES}
-    best = int(found["accuracy"][..., -1].mean(axis=1).argmax())
-    if runs["tokens"][best, :, -1].min() < settings.tokens:
-        raise ValueError(f"--updates={settings.updates} do not spend {settings.tokens} tokens: take more")
-    values = {measured: of_rates[best] for measured, of_rates in found.items()}
-    return study.Points(places.astype(int), values | {"learning_rate": settings.learning_rates[best]}, settings.seeds)
+    best = of_best_rate(runs, "accuracy", "tokens", places, settings.learning_rates)
+    return study.Points(places.astype(int), best, settings.seeds)
 
 
 def added(records: Records, more: str, less: str) -> np.ndarray:
@@ -134,25 +129,21 @@ def gain(step: str) -> Callable[[Records], Interval]:
     return lambda records: interval_of(np.mean([added(records, *both) for both in pairs(step).values()], axis=0))
 
 
-def adds(step: str) -> Callable[[Records], bool | None]:
+def adds(step: str, records: Records) -> bool | None:
     """True if the gain's interval lies above 0, False if it lies below one point of accuracy."""
-
-    def decide(records: Records) -> bool | None:
-        interval = gain(step)(records)
-        return True if interval.low > 0 else False if interval.high < 0.01 else None
-
-    return decide
+    interval = gain(step)(records)
+    return interval.exceeds(0.0) or interval.exceeds(0.01)
 
 
-CLAIMS = {f"{step} adds accuracy": adds(step) for step in STEPS} | {
-    "all together: DAPO ends above GRPO": lambda r: interval_of(added(r, "DAPO", "GRPO")).low > 0,
-    "placebo: other seeds add nothing": lambda r: gain(PLACEBO)(r).low <= 0 <= gain(PLACEBO)(r).high,
+CLAIMS = {f"{step} adds accuracy": functools.partial(adds, step) for step in STEPS} | {
+    "all together: DAPO ends above GRPO": lambda r: interval_of(added(r, "DAPO", "GRPO")).exceeds(0.0),
+    "placebo: other seeds add nothing": lambda r: gain(PLACEBO)(r).exceeds(0.0) is None,
 }
 NUMBERS = {f"gain of {step}": gain(step) for step in (*STEPS, PLACEBO)} | {
     arm: study.final("accuracy", arm=arm) for arm in ("GRPO", "DAPO")
 }
-HEADINGS = {"accuracy": "accuracy", "length": "tokens", "right_length": "of right ones", "survival": "survival"}
-TABLE = study.Table(HEADINGS | {"learning_rate": "rate"}, "after {tokens} tokens")
+COLUMNS = {"accuracy": "accuracy", "length": "tokens", "right_length": "of right ones", "learning_rate": "rate"}
+TABLE = study.Table(COLUMNS | {"survival": "survival"}, "after {tokens} tokens")
 
 
 def figure(records: Records, settings: Settings) -> Drawing:
@@ -164,9 +155,7 @@ def figure(records: Records, settings: Settings) -> Drawing:
     return PANELS(dataclasses.replace(records, rows=rows, labels=("arm", "place", "taken")), settings)
 
 
-TURNS = Panel(
-    [Line("accuracy", by="arm")], "each step in turn", "sampled tokens", "accuracy on all questions", width=1.5
-)
+TURNS = Panel([Line("accuracy", by="arm")], "each step in turn", "sampled tokens", "accuracy", width=1.5)
 PLACES = [Panel([Bars("gain", by="taken", where={"place": place})], place, "accuracy") for place in (ALONE, LEFT_OUT)]
 FIGURE, PANELS = figure, Panels([TURNS, *PLACES])
 

@@ -175,3 +175,18 @@ def at_budget(runs: Mapping[str, np.ndarray], name: str, unit: str, places: np.n
     """`[rate, seed, place]`, a measure of `budgeted_runs` after given numbers of `unit`, interpolated between steps."""
     of_run = np.vectorize(np.interp, signature="(p),(s),(s)->(p)")
     return of_run(places, runs[unit], runs[name])
+
+
+def of_best_rate(
+    runs: Mapping[str, np.ndarray], judged: str, unit: str, places: np.ndarray, learning_rates: Sequence[float]
+) -> dict[str, np.ndarray]:
+    """`[seed, place]`, what `budgeted_runs` measured with the learning rate of the highest final mean of `judged`.
+
+    Raises:
+      ValueError: a run of that learning rate ended before it had spent the budget.
+    """
+    found = {name: at_budget(runs, name, unit, places) for name in runs if name not in ("trajectories", "tokens")}
+    best = int(found[judged][..., -1].mean(axis=1).argmax())
+    if (spent := runs[unit][best, :, -1].min()) < places[-1]:
+        raise ValueError(f"a run ended after {spent:g} of {places[-1]:g} {unit}: take more updates")
+    return {name: values[best] for name, values in found.items()} | {"learning_rate": np.array(learning_rates[best])}

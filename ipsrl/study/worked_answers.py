@@ -19,8 +19,8 @@ class WorkedAnswers(StateGraph):
     """Prompt i needs `needs[i]` right steps before the answer stops; filler makes it longer, a slip makes it wrong.
 
     A state is the prompt, the tokens written, and the steps left or, last, that there was a slip. Outcomes are wrong
-    and right answers of each length, and last the answer that did not stop within `max_tokens`. The policy reads the prompt
-    and the steps left, but not the length.
+    and right answers of each length, and last the answer that did not stop within `max_tokens`. The policy reads the
+    prompt and the steps left, but not the length.
 
     Attributes:
       needs: steps of each prompt, at least one.

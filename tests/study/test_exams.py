@@ -9,7 +9,7 @@ from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.source import Actors, Request, Sampled, wrapped
-from ipsrl.study.exams import Discard, Exam, Skip, at_budget, budgeted_runs
+from ipsrl.study.exams import Discard, Exam, Skip, at_budget, budgeted_runs, of_best_rate
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 
@@ -62,6 +62,11 @@ def test_plain_groups_spend_what_they_sample_and_budgets_lie_between_steps():
     found = at_budget(runs, "success", "tokens", np.array([16, 24]))
     np.testing.assert_allclose(found[..., 0], success[..., 1])
     np.testing.assert_allclose(found[..., 1], success[..., 1:3].mean(axis=-1))
+    best = of_best_rate(runs, "success", "tokens", np.array([0, 48]), [0.1, 0.3])
+    assert best["learning_rate"] == [0.1, 0.3][int(success[1, 0, 3] > success[0, 0, 3])]
+    np.testing.assert_allclose(best["success"][:, 1], success[:, :, 3].max(axis=0))
+    with pytest.raises(ValueError, match="take more updates"):
+        of_best_rate(runs, "success", "tokens", np.array([0, 49]), [0.1, 0.3])
 
 
 def asked(wrapper, steps=40, prompts=4):
