@@ -35,6 +35,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import expit, logit
 
+from experiments import two_techniques
 from experiments.two_techniques import RANKS, RIGHT, TREES
 from ipsrl import objectives, study
 from ipsrl.environments.bandit import Bandit
@@ -55,7 +56,7 @@ from ipsrl.training.step import Batching
 from ipsrl.training.text_evaluation import PASS_AT
 from ipsrl.training.trainer import Trainer
 
-MARGIN, TEXT, TASK = 0.02, "text", "hypospace_boolean(operators=basic, depth=2)"
+MARGIN, TEXT = 0.02, "text"
 PRIOR = prior_probs(RIGHT, expit(logit(0.1) + np.linspace(-6, 6, len(RIGHT))), 0.4**RANKS)
 STARTS = {"bandit": np.log(PRIOR, dtype=np.float32), "trees": TREES.logits_for(PRIOR)}
 EXACT = {"bandit": Bandit(TREES.rewards), "trees": TREES}
@@ -99,11 +100,9 @@ def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
         arms = [arm for arm in settings.arms if task == TEXT or arm != "other prompt"]
         names = {ARMS[arm].format("prompt" if task == TEXT else "correct"): arm for arm in arms}
         if task == TEXT:
-            flags = text_tasks.TextTaskSettings(
-                tasks=(TASK,), objectives=tuple(names), seeds=settings.seeds, steps=settings.text_steps,
-                prompts_per_step=16, mini_batches=4, micro_batches=1, evaluate_every=settings.text_steps,
-            )  # fmt: skip
-            for run in text_tasks.training_grid(TASK, flags).curves({"task": TEXT}):
+            steps = {"steps": settings.text_steps, "evaluate_every": settings.text_steps}
+            flags = dataclasses.replace(two_techniques.TEXT, objectives=tuple(names), seeds=settings.seeds, **steps)
+            for run in text_tasks.training_grid(flags.tasks[0], flags).curves({"task": TEXT}):
                 yield study.TrainingRun({**run.labels, "objective": names[run.labels["objective"]]}, run.train)
             continue
         environment, start = EXACT[task], {"logits": STARTS[task][None]}

@@ -37,13 +37,11 @@ import numpy as np
 from scipy.special import expit, logit
 
 from ipsrl import objectives, study
-from ipsrl.environments import catalog as environments
 from ipsrl.environments.trees import Trees
-from ipsrl.fields import accepted_by, at_least, positive
+from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures.coverage import exact_coverage
-from ipsrl.measures.seeds import Interval
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
@@ -61,6 +59,11 @@ RETURN = (PLAIN, NORMALISED, TOKENS, BOTH, WHITENED, GRPO, DAPO, "cispo")
 KEEPING = ("grpo(entropy=0.01)", "unlikeliness", "progrpo(reference=correct)", "ips_grpo")
 IN_TEXT = (BOTH, GRPO, DAPO, "ips_grpo(floor=0.2)")
 SCORE, KEPT, MARGIN = "pass_at_1", "effective_outcomes", 0.02
+gain = functools.partial(crossed.gain, SCORE, task="trees")
+TEXT = text_tasks.TextTaskSettings(
+    tasks=("hypospace_boolean(operators=basic, depth=2)",), steps=100, prompts_per_step=16, mini_batches=4,
+    micro_batches=1, evaluate_every=100,
+)  # fmt: skip
 RANKS = np.array([np.random.default_rng(prompt).permutation(9) for prompt in range(8)])
 RIGHT = RANKS < 4
 TREES = Trees(depth=8, rewards=tuple(map(tuple, RIGHT.astype(float).tolist())))
@@ -81,14 +84,13 @@ class Settings(study.Settings):
     group_size: int = at_least(2, 8)
     steps: int = positive(400)
     record_every: int = positive(100)
-    tasks: tuple[str, ...] = accepted_by(environments.check, ())
-    prior_steps: tuple[int, ...] = study.rising((300, 1000, 3000), least=1, most=10**6)
+    prior_steps: tuple[int, ...] = positive(())
 
 
 PRESETS = {
     "smoke": Settings((BOTH, GRPO), seeds=(0, 1), learning_rates=(0.1,), steps=4, record_every=2),
-    "demo": Settings(),
-    "paper": Settings(seeds=tuple(range(8)), tasks=("hypospace_boolean(operators=full, depth=2)",)),
+    "demo": Settings(prior_steps=(100, 300, 1000)),
+    "paper": Settings(seeds=tuple(range(16)), steps=4000, prior_steps=(100, 300, 1000, 3000)),
 }
 
 
@@ -104,9 +106,9 @@ def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
         for number, (pass_rate, bias) in enumerate(priors):
             labels = {"task": "trees", "objective": text, "pass_rate": pass_rate, "bias": bias}
             yield study.Curve(labels, lambda trained=trained, number=number: trained()[number])
-    for task, steps in itertools.product(settings.tasks, settings.prior_steps):
-        text = text_tasks.TextTaskSettings(tasks=(task,), objectives=IN_TEXT, seeds=settings.seeds, prior_steps=steps)
-        grid = dataclasses.replace(text_tasks.training_grid(task, text), folder=f"prior_{steps}")
+    for steps in settings.prior_steps:
+        text_runs = dataclasses.replace(TEXT, objectives=IN_TEXT, seeds=settings.seeds[:5], prior_steps=steps)
+        grid = dataclasses.replace(text_tasks.training_grid(TEXT.tasks[0], text_runs), folder=f"prior_{steps}")
         yield from grid.curves({"task": "text", "prior_steps": steps})
 
 
@@ -119,16 +121,12 @@ def measures(parameters: Parameters) -> dict[str, jax.Array]:
     return exact_coverage(probs, RIGHT, (1,))
 
 
-def gain(name: str, other: str) -> Callable[[Records], Interval]:
-    return crossed.gain(SCORE, name, other, task="trees")
-
-
 def reaches(name: str, records: Records) -> bool | None:
     return study.all_of(gain(name, other)(records).exceeds(-MARGIN) for other in (GRPO, DAPO))
 
 
-def explains_more(value: str, source: str, other: str) -> Callable[[Records], bool | None]:
-    of = functools.partial(crossed.share, value, task="trees")
+def explains_more(value: str, source: str, other: str, task: str = "trees") -> Callable[[Records], bool | None]:
+    of = functools.partial(crossed.share, value, task=task)
     return lambda records: of(source)(records).exceeds(of(other)(records))
 
 
@@ -138,6 +136,8 @@ CLAIMS = {
     "it is the techniques: Lite PPO is more than 0.02 above plain PPO": lambda r: gain(BOTH, PLAIN)(r).exceeds(MARGIN),
     "the prior explains more of the score's variance than the objective": explains_more(SCORE, "prior", "objective"),
     "the objective explains more of the variance of effective outcomes": explains_more(KEPT, "objective", "prior"),
+    "in text too: the prior, of the score": explains_more(SCORE, "prior", "objective", "text"),
+    "in text too: the objective, of effective outcomes": explains_more(KEPT, "objective", "prior", "text"),
 }
 PAIRS = {"Lite PPO - GRPO": (BOTH, GRPO), "Lite PPO - DAPO": (BOTH, DAPO), "Lite PPO - plain": (BOTH, PLAIN)}
 PAIRS |= {"REINFORCE++ - GRPO": (WHITENED, GRPO), "normalised - plain": (NORMALISED, PLAIN)}
