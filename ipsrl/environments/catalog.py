@@ -14,6 +14,7 @@ from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
+from ipsrl.environments.long_work import LongWork
 from ipsrl.environments.math_answers import MathAnswers
 from ipsrl.environments.n_queens import NQueens
 from ipsrl.environments.one_of_many import OneOfMany
@@ -31,6 +32,7 @@ CATALOG: dict[str, Callable[..., Environment | Questions]] = {
     "hypospace_voxels": HypospaceVoxels,
     "countdown": Countdown,
     "addition": Addition,
+    "long_work": LongWork,
     "one_of_many": OneOfMany,
     "graph_coloring": GraphColoring,
     "n_queens": NQueens,

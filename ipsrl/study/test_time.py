@@ -70,11 +70,11 @@ def text_curves(
     """The same of runs on a text task, and of their prior; measured by `evaluate_work`.
 
     Args:
-      forced: the task with forced work, for each budget but the first.
+      forced: for each budget the task with as much forced work.
     """
     grid = training_grid(task, settings)
     evaluate = functools.partial(
-        evaluate_work, (grid.environment, *forced), grid.policy, settings.temperature, settings.answers, budgets
+        evaluate_work, tuple(forced), grid.policy, settings.temperature, settings.answers, budgets
     )
     grid = dataclasses.replace(grid, evaluate=shared_at_start(evaluate))
 

@@ -28,7 +28,7 @@ def evaluate_work(
     answers to the first task, and one of these answers.
 
     Args:
-      tasks: for each budget the task with as much forced work; the first without.
+      tasks: for each budget the task with as much forced work.
       answers: number of answers to each prompt, from which all is estimated.
       step: not used: all policies are sampled with the same random numbers.
     """
