@@ -26,7 +26,7 @@ import numpy as np
 from ipsrl import study
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.long_work import LongWork
-from ipsrl.fields import positive
+from ipsrl.fields import one_of, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures.seeds import Interval
@@ -42,29 +42,33 @@ POLICIES, TEXT_TOY, LINE = ("free logits", "Gaussian"), "transformer", 0.95
 FIXES = BONUS, COV, IPS = ("grpo(entropy=0.1)", "clip_cov", "ips_grpo")
 BUDGETS, TEXT_BUDGETS, WORK = (1, 2, 4, 8, 16), (1, 2, 4), (3, 11, 27)
 TASK = "long_work(digits=2, problems=32, longest_work=27)"
-TEXT = TextTaskSettings(
+DEMO = TextTaskSettings(
     objectives=(GRPO, "grpo(entropy=0.01)", IPS), seeds=(0, 1, 2, 3, 4), steps=60, prompts_per_step=16, micro_batches=1,
     learning_rate=1e-3, hidden_size=32, evaluate_every=60, monitors="none",
 )  # fmt: skip
+TEXTS = {
+    "smoke": dataclasses.replace(SMOKE, objectives=(GRPO,), seeds=(0,)),
+    "demo": DEMO,
+    "paper": dataclasses.replace(DEMO, steps=600),
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(study.EnsembleSettings):
-    """`text` are the settings of the transformer."""
+    """`text` is the size of the task in words."""
 
     objectives: tuple[str, ...] = study.objectives((GRPO, *FIXES))
     seeds: tuple[int, ...] = study.seeds(tuple(range(32)), least=2)
     learning_rate: float = positive(0.5)
     steps: int = positive(4000)
     record_every: int = positive(200)
-    text: TextTaskSettings = TEXT
+    text: str = one_of(*TEXTS, default="demo")
 
 
-LITTLE = dataclasses.replace(SMOKE, objectives=(GRPO,), seeds=(0,))
 PRESETS = {
-    "smoke": Settings(objectives=(GRPO,), seeds=(0, 1), steps=100, record_every=50, text=LITTLE),
+    "smoke": Settings(objectives=(GRPO,), seeds=(0, 1), steps=100, record_every=50, text="smoke"),
     "demo": Settings(),
-    "paper": Settings(seeds=tuple(range(256)), steps=40_000, text=dataclasses.replace(TEXT, steps=600)),
+    "paper": Settings(seeds=tuple(range(256)), steps=40_000, text="paper"),
 }
 
 
@@ -84,7 +88,7 @@ def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
             labels, rate = {"toy": toy, "objective": arm}, times * settings.learning_rate
             yield from exact_curves(bandit, policy, text, settings, BUDGETS, labels, rate, start=arm == GRPO)
     forced = [LongWork(2, problems=32, longest_work=max(WORK), work=work) for work in WORK]
-    yield from text_curves({"toy": TEXT_TOY}, TASK, forced, settings.text, TEXT_BUDGETS)
+    yield from text_curves({"toy": TEXT_TOY}, TASK, forced, TEXTS[settings.text], TEXT_BUDGETS)
 
 
 def collapses(toy: Records) -> bool | None:
