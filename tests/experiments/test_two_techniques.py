@@ -11,7 +11,6 @@ from ipsrl.study import claims
 
 
 def decided(score, kept):
-    """The claims but those on text, from (objective, pass rate) -> score and effective outcomes."""
     """The claims on trees, from (objective, pass rate) -> score and effective outcomes; seeds differ by 0.001."""
     settings, rows = PRESETS["demo"], []
     for name, rate, bias, seed in itertools.product(
