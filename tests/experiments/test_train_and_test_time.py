@@ -54,8 +54,7 @@ def test_what_the_note_says_holds():
     ("changed", "refuted"),
     [
         ({"line": False}, [1]),
-        ({"long": {GRPO: (0.8, 0.6, 0.5), IPS: (0.8, 0.6, 0.5)}}, [2]),
-        ({"long": {START: (0.5, 0.4, 0.2)}}, [3]),
+        ({"long": {GRPO: (0.8, 0.6, 0.5), IPS: (0.8, 0.6, 0.5)}}, [2, 3]),
         ({"effective": {IPS: 1.1}}, [4]),
         ({"vote": 0.4}, [5, 6]),
         ({"vote": 0.55}, [6]),
@@ -67,8 +66,12 @@ def test_each_claim_can_fail(changed, refuted):
     assert decided(**changed) == [number not in refuted for number in range(9)]
 
 
-def test_thinking_longer_that_only_helps_is_no_rise_and_fall():
-    assert decided(long={START: (0.2, 0.3, 0.4)})[3] is None
+def test_the_transformer_alone_may_rise_and_fall():
+    at_once = {GRPO: (0.8, 0.6, 0.5), IPS: (0.8, 0.6, 0.5)}
+    toys_fall = [row for row in records(long=at_once).rows if row["toy"] != TEXT_TOY]
+    rows = [*toys_fall, *records().where(toy=TEXT_TOY).rows]
+    found = claims.decided(train_and_test_time.CLAIMS, Records(rows, ("toy", "objective", "part")))
+    assert list(found.values())[2:4] == [False, True]
 
 
 def test_budgets_of_the_first_gaussian():
