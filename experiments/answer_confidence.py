@@ -58,7 +58,6 @@ from ipsrl.training.trainer import Trainer
 
 MARGIN, TEXT = 0.02, "text"
 PRIOR = prior_probs(RIGHT, expit(logit(0.1) + np.linspace(-6, 6, len(RIGHT))), 0.4**RANKS)
-STARTS = {"bandit": np.log(PRIOR, dtype=np.float32), "trees": TREES.logits_for(PRIOR)}
 EXACT = {"bandit": Bandit(TREES.rewards), "trees": TREES}
 ARMS = {
     "GRPO": "grpo",
@@ -105,7 +104,8 @@ def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
             for run in text_tasks.training_grid(flags.tasks[0], flags).curves({"task": TEXT}):
                 yield study.TrainingRun({**run.labels, "objective": names[run.labels["objective"]]}, run.train)
             continue
-        environment, start = EXACT[task], {"logits": STARTS[task][None]}
+        logits = np.log(PRIOR, dtype=np.float32) if task == "bandit" else TREES.logits_for(PRIOR)
+        environment, start = EXACT[task], {"logits": logits[None]}
         policy = Tabular(environment.num_observations, environment.vocabulary_size)
         record = functools.partial(measures, environment, policy)
         for name, arm in names.items():

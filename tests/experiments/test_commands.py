@@ -82,6 +82,13 @@ def test_nothing_runs_twice(everything, capsys):
     assert table() == before
 
 
+def test_no_study_computes_when_it_is_imported():
+    """A sweep forks processes that have imported all studies, and JAX's threads do not survive a fork."""
+    code = "from ipsrl.study import catalog; catalog.every(); from jax._src import xla_bridge"
+    code += "; assert not xla_bridge.backends_are_initialized()"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+
+
 @pytest.mark.parametrize("experiment", STUDIES)
 def test_a_study_has_a_header_claims_and_presets(experiment):
     study = catalog.find(experiment)
