@@ -42,7 +42,7 @@ from ipsrl.measures.entropy_laws import foretold
 from ipsrl.measures.seeds import Interval
 from ipsrl.policies.state_table import mean_token_entropy
 from ipsrl.records.tidy import Records
-from ipsrl.study.claims import above, alike, all_of, within
+from ipsrl.study.claims import alike, all_of, close
 from ipsrl.training.ensemble import train_ensemble
 
 ONE = "one right arm"
@@ -107,7 +107,7 @@ def ends(records: Records, value: str, names: Sequence[str], tasks: Sequence[str
 
 def near(records: Records, value: str, names: Sequence[str], most: float, tasks: Sequence[str] = ()) -> bool | None:
     """Whether the size of each of them is at most this."""
-    return all_of(within(end, most) for end in ends(records, value, names, tasks))
+    return all_of(close(end, 0.0, most) for end in ends(records, value, names, tasks))
 
 
 def shared(records: Records) -> bool | None:
@@ -127,11 +127,11 @@ CLAIMS = {
     f"the ceiling is foretold within {NEAR} {ON_ALL}": lambda r: near(r, "ceiling_error", PAPERS, NEAR),
     "GRPO, RLOO and REINFORCE++ share a and b, within a tenth, on every task": shared,
     "exp(H) foretells better than H, for GRPO on every task": lambda records: all_of(
-        above(gain, Interval(0, 0, 0, 0)) for gain in ends(records, "gain", ["grpo"])
+        gain.exceeds(0.0) for gain in ends(records, "gain", ["grpo"])
     ),
     f"the ceiling is foretold within {NEAR} in three quarters of all curves": lambda r: share_near(r) >= 0.75,
     "it is further off for IPS, flow balance and KL on every task": lambda records: all_of(
-        {True: False, False: True}.get(within(end, NEAR)) for end in ends(records, "ceiling_error", KEEPERS)
+        {True: False, False: True}.get(close(end, 0.0, NEAR)) for end in ends(records, "ceiling_error", KEEPERS)
     ),
     "it is as near for GRPO if one arm is right": lambda r: near(r, "ceiling_error", ["grpo"], NEAR, [ONE]),
 }

@@ -18,7 +18,8 @@ def foretold(entropy: np.ndarray, reward: np.ndarray, first: int) -> dict[str, n
       predicted: R by the law, from H as measured.
       a, b, ceiling: the coefficients, and b - a, the reward at H = 0.
       fit_error, rest_error: root mean square of `predicted` - R over the fitted records, and over the others.
-      gain: by how much the `rest_error` of a line in H, the placebo, is larger.
+      gain: by how much the `rest_error` of a line in H is larger.
+      constant_error: that of the reward of the last fitted record, repeated.
       ceiling_error: `ceiling` - R of the last record.
 
     Raises:
@@ -41,6 +42,7 @@ def foretold(entropy: np.ndarray, reward: np.ndarray, first: int) -> dict[str, n
         "fit_error": _root_mean_square(error[:, :first]),
         "rest_error": rest_error,
         "gain": _root_mean_square(of_placebo[:, first:]) - rest_error,
+        "constant_error": _root_mean_square(reward[:, first - 1 : first] - reward[:, first:]),
         "ceiling_error": b + slope - reward[:, -1:],
     }
 

@@ -149,13 +149,11 @@ def rises_then_falls(means: Sequence[Interval]) -> bool | None:
 
 
 def alike(intervals: Sequence[Interval], by: float) -> bool | None:
-    """Whether positive means are the same: not if two intervals are apart; if their means differ by at most a share
-    `by` of the largest; else None.
-    """
-    means = [each.mean for each in intervals]
-    if max(each.low for each in intervals) > min(each.high for each in intervals):
-        return False
-    return max(means) - min(means) <= by * max(means) or None
+    """Whether positive means differ by a share `by` of the largest at most, by both ends of their intervals."""
+    most = by * max(each.mean for each in intervals)
+    if max(each.high for each in intervals) - min(each.low for each in intervals) <= most:
+        return True
+    return False if max(each.low for each in intervals) - min(each.high for each in intervals) > most else None
 
 
 def equal_within(values: np.ndarray, others: np.ndarray, margin: float) -> bool | None:

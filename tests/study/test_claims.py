@@ -55,12 +55,12 @@ def test_two_means_are_close_if_neither_exceeds_the_other():
     assert close(ONE_SEED, 0.0, 1.0) is None
 
 
-def test_alike_needs_near_means_and_intervals_that_overlap():
+def test_alike_is_by_outer_and_inner_ends():
     def of(low, high):
         return Interval((low + high) / 2, low, high, 5)
 
-    assert alike([of(1.0, 1.2), of(1.1, 1.2)], 0.1) is True
-    assert alike([of(1.0, 1.2), of(1.3, 1.4)], 0.9) is False
+    assert alike([of(1.0, 1.02), of(1.03, 1.05)], 0.1) is True
+    assert alike([of(1.0, 1.2), of(1.5, 1.6)], 0.1) is False
     assert alike([of(1.0, 2.0), of(1.9, 3.0)], 0.1) is None
 
 
