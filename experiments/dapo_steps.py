@@ -11,7 +11,7 @@ Arms      Each step added to GRPO alone, added in turn to those before it, and l
 Command   python -m experiments.dapo_steps
 Time      smoke a quarter of a CPU minute; demo about ten CPU minutes, estimated.
 Expected  not known yet: the demo has not been run to its end.
-Doubt     A task whose right answers are hundreds of tokens long: the mean over tokens and the punishment weigh more there.
+Doubt     A task whose right answers are hundreds of tokens long: the mean over tokens and the punishment count there.
 Smoke     python -m experiments.dapo_steps --preset=smoke
 
 32 questions need 1 to 12 right steps before the answer stops, and may have filler in between: right answers have 2 to
