@@ -8,8 +8,10 @@ import numpy as np
 from jax import Array
 
 from ipsrl.environments.state_graph import StateGraph
-from ipsrl.policies.mlp import MLP
-from ipsrl.policies.policy import Parameters
+from ipsrl.fields import positive
+from ipsrl.policies.policy import Actions, Cache, Parameters, score_logits
+from ipsrl.policies.tabular import Tabular
+from ipsrl.structures import PolicyScores, Trajectories
 
 STOP, STEP, FILLER, SLIP = range(4)
 
@@ -51,9 +53,10 @@ class WorkedAnswers(StateGraph):
         return 2 * self.max_tokens + 1
 
     @property
-    def policy(self) -> MLP:
-        """Logits are a row of the steps left, the same for all prompts, and a row of prompt and steps left."""
-        return MLP(self.features, (1 + self.num_prompts) * self.stages, self.vocabulary_size, hidden=())
+    def policy(self) -> "StageTable":
+        """The table that fits."""
+        stages = {"stages": self.stages, "states_of_prompt": self.max_tokens * self.stages}
+        return StageTable(self.num_observations, self.vocabulary_size, **stages)
 
     def first_state(self, prompt_index: Array) -> Array:
         return prompt_index * self.max_tokens * self.stages + jnp.asarray(self.needs)[prompt_index]
@@ -87,20 +90,13 @@ class WorkedAnswers(StateGraph):
         right = np.arange(self.num_outcomes) // self.max_tokens == 1
         return np.tile(right.astype(np.float32), (self.num_prompts, 1))
 
-    def features(self, state: Array) -> Array:
-        """`[..., (1 + num_prompts) * stages]`: the steps left, and the prompt with the steps left."""
-        stage, prompt = state % self.stages, state // (self.stages * self.max_tokens)
-        of_prompt = jax.nn.one_hot(prompt * self.stages + stage, self.num_prompts * self.stages)
-        return jnp.concatenate([jax.nn.one_hot(stage, self.stages), of_prompt], axis=-1)
-
     def prior(self) -> Parameters:
         """Half right steps, the rest filler, slips and early stops; with nothing left, half stops and half filler."""
         first = np.tile(np.log(np.array([0.1, 0.5, 0.3, 0.1])), (self.stages, 1))
         first[0] = np.log(np.array([0.45, 0.05, 0.45, 0.05]))
         own = np.zeros((self.num_prompts, self.stages, 4))
         own[:, 1:-1, STEP] = np.array(self.ease)[:, None]
-        kernel = np.concatenate([first, own.reshape(-1, 4)])
-        return {"layer_0": {"kernel": jnp.asarray(kernel, jnp.float32), "bias": jnp.zeros(4)}}
+        return {"shared": jnp.asarray(first, jnp.float32), "own": jnp.asarray(own, jnp.float32)}
 
     def exact(self, parameters: Parameters) -> tuple[Array, Array, Array]:
         """`[num_prompts]` each: success, expected tokens of an answer, and expected tokens of a right answer."""
@@ -117,3 +113,29 @@ class WorkedAnswers(StateGraph):
         _, (right, written) = jax.lax.scan(token, start, length=self.max_tokens)
         success, lengths = right.sum(axis=0), jnp.arange(1, self.max_tokens + 1)
         return success, written.sum(axis=0), lengths @ right / success
+
+
+@dataclasses.dataclass(frozen=True)
+class StageTable(Tabular):
+    """logits = shared[steps left] + own[prompt, steps left]: what is learned on one prompt helps the others.
+
+    Parameters: `{"shared": [stages, V], "own": [prompts, stages, V]}`, first zeros.
+
+    Attributes:
+      stages, states_of_prompt: of `WorkedAnswers`.
+    """
+
+    stages: int = positive(1)
+    states_of_prompt: int = positive(1)
+
+    def init(self, key: Array) -> Parameters:
+        shape = self.stages, self.vocabulary_size
+        return {"shared": jnp.zeros(shape), "own": jnp.zeros((self.num_observations // self.states_of_prompt, *shape))}
+
+    def step(self, parameters: Parameters, cache: Cache, observations: Array, position: Array) -> tuple[Array, Cache]:
+        stage, prompt = observations % self.stages, observations // self.states_of_prompt
+        return parameters["shared"][stage] + parameters["own"][prompt, stage], cache
+
+    def score(self, parameters: Parameters, trajectories: Trajectories, temperature: float) -> PolicyScores:
+        logits, _ = self.step(parameters, (), trajectories.observations, jnp.asarray(0))
+        return score_logits(logits, Actions.of(trajectories), temperature)

@@ -48,6 +48,16 @@ def test_sampled_answers_agree_with_the_exact_numbers():
     np.testing.assert_allclose(trajectories.token_mask.sum(axis=-1).mean(axis=1)[order], length, atol=0.06)
 
 
+def test_what_a_prompt_learns_helps_the_others_where_it_is_shared():
+    parameters, before = TASK.prior(), TASK.exact(TASK.prior())[0]
+    for name, helped in (("shared", [0, 1, 2]), ("own", [2])):
+        where = (1, STEP) if name == "shared" else (2, 1, STEP)
+        moved = TASK.exact(parameters | {name: parameters[name].at[where].add(1.0)})[0] - before
+        assert np.flatnonzero(np.asarray(moved) > 1e-6).tolist() == helped
+    fresh = TASK.policy.init(jax.random.key(0))
+    assert jax.tree.map(jnp.shape, fresh) == jax.tree.map(jnp.shape, parameters)
+
+
 def test_an_easier_prompt_has_a_higher_chance_of_each_step():
     one = WorkedAnswers(needs=(1,), ease=(0.0,), max_tokens=2).exact(WorkedAnswers((1,), (0.0,), 2).prior())[0]
     np.testing.assert_allclose(one, 0.5 * 0.45, rtol=1e-5)
