@@ -128,7 +128,9 @@ def correlation(before: str) -> Callable[[Records], Interval]:
             np.array([ends(records, MANY, epochs=number)[:, 1] for number in epochs]).T,
             strict=True,
         )
-        return interval_of(np.array([spearmanr(*pair).statistic for pair in ranked]))
+        # Of constant values there is no correlation, and SciPy warns.
+        found = [spearmanr(*pair).statistic if all(map(np.ptp, pair)) else np.nan for pair in ranked]
+        return interval_of(np.array(found))
 
     return of
 
