@@ -61,13 +61,13 @@ PRIOR = prior_probs(RIGHT, expit(logit(0.1) + np.linspace(-6, 6, len(RIGHT))), 0
 EXACT = {"bandit": Bandit(TREES.rewards), "trees": TREES}
 ARMS = {
     "GRPO": "grpo",
-    "no shift": "progrpo(reference={}, alpha=0.0)",
+    "no_shift": "progrpo(reference={}, alpha=0.0)",
     "ARM": "progrpo(reference={})",
     "permuted": "progrpo(reference={}, shifted=permuted)",
-    "other prompt": "progrpo(reference=other_prompt)",
-    "AR-Lopti": "ar_lopti",
-    "Lp-Reg": "lp_reg",
-    "IPS-GRPO": "ips_grpo",
+    "other_prompt": "progrpo(reference=other_prompt)",
+    "AR_Lopti": "ar_lopti",
+    "Lp_Reg": "lp_reg",
+    "IPS_GRPO": "ips_grpo",
 }
 
 
@@ -96,7 +96,7 @@ PRESETS = {
 def curves(settings: Settings) -> Iterator[study.Curve | study.TrainingRun]:
     training = TrainSettings(settings.steps, 8, settings.group_size, max_gradient_norm=None, batching=Batching(1, 4))
     for task in settings.tasks:
-        arms = [arm for arm in settings.arms if task == TEXT or arm != "other prompt"]
+        arms = [arm for arm in settings.arms if task == TEXT or arm != "other_prompt"]
         names = {ARMS[arm].format("prompt" if task == TEXT else "correct"): arm for arm in arms}
         if task == TEXT:
             steps = {"steps": settings.text_steps, "evaluate_every": settings.text_steps}
@@ -123,7 +123,7 @@ def above(value: str, other: str, margin: float = MARGIN) -> Callable[[Records],
     """Whether ARM ends above another arm by a margin, on every task that has both."""
 
     def decide(records: Records) -> bool | None:
-        tasks = [TEXT] if other == "other prompt" else records.distinct("task")
+        tasks = [TEXT] if other == "other_prompt" else records.distinct("task")
         parts = [crossed.gain(value, "ARM", other, task=task)(records).exceeds(margin) for task in tasks]
         return study.all_of(parts)
 
@@ -136,13 +136,13 @@ CLAIMS = {
     "so is the share of right answers that 32 tries contain": above("covered_at_32", "GRPO"),
     "ARM keeps more effective right answers than GRPO": above("effective_outcomes", "GRPO", 0),
     "it is the answer's confidence: the same against permuted shifts": above("covered_at_32", "permuted"),
-    "and the prompt's: the same against that of other prompts": above("covered_at_32", "other prompt"),
+    "and the prompt's: the same against that of other prompts": above("covered_at_32", "other_prompt"),
 }
 NUMBERS = {
     f"{value.replace('_at_', '@')}, ARM - {other}, {task}": crossed.gain(value, "ARM", other, task=task)
     for value, other in itertools.product(("pass_at_1", "pass_at_32", "covered_at_32"), ARMS)
     for task in (*EXACT, TEXT)
-    if other in ("GRPO", "permuted", "IPS-GRPO") or (other == "other prompt" and task == TEXT)
+    if other in ("GRPO", "permuted", "IPS_GRPO") or (other == "other_prompt" and task == TEXT)
 }
 COLUMNS = [f"{value}_at_{k}" for value in ("pass", "covered") for k in (1, 32, 64)] + ["effective_outcomes"]
 TABLE = study.Table(COLUMNS, rows=("objective",), each="task", title="{task}", decimals=3)

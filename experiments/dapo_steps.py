@@ -42,8 +42,8 @@ from ipsrl.study.worked_answers import WorkedAnswers
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching
 
-STEPS = ("no KL", "higher clip", "overlong", "token mean", "dynamic")
-PLACEBO, POINTS = "other seeds", 21
+STEPS = ("no_KL", "higher_clip", "overlong", "token_mean", "dynamic")
+PLACEBO, POINTS = "other_seeds", 21
 NEEDS, EASE = zip(*itertools.product((1, 3, 6, 12), (-5.0, -4.0, -2.0, 3.0)), strict=True)
 TASK = WorkedAnswers(NEEDS * 2, EASE * 2, max_tokens=20)
 
@@ -62,7 +62,7 @@ class Settings(study.Settings):
 
 
 PRESETS = {
-    "smoke": Settings(("GRPO", f"GRPO, {PLACEBO}"), seeds=(0, 1), learning_rates=(0.1,), tokens=1000, updates=4),
+    "smoke": Settings(("GRPO", f"GRPO_{PLACEBO}"), seeds=(0, 1), learning_rates=(0.1,), tokens=1000, updates=4),
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(20)), group_size=16, tokens=120_000, updates=360),
 }
@@ -71,13 +71,13 @@ PRESETS = {
 def name(steps: tuple[str, ...]) -> str:
     """The label of an arm, from its steps in their order."""
     missing = [step for step in STEPS if step not in steps]
-    return " without ".join(("DAPO", *missing)) if len(missing) < 2 else " + ".join(("GRPO", *steps))
+    return "_without_".join(("DAPO", *missing)) if len(missing) < 2 else "_plus_".join(("GRPO", *steps))
 
 
 def pairs(step: str) -> dict[str, tuple[str, str]]:
     """Where a step is taken -> the arms with and without it."""
     if step == PLACEBO:
-        return {place: (f"{arm}, {PLACEBO}", arm) for place, arm in ((ALONE, "GRPO"), (LEFT_OUT, "DAPO"))}
+        return {place: (f"{arm}_{PLACEBO}", arm) for place, arm in ((ALONE, "GRPO"), (LEFT_OUT, "DAPO"))}
     turn, others = STEPS.index(step), tuple(other for other in STEPS if other != step)
     turns = name(STEPS[: turn + 1]), name(STEPS[:turn])
     return {ALONE: (name((step,)), "GRPO"), "in turn": turns, LEFT_OUT: ("DAPO", name(others))}
@@ -91,14 +91,14 @@ STEPS_OF = {name(steps): steps for steps in TAKEN}
 def curves(settings: Settings) -> Iterator[study.Curve]:
     needed = dict.fromkeys(arm for step in (*STEPS, PLACEBO) for both in pairs(step).values() for arm in both[::-1])
     for arm in settings.arms or needed:
-        steps = STEPS_OF[arm.removesuffix(f", {PLACEBO}")]
+        steps = STEPS_OF[arm.removesuffix(f"_{PLACEBO}")]
         yield study.Curve({"arm": arm}, functools.partial(points, steps, arm.endswith(PLACEBO), settings))
 
 
 def objective(steps: tuple[str, ...]) -> Objective:
     """GRPO with some of DAPO's steps; dynamic sampling is not one of the objective."""
-    clip, kl = "(0.2, 0.28)" if "higher clip" in steps else "0.2", 0.0 if "no KL" in steps else 0.04
-    mean = "token_mean" if "token mean" in steps else "sequence_mean"
+    clip, kl = "(0.2, 0.28)" if "higher_clip" in steps else "0.2", 0.0 if "no_KL" in steps else 0.04
+    mean = "token_mean" if "token_mean" in steps else "sequence_mean"
     made = objectives.make(f"grpo(clip={clip}, kl={kl}, aggregation={mean})")
     return dataclasses.replace(made, reward_shaping=(OverlongPunishment(0.5),)) if "overlong" in steps else made
 

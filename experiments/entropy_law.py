@@ -45,7 +45,7 @@ from ipsrl.records.tidy import Records
 from ipsrl.study.claims import alike, all_of, close
 from ipsrl.training.ensemble import train_ensemble
 
-ONE = "one right arm"
+ONE = "one_right_arm"
 TASKS = {"bandit": "bandit", "hypergrid": "hypergrid", ONE: f"bandit(rewards=(1.0{', 0.0' * 11}))"}
 PAPERS, KEEPERS = ("grpo", "rloo", "reinforce_plus_plus"), ("ips_grpo", "trajectory_balance", "grpo(kl=0.1)")
 FIRST, CLOSE, NEAR = 5, 0.02, 0.05

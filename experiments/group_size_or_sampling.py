@@ -43,7 +43,7 @@ from ipsrl.rollouts.sources.source import Wrapper
 from ipsrl.study.exams import Discard, Exam, Skip, at_budget, budgeted_runs
 from ipsrl.training.settings import TrainSettings
 
-ARMS = ("GRPO", "dynamic", "DEPO", "oracle", "random discard", "random skip")
+ARMS = ("GRPO", "dynamic", "DEPO", "oracle", "random_discard", "random_skip")
 MEASURES = ("accuracy", "silent", "survival")
 POINTS = 41
 
@@ -122,7 +122,7 @@ def accuracy(arm: str, *sizes: int, share: float = 1.0) -> Callable[[Records], I
 
 GRPO, DYNAMIC, DEPO = accuracy("GRPO"), accuracy("dynamic"), accuracy("DEPO")
 SMALL, LARGE = accuracy("dynamic", 4, 8), accuracy("GRPO", 16, 32, 64)
-EARLY, SKIP, DISCARD = accuracy("DEPO", share=0.6), accuracy("random skip"), accuracy("random discard")
+EARLY, SKIP, DISCARD = accuracy("DEPO", share=0.6), accuracy("random_skip"), accuracy("random_discard")
 CLAIMS = {
     "dynamic sampling with groups of 4 or 8 ends above GRPO with 16 to 64": lambda r: SMALL(r).exceeds(LARGE(r)),
     "dynamic sampling ends above GRPO, each with its best groups": lambda r: DYNAMIC(r).exceeds(GRPO(r)),

@@ -11,7 +11,7 @@ Arms      Errors of 0.3 both ways, J = 0.4, corrected with these rates, and with
 Command   python -m experiments.verifier_corrections
 Time      demo half a CPU minute, smoke a third of that; paper, not run, an estimated three minutes.
 Expected  true accuracy after 500 updates, 10 seeds: dr_grpo 0.884 [0.870, 0.896], backward 0.971 [0.967, 0.974], and
-          dr_grpo with a step 1 / J times as large the same; forward 0.908 [0.897, 0.917], REINFORCE 0.905 [0.895,
+          dr_grpo_step_by_J, with a step 1 / J times as large, the same; forward 0.908 [0.897, 0.917], REINFORCE 0.905 [0.895,
           0.915]. Wrong rates rescale the expected update and do not turn it; of 0.4 they end at 0.989, above
           the right ones, as the longest step. With std all are GRPO, 0.966. A correction by rates is a step size.
 Doubt     Rates that differ between prompts: there a correction may change more than the step.
@@ -40,12 +40,12 @@ FORWARD = "forward_correction(false_negative_rate={0}, standardise={1})"
 
 def corrections(name: str, text: str, with_std: bool) -> dict[str, str]:
     """Arm -> objective, for each rate."""
-    return {f"{name} {rate}{' with std' * with_std}": text.format(rate, with_std) for rate in RATES}
+    return {f"{name}({rate=}{', std=True' * with_std})": text.format(rate, with_std) for rate in RATES}
 
 
 BACK, FORE = corrections("backward", BACKWARD, False), corrections("forward", FORWARD, False)
 STD = corrections("backward", BACKWARD, True) | corrections("forward", FORWARD, True)
-PLACEBO = "dr_grpo with step / J"
+PLACEBO = "dr_grpo_step_by_J"
 ARMS = {name: name for name in ("grpo", "dr_grpo", "reinforce")} | {PLACEBO: "dr_grpo"} | BACK | FORE | STD
 
 
@@ -68,7 +68,7 @@ class Settings(study.EnsembleSettings):
 
 SMALL = {"accuracies": (0.3,), "seeds": (32, 33), "group_size": 4, "steps": 100}
 PRESETS = {
-    "smoke": Settings(("dr_grpo", "backward 0.3"), **SMALL),
+    "smoke": Settings(("dr_grpo", "backward(rate=0.3)"), **SMALL),
     "demo": Settings(),
     "paper": Settings(seeds=tuple(range(32, 96)), steps=5000, record_every=50),
 }
@@ -105,7 +105,7 @@ def better(name: str, other: str) -> Callable[[Records], bool | None]:
     return holds
 
 
-RIGHT_BACK, RIGHT_FORE, WRONG = "backward 0.3", "forward 0.3", [*list(BACK)[1:], *list(FORE)[1:]]
+RIGHT_BACK, RIGHT_FORE, WRONG = "backward(rate=0.3)", "forward(rate=0.3)", [*list(BACK)[1:], *list(FORE)[1:]]
 CLAIMS = {
     "without std the backward correction has the clean expected update": lambda r: zero(r, "from_clean", RIGHT_BACK),
     "without std the forward correction has J x the clean expected update": lambda r: zero(
@@ -121,19 +121,19 @@ CLAIMS = {
     ),
     "forward correction ends 0.01 more accurate than REINFORCE": better(RIGHT_FORE, "reinforce"),
     "backward correction with right rates ends 0.01 more accurate than with rates of 0.2": better(
-        RIGHT_BACK, "backward 0.2"
+        RIGHT_BACK, "backward(rate=0.2)"
     ),
     "backward correction with right rates ends 0.01 more accurate than with rates of 0.4": better(
-        RIGHT_BACK, "backward 0.4"
+        RIGHT_BACK, "backward(rate=0.4)"
     ),
 }
 NUMBERS = {
     name: study.final("accuracy", kind="trained", arm=name)
-    for name in ("dr_grpo", PLACEBO, RIGHT_BACK, "backward 0.4", RIGHT_FORE, "grpo", f"{RIGHT_BACK} with std")
+    for name in ("dr_grpo", PLACEBO, RIGHT_BACK, "backward(rate=0.4)", RIGHT_FORE, "grpo", "backward(rate=0.3, std=True)")
 }
 TRAINED = {"kind": "trained"}
 TABLE = study.Table(("accuracy", "effective"), where=TRAINED, rows=("arm",))
-FEW = tuple(name for name in STD if name != f"{RIGHT_BACK} with std")
+FEW = tuple(name for name in STD if name != "backward(rate=0.3, std=True)")
 LINES = Line("accuracy", by="arm", where=TRAINED, without=(*WRONG, *FEW))
 BARS = Bars("accuracy", by="arm", where=TRAINED, without=FEW)
 FIGURE = Panels(

@@ -20,7 +20,7 @@ def decided(ends, tasks=(*EXACT, TEXT)):
         for task in tasks
         for arm in ARMS
         for seed in range(5)
-        if task == TEXT or arm != "other prompt"
+        if task == TEXT or arm != "other_prompt"
     ]
     found = claims.decided(answer_confidence.CLAIMS, Records(rows, ("task", "objective")))
     return list(found.values())
@@ -37,7 +37,7 @@ def test_it_is_wrong_where_arm_costs_reward_and_a_placebo_does_the_same():
 
 def test_a_placebo_as_good_as_arm_refutes_only_the_mechanism():
     better = (0.8, 0.9, 0.6, 3.0)
-    ends = {"GRPO": (0.8, 0.8, 0.3, 1.0), "ARM": better, "permuted": better, "other prompt": better}
+    ends = {"GRPO": (0.8, 0.8, 0.3, 1.0), "ARM": better, "permuted": better, "other_prompt": better}
     assert decided(ends) == [True, True, True, True, False, False]
 
 
@@ -49,14 +49,14 @@ def test_placebos_sample_at_random_and_only_text_reads_the_prompt():
     for arm, text in ARMS.items():
         exact, read = (objectives.make(text.format(level)).needs for level in ("correct", "prompt"))
         assert ("prompt_log_probs" in read) == ("progrpo" in text)
-        assert ("prompt_log_probs" in exact) == (arm == "other prompt")
-        assert ("keys" in exact) == ("keys" in read) == (arm in ("permuted", "other prompt"))
+        assert ("prompt_log_probs" in exact) == (arm == "other_prompt")
+        assert ("keys" in exact) == ("keys" in read) == (arm in ("permuted", "other_prompt"))
 
 
 def test_curves_have_the_names_of_the_arms():
     settings = PRESETS["smoke"].__class__(seeds=(0, 1), text_steps=1)
     labels = [curve.labels for curve in answer_confidence.curves(settings)]
-    exact = [arm for arm in ARMS if arm != "other prompt"]
+    exact = [arm for arm in ARMS if arm != "other_prompt"]
     for task in EXACT:
         assert [one["objective"] for one in labels if one["task"] == task] == exact
     assert [one["objective"] for one in labels if one["task"] == TEXT][::2] == list(ARMS)

@@ -9,12 +9,12 @@ from ipsrl.study import claims
 
 
 def test_a_step_is_taken_in_three_places():
-    assert study.pairs("higher clip") == {
-        "added to GRPO": ("GRPO + higher clip", "GRPO"),
-        "in turn": ("GRPO + no KL + higher clip", "GRPO + no KL"),
-        "left out of DAPO": ("DAPO", "DAPO without higher clip"),
+    assert study.pairs("higher_clip") == {
+        "added to GRPO": ("GRPO_plus_higher_clip", "GRPO"),
+        "in turn": ("GRPO_plus_no_KL_plus_higher_clip", "GRPO_plus_no_KL"),
+        "left out of DAPO": ("DAPO", "DAPO_without_higher_clip"),
     }
-    assert study.pairs("no KL")["in turn"] == study.pairs("no KL")["added to GRPO"]
+    assert study.pairs("no_KL")["in turn"] == study.pairs("no_KL")["added to GRPO"]
     assert study.pairs("dynamic")["in turn"] == study.pairs("dynamic")["left out of DAPO"]
     arms = [curve.labels["arm"] for curve in study.curves(study.PRESETS["demo"])]
     assert len(arms) == len(set(arms)) == 1 + 5 + 3 + 1 + 4 + 2
@@ -39,7 +39,7 @@ def decided(gains, chance=(0.01, -0.01)):
         for seed in (0, 1)
     ]
     rows += [
-        {"arm": f"{arm}, {PLACEBO}", "seed": seed, "step": 1, "accuracy": ends[arm] + 0.001 * seed + chance[seed]}
+        {"arm": f"{arm}_{PLACEBO}", "seed": seed, "step": 1, "accuracy": ends[arm] + 0.001 * seed + chance[seed]}
         for arm in ("GRPO", "DAPO")
         for seed in (0, 1)
     ]

@@ -31,13 +31,13 @@ def test_claims_compare_the_best_curves_and_know_when_they_cannot():
     grpo = [*rows("GRPO", 8, 0.1, [0.80, 0.81]), *rows("GRPO", 16, 0.1, [0.6, 0.61]), *rows("GRPO", 8, 0.2, [0.1, 0.2])]
     dynamic = [*rows("dynamic", 4, 0.1, [0.70, 0.71]), *rows("dynamic", 64, 0.1, [0.90, 0.91])]
     depo = rows("DEPO", 8, 0.1, [0.95, 0.96], early=0.85)
-    chance = [*rows("random skip", 8, 0.1, [0.94, 0.97]), *rows("random discard", 8, 0.1, [0.97, 0.98])]
+    chance = [*rows("random_skip", 8, 0.1, [0.94, 0.97]), *rows("random_discard", 8, 0.1, [0.97, 0.98])]
     assert decided(grpo, dynamic, depo, chance) == [True, True, True, True, None, False]
     assert decided(grpo, dynamic) == [True, True, None, None, None, None]
     assert decided(grpo, dynamic, rows("DEPO", 8, 0.1, [0.85, 0.86]), chance)[2:4] == [False, False]
 
 
-@pytest.mark.parametrize("arm", ["GRPO", "random discard"])
+@pytest.mark.parametrize("arm", ["GRPO", "random_discard"])
 def test_points_lie_at_equal_numbers_of_sampled_trajectories(arm, tmp_path):
     smoke = study.PRESETS["smoke"]
     settings = dataclasses.replace(smoke, arms=(arm,), prompts=16, families=4, batch=32, budget=128, group_sizes=(4,))

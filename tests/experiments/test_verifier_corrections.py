@@ -28,10 +28,10 @@ def test_arms_are_objectives():
 
 def test_a_correction_must_beat_its_placebo():
     sentence = "backward correction ends 0.01 more accurate than Dr. GRPO with a step 1 / J times as large"
-    placebo = trained("dr_grpo with step / J", 0.7, 0.8)
-    assert decided(placebo + trained("backward 0.3", 0.9, 0.95), sentence) is True
-    assert decided(placebo + trained("backward 0.3", 0.7, 0.8), sentence) is False
-    assert decided(placebo + trained("backward 0.3", 0.5, 0.6), sentence) is False
+    placebo = trained("dr_grpo_step_by_J", 0.7, 0.8)
+    assert decided(placebo + trained("backward(rate=0.3)", 0.9, 0.95), sentence) is True
+    assert decided(placebo + trained("backward(rate=0.3)", 0.7, 0.8), sentence) is False
+    assert decided(placebo + trained("backward(rate=0.3)", 0.5, 0.6), sentence) is False
     assert decided(placebo, sentence) is None
 
 
