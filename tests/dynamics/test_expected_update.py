@@ -5,9 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sampled_training import sampled_updates
 from scipy.special import softmax
-from tiers import slow_after
 
 from ipsrl import objectives
 from ipsrl.dynamics import flows
@@ -25,6 +23,8 @@ from ipsrl.environments.tree import Tree
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
+from tests.dynamics.sampled_training import sampled_updates
+from tests.tiers import slow_after
 
 LOGITS, REWARDS = np.array([0.2, -0.6, 0.7]), np.array([1.0, 0.55, 0.13])
 

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
-from tiers import slow_after
 
 from ipsrl.dynamics.passage_times import mean_first_passage
 from ipsrl.dynamics.time_scales import tie_collapse_time
 from ipsrl.dynamics.two_outcome_training import Cell, first_passage
 from ipsrl.objectives import make
+from tests.tiers import slow_after
 
 
 def test_ranges_that_every_step_leaves():

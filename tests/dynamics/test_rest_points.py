@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
-from tiers import slow_after
 
 from ipsrl import objectives
 from ipsrl.dynamics import finite_groups, flows, step_sizes, survival
 from ipsrl.dynamics.rest_points import Field, RestPoint, follow, rest_points, train
+from tests.tiers import slow_after
 
 UNEQUAL = (1.0, 0.6, 0.3)
 STARTS = np.array([[0.2, 0.3, 0.5], [0.9, 0.07, 0.03], [0.3, 0.4, 0.3], [0.1, 0.8, 0.1]])

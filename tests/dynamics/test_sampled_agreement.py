@@ -7,14 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sampled_training import sampled_updates
-from tiers import slow_after
 
 from ipsrl import objectives
 from ipsrl.dynamics.expected_update import Steps, expected_update
 from ipsrl.dynamics.verdict import is_idle
 from ipsrl.environments.bandit import Bandit
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
+from tests.dynamics.sampled_training import sampled_updates
+from tests.tiers import slow_after
 
 # An outcome is wrong, and one is right in part, so that every row has something to say.
 BANDIT = Bandit((1.0, 0.55, 0.0))

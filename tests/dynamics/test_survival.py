@@ -3,10 +3,10 @@ import math
 
 import numpy as np
 import pytest
-from tiers import slow_after
 
 from ipsrl.dynamics import survival
 from ipsrl.dynamics.finite_groups import count_weights, mean_field
+from tests.tiers import slow_after
 
 RULES = ["no baseline", "group mean", "group mean and std"]
 FIVE = np.array([5.0, 4.0, 3.0, 2.0, 1.0])

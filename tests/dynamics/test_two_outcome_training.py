@@ -3,7 +3,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import binom
-from tiers import slow_after
 
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.dynamics.expected_update import expected_update
@@ -22,6 +21,7 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
+from tests.tiers import slow_after
 
 pytestmark = pytest.mark.eight_devices
 

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 from scipy.special import softmax
-from tiers import slow_after
 
 from ipsrl import objectives
 from ipsrl.dynamics.rest_points import Field
 from ipsrl.dynamics.verdict import CASES, REFERENCES, STARTS, Case, fitted_alpha, is_idle, verdict, word_for
+from tests.tiers import slow_after
 
 
 def case(rewards, ends, exponents=0.0):

@@ -8,13 +8,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from tiers import slow_after
 
 from ipsrl.environments import catalog, countdown, countdown_solver
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.countdown_solver import Solver
 from ipsrl.environments.expressions import as_tree, canonical, evaluate, infix, numbers_of
 from tests.environments.test_expressions import all_trees
+from tests.tiers import slow_after
 
 SMALL = Countdown(numbers=3, problems=12, largest_number=9, largest_target=30, least_solutions=2)
 

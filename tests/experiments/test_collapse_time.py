@@ -2,12 +2,12 @@ import dataclasses
 
 import numpy as np
 import pytest
-from recorded import recorded
 
 from experiments import collapse_time
 from experiments.collapse_time import COLLAPSES, HALF, KEEPERS, PRESETS
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
+from tests.experiments.recorded import recorded
 
 EXACT, KEPT = collapse_time.CLAIMS
 

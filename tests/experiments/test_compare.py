@@ -5,13 +5,13 @@ import json
 
 import numpy as np
 import pytest
-from compared_records import made_up
 
 from experiments import compare
 from ipsrl import study
 from ipsrl.objectives import names
 from ipsrl.records.tidy import NotRecorded
 from ipsrl.study.study import Study, run
+from tests.compared_records import made_up
 
 # Two best outcomes, one graded, one worthless; reward-proportional probabilities are 0.4, 0.4, 0.2, 0.
 BANDIT = "bandit(rewards=(1.0, 1.0, 0.5, 0.0))"

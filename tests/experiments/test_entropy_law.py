@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
-from recorded import recorded
 
 from experiments import entropy_law
 from experiments.entropy_law import CLAIMS, KEEPERS, PAPERS, PRESETS, TASKS, curves
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
+from tests.experiments.recorded import recorded
 
 
 def decided(**changed):

@@ -2,12 +2,12 @@ import dataclasses
 
 import numpy as np
 import pytest
-from recorded import recorded
 
 from experiments import group_size_or_sampling as study
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
 from ipsrl.study.exams import Exam
+from tests.experiments.recorded import recorded
 
 LABELS = ("arm", "group_size", "learning_rate")
 

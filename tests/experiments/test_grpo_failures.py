@@ -1,12 +1,12 @@
 import dataclasses
 
 import pytest
-from recorded import recorded
 
 from experiments import grpo_failures
 from experiments.grpo_failures import ALONE, BONUSES, CLAIMS, PRESETS
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
+from tests.experiments.recorded import recorded
 
 LABELS = ("part", "objective", "right", "limit", "group_size")
 

@@ -2,12 +2,12 @@ import dataclasses
 
 import numpy as np
 import pytest
-from recorded import recorded
 
 from experiments import many_outcomes
 from experiments.many_outcomes import COUNTS, EXACT, PRESETS
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
+from tests.experiments.recorded import recorded
 
 SMALL = dataclasses.replace(PRESETS["smoke"], rate_batches=8)
 LABELS = ("objective", "num_outcomes", "estimate", "K")

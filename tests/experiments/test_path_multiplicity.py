@@ -2,12 +2,12 @@ import dataclasses
 
 import numpy as np
 import pytest
-from recorded import recorded
 
 from experiments import path_multiplicity
 from experiments.path_multiplicity import PRESETS
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
+from tests.experiments.recorded import recorded
 
 REWARDS = (0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0)
 

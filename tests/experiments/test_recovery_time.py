@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
-from recorded import recorded
 
 from experiments import recovery_time
 from experiments.recovery_time import EXACT, PRESETS
 from ipsrl.dynamics.finite_groups import COUNT_RULES
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
+from tests.experiments.recorded import recorded
 
 
 def test_the_mean_field_may_be_a_tenth_off():

@@ -1,12 +1,12 @@
 import dataclasses
 
 import numpy as np
-from recorded import recorded
 
 from experiments import slower_drains
 from experiments.slower_drains import CLAIMS, CLIPS, CONTROLS, METHODS, PLACEBO, PRESETS, measures
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
+from tests.experiments.recorded import recorded
 
 
 def test_measures_of_a_course_of_three_records():

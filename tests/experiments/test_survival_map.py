@@ -2,12 +2,12 @@ import dataclasses
 
 import numpy as np
 import pytest
-from recorded import recorded
 
 from experiments import survival_map
 from experiments.survival_map import PRESETS
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
+from tests.experiments.recorded import recorded
 
 (BORDER,) = survival_map.CLAIMS
 LABELS = ("rule", "alpha", "group_size")

@@ -2,12 +2,12 @@ import dataclasses
 
 import numpy as np
 import pytest
-from recorded import recorded
 
 from experiments import two_outcomes
 from experiments.two_outcomes import PRESETS
 from ipsrl.records.tidy import OneSeed, Records
 from ipsrl.study import claims
+from tests.experiments.recorded import recorded
 
 
 def records_of(deviation):

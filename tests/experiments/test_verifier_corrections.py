@@ -1,11 +1,11 @@
 import pytest
-from recorded import recorded
 
 from experiments import verifier_corrections
 from experiments.verifier_corrections import ARMS, CLAIMS, PRESETS, STD
 from ipsrl import objectives
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
+from tests.experiments.recorded import recorded
 
 
 def decided(rows, sentence):

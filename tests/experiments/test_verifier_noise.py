@@ -1,11 +1,11 @@
 import pytest
-from recorded import recorded
 
 from experiments import verifier_noise
 from experiments.verifier_noise import ALWAYS, CLAIMS, PRESETS, RANDOM
 from ipsrl.dynamics.verifier_errors import WAYS
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
+from tests.experiments.recorded import recorded
 
 LABELS = ("kind", "objective", "way", "J", "start", "errors", "hack")
 

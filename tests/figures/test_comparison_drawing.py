@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from matplotlib.image import imread
-from words import words_of
 
 from ipsrl.figures import comparison, style
 from ipsrl.records import ranking
 from ipsrl.records.tidy import Records
+from tests.figures.words import words_of
 
 
 def seen(drawing, folder):

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 from matplotlib.quiver import Quiver
-from words import words_of
 
 from ipsrl.dynamics.portraits import Portrait, lattice
 from ipsrl.dynamics.rest_points import RestPoint
 from ipsrl.figures import phase_portraits, style
 from ipsrl.figures.phase_portraits import CORNERS
+from tests.figures.words import words_of
 
 CORNER = RestPoint(np.array([1.0, 0.0, 0.0]), np.zeros(0), np.array([-1.0, -1.0]))
 

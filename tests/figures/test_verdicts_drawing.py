@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from matplotlib.image import imread
-from words import words_of
 
 from ipsrl.dynamics.verdict import CASES, STARTS
 from ipsrl.dynamics.verdict_page import SHOWN, PublishedVerdict
 from ipsrl.figures import style, verdicts
+from tests.figures.words import words_of
 
 DRAWN = np.array(STARTS)[list(SHOWN)]
 

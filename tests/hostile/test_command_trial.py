@@ -4,11 +4,11 @@ import subprocess
 import sys
 
 import pytest
-from tiers import slow_after
 
 from ipsrl.study import catalog
 from tests.hostile.command_trial import SCRIPTS, Said, Trial, Trials, faults, of_flags, of_script
 from tests.hostile.commands import BY_HAND
+from tests.tiers import slow_after
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiers import fuzzed
 
 from ipsrl.environments.addition import Addition
 from ipsrl.environments.countdown import Countdown
@@ -17,6 +16,7 @@ from ipsrl.environments.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.n_queens import NQueens
 from ipsrl.environments.numeric_answers import read_number
 from ipsrl.environments.one_of_many import OneOfMany
+from tests.tiers import fuzzed
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiers import fuzzed
 
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.language import LanguageTask
@@ -19,6 +18,7 @@ from tests.gguf.gguf_files import write_gguf, write_model
 from tests.hostile.damage import OTHER_JSON, damages
 from tests.hostile.ended import value_or_sentence
 from tests.policies.decoder_families import write_checkpoint
+from tests.tiers import fuzzed
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

@@ -8,7 +8,6 @@ import jax
 import numpy as np
 import pytest
 from hypothesis import given
-from tiers import fuzzed
 
 from ipsrl.distributed.mesh import make_mesh
 from ipsrl.environments.bandit import Bandit
@@ -21,6 +20,7 @@ from ipsrl.study.training_runs import TrainingGrid
 from ipsrl.training.settings import TrainSettings
 from tests.hostile.damage import ODD_RECORDS, OTHER_JSON, damages
 from tests.hostile.ended import value_or_sentence
+from tests.tiers import fuzzed
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

@@ -6,10 +6,10 @@ import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiers import fuzzed
 
 from ipsrl.records import results
 from tests.hostile.ended import value_or_sentence
+from tests.tiers import fuzzed
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,6 @@ import functools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiers import fuzzed
 
 from ipsrl import objectives, specifications
 from ipsrl.distributed.mesh import make_mesh
@@ -20,6 +19,7 @@ from ipsrl.sweeps import launcher_catalog
 from ipsrl.sweeps.sweep_runs import read_grid
 from ipsrl.training.settings import make_batch_filters
 from tests.hostile.ended import value_or_sentence
+from tests.tiers import fuzzed
 
 pytestmark = pytest.mark.slow
 

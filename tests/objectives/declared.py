@@ -23,4 +23,4 @@ class Rows(dict):
 
 ROWS = Rows()
 for path in sorted(Path(__file__).parent.glob("rows_*.py")):
-    ROWS |= importlib.import_module(path.stem).ROWS
+    ROWS |= importlib.import_module(f"tests.objectives.{path.stem}").ROWS

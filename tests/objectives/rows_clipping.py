@@ -5,8 +5,9 @@ by their covariance.
 """
 
 import numpy as np
-from rows import centred, like_dr_grpo, like_grpo, standardised
-from token_values import (
+
+from tests.objectives.rows import centred, like_dr_grpo, like_grpo, standardised
+from tests.objectives.token_values import (
     balanced,
     bounded,
     clipped,

@@ -4,8 +4,9 @@ import itertools
 from math import comb
 
 import numpy as np
-from rows import Row, centred, standardised
-from token_values import PPO
+
+from tests.objectives.rows import Row, centred, standardised
+from tests.objectives.token_values import PPO
 
 
 def distinct_share(counts, rewards, floor=0.1, verifiable=True):

@@ -1,9 +1,10 @@
 """Declarations of the rows in `catalog/entropy.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
-from rows import like_grpo, standardised
-from rows_expected_return import entropy_gradient
-from token_values import clipped, token_mean
+
+from tests.objectives.rows import like_grpo, standardised
+from tests.objectives.rows_expected_return import entropy_gradient
+from tests.objectives.token_values import clipped, token_mean
 
 
 def into_the_band(counts, probs, rewards, high=0.7):

@@ -1,8 +1,9 @@
 """Declarations of the rows in `catalog/expected_return.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
-from rows import Row, like_dr_grpo, like_grpo, never_silent, standardised
-from token_values import (
+
+from tests.objectives.rows import Row, like_dr_grpo, like_grpo, never_silent, standardised
+from tests.objectives.token_values import (
     PPO,
     clipped,
     clipped_sequence,

@@ -1,9 +1,10 @@
 """Declarations of the rows in `catalog/inverse_probability.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
-from rows import Row, centred, standardised
 from scipy.optimize import brentq
-from token_values import PPO, clipped, constant_length, policy_gradient, sequence_sum
+
+from tests.objectives.rows import Row, centred, standardised
+from tests.objectives.token_values import PPO, clipped, constant_length, policy_gradient, sequence_sum
 
 
 def affordable(counts, probability, alpha, share):

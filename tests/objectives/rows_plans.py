@@ -1,9 +1,10 @@
 """Declarations of the rows in `catalog/plans.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
-from rows import centred, like_dr_grpo, like_grpo, standardised
-from rows_expected_return import k3_gradient
-from token_values import clipped, control_and_response, sequence_mean
+
+from tests.objectives.rows import centred, like_dr_grpo, like_grpo, standardised
+from tests.objectives.rows_expected_return import k3_gradient
+from tests.objectives.token_values import clipped, control_and_response, sequence_mean
 
 
 def raised(advantages, alpha=0.2, failures=-1.0):

@@ -1,8 +1,9 @@
 """Declarations of the rows in `catalog/preferences.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
-from rows import like_grpo
-from token_values import pairs, sequence_mean
+
+from tests.objectives.rows import like_grpo
+from tests.objectives.token_values import pairs, sequence_mean
 
 
 def pairwise(counts, probs, rewards, beta, slope=lambda u: 1 / u, link=np.log, imitation=0.0):

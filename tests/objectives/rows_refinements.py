@@ -1,9 +1,10 @@
 """Declarations of the rows in `catalog/refinements.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
-from rows import Row, like_dr_grpo
-from rows_expected_return import entropy_gradient
-from token_values import PPO, constant_length, shaped_elsewhere
+
+from tests.objectives.rows import Row, like_dr_grpo
+from tests.objectives.rows_expected_return import entropy_gradient
+from tests.objectives.token_values import PPO, constant_length, shaped_elsewhere
 
 
 def distinct(counts, rewards, tau, over="mean", baseline="kept"):

@@ -4,8 +4,9 @@ The reference is uniform on the bandit, so that a policy's ratio to it is K p.
 """
 
 import numpy as np
-from rows import Row, centred, like_dr_grpo, like_grpo, never_silent, standardised
-from token_values import clipped, constant_length, sequence_mean, sequence_sum
+
+from tests.objectives.rows import Row, centred, like_dr_grpo, like_grpo, never_silent, standardised
+from tests.objectives.token_values import clipped, constant_length, sequence_mean, sequence_sum
 
 
 def to_target(counts, probs, rewards, beta=0.1, threshold=None):

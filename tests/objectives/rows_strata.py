@@ -1,9 +1,10 @@
 """Declarations of the rows in `catalog/strata.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
-from rows import like_dr_grpo, like_grpo, never_silent, standardised
-from rows_expected_return import k3_gradient
-from token_values import PPO, clipped, sequence_mean
+
+from tests.objectives.rows import like_dr_grpo, like_grpo, never_silent, standardised
+from tests.objectives.rows_expected_return import k3_gradient
+from tests.objectives.token_values import PPO, clipped, sequence_mean
 
 
 def modes(counts, rewards, delta=0.2, alpha=1.0):

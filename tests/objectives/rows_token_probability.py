@@ -1,8 +1,9 @@
 """Declarations of the rows in `catalog/token_probability.py`; n are counts, p the distribution, r the rewards."""
 
 import numpy as np
-from rows import Row, like_grpo, standardised
-from token_values import bounded, clipped, sequence_mean, token_mean
+
+from tests.objectives.rows import Row, like_grpo, standardised
+from tests.objectives.token_values import bounded, clipped, sequence_mean, token_mean
 
 
 def shifted(counts, probs, rewards, alpha=0.3):

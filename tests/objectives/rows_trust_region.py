@@ -1,8 +1,9 @@
 """Declarations of the rows in `catalog/trust_region.py`: on-policy, every limit leaves GRPO's step as it is."""
 
 import numpy as np
-from rows import like_grpo, standardised
-from token_values import clipped_sequence, sequence_mean, soft_gate
+
+from tests.objectives.rows import like_grpo, standardised
+from tests.objectives.token_values import clipped_sequence, sequence_mean, soft_gate
 
 ROWS = {
     "gspo": like_grpo(tokens=sequence_mean(clipped_sequence(3e-4, 4e-4, mean=True))),

@@ -4,13 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, random_rollouts, rollouts_of
-from tiers import slow_after
-from tree_walks import every_walk
 
 from ipsrl.environments.tree import Tree
 from ipsrl.objectives import make
 from ipsrl.structures import PolicyScores
+from tests.objectives.groups import assert_close, random_rollouts, rollouts_of
+from tests.objectives.tree_walks import every_walk
+from tests.tiers import slow_after
 
 TREE = Tree()
 REWARDS = np.array(TREE.rewards)

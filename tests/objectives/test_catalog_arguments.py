@@ -10,11 +10,11 @@ import typing
 import jax
 import numpy as np
 import pytest
-from declared import ROWS
-from groups import random_rollouts, sizes
 
 from ipsrl.objectives import Objective, make, names
 from ipsrl.objectives.catalog import CATALOG
+from tests.objectives.declared import ROWS
+from tests.objectives.groups import random_rollouts, sizes
 
 EVERY = dict.fromkeys([*names(), *ROWS])
 PROMPTS, GROUP, LENGTH = 4, 7, 5

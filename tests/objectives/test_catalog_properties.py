@@ -7,14 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from declared import ROWS
-from groups import random_rollouts, sizes
-from rows import SILENCE
-from tiers import slow_after
 
 from ipsrl.objectives import make, names
 from ipsrl.objectives.aggregation import SequenceSum
 from ipsrl.objectives.objective import FIELDS_BY_SHAPE
+from tests.objectives.declared import ROWS
+from tests.objectives.groups import random_rollouts, sizes
+from tests.objectives.rows import SILENCE
+from tests.tiers import slow_after
 
 EVERY = [*names(), *(text for text in ROWS if text not in names())]
 # Every row by itself, and as a slow test with each declared variant of its arguments.

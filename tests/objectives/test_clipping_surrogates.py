@@ -6,8 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, random_rollouts, rollouts_of
-from tiers import slow_after
 
 from ipsrl.objectives import make
 from ipsrl.objectives.surrogates.clip_variants import (
@@ -19,6 +17,8 @@ from ipsrl.objectives.surrogates.clip_variants import (
 )
 from ipsrl.objectives.surrogates.ratio import BoundedRatio, ClippedRatio, ClippedSequenceRatio, SoftGate
 from ipsrl.structures import PolicyScores, Sizes
+from tests.objectives.groups import assert_close, random_rollouts, rollouts_of
+from tests.tiers import slow_after
 
 
 def judged(surrogate, behaviour, policy, advantages):

@@ -6,13 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, random_rollouts, rollouts_of
 
 from ipsrl.objectives import make
 from ipsrl.objectives.estimators.mean_entropy import mean_entropy
 from ipsrl.objectives.penalties.entropy_controllers import AdaptiveEntropyBonus, EntropyFloor
 from ipsrl.objectives.reweighting.entropy_band import EntropyBand
 from ipsrl.structures import Sizes
+from tests.objectives.groups import assert_close, random_rollouts, rollouts_of
 
 
 def batch_of(entropy, rewards=((0.0, 0.0),)):

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close
 
 from ipsrl.objectives.estimators.discounting import BLOCK, discounted_sums
+from tests.objectives.groups import assert_close
 
 
 @pytest.mark.parametrize("reverse", [False, True])

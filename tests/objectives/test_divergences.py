@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close
 
 from ipsrl.objectives.estimators.divergences import check_alpha, inverse_link, link
+from tests.objectives.groups import assert_close
 
 RATIOS = np.array([0.02, 0.5, 1.0, 1.7, 30.0])
 GENERATORS = {

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import advantages_of, assert_close, rollouts_of
 from scipy.stats import chi2
 
 from ipsrl.objectives.reweighting.diversity_weights import UniformCorrect
@@ -17,6 +16,7 @@ from ipsrl.objectives.shaping.diversity_rewards import (
     Unlikeliness,
 )
 from ipsrl.objectives.shaping.inverse_scaling import InverseFrequency
+from tests.objectives.groups import advantages_of, assert_close, rollouts_of
 
 
 def shaped(part, rewards, **fields):

@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from declared import ROWS
-from groups import all_groups, bandit_rollouts
 
 from ipsrl.objectives import make, names
 from ipsrl.structures import PolicyScores, Sizes
+from tests.objectives.declared import ROWS
+from tests.objectives.groups import all_groups, bandit_rollouts
 
 LOGITS = {2: np.array([0.3, -0.5], np.float32), 3: np.array([0.2, -0.6, 0.7], np.float32)}
 DISTRIBUTION = {

@@ -5,13 +5,13 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, random_rollouts, rollouts_of, token_advantages
 
 from ipsrl.objectives import make
 from ipsrl.objectives.advantages.baselines import GroupMeanBatchStd, LeaveOneOut
 from ipsrl.objectives.reweighting.token_weights import WhitenedTokens
 from ipsrl.objectives.shaping.reward_costs import OverlongPunishment
 from ipsrl.structures import Sizes
+from tests.objectives.groups import assert_close, random_rollouts, rollouts_of, token_advantages
 
 TWO_GROUPS = np.array([[1.0, 0, 0, 1], [1, 1, 1, 0]])
 

@@ -5,11 +5,11 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, random_rollouts, rollouts_of, token_advantages
 
 from ipsrl.objectives import make
 from ipsrl.objectives.shaping.inverse_scaling import InverseProbability
 from ipsrl.structures import Sizes
+from tests.objectives.groups import assert_close, random_rollouts, rollouts_of, token_advantages
 
 
 def coin(*rewards, **fields):

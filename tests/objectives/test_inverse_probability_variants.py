@@ -6,8 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, random_rollouts, rollouts_of, sizes
-from tree_walks import every_walk
 
 from ipsrl.environments.tree import Tree
 from ipsrl.objectives.shaping.inverse_scaling import (
@@ -16,6 +14,8 @@ from ipsrl.objectives.shaping.inverse_scaling import (
     InverseProbabilityLearned,
 )
 from ipsrl.structures import Sizes
+from tests.objectives.groups import assert_close, random_rollouts, rollouts_of, sizes
+from tests.objectives.tree_walks import every_walk
 
 # Memory
 

@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, random_rollouts, rollouts_of
 
 from ipsrl.objectives import make
 from ipsrl.objectives.penalties.low_probability import LowProbabilityRegulariser
 from ipsrl.structures import PolicyScores, Sizes
+from tests.objectives.groups import assert_close, random_rollouts, rollouts_of
 
 
 def test_lopti_takes_the_unlikely_tokens_first_and_then_the_others():

@@ -5,7 +5,6 @@ import re
 
 import numpy as np
 import pytest
-from groups import sizes
 
 from ipsrl.objectives import make
 from ipsrl.objectives.advantages.log_reward import LogReward
@@ -19,6 +18,7 @@ from ipsrl.objectives.shaping.inverse_scaling import InverseFrequency, InversePr
 from ipsrl.objectives.shaping.mode_anchor import ModeAnchor
 from ipsrl.objectives.shaping.reward_costs import AdaptiveDivergenceCost
 from ipsrl.structures import Sizes
+from tests.objectives.groups import sizes
 
 
 @contextlib.contextmanager

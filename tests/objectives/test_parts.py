@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, random_rollouts, rollouts_of, token_advantages
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from ipsrl.objectives.aggregation import SequenceMean, SequenceSum, TokenMean
 from ipsrl.objectives.objective import all_equal
 from ipsrl.objectives.reweighting.answer_confidence import low_probability_confidence
 from ipsrl.structures import PolicyScores, Rollouts, Sizes, Weights
+from tests.objectives.groups import assert_close, random_rollouts, rollouts_of, token_advantages
 
 # Advantages
 

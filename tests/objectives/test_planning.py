@@ -4,13 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, rollouts_of, token_advantages
 
 from ipsrl.objectives import make
 from ipsrl.objectives.reweighting.planning import planned_tokens
 from ipsrl.objectives.surrogates.control_token import ControlAndResponse
 from ipsrl.objectives.surrogates.ratio import ClippedRatio
 from ipsrl.structures import PolicyScores
+from tests.objectives.groups import assert_close, rollouts_of, token_advantages
 
 
 def test_bonus_on_the_first_of_two_tokens():

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, rollouts_of
 
 from ipsrl.objectives import make
 from ipsrl.structures import PolicyScores, Sizes
+from tests.objectives.groups import assert_close, rollouts_of
 
 
 def loss_and_gradient(text, rewards, log_ratios, reference=0.0, mask=None):

@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, rollouts_of
 
 from ipsrl.objectives.estimators.reference_divergence import token_divergence
 from ipsrl.objectives.penalties.kullback_leibler import AdaptiveKullbackLeibler, KullbackLeibler
 from ipsrl.objectives.shaping.reward_costs import AdaptiveDivergenceCost
 from ipsrl.structures import PolicyScores, Sizes
+from tests.objectives.groups import assert_close, rollouts_of
 
 DIFFERENCE = np.array([0.5, -0.5, -2.0, 0.0])
 

@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, rollouts_of
 
 from ipsrl.objectives import make
 from ipsrl.objectives.estimators.mastered import mastered_groups
@@ -12,6 +11,7 @@ from ipsrl.objectives.penalties.mastered_divergence import MasteredDivergence
 from ipsrl.objectives.shaping.mode_anchor import ModeAnchor
 from ipsrl.objectives.shaping.regularised_rewards import ReferenceDivergence, TsallisEntropy
 from ipsrl.structures import PolicyScores
+from tests.objectives.groups import assert_close, rollouts_of
 
 # Tsallis entropies
 

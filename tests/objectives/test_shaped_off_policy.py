@@ -3,12 +3,12 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from groups import assert_close, rollouts_of
 
 from ipsrl.objectives import make
 from ipsrl.objectives.advantages.distinct_pairs import DistinctPairs, shared_tokens
 from ipsrl.objectives.surrogates.shaped_off_policy import ShapedOffPolicy
 from ipsrl.structures import PolicyScores
+from tests.objectives.groups import assert_close, rollouts_of
 
 GAMMA = 0.1
 

@@ -5,13 +5,13 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, random_rollouts, rollouts_of, token_advantages
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ipsrl.objectives.advantages.stratified import StratifiedNorm
 from ipsrl.objectives.estimators.subgroups import normalised_among, stratum_of
 from ipsrl.objectives.reweighting.preferred_mode import PreferredMode
+from tests.objectives.groups import assert_close, random_rollouts, rollouts_of, token_advantages
 
 
 def one_group(rewards, first_tokens, length=1):

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import assert_close, random_rollouts, rollouts_of, token_advantages
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from ipsrl.objectives.estimators.token_shares import rounded_down, rounded_up, t
 from ipsrl.objectives.penalties.covariance import ROUNDING, HighCovarianceDistance
 from ipsrl.objectives.reweighting.token_selection import DropHighCovariance, HighEntropyTokens
 from ipsrl.structures import PolicyScores
+from tests.objectives.groups import assert_close, random_rollouts, rollouts_of, token_advantages
 
 # Covariance
 

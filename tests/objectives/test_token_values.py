@@ -7,9 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from declared import ROWS
-from groups import rollouts_of
-from token_values import (
+
+from ipsrl.objectives import make, names
+from ipsrl.structures import PolicyScores, Sizes, Weights
+from tests.objectives.declared import ROWS
+from tests.objectives.groups import rollouts_of
+from tests.objectives.token_values import (
     BACKWARD,
     BEHAVIOUR,
     REFERENCE,
@@ -27,9 +30,6 @@ from token_values import (
     token_mean,
     truncated,
 )
-
-from ipsrl.objectives import make, names
-from ipsrl.structures import PolicyScores, Sizes, Weights
 
 PROMPTS, GROUP, LENGTH = 4, 6, 6
 SIZES = Sizes(PROMPTS, num_outcomes=GROUP, num_states=1, vocabulary_size=2)

@@ -10,14 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from groups import random_rollouts
 
 from ipsrl import objectives
 from ipsrl.structures import Sizes
+from tests.objectives.groups import random_rollouts
 
 pytest.importorskip("trl", reason="compares with TRL, which scripts/test.sh --slow installs")
-import trl_trainers
 from trl.rewards import get_soft_overlong_punishment
+
+from tests.objectives import trl_trainers
 
 pytestmark = [
     pytest.mark.slow,

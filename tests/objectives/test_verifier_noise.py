@@ -2,9 +2,9 @@
 
 import jax.numpy as jnp
 import numpy as np
-from groups import assert_close
 
 from ipsrl.objectives.shaping.verifier_noise import BackwardCorrection, ForwardCorrection
+from tests.objectives.groups import assert_close
 
 RHO0, RHO1 = 0.2, 0.3
 ACCEPTED = {True: 1 - RHO1, False: RHO0}

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiers import slow_after
 
 from ipsrl.distributed.mesh import own_device_mesh
 from ipsrl.distributed.placement import check_placement_rules
@@ -15,6 +14,7 @@ from ipsrl.policies.adapters import FEW_BITS, LoRA, frozen_as, merged, split
 from ipsrl.policies.policy import union
 from ipsrl.policies.transformer import Transformer
 from ipsrl.structures import Prompts
+from tests.tiers import slow_after
 
 BASE = Transformer(19, hidden_size=128, num_layers=2, biases=("q_proj",), tie_embeddings=False)
 TARGETS = ("q_proj", "o_proj", "down_proj")

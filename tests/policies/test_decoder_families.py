@@ -5,7 +5,6 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
-from decoder_families import FAMILIES, V, answered, left_padded, random_parameters, shapes_in, step_logits, write_config
 from scipy.special import log_softmax
 
 from ipsrl.distributed.mesh import own_device_mesh
@@ -13,6 +12,16 @@ from ipsrl.policies.hugging_face_config import read_policy
 from ipsrl.policies.rotary import Rotary
 from ipsrl.policies.transformer import Transformer
 from ipsrl.policies.transformer_config import SlidingWindow
+from tests.policies.decoder_families import (
+    FAMILIES,
+    V,
+    answered,
+    left_padded,
+    random_parameters,
+    shapes_in,
+    step_logits,
+    write_config,
+)
 
 G, T = 3, 9
 # On both sides of the window of 5 tokens, and one that is read without anything ahead.

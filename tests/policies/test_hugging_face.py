@@ -9,15 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from decoder_families import FAMILIES, random_parameters, write_checkpoint, write_config
 from jax.sharding import NamedSharding, PartitionSpec
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
-from tiers import slow_after
 
 from ipsrl.policies import hugging_face
 from ipsrl.policies.hugging_face import load_parameters, save, stored_tensors
 from ipsrl.policies.hugging_face_config import num_positions, read_policy
+from tests.policies.decoder_families import FAMILIES, random_parameters, write_checkpoint, write_config
+from tests.tiers import slow_after
 
 pytestmark = pytest.mark.eight_devices
 

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiers import slow_after
 
 from ipsrl.policies.policy import Actions, score_hidden, score_logits
+from tests.tiers import slow_after
 
 PROMPTS, GROUP, LENGTH, HIDDEN, VOCABULARY = 2, 3, 7, 5, 11
 

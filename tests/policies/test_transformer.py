@@ -6,17 +6,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from decoder_families import answered, left_padded, random_parameters, shapes_in, step_logits
 from flax import nnx
 from jax.sharding import AbstractDevice, AbstractMesh, AxisType, use_abstract_mesh
 from scipy.special import log_softmax
-from tiers import slow_after
 
 from ipsrl.policies.decoder import Keys
 from ipsrl.policies.rotary import Rotary
 from ipsrl.policies.transformer import Transformer
 from ipsrl.policies.transformer_config import SlidingWindow
 from ipsrl.structures import Prompts, Trajectories
+from tests.policies.decoder_families import answered, left_padded, random_parameters, shapes_in, step_logits
+from tests.tiers import slow_after
 
 V, G, T = 11, 3, 5
 TEMPERATURE = 0.7

@@ -3,9 +3,9 @@
 import jax
 import numpy as np
 import pytest
-from decoder_families import answered, left_padded
 
 from ipsrl.policies.transformer import Transformer
+from tests.policies.decoder_families import answered, left_padded
 
 PROMPTS, GROUP, LENGTH = 2, 4, 64
 

@@ -4,13 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from bandit_run import interrupted_at, train_bandit
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiers import slow_after
 
 from ipsrl.records.evaluation import RANKS, Evaluation, EvaluationLog, shared_at_start
 from ipsrl.rollouts.sampled_answers import Completion
+from tests.records.bandit_run import interrupted_at, train_bandit
+from tests.tiers import slow_after
 
 FILES = ("metrics.jsonl", "outcomes.jsonl", "completions.jsonl")
 SAID = Completion(prompt_index=3, prompt="a\nb", completion='</script> "x" \u2028', reward=1.0, outcome=None)

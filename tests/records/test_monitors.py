@@ -7,7 +7,6 @@ import re
 
 import numpy as np
 import pytest
-from bandit_run import interrupted_at, train_bandit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.run_log import RunLog
 from ipsrl.records.warning_lines import WarningLines
 from ipsrl.records.warning_log import WarningLog, initial_states, observe
+from tests.records.bandit_run import interrupted_at, train_bandit
 
 
 def watched(text: str, records):

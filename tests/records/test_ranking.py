@@ -1,9 +1,9 @@
 """Who is ranked, in which order, and by which of several learning rates."""
 
 import pytest
-from compared_records import made_up
 
 from ipsrl.records import ranking
+from tests.compared_records import made_up
 
 
 def test_ranks_are_by_effective_outcomes_among_those_that_reach_the_bar():

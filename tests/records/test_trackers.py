@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bandit_run import interrupted_at, train_bandit
 
 from ipsrl.records import metric_log
 from ipsrl.records.evaluation import Evaluation
 from ipsrl.records.metric_log import MetricLog
 from ipsrl.records.run_folder import RunFolder
 from ipsrl.records.trackers import TRACKERS, Trackers, read_trackers
+from tests.records.bandit_run import interrupted_at, train_bandit
 
 # Logs steps from FIRST (after what an earlier process has kept) and dies at LAST, or ends well there.
 PROGRAM = """

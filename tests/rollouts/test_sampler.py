@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiers import slow_after
 
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
 from ipsrl.environments.bandit import Bandit
@@ -22,6 +21,7 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Trajectories
+from tests.tiers import slow_after
 
 pytestmark = pytest.mark.eight_devices
 

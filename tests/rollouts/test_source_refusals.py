@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from look_up import LookUp
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
@@ -24,6 +23,7 @@ from ipsrl.rollouts.sources.source import Actors, Request, Sampled, wrapped
 from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
+from tests.look_up import LookUp
 
 BANDIT = Bandit(((1.0, 0.0, 0.5),) * 4)
 ON_BANDIT = Tabular(BANDIT.num_observations, BANDIT.vocabulary_size)

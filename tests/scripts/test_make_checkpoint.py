@@ -7,12 +7,12 @@ import sys
 import jax
 import numpy as np
 import pytest
-from tiers import slow_after
 
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.policies.hugging_face import load_parameters
 from ipsrl.policies.hugging_face_config import read_policy
 from scripts.make_checkpoint import FAMILIES, make_checkpoint
+from tests.tiers import slow_after
 
 
 @pytest.fixture(scope="module", params=slow_after(1, list(FAMILIES)))

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import small_study
 from matplotlib.image import imread
 
 from ipsrl import study
 from ipsrl.records import metric_log
 from ipsrl.study import claims, recording
 from ipsrl.study.study import Study, run, run_vmapped
+from tests.study import small_study
 
 DRAWN = Study.of(small_study)
 SMALL = dataclasses.replace(DRAWN, figure=None)

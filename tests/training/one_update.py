@@ -5,13 +5,13 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sampled_groups import collect
 
 from ipsrl.environments.tree import Tree
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import WHOLE_BATCH, TrainState, compiled_update
+from tests.sampled_groups import collect
 
 TREE = Tree()
 TABLE = Tabular(TREE.num_observations, TREE.vocabulary_size)

@@ -3,8 +3,6 @@
 import jax
 import numpy as np
 import pytest
-from first_token import FIRST_TOKEN, TRANSFORMER
-from sampled_groups import collect
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
@@ -15,6 +13,8 @@ from ipsrl.rollouts.sources import source
 from ipsrl.rollouts.verification import verify
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
+from tests.sampled_groups import collect
+from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
 
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 

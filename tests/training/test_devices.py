@@ -7,10 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compilations import compilations_of
-from first_token import FIRST_TOKEN, TRANSFORMER
-from sampled_groups import collect, sample_and_verify
-from tiers import slow_after
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh, replicate, shard_prompts
@@ -21,6 +17,10 @@ from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, with_best_answe
 from ipsrl.rollouts.sources.source import Sampled
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import Batching, TrainState, check_objective, compiled_update
+from tests.sampled_groups import collect, sample_and_verify
+from tests.tiers import slow_after
+from tests.training.compilations import compilations_of
+from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
 
 pytestmark = pytest.mark.eight_devices
 

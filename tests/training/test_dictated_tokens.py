@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from look_up import FIRST_RESULT, RESULT, RESULTS, LookUp
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh, shard_prompts
@@ -21,6 +20,7 @@ from ipsrl.structures import Outcomes, Rollouts
 from ipsrl.training.loop import check_run
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
+from tests.look_up import FIRST_RESULT, RESULT, RESULTS, LookUp
 
 pytestmark = pytest.mark.eight_devices
 

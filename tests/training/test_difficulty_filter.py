@@ -9,9 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from first_token import FIRST_TOKEN, TRANSFORMER
-from sampled_groups import collect
-from tiers import slow_after
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
@@ -34,6 +31,9 @@ from ipsrl.rollouts.sources.difficulty_filter import (
 from ipsrl.rollouts.sources.difficulty_scorer import init_scorer, score_prompts
 from ipsrl.structures import Prompts
 from ipsrl.training.loop import TrainSettings, train
+from tests.sampled_groups import collect
+from tests.tiers import slow_after
+from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
 
 SMALL = DifficultyFilter(width=16, last_width=8, warm_up=0, exploration=0.0, dropout=0.0)
 PROMPTS, P = 12, 4

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sampled_groups import ask
 
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling, fill
 from ipsrl.training.settings import TrainSettings
+from tests.sampled_groups import ask
 
 pytestmark = pytest.mark.eight_devices
 

@@ -6,7 +6,6 @@ from typing import ClassVar
 import jax
 import numpy as np
 import pytest
-from sampled_groups import ask
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
@@ -24,6 +23,7 @@ from ipsrl.rollouts.sources.dynamic_sampling import DynamicSampling
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.training import stored_tree
 from ipsrl.training.loop import TrainSettings, train
+from tests.sampled_groups import ask
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from first_token import FIRST_TOKEN, TRANSFORMER
 from orbax.checkpoint import v1 as ocp
-from sampled_groups import collect
 
 from ipsrl import objectives
 from ipsrl.distributed import placement
@@ -25,6 +23,8 @@ from ipsrl.training.loop import train
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import WHOLE_BATCH, TrainState, compiled_update
+from tests.sampled_groups import collect
+from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
 
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 

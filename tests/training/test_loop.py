@@ -10,10 +10,7 @@ import jax
 import numpy as np
 import pytest
 from absl import logging
-from compilations import compilations_of
-from first_token import FIRST_TOKEN, TRANSFORMER
 from jax.sharding import AxisType, Mesh
-from tiers import slow_after
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
@@ -31,6 +28,9 @@ from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.training import stored_tree
 from ipsrl.training.loop import TrainSettings, train
 from ipsrl.training.step import Batching, TrainState
+from tests.tiers import slow_after
+from tests.training.compilations import compilations_of
+from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
 
 pytestmark = pytest.mark.eight_devices
 

@@ -7,9 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from first_token import FIRST_TOKEN, TRANSFORMER
 from jax.sharding import AxisType
-from tiers import slow_after
 
 from ipsrl import objectives
 from ipsrl.environments.bandit import Bandit
@@ -28,6 +26,8 @@ from ipsrl.training.loop import TrainSettings, train, train_vmapped
 from ipsrl.training.optimizer import at_rate, make_optimizer
 from ipsrl.training.step import WHOLE_BATCH, Batching
 from ipsrl.training.trainer import Trainer
+from tests.tiers import slow_after
+from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
 
 # More prompts than a step takes, so that it matters which ones are chosen.
 BANDIT, ON_BANDIT = Bandit(((1.0, 0.5, 0.0), (0.0, 1.0, 1.0), (0.2, 0.0, 1.0), (1.0, 0.0, 0.0))), Tabular(4, 3)

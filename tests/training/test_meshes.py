@@ -8,9 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from first_token import FIRST_TOKEN
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from sampled_groups import collect
 
 from ipsrl import objectives
 from ipsrl.distributed import placement
@@ -28,6 +26,8 @@ from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching, TrainState, compiled_update, state_placements
 from ipsrl.training.trainer import fresh_parameters
+from tests.sampled_groups import collect
+from tests.training.first_token import FIRST_TOKEN
 
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 

@@ -6,9 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from first_token import FIRST_TOKEN, TRANSFORMER
-from sampled_groups import ask, collect, sample_and_verify
-from tiers import slow_after
 
 from ipsrl import objectives
 from ipsrl.environments.tree import Tree
@@ -17,6 +14,9 @@ from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers, Refine, spend_samples, with_best_answer
 from ipsrl.structures import Rollouts
 from ipsrl.training.settings import TrainSettings
+from tests.sampled_groups import ask, collect, sample_and_verify
+from tests.tiers import slow_after
+from tests.training.first_token import FIRST_TOKEN, TRANSFORMER
 
 TREE = Tree()
 POLICY = Tabular(TREE.num_observations, TREE.vocabulary_size)

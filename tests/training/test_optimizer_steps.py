@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from one_update import GROUP_SIZE, PROMPTS, TREE, assert_close, sample, start, step
 
 from ipsrl import objectives
 from ipsrl.objectives.objective import RolloutPart, Surrogate
 from ipsrl.structures import masked_sum
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import Batching
+from tests.training.one_update import GROUP_SIZE, PROMPTS, TREE, assert_close, sample, start, step
 
 
 def every_other_answer(rollouts):

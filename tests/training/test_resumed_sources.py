@@ -8,8 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compilations import compilations_of
-from look_up import LookUp
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
@@ -29,6 +27,8 @@ from ipsrl.rollouts.sources.stored_groups import StoredGroups
 from ipsrl.training import stored_tree
 from ipsrl.training.loop import train
 from ipsrl.training.settings import TrainSettings
+from tests.look_up import LookUp
+from tests.training.compilations import compilations_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.eight_devices]
 

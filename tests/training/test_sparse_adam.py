@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from sampled_groups import collect
 
 from ipsrl import objectives
 from ipsrl.environments.tree import Tree
@@ -15,6 +14,7 @@ from ipsrl.policies.tabular import Tabular
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.sparse_adam import sparse_adam
 from ipsrl.training.step import WHOLE_BATCH, TrainState, compiled_update
+from tests.sampled_groups import collect
 
 SHAPES = {"log_partition": (5,), "log_flows": (2, 3)}
 

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from one_update import GROUP_SIZE, TABLE, assert_close, sample, start, step
 
 from ipsrl import objectives
 from ipsrl.distributed.collectives import collectives
@@ -19,6 +18,7 @@ from ipsrl.rollouts.synthetic import synthetic_rollouts, synthetic_sizes
 from ipsrl.structures import Rollouts
 from ipsrl.training.optimizer import make_optimizer
 from ipsrl.training.step import Batching, group_metrics
+from tests.training.one_update import GROUP_SIZE, TABLE, assert_close, sample, start, step
 
 pytestmark = pytest.mark.eight_devices
 

@@ -8,8 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compilations import compilations_of
-from look_up import FIRST_QUERY, FIRST_RESULT, QUERIES, RESULT, RESULTS, LookUpOnHost
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh, shard_prompts
@@ -23,6 +21,8 @@ from ipsrl.rollouts.tools import sample_with_tools
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 from tests.environments.tokenizers_for_tests import EOS, save_tokenizer
+from tests.look_up import FIRST_QUERY, FIRST_RESULT, QUERIES, RESULT, RESULTS, LookUpOnHost
+from tests.training.compilations import compilations_of
 
 pytestmark = pytest.mark.eight_devices
 

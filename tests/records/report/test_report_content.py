@@ -5,13 +5,13 @@ import math
 
 import numpy as np
 import pytest
-from run_folders import write, write_lines, write_run
 
 from ipsrl.measures.seeds import mean_over_seeds
 from ipsrl.records.report import content as content_module
 from ipsrl.records.report import tasks
 from ipsrl.records.report.content import content
 from ipsrl.records.report.recorded_runs import read_folders, runs_of
+from tests.records.report.run_folders import write, write_lines, write_run
 
 
 def shown(root):

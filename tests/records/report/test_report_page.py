@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from run_folders import HOSTILE, write_run
 
 from ipsrl.records.report.page import embedded, page, write_report
 from scripts.report import main
+from tests.records.report.run_folders import HOSTILE, write_run
 
 ROOT = Path(__file__).parents[3]
 
