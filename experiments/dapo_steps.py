@@ -18,7 +18,7 @@ Doubt     A task whose right answers are hundreds of tokens long: the mean over 
 Smoke     python -m experiments.dapo_steps --preset=smoke
 
 32 questions need 1 to 12 right steps before the answer stops, and may have filler in between: right answers have 2 to
-20 tokens (`ipsrl.study.worked_answers`). Accuracy is exact and over all questions; ten in sixteen start below 2 %.
+20 tokens (`ipsrl.study.worlds.worked_answers`). Accuracy is exact, over all questions; ten in sixteen start below 2 %.
 """
 
 import dataclasses
@@ -37,8 +37,8 @@ from ipsrl.measures.seeds import Interval
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.shaping.reward_costs import OverlongPunishment
 from ipsrl.records.tidy import Records, interval_of
-from ipsrl.study.exams import Discard, budgeted_runs, of_best_rate
-from ipsrl.study.worked_answers import WorkedAnswers
+from ipsrl.study.worlds.exams import Discard, budgeted_runs, of_best_rate
+from ipsrl.study.worlds.worked_answers import WorkedAnswers
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching
 

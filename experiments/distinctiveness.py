@@ -9,7 +9,7 @@ Arms      GRPO; the mask at tau = 0.5 and, `few`, 0.25; beside each a random mas
           reward, the placebo. Anchors where a group has no right answer: a right word or, as placebo, one more answer
           of the policy (`own`). Both: anchors and the mask at 0.25. Half of the runs have a grader that errs once in
           ten answers, so that equal answers get opposite signs. Accuracies are exact, with each arm's best learning
-          rate; gradients with GRPO's. Words of six letters: `ipsrl.study.shared_words`.
+          rate; gradients with GRPO's. Words of six letters: `ipsrl.study.worlds.shared_words`.
 Command   python -m experiments.distinctiveness
 Time      demo two to three minutes on two CPU cores (under four CPU minutes), smoke 20 CPU seconds; paper, not run, an
           hour.
@@ -38,9 +38,9 @@ from ipsrl.rewards import NoisyVerifier
 from ipsrl.rollouts.sources.refinements import OffPolicyAnswers
 from ipsrl.study.claims import all_of, any_of, tuned
 from ipsrl.study.placebos import RandomPairs
-from ipsrl.study.shared_words import DecidedWords, RightWord, SharedTable
-from ipsrl.study.stale_groups import mean_so_far, points, std_so_far, train_on_old_groups
-from ipsrl.study.word_gradients import gradient_measures
+from ipsrl.study.worlds.shared_words import DecidedWords, RightWord, SharedTable
+from ipsrl.study.worlds.stale_groups import mean_so_far, points, std_so_far, train_on_old_groups
+from ipsrl.study.worlds.word_gradients import gradient_measures
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.trainer import Trainer
 

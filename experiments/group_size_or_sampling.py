@@ -21,7 +21,7 @@ Doubt     Updates that cost as much as sampling, which is all that we count; sma
 Smoke     python -m experiments.group_size_or_sampling --preset=smoke
 
 192 questions in 16 families; first success rates run from sigmoid(-6) to sigmoid(6), so that a third of the families
-are hopeless and a third solved. What is learned on a question helps its family (`ipsrl.study.exams`).
+are hopeless and a third solved. What is learned on a question helps its family (`ipsrl.study.worlds.exams`).
 """
 
 import dataclasses
@@ -40,7 +40,7 @@ from ipsrl.measures.seeds import Interval
 from ipsrl.records.tidy import NotRecorded, Records, interval_of
 from ipsrl.rollouts.sources.difficulty_filter import DifficultyFilter
 from ipsrl.rollouts.sources.source import Wrapper
-from ipsrl.study.exams import Discard, Exam, Skip, at_budget, budgeted_runs
+from ipsrl.study.worlds.exams import Discard, Exam, Skip, at_budget, budgeted_runs
 from ipsrl.training.settings import TrainSettings
 
 ARMS = ("GRPO", "dynamic", "DEPO", "oracle", "random_discard", "random_skip")

@@ -32,7 +32,7 @@ from ipsrl.figures.layers import Bars, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.monitors import LowEntropy
 from ipsrl.records.tidy import Records
-from ipsrl.study.histories import firing, has_lost, logits_of_runs, measures, silent_groups, spread
+from ipsrl.study.worlds.histories import firing, has_lost, logits_of_runs, measures, silent_groups, spread
 
 ARMS, WINDOWS, LAST = 8, 20, 50  # Outcomes; windows of training; steps that must all be above the limit at the end.
 BONUSES = tuple(f"grpo(entropy={bonus})" for bonus in (0.03, 0.1, 0.3))

@@ -39,7 +39,7 @@ from ipsrl.measures import distances
 from ipsrl.measures.seeds import Interval, share_of_runs
 from ipsrl.records.tidy import Records
 from ipsrl.rewards import NoisyVerifier, RewardTable
-from ipsrl.study.right_and_wrong import BANDIT, HACK, POLICY, RECORD, RIGHT, policy
+from ipsrl.study.worlds.right_and_wrong import BANDIT, HACK, POLICY, RECORD, RIGHT, policy
 
 PROXY = np.array([[1.0, 1.0, 1.0, 2.0, 0.0, 0.0]], np.float32)
 START = policy(0.3, 0.05)

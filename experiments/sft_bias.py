@@ -42,8 +42,8 @@ from ipsrl.policies.policy import Parameters
 from ipsrl.policies.transformer import Transformer
 from ipsrl.records.evaluation import Evaluate, Evaluation
 from ipsrl.records.tidy import EXACT, Records, interval_of
-from ipsrl.study.demonstrations import Demonstrations, answer_entropy, reheated
 from ipsrl.study.training_runs import TrainingFlags, TrainingGrid
+from ipsrl.study.worlds.demonstrations import Demonstrations, answer_entropy, reheated
 from ipsrl.training.text_evaluation import evaluate_text
 from ipsrl.training.warm_start import WarmStart, prior_parameters
 

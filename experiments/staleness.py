@@ -24,7 +24,7 @@ Doubt     A policy with hidden layers, or longer answers, on which the plain rat
 Smoke     python -m experiments.staleness --preset=smoke
 
 Age is the number of batches between the policy that sampled and the one that learns. Rewards are exact, on words and a
-policy whose states share parameters (`ipsrl.study.shared_words`): in a table of logits hardly any step is too large.
+policy whose states share parameters (`ipsrl.study.worlds.shared_words`): in tables hardly any step is too long.
 """
 
 import dataclasses
@@ -41,8 +41,8 @@ from ipsrl.objectives.aggregation import TokenMean
 from ipsrl.objectives.objective import Objective
 from ipsrl.objectives.surrogates import clip_variants, ratio
 from ipsrl.study.claims import all_of, tuned
-from ipsrl.study.shared_words import SharedTable, Words, moves
-from ipsrl.study.stale_groups import broken, mean_so_far, points, train_on_old_groups
+from ipsrl.study.worlds.shared_words import SharedTable, Words, moves
+from ipsrl.study.worlds.stale_groups import broken, mean_so_far, points, train_on_old_groups
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import Batching
 from ipsrl.training.trainer import Trainer

@@ -40,8 +40,8 @@ from ipsrl.policies.gaussian import Gaussian
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.tidy import Records, interval_of
 from ipsrl.study.claims import all_of, close, rises_then_falls
-from ipsrl.study.test_time import START, exact_curves, text_curves
 from ipsrl.study.text_tasks import SMOKE, TextTaskSettings
+from ipsrl.study.worlds.test_time import START, exact_curves, text_curves
 
 GRPO, SLOW = "grpo", "grpo, quarter of the step"
 POLICIES, TEXT_TOY, LINE = ("free logits", "Gaussian"), "transformer", 0.95

@@ -31,7 +31,7 @@ from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures.seeds import mean_over_seeds
 from ipsrl.records.tidy import Records
-from ipsrl.study.right_and_wrong import exact, trained_on
+from ipsrl.study.worlds.right_and_wrong import exact, trained_on
 
 LEFT, START, RATES = 0.4, 0.3, (0.3, 0.2, 0.4)  # J of the errors; the accuracy at the start; the right rate first.
 BACKWARD = "backward_correction(false_positive_rate={0}, false_negative_rate={0}, standardise={1})"

@@ -35,7 +35,7 @@ from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records
 from ipsrl.rewards import NoisyVerifier, PatternVerifier
-from ipsrl.study.right_and_wrong import HACK, drift_at, exact, policy, trained_on
+from ipsrl.study.worlds.right_and_wrong import HACK, drift_at, exact, policy, trained_on
 
 NAMES, ALWAYS, RANDOM = ("grpo", "dr_grpo", "ips_grpo"), "always accepted", "random errors"
 START, NEAR = 0.3, (0.1, 0.95)  # The accuracy at the start; a policy near the second optimum, for `policy`.

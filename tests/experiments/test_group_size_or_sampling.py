@@ -6,7 +6,7 @@ import pytest
 from experiments import group_size_or_sampling as study
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from ipsrl.study.exams import Exam
+from ipsrl.study.worlds.exams import Exam
 from tests.experiments.recorded import recorded
 
 LABELS = ("arm", "group_size", "learning_rate")

@@ -13,7 +13,7 @@ from ipsrl.measures.test_time import answer_measures, by_budget, inflated
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.records.tidy import Records
 from ipsrl.study import claims
-from ipsrl.study.test_time import START
+from ipsrl.study.worlds.test_time import START
 
 LONG = {START: (0.3, 0.5, 0.2), GRPO: (0.6, 0.8, 0.5), IPS: (0.6, 0.8, 0.5), SLOW: (0.5, 0.5, 0.5)}
 

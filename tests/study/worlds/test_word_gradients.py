@@ -4,8 +4,8 @@ import pytest
 
 from ipsrl import objectives
 from ipsrl.rollouts.sources.source import Actors, Request, Sampled
-from ipsrl.study.shared_words import SharedTable, Words
-from ipsrl.study.word_gradients import gradient_measures
+from ipsrl.study.worlds.shared_words import SharedTable, Words
+from ipsrl.study.worlds.word_gradients import gradient_measures
 
 WORDS = Words(asked=4, letters=2, length=3, right=4)
 POLICY = SharedTable(WORDS.num_observations, WORDS.vocabulary_size, width=8)

@@ -9,7 +9,7 @@ from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters
 from ipsrl.rollouts.sources.source import Groups
 from ipsrl.structures import Rollouts
-from ipsrl.study.shared_words import SharedTable, Words
+from ipsrl.study.worlds.shared_words import SharedTable, Words
 
 
 def gradient_measures(

@@ -1,0 +1,1 @@
+"""Small problems on which studies of claims train, each with its policy, its exact measures and its runs."""
