@@ -13,6 +13,7 @@ from ipsrl.environments.graph_coloring import GraphColoring
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
+from ipsrl.environments.long_work import LongWork
 from ipsrl.environments.n_queens import NQueens
 from ipsrl.environments.numeric_answers import read_number
 from ipsrl.environments.one_of_many import OneOfMany
@@ -30,6 +31,7 @@ TASKS = {
     "graph_coloring": GraphColoring(vertices=4, problems=4),
     "n_queens": NQueens(n=5, min_remove=4, max_remove=4, problems=4),
     "addition": Addition(problems=4),
+    "long_work": LongWork(problems=4),
 }
 SECONDS = 1.0
 WORDS = """
