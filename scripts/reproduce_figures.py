@@ -6,8 +6,8 @@ time, our numbers, the paper's, verdict. --document=docs/figures.md also writes 
 redraws the figures that lie beside it; --claims=docs/claims.md writes the sections of the studies that test a claim of
 the field. Rows and sections of other studies stay. If a study fails, the others continue, and the exit status is 1.
 
-smoke takes seven minutes on two CPU cores and shows only that everything runs; demo takes an hour and a half; paper
-takes hours to days, and was run for only a few of them.
+smoke shows only that everything runs, in ten minutes on two CPU cores; demo takes three hours; paper takes hours to
+days, and was run for only a few of them.
 """
 
 import argparse
@@ -80,11 +80,11 @@ def check(arguments: argparse.Namespace) -> None:
 def check_places(arguments: argparse.Namespace) -> None:
     """Raises ValueError if there is no such launcher, or no page at --document or --claims."""
     launcher_catalog.make(arguments.launcher)
-    for flag, marks in (("document", MARKS), ("claims", CLAIMS_MARKS)):
+    for flag, marks, page_of in (("document", MARKS, "figures"), ("claims", CLAIMS_MARKS, "claims")):
         if (page := getattr(arguments, flag)) is not None:
             require_file(page, f"--{flag}")
             if not page.exists():
-                raise ValueError(f"--{flag}={page}: there is no such page; write one with marks, as docs/figures.md")
+                raise ValueError(f"--{flag}={page}: there is no such page; write one with marks, as docs/{page_of}.md")
             marks.content(page.read_text())
 
 

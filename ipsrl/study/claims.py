@@ -18,7 +18,7 @@ Numbers = Mapping[str, Callable[[Records], Interval | float]]
 AGREES_WITHIN = 0.3
 """Largest relative difference from a number of a paper, which gives one or two digits and no intervals."""
 
-WORDS = {True: "holds", False: "DOES NOT HOLD", None: "undecided"}
+VERDICTS = {True: "supported", False: "refuted", None: "undecided"}
 
 
 def decided(claims: Claims, records: Records) -> dict[str, bool | None]:
@@ -46,25 +46,29 @@ def _ask(question: Callable[[Records], Any], records: Records) -> tuple[Any, str
 
 
 def verdict(claims: Mapping[str, bool | None], numbers: Mapping[str, Interval], paper: Mapping[str, float]) -> str:
-    """Whether the claims hold, in a few words, and which numbers are far from the paper's."""
+    """The verdict on all claims together, in a few words, and which numbers are far from the paper's."""
     if False in claims.values():
-        return "does not hold"
+        return VERDICTS[False]
     if True not in claims.values():
-        return "undecided"
+        return VERDICTS[None]
     far = [
         label
         for label, value in paper.items()
         if label in numbers and abs(numbers[label].mean / value - 1) > AGREES_WITHIN
     ]
     undecided = sum(held is None for held in claims.values())
-    parts = ("holds", f"{undecided} undecided" * (undecided > 0), f"other numbers for {', '.join(far)}" * bool(far))
+    parts = (
+        VERDICTS[True],
+        f"{undecided} undecided" * (undecided > 0),
+        f"other numbers for {', '.join(far)}" * bool(far),
+    )
     return ", ".join(filter(None, parts))
 
 
 def lines(claims: Claims, records: Records) -> list[str]:
     """A line of text for each claim, with the reason where it is undecided."""
     found = {sentence: _ask(predicate, records) for sentence, predicate in claims.items()}
-    return [f"{WORDS[held]}: {sentence}" + (f" ({why})" if why else "") for sentence, (held, why) in found.items()]
+    return [f"{VERDICTS[held]}: {sentence}" + (f" ({why})" if why else "") for sentence, (held, why) in found.items()]
 
 
 def stored(numbers: Mapping[str, Interval]) -> dict[str, Any]:
@@ -76,10 +80,11 @@ def stored(numbers: Mapping[str, Interval]) -> dict[str, Any]:
 
 def shown(numbers: Mapping[str, Any]) -> str:
     """Numbers of a summary.json with labels and intervals, as one line of text."""
-    return ", ".join(f"{label} {_shown(number)}" for label, number in numbers.items())
+    return ", ".join(f"{label} {as_text(number)}" for label, number in numbers.items())
 
 
-def _shown(number: Any) -> str:
+def as_text(number: Any) -> str:
+    """A number of a summary.json, with its interval if it has one."""
     if not isinstance(number, Mapping):
         return digits(number)
     low, high = number["low"], number["high"]
@@ -90,6 +95,8 @@ def digits(number: float | None) -> str:
     """The number with three digits, or with all digits before its point."""
     if number is None or math.isnan(number):
         return "none"
+    # Below this a sum of probabilities differs from 0 by its rounding alone.
+    number = 0.0 if abs(number) < 1e-12 else number
     return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
 
 

@@ -11,8 +11,6 @@ from typing import Any
 from ipsrl.study import claims
 from ipsrl.study.study import OPTIONAL_HEADINGS, Study
 
-VERDICTS = {True: "supported", False: "refuted", None: "undecided"}
-
 
 def has_section(study: Study) -> bool:
     return set(OPTIONAL_HEADINGS) <= study.header.keys()
@@ -26,8 +24,8 @@ def section(study: Study, title: str, command: str, summary: Mapping[str, Any]) 
       command: repeats the run.
       summary: the contents of its summary.json.
     """
-    verdicts = "\n".join(f"- **{VERDICTS[held]}**: {sentence}" for sentence, held in summary["claims"].items())
-    numbers = "\n".join(f"- {claims.shown({label: number})}" for label, number in summary["numbers"].items())
+    verdicts = "\n".join(f"- **{claims.VERDICTS[held]}**: {sentence}" for sentence, held in summary["claims"].items())
+    numbers = "\n".join(f"- {label}: {claims.as_text(number)}" for label, number in summary["numbers"].items())
     header = study.header
     return f"""\
 ## {title}
@@ -59,10 +57,11 @@ def merged(text: str, new: Mapping[str, str]) -> str:
     old = re.split(r"^(?=## )", text, flags=re.MULTILINE)[1:]
     sections = {each.partition("\n")[0].removeprefix("## "): each.strip() for each in old} | dict(new)
     counts = {
-        title: [section.count(f"\n- **{word}**") for word in VERDICTS.values()] for title, section in sections.items()
+        title: [section.count(f"\n- **{word}**") for word in claims.VERDICTS.values()]
+        for title, section in sections.items()
     }
     rows = [
-        ["study", *VERDICTS.values()],
+        ["study", *claims.VERDICTS.values()],
         ["---"] * 4,
         *([title, *map(str, counts[title])] for title in sorted(counts)),
     ]

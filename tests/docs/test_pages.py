@@ -92,7 +92,7 @@ def test_study_example(tmp_path, monkeypatch):
     execute("docs/extending.md", "claims.decided(", vars(module))
     settings = dataclasses.replace(module.PRESETS["smoke"], steps=400, record_every=100, seeds=(0, 1, 2, 3))
     run(study.Study.of(module), settings, "demo", study.Output(tmp_path / "out", resume=False))
-    assert json.loads((tmp_path / "out" / "summary.json").read_text())["verdict"] == "holds"
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["verdict"] == "supported"
     assert (tmp_path / "out" / "two_dice.png").exists()
 
 

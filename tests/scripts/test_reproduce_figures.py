@@ -42,7 +42,7 @@ class Theatre(Launcher):
                 for suffix in SUFFIXES:
                     (path / f"{run.experiment}{suffix}").write_text(run.experiment)
                 write_json(path / "environment.json", [{"time": "2026-01-01T00:00:00+0000"}])
-                write_json(path / "summary.json", SUMMARY | {"verdict": "holds" if run.preset == "demo" else ""})
+                write_json(path / "summary.json", SUMMARY | {"verdict": "supported" if run.preset == "demo" else ""})
                 os.utime(path / "summary.json", times=(1767225612, 1767225612))
             yield run, folder.state(run)
 
@@ -100,11 +100,11 @@ def test_one_that_fails_is_told_and_the_others_are_drawn_once(play, tmp_path, ca
         _, sentences, command, *result = row_of(name, out)
         assert sentences == "; ".join(catalog.find(name).claims)
         assert command == f"`python -m experiments.{name} --preset=demo`"
-        assert result == ["12 s", "right 0.5 [0.4, 0.6]", "right 0.6", "holds"]
+        assert result == ["12 s", "right 0.5 [0.4, 0.6]", "right 0.6", "supported"]
     assert row_of("many_outcomes", out)[3:] == ["not finished", "", "", ""]
 
     assert play() == ["many_outcomes"]
-    assert row_of("many_outcomes", out)[6] == "holds"
+    assert row_of("many_outcomes", out)[6] == "supported"
     assert play() == []
 
 
@@ -113,7 +113,7 @@ def test_what_has_another_preset_runs_as_well(play, tmp_path):
     assert play("--preset=smoke") == list(THREE)
     assert row_of("path_multiplicity", tmp_path / "out")[6] == "-"
     assert play("--preset=demo") == []
-    assert row_of("path_multiplicity", tmp_path / "out")[6] == "holds"
+    assert row_of("path_multiplicity", tmp_path / "out")[6] == "supported"
 
 
 def test_what_has_no_folder_any_more_runs_again(play, tmp_path):
@@ -138,7 +138,7 @@ def test_what_cannot_be_read_any_more_is_told(damage, error, play, tmp_path):
     assert play() == ["many_outcomes", "recovery_time"]
     assert row_of("path_multiplicity", out)[4].startswith(f"{path} cannot be read ({error}: ")
     assert row_of("path_multiplicity", out)[4].endswith(": move it away to run it again")
-    assert row_of("many_outcomes", out)[6] == "holds"
+    assert row_of("many_outcomes", out)[6] == "supported"
 
 
 def test_some_of_them(play, tmp_path):
@@ -164,7 +164,7 @@ def test_what_is_drawn_stays_drawn_where_a_later_one_is_interrupted(play, tmp_pa
         play()
     assert ended.value.code == 130
     assert "the same command continues with what is missing" in capsys.readouterr().err
-    assert row_of("path_multiplicity", out)[6] == "holds"
+    assert row_of("path_multiplicity", out)[6] == "supported"
     assert (out / "figures" / "path_multiplicity.png").exists()
 
 
@@ -252,5 +252,5 @@ def test_a_page_of_claims_gets_a_section_for_each_study_that_tests_one(play, tmp
     assert re.findall("^## (.*)$", text, re.MULTILINE) == ["the recovery_time", "zebras"]
     assert "old" not in text
     assert "| the recovery_time | 1 | 0 | 1 |" in text
-    for part in ("- **supported**: it is so", "- **undecided**: or not", "- right 0.5 [0.4, 0.6]", "--preset=demo"):
+    for part in ("- **supported**: it is so", "- **undecided**: or not", "- right: 0.5 [0.4, 0.6]", "--preset=demo"):
         assert part in text

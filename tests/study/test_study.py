@@ -32,21 +32,21 @@ def compute(path, settings=None, preset="demo", resume=False, which=SMALL):
 
 def test_it_writes_everything_and_says_what_holds(tmp_path, capsys):
     compute(tmp_path / "out", which=DRAWN)
-    table, *lines = capsys.readouterr().out.split("\nholds: ")
+    table, *lines = capsys.readouterr().out.split("\nsupported: ")
     assert [line.split() for line in table.splitlines()] == [
         ["name", "power", "height", "place", "word"],
         ["x^1", "1", "4.01", "[4,", "4.02]", "2", "power"],
         ["x^2", "2", "16", "[16,", "16]", "2", "power"],
     ]
     assert lines == [
-        "squares end higher, intervals apart\nDOES NOT HOLD: lines end higher\nundecided: cubes end higher still "
+        "squares end higher, intervals apart\nrefuted: lines end higher\nundecided: cubes end higher still "
         "(there is no record of height)\n"
         f"figure: {tmp_path}/out/small_study.png\n"
     ]
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert summary["complete"]
     assert summary["claims"] == dict(zip(small_study.CLAIMS, [True, False, None], strict=True))
-    assert summary["verdict"] == "does not hold"
+    assert summary["verdict"] == "refuted"
     assert summary["paper"]["square"]["paper"] == 16.0
     assert summary["paper"]["square"]["ours"] == {"mean": 16.01, "low": 16.0, "high": 16.02, "seeds": 3}
     assert list(summary["numbers"]) == ["square"]
@@ -128,7 +128,7 @@ def test_a_smoke_run_decides_nothing(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "smoke: nothing was learned" in printed
     assert "undecided: cubes end higher still (there is no record of height)\n" in printed
-    assert "holds: " not in printed
+    assert "supported: " not in printed
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert set(summary["claims"].values()) == {None}
     assert summary["verdict"] == ""
@@ -185,9 +185,9 @@ def test_no_curve_has_all_labels_of_another(tmp_path):
 @pytest.mark.parametrize(
     ("held", "ours", "expected"),
     [
-        ({"a": True}, 0.03, "holds"),
-        ({"a": True, "b": None}, 0.05, "holds, 1 undecided, other numbers for x"),
-        ({"a": True, "b": False}, 0.03, "does not hold"),
+        ({"a": True}, 0.03, "supported"),
+        ({"a": True, "b": None}, 0.05, "supported, 1 undecided, other numbers for x"),
+        ({"a": True, "b": False}, 0.03, "refuted"),
         ({"a": None}, 0.03, "undecided"),
     ],
 )
