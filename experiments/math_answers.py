@@ -139,9 +139,8 @@ def evaluate(
     Outcomes are numbers, or the texts of answers, right or wrong; answers without one have none. Right is what gets the
     full reward. Policies of all steps and seeds are asked with the same random numbers.
     """
-    policy, temperature = settings.evaluated(policy, settings.temperature)
-    key, how = stream(0, 0, "evaluation"), (settings.answers, temperature, settings.prompts_at_once)
-    answers = independent_answers(held_out, policy, parameters, key, *how)
+    how = settings.answers, settings.evaluated_by(settings.temperature), settings.prompts_at_once
+    answers = independent_answers(held_out, policy, parameters, stream(0, 0, "evaluation"), *how)
     outcomes = answers.outcomes
     pass_at = mean_pass_at_k((outcomes.rewards >= 1).sum(axis=1), settings.answers, settings.tried)
     metrics = {

@@ -68,8 +68,8 @@ class Trajectories:
       token_mask: `[P, G, T]` bool, True on every action that the policy took, the stop token included. Tokens that the
         environment dictates are written and read, but count in no loss, entropy or length: the mask is not a prefix.
       legal_actions: `[P, G, T, V]` bool, or None if every action is always legal.
-      behaviour_log_probs: `[P, G, T]` float32, log-probability of each action under the untruncated sampling
-        distribution (legal actions only, at the sampling temperature); 0 after the end.
+      behaviour_log_probs: `[P, G, T]` float32, log-probability of each action under the distribution that it was
+        sampled from (legal actions only, at the sampling temperature, by the sampler's `Decoding`); 0 after the end.
       behaviour_entropy: `[P, G, T]` float32, entropy in nats of that distribution; 0 after the end.
       truncated: `[P, G]` bool, True if the horizon ended the trajectory before it stopped by itself.
       top_tokens: `[P, G, T, K]` int32, the K most likely actions of that distribution, most likely first; None if not

@@ -4,20 +4,21 @@ import jax
 
 from ipsrl import objectives
 from ipsrl.distributed.mesh import make_mesh
+from ipsrl.rollouts.decoding import Decoding
 from ipsrl.rollouts.sources.source import Actors, Request, Sampled
 from ipsrl.training.trainer import Trainer
 
 
 def collect(environment, policy, parameters, prompts, seed, step, group_size, temperature, top_tokens=0):
     """Those of a step."""
-    source = Sampled(environment, policy, len(prompts.index), group_size, temperature, top_tokens)
+    source = Sampled(environment, policy, len(prompts.index), group_size, Decoding(temperature), top_tokens)
     _, groups, _ = source(None, Actors(parameters), Request(seed, step, prompts))
     return groups
 
 
 def sample_and_verify(environment, policy, parameters, prompts, key, group_size, temperature, top_tokens=0):
     """Those of a key."""
-    source = Sampled(environment, policy, len(prompts.index), group_size, temperature, top_tokens)
+    source = Sampled(environment, policy, len(prompts.index), group_size, Decoding(temperature), top_tokens)
     trajectories = source.answers(parameters, prompts, key, group_size)
     return trajectories, source.verify(None, trajectories, key)[0]
 

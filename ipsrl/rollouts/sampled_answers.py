@@ -12,6 +12,7 @@ from ipsrl.distributed import hosts
 from ipsrl.environments.environment import Environment
 from ipsrl.environments.questions import HypothesisEnvironment
 from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.rollouts.decoding import ORDINARY, Decoding
 from ipsrl.rollouts.tools import sampler_for
 from ipsrl.rollouts.verification import verify_on_hosts
 from ipsrl.structures import Outcomes, Trajectories
@@ -102,12 +103,13 @@ def independent_answers(
     parameters: Parameters,
     key: Array,
     answers_per_prompt: int,
-    temperature: float = 1.0,
+    decoding: Decoding = ORDINARY,
     prompts_at_once: int | None = None,
 ) -> Answers:
     """I.i.d. answers to every prompt of the task.
 
     Args:
+      decoding: the distribution of each token; rules that differ only in the numbers of a penalty share one program.
       prompts_at_once: number of prompts answered in one batch, which limits its memory; None for all. The last batch
         repeats some of the first prompts, so that one compiled program serves all batches.
     """
@@ -115,7 +117,7 @@ def independent_answers(
     def ask(index: np.ndarray, key: Array) -> Answers:
         prompts = environment.prompts(index)
         sample = sampler_for(environment)
-        sampled = sample(environment, policy, parameters, prompts, key, answers_per_prompt, temperature)
+        sampled = sample(environment, policy, parameters, prompts, key, answers_per_prompt, decoding)
         return Answers(verify_on_hosts(environment, sampled), *_shown(sampled))
 
     return _in_blocks(ask, environment.num_prompts, prompts_at_once, key)
@@ -127,13 +129,13 @@ def answers_with_history(
     parameters: Parameters,
     key: Array,
     answers_per_prompt: int,
-    temperature: float = 1.0,
+    decoding: Decoding = ORDINARY,
     prompts_at_once: int | None = None,
 ) -> Answers:
     """Answers one after the other, each to a prompt that lists the earlier ones that parsed.
 
     Every prompt is padded to the length of the longest possible last one, so that one compiled program serves all
-    queries. `prompts_at_once` as in `independent_answers`.
+    queries. `decoding` and `prompts_at_once` as in `independent_answers`.
     """
     longest = environment.history_width(answers_per_prompt - 1)
 
@@ -145,7 +147,7 @@ def answers_with_history(
         for query in range(answers_per_prompt):
             prompts = environment.prompts_with_history(index, histories, longest)
             step_key = jax.random.fold_in(key, query)
-            sampled = sample(environment, policy, parameters, prompts, step_key, 1, temperature)
+            sampled = sample(environment, policy, parameters, prompts, step_key, 1, decoding)
             outcomes = verify_on_hosts(environment, sampled)
             tokens, written, dictated = _shown(sampled)
             if query < SHOWN:

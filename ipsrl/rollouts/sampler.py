@@ -13,11 +13,13 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ipsrl.arguments import accepted
 from ipsrl.distributed.mesh import keep_prompts_sharded
 from ipsrl.distributed.per_device import per_device
 from ipsrl.distributed.placement import gathered
 from ipsrl.environments.environment import Environment, dictates
-from ipsrl.policies.policy import Parameters, Policy, distribution, entropy, sample
+from ipsrl.policies.policy import Parameters, Policy, entropy, sample
+from ipsrl.rollouts.decoding import ORDINARY, Decoding
 from ipsrl.structures import Prompts, Trajectories, select
 
 
@@ -29,25 +31,29 @@ class Sampling:
     Attributes:
       prompts: of the groups.
       key: of all that is sampled.
+      decoding: the distribution of each token.
       tokens_sampled: `[]` int32, number of passes of the loop, each of which samples a token for every trajectory.
       position: number of tokens written: `[]` int32 if all trajectories go on together, `[P, G]` if some wait.
       states: of the environment, leaves `[P, G, ...]`.
       finished: `[P, G]` bool.
+      thought_start: `[P, G]` int32, position where the current thought began; None without a penalty that asks for it.
       cache: of the policy.
       written: name -> `[P, G, T, ...]`, the fields of `Trajectories` so far.
     """
 
     prompts: Prompts
     key: Array
+    decoding: Decoding
     tokens_sampled: Array
     position: Array
     states: Any
     finished: Array
+    thought_start: Array | None
     cache: Any
     written: dict[str, Array]
 
 
-@functools.partial(jax.jit, static_argnames=("environment", "policy", "group_size", "temperature", "top_tokens"))
+@functools.partial(jax.jit, static_argnames=("environment", "policy", "group_size", "top_tokens"))
 def sample_groups(
     environment: Environment,
     policy: Policy,
@@ -55,7 +61,7 @@ def sample_groups(
     prompts: Prompts,
     key: Array,
     group_size: int,
-    temperature: float = 1.0,
+    decoding: Decoding = ORDINARY,
     top_tokens: int = 0,
 ) -> Trajectories:
     """Samples `group_size` trajectories for each prompt, until each ends or reaches the environment's horizon.
@@ -69,17 +75,18 @@ def sample_groups(
       prompts: P prompts.
       key: the same key gives the same trajectories, also if the prompts are sharded over devices.
       group_size: G.
-      temperature: of the sampling distribution, and so of the behaviour log-probabilities.
+      decoding: the distribution of each token, and so of the behaviour log-probabilities. The numbers of its penalty
+        are traced, everything else in it is static.
       top_tokens: number of most likely actions to keep at each step, at most the number of actions.
 
     Raises:
-      ValueError: the environment uses tools.
+      ValueError: the environment uses tools, or the penalty is on a token that it does not have.
     """
     if environment.uses_tools:
         raise ValueError("the trajectories of this environment wait for tools: sample them with `sample_with_tools`")
     parameters = in_use(policy, parameters)
-    sampling = begin(environment, policy, parameters, prompts, key, group_size, top_tokens)
-    return finish(advance(environment, policy, parameters, sampling, temperature))
+    sampling = begin(environment, policy, parameters, prompts, key, group_size, decoding, top_tokens)
+    return finish(advance(environment, policy, parameters, sampling))
 
 
 @functools.partial(jax.jit, static_argnames="policy")
@@ -96,9 +103,12 @@ def begin(
     prompts: Prompts,
     key: Array,
     group_size: int,
+    decoding: Decoding = ORDINARY,
     top_tokens: int = 0,
 ) -> Sampling:
     """The start of `sample_groups`: prompts are read, nothing is sampled."""
+    accepted("decoding", decoding, Decoding)
+    decoding.check(environment.vocabulary_size)
     horizon, groups = environment.max_tokens, (prompts.index.shape[0], group_size)
     top_tokens = min(top_tokens, environment.vocabulary_size)
     # No token has this number.
@@ -129,18 +139,17 @@ def begin(
 
     start = functools.partial(policy.start, group_size=group_size, max_tokens=horizon)
     cache = per_device(start, groups[0], (None, 0), 0)(parameters, prompts)
-    states, written = keep_prompts_sharded((states, written))
+    thought_start = None if decoding.penalty is None else jnp.zeros(groups, jnp.int32)
+    states, written, thought_start = keep_prompts_sharded((states, written, thought_start))
     position = jnp.zeros(groups if environment.uses_tools else (), jnp.int32)
     finished = _per_trajectory(environment.finished)(states)
-    return Sampling(prompts, key, jnp.int32(0), position, states, finished, cache, written)
+    return Sampling(prompts, key, decoding, jnp.int32(0), position, states, finished, thought_start, cache, written)
 
 
-@functools.partial(jax.jit, static_argnames=("environment", "policy", "temperature"))
-def advance(
-    environment: Environment, policy: Policy, parameters: Parameters, sampling: Sampling, temperature: float = 1.0
-) -> Sampling:
+@functools.partial(jax.jit, static_argnames=("environment", "policy"))
+def advance(environment: Environment, policy: Policy, parameters: Parameters, sampling: Sampling) -> Sampling:
     """Samples until every trajectory has ended, reached the horizon or waits for a tool."""
-    prompts, horizon = sampling.finished.shape[0], environment.max_tokens
+    prompts, horizon, decoding = sampling.finished.shape[0], environment.max_tokens, sampling.decoding
     each_waits = sampling.position.ndim == 2
     policy_step = per_device(policy.step, prompts, (None, 0, 0, 0 if each_waits else None), 0)
 
@@ -150,7 +159,7 @@ def advance(
         return finished | (position >= horizon) | _per_trajectory(environment.waiting)(states)
 
     def act(carry):
-        number, position, states, finished, cache, written = carry
+        number, position, states, finished, thought_start, cache, written = carry
         inactive = idle(states, finished, position)
         observations = _per_trajectory(environment.observe)(states)
         logits, cache = policy_step(parameters, cache, observations, position)
@@ -165,7 +174,8 @@ def advance(
             now["legal_actions"] = _per_trajectory(environment.legal)(states)
             # Where the policy does not act there may be no legal action: it samples any action, which is discarded.
             legal = now["legal_actions"] | silent[..., None]
-        log_probs = distribution(logits, legal, temperature)
+        of_thought = None if thought_start is None else position - thought_start
+        log_probs = decoding(logits, legal, of_thought)
         sampled = sample(jax.random.fold_in(sampling.key, number), log_probs)
         chosen = jnp.take_along_axis(log_probs, sampled[..., None], axis=-1)[..., 0]
         now["tokens"] = jnp.where(inactive, 0, jnp.where(silent, dictated, sampled))
@@ -175,22 +185,26 @@ def advance(
             likeliest = jax.lax.top_k(log_probs, written["top_tokens"].shape[-1])
             now["top_log_probs"], now["top_tokens"] = (jnp.where(silent[..., None], 0, top) for top in likeliest)
 
+        if decoding.penalty is not None:
+            switches = now["token_mask"] & decoding.penalty.is_on(sampled)
+            thought_start = jnp.where(switches, position, thought_start)
+
         after = _per_trajectory(environment.step)(states, now["tokens"])
         states = jax.tree.map(functools.partial(select, inactive), states, after)
         finished = finished | _per_trajectory(environment.finished)(states)
         written = {name: _write(written[name], value, position, inactive) for name, value in now.items()}
-        return number + 1, position + (~inactive if each_waits else 1), states, finished, cache, written
+        position += ~inactive if each_waits else 1
+        return number + 1, position, states, finished, thought_start, cache, written
 
     def active(carry):
-        _, position, states, finished, _, _ = carry
+        _, position, states, finished, *_ = carry
         return (position < horizon).any() & ~idle(states, finished, position).all()
 
     first = (
-        sampling.tokens_sampled, sampling.position, sampling.states, sampling.finished, sampling.cache,
-        sampling.written,
+        sampling.tokens_sampled, sampling.position, sampling.states, sampling.finished, sampling.thought_start,
+        sampling.cache, sampling.written,
     )  # fmt: skip
-    number, position, states, finished, cache, written = jax.lax.while_loop(active, act, first)
-    return Sampling(sampling.prompts, sampling.key, number, position, states, finished, cache, written)
+    return Sampling(sampling.prompts, sampling.key, decoding, *jax.lax.while_loop(active, act, first))
 
 
 @functools.partial(jax.jit, static_argnames="environment")

@@ -10,6 +10,7 @@ from jax import Array
 from ipsrl.distributed import hosts
 from ipsrl.environments.environment import Environment, ToolEnvironment, require_tokens
 from ipsrl.policies.policy import Parameters, Policy
+from ipsrl.rollouts.decoding import ORDINARY, Decoding
 from ipsrl.rollouts.sampler import Sampling, advance, begin, finish, hear, in_use, sample_groups
 from ipsrl.structures import Prompts, Trajectories
 
@@ -26,7 +27,7 @@ def sample_with_tools(
     prompts: Prompts,
     key: Array,
     group_size: int,
-    temperature: float = 1.0,
+    decoding: Decoding = ORDINARY,
     top_tokens: int = 0,
 ) -> Trajectories:
     """`sample_groups` for an environment whose trajectories wait for tools; all that wait are answered together.
@@ -38,10 +39,10 @@ def sample_with_tools(
         a new token.
     """
     parameters = in_use(policy, parameters)
-    sampling = begin(environment, policy, parameters, prompts, key, group_size, top_tokens)
+    sampling = begin(environment, policy, parameters, prompts, key, group_size, decoding, top_tokens)
     before = None
     while True:
-        sampling = advance(environment, policy, parameters, sampling, temperature)
+        sampling = advance(environment, policy, parameters, sampling)
         written = sampling.written["tokens"], sampling.written["token_mask"]
         called, position, (tokens, mask), index = hosts.to_host(
             (_waiting(environment, sampling), sampling.position, written, sampling.prompts.index)

@@ -11,10 +11,9 @@ from ipsrl.environments.verifier_pool import VerifierPool
 from ipsrl.fields import accepted_by, between, non_negative, one_of, positive
 from ipsrl.gguf import packages
 from ipsrl.policies.adapters import FEW_BITS, FLOATS, LoRA
-from ipsrl.policies.decoding import Decoded, Decoding
 from ipsrl.policies.hugging_face_config import num_positions
-from ipsrl.policies.policy import Policy
 from ipsrl.policies.transformer_config import REMATERIALISATION_NAMES
+from ipsrl.rollouts.decoding import Decoding
 from ipsrl.study.settings import Settings
 from ipsrl.training.language_model import LanguageModel
 
@@ -57,10 +56,9 @@ class LanguageModelFlags(Settings):
         """The folder of the model."""
         return str(packages.folder_of(self.model_dir)) if self.model_dir in packages.PACKAGES else self.model_dir
 
-    def evaluated(self, policy: Policy, temperature: float) -> tuple[Policy, float]:
-        """The policy that evaluations sample from, and its temperature; `temperature` without rules for decoding."""
-        rules = Decoding.read(self.decoding)
-        return (policy, temperature) if rules is None else (Decoded(policy, rules), rules.temperature)
+    def evaluated_by(self, temperature: float) -> Decoding:
+        """The rules of evaluations: those that are given, or else this temperature alone."""
+        return Decoding.read(self.decoding) or Decoding(temperature)
 
     def read_model(self) -> LanguageModel:
         """Raises as `LanguageModel.read`, and where weights that are trained would be frozen."""

@@ -117,15 +117,13 @@ def training_grid(task: str, settings: TextTaskSettings) -> TrainingGrid:
             identity["decoding"] = settings.decoding
         policy, export = model.policy, model.export if settings.export else None
         start = functools.cache(functools.partial(model.load, mesh))
-    evaluated, temperature = settings.evaluated(policy, settings.temperature)
-    how = (
-        evaluated, dataclasses.replace(training, temperature=temperature), mesh, settings.answers, settings.protocol,
-    )  # fmt: skip
+    how = policy, training, mesh, settings.answers, settings.protocol
     for asked in filter(None, (environment, held_out)):
         require_memory(asked, *how)
-    evaluate = functools.partial(evaluate_text, environment, *how)
+    by_rules = functools.partial(evaluate_text, decoding=settings.evaluated_by(settings.temperature))
+    evaluate = functools.partial(by_rules, environment, *how)
     if held_out is not None:
-        others = functools.partial(evaluate_text, held_out, *how)
+        others = functools.partial(by_rules, held_out, *how)
         evaluate = functools.partial(evaluate_held_out, evaluate, others, environment.num_prompts)
     return TrainingGrid(
         environment, policy, settings.objectives, settings.seeds, training, mesh, shared_at_start(evaluate),

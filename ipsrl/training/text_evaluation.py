@@ -15,6 +15,7 @@ from ipsrl.measures.coverage import mean_covered_at_k
 from ipsrl.measures.pass_at_k import mean_pass_at_k
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.records.evaluation import Evaluate, Evaluation
+from ipsrl.rollouts.decoding import Decoding
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampled_answers import answers_with_history, completions, independent_answers
 from ipsrl.rollouts.sources.source import Sampled
@@ -34,6 +35,8 @@ def evaluate_text(
     protocol: answers.Protocol,
     step: int,
     parameters: Parameters,
+    *,
+    decoding: Decoding | None = None,
 ) -> Evaluation:
     """Measures of the answers to every prompt, averaged over prompts, and the first answers as text.
 
@@ -41,21 +44,22 @@ def evaluate_text(
     there are fewer. Ranked shares are shares of a prompt's valid answers.
 
     Args:
-      settings: of the training; they set the temperature, and the largest batch that is sampled at once.
+      settings: of the training; they set the largest batch that is sampled at once.
       kept: number of answers to each prompt.
       protocol: how answers are requested.
       step: not used: all policies are sampled with the same random numbers.
+      decoding: the distribution of each token; None for the temperature of the training alone.
     """
     queries = int(answers.query_count(environment.admissible.sum(axis=1)).max())
     independent, in_words = protocol == "independent", isinstance(environment, LanguageTask)
-    key, temperature = stream(0, 0, "evaluation"), settings.temperature
+    key, decoding = stream(0, 0, "evaluation"), decoding or Decoding(settings.temperature)
     if independent:
         count = max(kept, queries)
         at_once = prompts_at_once(settings, mesh, count) if in_words else None
-        answered = independent_answers(environment, policy, parameters, key, count, temperature, at_once)
+        answered = independent_answers(environment, policy, parameters, key, count, decoding, at_once)
     else:
         at_once = settings.prompts_per_step if in_words else None
-        answered = answers_with_history(environment, policy, parameters, key, queries, temperature, at_once)
+        answered = answers_with_history(environment, policy, parameters, key, queries, decoding, at_once)
     outcomes = answered.outcomes
     valid = outcomes.rewards > 0
     measured = answers.measure_answers(outcomes.outcome_id, valid, environment.admissible, protocol)
@@ -110,7 +114,7 @@ def require_memory(
     if protocol == "independent":
         in_words = isinstance(environment, LanguageTask)
         at_once = prompts_at_once(settings, mesh, kept) if in_words else environment.num_prompts
-        asked = Sampled(environment, policy, at_once, kept, settings.temperature)
+        asked = Sampled(environment, policy, at_once, kept)
         shapes = asked.shapes(jax.eval_shape(policy.init, jax.random.key(0)))
         memory.require(memory.size_of(shapes), "the answers of an evaluation", "lower --answers")
 

@@ -28,6 +28,7 @@ from ipsrl.fields import Checked
 from ipsrl.objectives.objective import Objective
 from ipsrl.policies.policy import Parameters, Policy, union
 from ipsrl.rewards import Reward, checksum
+from ipsrl.rollouts.decoding import Decoding
 from ipsrl.rollouts.randomness import LARGEST_SEED, stream
 from ipsrl.rollouts.sources.source import Actors, Groups, Request, Sampled, Source, Wrapper, wrapped
 from ipsrl.training.optimizer import at_rate, make_optimizer
@@ -60,8 +61,8 @@ class Trainer(Checked):
         """The source."""
         settings = self.settings
         sampled = Sampled(
-            self.environment, self.policy, settings.prompts_per_step, settings.group_size, settings.temperature,
-            self.objective.top_tokens,
+            self.environment, self.policy, settings.prompts_per_step, settings.group_size,
+            Decoding(settings.temperature), self.objective.top_tokens,
         )  # fmt: skip
         return wrapped(sampled, settings.wrappers) if self.source is None else self.source
 

@@ -8,6 +8,7 @@ from ipsrl.environments.text import TextTask
 from ipsrl.measures.test_time import answer_measures, by_budget, frequencies, majority_vote
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.records.evaluation import Evaluation
+from ipsrl.rollouts.decoding import Decoding
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.verification import verify
@@ -16,7 +17,7 @@ from ipsrl.rollouts.verification import verify
 def evaluate_work(
     tasks: Sequence[TextTask],
     policy: Policy,
-    temperature: float,
+    decoding: Decoding,
     answers: int,
     budgets: Sequence[int],
     step: int,
@@ -29,13 +30,14 @@ def evaluate_work(
 
     Args:
       tasks: for each budget the task with as much forced work.
+      decoding: the distribution of each token.
       answers: number of answers to each prompt, from which all is estimated.
       step: not used: all policies are sampled with the same random numbers.
     """
     long = []
     for task in tasks:
         prompts = task.prompts(np.arange(task.num_prompts))
-        sampled = sample_groups(task, policy, parameters, prompts, stream(0, 0, "evaluation"), answers, temperature)
+        sampled = sample_groups(task, policy, parameters, prompts, stream(0, 0, "evaluation"), answers, decoding)
         outcomes = verify(task, sampled)
         long.append(frequencies(np.asarray(outcomes.outcome_id), np.asarray(outcomes.rewards) > 0))
     probs, right = long[0]

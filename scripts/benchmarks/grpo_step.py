@@ -25,6 +25,7 @@ from ipsrl.distributed.mesh import make_mesh
 from ipsrl.distributed.start_up import cores, start_up
 from ipsrl.environments.token_stream import TokenStream
 from ipsrl.policies.transformer import Transformer
+from ipsrl.rollouts.decoding import Decoding
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.rollouts.sources.source import Groups
 from ipsrl.structures import Outcomes, Prompts, Trajectories
@@ -186,7 +187,7 @@ def temporary_memory(trainer: Trainer, state: TrainState, groups: Groups) -> dic
     settings = trainer.settings
     sampling = sample_groups.lower(
         trainer.environment, trainer.policy, state.parameters, groups[0].prompts, jax.random.key(0),
-        settings.group_size, settings.temperature,
+        settings.group_size, Decoding(settings.temperature),
     )  # fmt: skip
     update = compiled_update.lower(
         state, *groups, jax.random.key(0), None, policy=trainer.policy, objective=trainer.objective,

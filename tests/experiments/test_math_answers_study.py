@@ -13,6 +13,7 @@ from experiments.math_answers import PRESETS, Settings
 from ipsrl.environments.math_answers import outcome_of
 from ipsrl.policies.hugging_face_config import read_policy
 from ipsrl.records.tidy import Records
+from ipsrl.rollouts.decoding import Decoding
 from ipsrl.rollouts.sampled_answers import Answers, Completion
 from ipsrl.structures import Outcomes
 from ipsrl.study import Output, Study, claims
@@ -67,7 +68,7 @@ def test_measures_by_hand(monkeypatch):
     settings = Settings(answers=4, pass_at=3, prompts_at_once=2, temperature=0.5)
     measured = math_answers.evaluate(held_out, "policy", settings, 0, "parameters")
     ((environment, policy, parameters, _, *numbers),) = asked
-    assert (environment, policy, parameters, numbers) == (held_out, "policy", "parameters", [4, 0.5, 2])
+    assert (environment, policy, parameters, numbers) == (held_out, "policy", "parameters", [4, Decoding(0.5), 2])
     # The first question has 2 of 4 right: two draws without replacement are both wrong with probability 1/6.
     two_thirds = np.exp(-(2 / 3 * np.log(2 / 3) + 1 / 3 * np.log(1 / 3)))
     assert measured.metrics == pytest.approx(

@@ -12,6 +12,7 @@ from ipsrl.environments.tree import Tree
 from ipsrl.policies.mlp import MLP
 from ipsrl.policies.state_table import log_probs_table, mean_token_entropy
 from ipsrl.policies.tabular import Tabular
+from ipsrl.rollouts.decoding import Decoding
 from ipsrl.rollouts.sampler import sample_groups
 
 GRID = Hypergrid(dimensions=2, side=3)
@@ -36,7 +37,9 @@ def random_parameters(policy):
 def sample(policy, parameters, environment, temperature):
     """One group of the first prompt."""
     prompts = environment.prompts(jnp.array([0]))
-    return jax.device_get(sample_groups(environment, policy, parameters, prompts, jax.random.key(2), 16, temperature))
+    return jax.device_get(
+        sample_groups(environment, policy, parameters, prompts, jax.random.key(2), 16, Decoding(temperature))
+    )
 
 
 @every_case

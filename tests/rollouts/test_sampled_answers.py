@@ -9,6 +9,7 @@ from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.text import ANSWER, EARLIER, PADDING, STOP
 from ipsrl.policies.tabular import Tabular
 from ipsrl.rollouts import sampled_answers, tools
+from ipsrl.rollouts.decoding import Decoding
 from ipsrl.rollouts.sampled_answers import answers_with_history, completions, independent_answers, transcript
 
 TASK = HypospaceBoolean("basic", depth=1, observations=2)
@@ -120,7 +121,9 @@ def test_the_key_and_the_temperature_decide(protocol):
     parameters["logits"] = parameters["logits"].at[ANSWER, X].set(1.0)
 
     def ask(key, temperature=1.0):
-        return protocol(TASK, POLICY, parameters, jax.random.key(key), ANSWERS, temperature).outcomes.outcome_id
+        return protocol(
+            TASK, POLICY, parameters, jax.random.key(key), ANSWERS, Decoding(temperature)
+        ).outcomes.outcome_id
 
     np.testing.assert_array_equal(ask(0), ask(0))
     assert (ask(0) != ask(1)).any()

@@ -19,6 +19,7 @@ from ipsrl.policies.policy import Policy
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.policies.tabular import Tabular
 from ipsrl.policies.transformer import Transformer
+from ipsrl.rollouts.decoding import Decoding, TokenPenalty
 from ipsrl.rollouts.sampler import sample_groups
 from ipsrl.structures import Trajectories
 from tests.tiers import slow_after
@@ -58,7 +59,7 @@ def case(request) -> Case:
         policy, parameters = tabular(environment), random_logits(environment)
     prompts = environment.prompts(jnp.array([0, 20, 34, 20]) % environment.num_prompts)
     trajectories = sample_groups(
-        environment, policy, parameters, prompts, jax.random.key(1), GROUP_SIZE, TEMPERATURE, top_tokens=3
+        environment, policy, parameters, prompts, jax.random.key(1), GROUP_SIZE, Decoding(TEMPERATURE), top_tokens=3
     )
     return Case(environment, policy, parameters, trajectories)
 
@@ -124,7 +125,9 @@ def test_behaviour_is_the_softmax_of_the_logits_over_the_temperature(temperature
     environment = Hypergrid(2, side=3)
     parameters, prompts = random_logits(environment), environment.prompts(jnp.zeros(1, int))
     sampled = jax.device_get(
-        sample_groups(environment, tabular(environment), parameters, prompts, jax.random.key(0), 50, temperature)
+        sample_groups(
+            environment, tabular(environment), parameters, prompts, jax.random.key(0), 50, Decoding(temperature)
+        )
     )
     weights = np.exp(np.asarray(parameters["logits"], np.float64)[sampled.observations] / temperature)
     weights = np.where(sampled.legal_actions, weights, 0.0)
@@ -142,7 +145,9 @@ def test_behaviour_is_the_softmax_of_the_logits_over_the_temperature(temperature
 def test_outcomes_are_as_frequent_as_the_exact_distribution_says(environment, temperature):
     policy, parameters, samples = tabular(environment), random_logits(environment), 20_000
     prompts = environment.prompts(jnp.zeros(4, int))
-    sampled = sample_groups(environment, policy, parameters, prompts, jax.random.key(2), samples // 4, temperature)
+    sampled = sample_groups(
+        environment, policy, parameters, prompts, jax.random.key(2), samples // 4, Decoding(temperature)
+    )
     counts = np.bincount(np.asarray(environment.verify(sampled).outcome_id).ravel(), minlength=environment.num_outcomes)
     tempered = jax.tree.map(lambda logits: logits / temperature, parameters)
     probs = environment.terminal_distribution(log_probs_table(policy, tempered, environment))
@@ -212,16 +217,17 @@ def test_finished_trajectories_stay_where_they_are():
     assert ((sampled.observations >= 0) & (sampled.observations < wild.num_observations)).all()
 
 
-@pytest.mark.parametrize("name", ["text", "hypergrid"])
+@pytest.mark.parametrize("name", ["text", "hypergrid", "penalised"])
 def test_the_key_decides_everything_and_the_devices_nothing(name):
-    environment = {"text": TEXT, "hypergrid": Hypergrid(2, side=4)}[name]
-    policy = TRANSFORMER if name == "text" else tabular(environment)
+    environment = Hypergrid(2, side=4) if name == "hypergrid" else TEXT
+    policy = tabular(environment) if name == "hypergrid" else TRANSFORMER
+    decoding = Decoding(penalty=TokenPenalty((1, 2, 3), 1.0, 4)) if name == "penalised" else Decoding()
     # Fresh parameters have logits of order one, whose rounding stays far below the tolerance.
-    parameters = policy.init(jax.random.key(5)) if name == "text" else random_logits(environment)
+    parameters = random_logits(environment) if name == "hypergrid" else policy.init(jax.random.key(5))
     prompts = environment.prompts(jnp.arange(16) % environment.num_prompts)
 
     def sample(key, prompts=prompts, parameters=parameters):
-        return sample_groups(environment, policy, parameters, prompts, jax.random.key(key), 4)
+        return sample_groups(environment, policy, parameters, prompts, jax.random.key(key), 4, decoding)
 
     one, again, other = sample(0), sample(0), sample(1)
     jax.tree.map(np.testing.assert_array_equal, one, again)

@@ -22,6 +22,7 @@ from ipsrl.fields import Checked, non_negative, positive
 from ipsrl.objectives.objective import all_equal
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.rewards import Reward, rewarded
+from ipsrl.rollouts.decoding import ORDINARY, Decoding
 from ipsrl.rollouts.prompts import choose_prompts
 from ipsrl.rollouts.randomness import stream
 from ipsrl.rollouts.sampler import Sampling, begin
@@ -137,7 +138,7 @@ class Sampled(Source):
     Attributes:
       environment, policy: see their protocols.
       prompts_per_step, group_size: P and G.
-      temperature: of sampling.
+      decoding: the distribution of each token.
       top_tokens: number of most likely tokens that are kept, see `Trajectories`.
     """
 
@@ -145,8 +146,13 @@ class Sampled(Source):
     policy: Policy
     prompts_per_step: int = positive()
     group_size: int = positive()
-    temperature: float = positive(1.0)
+    decoding: Decoding = ORDINARY
     top_tokens: int = non_negative(0)
+
+    @property
+    def temperature(self) -> float:
+        """Of sampling, and so of scoring."""
+        return self.decoding.temperature
 
     @property
     def on_host(self) -> bool:
@@ -181,7 +187,8 @@ class Sampled(Source):
 
         def first(parameters: Parameters, index: Array) -> Sampling:
             prompts, key = self.environment.prompts(index), jax.random.key(0)
-            return begin(self.environment, self.policy, parameters, prompts, key, self.group_size, self.top_tokens)
+            how = self.group_size, self.decoding, self.top_tokens
+            return begin(self.environment, self.policy, parameters, prompts, key, *how)
 
         return jax.eval_shape(first, parameters, jax.ShapeDtypeStruct((self.prompts_per_step,), jnp.int32))
 
@@ -189,7 +196,7 @@ class Sampled(Source):
         """`number` answers to each of any prompts, by any parameters."""
         sample = sampler_for(self.environment)
         return sample(
-            self.environment, self.policy, parameters, sharded(prompts), key, number, self.temperature, self.top_tokens
+            self.environment, self.policy, parameters, sharded(prompts), key, number, self.decoding, self.top_tokens
         )
 
     def verify(self, reward: Reward | None, trajectories: Trajectories, key: Array) -> tuple[Outcomes, Reward | None]:

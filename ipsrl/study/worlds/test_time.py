@@ -14,6 +14,7 @@ from ipsrl.measures.test_time import answer_measures, by_budget, inflated, major
 from ipsrl.policies.policy import Parameters, Policy
 from ipsrl.policies.state_table import log_probs_table
 from ipsrl.records.evaluation import shared_at_start
+from ipsrl.rollouts.decoding import Decoding
 from ipsrl.study import ensembles
 from ipsrl.study.curves import Curve, Points, TrainingRun
 from ipsrl.study.text_tasks import TextTaskSettings, training_grid
@@ -74,7 +75,7 @@ def text_curves(
     """
     grid = training_grid(task, settings)
     evaluate = functools.partial(
-        evaluate_work, tuple(forced), grid.policy, settings.temperature, settings.answers, budgets
+        evaluate_work, tuple(forced), grid.policy, Decoding(settings.temperature), settings.answers, budgets
     )
     grid = dataclasses.replace(grid, evaluate=shared_at_start(evaluate))
 

@@ -97,7 +97,7 @@ REFUSED = [
     ("Sampled(BANDIT, None, 1, 4)", "policy is None, it must be a Policy"),
     ("Sampled('bandit', Tabular(1, 2), 1, 4)", "environment is 'bandit', it must be an Environment"),
     ("Sampled(Bandit, Tabular(1, 2), 1, 4)", "environment is"),
-    ("Sampled(BANDIT, Tabular(1, 2), 1, 4, temperature=0.0)", "temperature is 0.0"),
+    ("Sampled(BANDIT, Tabular(1, 2), 1, 4, decoding=0.5)", "decoding is 0.5, it must be a Decoding"),
     ("wrapped(3, [OffPolicyAnswers()])", "wraps a source, not 3"),
     ("wrapped(Sampled(BANDIT, Tabular(1, 2), 1, 4), [3])", "wrappers"),
     ("OffPolicyAnswers(answers=2.5)", "number of refinements is 2.5"),
