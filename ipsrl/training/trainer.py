@@ -31,6 +31,7 @@ from ipsrl.rewards import Reward, checksum
 from ipsrl.rollouts.decoding import Decoding
 from ipsrl.rollouts.randomness import LARGEST_SEED, stream
 from ipsrl.rollouts.sources.source import Actors, Groups, Request, Sampled, Source, Wrapper, wrapped
+from ipsrl.training.behaviour import reads_behaviour
 from ipsrl.training.optimizer import at_rate, make_optimizer
 from ipsrl.training.settings import TrainSettings
 from ipsrl.training.step import TrainState, check_objective, compiled_update, state_placements, update
@@ -84,9 +85,9 @@ class Trainer(Checked):
           runs: number of runs that one program trains at once.
 
         Raises:
-          ValueError: the objective needs what environment, policy and source do not provide, a wrapper cannot be
-            applied, the optimiser is unknown, the prompts cannot be split as required, the mesh would shard the
-            policy's heads, or there is too little memory.
+          ValueError: the objective needs what environment, policy and source do not provide, or the policy's
+            probabilities where a decoding rule changes them, a wrapper cannot be applied, the optimiser is unknown, the
+            prompts cannot be split as required, the mesh would shard the policy's heads, or there is too little memory.
         """
         settings, mesh = self.settings, jax.sharding.get_abstract_mesh()
         self._check_source()
@@ -103,6 +104,7 @@ class Trainer(Checked):
                 f"{type(self.groups_from).__name__} gives groups of other policies than the one that learns, and this "
                 "objective has no importance ratio to correct that: choose one that has, such as grpo or ips_grpo"
             )
+        self._check_decoding()
         if settings.refresh_reference_every and not self.needs_reference:
             raise ValueError(
                 f"refresh_reference_every is {settings.refresh_reference_every}, but this run has no reference "
@@ -113,6 +115,24 @@ class Trainer(Checked):
         check_prompts_divide(settings.prompts_per_step // settings.batching.total_micro_batches, mesh)
         check_units(self.policy.placement_rules, mesh)
         self._check_memory(runs)
+
+    @property
+    def _decoding(self) -> Decoding | None:
+        """Rules besides the temperature by which the source samples; None if there are none."""
+        source = self.groups_from.innermost
+        return source.decoding if isinstance(source, Sampled) and not source.decoding.ordinary else None
+
+    def _check_decoding(self) -> None:
+        """Raises ValueError where rules of the source contradict the objective or the environment."""
+        if self._decoding is None:
+            return
+        self._decoding.check(self.environment.vocabulary_size)
+        if reads_behaviour(self.objective, self.settings.group_size):
+            raise ValueError(
+                "the objective reads the policy's probabilities of the sampled tokens, but the source samples by "
+                f"{self._decoding}, which leaves out or penalises tokens: sample by a temperature alone, or choose an "
+                "objective that reads only rewards, such as reinforce"
+            )
 
     def _check_memory(self, runs: int) -> None:
         """Raises ValueError if the parameters, or the answers of a step, already take more memory than there is."""
@@ -265,7 +285,7 @@ class Trainer(Checked):
         """
         state, groups, metrics = self.ask(state)
         state, of_update = self.learn(state, groups)
-        if self.groups_from.stale:
+        if self.groups_from.stale or self._decoding is not None:
             # Sampler and scorer are different policies here, so this metric would not compare two implementations.
             del of_update["sampler_scorer_difference"]
         return state, of_update | metrics
