@@ -39,14 +39,14 @@ def trainer(objective, decoding, wrappers=()):
 @pytest.mark.parametrize("objective", ["grpo", "ips_grpo(probability=exact)", "ips_reinforce(probability=exact)"])
 def test_objectives_that_read_probabilities_refuse_what_rules_have_changed(objective, decoding):
     said = r"^the objective reads the policy's probabilities .* samples by Decoding\(.*such as reinforce$"
-    with jax.set_mesh(make_mesh("replica:1")), pytest.raises(ValueError, match=said):
+    with jax.set_mesh(make_mesh("replica:-1")), pytest.raises(ValueError, match=said):
         trainer(objective, decoding, [DynamicSampling()]).check()
-    with jax.set_mesh(make_mesh("replica:1")):
+    with jax.set_mesh(make_mesh("replica:-1")):
         trainer(objective, Decoding()).check()
 
 
 def test_objectives_that_read_only_rewards_train_on_it():
-    with jax.set_mesh(make_mesh("replica:1")):
+    with jax.set_mesh(make_mesh("replica:-1")):
         learner = trainer("reinforce", ALTERED["top_k"])
         _, metrics = learner.step(learner.init(0))
         assert np.isfinite(metrics["loss"])
