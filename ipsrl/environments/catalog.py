@@ -10,6 +10,7 @@ from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.environment import Environment
 from ipsrl.environments.forks import Forks
 from ipsrl.environments.graph_coloring import GraphColoring
+from ipsrl.environments.graph_search import GraphSearch
 from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
@@ -18,6 +19,7 @@ from ipsrl.environments.long_work import LongWork
 from ipsrl.environments.math_answers import MathAnswers
 from ipsrl.environments.n_queens import NQueens
 from ipsrl.environments.one_of_many import OneOfMany
+from ipsrl.environments.plan_and_execute import PlanAndExecute
 from ipsrl.environments.questions import Questions
 from ipsrl.environments.reasoning_gym import ReasoningGym
 from ipsrl.environments.tree import Tree
@@ -33,6 +35,8 @@ CATALOG: dict[str, Callable[..., Environment | Questions]] = {
     "countdown": Countdown,
     "addition": Addition,
     "long_work": LongWork,
+    "plan_and_execute": PlanAndExecute,
+    "graph_search": GraphSearch,
     "one_of_many": OneOfMany,
     "graph_coloring": GraphColoring,
     "n_queens": NQueens,

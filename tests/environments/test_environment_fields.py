@@ -6,11 +6,13 @@ from ipsrl.environments.addition import Addition
 from ipsrl.environments.bandit import Bandit
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.graph_coloring import GraphColoring
+from ipsrl.environments.graph_search import GraphSearch
 from ipsrl.environments.hypergrid import Hypergrid
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.n_queens import NQueens
+from ipsrl.environments.plan_and_execute import PlanAndExecute
 from ipsrl.environments.tree import Tree
 from ipsrl.environments.verifier_pool import VerifierPool
 
@@ -77,6 +79,14 @@ FIELDS = [
     (NQueens, {"problems": 0}, "problems must be an integer from 1"),
     (NQueens, {"least_solutions": 0}, "least_solutions must be an integer from 1"),
     (NQueens, {"seed": -1}, "seed must be an integer from 0"),
+    (PlanAndExecute, {"length": 3}, "length is 3, it must lie between 4 and 12"),
+    (PlanAndExecute, {"fitting": 0}, "fitting is 0, it must lie between 1 and 4"),
+    (PlanAndExecute, {"problems": 1025}, "problems is 1025, it must lie between 1 and 1024"),
+    (GraphSearch, {"branches": 2}, "branches is 2, it must lie between 3 and 6"),
+    (GraphSearch, {"branches": 6, "depth": 6}, "branches=6 and depth=6 make 32 vertices, more than the 23"),
+    (GraphSearch, {"edge_probability": 1.0}, "edge_probability is 1.0, it must lie strictly between 0 and 1"),
+    (GraphSearch, {"dead_first": 1.5}, "dead_first is 1.5, it must lie between 0 and 1"),
+    (GraphSearch, {"problems": 0}, "problems is 0, it must lie between 1 and 4096"),
     (VerifierPool, {"workers": -1}, "workers .* is -1"),
     (VerifierPool, {"seconds": 0}, "seconds .* is 0"),
 ]

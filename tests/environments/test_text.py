@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from ipsrl.environments.addition import Addition
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.graph_coloring import GraphColoring
+from ipsrl.environments.graph_search import GraphSearch
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
 from ipsrl.environments.n_queens import NQueens
 from ipsrl.environments.one_of_many import OneOfMany
+from ipsrl.environments.plan_and_execute import PlanAndExecute
 from ipsrl.environments.text import ANSWER, BEGIN, EARLIER, PADDING, STOP
 from tests.environments.answers import trajectories_of
 
@@ -34,6 +36,8 @@ TASKS = [
     NQueens(n=6, min_remove=4, max_remove=6, problems=8, least_solutions=1),
     Addition(digits=2, problems=16),
     Addition(digits=1, modulus=7, problems=16, scratchpad="announced"),
+    PlanAndExecute(length=5, problems=16),
+    GraphSearch(problems=16),
 ]
 every_task = pytest.mark.parametrize("task", TASKS, ids=str)
 PIECES = "Graph:|Expression:|Structure:|Layer 1:|Layer 2:|\n| |A->B|,|No edges|(|)|x|y|AND|NOT |NOR(|1 0 0\n|0|[|**"
@@ -177,7 +181,9 @@ def test_verdict(task):
         (HypospaceVoxels(2, 2, 2), "1 0 0 1 ; 1 0 0 0 <stop>", "....1....."),
         (HypospaceVoxels(2, 2, 2), "0 1 0 0 <stop>", "....."),
         (TASKS[6], "* 2 - 9 1 <stop>", "1.1..."),
-        (TASKS[-1], "<think> 6 : 0 + 6 <stop>", "1...1.."),
+        (TASKS[12], "<think> 6 : 0 + 6 <stop>", "1...1.."),
+        (TASKS[13], "reverse 1 2 3 4 5 <stop>", "1......"),
+        (TASKS[14], "B E alternatively C E I K <stop>", "..1....."),
     ],
 )
 def test_planning_tokens_choose_the_structure_of_an_answer(task, answer, planning):

@@ -1,0 +1,112 @@
+"""Answers with mistakes of a known kind and frequency, to teach a prior that makes them.
+
+`StoredGroups.of(task, policy, prompts_per_step, mistakes.rows(task))` is a source for the objective `supervised`.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from ipsrl.environments.graph_search import START_TOKEN, SWITCH_TOKEN, GraphSearch
+from ipsrl.environments.plan_and_execute import PlanAndExecute
+from ipsrl.environments.text import STOP
+from ipsrl.fields import Checked, at_least, positive, probability
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanMistakes(Checked):
+    """Answers to `PlanAndExecute` with wrong plans and with slips.
+
+    A plan fits with probability `right_plans`, and is random among those that do, or do not. Each digit slips with
+    probability 1 - right_execution^(1 / length), to a random other digit, independently of everything else: so an
+    answer has no slip with probability `right_execution`, whatever its plan, and a policy can learn to slip as often.
+
+    Attributes:
+      right_plans, right_execution: probabilities. A random plan fits with `fitting` / 6.
+      answers: to each prompt.
+      seed: 0 or more.
+
+    Raises:
+      ValueError: a field is out of range.
+    """
+
+    right_plans: float = probability(0.3)
+    right_execution: float = probability(0.6)
+    answers: int = positive(16)
+    seed: int = at_least(0, 0)
+
+    def rows(self, task: PlanAndExecute) -> list[dict[str, Any]]:
+        """For each prompt `{"prompt": number, "answers": tokens}`."""
+        rng, shape = np.random.default_rng(self.seed), (task.num_prompts, self.answers)
+        wanted = task.fits[:, None] == (rng.random(shape) < self.right_plans)[..., None]
+        plan = np.where(wanted, rng.random(wanted.shape), -1).argmax(axis=-1)
+        tokens = task.executions[np.arange(task.num_prompts)[:, None], plan]
+        digits, zero = tokens[..., 1:-1], task.vocabulary.index("0")
+        slips = rng.random(digits.shape) < 1 - self.right_execution ** (1 / task.length)
+        shifts = np.where(slips, rng.integers(1, 10, digits.shape), 0)
+        tokens[..., 1:-1] = zero + (digits - zero + shifts) % 10
+        return [{"prompt": prompt, "answers": group} for prompt, group in enumerate(tokens.tolist())]
+
+
+@dataclasses.dataclass(frozen=True)
+class EarlySwitches(Checked):
+    """Searches for `GraphSearch` that switch too early.
+
+    A search tries the branches in the order of the alphabet, one thought each. In a branch that leads nowhere it walks
+    at random to a dead end, and switches. In one that leads to the goal it follows a random path there, and ends. But
+    with probability `early` it cuts the first such path: after 1 to depth - 1 of its vertices it switches to the next
+    branch, and never comes back. There always is a next one, because a branch before the last leads to the goal. If
+    none of them leads there, the search ends at a dead end: wrong, and all wrong searches are cut ones.
+
+    Attributes:
+      early: a probability; 0.5 corrupts half of the searches.
+      answers: to each prompt.
+      seed: 0 or more.
+
+    Raises:
+      ValueError: a field is out of range.
+    """
+
+    early: float = probability(0.5)
+    answers: int = positive(16)
+    seed: int = at_least(0, 0)
+
+    def rows(self, task: GraphSearch) -> list[dict[str, Any]]:
+        """For each prompt `{"prompt": number, "answers": tokens}`."""
+        rng = np.random.default_rng(self.seed)
+        searches = [
+            [_search(task, prompt, bool(rng.random() < self.early), rng) for _ in range(self.answers)]
+            for prompt in range(task.num_prompts)
+        ]
+        return [
+            {"prompt": prompt, "answers": [_tokens(search) for search in group]}
+            for prompt, group in enumerate(searches)
+        ]
+
+
+def _tokens(search: list[list[int]]) -> list[int]:
+    tokens = [token for walk in search for token in (SWITCH_TOKEN, *(START_TOKEN + vertex for vertex in walk))]
+    return [*tokens[1:], STOP]
+
+
+def _search(task: GraphSearch, prompt: int, cut: bool, rng: np.random.Generator) -> list[list[int]]:
+    thoughts = []
+    for branch in range(1, task.branches + 1):
+        paths = task.walks[task.admissible[prompt] & (task.walks[:, 0] == branch)]
+        if not len(paths):
+            thoughts.append(_dead_end(task.graphs[prompt], branch, rng))
+            continue
+        path = rng.choice(paths).tolist()
+        if not cut:
+            return [*thoughts, path]
+        thoughts.append(path[: rng.integers(1, task.depth)])
+        cut = False
+    return thoughts
+
+
+def _dead_end(graph: np.ndarray, branch: int, rng: np.random.Generator) -> list[int]:
+    walk = [branch]
+    while len(heads := np.flatnonzero(graph[walk[-1]])):
+        walk.append(int(rng.choice(heads)))
+    return walk

@@ -1,0 +1,243 @@
+"""Plan, then execute: one token chooses a procedure that must reach a goal, and the others carry it out."""
+
+import dataclasses
+import functools
+import itertools
+import random
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ipsrl.environments.answer_text import tagged_answer
+from ipsrl.environments.questions import check_number
+from ipsrl.environments.text import TextTask, check_choice, listed_history
+from ipsrl.environments.token_stream import written_answers
+from ipsrl.fields import Checked, between
+from ipsrl.structures import Trajectories
+
+Digits = tuple[int, ...]
+GOAL = "->"
+PROCEDURES: dict[str, Callable[[Digits], Digits]] = {
+    "copy": lambda digits: digits,
+    "reverse": lambda digits: digits[::-1],
+    "halves": lambda digits: digits[len(digits) // 2 :] + digits[: len(digits) // 2],
+    "neighbours": lambda digits: tuple(x for i in range(0, len(digits), 2) for x in digits[i : i + 2][::-1]),
+    "complement": lambda digits: tuple(9 - x for x in digits),
+    "increment": lambda digits: tuple((x + 1) % 10 for x in digits),
+}
+"""Plan -> what it makes of a list of digits. No plan makes the same of two lists."""
+PLANS = tuple(PROCEDURES)
+MOST_PROBLEMS = 1024
+DRAWS_FOR_A_PROBLEM = 5000
+# Of these, all plans make different lists.
+EXAMPLE = (3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8)
+_ANSWER = re.compile(r"([a-z]+) ?:? ?([0-9](?:[ ,]*[0-9])*)")
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanAndExecute(Checked, TextTask):
+    """Hypotheses are plans carried out; one is valid if the plan fits the prompt and was carried out on its digits.
+
+    A prompt is a list of digits and a goal, the digit that the result must begin with. A plan fits if its result
+    does; of the six plans exactly `fitting` do, and each is a right outcome. Of 3 1 4 1 5 9 2 6 they make
+
+        copy 3 1 4 1 5 9 2 6,  reverse 6 2 9 5 1 4 1 3,  halves 5 9 2 6 3 1 4 1,  neighbours 1 3 1 4 9 5 6 2,
+        complement 6 8 5 8 4 0 7 3,  increment 4 2 5 2 6 0 3 7
+
+    and if the goal is 6, reverse and complement fit. Outcome 6 i + p is plan p carried out on the list of prompt i:
+    wrong plans carried out right are hypotheses too. Answers with slips have outcomes outside the hypothesis space,
+    unless they are right for another list. A plan that does not exist, or another number of digits, has no outcome.
+
+    Compact answers are the plan, the only planning token, and one token for each digit. In text, between answer tags:
+    "reverse: 6 2 9 5 1 4 1 3", with or without capitals, the colon, blanks and commas.
+
+    The two ways to fail are told apart exactly, in sampled answers by `failures`, and in the distribution of a policy
+    by `probabilities`. `ipsrl.environments.demonstrations.PlanMistakes` teaches a prior to make both.
+
+    Source: the experiment that arXiv 2509.03646 (HICRA) needs; the language is ours.
+
+    Attributes:
+      length: number of digits, 4 to 12.
+      fitting: number of plans that fit each prompt, 1 to 4.
+      problems: number of prompts, at most 1024; no two have the same digits.
+      seed: of the problems.
+
+    Raises:
+      ValueError: a field is out of range. Also, when the problems are first used: too few lists have so many fitting
+        plans.
+    """
+
+    length: int = between(4, 12, 8)
+    fitting: int = between(1, 4, 2)
+    problems: int = between(1, MOST_PROBLEMS, 64)
+    seed: int = between(0, 2**32 - 1, 0)
+
+    symbols: ClassVar[tuple[str, ...]] = (*PLANS, GOAL, *"0123456789")
+    planning_symbols: ClassVar[tuple[str, ...]] = PLANS
+    reads_quickly: ClassVar[bool] = True
+
+    @functools.cached_property
+    def lists(self) -> dict[Digits, int]:
+        """The digits of each prompt -> its goal."""
+        rng, lists = random.Random(self.seed), {}
+        for _ in range(DRAWS_FOR_A_PROBLEM * self.problems):
+            digits = tuple(rng.choices(range(10), k=self.length))
+            begins = [carry_out(plan, digits)[0] for plan in PLANS]
+            goal = rng.choice(begins)
+            if begins.count(goal) == self.fitting:
+                lists.setdefault(digits, goal)
+            if len(lists) == self.problems:
+                return lists
+        raise ValueError(
+            f"only {len(lists)} of {self.problems} lists of {self.length} digits that {self.fitting} plans fit were "
+            "found: choose fewer problems, a smaller fitting or a larger length"
+        )
+
+    @functools.cached_property
+    def fits(self) -> np.ndarray:
+        """`[num_prompts, 6]` bool, which plans fit."""
+        return np.array([[carry_out(plan, digits)[0] == goal for plan in PLANS] for digits, goal in self.lists.items()])
+
+    @functools.cached_property
+    def hypotheses(self) -> tuple[str, ...]:
+        return tuple(_joined(plan, carry_out(plan, digits)) for digits in self.lists for plan in PLANS)
+
+    @functools.cached_property
+    def _id_of(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.hypotheses)}
+
+    @functools.cached_property
+    def admissible(self) -> np.ndarray:
+        own = np.eye(self.problems, dtype=bool)[:, :, None]
+        return (own & self.fits[:, None]).reshape(self.problems, -1)
+
+    @functools.cached_property
+    def executions(self) -> np.ndarray:
+        """`[num_prompts, 6, length + 2]` int32, the tokens of each plan carried out on each prompt, and stop tokens."""
+        answers = [self.render(hypothesis) for hypothesis in range(self.num_hypotheses)]
+        return np.array(answers, np.int32).reshape(self.problems, len(PLANS), self.length + 2)
+
+    @property
+    def longest_answer(self) -> int:
+        return 1 + self.length
+
+    def observation_symbols(self, prompt: int) -> list[str]:
+        digits, goal = [*self.lists.items()][prompt]
+        return [*map(str, digits), GOAL, str(goal)]
+
+    def spell(self, hypothesis: int, rng: np.random.Generator | None) -> list[str]:
+        del rng
+        return self.hypotheses[hypothesis].replace(":", "").split()
+
+    def read_symbols(self, symbols: Sequence[str]) -> str | None:
+        plan, digits = "".join(symbols[:1]), symbols[1:]
+        is_answer = plan in PROCEDURES and len(digits) == self.length and all(digit.isdecimal() for digit in digits)
+        return _joined(plan, digits) if is_answer else None
+
+    def read_text(self, text: str) -> str | None:
+        found = _ANSWER.fullmatch(" ".join(text.lower().split()))
+        return self.read_symbols([found[1], *re.sub("[ ,]", "", found[2])]) if found else None
+
+    @property
+    def reader(self) -> Callable[[str], str | None]:
+        return functools.partial(tagged_answer, self.read_text)
+
+    def outcome(self, answer: str) -> int:
+        return self._id_of.get(answer, self.outside(answer))
+
+    def answer_text(self, hypothesis: int, rng: np.random.Generator | None = None) -> str:
+        del rng
+        check_number("hypothesis", hypothesis, self.num_hypotheses)
+        return f"<answer> {self.hypotheses[hypothesis]} </answer>"
+
+    def prompt_text(self, prompt: int, history: Sequence[str] = ()) -> str:
+        check_number("prompt", prompt, self.num_prompts)
+        digits, goal = [*self.lists.items()][prompt]
+        example = EXAMPLE[: self.length]
+        ways = "\n".join(_joined(plan, carry_out(plan, example)) for plan in PLANS)
+        return f"""\
+Choose a procedure that turns these digits into a list that begins with {goal}, and carry it out:
+{" ".join(map(str, digits))}
+
+There are six procedures. Of the digits {" ".join(map(str, example))}, as an example, they make:
+{ways}
+{listed_history(history)}
+You may think first. Then write the procedure and all digits of its result between these tags, for instance:
+<answer> {_joined("reverse", carry_out("reverse", example))} </answer>"""
+
+    def failures(self, trajectories: Trajectories) -> "Failures":
+        """What went wrong in sampled answers; an answer is right if its plan fits and it has no slips."""
+        index = np.asarray(trajectories.prompts.index)
+        found = [
+            [self._plan_and_slips(int(prompt), answer.tolist()) for answer in group]
+            for prompt, group in zip(index, written_answers(trajectories), strict=True)
+        ]
+        plan, slips = np.moveaxis(np.array(found, np.int32), -1, 0)
+        right_plan = (plan >= 0) & self.fits[index[:, None], np.maximum(plan, 0)]
+        return Failures(plan, right_plan, slips)
+
+    def _plan_and_slips(self, prompt: int, answer: list[int]) -> tuple[int, int]:
+        begins = self.executions[prompt, :, 0].tolist()
+        if answer[:1] == [] or answer[0] not in begins:
+            return -1, self.length + 1
+        plan = begins.index(answer[0])
+        pairs = itertools.zip_longest(answer, self.executions[prompt, plan].tolist())
+        return plan, sum(written != right for written, right in pairs)
+
+    def probabilities(self, log_probs: np.ndarray) -> dict[str, np.ndarray]:
+        """The probability of each failure under a policy, exact, without sampling; each `[num_prompts]`, float64.
+
+            right_plan                sum of p(plan) over the fitting plans
+            execution_of_right_plans  sum of p(plan) p(execution | plan) over them / right_plan
+            execution_of_wrong_plans  the same for the others
+
+        The product of the first two is the expected reward. A policy that never chooses a plan still has a
+        probability to carry it out, so nothing here is undefined.
+
+        Args:
+          log_probs: `[num_prompts, 6, length + 2]`, finite, of each token of `executions`, given those before it.
+
+        Raises:
+          ValueError: `log_probs` has another shape.
+        """
+        if log_probs.shape != self.executions.shape:
+            raise ValueError(f"log_probs has the shape {log_probs.shape}, it must be {self.executions.shape}")
+        plans, executed = log_probs[..., 0].astype(float), np.exp(log_probs[..., 1:].sum(axis=-1, dtype=float))
+        values = {"right_plan": np.where(self.fits, np.exp(plans), 0).sum(axis=-1)}
+        for name, chosen in (("right", self.fits), ("wrong", ~self.fits)):
+            plans_of_kind = np.where(chosen, plans, -np.inf)
+            shares = np.exp(plans_of_kind - plans_of_kind.max(axis=-1, keepdims=True))
+            values[f"execution_of_{name}_plans"] = (shares * executed).sum(axis=-1) / shares.sum(axis=-1)
+        return values
+
+
+@dataclasses.dataclass(frozen=True)
+class Failures:
+    """Of sampled answers `[P, G]`:
+
+    Attributes:
+      plan: int32, the number of the plan that the answer begins with, -1 if it begins with none.
+      right_plan: bool, whether it fits.
+      slips: int32, at how many places behind the plan an answer differs from the plan carried out; a missing stop
+        token is one. length + 1 if there is no plan.
+    """
+
+    plan: np.ndarray
+    right_plan: np.ndarray
+    slips: np.ndarray
+
+
+def carry_out(plan: str, digits: Digits) -> Digits:
+    """What a plan makes of a list of digits, each 0 to 9.
+
+    Raises:
+      ValueError: there is no such plan.
+    """
+    check_choice("plan", plan, PLANS)
+    return PROCEDURES[plan](digits)
+
+
+def _joined(plan: str, digits: Sequence[Any]) -> str:
+    return f"{plan}: {' '.join(map(str, digits))}"
