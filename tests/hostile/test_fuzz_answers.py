@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ipsrl.environments.addition import Addition
 from ipsrl.environments.countdown import Countdown
 from ipsrl.environments.graph_coloring import GraphColoring
+from ipsrl.environments.graph_search import GraphSearch
 from ipsrl.environments.hypospace_boolean import HypospaceBoolean
 from ipsrl.environments.hypospace_causal import HypospaceCausal
 from ipsrl.environments.hypospace_voxels import HypospaceVoxels
@@ -17,6 +18,7 @@ from ipsrl.environments.long_work import LongWork
 from ipsrl.environments.n_queens import NQueens
 from ipsrl.environments.numeric_answers import read_number
 from ipsrl.environments.one_of_many import OneOfMany
+from ipsrl.environments.plan_and_execute import PlanAndExecute
 from tests.tiers import fuzzed
 
 pytestmark = pytest.mark.slow
@@ -32,6 +34,8 @@ TASKS = {
     "n_queens": NQueens(n=5, min_remove=4, max_remove=4, problems=4),
     "addition": Addition(problems=4),
     "long_work": LongWork(problems=4),
+    "plan_and_execute": PlanAndExecute(problems=4),
+    "graph_search": GraphSearch(problems=4),
 }
 SECONDS = 1.0
 WORDS = """
