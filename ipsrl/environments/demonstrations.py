@@ -1,6 +1,8 @@
 """Answers with mistakes of a known kind and frequency, to teach a prior that makes them.
 
-`StoredGroups.of(task, policy, prompts_per_step, mistakes.rows(task))` is a source for the objective `supervised`.
+`StoredGroups.of(task, policy, prompts_per_step, mistakes.rows(task))` is a source for the objective `supervised`. All
+rewards of the rows are 1: the objective weighs answers by them, and mistakes are to be imitated as well. Their outcomes
+are the true ones.
 """
 
 import dataclasses
@@ -10,7 +12,7 @@ import numpy as np
 
 from ipsrl.environments.graph_search import START_TOKEN, SWITCH_TOKEN, GraphSearch
 from ipsrl.environments.plan_and_execute import PlanAndExecute
-from ipsrl.environments.text import STOP
+from ipsrl.environments.text import STOP, TextTask
 from ipsrl.fields import Checked, at_least, positive, probability
 
 
@@ -37,7 +39,7 @@ class PlanMistakes(Checked):
     seed: int = at_least(0, 0)
 
     def rows(self, task: PlanAndExecute) -> list[dict[str, Any]]:
-        """For each prompt `{"prompt": number, "answers": tokens}`."""
+        """For each prompt `{"prompt": number, "answers": tokens, "rewards": ones, "outcomes": ids}`."""
         rng, shape = np.random.default_rng(self.seed), (task.num_prompts, self.answers)
         wanted = task.fits[:, None] == (rng.random(shape) < self.right_plans)[..., None]
         plan = np.where(wanted, rng.random(wanted.shape), -1).argmax(axis=-1)
@@ -46,7 +48,7 @@ class PlanMistakes(Checked):
         slips = rng.random(digits.shape) < 1 - self.right_execution ** (1 / task.length)
         shifts = np.where(slips, rng.integers(1, 10, digits.shape), 0)
         tokens[..., 1:-1] = zero + (digits - zero + shifts) % 10
-        return [{"prompt": prompt, "answers": group} for prompt, group in enumerate(tokens.tolist())]
+        return _rows(task, tokens.tolist())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,16 +75,25 @@ class EarlySwitches(Checked):
     seed: int = at_least(0, 0)
 
     def rows(self, task: GraphSearch) -> list[dict[str, Any]]:
-        """For each prompt `{"prompt": number, "answers": tokens}`."""
+        """For each prompt `{"prompt": number, "answers": tokens, "rewards": ones, "outcomes": ids}`."""
         rng = np.random.default_rng(self.seed)
-        searches = [
-            [_search(task, prompt, bool(rng.random() < self.early), rng) for _ in range(self.answers)]
+        answers = [
+            [_tokens(_search(task, prompt, bool(rng.random() < self.early), rng)) for _ in range(self.answers)]
             for prompt in range(task.num_prompts)
         ]
-        return [
-            {"prompt": prompt, "answers": [_tokens(search) for search in group]}
-            for prompt, group in enumerate(searches)
-        ]
+        return _rows(task, answers)
+
+
+def _rows(task: TextTask, answers: list[list[list[int]]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "prompt": prompt,
+            "answers": group,
+            "rewards": [1.0] * len(group),
+            "outcomes": [task.parse(answer) for answer in group],
+        }
+        for prompt, group in enumerate(answers)
+    ]
 
 
 def _tokens(search: list[list[int]]) -> list[int]:

@@ -153,6 +153,8 @@ def test_underthinking_of_the_demonstrations():
     trajectories = trajectories_of(TASK, range(TASK.num_prompts), [row["answers"] for row in rows])
     thoughts, outcomes = TASK.thoughts(trajectories), TASK.verify(trajectories)
     found = underthinking(thoughts.first_correct, thoughts.tokens, outcomes.rewards > 0)
+    assert [row["outcomes"] for row in rows] == outcomes.outcome_id.tolist()
+    assert {reward for row in rows for reward in row["rewards"]} == {1.0}
     wrong = outcomes.rewards == 0
     assert found["promising"] == 1
     assert found["score"] == pytest.approx(1 - (thoughts.first_correct / thoughts.tokens)[wrong].mean())

@@ -145,7 +145,8 @@ def test_demonstrations_have_the_mistakes_asked_for(right_plans, right_execution
     assert [row["prompt"] for row in rows] == list(range(TASK.num_prompts))
     trajectories = trajectories_of(TASK, range(TASK.num_prompts), [row["answers"] for row in rows])
     failures = TASK.failures(trajectories)
-    assert (TASK.verify(trajectories).outcome_id >= 0).all()
+    assert [row["outcomes"] for row in rows] == TASK.verify(trajectories).outcome_id.tolist()
+    assert {reward for row in rows for reward in row["rewards"]} == {1.0}
     assert failures.right_plan.mean() == pytest.approx(right_plans, abs=0.02)
     for right in (False, True):
         of_kind = failures.right_plan == right
