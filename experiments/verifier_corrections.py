@@ -31,7 +31,7 @@ from ipsrl.figures.layers import Bars, Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.measures.seeds import mean_over_seeds
 from ipsrl.records.tidy import Records
-from ipsrl.study.worlds.right_and_wrong import exact, trained_on
+from ipsrl.study.worlds.right_and_wrong import exact, trained_on, vanishes
 
 LEFT, START, RATES = 0.4, 0.3, (0.3, 0.2, 0.4)  # J of the errors; the accuracy at the start; the right rate first.
 BACKWARD = "backward_correction(false_positive_rate={0}, false_negative_rate={0}, standardise={1})"
@@ -86,7 +86,7 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
 
 def zero(records: Records, distance: str, *arms: str) -> bool:
     """Whether the expected updates of arms have no such distance at any policy."""
-    return all(records.where(kind="exact", arm=arm).column(distance).max() < 1e-6 for arm in arms)
+    return all(vanishes(distance, arm=arm)(records) for arm in arms)
 
 
 def same_end(records: Records, name: str, *arms: str) -> bool | None:

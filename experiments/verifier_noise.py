@@ -34,10 +34,9 @@ from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
 from ipsrl.records.tidy import Records
-from ipsrl.rewards import NoisyVerifier, PatternVerifier
-from ipsrl.study.worlds.right_and_wrong import HACK, drift_at, exact, policy, trained_on
+from ipsrl.study.worlds.right_and_wrong import ALWAYS, HACKED, RANDOM, drift_at, exact, policy, trained_on, vanishes
 
-NAMES, ALWAYS, RANDOM = ("grpo", "dr_grpo", "ips_grpo"), "always accepted", "random errors"
+NAMES = ("grpo", "dr_grpo", "ips_grpo")
 START, NEAR = 0.3, (0.1, 0.95)  # The accuracy at the start; a policy near the second optimum, for `policy`.
 
 
@@ -70,71 +69,61 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
         for youden in settings.youdens:
             labels = {"kind": "trained", "objective": text, "way": way, "J": youden}
             yield trained_on(verifier_of(youden, way), text, settings, labels, START)
-    for text, errors in itertools.product(settings.objectives, (ALWAYS, RANDOM)):
-        verifiers = {hack: verifier_of(1 - hack, "false positives") for hack in (*settings.hacks, NEAR[1])}
-        if errors == ALWAYS:
-            verifiers = dict.fromkeys(verifiers, PatternVerifier((HACK,), NoisyVerifier()))
-        labels, near = {"objective": text, "errors": errors}, functools.partial(drift_at, policy(*NEAR))
-        yield study.Curve({"kind": "exact"} | labels, functools.partial(near, text, verifiers[NEAR[1]], size))
+    for text, (errors, verifier) in itertools.product(settings.objectives, HACKED.items()):
+        labels = {"objective": text, "errors": errors}
+        near = functools.partial(drift_at, policy(*NEAR), text, verifier(NEAR[1]), size)
+        yield study.Curve({"kind": "exact"} | labels, near)
         for hack in settings.hacks:
-            yield trained_on(verifiers[hack], text, settings, {"kind": "trained", "hack": hack} | labels, START, hack)
+            yield trained_on(verifier(hack), text, settings, {"kind": "trained", "hack": hack} | labels, START, hack)
 
 
-def signs_agree(records: Records, name: str) -> bool:
-    rows = records.where(kind="exact", objective=name).having("J")
+def signs_agree(of_name: Records) -> bool:
+    rows = of_name.where(kind="exact").having("J")
     return bool((np.sign(rows.column("drift").round(9)) == np.sign(rows.column("J"))).all())
 
 
-def ends_agree(records: Records, name: str) -> bool:
-    cells = [(of["J"], rows) for of, rows in records.where(kind="trained", objective=name).having("J").each("way", "J")]
+def ends_agree(of_name: Records) -> bool:
+    cells = [(of["J"], rows) for of, rows in of_name.where(kind="trained").having("J").each("way", "J")]
     rose = [rows.low("accuracy") > START for youden, rows in cells if youden > 0.15]
     return all(rose) and all(rows.high("accuracy") < START for youden, rows in cells if youden < -0.15)
 
 
-def same(records: Records, name: str, distance: str) -> bool:
-    return bool(records.where(objective=name).having("J", distance).column(distance).max() < 1e-6)
-
-
-def ways_end_alike(records: Records, name: str) -> bool | None:
-    cells = [rows for _, rows in records.where(kind="trained", objective=name).having("J").each("J")]
-    pairs = [pair for rows in cells for pair in itertools.combinations([rows.ends("accuracy", way=w) for w in WAYS], 2)]
+def ways_agree(of_youden: Records) -> bool | None:
+    pairs = itertools.combinations([of_youden.ends("accuracy", way=way) for way in WAYS], 2)
     return study.all_of(study.equal_within(*pair, 0.05) for pair in pairs)
 
 
-def keeps_less(records: Records, name: str, value: str) -> bool:
-    of = {"kind": "trained", "objective": name, "way": "both"}
-    return study.lower(value, of | {"J": 1.0}, of | {"J": 0.3})(records)
-
-
-def draws_near(records: Records, name: str) -> bool:
-    always, random = (records.mean("drift", kind="exact", objective=name, errors=kind) for kind in (ALWAYS, RANDOM))
+def draws_near(of_name: Records) -> bool:
+    always, random = (of_name.mean("drift", kind="exact", errors=errors) for errors in (ALWAYS, RANDOM))
     return always < 0 < random
 
 
-def hack_costs(records: Records, name: str) -> bool:
-    cells = records.where(kind="trained", objective=name).having("hack").each("hack")
-    return study.all_of(study.lower("accuracy", {"errors": ALWAYS}, {"errors": RANDOM})(rows) for _, rows in cells)
+def falls_with_youden(value: str) -> study.Claim:
+    return study.below(study.final(value, **BOTH, J=1.0), study.final(value, **BOTH, J=0.3))
 
 
-DECIDED = {  # Sentence -> how it is decided, for which objectives, and by which value.
+BOTH = {"kind": "trained", "way": "both"}
+WAYS_AGREE = study.at_each("J", ways_agree, kind="trained")
+BELOW_RANDOM = study.below(study.final("accuracy", errors=ALWAYS), study.final("accuracy", errors=RANDOM))
+HACK_COSTS = study.at_each("hack", BELOW_RANDOM, kind="trained")
+ABOUT = {  # Sentence -> a claim about the records of one objective, and of which.
     "the exact drift of true accuracy has the sign of J at every policy": (signs_agree, NAMES),
     "trained at |J| >= 0.2, accuracy ends above its start where J > 0 and below where J < 0": (ends_agree, NAMES),
-    "only J matters: the exact update is J times the one without errors": (same, ["dr_grpo"], "from_scaled"),
-    "only J matters: the exact update has the direction without errors": (same, ["grpo"], "turned"),
-    "only J matters: the exact update is the same in three ways": (same, ["grpo", "ips_grpo"], "from_both"),
-    "only J matters: trained in three ways, accuracy ends within 0.05 at every J": (ways_end_alike, NAMES),
+    "only J matters: the exact update is J times the one without errors": (vanishes("from_scaled"), ["dr_grpo"]),
+    "only J matters: the exact update has the direction without errors": (vanishes("turned"), ["grpo"]),
+    "only J matters: the exact update is the same in three ways": (vanishes("from_both"), ["grpo", "ips_grpo"]),
+    "only J matters: trained in three ways, accuracy ends within 0.05 at every J": (WAYS_AGREE, NAMES),
     "near the hack the exact drift is below 0, under random errors of its J above 0": (draws_near, NAMES),
-    "the hack ends less accurate than random errors of its J, whatever its share": (hack_costs, NAMES),
-    "J = 1 leaves fewer effective right outcomes than J = 0.3, equal updates": (keeps_less, NAMES, "effective"),
-    "the same where each first has an accuracy of 0.9": (keeps_less, NAMES, "effective_at_equal"),
+    "the hack ends less accurate than random errors of its J, whatever its share": (HACK_COSTS, NAMES),
+    "J = 1 leaves fewer effective right outcomes than J = 0.3, equal updates": (falls_with_youden("effective"), NAMES),
+    "the same where each first has an accuracy of 0.9": (falls_with_youden("effective_at_equal"), NAMES),
 }
 CLAIMS = {
-    f"{name}: {sentence}": lambda records, decide=decide, name=name, of=of: decide(records, name, *of)
-    for sentence, (decide, names, *of) in DECIDED.items()
+    f"{name}: {sentence}": lambda records, claim=claim, name=name: claim(records.where(objective=name))
+    for sentence, (claim, names) in ABOUT.items()
     for name in names
 }
 GRPO, IPS = ({"kind": "trained", "objective": name} for name in ("grpo", "ips_grpo"))
-BOTH = {"kind": "trained", "way": "both"}
 NUMBERS = {
     "true accuracy under GRPO, J = -0.4": study.final("accuracy", **GRPO | BOTH, J=-0.4),
     "J = 0.3": study.final("accuracy", **GRPO | BOTH, J=0.3),

@@ -3,7 +3,7 @@
 A study is one module, described in `ipsrl.study.study`.
 """
 
-from ipsrl.study.claims import above, all_of, below, equal_within, final, lower, share
+from ipsrl.study.claims import Claim, above, all_of, at_each, below, equal_within, final, share
 from ipsrl.study.command_line import main
 from ipsrl.study.curves import Curve, Points, TrainingRun
 from ipsrl.study.ensembles import trained
@@ -12,6 +12,7 @@ from ipsrl.study.study import Output, Study, Variant
 from ipsrl.study.tables import Grid, Table, one_below_the_other
 
 __all__ = [
+    "Claim",
     "Curve",
     "EnsembleSettings",
     "Grid",
@@ -24,11 +25,11 @@ __all__ = [
     "Variant",
     "above",
     "all_of",
+    "at_each",
     "below",
     "better_and_worse",
     "equal_within",
     "final",
-    "lower",
     "main",
     "objectives",
     "one_below_the_other",

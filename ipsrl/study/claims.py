@@ -10,9 +10,12 @@ import numpy as np
 from ipsrl.measures.seeds import Interval, mean_over_seeds, share_of_runs
 from ipsrl.records.tidy import EXACT, NotRecorded, OneSeed, Records
 
-Claims = Mapping[str, Callable[[Records], bool | None]]
-"""A sentence -> whether the records support it; None: undecided."""
-Numbers = Mapping[str, Callable[[Records], Interval | float]]
+Claim = Callable[[Records], bool | None]
+"""Whether records support it; None: undecided."""
+Claims = Mapping[str, Claim]
+"""A sentence -> the claim that it makes."""
+Number = Callable[[Records], Interval | float]
+Numbers = Mapping[str, Number]
 """A label -> a main number of the study."""
 
 AGREES_WITHIN = 0.3
@@ -30,11 +33,11 @@ def decided(claims: Claims, records: Records) -> dict[str, bool | None]:
 def measured(numbers: Numbers, records: Records) -> dict[str, Interval]:
     """The main numbers by label, without those that the records lack or that need more seeds."""
     found = {label: _ask(number, records)[0] for label, number in numbers.items()}
-    return {
-        label: value if isinstance(value, Interval) else Interval(value, value, value, EXACT)
-        for label, value in found.items()
-        if value is not None
-    }
+    return {label: _interval(value) for label, value in found.items() if value is not None}
+
+
+def _interval(value: Interval | float) -> Interval:
+    return value if isinstance(value, Interval) else Interval(value, value, value, EXACT)
 
 
 def _ask(question: Callable[[Records], Any], records: Records) -> tuple[Any, str]:
@@ -113,19 +116,19 @@ def share(name: str, **labels: Any) -> Callable[[Records], Interval]:
     return lambda records: share_of_runs(records.where(**labels).at_end().column(name) != 0)
 
 
-def above(number: Callable[[Records], Interval], limit: float) -> Callable[[Records], bool | None]:
-    """For CLAIMS: whether a number is above a limit; None if its interval holds the limit."""
-    return lambda records: number(records).exceeds(limit)
+def above(number: Number, other: Number | float) -> Claim:
+    """For CLAIMS: whether a number is above another one, or above a limit; None if intervals do not decide it."""
+    return lambda records: _interval(number(records)).exceeds(other(records) if callable(other) else other)
 
 
-def below(number: Callable[[Records], Interval], limit: float) -> Callable[[Records], bool | None]:
-    """For CLAIMS: whether a number is below a limit; None if its interval holds the limit."""
-    return lambda records: Interval(limit, limit, limit, EXACT).exceeds(number(records))
+def below(number: Number, other: Number | float) -> Claim:
+    """For CLAIMS: whether a number is below another one, or below a limit; None if intervals do not decide it."""
+    return above(other if callable(other) else lambda records: other, number)
 
 
-def lower(name: str, here: Mapping[str, Any], there: Mapping[str, Any]) -> Callable[[Records], bool | None]:
-    """For CLAIMS: the interval of the final value of one curve lies below that of another; None if they overlap."""
-    return lambda records: records.final(name, **there).exceeds(records.final(name, **here))
+def at_each(label: str, claim: Claim, **labels: Any) -> Claim:
+    """For CLAIMS: whether a claim holds of the records with each value of a label, among those with these labels."""
+    return lambda records: all_of(claim(rows) for _, rows in records.where(**labels).having(label).each(label))
 
 
 def all_of(parts: Iterable[bool | None]) -> bool | None:
@@ -142,9 +145,7 @@ def any_of(parts: Iterable[bool | None]) -> bool | None:
 
 def close(one: Interval, other: Interval | float, by: float) -> bool | None:
     """Whether two means, or a mean and a number, differ by less than `by`; None if intervals do not decide it."""
-    if not isinstance(other, Interval):
-        other = Interval(other, other, other, EXACT)
-    return all_of([one.exceeds(other, -by), other.exceeds(one, -by)])
+    return all_of([one.exceeds(other, -by), _interval(other).exceeds(one, -by)])
 
 
 def rises_then_falls(means: Sequence[Interval]) -> bool | None:

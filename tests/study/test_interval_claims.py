@@ -2,19 +2,37 @@ import numpy as np
 import pytest
 
 from ipsrl.records.tidy import NotRecorded, OneSeed, Records
-from ipsrl.study import above, all_of, below, equal_within, lower, share
+from ipsrl.study import above, all_of, at_each, below, equal_within, final, share
 from ipsrl.study.claims import tuned
 
 
-def test_one_curve_is_lower_if_the_intervals_do_not_meet():
+def test_one_number_is_below_another_if_the_intervals_do_not_meet():
     def holds(here, there):
         rows = [{"arm": "a", "seed": seed, "step": 1, "x": x} for seed, x in enumerate(here)]
         rows += [{"arm": "b", "seed": seed, "step": 1, "x": x} for seed, x in enumerate(there)]
-        return lower("x", {"arm": "a"}, {"arm": "b"})(Records(rows, ("arm",)))
+        return below(final("x", arm="a"), final("x", arm="b"))(Records(rows, ("arm",)))
 
-    assert holds([0.1, 0.2], [0.3, 0.4])
-    assert not holds([0.1, 0.35], [0.3, 0.4])
-    assert not holds([0.3, 0.4], [0.1, 0.2])
+    assert holds([0.1, 0.2], [0.3, 0.4]) is True
+    assert holds([0.1, 0.35], [0.3, 0.4]) is None
+    assert holds([0.3, 0.4], [0.1, 0.2]) is False
+
+
+def test_a_number_without_an_interval_is_compared_as_it_is():
+    of_length = above(lambda records: float(len(records)), 1)
+    assert of_length(Records([{}, {}], ())) is True
+    assert of_length(Records([{}], ())) is None
+
+
+def test_a_claim_at_each_value_of_a_label_fails_with_one():
+    def holds(*values):
+        cells = [{"part": "a", "size": size, "step": 1, "x": x} for size, x in enumerate(values)]
+        rows = [*cells, {"part": "a", "step": 1, "x": 0.0}, {"part": "b", "size": 9, "step": 1, "x": 0.0}]
+        return at_each("size", above(final("x"), 0.5), part="a")(Records(rows, ("part", "size")))
+
+    assert holds(0.7, 0.6) is True
+    assert holds(0.7, 0.5) is None
+    assert holds(0.4, 0.5) is False
+    assert holds() is None
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,19 @@
 """A bandit with three right and three wrong outcomes, for studies of rewards that err."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ipsrl.dynamics.verifier_errors import Way, compared, drift
+from ipsrl.dynamics.verifier_errors import Way, compared, drift, verifier_of
 from ipsrl.environments.bandit import Bandit
 from ipsrl.measures import rewarded
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.equal_reward import at_reward
-from ipsrl.rewards import Reward
+from ipsrl.rewards import NoisyVerifier, PatternVerifier, Reward
+from ipsrl.study.claims import Claim
 from ipsrl.study.curves import Curve, Points
 from ipsrl.study.ensembles import trained
 
@@ -24,6 +25,12 @@ RECORD = functools.partial(outcome_probs, BANDIT, POLICY)
 SHARES = (0.5, 0.3, 0.2)
 REACHED = 0.9
 """The accuracy at which runs of different speed are compared."""
+ALWAYS, RANDOM = "always accepted", "random errors"
+HACKED: Mapping[str, Callable[[float], Reward]] = {
+    ALWAYS: lambda share: PatternVerifier((HACK,), NoisyVerifier()),
+    RANDOM: lambda share: verifier_of(1 - share, "false positives"),
+}
+"""How a verifier errs -> the verifier, if the hack has this share of the wrong answers; both have the same J then."""
 
 
 def policy(accuracy: float, hack: float = 1 / 3) -> tuple[float, ...]:
@@ -91,3 +98,8 @@ def exact(
 def drift_at(logits: tuple[float, ...], objective: str, reward: Reward, group_size: int) -> Points:
     """The drift of true accuracy at one policy."""
     return Points([0], {"drift": drift(objective, logits, RIGHT, reward, group_size)})
+
+
+def vanishes(distance: str, **labels: Any) -> Claim:
+    """For CLAIMS: whether expected updates with these labels are at no such distance, of `compared`, at any policy."""
+    return lambda records: bool(records.where(kind="exact", **labels).column(distance).max() < 1e-6)
