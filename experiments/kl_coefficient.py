@@ -25,7 +25,7 @@ is below 0.1 nats. True reward and divergence are those of the policy itself.
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from scipy.special import softmax
@@ -44,7 +44,6 @@ from ipsrl.study.worlds.right_and_wrong import BANDIT, HACK, POLICY, RECORD, RIG
 PROXY = np.array([[1.0, 1.0, 1.0, 2.0, 0.0, 0.0]], np.float32)
 START = policy(0.3, 0.05)
 LATE = tuple(np.log([0.83, 0.12, 0.03, 0.01, 0.005, 0.005]).tolist())  # As GRPO leaves a clean reward.
-OPTIMUM = "optimum"
 PLACES = {
     "in the loss": "grpo(kl=k3({}))",
     "in the reward": "grpo(kl=k1({}, place=reward))",
@@ -77,8 +76,8 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
         exact = functools.partial(share_of_divergence, text.format(beta), settings.group_size)
         yield study.Curve({"kind": "exact", "place": place, "beta": beta}, exact)
     for beta in settings.betas:
-        best = functools.partial(optimum, beta)
-        yield study.Curve({"kind": "optimum", "place": OPTIMUM, "beta": beta}, best)
+        labels = {"kind": "optimum", "place": "optimum", "beta": beta}
+        yield study.Curve(labels, functools.partial(optimum, beta))
 
 
 def measures(probs: np.ndarray) -> dict[str, np.ndarray]:
@@ -99,43 +98,32 @@ def share_of_divergence(text: str, group_size: int) -> study.Points:
     return study.Points([0], {"moved": distance(*updates)})
 
 
-def of_place(records: Records, place: str) -> list[Records]:
-    return [rows for _, rows in records.where(kind="trained", place=place).each("beta")]
+def hacked_or_stagnant(runs: Records) -> Interval:
+    return share_of_runs((runs.ends("hack") > 0.5) | (runs.ends("divergence") < 0.1))
 
 
-def none_is_good(place: str) -> Callable[[Records], bool | None]:
-    """Whether the interval of the true reward at the end is below 0.9 at every coefficient."""
-    below = study.below(study.final("true"), 0.9)
-    return lambda records: study.all_of(map(below, of_place(records, place)))
-
-
-def hacks_or_stagnates(place: str) -> Callable[[Records], bool | None]:
-    """Whether more than half of the runs do, at every coefficient."""
-
-    def share(rows: Records) -> Interval:
-        return share_of_runs((rows.ends("hack") > 0.5) | (rows.ends("divergence") < 0.1))
-
-    return lambda records: study.all_of(map(study.above(share, 0.5), of_place(records, place)))
-
-
-def moved(place: str, beta: float = 0.001) -> Callable[[Records], Interval]:
-    return study.final("moved", kind="exact", place=place, beta=beta)
-
-
+ABOUT = {
+    "no coefficient ends at a true reward of 0.9": study.at_each(
+        "beta", study.below(study.final("true"), 0.9), kind="trained"
+    ),
+    "at every coefficient most runs hack or stagnate": study.at_each(
+        "beta", study.above(hacked_or_stagnant, 0.5), kind="trained"
+    ),
+    "a coefficient of 0.001 changes the late update by more than a tenth": study.above(
+        study.final("moved", kind="exact", beta=0.001), 0.1
+    ),
+}
 CLAIMS = {
-    f"{place}: {sentence}": decide(place)
-    for sentence, decide in {
-        "no coefficient ends at a true reward of 0.9": none_is_good,
-        "at every coefficient most runs hack or stagnate": hacks_or_stagnates,
-        "a coefficient of 0.001 changes the late update by more than a tenth": lambda p: study.above(moved(p), 0.1),
-    }.items()
-    for place in PLACES
+    f"{place}: {sentence}": study.among(claim, place=place) for sentence, claim in ABOUT.items() for place in PLACES
 }
 LOSS, REWARD, NO_STD = PLACES
 NUMBERS = {
     f"true reward, KL {place}, {beta:g}": study.final("true", kind="trained", place=place, beta=beta)
     for place, beta in ((LOSS, 0.01), (LOSS, 0.3), (LOSS, 3.0), (REWARD, 0.5), (NO_STD, 0.5))
-} | {f"change of the late update, KL {place}, 0.001": moved(place) for place in PLACES}
+} | {
+    f"change of the late update, KL {place}, 0.001": study.final("moved", kind="exact", place=place, beta=0.001)
+    for place in PLACES
+}
 TABLE = study.one_below_the_other(
     study.Table(("true", "hack", "divergence"), where={"kind": "trained"}, rows=("place", "beta")),
     study.Table(("true", "hack", "divergence"), where={"kind": "optimum"}, rows=("beta",)),

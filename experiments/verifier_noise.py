@@ -119,7 +119,7 @@ ABOUT = {  # Sentence -> a claim about the records of one objective, and of whic
     "the same where each first has an accuracy of 0.9": (falls_with_youden("effective_at_equal"), NAMES),
 }
 CLAIMS = {
-    f"{name}: {sentence}": lambda records, claim=claim, name=name: claim(records.where(objective=name))
+    f"{name}: {sentence}": study.among(claim, objective=name)
     for sentence, (claim, names) in ABOUT.items()
     for name in names
 }

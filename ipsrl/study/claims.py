@@ -126,6 +126,11 @@ def below(number: Number, other: Number | float) -> Claim:
     return above(other if callable(other) else lambda records: other, number)
 
 
+def among(claim: Claim, **labels: Any) -> Claim:
+    """For CLAIMS: whether a claim holds of the records with these labels."""
+    return lambda records: claim(records.where(**labels))
+
+
 def at_each(label: str, claim: Claim, **labels: Any) -> Claim:
     """For CLAIMS: whether a claim holds of the records with each value of a label, among those with these labels."""
     return lambda records: all_of(claim(rows) for _, rows in records.where(**labels).having(label).each(label))

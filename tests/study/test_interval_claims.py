@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from ipsrl.records.tidy import NotRecorded, OneSeed, Records
-from ipsrl.study import above, all_of, at_each, below, equal_within, final, share
+from ipsrl.study import above, all_of, among, at_each, below, equal_within, final, share
 from ipsrl.study.claims import tuned
 
 
@@ -33,6 +33,11 @@ def test_a_claim_at_each_value_of_a_label_fails_with_one():
     assert holds(0.7, 0.5) is None
     assert holds(0.4, 0.5) is False
     assert holds() is None
+
+
+def test_a_claim_among_records_sees_no_others():
+    records = Records([{"arm": arm, "step": 1, "x": x} for arm, x in (("a", 0.7), ("b", 0.4))], ("arm",))
+    assert [among(above(final("x"), 0.5), arm=arm)(records) for arm in ("a", "b")] == [True, False]
 
 
 @pytest.mark.parametrize(
