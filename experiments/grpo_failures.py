@@ -30,9 +30,9 @@ from ipsrl import study
 from ipsrl.fields import at_least, positive
 from ipsrl.figures.layers import Bars, Line, Markers
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.records.monitors import LowEntropy
 from ipsrl.records.tidy import Records
-from ipsrl.study.worlds.histories import firing, has_lost, logits_of_runs, measures, silent_groups, spread
+from ipsrl.study.claims import any_of
+from ipsrl.study.worlds.histories import calls, has_lost, logits_of_runs, measures, silent_groups, spread
 
 ARMS, WINDOWS, LAST = 8, 20, 50  # Outcomes; windows of training; steps that must all be above the limit at the end.
 BONUSES = tuple(f"grpo(entropy={bonus})" for bonus in (0.03, 0.1, 0.3))
@@ -79,12 +79,6 @@ def groups(size: int, settings: Settings) -> study.Points:
     return study.Points(steps, silent_groups(logits, right, size, WINDOWS), settings.seeds)
 
 
-def calls(logits: np.ndarray, right: int, limit: float) -> np.ndarray:
-    """`[S, U]` bool, whether the monitor fires."""
-    entropy = measures(logits, right)["entropy"]
-    return firing({"": LowEntropy(below=limit)}, {"token_entropy": entropy})[""]
-
-
 def watched(runs: Runs, text: str, right: int, settings: Settings) -> study.Points:
     """Which runs the monitor calls at each limit, and which have lost their outcomes at the end."""
     logits = runs(text, right)
@@ -102,31 +96,26 @@ def after_call(runs: Runs, text: str, settings: Settings) -> study.Points:
         raise ValueError("the monitor calls no run of GRPO: take more --steps")
     at_call, others = logits[chosen, fires[chosen].argmax(axis=1)], seeds[chosen] + 1000
     later = logits[chosen] if text == ALONE else logits_of_runs(text, right, at_call, settings, others)
-    found = {name: values[:, -LAST:] for name, values in measures(later, right).items()}
-    ends = {name: values[:, -1:] for name, values in found.items()}
-    whole = ~has_lost(later[:, -1:], right) & (ends["accuracy"] >= 0.9)
-    marks = {"back": 1 * (found["entropy"] > LIMIT).all(axis=1, keepdims=True), "whole": 1 * whole}
-    return study.Points([settings.steps], marks | ends, seeds[chosen])
+    last, end = later[:, -LAST:], measures(later[:, -1:], right)
+    back = (measures(last, right)["entropy"] > LIMIT).all(axis=1, keepdims=True)
+    whole = ~has_lost(later[:, -1:], right) & (end["accuracy"] >= 0.9)
+    return study.Points([settings.steps], {"back": 1 * back, "whole": 1 * whole, **end}, seeds[chosen])
 
 
 def as_computed(rows: Records) -> bool | None:
     return study.equal_within(*(rows.curve(name)[1].mean(axis=1) for name in ("silent", "exact")), 0.01)
 
 
-def at_every_size(holds: Callable[[Records], bool | None]) -> Callable[[Records], bool | None]:
-    return lambda records: study.all_of(holds(rows) for _, rows in records.where(part="silent").each("group_size"))
-
-
 def some_bonus(records: Records) -> bool | None:
-    fails = study.all_of(study.below(after("whole", objective=name), 0.5)(records) for name in BONUSES)
-    return None if fails is None else not fails
+    return any_of(study.above(after("whole", objective=name), 0.5)(records) for name in BONUSES)
 
 
 LOST, WHOLE = ({"part": "monitor", "limit": LIMIT, "lost": lost} for lost in (1, 0))
 after = functools.partial(study.share, part="after")
+at_each_size = functools.partial(study.at_each, "group_size", part="silent")
 CLAIMS = {
-    "the share of silent groups is p^G + (1 - p)^G, within 0.01": at_every_size(as_computed),
-    "at the end more than 0.9 of all groups are silent": at_every_size(study.above(study.final("silent"), 0.9)),
+    "the share of silent groups is p^G + (1 - p)^G, within 0.01": at_each_size(as_computed),
+    "at the end more than 0.9 of all groups are silent": at_each_size(study.above(study.final("silent"), 0.9)),
     "of runs that lose their outcomes the monitor calls more than 0.9": study.above(study.share("called", **LOST), 0.9),
     "of runs that lose none it calls less than 0.1": study.below(study.share("called", **WHOLE), 0.1),
     "of those with 4 right outcomes less than 0.1": study.below(study.share("called", right=4, **WHOLE), 0.1),

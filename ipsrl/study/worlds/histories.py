@@ -12,7 +12,7 @@ from ipsrl import objectives
 from ipsrl.environments.bandit import Bandit
 from ipsrl.policies.policy import Parameters
 from ipsrl.policies.tabular import Tabular
-from ipsrl.records.monitors import PREFIX, Monitor
+from ipsrl.records.monitors import PREFIX, LowEntropy, Monitor
 from ipsrl.records.warning_log import initial_states, observe
 from ipsrl.training.ensemble import train_ensemble
 from ipsrl.training.settings import TrainSettings
@@ -84,20 +84,18 @@ def _logits(parameters: Parameters) -> jax.Array:
     return parameters["logits"][0]
 
 
-def firing(monitors: Mapping[str, Monitor], metrics: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Which monitors fire after each step of each run: name -> `[S, U]` bool.
+def calls(logits: np.ndarray, right: int, limit: float) -> np.ndarray:
+    """`[S, U]` bool, whether the monitor `low_entropy` fires below a limit, by the entropy of policies `[S, U, K]`."""
+    return firing(LowEntropy(below=limit), {"token_entropy": measures(logits, right)["entropy"]})
 
-    Args:
-      monitors: by any names.
-      metrics: name -> `[S, U]`, the metrics that they read.
-    """
-    shape = next(iter(metrics.values())).shape
-    found = {name: np.zeros(shape, bool) for name in monitors}
-    for run in range(shape[0]):
+
+def firing(monitor: Monitor, metrics: Mapping[str, np.ndarray]) -> np.ndarray:
+    """`[S, U]` bool, whether a monitor fires after each step of each run; it reads the metrics, name -> `[S, U]`."""
+    monitors, found = {"only": monitor}, np.zeros(next(iter(metrics.values())).shape, bool)
+    for run in range(found.shape[0]):
         states = initial_states(monitors)
-        for step in range(shape[1]):
+        for step in range(found.shape[1]):
             record = {name: float(values[run, step]) for name, values in metrics.items()}
             states, marks, _ = observe(monitors, states, record)
-            for name in monitors:
-                found[name][run, step] = marks.get(PREFIX + name, 0.0) > 0
+            found[run, step] = marks.get(PREFIX + "only", 0.0) > 0
     return found
