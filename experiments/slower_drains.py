@@ -28,31 +28,26 @@ exact one is from 0.5 : 0.3 : 0.2. Clip-Cov's mean is over one key and all rotat
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
-from scipy.special import softmax
 
 from ipsrl import objectives, study
-from ipsrl.dynamics.expected_training import case_of, expected_training
 from ipsrl.dynamics.expected_update import LARGEST_GROUP_OF_THREE, Steps
-from ipsrl.dynamics.rest_points import Field
-from ipsrl.dynamics.verdict import CASES, STARTS, word_for
 from ipsrl.environments.bandit import Bandit
 from ipsrl.fields import at_least, between, positive
 from ipsrl.figures.layers import Line
 from ipsrl.figures.panels import Panel, Panels
-from ipsrl.measures.diversity import effective_outcomes_of_distribution
-from ipsrl.objectives.objective import Objective
 from ipsrl.policies.state_table import outcome_probs
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.tidy import Records
-from ipsrl.study.claims import all_of
+from ipsrl.study.worlds.drains import exact, measures
 
 CLIPS = ("clip_cov", "kl_cov", "gppo", "ce_gppo", "cispo", "dapo(overlong=0)")
 CONTROLS = ("grpo(entropy=0.01)", "aer", "skywork_entropy", "entrocraft")
-METHODS, PLACEBO, SLOW = (*CLIPS, *CONTROLS), "grpo, quarter of the step", 4
-REWARDS, START, BAR = (1.0, 1.0, 1.0, 1.0, 0.0), (0.2, 0.14, 0.1, 0.06, 0.5), 0.9
+METHODS = (*CLIPS, *CONTROLS)
+PLACEBO, SLOW = "grpo, quarter of the step", 4
+REWARDS, START = (1.0, 1.0, 1.0, 1.0, 0.0), (0.2, 0.14, 0.1, 0.06, 0.5)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,40 +77,14 @@ def curves(settings: Settings) -> Iterator[study.Curve]:
             labels = {"objective": label, "k": k}
             flow = functools.partial(exact, objectives.make(text), Steps(k, size), settings)
             yield study.Curve({"side": "exact", **labels}, flow)
-            yield study.trained(
-                bandit, policy, text, settings, record, measure, {"side": "sampled", **labels}, learning_rate=size,
-                epochs=k, whole_runs=True,
-            )  # fmt: skip
-
-
-def exact(objective: Objective, each: Steps, settings: Settings) -> study.Points:
-    """Of the flow from the first of `STARTS`; and the word for the ends of all."""
-    field = Field(objective, CASES["binary"], settings.group_size, steps=each)
-    path = expected_training(objective, field.rewards, STARTS, settings.group_size, each, settings.steps)
-    cases = dict.fromkeys(CASES, case_of(field, path))
-    every = settings.record_every
-    found = measures(softmax(path[None, ::every, 0], axis=-1), field.rewards, every)
-    return study.Points([settings.steps], found | {"word": word_for(cases, cases)})
-
-
-def measures(probs: np.ndarray, rewards: Sequence[float], every: int) -> dict[str, np.ndarray]:
-    """Of distributions `[S, U, K]`, `every` batches apart, each `[S, 1]`: the probability of the right outcomes and
-    exp(H) of their shares at the end, exp(H) when that probability first reaches `BAR` (or NaN), and the half-time.
-    """
-    kept = probs[..., np.array(rewards) > 0]
-    reward = kept.sum(axis=-1)
-    effective = np.asarray(effective_outcomes_of_distribution(kept / reward[..., None]), np.float64)
-    at_bar = np.where(reward >= BAR, effective, np.nan)[np.arange(len(probs)), (reward >= BAR).argmax(axis=1)]
-    gone = effective - 1 <= (effective[:, :1] - 1) / 2
-    half_time = np.where(gone.any(axis=1), gone.argmax(axis=1), probs.shape[1] - 1) * every
-    found = {"effective": effective[:, -1], "reward": reward[:, -1], "at_bar": at_bar, "half_time": half_time}
-    return {name: values[:, None] for name, values in found.items()}
+            steps = {"learning_rate": size, "epochs": k, "whole_runs": True}
+            yield study.trained(bandit, policy, text, settings, record, measure, {"side": "sampled", **labels}, **steps)
 
 
 def keeps_more(records: Records, value: str, rival: str) -> bool | None:
     """Whether each method has more than the rival at the largest k, by intervals; one that has less decides."""
     of = functools.partial(records.final, value, side="sampled", k=max(records.distinct("k")))
-    return all_of(of(objective=name).exceeds(of(objective=rival)) for name in METHODS)
+    return study.all_of(of(objective=name).exceeds(of(objective=rival)) for name in METHODS)
 
 
 def words(records: Records, *names: str) -> set[str]:
@@ -125,8 +94,9 @@ def words(records: Records, *names: str) -> set[str]:
 
 def delays(records: Records) -> bool:
     """Whether each method has a longer half-time than GRPO at every k above 1."""
-    of, each = functools.partial(records.mean, "half_time", side="exact"), [k for k in records.distinct("k") if k > 1]
-    return all(of(objective=name, k=k) > of(objective="grpo", k=k) for name in METHODS for k in each)
+    half_time = functools.partial(records.mean, "half_time", side="exact")
+    several = [k for k in records.distinct("k") if k > 1]
+    return all(half_time(objective=name, k=k) > half_time(objective="grpo", k=k) for name in METHODS for k in several)
 
 
 AT_MOST, FATES = "(sampled, largest k)", ["collapses", "uniform over correct"]

@@ -1,0 +1,14 @@
+import numpy as np
+
+from ipsrl.study.worlds.drains import measures
+
+
+def test_measures_of_a_course_of_three_records():
+    probs = np.array([[[0.4, 0.4, 0.2], [0.9, 0.1, 0.0], [1.0, 0.0, 0.0]], [[0.25, 0.25, 0.5]] * 3])
+    found = measures(probs, (1.0, 1.0, 0.0), every=5)
+    effective = np.exp(-0.9 * np.log(0.9) - 0.1 * np.log(0.1))
+    np.testing.assert_allclose(found["effective"][:, 0], [1.0, 2.0], rtol=1e-6)
+    np.testing.assert_allclose(found["reward"][:, 0], [1.0, 0.5])
+    np.testing.assert_allclose(found["at_bar"][:, 0], [effective, np.nan], rtol=1e-6)
+    # From 2 effective outcomes to 1.38: less than half of what is above one is left. The second run keeps all.
+    assert found["half_time"][:, 0].tolist() == [5, 10]
