@@ -42,8 +42,7 @@ from ipsrl.fields import Range, accepted_by, between, in_range, non_negative, po
 from ipsrl.figures import comparison as figure
 from ipsrl.figures.style import Drawing
 from ipsrl.measures import rewarded
-from ipsrl.policies.policy import Parameters
-from ipsrl.policies.state_table import outcome_probs
+from ipsrl.policies.state_table import outcome_probs_at_prompts
 from ipsrl.policies.tabular import Tabular
 from ipsrl.records.ranking import Result, ranked
 from ipsrl.records.run_log import NonFiniteLossError
@@ -243,12 +242,6 @@ def exact_points(objective: str, rate: float, settings: Settings, proportional: 
     program = traced.compile({"xla_backend_optimization_level": 0} if quick else {})
     values = rewarded.measures(program(seeds), environment.reward_table()) | {"proportional_reward": proportional}
     return study.Points(range(0, settings.steps + 1, settings.evaluate_every), values, settings.seeds)
-
-
-def outcome_probs_at_prompts(environment: StateGraph, policy: Tabular, parameters: Parameters) -> jax.Array:
-    """`[P, K]`, the probability of every outcome at every prompt."""
-    at_prompt = functools.partial(outcome_probs, environment, policy, parameters)
-    return jax.vmap(at_prompt)(jnp.arange(environment.num_prompts))
 
 
 @functools.cache

@@ -1,5 +1,8 @@
 """A policy evaluated at every state, for exact distributions of outcomes."""
 
+import functools
+
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -23,6 +26,12 @@ def log_probs_table(policy: Policy, parameters: Parameters, environment: StateGr
 def outcome_probs(environment: StateGraph, policy: Policy, parameters: Parameters, prompt: int | Array = 0) -> Array:
     """`[K]` float32, the exact distribution of the outcomes of a policy at a prompt; see `log_probs_table`."""
     return environment.terminal_distribution(log_probs_table(policy, parameters, environment), prompt)
+
+
+def outcome_probs_at_prompts(environment: StateGraph, policy: Policy, parameters: Parameters) -> Array:
+    """`[P, K]` float32, `outcome_probs` at every prompt."""
+    at_prompt = functools.partial(outcome_probs, environment, policy, parameters)
+    return jax.vmap(at_prompt)(jnp.arange(environment.num_prompts))
 
 
 def mean_token_entropy(
